@@ -1,0 +1,42 @@
+"""Configuration of the documentation build; run it with `make docs`."""
+
+from importlib.metadata import version as installed_version
+
+project = "jumbot"
+author = "the jumbot developers"
+copyright = "2026, the jumbot developers"
+release = version = installed_version("jumbot")
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build"]
+nitpicky = False
+
+myst_enable_extensions = ["amsmath", "dollarmath"]
+myst_heading_anchors = 3
+suppress_warnings = ["config.cache"]  # sphinx-gallery's settings hold objects that Sphinx does not store
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_preserve_defaults = True
+add_module_names = False
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": "/plot_",
+    "within_subsection_order": "ExampleTitleSortKey",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "write_computation_times": False,
+    "show_memory": False,
+    "remove_config_comments": True,
+}
+
+html_theme = "furo"
+html_title = f"jumbot {release}"
+html_static_path = ["_static"]

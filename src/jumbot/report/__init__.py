@@ -1,0 +1,1 @@
+"""Plots and reports.  Matplotlib is imported when something is drawn."""

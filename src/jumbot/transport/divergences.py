@@ -1,0 +1,273 @@
+"""The entropies phi that say what it costs when a marginal of the plan misses its weights.
+
+    D_phi(p | a) = sum_{a_i > 0} a_i phi(p_i / a_i) + phi'_infinity sum_{a_i = 0} p_i
+
+A `Divergence` is convex, non-negative, zero at 1.  To add one, subclass it with `phi`, `conjugate` and
+`recession`; the proximal step is then found by bisection, or write it in closed form for speed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from jumbot.errors import ArgumentError
+
+
+class Divergence(ABC):
+    """phi, its conjugate phi*(s) = sup_{x >= 0} s x - phi(x), and phi'_infinity = lim phi(x)/x.
+
+    >>> import torch
+    >>> KL().phi(torch.tensor([1.0, 0.0]))
+    tensor([0., 1.])
+    """
+
+    recession: float = math.inf
+    #: phi is finite on [lower, upper]; a bound other than (0, inf) makes it a hard constraint.
+    lower: float = 0.0
+    upper: float = math.inf
+
+    @abstractmethod
+    def phi(self, x: Tensor) -> Tensor:
+        """The entropy, elementwise, for x >= 0."""
+
+    @abstractmethod
+    def conjugate(self, s: Tensor) -> Tensor:
+        """phi*(s), elementwise; +inf for s above the recession constant."""
+
+    def conjugate_gradient(self, s: Tensor) -> Tensor:
+        """phi*'(s): the ratio x of marginal to weight that the slope s asks for."""
+        with torch.enable_grad():
+            s = s.detach().requires_grad_()
+            (slope,) = torch.autograd.grad(self.conjugate(s).sum(), s)
+        return slope
+
+    def fenchel_young(self, x: Tensor, s: Tensor) -> Tensor:
+        """phi(x) + phi*(s) - s x >= 0, zero where s is a slope of phi at x: what a certificate is made of."""
+        return (self.phi(x) + self.conjugate(s) - s * x).clamp_min(0)
+
+    def step(self, f: Tensor, tau: float, epsilon: float) -> Tensor:
+        """The maximiser over h of -tau phi*(-h/tau) - epsilon e^{(h-f)/epsilon}: one half of a sweep.
+
+        It solves phi*'(-h/tau) = e^{(h-f)/epsilon}, whose left side falls and right side grows with h.
+        """
+        floor = -tau * self.recession
+
+        def excess(h: Tensor) -> Tensor:
+            return torch.exp((h - f) / epsilon) - self.conjugate_gradient(-h / tau)
+
+        low, high, width = f.clone(), f.clone(), torch.full_like(f, epsilon)
+        for _ in range(200):
+            low = torch.where(excess(low) > 0, (low - width).clamp_min(floor), low)
+            high = torch.where(excess(high) < 0, high + width, high)
+            width = width * 2
+            if not ((excess(low) > 0) & (low > floor)).any() and not (excess(high) < 0).any():
+                break
+        for _ in range(100):
+            middle = (low + high) / 2
+            above = excess(middle) > 0
+            low, high = torch.where(above, low, middle), torch.where(above, middle, high)
+        return (low + high) / 2
+
+
+@dataclass(frozen=True)
+class KL(Divergence):
+    """phi(x) = x log x - x + 1."""
+
+    def phi(self, x: Tensor) -> Tensor:
+        return torch.special.xlogy(x, x) - x + 1
+
+    def conjugate(self, s: Tensor) -> Tensor:
+        return torch.expm1(s)
+
+    def conjugate_gradient(self, s: Tensor) -> Tensor:
+        return torch.exp(s)
+
+    def fenchel_young(self, x: Tensor, s: Tensor) -> Tensor:
+        # KL(x | e^s) = e^s (r e^r - e^r + 1) with r = log x - s: no difference of large numbers.
+        r = torch.log(x) - s
+        exact = torch.exp(s) * (r * torch.exp(r) - torch.expm1(r))
+        small = torch.exp(s) * r * r * (0.5 + r / 3)
+        return torch.where(x > 0, torch.where(r.abs() < 1e-4, small, exact), torch.exp(s))
+
+    def step(self, f: Tensor, tau: float, epsilon: float) -> Tensor:
+        return f * (tau / (tau + epsilon))
+
+
+@dataclass(frozen=True)
+class Balanced(Divergence):
+    """phi = 0 at 1 and +inf elsewhere: the marginal is exact.  The same as ``tau=math.inf``."""
+
+    lower: float = 1.0
+    upper: float = 1.0
+
+    def phi(self, x: Tensor) -> Tensor:
+        return torch.where(x == 1, 0.0, math.inf).to(x.dtype)
+
+    def conjugate(self, s: Tensor) -> Tensor:
+        return s
+
+    def conjugate_gradient(self, s: Tensor) -> Tensor:
+        return torch.ones_like(s)
+
+    def step(self, f: Tensor, tau: float, epsilon: float) -> Tensor:
+        return f
+
+
+@dataclass(frozen=True)
+class TV(Divergence):
+    """phi(x) = |x - 1|: mass is created or destroyed at the price tau."""
+
+    recession: float = 1.0
+
+    def phi(self, x: Tensor) -> Tensor:
+        return (x - 1).abs()
+
+    def conjugate(self, s: Tensor) -> Tensor:
+        return torch.where(s <= 1, s.clamp_min(-1), math.inf)
+
+    def conjugate_gradient(self, s: Tensor) -> Tensor:
+        return torch.where(s >= 1, math.inf, torch.where(s > -1, 1.0, 0.0)).to(s.dtype)
+
+    def fenchel_young(self, x: Tensor, s: Tensor) -> Tensor:
+        inside = (x - 1).abs() - s.clamp_min(-1) * (x - 1)
+        return inside + (-1 - s).clamp_min(0) * x
+
+    def step(self, f: Tensor, tau: float, epsilon: float) -> Tensor:
+        return f.clamp(-tau, tau)
+
+
+@dataclass(frozen=True)
+class ChiSquare(Divergence):
+    """phi(x) = (x - 1)^2."""
+
+    def phi(self, x: Tensor) -> Tensor:
+        return (x - 1) ** 2
+
+    def conjugate(self, s: Tensor) -> Tensor:
+        s = s.clamp_min(-2)
+        return s + s * s / 4
+
+    def conjugate_gradient(self, s: Tensor) -> Tensor:
+        return (1 + s / 2).clamp_min(0)
+
+    def fenchel_young(self, x: Tensor, s: Tensor) -> Tensor:
+        return torch.where(s > -2, (x - 1 - s / 2) ** 2, x * (x - 2 - s))
+
+    def step(self, f: Tensor, tau: float, epsilon: float) -> Tensor:
+        # h = 2 tau - epsilon W(e^z), W by Newton on y + log y = z, which needs no e^z where z is large.
+        z = (math.log(2 * tau / epsilon) + (2 * tau - f) / epsilon).clamp_min(-700)
+        y = torch.where(z > 1, z - torch.log(z.clamp_min(1)), torch.exp(z.clamp_max(1)))
+        y = torch.where(z > 1, y, y / (1 + y))
+        for _ in range(6):
+            y = y * (1 + z - torch.log(y)) / (1 + y)
+        return 2 * tau - epsilon * y
+
+
+@dataclass(frozen=True)
+class Range(Divergence):
+    """phi = 0 on [lower, upper] and +inf outside: the marginal lies in [lower a, upper a].  tau plays no part."""
+
+    lower: float = 0.0
+    upper: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.lower <= 1 <= self.upper) or self.upper == 0:
+            raise ArgumentError(
+                f"divergence: range({self.lower:g},{self.upper:g}) must have 0 <= lo <= 1 <= hi, "
+                "because the weights themselves must be allowed; try 'range(0.8,1.25)'."
+            )
+
+    @property
+    def recession(self) -> float:  # type: ignore[override]
+        return 0.0 if math.isinf(self.upper) else math.inf
+
+    def phi(self, x: Tensor) -> Tensor:
+        return torch.where((x >= self.lower) & (x <= self.upper), 0.0, math.inf).to(x.dtype)
+
+    def conjugate(self, s: Tensor) -> Tensor:
+        above = self.upper * s if math.isfinite(self.upper) else torch.where(s > 0, math.inf, 0.0).to(s.dtype)
+        return torch.where(s > 0, above, self.lower * s)
+
+    def conjugate_gradient(self, s: Tensor) -> Tensor:
+        return torch.where(s > 0, self.upper, self.lower).to(s.dtype)
+
+    def fenchel_young(self, x: Tensor, s: Tensor) -> Tensor:
+        slack = torch.where(s > 0, self.upper - x, torch.where(s < 0, x - self.lower, 0.0))
+        return s.abs() * slack.clamp_min(0)
+
+    def step(self, f: Tensor, tau: float, epsilon: float) -> Tensor:
+        low = f + epsilon * (math.log(self.lower) if self.lower > 0 else -math.inf)
+        high = f + epsilon * math.log(self.upper)
+        return torch.where(low > 0, low, torch.where(high < 0, high, 0.0))
+
+
+@dataclass(frozen=True)
+class Power(Divergence):
+    """phi(x) = (x^p - p (x - 1) - 1) / (p (p - 1)); p = 2 is half the chi-square, p = 1/2 twice Hellinger's."""
+
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        if self.p in (0.0, 1.0) or not math.isfinite(self.p):
+            raise ArgumentError(
+                f"divergence: power({self.p:g}) is not defined; p is any real but 0 and 1 (use 'kl' for p = 1)."
+            )
+
+    @property
+    def recession(self) -> float:  # type: ignore[override]
+        return math.inf if self.p > 1 else 1 / (1 - self.p)
+
+    def phi(self, x: Tensor) -> Tensor:
+        return (x**self.p - self.p * (x - 1) - 1) / (self.p * (self.p - 1))
+
+    def conjugate(self, s: Tensor) -> Tensor:
+        base = (1 + (self.p - 1) * s).clamp_min(0)
+        return (base ** (self.p / (self.p - 1)) - 1) / self.p
+
+    def conjugate_gradient(self, s: Tensor) -> Tensor:
+        return (1 + (self.p - 1) * s).clamp_min(0) ** (1 / (self.p - 1))
+
+
+#: name -> maker; the arguments in "name(x,y)" are passed on as numbers.
+REGISTRY: dict[str, Callable[..., Divergence]] = {
+    "kl": KL,
+    "balanced": Balanced,
+    "tv": TV,
+    "chi2": ChiSquare,
+    "range": Range,
+    "power": Power,
+}
+
+
+def parse(divergence: str | Divergence) -> Divergence:
+    """The divergence of that name.
+
+    >>> parse("range(0.8, 1.25)")
+    Range(lower=0.8, upper=1.25)
+    """
+    if isinstance(divergence, Divergence):
+        return divergence
+    match = re.fullmatch(r"\s*([\w-]+)\s*(?:\(([^()]*)\))?\s*", divergence) if isinstance(divergence, str) else None
+    name = match[1].lower() if match else ""
+    if match is None or name not in REGISTRY:
+        near = difflib.get_close_matches(str(divergence).lower(), REGISTRY, n=2, cutoff=0.3)
+        hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+        known = ", ".join(["kl", "tv", "chi2", "range(lo,hi)", "power(p)", "balanced"])
+        raise ArgumentError(f"divergence: {divergence!r} is not known; {hint}Known: {known}, or a Divergence.")
+    try:
+        arguments = [float(part) for part in match[2].split(",")] if match[2] else []
+        return REGISTRY[name](*arguments)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, ArgumentError):
+            raise
+        raise ArgumentError(
+            f"divergence: {divergence!r} has arguments that do not fit; write for example 'range(0.8,1.25)' or 'kl'."
+        ) from error

@@ -1,0 +1,86 @@
+"""epsilon > 0: which engine sweeps, and what happens to the problems that it leaves unfinished."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from jumbot.transport import fused, newton, sinkhorn
+from jumbot.transport.certificate import Certificate, certify
+from jumbot.transport.problem import Problem
+from jumbot.transport.solution import Status
+
+_PATIENCE = 3000  # sweeps before a Newton step of the same cost is tried
+
+
+def solve_entropic(
+    problem: Problem, start: tuple[Tensor, Tensor] | None, tol: float, max_iterations: int
+) -> tuple[Tensor, Tensor, Tensor, Certificate, np.ndarray]:
+    """Potentials, iterations, certificate and statuses."""
+    compiled = fused.fits(problem)
+    hard = problem.source.hard or problem.target.hard
+    price = _price(problem) if hard else torch.zeros(problem.cost.shape[0], dtype=torch.float64)
+    sweep = fused.sweep if compiled else sinkhorn.sweep
+    patience = _PATIENCE if newton.fits(problem) else max_iterations
+    f, g, taken, certificate = sweep(problem, start, tol, min(patience, max_iterations), price)
+    if hard and compiled:
+        certificate = certify(problem, f, g)
+    relative = certificate.relative_gap
+    if bool((relative <= tol).all()):
+        return f, g, taken, certificate, _statuses(relative <= tol, taken, max_iterations)
+
+    stalled = torch.zeros_like(relative, dtype=torch.bool)
+    while True:
+        open_ = torch.nonzero(~(relative <= tol) & (taken < max_iterations) & ~stalled)[:, 0]
+        if open_.numel() == 0:
+            break
+        part = problem.take(open_)
+        before = relative[open_]
+        left = max_iterations - int(taken[open_].max())
+        f_part, g_part, used, certificate_part = _push(part, f[open_], g[open_], tol, left, price[open_], sweep)
+        after = certificate_part.relative_gap
+        improved = ~(after >= before)
+        at = open_[improved]
+        f[at], g[at] = f_part[improved], g_part[improved]
+        for name in Certificate.__dataclass_fields__:
+            getattr(certificate, name)[at] = getattr(certificate_part, name)[improved]
+        relative[open_] = torch.where(improved, after, before)
+        taken[open_] += used
+        price[open_] *= 10
+        stalled[open_] = ~(after < 0.5 * before) & ~(after <= tol) & (used > 0)
+    return f, g, taken, certificate, _statuses(relative <= tol, taken, max_iterations)
+
+
+def _push(problem, f, g, tol, left, price, sweep):  # type: ignore[no-untyped-def]
+    """A round of Newton steps, then sweeps for those that still need them."""
+    used = torch.zeros(f.shape[0], dtype=torch.long, device=f.device)
+    best = certify(problem, f, g)
+    if newton.fits(problem):
+        for _ in range(6):
+            f_new, g_new = newton.newton(problem, f, g, 5)
+            candidate = certify(problem, f_new, g_new)
+            used += 5
+            better = candidate.relative_gap < best.relative_gap
+            f, g = torch.where(better[:, None], f_new, f), torch.where(better[:, None], g_new, g)
+            if not bool(better.any()):
+                break
+            best = certify(problem, f, g)
+            if bool((best.relative_gap <= tol).all()):
+                return f, g, used, best
+    f, g, taken, best = sweep(problem, (f, g), tol, max(min(4 * _PATIENCE, left), 1), price)
+    return f, g, used + taken, certify(problem, f, g)
+
+
+def _price(problem: Problem) -> Tensor:
+    """A first guess of what rounding a unit of violated constraint costs: the average cost under R."""
+    weights = problem.a[:, :, None] * problem.b[:, None, :]
+    total = (problem.cost.abs() * weights).sum((-2, -1)) / weights.sum((-2, -1))
+    return total.double() + problem.epsilon
+
+
+def _statuses(done: Tensor, taken: Tensor, limit: int) -> np.ndarray:
+    out = np.empty(done.shape[0], dtype=object)
+    for k, (ok, n) in enumerate(zip(done.tolist(), taken.tolist(), strict=True)):
+        out[k] = Status.CONVERGED if ok else (Status.MAX_ITERATIONS if n >= limit else Status.FAILED)
+    return out

@@ -1,0 +1,139 @@
+"""How one marginal of the plan is held to its weights: a divergence and its price, or a fixed total mass.
+
+In the dual each side contributes -F*(-f) with F(p) = tau D_phi(p | a), and for P = R e^{(f+g-C)/epsilon}
+
+    primal(P) - dual(f, g) = sum over both sides of F(p) + F*(-f) + <f, p>,
+
+a sum of non-negative Fenchel-Young terms.  All functions work on batches `(B, n)` and sum over the last axis.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from jumbot.transport.divergences import Balanced, Divergence
+
+
+def _ratio(p: Tensor, a: Tensor) -> Tensor:
+    return p / torch.where(a > 0, a, 1.0)
+
+
+@dataclass(frozen=True)
+class Marginal:
+    """F(p) = tau D_phi(p | a); ``tau = inf`` makes it exact."""
+
+    divergence: Divergence
+    tau: float
+
+    @classmethod
+    def of(cls, divergence: Divergence, tau: float) -> Marginal:
+        if divergence.lower > 0 or divergence.upper < math.inf:
+            return cls(divergence, 1.0)  # a constraint: tau plays no part
+        return cls(Balanced(), 1.0) if math.isinf(tau) else cls(divergence, tau)
+
+    @cached_property
+    def hard(self) -> bool:
+        """Whether some marginals are forbidden, so that a plan must be rounded before it is feasible."""
+        return self.divergence.lower > 0 or self.divergence.upper < math.inf
+
+    @cached_property
+    def exact(self) -> bool:
+        return self.divergence.lower == self.divergence.upper
+
+    def bounds(self, a: Tensor) -> tuple[Tensor, Tensor]:
+        upper = self.divergence.upper
+        return self.divergence.lower * a, upper * a if upper < math.inf else torch.full_like(a, math.inf)
+
+    def step(self, f: Tensor, a: Tensor, epsilon: float) -> Tensor:
+        """The potential that maximises the dual given the soft minimum `f` over the other side."""
+        absent = torch.isneginf(f)  # a zero weight under the reference "ones": only the recession price holds it
+        h = self.divergence.step(torch.where(absent, 0.0, f), self.tau, epsilon)
+        return torch.where(absent, -self.tau * self.divergence.recession, h)
+
+    def penalty(self, p: Tensor, a: Tensor) -> Tensor:
+        """F(p), zero for constraints (the plan is rounded to meet them)."""
+        if self.hard:
+            return torch.zeros_like(p[..., 0])
+        outside = torch.where(p > 0, self.divergence.recession * p, 0.0)
+        return self.tau * torch.where(a > 0, a * self.divergence.phi(_ratio(p, a)), outside).sum(-1)
+
+    def dual(self, f: Tensor, a: Tensor) -> Tensor:
+        """-F*(-f)."""
+        return torch.where(a > 0, a * self.weight_gradient(f, a), 0.0).sum(-1)
+
+    def fenchel_young(self, p: Tensor, f: Tensor, a: Tensor) -> Tensor:
+        """F(p) + F*(-f) + <f, p>, for `p` within `bounds`."""
+        if self.exact:
+            return torch.zeros_like(p[..., 0])
+        inside = a * self.divergence.fenchel_young(_ratio(p, a), -f / self.tau)
+        outside = torch.where(p > 0, (self.divergence.recession + f / self.tau).clamp_min(0) * p, 0.0)
+        return self.tau * torch.where(a > 0, inside, outside).sum(-1)
+
+    def weight_gradient(self, f: Tensor, a: Tensor) -> Tensor:
+        """d(-F*(-f))/da_i = -tau phi*(-f_i/tau)."""
+        return -self.tau * self.divergence.conjugate(-f / self.tau)
+
+    def slope(self, f: Tensor, a: Tensor, epsilon: float) -> Tensor:
+        """The Jacobian `(B, n, n)` of `step` in `f`, by central differences: phi need not be smooth."""
+        h = 1e-5 * epsilon
+        return torch.diag_embed((self.step(f + h, a, epsilon) - self.step(f - h, a, epsilon)) / (2 * h))
+
+
+@dataclass(frozen=True)
+class PartialMarginal(Marginal):
+    """F(p) = 0 where 0 <= p <= a and sum p = mass, +inf elsewhere: partial transport."""
+
+    mass: float = 0.0
+
+    @classmethod
+    def of_mass(cls, mass: float) -> PartialMarginal:
+        from jumbot.transport.divergences import Range
+
+        return cls(Range(0.0, 1.0), 1.0, mass)
+
+    def _level(self, f: Tensor, a: Tensor) -> Tensor:
+        """The potential at which filling the cheapest weights first has reached `mass`."""
+        order = torch.argsort(f, dim=-1)
+        filled = torch.cumsum(torch.gather(a, -1, order), -1)
+        last = (filled < self.mass * (1 - 1e-12)).sum(-1, keepdim=True).clamp_max(f.shape[-1] - 1)
+        return torch.gather(torch.gather(f, -1, order), -1, last)
+
+    def step(self, f: Tensor, a: Tensor, epsilon: float) -> Tensor:
+        # h = min(f, level) with sum_i a_i e^{(h_i - f_i)/epsilon} = mass.  With the k cheapest saturated the
+        # rest share what is left, so the level has a closed form for each k; the right k is where it fits.
+        a = a.expand_as(f)
+        f = torch.where(torch.isneginf(f), f.new_tensor(-1e300), f)
+        order = torch.argsort(f, dim=-1)
+        sorted_f, sorted_a = torch.gather(f, -1, order), torch.gather(a, -1, order)
+        saturated = torch.cumsum(sorted_a, -1) - sorted_a
+        log_rest = torch.logcumsumexp((torch.log(sorted_a) - sorted_f / epsilon).flip(-1), -1).flip(-1)
+        left = (self.mass - saturated).clamp_min(0)
+        level = epsilon * (torch.log(left) - log_rest)
+        level = torch.where(level <= sorted_f, level, -math.inf)
+        first = torch.argmax((level > -math.inf).to(torch.int8), -1, keepdim=True)
+        best = torch.gather(level, -1, first)
+        best = torch.where(torch.isneginf(best), sorted_f[..., -1:], best)
+        return torch.minimum(f, best)
+
+    def dual(self, f: Tensor, a: Tensor) -> Tensor:
+        level = self._level(f, a)
+        return (a * (f - level).clamp_max(0)).sum(-1) + self.mass * level[..., 0]
+
+    def fenchel_young(self, p: Tensor, f: Tensor, a: Tensor) -> Tensor:
+        # <f, p> - fill(f), written around the level so that each term is non-negative.
+        excess = f - self._level(f, a)
+        return (torch.where(excess > 0, p, a - p) * excess.abs()).clamp_min(0).sum(-1)
+
+    def weight_gradient(self, f: Tensor, a: Tensor) -> Tensor:
+        return (f - self._level(f, a)).clamp_max(0)
+
+    def slope(self, f: Tensor, a: Tensor, epsilon: float) -> Tensor:
+        h = self.step(f, a, epsilon)
+        share = torch.where(h < f, a.expand_as(f) * torch.exp((h - f) / epsilon), 0.0)
+        share = share / share.sum(-1, keepdim=True).clamp_min(1e-300)
+        return torch.diag_embed((h >= f).to(f.dtype)) + (h < f).to(f.dtype)[..., :, None] * share[..., None, :]

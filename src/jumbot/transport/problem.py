@@ -1,0 +1,256 @@
+"""One transport problem, or a batch of them, checked once so that no solver has to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from jumbot.errors import ArgumentError, UnboundedError, UnsupportedError
+from jumbot.transport.divergences import KL, TV, Divergence, parse
+from jumbot.transport.marginal import Marginal, PartialMarginal
+
+Array = Any  # a torch tensor or a numpy array: numpy in, numpy out
+
+
+@dataclass(frozen=True)
+class Problem:
+    """min_{P >= 0} <C, P> + epsilon KL(P | R) + F_a(P 1) + F_b(P' 1), for each problem of the batch.
+
+    `cost` is `(B, n, m)`, finite; `a` and `b` are `(B, n)` and `(B, m)` or `(1, n)` and `(1, m)` in float64.
+    """
+
+    cost: Tensor
+    a: Tensor
+    b: Tensor
+    epsilon: float
+    source: Marginal
+    target: Marginal
+    reference: str
+    blocked: Tensor | None  # where the cost as given was +inf: never matched
+
+    @property
+    def sides(self) -> tuple[tuple[Marginal, Tensor], tuple[Marginal, Tensor]]:
+        return (self.source, self.a), (self.target, self.b)
+
+    @cached_property
+    def reference_weights(self) -> tuple[Tensor, Tensor]:
+        """R = r_a r_b'."""
+        if self.reference == "product":
+            return self.a, self.b
+        return torch.ones_like(self.a), torch.ones_like(self.b)
+
+    @cached_property
+    def offsets(self) -> tuple[Tensor, Tensor]:
+        """epsilon log(a / r_a): what turns a soft minimum under R into the argument of `Marginal.step`."""
+        if self.reference == "product":
+            return torch.zeros_like(self.a), torch.zeros_like(self.b)
+        return self.epsilon * torch.log(self.a), self.epsilon * torch.log(self.b)
+
+    @cached_property
+    def constant(self) -> float | Tensor:
+        """epsilon sum(R), the part of epsilon KL(P | R) that no plan changes."""
+        if self.epsilon == 0:
+            return 0.0
+        r_a, r_b = self.reference_weights
+        return self.epsilon * r_a.sum(-1) * r_b.sum(-1)
+
+    def take(self, index: Tensor) -> Problem:
+        """The problems at `index` of the batch."""
+
+        def rows(x: Tensor) -> Tensor:
+            return x if x.shape[0] == 1 else x[index]
+
+        blocked = None if self.blocked is None else self.blocked[index]
+        return Problem(
+            self.cost[index], rows(self.a), rows(self.b), self.epsilon,
+            self.source, self.target, self.reference, blocked,
+        )  # fmt: skip
+
+
+def as_tensor(x: Array, name: str, like: Tensor | None = None, numpy: bool = False) -> Tensor:
+    """`x` as a tensor of float32 or float64 on the device of `like`, or an error that says what to change."""
+    if isinstance(x, Tensor):
+        if numpy:
+            raise ArgumentError(f"{name}: a torch tensor beside a numpy cost; pass all as torch or all as numpy.")
+        tensor = x
+    else:
+        if like is not None and not numpy and isinstance(x, np.ndarray):
+            raise ArgumentError(f"{name}: a numpy array beside a torch cost; pass torch.from_numpy({name}).")
+        array = np.asarray(x)
+        if array.dtype.kind in "iub":
+            array = array.astype(np.float64)
+        if array.dtype not in (np.float32, np.float64):
+            raise ArgumentError(f"{name}: dtype {array.dtype}; pass float32 or float64, e.g. {name}.astype('float64').")
+        if like is not None and not isinstance(x, np.ndarray):
+            array = array.astype(np.float64 if like.dtype == torch.float64 else np.float32)
+        tensor = torch.from_numpy(np.ascontiguousarray(array) if array.flags.writeable else array.copy())
+        if like is not None and like.device != tensor.device:
+            tensor = tensor.to(like.device)
+    if tensor.dtype not in (torch.float32, torch.float64):
+        raise ArgumentError(f"{name}: dtype {tensor.dtype}; pass float32 or float64, e.g. {name}.double().")
+    if like is not None and tensor.dtype != like.dtype:
+        raise ArgumentError(f"{name}: {tensor.dtype} beside a cost of {like.dtype}; convert one of them.")
+    if like is not None and tensor.device != like.device:
+        raise ArgumentError(f"{name}: on {tensor.device} while the cost is on {like.device}; move one of them.")
+    return tensor
+
+
+def check_number(name: str, value: Any, *, least: float, strict: bool = False, infinite: bool = False) -> float:
+    """`value` as a float within its range."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"{name}: {value!r} is not a number.") from None
+    if math.isnan(number) or number < least or (strict and number == least) or (math.isinf(number) and not infinite):
+        sign = ">" if strict else ">="
+        tail = " (math.inf is allowed)" if infinite else " and finite"
+        raise ArgumentError(f"{name}: {number:g} came in; it must be {sign} {least:g}{tail}.")
+    return number
+
+
+def check_taus(tau: Any) -> tuple[float, float]:
+    pair = tau if isinstance(tau, Sequence) and not isinstance(tau, str) else (tau, tau)
+    if len(pair) != 2:
+        raise ArgumentError(f"tau: {len(pair)} numbers came in; pass one number or a pair (source, target).")
+    source, target = (check_number("tau", t, least=0, strict=True, infinite=True) for t in pair)
+    return source, target
+
+
+def check_weights(name: str, weights: Tensor | None, size: int, cost: Tensor, batch: torch.Size) -> Tensor:
+    """`(B, size)` or `(1, size)` in float64, non-negative, not all zero; uniform of mass one by default."""
+    if weights is None:
+        return torch.full((1, size), 1 / size, dtype=torch.float64, device=cost.device)
+    axis = "rows" if name == "a" else "columns"
+    if weights.ndim == 0 or weights.shape[-1] != size:
+        raise ArgumentError(
+            f"{name}: shape {tuple(weights.shape)} does not fit a cost of shape {tuple(cost.shape)}; "
+            f"it must end in {size}, the number of {axis}."
+        )
+    weights = weights.detach().double()
+    total = float(weights.sum())
+    if not math.isfinite(total):
+        raise ArgumentError(f"{name}: holds NaN or infinite weights; clean them first.")
+    if float(weights.min()) < 0:
+        raise ArgumentError(f"{name}: holds the negative weight {float(weights.min()):g}; weights must be >= 0.")
+    if float(weights.sum(-1).min()) <= 0:
+        raise ArgumentError(f"{name}: has no mass (all weights are zero); give at least one positive weight.")
+    if weights.ndim == 1:
+        return weights[None]
+    try:
+        return weights.expand(*batch, size).reshape(-1, size)
+    except RuntimeError:
+        raise ArgumentError(
+            f"{name}: batch shape {tuple(weights.shape[:-1])} does not broadcast to the cost's {tuple(batch)}."
+        ) from None
+
+
+def make_problem(
+    cost: Tensor, a: Tensor | None, b: Tensor | None, *, epsilon: Any, tau: Any, divergence: str | Divergence,
+    reference: str, mass: Any,
+) -> Problem:  # fmt: skip
+    """Check everything and flatten the batch."""
+    if cost.ndim < 2 or 0 in cost.shape:
+        raise ArgumentError(
+            f"cost: shape {tuple(cost.shape)}; it must be (..., n, m) with at least one row and one column."
+        )
+    epsilon = check_number("epsilon", epsilon, least=0)
+    taus = check_taus(tau)
+    phi = parse(divergence)
+    if reference not in ("product", "ones"):
+        raise ArgumentError(f"reference: {reference!r} is not known; use 'product' (the paper) or 'ones'.")
+    source, target = _marginals(phi, taus, mass, epsilon)
+
+    batch, (n, m) = cost.shape[:-2], cost.shape[-2:]
+    weights_a = check_weights("a", a, n, cost, batch)
+    weights_b = check_weights("b", b, m, cost, batch)
+    flat = cost.detach().reshape(-1, n, m)
+    flat, blocked = _block(flat, epsilon, taus, source, target)
+    _check_masses(weights_a, weights_b, source, target)
+    if source.exact and target.exact:  # masses that differ by rounding are made equal
+        weights_b = weights_b * (weights_a.sum(-1, keepdim=True) / weights_b.sum(-1, keepdim=True))
+    if epsilon == 0 and blocked is None and not (source.hard and target.hard) and isinstance(phi, TV):
+        least = float(flat.min())
+        if least < -sum(taus):
+            raise UnboundedError(
+                f"cost: {least:g} is below -(tau_a + tau_b) = {-sum(taus):g}, so transporting ever more mass pays; "
+                "raise tau or shift the cost."
+            )
+    return Problem(flat, weights_a, weights_b, epsilon, source, target, reference, blocked)
+
+
+def _marginals(
+    phi: Divergence, taus: tuple[float, float], mass: Any, epsilon: float
+) -> tuple[Marginal, Marginal]:  # fmt: skip
+    finite = any(map(math.isfinite, taus))
+    if mass is not None:
+        if finite or not isinstance(phi, KL):
+            raise ArgumentError("mass: partial transport has no tau and no divergence; leave both at their defaults.")
+        side = PartialMarginal.of_mass(check_number("mass", mass, least=0, strict=True))
+        return side, side
+    constraint = phi.lower > 0 or phi.upper < math.inf
+    if constraint and finite:
+        raise ArgumentError(
+            f"tau: {taus[0]:g}, {taus[1]:g} came in with the constraint {phi!r}, which has no price; leave tau out."
+        )
+    source, target = Marginal.of(phi, taus[0]), Marginal.of(phi, taus[1])
+    if epsilon == 0 and not (source.exact and target.exact) and not isinstance(phi, KL | TV):
+        raise UnsupportedError(
+            f"divergence: {phi!r} is not offered at epsilon = 0; use 'kl', 'tv', balanced or mass= there, or epsilon > 0."
+        )
+    return source, target
+
+
+def _block(
+    cost: Tensor, epsilon: float, taus: tuple[float, float], source: Marginal, target: Marginal
+) -> tuple[Tensor, Tensor | None]:
+    """Replace +inf by a price that no plan pays; refuse NaN and -inf."""
+    if math.isfinite(float(cost.sum())):
+        return cost, None
+    if bool(cost.isnan().any()):
+        raise ArgumentError(f"cost: holds {int(cost.isnan().sum())} NaN; clean the points it was made from.")
+    if bool(cost.isneginf().any()):
+        raise ArgumentError("cost: holds -inf; costs may be +inf (never matched) but not -inf.")
+    blocked = cost.isposinf()
+    if not bool(blocked.any()):
+        return cost, None  # only the sum overflowed
+    if source.hard and target.hard:
+        raise ArgumentError(
+            "cost: holds +inf while both marginals are constrained, so a plan may not exist; "
+            "+inf means 'never matched' where tau is finite. Use a large finite cost instead."
+        )
+    for side, axis, name in ((source, -1, "row"), (target, -2, "column")):
+        if side.hard and bool(blocked.all(axis).any()):
+            raise ArgumentError(f"cost: a {name} is +inf throughout, but its marginal is exact; give that side a finite tau.")
+    price = sum(t for t in taus if math.isfinite(t)) + epsilon
+    reach = float(cost.abs().masked_fill(blocked, 0).max())
+    return cost.masked_fill(blocked, 2 * reach + 2000 * price), blocked
+
+
+def _check_masses(a: Tensor, b: Tensor, source: Marginal, target: Marginal) -> None:
+    mass_a, mass_b = a.sum(-1), b.sum(-1)
+    if isinstance(source, PartialMarginal):
+        least = float(torch.minimum(mass_a.min(), mass_b.min()))
+        if source.mass > least * (1 + 1e-9):
+            raise ArgumentError(
+                f"mass: {source.mass:g} is more than there is (the smaller of the two masses is {least:g})."
+            )
+        return
+    if not (source.hard and target.hard):
+        return
+    low = torch.maximum(source.divergence.lower * mass_a, target.divergence.lower * mass_b)
+    high = torch.minimum(source.divergence.upper * mass_a, target.divergence.upper * mass_b)
+    off = low > high * (1 + 1e-5)
+    if bool(off.any()):
+        at = int(torch.argmax(off.to(torch.int8)))
+        x, y = float(mass_a.expand_as(off)[at]), float(mass_b.expand_as(off)[at])
+        fix = "normalise them, or give a finite tau" if source.exact else "widen the range, or give a finite tau"
+        raise ArgumentError(
+            f"a, b: the masses {x:.9g} and {y:.9g} differ, so no plan meets both marginals; {fix}."
+        )

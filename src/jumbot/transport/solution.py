@@ -1,0 +1,143 @@
+"""What a solver returns: the plan, what it costs, and the proof of how good it is."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from jumbot.transport.autograd import transport_value
+from jumbot.transport.certificate import Certificate
+from jumbot.transport.problem import Array, Problem
+
+
+class Status(enum.Enum):
+    """How a solver ended; each member is its own help text.
+
+    >>> print(Status.CONVERGED)
+    The relative gap is within tol: the optimum lies in [value - gap, value].
+    """
+
+    CONVERGED = "The relative gap is within tol: the optimum lies in [value - gap, value]."
+    MAX_ITERATIONS = (
+        "Stopped at max_iterations with a relative gap above tol. The optimum still lies in [value - gap, value]; "
+        "raise max_iterations, loosen tol, or raise epsilon."
+    )
+    FAILED = (
+        "No further progress is possible in this precision, and the relative gap is above tol. The optimum still "
+        "lies in [value - gap, value]; check the scale of the cost against epsilon and tau, or pass float64."
+    )
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True, repr=False)
+class Solution:
+    """The answer to one problem or a batch; scalars have the batch shape, all but `value` and `linear` are detached.
+
+    >>> import jumbot, torch
+    >>> jumbot.solve(torch.tensor([[0.0, 1.0], [1.0, 0.0]]), epsilon=0.1, tau=1.0)
+    Solution(value=0.06, mass=0.97, relative_gap=2e-07, status=CONVERGED)
+    """
+
+    problem: Problem
+    certificate: Certificate
+    f: Tensor
+    g: Tensor
+    sweeps: Tensor
+    statuses: np.ndarray[Any, Any]
+    inputs: tuple[Tensor, Tensor | None, Tensor | None]
+    numpy: bool
+
+    def _out(self, x: Tensor, *shape: int) -> Array:
+        cost = self.inputs[0]
+        x = x.reshape((*cost.shape[:-2], *shape))
+        if x.dtype == torch.float64:
+            x = x.to(cost.dtype)
+        return x.numpy() if self.numpy else x
+
+    @cached_property
+    def plan(self) -> Array:
+        """P, `(..., n, m)`: R e^{(f+g-C)/epsilon} for epsilon > 0, rounded to exact marginals where there are any."""
+        return self._out(self.certificate.plan, *self.inputs[0].shape[-2:])
+
+    @cached_property
+    def value(self) -> Array:
+        """The full objective at `plan`; differentiable in the cost and the weights by the envelope theorem."""
+        value = self._out(self.certificate.objective + self.problem.constant)
+        return value if self.numpy else transport_value(value, self)
+
+    @cached_property
+    def linear(self) -> Array:
+        """<C, P>; its gradient in the cost is `plan`."""
+        cost = self.inputs[0]
+        if self.numpy or not cost.requires_grad:
+            return self._out(self.certificate.linear)
+        return (torch.where(self.plan > 0, cost, 0.0) * self.plan).sum((-2, -1))
+
+    @cached_property
+    def gap(self) -> Array:
+        """value - dual >= 0, from an identity in which no two large numbers are subtracted."""
+        return self._out(self.certificate.gap)
+
+    @cached_property
+    def dual(self) -> Array:
+        """A lower bound of the optimum."""
+        return self._out(self.certificate.objective + self.problem.constant - self.certificate.gap)
+
+    @cached_property
+    def relative_gap(self) -> Array:
+        """gap / (<|C|, P> + tau_a D_a + tau_b D_b + epsilon mass), the quantity that `tol` bounds."""
+        return self._out(self.certificate.relative_gap)
+
+    @cached_property
+    def mass(self) -> Array:
+        """The total mass of `plan`."""
+        return self._out(self.certificate.rows.sum(-1))
+
+    @cached_property
+    def marginals(self) -> tuple[Array, Array]:
+        """(P 1, P' 1)."""
+        n, m = self.inputs[0].shape[-2:]
+        return self._out(self.certificate.rows, n), self._out(self.certificate.columns, m)
+
+    @cached_property
+    def potentials(self) -> tuple[Array, Array]:
+        """(f, g), the dual variables; pass them or the whole solution as `init` of a similar problem."""
+        n, m = self.inputs[0].shape[-2:]
+        return self._out(self.f, n), self._out(self.g, m)
+
+    @cached_property
+    def iterations(self) -> Any:
+        """Sweeps (or interior-point steps) taken: an int, or an integer array for a batch."""
+        return int(self.sweeps) if self._single else self._out(self.sweeps)
+
+    @cached_property
+    def status(self) -> Any:
+        """A `Status`, or an array of them for a batch."""
+        return self.statuses[0] if self._single else self.statuses.reshape(self.inputs[0].shape[:-2])
+
+    @cached_property
+    def converged(self) -> Any:
+        """Whether `tol` was reached: a bool, or a boolean array for a batch."""
+        done = self.statuses == Status.CONVERGED
+        return bool(done[0]) if self._single else self._out(torch.from_numpy(done))
+
+    @property
+    def _single(self) -> bool:
+        return self.inputs[0].ndim == 2
+
+    def __repr__(self) -> str:
+        if self._single:
+            return (
+                f"Solution(value={float(self.value):.4g}, mass={float(self.mass):.4g}, "
+                f"relative_gap={float(self.relative_gap):.1g}, status={self.status.name})"
+            )
+        shape = tuple(self.inputs[0].shape[:-2])
+        return f"Solution(batch={shape}, converged={int(np.sum(self.statuses == Status.CONVERGED))} of {self.statuses.size})"

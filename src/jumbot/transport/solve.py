@@ -1,0 +1,141 @@
+"""`jumbot.solve`: one function for every transport problem that this package knows."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from jumbot.errors import ArgumentError, NotConvergedWarning
+from jumbot.transport.divergences import Divergence
+from jumbot.transport.problem import Array, Problem, as_tensor, check_number, make_problem
+from jumbot.transport.solution import Solution, Status
+
+MAX_ITERATIONS = 100_000
+
+
+def solve(
+    cost: Array,
+    a: Array | None = None,
+    b: Array | None = None,
+    *,
+    epsilon: float,
+    tau: float | tuple[float, float] = math.inf,
+    divergence: str | Divergence = "kl",
+    reference: str = "product",
+    mass: float | None = None,
+    tol: float = 1e-6,
+    max_iterations: int = MAX_ITERATIONS,
+    init: Solution | tuple[Array, Array] | None = None,
+) -> Solution:
+    r"""Optimal transport, balanced or unbalanced, entropic or exact, with a certificate.
+
+    .. math::
+        \min_{P \ge 0} \langle C, P\rangle + \varepsilon\, \mathrm{KL}(P \mid R)
+        + \tau_a D_\varphi(P 1 \mid a) + \tau_b D_\varphi(P^\top 1 \mid b)
+
+    Parameters
+    ----------
+    cost
+        C, `(..., n, m)`, torch or numpy, float32 or float64; leading axes are a batch of problems.
+        `+inf` means "never matched" where tau is finite.
+    a, b
+        Weights `(..., n)` and `(..., m)` of any positive mass, zeros allowed; uniform of mass one by default.
+    epsilon
+        Strength of the entropy; 0 solves exactly (balanced, KL, TV, and partial transport).
+    tau
+        Price of missing a marginal, a number or a pair (source, target); `math.inf` makes that marginal exact.
+    divergence
+        "kl", "tv", "chi2", "range(lo,hi)" (marginals within [lo a, hi a]; leave tau out), "power(p)",
+        or a `Divergence`.
+    reference
+        R: "product" is a b' (the paper), "ones" the all-ones matrix (its published code).
+    mass
+        Transport exactly this much (partial transport); tau and divergence stay at their defaults.
+    tol
+        Bound on `Solution.relative_gap`.
+    max_iterations
+        Sweeps at most.  Stopping short warns and is told by `Solution.status`; it never raises.
+    init
+        A `Solution` of a similar problem, or its potentials, to start from (epsilon > 0).
+
+    Examples
+    --------
+    >>> import torch, jumbot
+    >>> cost = torch.tensor([[0.0, 1.0], [1.0, 0.0]], dtype=torch.float64)
+    >>> solution = jumbot.solve(cost, epsilon=0.0, tau=1.0)
+    >>> solution.plan
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.5000]], dtype=torch.float64)
+    """
+    numpy = not isinstance(cost, Tensor)
+    cost = as_tensor(cost, "cost", numpy=numpy)
+    a = None if a is None else as_tensor(a, "a", cost, numpy)
+    b = None if b is None else as_tensor(b, "b", cost, numpy)
+    problem = make_problem(
+        cost, a, b, epsilon=epsilon, tau=tau, divergence=divergence, reference=reference, mass=mass
+    )  # fmt: skip
+    tol = check_number("tol", tol, least=0)
+    limit = int(check_number("max_iterations", max_iterations, least=1))
+    return solve_problem(problem, _start(init, cost, numpy), tol, limit, (cost, a, b), numpy)
+
+
+def solve_problem(
+    problem: Problem, start: tuple[Tensor, Tensor] | None, tol: float, limit: int,
+    inputs: tuple[Tensor, Tensor | None, Tensor | None], numpy: bool,
+) -> Solution:  # fmt: skip
+    """Solve a checked problem; `inputs` are what gradients are taken in."""
+    if problem.epsilon == 0:
+        from jumbot.transport.unregularised import solve_unregularised
+
+        f, g, taken, certificate = solve_unregularised(problem, tol, limit)
+        done = (certificate.relative_gap <= max(tol, 1e-12)).tolist()
+        statuses = np.array([Status.CONVERGED if ok else Status.MAX_ITERATIONS for ok in done], dtype=object)
+    else:
+        from jumbot.transport.entropic import solve_entropic
+
+        f, g, taken, certificate, statuses = solve_entropic(problem, start, tol, limit)
+    solution = Solution(problem, certificate, f, g, taken, statuses, inputs, numpy)
+    _warn(solution, tol)
+    return solution
+
+
+def _warn(solution: Solution, tol: float) -> None:
+    left = [status for status in solution.statuses if status is not Status.CONVERGED]
+    if left:
+        worst = float(solution.certificate.relative_gap.max())
+        warnings.warn(
+            f"{len(left)} of {solution.statuses.size} problems stopped at a relative gap of up to {worst:.1e} "
+            f"(tol = {tol:g}). {left[0]}",
+            NotConvergedWarning,
+            stacklevel=4,
+        )
+
+
+def _start(init: Any, cost: Tensor, numpy: bool) -> tuple[Tensor, Tensor] | None:
+    if init is None:
+        return None
+    pair = init.potentials if isinstance(init, Solution) else init
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise ArgumentError("init: pass a Solution, or its potentials as a pair (f, g).")
+    out = []
+    for potential, size, name in zip(pair, cost.shape[-2:], ("f", "g"), strict=True):
+        x = as_tensor(potential, f"init ({name})", numpy=numpy).detach().double().to(cost.device)
+        if x.ndim == 0 or x.shape[-1] != size:
+            raise ArgumentError(
+                f"init: {name} has shape {tuple(x.shape)}, but the cost {tuple(cost.shape)} needs (..., {size})."
+            )
+        try:
+            x = x.expand(*cost.shape[:-2], size).reshape(-1, size)
+        except RuntimeError:
+            raise ArgumentError(
+                f"init: {name} of shape {tuple(x.shape)} does not broadcast to the batch {tuple(cost.shape[:-2])}."
+            ) from None
+        if bool(x.isnan().any()):
+            raise ArgumentError(f"init: {name} holds NaN; start without init instead.")
+        out.append(x.nan_to_num(neginf=0.0, posinf=0.0))
+    return out[0], out[1]

@@ -1,0 +1,73 @@
+"""epsilon = 0: which exact method fits, and its certificate.
+
+For any P >= 0 and f + g <= C,  primal(P) - dual(f, g) = <P, C - f - g> + the Fenchel-Young terms of both marginals.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from jumbot.transport.certificate import Certificate
+from jumbot.transport.divergences import KL
+from jumbot.transport.marginal import PartialMarginal
+from jumbot.transport.problem import Problem
+
+
+def solve_unregularised(
+    problem: Problem, tol: float, max_iterations: int
+) -> tuple[Tensor, Tensor, Tensor, Certificate]:
+    """Potentials, iterations (0 for the combinatorial methods) and the certificate."""
+    device = problem.cost.device
+    cost = problem.cost.double().cpu().numpy()
+    a = problem.a.expand(cost.shape[0], -1).cpu().numpy()
+    b = problem.b.expand(cost.shape[0], -1).cpu().numpy()
+    batch = cost.shape[0]
+    threads = min(torch.get_num_threads(), batch)
+
+    def one(k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+        return _solve_one(problem, cost[k], a[k], b[k], tol, max_iterations)
+
+    if threads > 1 and batch * cost[0].size > 1 << 16:
+        with ThreadPoolExecutor(threads) as pool:
+            results = list(pool.map(one, range(batch)))
+    else:
+        results = [one(k) for k in range(batch)]
+    plan, f, g = (torch.from_numpy(np.stack([r[i] for r in results])).to(device) for i in range(3))
+    taken = torch.tensor([r[3] for r in results], device=device)
+    return f, g, taken, certify_unregularised(problem, plan, f, g)
+
+
+def _solve_one(
+    problem: Problem, cost: np.ndarray, a: np.ndarray, b: np.ndarray, tol: float, max_iterations: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    from jumbot.transport import exact
+
+    source, target = problem.source, problem.target
+    if isinstance(source, PartialMarginal):
+        return *exact.partial(cost, a, b, source.mass), 0
+    if source.exact and target.exact:
+        return *exact.balanced(cost, a, b), 0
+    taus = tuple(np.inf if side.exact else side.tau for side in (source, target))
+    soft = target if source.exact else source
+    if isinstance(soft.divergence, KL):
+        return exact.kl(cost, a, b, *taus, tol, max_iterations)
+    return *exact.total_variation(cost, a, b, *taus), 0
+
+
+def certify_unregularised(problem: Problem, plan: Tensor, f: Tensor, g: Tensor) -> Certificate:
+    """What the plan and the potentials prove."""
+    if problem.blocked is not None:
+        plan = plan.masked_fill(problem.blocked, 0.0)
+    cost = problem.cost.double()
+    rows, columns = plan.sum(-1), plan.sum(-2)
+    linear, size = (cost * plan).sum((-2, -1)), (cost.abs() * plan).sum((-2, -1))
+    slack = (cost - f[:, :, None] - g[:, None, :]).clamp_min(0)
+    gap, penalty = (plan * slack).sum((-2, -1)), torch.zeros_like(linear)
+    for (side, weights), potential, p in zip(problem.sides, (f, g), (rows, columns), strict=True):
+        gap = gap + side.fenchel_young(p, potential, weights)
+        penalty = penalty + side.penalty(p, weights)
+    return Certificate(plan, rows, columns, linear, linear + penalty, gap, size + penalty)

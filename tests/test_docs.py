@@ -1,0 +1,84 @@
+"""The python blocks of README.md and docs/ run, and print what the page says that they print."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILT = {"_build", "gallery"}
+PAGES = [
+    page
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    if not BUILT & set(page.relative_to(ROOT).parts)
+]
+FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+#: needed by one block of a page, and not installed everywhere
+OPTIONAL = {"jax", "ott"}
+
+
+@dataclass(frozen=True)
+class Block:
+    """A python block, the line that it starts on, and what the page says that it prints."""
+
+    code: str
+    line: int
+    output: str | None
+
+
+def blocks(text: str) -> list[Block]:
+    found = []
+    fences = list(FENCE.finditer(text))
+    for fence, following in zip(fences, [*fences[1:], None], strict=True):
+        if fence[1].strip() != "python":
+            continue
+        adjacent = following is not None and not text[fence.end() : following.start()].strip()
+        output = following[2].strip() if following and adjacent and following[1].strip() == "text" else None
+        found.append(Block(fence[2], text.count("\n", 0, fence.start()) + 2, output))
+    return found
+
+
+def run(page: Path, text: str) -> None:
+    namespace: dict[str, object] = {"__name__": "__docs__"}
+    missing = None
+    for block in blocks(text):
+        printed = io.StringIO()
+        # Leading newlines make the line numbers of a traceback those of the page.
+        code = compile("\n" * (block.line - 1) + block.code, str(page), "exec")
+        try:
+            with contextlib.redirect_stdout(printed):
+                exec(code, namespace)
+        except ModuleNotFoundError as error:
+            if error.name not in OPTIONAL:
+                raise
+            missing = error.name
+            continue
+        if block.output is not None:
+            assert printed.getvalue().strip() == block.output, f"{page.name}, line {block.line}"
+    if missing:
+        pytest.skip(f"a block needs {missing}; the others ran")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run(page, page.read_text(encoding="utf-8"))
+
+
+def test_blocks_are_found_with_their_output() -> None:
+    text = "# A\n\n```python\nprint(1)\n```\n\n```text\n1\n```\n\n```python no-run\n1/0\n```\n"
+    assert blocks(text) == [Block("print(1)\n", 4, "1")]
+
+
+def test_wrong_output_fails() -> None:
+    with pytest.raises(AssertionError, match="line 2"):
+        run(Path("page.md"), "```python\nprint(1)\n```\n```text\n2\n```\n")
+
+
+def test_the_guide_has_examples() -> None:
+    assert sum(len(blocks(page.read_text(encoding="utf-8"))) for page in PAGES) > 20

@@ -1,0 +1,103 @@
+"""A batch is a loop of singles: same answers, the batch shape on every field."""
+
+import numpy as np
+import pytest
+import torch
+
+import jumbot
+
+from ..generators import posed, weights
+from ..oracles import EXACT_SETTINGS, SETTINGS
+
+SCALARS = ("value", "linear", "dual", "gap", "relative_gap", "mass")
+BATCH = (2, 3)
+
+
+def batch_of(rng, setting, epsilon, reference="product"):
+    """Six problems of one setting, stacked as (2, 3): (problems, cost, a, b)."""
+    problems = [posed(rng, 6, 5, epsilon=epsilon, reference=reference, **SETTINGS[setting]) for _ in range(6)]
+    stack = (np.stack([getattr(p, name) for p in problems]) for name in ("cost", "a", "b"))
+    return problems, *(x.reshape(*BATCH, *x.shape[1:]) for x in stack)
+
+
+@pytest.mark.parametrize("epsilon", [0, 0.05])
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_batch_is_a_loop(setting, epsilon, rng):
+    if epsilon == 0 and setting not in EXACT_SETTINGS:
+        pytest.skip("not offered at epsilon = 0")
+    problems, cost, a, b = batch_of(rng, setting, epsilon)
+    batch = jumbot.solve(cost, a, b, **problems[0].arguments, tol=1e-9)
+    assert batch.plan.shape == (*BATCH, 6, 5)
+    assert [x.shape for x in batch.potentials] == [x.shape for x in batch.marginals] == [(*BATCH, 6), (*BATCH, 5)]
+    for name in (*SCALARS, "iterations", "status", "converged"):
+        assert np.shape(getattr(batch, name)) == BATCH, name
+    assert np.all(batch.converged)
+    for at, problem in zip(np.ndindex(BATCH), problems, strict=True):
+        single = problem.solve(tol=1e-9)
+        for name in ("value", "linear", "mass"):
+            assert getattr(batch, name)[at] == pytest.approx(getattr(single, name), rel=1e-6), name
+        np.testing.assert_allclose(batch.plan[at], single.plan, atol=1e-4 * single.plan.max())
+        assert batch.dual[at] <= single.value + 1e-12
+        assert batch.status[at] == single.status
+
+
+def test_single_is_squeezed(rng):
+    problem = posed(rng, 6, 5, tau=0.5)
+    single = problem.solve()
+    assert single.plan.shape == (6, 5)
+    assert all(np.shape(getattr(single, name)) == () for name in (*SCALARS, "iterations", "converged"))
+    one = jumbot.solve(problem.cost[None], problem.a, problem.b, epsilon=0.1, tau=0.5)
+    assert one.plan.shape == (1, 6, 5)
+    assert one.value.shape == one.status.shape == (1,)
+    np.testing.assert_allclose(one.plan[0], single.plan, rtol=1e-12)
+
+
+@pytest.mark.parametrize("epsilon", [0, 0.1])
+def test_weights_broadcast(epsilon, rng):
+    cost = rng.random((*BATCH, 6, 5))
+    a, b = weights(rng, 6), weights(rng, 5)
+    full = jumbot.solve(cost, np.broadcast_to(a, (*BATCH, 6)), np.broadcast_to(b, (*BATCH, 5)), epsilon=epsilon, tau=1.0)
+    for a_, b_ in ((a, b), (a[None], b), (a, b[None, None])):
+        np.testing.assert_allclose(jumbot.solve(cost, a_, b_, epsilon=epsilon, tau=1.0).plan, full.plan, rtol=1e-12)
+    rows = np.stack([weights(rng, 6) for _ in range(3)])
+    mixed = jumbot.solve(cost, rows, b, epsilon=epsilon, tau=1.0)
+    alone = jumbot.solve(cost[1, 2], rows[2], b, epsilon=epsilon, tau=1.0)
+    np.testing.assert_allclose(mixed.plan[1, 2], alone.plan, atol=1e-6)
+
+
+def test_default_weights_are_uniform(rng):
+    cost = rng.random((3, 4, 7))
+    default = jumbot.solve(cost, epsilon=0.1)
+    given = jumbot.solve(cost, np.full(4, 1 / 4), np.full(7, 1 / 7), epsilon=0.1)
+    np.testing.assert_allclose(default.plan, given.plan, rtol=1e-12)
+
+
+def test_easy_and_hard_problems_share_a_batch(rng):
+    """Problems that are done leave the batch; those that are not go on, and only they are reported."""
+    cost = rng.random((4, 12, 12))
+    cost[2] *= 1e-3
+    cost[3] *= 50
+    batch = jumbot.solve(cost, epsilon=0.01, tau=5.0)
+    assert batch.converged.all()
+    assert batch.iterations.min() < batch.iterations.max()
+    limit = int(batch.iterations.min())
+    with pytest.warns(jumbot.NotConvergedWarning) as warned:
+        short = jumbot.solve(cost, epsilon=0.01, tau=5.0, max_iterations=limit)
+    assert len(warned) == 1
+    assert not short.converged.all()
+    assert set(short.status[short.converged]) <= set(batch.status.ravel())
+    assert not set(short.status[~short.converged]) & set(batch.status.ravel())
+
+
+def test_gradients_of_a_batch_are_those_of_singles(rng):
+    cost = torch.tensor(rng.random((*BATCH, 5, 4)), requires_grad=True)
+    a = torch.tensor(weights(rng, 5), requires_grad=True)
+    b = torch.tensor(np.stack([weights(rng, 4) for _ in range(3)]), requires_grad=True)
+    factors = torch.tensor(rng.random(BATCH))
+    together = (jumbot.solve(cost, a, b, epsilon=0.1, tau=0.7, tol=1e-12).value * factors).sum()
+    singles = sum(
+        factors[i, j] * jumbot.solve(cost[i, j], a, b[j], epsilon=0.1, tau=0.7, tol=1e-12).value
+        for i, j in np.ndindex(BATCH)
+    )
+    for one, other in zip(*(torch.autograd.grad(v, (cost, a, b)) for v in (together, singles)), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-7)

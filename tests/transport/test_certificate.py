@@ -1,0 +1,157 @@
+"""value, dual, gap and status mean what they say, on hard problems and on runs that stop short."""
+
+import math
+
+import numpy as np
+import pytest
+
+import jumbot
+
+from ..generators import posed, rectangular
+from ..oracles import EXACT_SETTINGS, SETTINGS, Problem
+
+
+def assert_certified(problem, solution, precision=1e-9):
+    """Recompute every claim of `solution` from its plan and potentials, in float64."""
+    plan = np.asarray(solution.plan, float)
+    f, g = (np.asarray(potential, float) for potential in solution.potentials)
+    value, dual, gap = float(solution.value), float(solution.dual), float(solution.gap)
+    scale = problem.scale(plan)
+    slack = precision * (scale + problem.epsilon * problem.R.sum())
+    assert np.isfinite(plan).all()
+    assert (plan >= 0).all()
+    assert value == pytest.approx(problem.objective(plan), abs=slack)
+    assert dual == pytest.approx(problem.dual(f, g), abs=slack)
+    assert gap >= 0
+    assert gap == pytest.approx(value - dual, abs=slack)
+    assert float(solution.relative_gap) == pytest.approx(gap / scale if gap else 0, rel=1e-5)
+    assert float(solution.linear) == pytest.approx(problem.linear(plan), abs=slack)
+    assert float(solution.mass) == pytest.approx(plan.sum(), rel=max(precision, 1e-12))
+    for marginal, axis in zip(solution.marginals, (1, 0), strict=True):
+        np.testing.assert_allclose(marginal, plan.sum(axis), rtol=1e-6, atol=precision * plan.sum())
+
+
+def hard_sides(setting):
+    return setting in ("balanced", "range", "partial") or "exact" in setting
+
+
+@pytest.mark.parametrize("epsilon", [0, 0.01, 0.3])
+@pytest.mark.parametrize("reference", ["product", "ones"])
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_claims(setting, reference, epsilon, rng):
+    if epsilon == 0 and (setting not in EXACT_SETTINGS or reference == "ones"):
+        pytest.skip("not offered at epsilon = 0, or the same problem")
+    problem = posed(rng, 12, 9, epsilon=epsilon, reference=reference, **SETTINGS[setting])
+    solution = problem.solve()
+    assert_certified(problem, solution)
+    assert solution.converged
+    assert solution.relative_gap <= 1e-6
+    if epsilon:
+        # a plan that had to be rounded onto hard constraints has moved by the little that it missed them
+        tolerance = 1e-3 * solution.plan.max() if hard_sides(setting) else 1e-12
+        np.testing.assert_allclose(solution.plan, problem.gibbs(*solution.potentials), rtol=1e-9, atol=tolerance)
+
+
+@pytest.mark.parametrize("tol", [1e-2, 1e-4, 1e-10])
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_tol_bounds_the_relative_gap(setting, tol, rng):
+    problem = posed(rng, 8, 8, epsilon=0.05, **SETTINGS[setting])
+    solution = problem.solve(tol=tol)
+    assert_certified(problem, solution)
+    assert solution.relative_gap <= tol
+
+
+HARD = {
+    "costs of 1e4 epsilon": {"epsilon": 1e-2, "scale": 1e2, "tau": 10.0},
+    "costs of 1e4 epsilon, small tau": {"epsilon": 1e-2, "scale": 1e2, "tau": 0.5},
+    "epsilon = 1e-4 max cost": {"epsilon": 1e-4, "scale": 1.0, "tau": 0.5},
+    "tau = 1e3": {"epsilon": 1e-2, "scale": 1.0, "tau": 1e3},
+    "tau = 1e3, ones": {"epsilon": 1e-2, "scale": 1.0, "tau": 1e3, "reference": "ones"},
+    "a lopsided pair": {"epsilon": 1e-2, "scale": 1.0, "tau": (1e-2, 1e2)},
+    "tv": {"epsilon": 1e-3, "scale": 1.0, "tau": 0.2, "divergence": "tv"},
+    "chi2": {"epsilon": 1e-3, "scale": 1.0, "tau": 5.0, "divergence": "chi2"},
+    "balanced": {"epsilon": 1e-3, "scale": 1.0, "tau": math.inf},
+    "digits, ones": {"epsilon": 0.1, "scale": 30.0, "tau": 1.0, "reference": "ones"},
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("case", HARD)
+def test_hard_problems(case, dtype, rng):
+    """No silent zero plan: certified to 1e-6 in either dtype, for the problem as it came in."""
+    arguments = dict(HARD[case])
+    cost = (arguments.pop("scale") * rng.random((20, 24))).astype(dtype)
+    a, b = np.full(20, 1 / 20, dtype), np.full(24, 1 / 24, dtype)
+    solution = jumbot.solve(cost, a, b, **arguments)
+    problem = Problem(*(x.astype(float) for x in (cost, a, b)), **arguments)
+    assert solution.plan.dtype == dtype
+    assert solution.plan.sum() > 0
+    assert solution.converged
+    if dtype == np.float64:
+        assert_certified(problem, solution)
+    else:  # the result is rounded to float32, so what can be recomputed is the interval around the truth
+        exact = problem.solve(tol=1e-8)
+        scale = problem.scale(exact.plan) + problem.epsilon * problem.R.sum()
+        assert float(solution.value) == pytest.approx(exact.value, abs=2e-6 * scale)
+        assert float(solution.value) - float(solution.gap) <= exact.value + 2e-7 * scale
+        np.testing.assert_allclose(solution.plan, exact.plan, atol=5e-3 * exact.plan.max())
+
+
+@pytest.mark.parametrize("reference", ["product", "ones"])
+@pytest.mark.parametrize("epsilon", [0, 1e-3])
+@pytest.mark.parametrize("name", ["kl", "tv"])
+def test_zero_plan_where_it_is_optimal(name, epsilon, reference, rng):
+    """A tiny tau gives up all mass; that answer is certified like any other."""
+    problem = rectangular(rng, 6, 5, epsilon=epsilon, tau=1e-4, divergence=name, reference=reference)
+    problem = problem.but(cost=problem.cost + 2)
+    solution = problem.solve()
+    assert_certified(problem, solution)
+    assert solution.converged
+    assert solution.mass == pytest.approx(0, abs=1e-100)
+    assert solution.value == pytest.approx(2e-4 + epsilon * problem.R.sum(), rel=1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [0, 0.05])
+@pytest.mark.parametrize("setting", ["kl", "tv"])
+@pytest.mark.parametrize("blocked", [np.s_[::2, ::3], np.s_[1], np.s_[:, 2], np.s_[:]])
+def test_infinite_costs(blocked, setting, epsilon, rng):
+    problem = posed(rng, 6, 5, epsilon=epsilon, **SETTINGS[setting])
+    cost = problem.cost.copy()
+    cost[blocked] = np.inf
+    problem = problem.but(cost=cost)
+    solution = problem.solve()
+    assert_certified(problem, solution)
+    assert solution.converged
+    assert (solution.plan[np.isinf(cost)] == 0).all()
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("max_iterations", [1, 3])
+def test_stopping_short_says_so_and_stays_true(max_iterations, setting, rng):
+    problem = posed(rng, 20, 15, epsilon=0.01, **SETTINGS[setting])
+    with pytest.warns(jumbot.NotConvergedWarning) as warned:
+        solution = problem.solve(tol=1e-12, max_iterations=max_iterations)
+    assert len(warned) == 1
+    assert not solution.converged
+    assert solution.status != problem.solve().status
+    assert "max_iterations" in str(solution.status.value)
+    assert_certified(problem, solution)
+    truth = problem.solve(tol=1e-9)
+    assert solution.dual <= truth.value
+    assert truth.dual <= solution.value
+
+
+def test_converged_status_explains_itself(rng):
+    solution = posed(rng, epsilon=0.1, tau=1.0).solve()
+    assert solution.converged is True
+    assert solution.iterations >= 1
+    assert "tol" in str(solution.status.value) or "converged" in str(solution.status.value).lower()
+
+
+def test_ones_constant_stays_out_of_the_scale(rng):
+    """epsilon sum(R) = 1600 x the rest: a gap relative to it would stop at a wrong plan."""
+    uniform = np.full(40, 1 / 40)
+    problem = Problem(rng.random((40, 40)), uniform, uniform, epsilon=1.0, tau=1.0, reference="ones")
+    solution, product = problem.solve(), problem.but(reference="product").solve(tol=1e-12)
+    assert_certified(problem, solution)
+    np.testing.assert_allclose(solution.plan, 1600 ** (1 / 3) * product.plan, rtol=5e-3)
