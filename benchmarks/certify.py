@@ -4,20 +4,23 @@
     dual(f, g) <= optimum <= primal(P)
     relative gap = (primal - dual) / (<|C|, P> + tau_a D_a + tau_b D_b + epsilon mass(P))
 
-Every solver of the benchmark, ours included, is judged by these functions. Potentials follow one convention:
-``P = R exp((f + g - C) / epsilon)``, and with the KL penalty ``P 1 = a exp(-f / tau)`` at the optimum. The constant
-``epsilon sum(R)`` stands in both primal and dual; it is left out of the difference and added to both at the end.
+Every solver of the benchmark, ours included, is judged by these functions. Potentials follow one
+convention: ``P = R exp((f + g - C) / epsilon)``, and with the KL penalty ``P 1 = a exp(-f / tau)`` at the
+optimum. The constant ``epsilon sum(R)`` stands in primal and dual; it is left out of the difference and
+added to both at the end.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import kl_div, logsumexp, xlogy
 
 Pair = tuple[float, float]
+Potentials = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ def pair(tau: float | Pair) -> Pair:
 def entropic_kl(
     cost: np.ndarray,
     plan: np.ndarray,
-    potentials: tuple[np.ndarray, np.ndarray],
+    potentials: Potentials,
     *,
     epsilon: float,
     tau: float | Pair = math.inf,
@@ -57,8 +60,8 @@ def entropic_kl(
 ) -> Certificate:
     """Certificate of an entropic plan with KL (finite tau) or exact (infinite tau) marginals.
 
-    The dual is evaluated at ``(f + t, g - t)`` for the best ``t``: a shift leaves the plan as it is, so no solver is
-    charged for it. With exact marginals the plan is first rounded onto them, as a plan must be feasible to count.
+    The dual is evaluated at ``(f + t, g - t)`` for the best ``t``: a shift leaves the plan as it is, so no
+    solver is charged for it. With exact marginals a plan is first rounded onto them: only feasible ones count.
     """
     cost, plan, f, g = (np.asarray(v, dtype=np.float64) for v in (cost, plan, *potentials))
     n, m = cost.shape
@@ -73,7 +76,9 @@ def entropic_kl(
     with np.errstate(over="ignore", divide="ignore", invalid="ignore", under="ignore"):
         entropy = (xlogy(plan, plan / ratio) - plan).sum()
         rows, columns = plan.sum(1), plan.sum(0)
-        penalty = sum(t * kl_div(p, w).sum() for t, p, w in ((tau_a, rows, a), (tau_b, columns, b)) if t < math.inf)
+        penalty = sum(
+            t * kl_div(p, w).sum() for t, p, w in ((tau_a, rows, a), (tau_b, columns, b)) if t < math.inf
+        )
         linear, mass = (cost * plan).sum(), plan.sum()
         f, g = _translate(f, g, a, b, tau_a, tau_b)
         transported = (ratio * np.exp((f[:, None] + g[None, :] - cost) / epsilon)).sum()
@@ -86,20 +91,20 @@ def entropic_kl(
 def exact_kl(
     cost: np.ndarray,
     plan: np.ndarray,
-    potentials: tuple[np.ndarray, np.ndarray],
+    potentials: Sequence[Potentials],
     *,
     tau: float,
     a: np.ndarray | None = None,
     b: np.ndarray | None = None,
 ) -> Certificate:
-    """Certificate at epsilon = 0 with KL marginals; the potentials are first made feasible by c-transforms."""
+    """Certificate at epsilon = 0, KL marginals, from the best of several potentials, each made feasible."""
     cost, plan, a, b = _prepare(cost, plan, a, b)
     if not np.isfinite(plan).all():
         return FAILED
     penalty = tau * (kl_div(plan.sum(1), a).sum() + kl_div(plan.sum(0), b).sum())
     linear = (cost * plan).sum()
     duals = []
-    for f, g in _feasible(cost, *potentials):
+    for f, g in (p for start in potentials for p in _feasible(cost, *start)):
         f, g = _translate(f, g, a, b, tau, tau)
         duals.append(_conjugate(f, a, tau) + _conjugate(g, b, tau))
     primal, dual = linear + penalty, max(duals)
@@ -109,35 +114,35 @@ def exact_kl(
 def exact_tv(
     cost: np.ndarray,
     plan: np.ndarray,
-    potentials: tuple[np.ndarray, np.ndarray],
+    potentials: Sequence[Potentials],
     *,
     tau: float,
     a: np.ndarray | None = None,
     b: np.ndarray | None = None,
 ) -> Certificate:
-    """Certificate at epsilon = 0 with TV marginals: dual = <a, min(f, tau)> + <b, min(g, tau)>, f, g >= -tau."""
+    """Certificate at epsilon = 0, TV marginals: dual = <a, min(f, tau)> + <b, min(g, tau)>, f, g >= -tau."""
     cost, plan, a, b = _prepare(cost, plan, a, b)
     if not np.isfinite(plan).all():
         return FAILED
     penalty = tau * (np.abs(plan.sum(1) - a).sum() + np.abs(plan.sum(0) - b).sum())
     linear = (cost * plan).sum()
     duals = []
-    for f, g in _feasible(cost, *(np.clip(v, -tau, tau) for v in potentials)):
+    for f, g in (p for start in potentials for p in _feasible(cost, *(np.clip(v, -tau, tau) for v in start))):
         f, g = np.minimum(f, tau), np.minimum(g, tau)
         duals.append(a @ f + b @ g if min(f.min(), g.min()) >= -tau * (1 + 1e-12) else -math.inf)
     primal, dual = linear + penalty, max(duals)
     return _certificate(primal, dual, primal - dual, (np.abs(cost) * plan).sum() + penalty, plan.sum())
 
 
-def kl_potentials(plan: np.ndarray, tau: float, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Potentials that the marginals of a plan imply, ``f = -tau log(P 1 / a)``, for peers that return none."""
+def kl_potentials(plan: np.ndarray, tau: float, a: np.ndarray, b: np.ndarray) -> Potentials:
+    """Potentials that a plan's marginals imply, ``f = -tau log(P 1 / a)``, for peers that return none."""
     with np.errstate(divide="ignore"):
         f, g = -tau * np.log(plan.sum(1) / a), -tau * np.log(plan.sum(0) / b)
     return np.minimum(f, 1e3 * tau), np.minimum(g, 1e3 * tau)
 
 
 def round_to_marginals(plan: np.ndarray, a: np.ndarray | None, b: np.ndarray | None) -> np.ndarray:
-    """The plan with the given marginals made exact (Altschuler, Weed and Rigollet 2017); None leaves a side free."""
+    """The plan with marginals made exact (Altschuler, Weed and Rigollet 2017); None leaves a side free."""
     if a is None and b is None:
         return plan
     if a is None:
@@ -169,8 +174,8 @@ def _feasible(cost, f, g) -> list[tuple[np.ndarray, np.ndarray]]:
     ]
 
 
-def _translate(f, g, a, b, tau_a, tau_b) -> tuple[np.ndarray, np.ndarray]:
-    """The shift (f + t, g - t) with the largest dual; any shift is as good when both sides have equal exact masses."""
+def _translate(f, g, a, b, tau_a, tau_b) -> Potentials:
+    """The shift (f + t, g - t) with the largest dual; with exact marginals of equal mass all are as good."""
     if math.isinf(tau_a) or math.isinf(tau_b):
         return f, g
     la, lb = logsumexp(-f / tau_a, b=a), logsumexp(-g / tau_b, b=b)

@@ -11,18 +11,19 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.mathjax",
+    "sphinx.ext.napoleon",
     "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_build"]
-nitpicky = False
+default_role = "code"  # `x` in a docstring is code, as in Markdown
 
 myst_enable_extensions = ["amsmath", "dollarmath"]
 myst_heading_anchors = 3
 suppress_warnings = ["config.cache"]  # sphinx-gallery's settings hold objects that Sphinx does not store
 
+autodoc_class_signature = "separated"
 autodoc_member_order = "bysource"
-autodoc_typehints = "signature"
-autodoc_preserve_defaults = True
+autodoc_typehints = "none"
 add_module_names = False
 
 sphinx_gallery_conf = {

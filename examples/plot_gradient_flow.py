@@ -3,8 +3,8 @@ A gradient flow in plain torch
 ==============================
 
 Points :math:`x` flow down the gradient of the Sinkhorn divergence to a target set :math:`y`. The loss is an
-ordinary differentiable tensor, so the flow is an ordinary loop. The gradient is that of the optimum itself, not
-of the iterations that found it.
+ordinary differentiable tensor, so the flow is an ordinary loop. The gradient is that of the optimum itself,
+not of the iterations that found it.
 """
 
 import math
@@ -40,7 +40,7 @@ for panel, (step, points) in zip(panels, snapshots.items(), strict=True):
     panel.scatter(*target.T, s=6, color="#bbbbbb")
     panel.scatter(*points.T, s=6, color="#0072b2")
     value = float(jumbot.sinkhorn_divergence(points, target, epsilon=0.05))
-    panel.set_title(f"step {step}: {value:.2g}")
+    panel.set_title(f"step {step}, divergence {value:.2g}", fontsize=10)
     panel.set_aspect("equal")
     panel.set_xticks([])
     panel.set_yticks([])

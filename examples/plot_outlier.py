@@ -2,8 +2,8 @@ r"""
 An outlier that moves away
 ==========================
 
-Ten points, and the same ten points tainted with an outlier :math:`z` of weight :math:`1 - \zeta = 1/11`. Exact
-transport must carry the outlier's mass whatever it costs, so its value grows without bound as :math:`z` moves
+Ten points, and the same ten points tainted with an outlier :math:`z` of weight :math:`1 - \zeta = 1/11`.
+Exact transport must carry the outlier's mass whatever it costs, so its value grows without bound as it moves
 away. The unbalanced value reaches a plateau. Lemma 1.1 of Fatras et al. (2021) bounds it:
 
 .. math:: \mathrm{OT}^\tau\bigl(\zeta \alpha + (1 - \zeta)\, \delta_z,\; \beta\bigr)

@@ -1,17 +1,18 @@
-"""Truth that the package had no part in: the formulas in float64 numpy, a convex-programming model, scalar equations.
+"""Truth from elsewhere: formulas in float64 numpy, a convex-programming model, scalar equations.
 
-    min_{P >= 0} <C, P> + epsilon KL(P | R) + tau_a D(P 1 | a) + tau_b D(P' 1 | b),    R = a b' or all ones
+min_{P >= 0} <C, P> + epsilon KL(P | R) + tau_a D(P 1 | a) + tau_b D(P' 1 | b),    R = a b' or all ones
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import cvxpy
 import numpy as np
+import pytest
 from scipy.optimize import brentq
 from scipy.special import xlogy
 
@@ -87,7 +88,8 @@ def divergence(p: Array, a: Array, name: str) -> float:
     """D(p | a) = sum_{a_i > 0} a_i phi(p_i / a_i) + phi'_infinity sum_{a_i = 0} p_i."""
     entropy, inside = ENTROPIES[name], a > 0
     stray = p[~inside].sum()
-    return float((a * entropy.phi(p / np.where(inside, a, 1)))[inside].sum() + (entropy.recession * stray if stray else 0))
+    at_infinity = entropy.recession * stray if stray else 0.0
+    return float((a[inside] * entropy.phi(p[inside] / a[inside])).sum() + at_infinity)
 
 
 @dataclass(frozen=True)
@@ -125,13 +127,20 @@ class Problem:
     def _exact(self, tau: float) -> bool:
         return math.isinf(tau) and self.divergence != RANGE
 
+    @property
+    def constrained(self) -> bool:
+        """Whether a plan must meet a hard constraint."""
+        return math.inf in self.taus
+
     def penalties(self, plan: Array) -> tuple[float, float]:
         """tau D of either marginal; a hard constraint gives 0, or infinity where it is broken."""
         if self.mass is not None:
             held = abs(plan.sum() - self.mass) <= SLACK * self.mass
             rows, columns = (np.all(p <= w + SLACK * w.sum()) for p, w in self._sides(plan))
             return (0.0 if held and rows else math.inf), (0.0 if held and columns else math.inf)
-        return tuple(self._penalty(p, w, tau) for (p, w), tau in zip(self._sides(plan), self.taus, strict=True))
+        return tuple(
+            self._penalty(p, w, tau) for (p, w), tau in zip(self._sides(plan), self.taus, strict=True)
+        )
 
     def _sides(self, plan: Array) -> list[tuple[Array, Array]]:
         return [(plan.sum(1), self.a), (plan.sum(0), self.b)]
@@ -158,10 +167,12 @@ class Problem:
         """R e^{(f + g - C)/epsilon}, zero where the cost is infinite."""
         allowed = np.isfinite(self.cost)
         exponent = np.add.outer(f, g) - np.where(allowed, self.cost, 0)
-        return np.where(allowed & (self.R > 0), self.R * np.exp(np.where(allowed, exponent, 0) / self.epsilon), 0)
+        return np.where(
+            allowed & (self.R > 0), self.R * np.exp(np.where(allowed, exponent, 0) / self.epsilon), 0
+        )
 
     def dual(self, f: Array, g: Array) -> float:
-        """The dual at (f, g), a lower bound of the minimum; -infinity where f + g <= C is asked for and broken."""
+        """A lower bound of the minimum; -infinity where epsilon = 0 and f + g <= C is broken."""
         value = self._supported(f, self.a, self.taus[0]) + self._supported(g, self.b, self.taus[1])
         if self.epsilon == 0:
             feasible = np.all(np.add.outer(f, g) <= self.cost + SLACK * (1 + np.abs(self.cost)))
@@ -169,7 +180,7 @@ class Problem:
         return value + self.epsilon * float((self.R - self.gibbs(f, g)).sum())
 
     def _supported(self, f: Array, w: Array, tau: float) -> float:
-        """min_p <f, p> + penalty(p): -tau sum w phi*(-f/tau), <f, w> for an exact side, a greedy fill for `mass`."""
+        """min_p <f, p> + penalty(p): -tau sum w phi*(-f/tau); <f, w> if exact; a greedy fill for `mass`."""
         if self.mass is not None:
             order = np.argsort(f)
             filled = np.minimum(np.cumsum(w[order]), self.mass)
@@ -178,7 +189,9 @@ class Problem:
             return float(f @ w)
         scale = 1.0 if self.divergence == RANGE else tau
         conjugate = ENTROPIES[self.divergence].conjugate(-f / scale)
-        return -scale * float(np.where(w > 0, w * conjugate, np.where(np.isposinf(conjugate), np.inf, 0)).sum())
+        return -scale * float(
+            np.where(w > 0, w * conjugate, np.where(np.isposinf(conjugate), np.inf, 0)).sum()
+        )
 
     def scale(self, plan: Array) -> float:
         """What `relative_gap` is relative to; hard constraints and epsilon sum(R) are no part of it."""
@@ -186,55 +199,73 @@ class Problem:
         return moved + sum(p for p in self.penalties(plan) if math.isfinite(p)) + self.epsilon * plan.sum()
 
     def truth(self) -> tuple[float, Array]:
-        """(value, plan) from a convex-programming solver."""
-        plan = cvxpy.Variable(self.cost.shape, nonneg=True)
-        sides = [cvxpy.sum(plan, axis=1), cvxpy.sum(plan, axis=0)]
-        finite = np.isfinite(self.cost)
-        objective, constraints = cvxpy.sum(cvxpy.multiply(np.where(finite, self.cost, 0), plan)), []
-        forbidden = ~finite
+        """(value, plan) from a convex-programming solver, over the entries that need not be zero."""
+        rows, columns = np.nonzero(self._allowed())
+        entries = cvxpy.Variable(max(len(rows), 1), nonneg=True)
+        if not len(rows):
+            return self.objective(np.zeros_like(self.cost)), np.zeros_like(self.cost)
+        objective, constraints = self.cost[rows, columns] @ entries, []
         if self.epsilon > 0:
-            forbidden |= self.R == 0
-            index = np.nonzero(~forbidden)
-            objective += self.epsilon * (cvxpy.sum(cvxpy.kl_div(plan[index], self.R[index])) + self.R[forbidden].sum())
-        if forbidden.any():
-            constraints.append(plan[np.nonzero(forbidden)] == 0)
+            objective += self.epsilon * cvxpy.sum(cvxpy.kl_div(entries, self.R[rows, columns]))
+            objective += self.epsilon * (self.R.sum() - self.R[rows, columns].sum())
+        for index, weights, tau in zip((rows, columns), (self.a, self.b), self.taus, strict=True):
+            used = np.unique(index)
+            side = (used[:, None] == index).astype(float) @ entries
+            penalty, limits = self._model(side, weights[used], tau)
+            objective, constraints = objective + penalty, constraints + limits
+            if not self._exact(tau) and self.divergence != RANGE:
+                left = np.setdiff1d(np.arange(len(weights)), used)
+                objective += tau * divergence(np.zeros(len(left)), weights[left], self.divergence)
         if self.mass is not None:
-            constraints += [sides[0] <= self.a, sides[1] <= self.b, cvxpy.sum(plan) == self.mass]
-        else:
-            for side, weights, tau in zip(sides, (self.a, self.b), self.taus, strict=True):
-                penalty, limits = self._model(side, weights, tau)
-                objective, constraints = objective + penalty, constraints + limits
+            constraints.append(cvxpy.sum(entries) == self.mass)
         problem = cvxpy.Problem(cvxpy.Minimize(objective), constraints)
         problem.solve(solver=cvxpy.CLARABEL, tol_gap_abs=1e-9, tol_gap_rel=1e-9, tol_feas=1e-10)
         assert problem.status == "optimal", problem.status
-        return float(problem.value), np.maximum(plan.value, 0)
+        plan = np.zeros_like(self.cost)
+        plan[rows, columns] = np.maximum(entries.value, 0)
+        return float(problem.value), plan
 
-    def _model(self, side: cvxpy.Expression, weights: Array, tau: float) -> tuple[cvxpy.Expression, list[Any]]:
+    def _allowed(self) -> Array:
+        """Where a plan of finite objective may be positive."""
+        allowed = np.isfinite(self.cost)
+        if self.epsilon > 0:
+            allowed &= self.R > 0
+        for weights, tau, axis in zip((self.a, self.b), self.taus, (1, 0), strict=True):
+            if self._exact(tau) or math.isinf(ENTROPIES[self.divergence].recession):
+                allowed &= np.expand_dims(weights > 0, axis)
+        return allowed
+
+    def _model(
+        self, side: cvxpy.Expression, weights: Array, tau: float
+    ) -> tuple[cvxpy.Expression, list[Any]]:
+        if self.mass is not None:
+            return cvxpy.Constant(0), [side <= weights]
         if self._exact(tau):
             return cvxpy.Constant(0), [side == weights]
         if self.divergence == RANGE:
             return cvxpy.Constant(0), [side >= LOW * weights, side <= HIGH * weights]
-        entropy, inside, outside = ENTROPIES[self.divergence], np.nonzero(weights > 0)[0], np.nonzero(weights == 0)[0]
+        entropy, inside = ENTROPIES[self.divergence], np.nonzero(weights > 0)[0]
         penalty = tau * entropy.model(side[inside], weights[inside])
-        if not len(outside):
-            return penalty, []
-        if math.isinf(entropy.recession):
-            return penalty, [side[outside] == 0]
-        return penalty + tau * entropy.recession * cvxpy.sum(side[outside]), []
+        outside = np.nonzero(weights == 0)[0]
+        return penalty + (tau * entropy.recession * cvxpy.sum(side[outside]) if len(outside) else 0), []
 
     def scalar_plan(self) -> float:
         """The mass that solves a 1 x 1 problem: the root of the monotone derivative of its objective."""
         (cost,), (a,), (b,), ((r,),) = self.cost[0], self.a, self.b, self.R
 
         def slope(log_p: float) -> float:
-            p = math.exp(log_p)
+            p = max(math.exp(log_p), 1e-300)
             total = cost + (self.epsilon * (log_p - math.log(r)) if self.epsilon else 0)
             for weight, tau in zip((a, b), self.taus, strict=True):
-                total += (1 if self.divergence == RANGE else tau) * ENTROPIES[self.divergence].slope(p / weight)
+                total += (1 if self.divergence == RANGE else tau) * ENTROPIES[self.divergence].slope(
+                    p / weight
+                )
             return total
 
         exact = [w for w, tau in zip((a, b), self.taus, strict=True) if self._exact(tau)]
-        return exact[0] if exact else math.exp(brentq(slope, -200, 200, xtol=1e-14, rtol=1e-15))
+        if exact:
+            return exact[0]
+        return 0.0 if slope(-1e4) > 0 else math.exp(brentq(slope, -1e4, 600, xtol=1e-14, rtol=1e-15))
 
 
 #: the ways to say what happens to the marginals; each with both references
@@ -255,3 +286,19 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 #: those that epsilon = 0 offers
 EXACT_SETTINGS = [name for name in SETTINGS if name.startswith(("kl", "tv", "balanced", "partial"))]
+
+
+def cases(
+    *epsilons: float, references: Sequence[str] = ("product",), settings: Iterable[str] = SETTINGS
+) -> list[Any]:
+    """Parameters of a test: each setting with each epsilon and reference that it is offered with."""
+    return [
+        pytest.param(
+            {"epsilon": epsilon, "reference": reference, **SETTINGS[name]},
+            id=f"{name}-{epsilon:g}-{reference}",
+        )
+        for name in settings
+        for epsilon in epsilons
+        for reference in references
+        if epsilon > 0 or (name in EXACT_SETTINGS and reference == "product")
+    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +35,7 @@ class Block:
 def blocks(text: str) -> list[Block]:
     found = []
     fences = list(FENCE.finditer(text))
-    for fence, following in zip(fences, [*fences[1:], None], strict=True):
+    for fence, following in itertools.zip_longest(fences, fences[1:]):
         if fence[1].strip() != "python":
             continue
         adjacent = following is not None and not text[fence.end() : following.start()].strip()
@@ -49,7 +50,7 @@ def run(page: Path, text: str) -> None:
     for block in blocks(text):
         printed = io.StringIO()
         # Leading newlines make the line numbers of a traceback those of the page.
-        code = compile("\n" * (block.line - 1) + block.code, str(page), "exec")
+        code = compile("\n" * (block.line - 1) + block.code, str(page), "exec", dont_inherit=True)
         try:
             with contextlib.redirect_stdout(printed):
                 exec(code, namespace)

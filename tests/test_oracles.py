@@ -14,7 +14,9 @@ def test_model_is_the_objective(setting, reference, rng):
     """The convex solver's value is the formula at its plan, and no dual value exceeds it."""
     problem = posed(rng, 3, 4, epsilon=0.2, reference=reference, **SETTINGS[setting])
     value, plan = problem.truth()
-    soft = problem.but(tau=1.0, divergence="kl", mass=None)  # all but the hard constraints, which the solver bends
+    soft = problem.but(
+        tau=1.0, divergence="kl", mass=None
+    )  # all but the hard constraints, which the solver bends
     if setting in ("range", "balanced", "partial"):
         assert soft.objective(plan) - sum(soft.penalties(plan)) == pytest.approx(value, rel=1e-6)
     elif "exact" not in setting:
@@ -28,10 +30,18 @@ def test_model_is_the_objective(setting, reference, rng):
 def test_dual_meets_the_primal(setting, reference, rng):
     """Maximising the dual formula by brute force gives the convex solver's minimum."""
     problem = posed(rng, 2, 3, epsilon=0.3, reference=reference, **SETTINGS[setting])
-    found = minimize(lambda z: -problem.dual(z[:2], z[2:]), np.zeros(5), method="Powell",
-                     options={"xtol": 1e-10, "ftol": 1e-15, "maxiter": 10_000})
-    found = minimize(lambda z: -problem.dual(z[:2], z[2:]), found.x, method="Nelder-Mead",
-                     options={"xatol": 1e-10, "fatol": 1e-14, "maxiter": 20_000, "maxfev": 20_000})
+    found = minimize(
+        lambda z: -problem.dual(z[:2], z[2:]),
+        np.zeros(5),
+        method="Powell",
+        options={"xtol": 1e-10, "ftol": 1e-15, "maxiter": 10_000},
+    )
+    found = minimize(
+        lambda z: -problem.dual(z[:2], z[2:]),
+        found.x,
+        method="Nelder-Mead",
+        options={"xatol": 1e-10, "fatol": 1e-14, "maxiter": 20_000, "maxfev": 20_000},
+    )
     assert -found.fun == pytest.approx(problem.truth()[0], abs=1e-5)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from jumbot.errors import ArgumentError, JumbotError, NotConvergedWarning, UnboundedError, UnsupportedError
 from jumbot.transport.divergences import Divergence
+from jumbot.transport.sinkhorn_divergence import sinkhorn_divergence
 from jumbot.transport.solution import Solution, Status
 from jumbot.transport.solve import solve
 
@@ -18,5 +19,6 @@ __all__ = [
     "Status",
     "UnboundedError",
     "UnsupportedError",
+    "sinkhorn_divergence",
     "solve",
 ]

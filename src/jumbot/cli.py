@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import NoReturn
+
+import jumbot
 
 
 class _Parser(argparse.ArgumentParser):
@@ -18,7 +19,7 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status: 0 done, 1 something is missing, 2 bad input."""
     parser = _Parser(prog="jumbot", description="Certified optimal transport: balanced, unbalanced, partial.")
-    parser.add_argument("--version", action="version", version=f"jumbot {version('jumbot')}")
+    parser.add_argument("--version", action="version", version=f"jumbot {jumbot.__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     demo = commands.add_parser(
         "demo",

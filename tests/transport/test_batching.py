@@ -7,28 +7,29 @@ import torch
 import jumbot
 
 from ..generators import posed, weights
-from ..oracles import EXACT_SETTINGS, SETTINGS
+from ..oracles import cases
 
 SCALARS = ("value", "linear", "dual", "gap", "relative_gap", "mass")
 BATCH = (2, 3)
 
 
-def batch_of(rng, setting, epsilon, reference="product"):
+def batch_of(rng, case):
     """Six problems of one setting, stacked as (2, 3): (problems, cost, a, b)."""
-    problems = [posed(rng, 6, 5, epsilon=epsilon, reference=reference, **SETTINGS[setting]) for _ in range(6)]
+    problems = [posed(rng, 6, 5, **case) for _ in range(6)]
     stack = (np.stack([getattr(p, name) for p in problems]) for name in ("cost", "a", "b"))
     return problems, *(x.reshape(*BATCH, *x.shape[1:]) for x in stack)
 
 
-@pytest.mark.parametrize("epsilon", [0, 0.05])
-@pytest.mark.parametrize("setting", SETTINGS)
-def test_batch_is_a_loop(setting, epsilon, rng):
-    if epsilon == 0 and setting not in EXACT_SETTINGS:
-        pytest.skip("not offered at epsilon = 0")
-    problems, cost, a, b = batch_of(rng, setting, epsilon)
+@pytest.mark.parametrize("case", cases(0, 0.05))
+def test_batch_is_a_loop(case, rng):
+    problems, cost, a, b = batch_of(rng, case)
     batch = jumbot.solve(cost, a, b, **problems[0].arguments, tol=1e-9)
     assert batch.plan.shape == (*BATCH, 6, 5)
-    assert [x.shape for x in batch.potentials] == [x.shape for x in batch.marginals] == [(*BATCH, 6), (*BATCH, 5)]
+    assert (
+        [x.shape for x in batch.potentials]
+        == [x.shape for x in batch.marginals]
+        == [(*BATCH, 6), (*BATCH, 5)]
+    )
     for name in (*SCALARS, "iterations", "status", "converged"):
         assert np.shape(getattr(batch, name)) == BATCH, name
     assert np.all(batch.converged)
@@ -56,9 +57,13 @@ def test_single_is_squeezed(rng):
 def test_weights_broadcast(epsilon, rng):
     cost = rng.random((*BATCH, 6, 5))
     a, b = weights(rng, 6), weights(rng, 5)
-    full = jumbot.solve(cost, np.broadcast_to(a, (*BATCH, 6)), np.broadcast_to(b, (*BATCH, 5)), epsilon=epsilon, tau=1.0)
+    full = jumbot.solve(
+        cost, np.broadcast_to(a, (*BATCH, 6)), np.broadcast_to(b, (*BATCH, 5)), epsilon=epsilon, tau=1.0
+    )
     for a_, b_ in ((a, b), (a[None], b), (a, b[None, None])):
-        np.testing.assert_allclose(jumbot.solve(cost, a_, b_, epsilon=epsilon, tau=1.0).plan, full.plan, rtol=1e-12)
+        np.testing.assert_allclose(
+            jumbot.solve(cost, a_, b_, epsilon=epsilon, tau=1.0).plan, full.plan, rtol=1e-12
+        )
     rows = np.stack([weights(rng, 6) for _ in range(3)])
     mixed = jumbot.solve(cost, rows, b, epsilon=epsilon, tau=1.0)
     alone = jumbot.solve(cost[1, 2], rows[2], b, epsilon=epsilon, tau=1.0)

@@ -39,7 +39,7 @@ def test_diracs_without_entropy(setting, cost):
 
 @pytest.mark.parametrize("reference", ["product", "ones"])
 def test_diracs_kl_formula(reference):
-    """log p is the mean of log r, log a, log b weighted by epsilon, tau_a, tau_b, less cost over their sum."""
+    """log p = (epsilon log r + tau_a log a + tau_b log b - cost) / (epsilon + tau_a + tau_b)."""
     cost, a, b, epsilon, tau = 1.7, 2.0, 0.3, 0.2, (0.5, 1.5)
     r = a * b if reference == "product" else 1.0
     logs = (epsilon * math.log(r) + tau[0] * math.log(a) + tau[1] * math.log(b) - cost) / (epsilon + sum(tau))
@@ -51,7 +51,10 @@ def test_diracs_kl_formula(reference):
 
 
 def test_balanced_diracs_cost_their_distance():
-    for reference, entropy in (("product", 2.0 * math.log(2 / 4) - 2 + 4), ("ones", 2.0 * math.log(2) - 2 + 1)):
+    for reference, entropy in (
+        ("product", 2.0 * math.log(2 / 4) - 2 + 4),
+        ("ones", 2.0 * math.log(2) - 2 + 1),
+    ):
         solution = diracs(3.0, (2.0, 2.0), epsilon=0.25, reference=reference).solve()
         assert solution.value == pytest.approx(6.0 + 0.25 * entropy, rel=1e-12)
         assert solution.linear == pytest.approx(6.0, rel=1e-12)
@@ -59,7 +62,7 @@ def test_balanced_diracs_cost_their_distance():
 
 @pytest.mark.parametrize("epsilon", [0.05, 1.0])
 def test_two_points_balanced(epsilon):
-    """Symmetric 2 x 2: half of the mass on the diagonal times the logistic function of the cost difference."""
+    """Symmetric 2 x 2: what stays is the logistic function of the cost difference over epsilon."""
     cost, half = np.array([[0.1, 0.9], [0.9, 0.1]]), np.array([0.5, 0.5])
     solution = Problem(cost, half, half, epsilon=epsilon).solve(tol=1e-12)
     stay = 0.5 / (1 + math.exp(-0.8 / epsilon))
@@ -68,7 +71,7 @@ def test_two_points_balanced(epsilon):
 
 @pytest.mark.parametrize("epsilon", [0.05, 1.0])
 def test_two_points_kl(epsilon):
-    """Symmetric 2 x 2, KL: P = R k e^{-C/epsilon} with one scaling k, from epsilon log k = -2 tau log(P1/a)."""
+    """Symmetric 2 x 2, KL: P = k R e^{-C/epsilon} with epsilon log k = -2 tau log(P1/a)."""
     cost, half, tau = np.array([[0.1, 0.9], [0.9, 0.1]]), np.array([0.5, 0.5]), 0.4
     kernel = np.exp(-cost / epsilon) / 4
     ratio = kernel.sum(1)[0] / 0.5
@@ -147,11 +150,14 @@ def test_unbalanced_gaussians(tau):
         root = np.array([[math.exp(z[3]), 0], [z[4], math.exp(z[5])]])
         mass, mean, covariance = math.exp(z[0]), z[1:3], root @ root.T
         total = mass * ((mean[0] - mean[1]) ** 2 + covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1])
-        total += epsilon * gaussian_kl(mass, mean, covariance, math.prod(masses), means, np.diag(deviations**2))
+        total += epsilon * gaussian_kl(
+            mass, mean, covariance, math.prod(masses), means, np.diag(deviations**2)
+        )
         for i in (0, 1):
             side = np.ix_([i], [i])
-            total += tau * gaussian_kl(mass, mean[[i]], covariance[side], masses[i], means[[i]],
-                                       np.diag(deviations**2)[side])
+            total += tau * gaussian_kl(
+                mass, mean[[i]], covariance[side], masses[i], means[[i]], np.diag(deviations**2)[side]
+            )
         return total
 
     best = minimize(objective, np.zeros(6), tol=1e-9).fun

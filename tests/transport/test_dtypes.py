@@ -7,7 +7,7 @@ import torch
 import jumbot
 
 from ..generators import posed
-from ..oracles import EXACT_SETTINGS, SETTINGS
+from ..oracles import cases
 
 ARRAYS = ("plan", "value", "linear", "dual", "gap", "relative_gap", "mass")
 KINDS = {
@@ -27,7 +27,9 @@ def test_out_as_in(kind, batched, epsilon, rng):
     cost, a, b = (KINDS[kind](x) for x in (cost, problem.a, problem.b))
     solution = jumbot.solve(cost, a, b, **problem.arguments)
     fields = {name: getattr(solution, name) for name in ARRAYS}
-    fields |= {f"{name}[{i}]": getattr(solution, name)[i] for name in ("potentials", "marginals") for i in (0, 1)}
+    fields |= {
+        f"{name}[{i}]": getattr(solution, name)[i] for name in ("potentials", "marginals") for i in (0, 1)
+    }
     for name, field in fields.items():
         if kind.startswith("torch"):
             assert isinstance(field, torch.Tensor), name
@@ -36,18 +38,16 @@ def test_out_as_in(kind, batched, epsilon, rng):
         assert field.dtype == cost.dtype, name
 
 
-@pytest.mark.parametrize("reference", ["product", "ones"])
-@pytest.mark.parametrize("epsilon", [0, 0.02])
-@pytest.mark.parametrize("setting", SETTINGS)
-def test_float32_agrees_with_float64(setting, epsilon, reference, rng):
-    if epsilon == 0 and (setting not in EXACT_SETTINGS or reference == "ones"):
-        pytest.skip("not offered at epsilon = 0, or the same problem")
-    problem = posed(rng, 15, 12, epsilon=epsilon, reference=reference, **SETTINGS[setting])
-    single = jumbot.solve(*(x.astype(np.float32) for x in (problem.cost, problem.a, problem.b)), **problem.arguments)
+@pytest.mark.parametrize("case", cases(0, 0.02, references=("product", "ones")))
+def test_float32_agrees_with_float64(case, rng):
+    problem = posed(rng, 15, 12, **case)
+    single = jumbot.solve(
+        *(x.astype(np.float32) for x in (problem.cost, problem.a, problem.b)), **problem.arguments
+    )
     double = problem.solve(tol=1e-8)
     assert single.converged
     assert single.value == pytest.approx(double.value, rel=5e-6)
-    if epsilon:
+    if problem.epsilon:
         np.testing.assert_allclose(single.plan, double.plan, atol=3e-3 * double.plan.max())
 
 

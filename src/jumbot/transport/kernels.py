@@ -22,7 +22,7 @@ CUT = 400.0
 SPREAD = 250.0
 KL, BALANCED, TV, RANGE, CHI2 = range(5)
 #: columns of the statistics that a problem returns
-ITERATIONS, LINEAR, SIZE, PENALTY, GAP, ENTROPY, MASS, ESTIMATE = range(8)
+ITERATIONS, LINEAR, OBJECTIVE, GAP, SCALE = range(5)
 
 
 @compiled(fastmath=True)
@@ -106,131 +106,139 @@ def _lambert(z: float) -> float:
 
 
 @compiled()
-def _step(kind: int, tau: float, low: float, high: float, soft: Any, out: Any) -> None:
-    """out = the proximal step of the soft minimum, epsilon = 1."""
+def _step(kind: int, tau: float, low: float, high: float, soft: Any, omega: float, h: Any, out: Any) -> None:
+    """out = the proximal step of the soft minimum from h, over-relaxed by omega, epsilon = 1."""
     n = soft.shape[0]
     if kind == KL:
         kappa = tau / (tau + 1.0)
         for i in range(n):
-            out[i] = kappa * soft[i]
+            out[i] = h[i] + omega * (kappa * soft[i] - h[i])
     elif kind == BALANCED:
         for i in range(n):
-            out[i] = soft[i]
+            out[i] = h[i] + omega * (soft[i] - h[i])
     elif kind == TV:
         for i in range(n):
-            out[i] = min(max(soft[i], -tau), tau)
+            out[i] = min(max(h[i] + omega * (soft[i] - h[i]), -tau), tau)
     elif kind == RANGE:
         log_low = math.log(low) if low > 0.0 else -1e300
         log_high = math.log(high) if high < 1e300 else 1e300
         for i in range(n):
-            out[i] = max(soft[i] + log_low, 0.0) + min(soft[i] + log_high, 0.0)
+            out[i] = max(h[i] + omega * (soft[i] + log_low - h[i]), 0.0) + min(
+                h[i] + omega * (soft[i] + log_high - h[i]), 0.0
+            )
     else:
         for i in range(n):
-            out[i] = 2.0 * tau - _lambert(math.log(2.0 * tau) + 2.0 * tau - soft[i])
+            full = 2.0 * tau - _lambert(math.log(2.0 * tau) + 2.0 * tau - soft[i])
+            out[i] = h[i] + omega * (full - h[i])
+
+
+@compiled(fastmath=True)
+def _sum(x: Any) -> float:
+    total = 0.0
+    for i in range(x.shape[0]):
+        total += x[i]
+    return total
+
+
+@compiled(fastmath=True)
+def _dot(x: Any, y: Any) -> float:
+    total = 0.0
+    for i in range(x.shape[0]):
+        total += x[i] * y[i]
+    return total
 
 
 @compiled()
 def _side(
-    kind: int, tau: float, low: float, high: float, a: Any, F: Any, soft: Any, sums: Any
+    kind: int, tau: float, low: float, high: float, a: Any, F: Any, soft: Any, work: Any, sums: Any
 ) -> None:  # fmt: skip
-    """Add to `sums`: Fenchel-Young gap, penalty, violation of a constraint, <F, p>, mass."""
-    gap = penalty = violation = cross = mass = 0.0
+    """Add to `sums`: Fenchel-Young gap, penalty, violation of a constraint, <F, p>; set the mass.
+
+    Terms go to `work` first and are summed after: a sum inside would keep `exp` from being vectorised.
+    """
+    gap, penalty, violation, p = work[0], work[1], work[2], work[3]
     n = a.shape[0]
     if kind == KL:
+        inverse = 1.0 / tau
         for i in range(n):
             log_x = F[i] - soft[i]
-            slope = exp(-F[i] / tau)
-            r = min(log_x + F[i] / tau, 700.0)
+            slope = tau * a[i] * exp(-F[i] * inverse)
+            r = min(log_x + F[i] * inverse, 700.0)
             e = exp(r)
-            exact = r * e - e + 1.0
-            gap += a[i] * slope * (exact if abs(r) > 1e-4 else r * r * (0.5 + r * (1.0 / 3.0)))
-            x = slope * e
-            penalty += a[i] * (x * log_x - x + 1.0)
-            cross += a[i] * x * F[i]
-            mass += a[i] * x
-        gap, penalty = gap * tau, penalty * tau
+            series = r * r * (0.5 + r * (1.0 / 3.0))
+            gap[i] = slope * (r * e - e + 1.0 if abs(r) > 1e-4 else series)
+            scaled = slope * e
+            penalty[i] = scaled * (log_x - 1.0) + tau * a[i]
+            p[i] = scaled * inverse
     else:
         for i in range(n):
-            x = exp(min(F[i] - soft[i], 700.0))
+            p[i] = exp(min(F[i] - soft[i], 700.0))
+        for i in range(n):
+            x, s = p[i], -F[i] / tau
+            gap[i] = penalty[i] = violation[i] = 0.0
             if kind == TV:
-                s = -F[i] / tau
-                gap += a[i] * tau * (abs(x - 1.0) - max(s, -1.0) * (x - 1.0) + max(-1.0 - s, 0.0) * x)
-                penalty += a[i] * tau * abs(x - 1.0)
+                gap[i] = a[i] * tau * (abs(x - 1.0) - max(s, -1.0) * (x - 1.0) + max(-1.0 - s, 0.0) * x)
+                penalty[i] = a[i] * tau * abs(x - 1.0)
             elif kind == CHI2:
-                s = -F[i] / tau
-                gap += a[i] * tau * ((x - 1.0 - 0.5 * s) ** 2 if s > -2.0 else x * (x - 2.0 - s))
-                penalty += a[i] * tau * (x - 1.0) ** 2
+                gap[i] = a[i] * tau * ((x - 1.0 - 0.5 * s) ** 2 if s > -2.0 else x * (x - 2.0 - s))
+                penalty[i] = a[i] * tau * (x - 1.0) ** 2
             else:
                 inside = min(max(x, low), high)
-                violation += a[i] * abs(x - inside)
-                if kind == RANGE:
-                    s = -F[i]
-                    slack = high - inside if s > 0.0 else inside - low
-                    gap += a[i] * abs(s) * slack if s != 0.0 else 0.0
-            cross += a[i] * x * F[i]
-            mass += a[i] * x
-    sums[0] += gap
-    sums[1] += penalty
-    sums[2] += violation
-    sums[3] += cross
-    sums[4] = mass
+                violation[i] = a[i] * abs(x - inside)
+                if kind == RANGE and F[i] != 0.0:
+                    gap[i] = a[i] * abs(F[i]) * (high - inside if F[i] < 0.0 else inside - low)
+            p[i] = a[i] * x
+        sums[2] += _sum(violation)
+    sums[0] += _sum(gap)
+    sums[1] += _sum(penalty)
+    sums[3] += _dot(p, F)
+    sums[4] = _sum(p)
 
 
 @compiled()
-def _translation(kind_a: int, tau_a: float, kind_b: int, tau_b: float, a: Any, b: Any, F: Any, G: Any) -> float:
+def _log_tilted_mass(tau: float, a: Any, F: Any, work: Any) -> float:
+    """log sum_i a_i e^{-F_i/tau}."""
+    least = F[0]
+    for i in range(a.shape[0]):
+        least = min(least, F[i])
+    for i in range(a.shape[0]):
+        work[i] = a[i] * exp((least - F[i]) / tau)
+    return math.log(_sum(work)) - least / tau
+
+
+@compiled()
+def _translation(
+    kind_a: int, tau_a: float, kind_b: int, tau_b: float, a: Any, b: Any, F: Any, G: Any, work_a: Any, work_b: Any
+) -> float:
     """The t that makes the dual at (F + t, G - t) largest, for KL and exact marginals; else 0."""
     if kind_a > BALANCED or kind_b > BALANCED or (kind_a == BALANCED and kind_b == BALANCED):
         return 0.0
-    log_a = log_b = 0.0
-    if kind_a == KL:
-        top = F[0]
-        for i in range(a.shape[0]):
-            top = min(top, F[i])
-        total = 0.0
-        for i in range(a.shape[0]):
-            total += a[i] * exp((top - F[i]) / tau_a)
-        log_a = math.log(total) - top / tau_a
-    else:
-        log_a = math.log(a.sum())
-    if kind_b == KL:
-        top = G[0]
-        for j in range(b.shape[0]):
-            top = min(top, G[j])
-        total = 0.0
-        for j in range(b.shape[0]):
-            total += b[j] * exp((top - G[j]) / tau_b)
-        log_b = math.log(total) - top / tau_b
-    else:
-        log_b = math.log(b.sum())
+    log_a = _log_tilted_mass(tau_a, a, F, work_a) if kind_a == KL else math.log(_sum(a))
+    log_b = _log_tilted_mass(tau_b, b, G, work_b) if kind_b == KL else math.log(_sum(b))
     weight = (1.0 / tau_a if kind_a == KL else 0.0) + (1.0 / tau_b if kind_b == KL else 0.0)
     return (log_a - log_b) / weight
 
 
 @compiled()
-def _certify(
-    C: Any, scale: float, r_a: Any, r_b: Any, F: Any, G: Any, P: Any, rows: Any, columns: Any, out: Any
-) -> None:  # fmt: skip
-    """P = R e^{F + G - C/epsilon} with its marginals, <C, P>, <|C|, P> and <P, log(P/R)>."""
+def _write_plan(
+    C: Any, scale: float, r_a: Any, r_b: Any, F: Any, G: Any, P: Any, rows: Any, columns: Any, absolute: Any
+) -> tuple[float, float]:
+    """P = R e^{F + G - C/epsilon} with its marginals; returns <C, P> and <|C|, P>."""
     n, m = C.shape
     columns[:] = 0.0
-    linear = size = entropy = mass = 0.0
+    linear = size = 0.0
     for i in range(n):
-        total = row_linear = row_size = row_entropy = 0.0
+        Fi, ri = F[i], r_a[i]
         for j in range(m):
-            x = min(F[i] + G[j] - C[i, j] * scale, 700.0)
-            p = r_a[i] * r_b[j] * exp(x) if x > -650.0 else 0.0
+            x = min(Fi + G[j] - C[i, j] * scale, 700.0)
+            p = ri * r_b[j] * exp(x) if x > -650.0 else 0.0
             P[i, j] = p
             columns[j] += p
-            total += p
-            row_linear += p * C[i, j]
-            row_size += p * abs(C[i, j])
-            row_entropy += p * x
-        rows[i] = total
-        linear += row_linear
-        size += row_size
-        entropy += row_entropy
-        mass += total
-    out[LINEAR], out[SIZE], out[ENTROPY], out[MASS] = linear, size, entropy, mass
+            absolute[j] = abs(C[i, j])
+        rows[i] = _sum(P[i])
+        linear += _dot(P[i], C[i])
+        size += _dot(P[i], absolute)
+    return linear, size
 
 
 @compiled()
@@ -276,9 +284,9 @@ def _solve(
     F0, G0 = np.empty(n), np.empty(m)
     log_u, log_v = np.empty(n), np.empty(m)
     soft_a, soft_b = np.empty(n), np.empty(m)
-    s, t, w_a, w_b, h_a, h_b = np.empty(n), np.empty(m), np.empty(n), np.empty(m), np.empty(n), np.empty(m)
+    s, t, w_a, w_b, h_b = np.empty(n), np.empty(m), np.empty(n), np.empty(m), np.empty(m)
     skip_a, skip_b = np.zeros(n), np.zeros(m)
-    sums = np.empty(5)
+    work_a, work_b, sums = np.empty((4, n)), np.empty((4, m)), np.empty(5)
     for i in range(n):
         skip_a[i] = 0.0 if r_a[i] > 0.0 else 1e200
     for j in range(m):
@@ -295,7 +303,7 @@ def _solve(
         G[:] = 0.0
         _row_minima(C, scale, G, skip_b, F0)
         _column_minima(C, scale, F0, skip_a, G0)
-        shift = _translation(kind_a, tau_a, kind_b, tau_b, a, b, F0, G0)
+        shift = _translation(kind_a, tau_a, kind_b, tau_b, a, b, F0, G0, work_a[0], work_b[0])
         for i in range(n):
             F[i] = F0[i] + shift
         for j in range(m):
@@ -308,7 +316,7 @@ def _solve(
     sweep = 0
     ramp = 0
     safety = 1.0
-    last_residual, last_sweep, growth = -1.0, 0, 0
+    last_residual, best_residual, last_sweep, growth = -1.0, 1e300, 0, 0
     every = 1 if n * m > 20000 else 3
     while True:
         sweep += 1
@@ -326,17 +334,11 @@ def _solve(
         _row_sums(K, w_b, s)
         for i in range(n):
             soft_a[i] = F0[i] + o_a[i] - top - log(s[i])
-        _step(kind_a, tau_a, low_a, high_a, soft_a, h_a)
         omega = 1.0
         if sweep > 1 and best_omega > 1.0:
             ramp += 1
             omega = min(best_omega, 2.0 - 6.0 / (ramp + 6.0))
-        if sweep == 1 and cold:
-            for i in range(n):
-                F[i] = h_a[i]
-        else:
-            for i in range(n):
-                F[i] += omega * (h_a[i] - F[i])
+        _step(kind_a, tau_a, low_a, high_a, soft_a, omega, F, F)
         # columns: G given F
         for i in range(n):
             log_u[i] = F[i] - F0[i]
@@ -350,41 +352,43 @@ def _solve(
         _column_sums(K, w_a, t)
         for j in range(m):
             soft_b[j] = G0[j] + o_b[j] - top - log(t[j])
-        _step(kind_b, tau_b, low_b, high_b, soft_b, h_b)
+        _step(kind_b, tau_b, low_b, high_b, soft_b, omega, G, h_b)
 
         if sweep % every == 0 or sweep >= limit:
             sums[:] = 0.0
-            _side(kind_a, tau_a, low_a, high_a, a, F, soft_a, sums)
+            _side(kind_a, tau_a, low_a, high_a, a, F, soft_a, work_a, sums)
             mass_a = sums[4]
-            _side(kind_b, tau_b, low_b, high_b, b, G, soft_b, sums)
+            _side(kind_b, tau_b, low_b, high_b, b, G, soft_b, work_b, sums)
             # <C, P> from below: <F, p> + <G, q> = <C, P> + <P, log(P/R)>, the last at most mass log m
             worth = sums[1] + mass_a + max(0.0, sums[3] - mass_a * entropy_bound)
             estimate = sums[0] + price * scale * sums[2]
             if estimate <= safety * tol * worth or sweep >= limit:
-                _certify(C, scale, r_a, r_b, F, G, P, rows, columns, out)
+                linear, size = _write_plan(C, scale, r_a, r_b, F, G, P, rows, columns, t)
                 _soft_from_marginal(F, rows, a, soft_a)
                 _soft_from_marginal(G, columns, b, soft_b)
                 sums[:] = 0.0
-                _side(kind_a, tau_a, low_a, high_a, a, F, soft_a, sums)
-                _side(kind_b, tau_b, low_b, high_b, b, G, soft_b, sums)
+                _side(kind_a, tau_a, low_a, high_a, a, F, soft_a, work_a, sums)
+                _side(kind_b, tau_b, low_b, high_b, b, G, soft_b, work_b, sums)
+                mass = _sum(rows)
+                weight = size + epsilon * (sums[1] + mass)
+                # <C, P> + epsilon <P, log(P/R)> = epsilon (<F, p> + <G, q>)
+                value = epsilon * (_dot(F, rows) + _dot(G, columns) - mass + sums[1])
                 gap = epsilon * sums[0]
-                penalty = epsilon * sums[1]
-                weight = out[SIZE] + penalty + epsilon * out[MASS]
-                out[ITERATIONS], out[PENALTY], out[GAP] = sweep, penalty, gap
-                out[ESTIMATE] = epsilon * estimate
+                out[ITERATIONS], out[LINEAR], out[OBJECTIVE], out[GAP], out[SCALE] = sweep, linear, value, gap, weight
                 if hard or gap <= tol * weight or sweep >= limit:
                     break
                 safety *= max(0.5 * tol * weight / gap, 1e-3)
                 _fill(C, scale, F0, G0, K)
             residual = 0.0
             for j in range(m):
-                residual = max(residual, abs(h_b[j] - G[j]) if r_b[j] > 0.0 else 0.0)
-            if residual > 2.0 * last_residual and last_residual > 0.0:
-                growth += 1
-                if growth >= 8 and omega > 1.0:  # over-relaxed too far for this problem
-                    best_omega = 1.0 + 0.5 * (best_omega - 1.0)
-                    ramp, growth, last_residual, last_sweep = 0, 0, -1.0, sweep
-            elif not known and sweep - last_sweep >= 12 and residual > 0.0:
+                residual = max(residual, abs(h_b[j] - G[j]) / omega if r_b[j] > 0.0 else 0.0)
+            if known:  # over-relaxation overshoots for a while; only a lasting rise means too far
+                best_residual = min(best_residual, residual)
+                growth = growth + 1 if residual > 100.0 * best_residual else 0
+                if growth >= 40:
+                    best_omega, best_residual = 1.0 + 0.5 * (best_omega - 1.0), residual
+                    ramp, growth = 0, 0
+            elif sweep - last_sweep >= 12 and residual > 0.0:
                 if last_residual > 0.0 and omega >= best_omega:
                     rate = (residual / last_residual) ** (1.0 / (sweep - last_sweep))
                     if best_omega - 1.0 < rate < 1.0:
@@ -395,16 +399,63 @@ def _solve(
                     elif rate >= 1.0:
                         best_omega = 1.0 + 0.7 * (best_omega - 1.0)
                 last_residual, last_sweep = residual, sweep
-            elif known:
-                last_residual = residual if last_residual < 0.0 else min(last_residual, residual)
-        for j in range(m):
-            G[j] += omega * (h_b[j] - G[j])
+        G[:] = h_b
         if sweep % every == 0 and kind_a <= BALANCED and kind_b <= BALANCED:
-            shift = _translation(kind_a, tau_a, kind_b, tau_b, a, b, F, G)
+            shift = _translation(kind_a, tau_a, kind_b, tau_b, a, b, F, G, work_a[0], work_b[0])
             for i in range(n):
                 F[i] += shift
             for j in range(m):
                 G[j] -= shift
+
+
+@compiled()
+def _solve_symmetric(
+    C: Any, a: Any, r: Any, o: Any, epsilon: float, kind: int, tau: float, low: float, high: float,
+    tol: float, limit: int, price: float, F: Any, P: Any, rows: Any, out: Any,
+) -> None:  # fmt: skip
+    """C = C' >= 0 with zero diagonal, a = b: the averaged fixed point F <- (F + T F)/2.
+
+    It halves the error a sweep where e^{-C/epsilon} is a positive kernel.  The diagonal of K is one, so K needs no
+    absorption while the potentials spread by less than SPREAD; beyond that the general sweep takes over.
+    """
+    n = C.shape[0]
+    scale = 1.0 / epsilon
+    K = P
+    soft, s, w, h, columns = np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    work, sums = np.empty((4, n)), np.empty(5)
+    F[:] = 0.0
+    hard = kind == BALANCED or kind == RANGE
+    _fill(C, scale, F, F, K)
+    sweep = 0
+    safety = 1.0
+    while True:
+        sweep += 1
+        top = _scalings(r, F, w)
+        _row_sums(K, w, s)
+        for i in range(n):
+            soft[i] = o[i] - top - log(s[i])
+        _step(kind, tau, low, high, soft, 0.5, F, h)
+        sums[:] = 0.0
+        _side(kind, tau, low, high, a, F, soft, work, sums)
+        worth = 2.0 * sums[1] + sums[4] + max(0.0, 2.0 * sums[3] - sums[4] * math.log(1.0 * n))
+        last = sweep >= limit or _spread(F, r) > SPREAD
+        if last or 2.0 * (sums[0] + price * scale * sums[2]) <= safety * tol * worth:
+            linear, size = _write_plan(C, scale, r, r, F, F, P, rows, columns, s)
+            _soft_from_marginal(F, rows, a, soft)
+            sums[:] = 0.0
+            _side(kind, tau, low, high, a, F, soft, work, sums)
+            mass = _sum(rows)
+            weight = size + epsilon * (2.0 * sums[1] + mass)
+            value = epsilon * (2.0 * _dot(F, rows) - mass + 2.0 * sums[1])
+            gap = 2.0 * epsilon * sums[0]
+            out[ITERATIONS], out[LINEAR], out[OBJECTIVE], out[GAP], out[SCALE] = sweep, linear, value, gap, weight
+            if hard or last or gap <= tol * weight:
+                break
+            safety *= max(0.5 * tol * weight / gap, 1e-3)
+            F_zero = s
+            F_zero[:] = 0.0
+            _fill(C, scale, F_zero, F_zero, K)
+        F[:] = h
 
 
 @compiled()
@@ -422,4 +473,19 @@ def solve_range(
             C[k], a[ka], b[kb], r_a[ka], r_b[kb], o_a[ka], o_b[kb], epsilon,
             kind_a, tau_a, low_a, high_a, kind_b, tau_b, low_b, high_b,
             cold, tol, limit, price[k], F[k], G[k], P[k], rows[k], columns[k], out[k],
+        )  # fmt: skip
+
+
+@compiled()
+def solve_symmetric_range(
+    C: Any, a: Any, r: Any, o: Any, epsilon: float, kind: int, tau: float, low: float, high: float,
+    tol: float, limit: int, price: Any, F: Any, P: Any, rows: Any, out: Any, first: int, last: int,
+) -> None:  # fmt: skip
+    """The same for symmetric problems."""
+    many = a.shape[0] > 1
+    for k in range(first, last):
+        at = k if many else 0
+        _solve_symmetric(
+            C[k], a[at], r[at], o[at], epsilon, kind, tau, low, high,
+            tol, limit, price[k], F[k], P[k], rows[k], out[k],
         )  # fmt: skip

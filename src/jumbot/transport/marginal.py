@@ -55,6 +55,13 @@ class Marginal:
         h = self.divergence.step(torch.where(absent, 0.0, f), self.tau, epsilon)
         return torch.where(absent, -self.tau * self.divergence.recession, h)
 
+    def relaxed_step(self, h: Tensor, f: Tensor, a: Tensor, epsilon: float, omega: Tensor) -> Tensor:
+        """The step from `h`, lengthened by `omega`."""
+        absent = torch.isneginf(f)
+        h, f = torch.where(absent, 0.0, h), torch.where(absent, 0.0, f)
+        h = self.divergence.relaxed_step(h, f, self.tau, epsilon, omega)
+        return torch.where(absent, -self.tau * self.divergence.recession, h)
+
     def penalty(self, p: Tensor, a: Tensor) -> Tensor:
         """F(p), zero for constraints (the plan is rounded to meet them)."""
         if self.hard:
@@ -119,6 +126,9 @@ class PartialMarginal(Marginal):
         best = torch.gather(level, -1, first)
         best = torch.where(torch.isneginf(best), sorted_f[..., -1:], best)
         return torch.minimum(f, best)
+
+    def relaxed_step(self, h: Tensor, f: Tensor, a: Tensor, epsilon: float, omega: Tensor) -> Tensor:
+        return h + omega * (self.step(f, a, epsilon) - h)
 
     def dual(self, f: Tensor, a: Tensor) -> Tensor:
         level = self._level(f, a)

@@ -13,6 +13,9 @@ from torch import Tensor
 from jumbot.transport.marginal import Marginal
 from jumbot.transport.problem import Problem
 
+#: Where groups of points hardly exchange mass the Jacobian is nearly singular: damp it, and search far along it.
+_DAMPINGS = (0.0, 1e-6, 1e-3)
+_LENGTHS = (1.0, 0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4)
 LARGEST = 1024  # points on the smaller side: a step factorises a matrix of that size
 
 
@@ -64,18 +67,23 @@ def newton(problem: Problem, f: Tensor, g: Tensor, steps: int) -> tuple[Tensor, 
         jacobian = identity - D_b @ Q @ D_a @ P
         if exact:  # the constant vector is in the null space; any representative will do
             jacobian = jacobian + 1 / g.shape[-1]
-        direction, info = torch.linalg.solve_ex(jacobian, (h - g)[..., None])
-        direction = torch.where(torch.isfinite(direction[..., 0]), direction[..., 0], h - g)
         before, best, best_value = _semi_dual(problem, g), h, _semi_dual(problem, h)
-        for length in (1.0, 0.5, 0.25, 0.1, 0.03):
-            candidate = _clip(problem.target, g + length * direction)
-            value = _semi_dual(problem, candidate)
-            # at convergence the dual no longer resolves the step, but the full step still squares the error
-            better = value > best_value if length < 1 else value >= best_value - 1e-15 * best_value.abs()
-            best = torch.where(better[:, None], candidate, best)
-            best_value = torch.where(better, value, best_value)
-            if bool(better.all()):
-                break
+        for damping in _DAMPINGS:
+            direction = torch.linalg.solve_ex(jacobian + damping * identity, (h - g)[..., None])[0][..., 0]
+            direction = torch.where(torch.isfinite(direction), direction, h - g)
+            for length in _LENGTHS:
+                candidate = _clip(problem.target, g + length * direction)
+                value = _semi_dual(problem, candidate)
+                # at convergence the dual no longer resolves the step, but the full step still squares the error
+                slack = 1e-15 * best_value.abs() if length == 1 and damping == 0 else 0.0
+                better = value > best_value - slack
+                best = torch.where(better[:, None], candidate, best)
+                best_value = torch.where(better, value, best_value)
+                if length == 1 and damping == 0 and bool(better.all()):
+                    break
+            else:
+                continue
+            break
         moved = (best - g).abs().amax(-1)
         g = best
         if bool(((best_value <= before) & (moved <= 1e-14 * (1 + g.abs().amax(-1)))).all()):

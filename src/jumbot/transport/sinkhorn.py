@@ -35,7 +35,7 @@ class _Kernel:
     def build(self, f: Tensor, g: Tensor, from_rows: bool) -> None:
         problem, epsilon = self.problem, self.problem.epsilon
         r_a, r_b = problem.reference_weights
-        no_row, no_column = torch.where(r_a > 0, 0.0, 1e200), torch.where(r_b > 0, 0.0, 1e200)
+        no_row, no_column = ((r <= 0).double() * 1e200 for r in (r_a, r_b))
         if from_rows:
             self.f0 = (problem.cost + (no_column - g)[:, None, :]).amin(-1)
             self.g0 = (problem.cost + (no_row - self.f0)[:, :, None]).amin(-2)
@@ -113,10 +113,6 @@ class _Sweeps:
         kernel.spread = self.kernel.spread
         self.kernel = kernel
 
-    def _relax(self, old: Tensor, new: Tensor, omega: Tensor) -> Tensor:
-        absent = torch.isneginf(new)  # zero weights under the reference "ones"
-        return torch.where(absent, new, old + omega * (new - torch.where(absent, 0.0, old)))
-
     def advance(self, tol: float, limit: int) -> Tensor:
         """Sweep until some problem seems done; which ones are."""
         problem, kernel, epsilon = self.problem, self.kernel, self.problem.epsilon
@@ -130,33 +126,28 @@ class _Sweeps:
                 log_v = (self.g - kernel.g0) / epsilon
             self.fresh = False
             soft_a = kernel.f0 + o_a - epsilon * kernel.log_sums(log_v, r_b, rows=True)
-            new_f = problem.source.step(soft_a, problem.a, epsilon)
             relaxing = self.best > 1
             self.ramp = torch.where(relaxing & (self.count > 1), self.ramp + 1, self.ramp)
             omega = torch.where(relaxing, torch.minimum(self.best, 2 - 6 / (self.ramp + 6)), 1.0)
-            first = self.count == 1 and self.cold
-            self.f = new_f if first else self._relax(self.f, new_f, omega)
+            if self.count == 1 and self.cold:
+                self.f = problem.source.step(soft_a, problem.a, epsilon)
+            else:
+                self.f = problem.source.relaxed_step(self.f, soft_a, problem.a, epsilon, omega)
 
             log_u = (self.f - kernel.f0) / epsilon
             if bool((kernel.spreads(log_u, r_a) > kernel.spread).any()):
                 kernel.build(self.f, self.g, from_rows=False)
                 log_u = (self.f - kernel.f0) / epsilon
             soft_b = kernel.g0 + o_b - epsilon * kernel.log_sums(log_u, r_a, rows=False)
-            new_g = problem.target.step(soft_b, problem.b, epsilon)
-
+            new_g = problem.target.relaxed_step(self.g, soft_b, problem.b, epsilon, omega)
             if self.count % _CHECK_EVERY == 0 or self.count >= limit:
-                done = self._estimate(soft_a, soft_b) <= tol
-                if bool(done.any()) or self.count >= limit:
-                    self.pending = new_g, omega
-                    result = done | (self.count >= limit)
-                    self._finish(result, new_g, omega)
-                    return result
-                self._adapt(new_g, omega)
-            self.g = self._relax(self.g, new_g, omega)
-
-    def _finish(self, done: Tensor, new_g: Tensor, omega: Tensor) -> None:
-        """Leave g of the finished as it was certified; go on with the others."""
-        self.g = torch.where(done[:, None], self.g, self._relax(self.g, new_g, omega))
+                done = (self._estimate(soft_a, soft_b) <= tol) | (self.count >= limit)
+                if bool(done.any()):
+                    # the finished keep the g that was certified, the others go on
+                    self.g = torch.where(done[:, None], self.g, new_g)
+                    return done
+                self._adapt((new_g - self.g) / omega, omega)
+            self.g = new_g
 
     def _estimate(self, soft_a: Tensor, soft_b: Tensor) -> Tensor:
         """The relative gap at (f, g), in O(n + m), with violated constraints at their price."""
@@ -179,12 +170,11 @@ class _Sweeps:
         floor = (cross - epsilon * masses[0] * math.log(problem.cost.shape[-1])).clamp_min(0)
         return gap / (penalty + epsilon * masses[0] + floor).clamp_min(1e-300)
 
-    def _adapt(self, new_g: Tensor, omega: Tensor) -> None:
+    def _adapt(self, change: Tensor, omega: Tensor) -> None:
         """Estimate the best factor from the rate of the residuals (Young's relation), every 12 sweeps."""
         if self.count % 12:
             return
-        change = torch.where(torch.isfinite(new_g), new_g - self.g, 0.0)
-        residual = change.abs().amax(-1, keepdim=True).clamp_min(1e-300)
+        residual = change.nan_to_num(0.0).abs().amax(-1, keepdim=True).clamp_min(1e-300)
         rate = (residual / self.residual) ** (1 / 12)
         growing = rate > 1.05 if self.known else rate >= 1
         self.best = torch.where(growing & (omega > 1), 1 + 0.6 * (self.best - 1), self.best)

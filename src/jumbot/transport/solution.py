@@ -116,7 +116,7 @@ class Solution:
     @cached_property
     def iterations(self) -> Any:
         """Sweeps (or interior-point steps) taken: an int, or an integer array for a batch."""
-        return int(self.sweeps) if self._single else self._out(self.sweeps)
+        return int(self.sweeps) if self._single else self._out(self.sweeps.long())
 
     @cached_property
     def status(self) -> Any:

@@ -86,9 +86,9 @@ def solve(
 
 def solve_problem(
     problem: Problem, start: tuple[Tensor, Tensor] | None, tol: float, limit: int,
-    inputs: tuple[Tensor, Tensor | None, Tensor | None], numpy: bool,
+    inputs: tuple[Tensor, Tensor | None, Tensor | None], numpy: bool, symmetric: bool = False,
 ) -> Solution:  # fmt: skip
-    """Solve a checked problem; `inputs` are what gradients are taken in."""
+    """Solve a checked problem; `inputs` are what gradients are taken in, `symmetric` promises equal sides."""
     if problem.epsilon == 0:
         from jumbot.transport.unregularised import solve_unregularised
 
@@ -98,14 +98,14 @@ def solve_problem(
     else:
         from jumbot.transport.entropic import solve_entropic
 
-        f, g, taken, certificate, statuses = solve_entropic(problem, start, tol, limit)
+        f, g, taken, certificate, statuses = solve_entropic(problem, start, tol, limit, symmetric)
     solution = Solution(problem, certificate, f, g, taken, statuses, inputs, numpy)
     _warn(solution, tol)
     return solution
 
 
 def _warn(solution: Solution, tol: float) -> None:
-    left = [status for status in solution.statuses if status is not Status.CONVERGED]
+    left = [status for status in solution.statuses.tolist() if status is not Status.CONVERGED]
     if left:
         worst = float(solution.certificate.relative_gap.max())
         warnings.warn(

@@ -1,98 +1,103 @@
-"""The linear systems of the interior point, solved without one subtraction in the factor.
+"""The linear systems of the interior point, factored without one subtraction.
 
     [ D1  W  ] [x]   [r]
     [ W'  D2 ] [y] = [c],      D1 = diag(W1 + slope_a),  D2 = diag(W'1 + slope_b),   W > 0,  slopes >= 0
 
-The Schur complement S = D2 - W' D1^-1 W has negative off-diagonal entries and the positive row sums
-slope_b + W' (slope_a / D1). Keeping those row sums instead of the diagonal (as Grassmann, Taksar and Heyman did for
-Markov chains), elimination only adds positive numbers: the factor stays accurate entry by entry however
-ill-conditioned S becomes as the plan grows sparse.
+The Schur complement S = D1 - W D2^-1 W' has negative off-diagonal entries and the positive row sums
+`excess` = slope_a + W (slope_b / D2). Its Cholesky factor is computed from those row sums in place of the diagonal (the
+idea of Grassmann, Taksar and Heyman for Markov chains): only positive numbers are added, so the factor is accurate
+entry by entry however ill-conditioned S becomes while the plan grows sparse.
 """
 
 from __future__ import annotations
+
+import math
 
 from numpy.typing import NDArray
 
 from jumbot.transport.vectormath import compiled
 
-#: Rows are padded to a multiple of this, so that the vectorised loops leave no remainder.
+#: Rows are padded with zeros to a multiple of this: the vectorised loops then leave no remainder.
 BLOCK = 16
 
 
-@compiled(fastmath=True)
-def _add_rows(row: NDArray, weights: NDArray, count: int, matrix: NDArray, start: int, stop: int) -> None:
-    """row[start:stop] += sum_k weights[k] matrix[k, start:stop], four rows a pass."""
-    out = row[start:stop]
-    even = count - count % 4
-    for k in range(0, even, 4):
-        w0, w1, w2, w3 = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
-        # slices, not matrix[k, j]: only so does LLVM vectorise the loop
-        r0, r1, r2, r3 = (
-            matrix[k, start:stop], matrix[k + 1, start:stop], matrix[k + 2, start:stop], matrix[k + 3, start:stop]
-        )  # fmt: skip
-        for j in range(out.size):
-            out[j] += w0 * r0[j] + w1 * r1[j] + w2 * r2[j] + w3 * r3[j]
-    for k in range(even, count):
-        w0, r0 = weights[k], matrix[k, start:stop]
-        for j in range(out.size):
-            out[j] += w0 * r0[j]
+@compiled(inline="always")
+def padded(count: int) -> int:
+    return (count + BLOCK - 1) // BLOCK * BLOCK
 
 
 @compiled(fastmath=True)
 def factor(
-    W: NDArray, D1: NDArray, slope_a: NDArray, slope_b: NDArray, m: int,
-    V: NDArray, U: NDArray, pivot: NDArray, weights: NDArray, excess: NDArray,
-) -> None:  # fmt: skip
-    """U (minus the off-diagonal of the eliminated S, upper half) and the pivots; V = D1^-1 W is work space."""
-    n, width = W.shape
-    for k in range(m):
-        excess[k] = slope_b[k]
+    W: NDArray, D2: NDArray, slope_a: NDArray, slope_b: NDArray, L: NDArray, root: NDArray, excess: NDArray, t: NDArray
+) -> None:
+    """Fill L = [W D2^-1/2, minus the strict lower Cholesky factor of S] and `root`, one over its diagonal.
+
+    With both parts in one row, an entry of S after k eliminations is one dot product of two rows of L.
+    """
+    n, m = W.shape
+    width = padded(m)
+    for j in range(m):
+        t[j] = 1.0 / math.sqrt(D2[j])
     for i in range(n):
-        t = 1.0 / D1[i]
-        for j in range(width):
-            V[i, j] = W[i, j] * t
-        t *= slope_a[i]
+        # row slices, here and below: indexed as L[i, j] LLVM does not vectorise the loop
+        row, w, total = L[i], W[i], slope_a[i]
         for j in range(m):
-            excess[j] += W[i, j] * t
-    for k in range(m):
-        start = (k + 1) // BLOCK * BLOCK
-        row = U[k]
-        for j in range(start, width):
-            row[j] = 0.0
-        for i in range(n):
-            weights[i] = W[i, k]
-        _add_rows(row, weights, n, V, start, width)
-        total = excess[k]
-        for i in range(k):
-            weights[i] = U[i, k] / pivot[i]
-            total += weights[i] * excess[i]
-        _add_rows(row, weights, k, U, start, width)
-        excess[k] = total
-        for j in range(k + 1, m):
-            total += row[j]
-        pivot[k] = total
+            row[j] = w[j] * t[j]
+            total += row[j] * t[j] * slope_b[j]
+        excess[i] = total
+    for k in range(n):
+        stop = width + padded(k)
+        row, total = L[k, :stop], excess[k]
+        whole = n - (n - k - 1) % 4
+        for i in range(k + 1, whole, 4):
+            r0, r1, r2, r3 = L[i, :stop], L[i + 1, :stop], L[i + 2, :stop], L[i + 3, :stop]
+            t0 = t1 = t2 = t3 = 0.0
+            for j in range(row.size):
+                t0 += row[j] * r0[j]
+                t1 += row[j] * r1[j]
+                t2 += row[j] * r2[j]
+                t3 += row[j] * r3[j]
+            t[i], t[i + 1], t[i + 2], t[i + 3] = t0, t1, t2, t3
+            total += t0 + t1 + t2 + t3
+        for i in range(whole, n):
+            r0, t0 = L[i, :stop], 0.0
+            for j in range(row.size):
+                t0 += row[j] * r0[j]
+            t[i] = t0
+            total += t0
+        root[k] = 1.0 / math.sqrt(total)
+        share = excess[k] * root[k]
+        for i in range(k + 1, n):
+            t0 = t[i] * root[k]
+            L[i, width + k] = t0
+            excess[i] += t0 * share
 
 
 @compiled(fastmath=True)
-def solve(W: NDArray, D1: NDArray, U: NDArray, pivot: NDArray, m: int, r: NDArray, x: NDArray, y: NDArray) -> None:
-    """x and y for the right side (r, y): y is overwritten."""
-    n = W.shape[0]
+def solve(W: NDArray, D2: NDArray, L: NDArray, root: NDArray, x: NDArray, y: NDArray) -> None:
+    """Overwrite the right side (r, c) in (x, y) with the solution."""
+    n, m = W.shape
+    width = padded(m)
+    for j in range(m):
+        y[j] /= D2[j]
     for i in range(n):
-        t = r[i] / D1[i]
+        w, total = W[i], x[i]
         for j in range(m):
-            y[j] -= W[i, j] * t
-    for k in range(m):
-        t = y[k] / pivot[k]
-        y[k] = t
-        for j in range(k + 1, m):
-            y[j] += U[k, j] * t
-    for k in range(m - 1, -1, -1):
-        t = 0.0
-        for j in range(k + 1, m):
-            t += U[k, j] * y[j]
-        y[k] += t / pivot[k]
+            total -= w[j] * y[j]
+        lower = L[i, width : width + i]
+        for k in range(i):
+            total += lower[k] * x[k]
+        x[i] = total * root[i]
+    for i in range(n - 1, -1, -1):
+        x[i] *= root[i]
+        t, lower = x[i], L[i, width : width + i]
+        for k in range(i):
+            x[k] += lower[k] * t
+    for j in range(m):
+        y[j] *= D2[j]
     for i in range(n):
-        t = 0.0
+        w, t = W[i], x[i]
         for j in range(m):
-            t += W[i, j] * y[j]
-        x[i] = (r[i] - t) / D1[i]
+            y[j] -= w[j] * t
+    for j in range(m):
+        y[j] /= D2[j]

@@ -16,98 +16,46 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from jumbot.transport.exact.elimination import BLOCK, factor, solve
+from jumbot.transport.exact.elimination import factor, padded, solve
+from jumbot.transport.exact.potentials import CAREFUL, marginals, relative_gap, relaxed_marginal
 from jumbot.transport.vectormath import compiled
 
-#: Reassociation without "nnan": the comparisons below have to see nan.
-CAREFUL = frozenset({"reassoc", "contract", "arcp", "nsz"})
 #: Stop when the gap has not fallen for this many iterations: rounding has the last word.
 PATIENCE = 6
 
 
-@compiled(fastmath=CAREFUL)
-def kl_divergence(x: NDArray, y: NDArray) -> float:
-    """KL(x | y) = sum x log(x/y) - x + y."""
-    total = 0.0
-    for i in range(x.size):
-        total += y[i] - x[i]
-        if x[i] > 0.0:
-            total += x[i] * math.log(x[i] / y[i])
-    return total
-
-
-@compiled(fastmath=CAREFUL)
-def destroyed(weights: NDArray, potential: NDArray, tau: float, out: NDArray) -> None:
-    """The marginal that the potential asks for: weights e^{-potential/tau}."""
-    for i in range(out.size):
-        out[i] = max(weights[i] * math.exp(-potential[i] / tau), 1e-300)
+@compiled(fastmath=True)
+def _spread(s: NDArray) -> float:
+    """A typical slack: the mean of s without the entries, however many, that are orders of magnitude larger."""
+    n, m = s.shape
+    typical = largest = 0.0
+    for i in range(n):
+        first = second = math.inf
+        for j in range(m):
+            first, second = min(first, s[i, j]), min(second, max(first, s[i, j]))
+            largest = max(largest, s[i, j])
+        typical += second / n
+    typical = max(typical, 1e-6 * largest)
+    for _ in range(4):
+        total, count = 0.0, 1
+        for i in range(n):
+            for j in range(m):
+                if s[i, j] < 30.0 * typical:
+                    total += s[i, j]
+                    count += 1
+        typical = max(typical, total / count)
+    return typical
 
 
 @compiled(fastmath=True)
-def marginals(P: NDArray, p: NDArray, q: NDArray) -> None:
-    n, m = P.shape
-    q[:] = 0.0
-    for i in range(n):
-        t = 0.0
-        for j in range(m):
-            t += P[i, j]
-            q[j] += P[i, j]
-        p[i] = t
+def _slope(p: NDArray, relaxed: NDArray, tau: float, out: NDArray) -> None:
+    """How fast a e^{-f/tau} falls with f: its logarithmic mean with P1, over tau.
 
-
-@compiled(fastmath=True)
-def _slack(C: NDArray, P: NDArray, f: NDArray, g: NDArray) -> tuple[float, float]:
-    """<P, C - f - g> and <P, |C|>."""
-    n, m = C.shape
-    slack = size = 0.0
-    for i in range(n):
-        for j in range(m):
-            slack += P[i, j] * (C[i, j] - f[i] - g[j])
-            size += P[i, j] * abs(C[i, j])
-    return slack, size
-
-
-@compiled(fastmath=CAREFUL)
-def relative_gap(
-    C: NDArray, a: NDArray, b: NDArray, tau_a: float, tau_b: float, P: NDArray, f: NDArray, g: NDArray,
-    p: NDArray, q: NDArray, wanted_a: NDArray, wanted_b: NDArray,
-) -> float:  # fmt: skip
-    """(<P, C - f - g> + tau_a KL(P1 | a e^{-f/tau_a}) + ...) / (<|C|, P> + tau_a KL(P1 | a) + ...).
-
-    First a marginal that has to be exact is made so, by scaling P in place.
+    So linearised, P1 = a e^{-f/tau} is solved exactly in P for fixed f and in f for fixed P. The derivative at f alone
+    would ask for a step of many tau wherever P1 is far larger.
     """
-    n, m = C.shape
-    marginals(P, p, q)
-    if tau_a == math.inf:
-        for i in range(n):
-            if p[i] == 0.0:
-                return math.inf
-            P[i, :] *= a[i] / p[i]
-        marginals(P, p, q)
-    if tau_b == math.inf:
-        for j in range(m):
-            if q[j] == 0.0:
-                return math.inf
-            q[j] = b[j] / q[j]
-        for i in range(n):
-            P[i, :] *= q
-        marginals(P, p, q)
-    gap, scale = _slack(C, P, f, g)
-    if tau_a < math.inf:
-        gap += tau_a * kl_divergence(p, wanted_a)
-        scale += tau_a * kl_divergence(p, a)
-    if tau_b < math.inf:
-        gap += tau_b * kl_divergence(q, wanted_b)
-        scale += tau_b * kl_divergence(q, b)
-    return gap / scale
-
-
-@compiled(fastmath=True)
-def _slope(p: NDArray, wanted: NDArray, tau: float, out: NDArray) -> None:
-    """Their logarithmic mean over tau: the linearisation of P1 = a e^{-f/tau} that is exact in P for fixed f and
-    in f for fixed P, so that a step in f needs no cap when tau is small."""
     for i in range(out.size):
-        x, y = p[i], wanted[i]
+        x, y = p[i], relaxed[i]
         if abs(x - y) > 1e-4 * y:
             out[i] = (x - y) / (math.log(x / y) * tau)
         else:
@@ -115,77 +63,72 @@ def _slope(p: NDArray, wanted: NDArray, tau: float, out: NDArray) -> None:
 
 
 @compiled(fastmath=True)
-def _weights(P: NDArray, s: NDArray, inverse: NDArray, W: NDArray, D1: NDArray, D2: NDArray) -> float:
-    """1/s, W = P/s with its row sums and column sums, and the mean of P s."""
+def _weights(P: NDArray, s: NDArray, inverse: NDArray, W: NDArray, D2: NDArray) -> float:
+    """1/s, W = P/s with its column sums, and the mean of P s."""
     n, m = P.shape
-    D2[:] = 0.0
     mu = 0.0
+    for j in range(m):
+        D2[j] = 0.0
     for i in range(n):
-        total = 0.0
+        plan, slack, r, w = P[i], s[i], inverse[i], W[i]
         for j in range(m):
-            r = 1.0 / s[i, j]
-            w = P[i, j] * r
-            inverse[i, j] = r
-            W[i, j] = w
-            total += w
-            D2[j] += w
-            mu += P[i, j] * s[i, j]
-        D1[i] = total
+            t = 1.0 / slack[j]
+            r[j] = t
+            w[j] = plan[j] * t
+            D2[j] += w[j]
+            mu += plan[j] * slack[j]
     return mu / (n * m)
 
 
 @compiled(fastmath=True)
-def _predict(
-    P: NDArray, s: NDArray, inverse: NDArray, df: NDArray, dg: NDArray, e: NDArray
-) -> tuple[float, float]:
-    """Relative step e = ds/s towards mu = 0 (there dP/P = -1 - e), and the share of mu that it would leave."""
+def _predict(P: NDArray, s: NDArray, inverse: NDArray, df: NDArray, dg: NDArray, e: NDArray) -> float:
+    """e = ds/s for the step towards mu = 0, where dP/P = -1 - e; returns the share of mu that it would leave."""
     n, m = P.shape
-    low, high = 0.0, 0.0
-    x0 = x1 = x2 = 0.0
+    low = high = x0 = x1 = x2 = 0.0
     for i in range(n):
+        plan, slack, r, out, d = P[i], s[i], inverse[i], e[i], df[i]
         for j in range(m):
-            t = -(df[i] + dg[j]) * inverse[i, j]
-            e[i, j] = t
+            t = -(d + dg[j]) * r[j]
+            out[j] = t
             low = min(low, t)
             high = max(high, t)
-            x = P[i, j] * s[i, j]
+            x = plan[j] * slack[j]
             x0 += x
             x1 += x * t
             x2 += x * t * t
-    alpha = 1.0 / max(1.0, 1.0 + high)
-    beta = 1.0 / max(1.0, -low)
-    left = ((1.0 - alpha) * x0 + (beta * (1.0 - alpha) - alpha) * x1 - alpha * beta * x2) / x0
-    return left, alpha
+    alpha, beta = 1.0 / max(1.0, 1.0 + high), 1.0 / max(1.0, -low)
+    return ((1.0 - alpha) * x0 + (beta * (1.0 - alpha) - alpha) * x1 - alpha * beta * x2) / x0
 
 
 @compiled(fastmath=True)
 def _correct(P: NDArray, inverse: NDArray, e: NDArray, mu: float, r: NDArray, c: NDArray) -> None:
-    """Subtract from (r, c) the marginals of the corrected plan mu/s - dP ds/s."""
+    """Subtract the marginals of (mu - dP ds)/s from (r, c), with the dP and ds of the prediction."""
     n, m = P.shape
     for i in range(n):
-        total = 0.0
+        plan, inv, d, total = P[i], inverse[i], e[i], 0.0
         for j in range(m):
-            t = mu * inverse[i, j] + P[i, j] * e[i, j] * (1.0 + e[i, j])
+            t = mu * inv[j] + plan[j] * d[j] * (1.0 + d[j])
             total += t
             c[j] -= t
         r[i] -= total
 
 
 @compiled(fastmath=True)
-def _steps(
-    P: NDArray, inverse: NDArray, W: NDArray, e: NDArray, mu: float, df: NDArray, dg: NDArray, dP: NDArray
+def _direct(
+    P: NDArray, inverse: NDArray, mu: float, df: NDArray, dg: NDArray, e: NDArray, dP: NDArray
 ) -> tuple[float, float]:
-    """Fill e = ds/s and dP/P; return the largest relative decrease of each."""
+    """Corrected e = ds/s and dP/P, and the largest relative decrease of P and of s."""
     n, m = P.shape
-    low_s, low_P = 0.0, 0.0
+    low_P = low_s = 0.0
     for i in range(n):
+        plan, inv, out, out_P, d = P[i], inverse[i], e[i], dP[i], df[i]
         for j in range(m):
-            t = -(df[i] + dg[j]) * inverse[i, j]
-            u = mu * inverse[i, j] / P[i, j] + e[i, j] * (1.0 + e[i, j]) - 1.0 - t
-            e[i, j] = t
-            dP[i, j] = u
+            t = -(d + dg[j]) * inv[j]
+            x = mu * inv[j] / plan[j] + out[j] * (1.0 + out[j]) - 1.0 - t
+            out[j] = t
+            out_P[j] = x
             low_s = min(low_s, t)
-            low_P = min(low_P, u)
+            low_P = min(low_P, x)
     return -low_P, -low_s
 
 
@@ -193,79 +136,145 @@ def _steps(
 def _move(P: NDArray, s: NDArray, dP: NDArray, e: NDArray, alpha: float, beta: float) -> None:
     n, m = P.shape
     for i in range(n):
+        plan, slack, d_P, d = P[i], s[i], dP[i], e[i]
         for j in range(m):
-            P[i, j] *= 1.0 + alpha * dP[i, j]
-            s[i, j] *= 1.0 + beta * e[i, j]
+            plan[j] *= 1.0 + alpha * d_P[j]
+            slack[j] *= 1.0 + beta * d[j]
 
 
 @compiled(fastmath=True)
-def _prune(C: NDArray, capped: NDArray, P: NDArray, W: NDArray, threshold: float, out: NDArray) -> None:
-    """The plan without the entries that vanish with mu: those where P/s is small."""
+def _prune(P: NDArray, W: NDArray, threshold: float, out: NDArray) -> None:
+    """The plan without the entries that vanish with mu, where P/s is small: they carry most of <P, s>."""
     n, m = P.shape
     for i in range(n):
+        plan, w, kept = P[i], W[i], out[i]
         for j in range(m):
-            keep = W[i, j] > threshold and C[i, j] <= capped[i, j]
-            out[i, j] = P[i, j] if keep else 0.0
+            kept[j] = plan[j] if w[j] > threshold else 0.0
+
+
+@compiled(fastmath=True)
+def _start(C: NDArray, f: NDArray, g: NDArray, s: NDArray) -> float:
+    """Lower f + g by a tenth of the typical slack, which is returned, and fill s."""
+    n, m = s.shape
+    size = 1e-300
+    for i in range(n):
+        for j in range(m):
+            s[i, j] = C[i, j] - f[i] - g[j]
+            size = max(size, abs(C[i, j]))
+    spread = max(_spread(s), 1e-9 * size)
+    for i in range(n):
+        f[i] -= 0.05 * spread
+        for j in range(m):
+            s[i, j] += 0.1 * spread
+    for j in range(m):
+        g[j] -= 0.05 * spread
+    return spread
+
+
+@compiled(fastmath=True)
+def _inverse_plan(s: NDArray, relaxed_a: NDArray, relaxed_b: NDArray, P: NDArray) -> None:
+    """P = mu / s, with the mass that the potentials ask for: the point of the central path for this s."""
+    n, m = s.shape
+    mass_a = mass_b = total = 0.0
+    for j in range(m):
+        mass_b += relaxed_b[j]
+    for i in range(n):
+        mass_a += relaxed_a[i]
+        for j in range(m):
+            total += 1.0 / s[i, j]
+    mu = math.sqrt(mass_a) * math.sqrt(mass_b) / total
+    for i in range(n):
+        for j in range(m):
+            P[i, j] = mu / s[i, j]
+
+
+@compiled(fastmath=True)
+def _add(x: NDArray, t: float, d: NDArray) -> None:
+    """x += t d."""
+    for i in range(x.size):
+        x[i] += t * d[i]
+
+
+@compiled(fastmath=True)
+def _sum(x: NDArray) -> float:
+    total = 0.0
+    for i in range(x.size):
+        total += x[i]
+    return total
+
+
+@compiled(fastmath=True)
+def _copy(x: NDArray, out: NDArray) -> None:
+    for i in range(x.size):
+        out[i] = x[i]
 
 
 @compiled(fastmath=CAREFUL)
 def interior_point(
-    C: NDArray, capped: NDArray, a: NDArray, b: NDArray, tau_a: float, tau_b: float, f: NDArray, g: NDArray,
-    shift: float, spread: float, tol: float, max_iterations: int,
-) -> tuple[NDArray, NDArray, NDArray, int, float]:  # fmt: skip
-    """Plan, potentials, iterations and relative gap, from the feasible (f, g) lowered by `shift`."""
-    n, m = C.shape
-    width = (m + BLOCK - 1) // BLOCK * BLOCK
-    W, V, U = np.zeros((n, width)), np.zeros((n, width)), np.zeros((m, width))
-    s, inverse, e, dP, plan = np.empty((n, m)), np.empty((n, m)), np.empty((n, m)), np.empty((n, m)), np.empty((n, m))
-    D1, slope_a, wanted_a, p, r, df = np.empty(n), np.zeros(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    D2, slope_b, wanted_b, q, dg = np.empty(m), np.zeros(m), np.empty(m), np.empty(m), np.empty(m)
-    pivot, excess, weights = np.empty(m), np.empty(m), np.empty(max(n, m))
-    f, g = f - 0.5 * shift, g - 0.5 * shift
-    for i in range(n):
-        for j in range(m):
-            s[i, j] = capped[i, j] - f[i] - g[j]
-    destroyed(a, f, tau_a, wanted_a)
-    destroyed(b, g, tau_b, wanted_b)
-    P = 1.0 / s
-    P *= math.sqrt(wanted_a.sum() * wanted_b.sum()) / P.sum()
+    C: NDArray, a: NDArray, b: NDArray, tau_a: float, tau_b: float, f: NDArray, g: NDArray,
+    tol: float, max_iterations: int, plan: NDArray,
+) -> int:  # fmt: skip
+    """Fills the plan and returns the iterations; starts near the feasible (f, g) and replaces them.
 
-    best, best_plan, best_f, best_g, waited = math.inf, plan.copy(), f.copy(), g.copy(), 0
+    Quickest with n <= m: the matrix that is factored has the size of the rows.
+    """
+    n, m = C.shape
+    L = np.zeros((n, padded(m) + padded(n)))
+    P, s, inverse, W, e, dP, sparse = (
+        np.empty((n, m)), np.empty((n, m)), np.empty((n, m)), np.empty((n, m)), np.empty((n, m)), np.empty((n, m)), np.empty((n, m))
+    )  # fmt: skip
+    work = np.empty(max(n, m))
+    root, excess, slope_a, relaxed_a, p, df, x = (
+        np.empty(n), np.empty(n), np.zeros(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    )  # fmt: skip
+    D2, slope_b, relaxed_b, q, dg, y = np.empty(m), np.zeros(m), np.empty(m), np.empty(m), np.empty(m), np.empty(m)
+
+    _copy(f, x)
+    _copy(g, y)
+    spread = _start(C, x, y, s)
+    relaxed_marginal(a, x, tau_a, relaxed_a)
+    relaxed_marginal(b, y, tau_b, relaxed_b)
+    _inverse_plan(s, relaxed_a, relaxed_b, P)
+    best, waited = math.inf, 0
     for iteration in range(max_iterations + 1):
         marginals(P, p, q)
-        mu = _weights(P, s, inverse, W, D1, D2)
-        _prune(C, capped, P, W, p.sum() / (n * m * spread), plan)
+        mu = _weights(P, s, inverse, W, D2)
+        _prune(P, W, _sum(p) / (n * m * spread), sparse)
         if tau_a < math.inf:
-            _slope(p, wanted_a, tau_a, slope_a)
+            _slope(p, relaxed_a, tau_a, slope_a)
         if tau_b < math.inf:
-            _slope(q, wanted_b, tau_b, slope_b)
-        gap = relative_gap(C, a, b, tau_a, tau_b, plan, f, g, p, q, wanted_a, wanted_b)
+            _slope(q, relaxed_b, tau_b, slope_b)
+        gap = relative_gap(C, a, b, tau_a, tau_b, sparse, x, y, p, q, relaxed_a, relaxed_b)
+        if gap == math.inf:  # a row or column that has to be full was pruned away
+            _prune(P, W, 0.0, sparse)
+            gap = relative_gap(C, a, b, tau_a, tau_b, sparse, x, y, p, q, relaxed_a, relaxed_b)
         waited += 1
         if gap < best:
             best, waited = gap, 0
-            best_plan[:], best_f[:], best_g[:] = plan, f, g
+            _copy(x, f)
+            _copy(y, g)
+            _prune(sparse, W, 0.0, plan)
         if best <= tol or iteration == max_iterations or waited == PATIENCE or not mu > 0.0:
             break
-        for i in range(n):
-            D1[i] += slope_a[i]
-        factor(W, D1, slope_a, slope_b, m, V, U, pivot, weights, excess)
-        r[:], dg[:] = wanted_a, wanted_b
-        solve(W, D1, U, pivot, m, r, df, dg)
-        left, _ = _predict(P, s, inverse, df, dg, e)
+        _add(D2, 1.0, slope_b)
+        factor(W, D2, slope_a, slope_b, L, root, excess, work)
+        _copy(relaxed_a, df)
+        _copy(relaxed_b, dg)
+        solve(W, D2, L, root, df, dg)
+        left = _predict(P, s, inverse, df, dg, e)
         target = mu * left**3
-        r[:], dg[:] = wanted_a, wanted_b
-        _correct(P, inverse, e, target, r, dg)
-        solve(W, D1, U, pivot, m, r, df, dg)
-        low_P, low_s = _steps(P, inverse, W, e, target, df, dg, dP)
+        _copy(relaxed_a, df)
+        _copy(relaxed_b, dg)
+        _correct(P, inverse, e, target, df, dg)
+        solve(W, D2, L, root, df, dg)
+        low_P, low_s = _direct(P, inverse, target, df, dg, e, dP)
         reach = max(0.9, 1.0 - left)
         alpha, beta = min(1.0, reach / max(low_P, 1e-9)), min(1.0, reach / max(low_s, 1e-9))
         if not (alpha > 0.0 and beta > 0.0):
             break
         _move(P, s, dP, e, alpha, beta)
-        for i in range(n):
-            f[i] += beta * df[i]
-        for j in range(m):
-            g[j] += beta * dg[j]
-        destroyed(a, f, tau_a, wanted_a)
-        destroyed(b, g, tau_b, wanted_b)
-    return best_plan, best_f, best_g, iteration, best
+        _add(x, beta, df)
+        _add(y, beta, dg)
+        relaxed_marginal(a, x, tau_a, relaxed_a)
+        relaxed_marginal(b, y, tau_b, relaxed_b)
+    return iteration

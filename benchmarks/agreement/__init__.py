@@ -1,0 +1,1 @@
+"""Do the libraries agree? The same problems through each, their conventions converted, one judge for all."""

@@ -1,0 +1,143 @@
+"""Each library on one `Problem`: its plan, its potentials in our convention, and the value that it reports.
+
+The conversions are the point: every function holds those of one library, in the few lines before its call.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from benchmarks.agreement.problems import Problem
+from benchmarks.certify import Potentials
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a library returned; `potentials` follow P = R exp((f + g - C) / epsilon)."""
+
+    plan: np.ndarray
+    potentials: Potentials
+    value: float
+
+
+def solve_jumbot(p: Problem) -> Answer:
+    """No conversion: the page is written in its conventions."""
+    import torch
+
+    import jumbot
+
+    cost, a, b = (torch.tensor(v, dtype=getattr(torch, p.dtype)) for v in (p.cost, p.a, p.b))
+    s = jumbot.solve(cost, a, b, epsilon=p.epsilon, tau=p.tau, reference=p.reference)
+    return Answer(_numpy(s.plan), tuple(map(_numpy, s.potentials)), float(s.value))
+
+
+def solve_pot(p: Problem, **options: float) -> Answer:
+    """`ot.solve`: scalings to potentials; a balanced problem's scalings contain the weights."""
+    import ot
+
+    cost, a, b = (v.astype(p.dtype) for v in (p.cost, p.a, p.b))
+    reference = None if p.reference == "product" else np.ones_like(cost)
+    tau = None if p.balanced else p.tau
+    s = ot.solve(cost, a, b, reg=p.epsilon, c=reference, reg_type="KL", unbalanced=tau, **options)
+    u, v = s.potentials
+    if p.balanced:
+        u, v = u - np.log(a), v - np.log(b)
+    return Answer(_numpy(s.plan), (_numpy(p.epsilon * u), _numpy(p.epsilon * v)), float(s.value))
+
+
+def solve_ott(p: Problem, **options: float) -> Answer:
+    """Unbalanced OTT-JAX has the reference of ones: C - epsilon log(a b') for the product; tau/(tau + epsilon)."""
+    import jax
+    import jax.numpy as jnp
+    from ott.geometry import geometry
+    from ott.problems.linear import linear_problem
+    from ott.solvers.linear import sinkhorn
+
+    with jax.enable_x64(p.dtype == "float64"):
+        cost = p.cost - p.epsilon * np.log(p.matrix)
+        tau_a, tau_b = (1.0 if math.isinf(t) else t / (t + p.epsilon) for t in p.tau)
+        cost, a, b = (jnp.asarray(v, dtype=p.dtype) for v in (cost, p.a, p.b))
+        geom = geometry.Geometry(cost_matrix=cost, epsilon=p.epsilon)
+        out = sinkhorn.Sinkhorn(**options)(linear_problem.LinearProblem(geom, a, b, tau_a=tau_a, tau_b=tau_b))
+        return Answer(_numpy(out.matrix), (_numpy(out.f), _numpy(out.g)), float(out.reg_ot_cost))
+
+
+def solve_geomloss(p: Problem, **options: int) -> Answer | None:
+    """`geomloss.ot.solve` has the product reference: C + epsilon log(a b') for ones; one tau for both sides."""
+    import geomloss.ot
+    import torch
+
+    if p.tau[0] != p.tau[1]:
+        return None
+    ones = p.reference == "ones"
+    cost = p.cost + p.epsilon * np.log(np.outer(p.a, p.b)) if ones else p.cost
+    constant = p.epsilon * (p.cost.size - p.a.sum() * p.b.sum()) if ones else 0.0
+    cost, a, b = (torch.tensor(v, dtype=getattr(torch, p.dtype)) for v in (cost, p.a, p.b))
+    s = geomloss.ot.solve(cost, a=a, b=b, reg=p.epsilon, unbalanced=None if p.balanced else p.tau[0], **options)
+    return Answer(
+        _numpy(s.plan), (_numpy(s.potential_a), _numpy(s.potential_b)), float(s.value) + float(constant)
+    )
+
+
+def solve_cvxpy(p: Problem) -> Answer:
+    """The objective as it is written, by an interior-point method for exponential cones (Clarabel)."""
+    import cvxpy as cp
+
+    plan = cp.Variable(p.cost.shape, nonneg=True)
+    rows, columns = cp.sum(plan, axis=1), cp.sum(plan, axis=0)
+    objective = cp.sum(cp.multiply(p.cost, plan)) + p.epsilon * cp.sum(cp.kl_div(plan, p.matrix))
+    constraints = []
+    for tau, marginal, weights in ((p.tau[0], rows, p.a), (p.tau[1], columns, p.b)):
+        if math.isinf(tau):
+            constraints.append(marginal == weights)
+        else:
+            objective += tau * cp.sum(cp.kl_div(marginal, weights))
+    problem = cp.Problem(cp.Minimize(objective), constraints)
+    problem.solve(solver=cp.CLARABEL)
+    plan = np.maximum(plan.value, 0)
+    return Answer(plan, _potentials(p, plan), float(problem.value))
+
+
+def _potentials(p: Problem, plan: np.ndarray) -> Potentials:
+    """From a plan alone: f = -tau log(P 1 / a), or two sweeps where a marginal is exact."""
+    from scipy.special import logsumexp
+
+    f = np.zeros(len(p.a)) if math.isinf(p.tau[0]) else -p.tau[0] * np.log(plan.sum(1) / p.a)
+    g = np.zeros(len(p.b)) if math.isinf(p.tau[1]) else -p.tau[1] * np.log(plan.sum(0) / p.b)
+    if math.isinf(p.tau[0]) and math.isinf(p.tau[1]):
+        log = p.epsilon * np.log(np.maximum(plan, 1e-300) / p.matrix) + p.cost
+        g = (plan * log).sum(0) / plan.sum(0) - (plan.sum(1) @ (plan * log).sum(1)) / plan.sum()
+        f = -p.epsilon * logsumexp((g - p.cost) / p.epsilon, b=p.b[None, :], axis=1)
+    elif math.isinf(p.tau[1]):
+        g = -p.epsilon * logsumexp((f[:, None] - p.cost) / p.epsilon, b=p.a[:, None], axis=0)
+    return f, g
+
+
+def _numpy(value: object) -> np.ndarray:
+    return np.asarray(value, dtype=np.float64)
+
+
+SOLVERS: dict[str, tuple[str, Callable[[Problem], Answer | None]]] = {
+    "jumbot": ("jumbot", solve_jumbot),
+    "POT": ("ot", solve_pot),
+    "POT, told to go on": ("ot", partial(solve_pot, max_iter=200_000, tol=1e-13)),
+    "OTT-JAX": ("ott", solve_ott),
+    "OTT-JAX, told to go on": ("ott", partial(solve_ott, threshold=1e-8, max_iterations=200_000)),
+    "GeomLoss, 100 steps": ("geomloss", partial(solve_geomloss, max_iter=100)),
+    "GeomLoss, 10,000 steps": ("geomloss", partial(solve_geomloss, max_iter=10_000)),
+    "Clarabel": ("cvxpy", solve_cvxpy),
+}
+
+
+def answer(name: str, problem: Problem) -> tuple[Answer | None, list[str]]:
+    """Run one solver; what it warns about is part of the answer."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = SOLVERS[name][1](problem)
+    return found, [str(w.message) for w in caught if issubclass(w.category, UserWarning)]

@@ -1,0 +1,151 @@
+"""The record of a run: bench.json (everything), bench.md (the table), bench.png (the ratios)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from benchmarks.run import Entry, Row
+
+
+def write(rows: list[Row], machine: dict[str, object], command: str, date: str, folder: Path) -> None:
+    """Write the three files into `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    record = {"command": command, "date": date, "machine": machine, "regimes": [as_dict(row) for row in rows]}
+    (folder / "bench.json").write_text(json.dumps(record, indent=1, default=float) + "\n")
+    (folder / "bench.md").write_text(markdown(rows, machine, command, date))
+    chart(rows, folder / "bench.png")
+
+
+def as_dict(row: Row) -> dict[str, object]:
+    """A row without its functions."""
+    r = row.regime
+    return {
+        "regime": r.name,
+        "m": r.m,
+        "epsilon": r.epsilon,
+        "tau": r.tau,
+        "problems in a call": r.size,
+        "floor": r.floor,
+        "ratio": row.ratio(),
+        "ratio to tuned peers": row.ratio(tuned=True),
+        "met": row.met,
+        "ours": [asdict(entry) for entry in row.ours],
+        "peers": [asdict(entry) for entry in row.peers],
+        "certified": row.certified - len(row.failures),
+        "of": row.certified,
+        "failures": [failure.as_dict() for failure in row.failures],
+        "remarks": row.remarks,
+    }
+
+
+def milliseconds(entry: Entry | None) -> str:
+    """Three digits, or why there is no time."""
+    if entry is None:
+        return "-"
+    return "not reached" if entry.median is None else f"{1e3 * entry.median:.3g}"
+
+
+def verdict(row: Row) -> str:
+    """The floor and whether it is met."""
+    return f"{row.regime.floor:g}x " + {None: "no peer", True: "met", False: "NOT MET"}[row.met]
+
+
+def markdown(rows: list[Row], machine: dict[str, object], command: str, date: str) -> str:
+    """The table, then every solver that was tried, then the machine."""
+    lines = [
+        "# Benchmark",
+        "",
+        f"`{command}`, {date}. Medians of interleaved calls, milliseconds; a batch is one call. Each peer "
+        "does the least work with which an independent certificate of its answer reaches a gap of 1e-6 "
+        "(divergence: scaling .99, errors of the gradient below). *Ratio* compares with the peers' default "
+        "algorithms in either dtype, *tuned* also with their accelerated options.",
+        "",
+        "| regime (m, epsilon, tau) | jumbot | float32 in | gap 1e-3 | best peer | its time | ratio | floor "
+        "| tuned | certified |",
+        "| --- | ---: | ---: | ---: | --- | ---: | ---: | --- | ---: | ---: |",
+    ]
+    for row in rows:
+        r, best = row.regime, row.best(tuned=False)
+        ratio, tuned = (f"{v:.1f}x" if v else "-" for v in (row.ratio(), row.ratio(tuned=True)))
+        certified = f"{row.certified - len(row.failures)} of {row.certified}" if row.certified else "-"
+        lines.append(
+            f"| {r.name} ({r.m}, {r.epsilon:g}, {r.tau:g}) | {' | '.join(milliseconds(e) for e in row.ours)} "
+            f"| {best.name if best else '-'} | {milliseconds(best)} | {ratio} | {verdict(row)} | {tuned} "
+            f"| {certified} |"
+        )
+    lines += ["", "## Every solver", ""]
+    lines += [
+        "| regime | solver | ms | relative gap, or gradient error | setting (median) |",
+        "| --- | --- | ---: | ---: | ---: |",
+    ]
+    for row in rows:
+        for entry in (*row.ours, *row.peers):
+            setting = "-" if entry.setting is None else f"{entry.setting:.3g}"
+            name = f"{entry.name} (tuned)" if entry.tuned else entry.name
+            lines.append(
+                f"| {row.regime.name} | {name} | {milliseconds(entry)} | {entry.quality:.1e} | {setting} |"
+            )
+    failures = [(row.regime.name, failure) for row in rows for failure in row.failures]
+    if failures:
+        lines += ["", "## Not certified", ""]
+        lines += [
+            f"- {name}, seed {f.seed}: measured {f.measured:.2e}, claimed {f.claimed:.2e}"
+            for name, f in failures
+        ]
+    lines += ["", *(f"- {remark}" for row in rows for remark in row.remarks)]
+    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
+    lines += [
+        f"{machine['processor']}, {machine['cores']} cores, {machine['torch threads']} torch threads, "
+        f"Python {machine['python']}; {versions}.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def chart(rows: list[Row], path: Path) -> None:
+    """Horizontal bars of the ratios on a log axis, the floors as ticks, the tuned peers as dots."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    rows = [row for row in rows if row.ratio()]
+    if not rows:
+        return
+    figure, axes = plt.subplots(figsize=(8, 0.36 * len(rows) + 1.3), layout="constrained")
+    heights = range(len(rows))
+    ratios = [row.ratio() for row in rows]
+    axes.barh(heights, ratios, height=0.62, color="#3b6ea5", label="best peer / jumbot")
+    axes.plot(
+        [row.regime.floor for row in rows],
+        heights,
+        "|",
+        color="#d1495b",
+        markersize=13,
+        markeredgewidth=2.2,
+        label="floor",
+    )
+    tuned = [(row.ratio(tuned=True), k) for k, row in enumerate(rows) if row.ratio(tuned=True) < row.ratio()]
+    if tuned:
+        axes.plot(
+            *zip(*tuned, strict=True), "o", color="#edae49", markersize=5, label="best tuned peer / jumbot"
+        )
+    for k, ratio in enumerate(ratios):
+        axes.annotate(
+            f"{ratio:.1f}x", (ratio, k), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8
+        )
+    axes.set_xscale("log")
+    axes.set_xlim(0.5, 2.2 * max(ratios))
+    axes.axvline(1, color="0.4", linewidth=0.8)
+    axes.set_yticks(
+        heights, [f"{r.regime.name} ({r.regime.m}, {r.regime.epsilon:g}, {r.regime.tau:g})" for r in rows]
+    )
+    axes.invert_yaxis()
+    axes.tick_params(axis="y", length=0, labelsize=8.5)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.set_xlabel("times as fast as the best peer, at relative gap 1e-6")
+    axes.legend(loc="lower right", fontsize=8, frameon=False)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)

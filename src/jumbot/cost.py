@@ -1,0 +1,103 @@
+"""Ground costs between points: `(..., n, d)` and `(..., m, d)` -> `(..., n, m)`."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from jumbot.errors import ArgumentError
+
+Cost = Callable[[Tensor, Tensor], Tensor]
+_FEW = 8  # up to this many coordinates the differences are summed, which loses no digits
+
+
+def _squared(x: Tensor, y: Tensor) -> Tensor:
+    if x.shape[-1] <= _FEW:
+        total = x.new_zeros(())
+        for k in range(x.shape[-1]):
+            total = total + (x[..., :, None, k] - y[..., None, :, k]).square_()
+        return total
+    # around a common centre |x|^2 + |y|^2 - 2 <x, y> cancels least
+    centre = x.mean(-2, keepdim=True)
+    x, y = x - centre, y - centre
+    out = x.square().sum(-1)[..., :, None] + y.square().sum(-1)[..., None, :]
+    return out.sub_(x @ y.mT, alpha=2).clamp_min_(0)
+
+
+def _pull_back(weights: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """The gradients in x and y of <weights, |x - y|^2>."""
+    centre = x.mean(-2, keepdim=True)
+    x, y = x - centre, y - centre
+    grad_x = 2 * (weights.sum(-1)[..., None] * x - weights @ y)
+    grad_y = 2 * (weights.sum(-2)[..., None] * y - weights.mT @ x)
+    return grad_x, grad_y
+
+
+class _SquaredEuclidean(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+        ctx.save_for_backward(x, y)
+        return _squared(x, y)
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+        x, y = ctx.saved_tensors
+        grad_x, grad_y = _pull_back(grad, x, y)
+        return grad_x.sum_to_size(x.shape), grad_y.sum_to_size(y.shape)
+
+
+class _Euclidean(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+        distance = _squared(x, y).sqrt_()
+        ctx.save_for_backward(x, y, distance)
+        return distance
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+        x, y, distance = ctx.saved_tensors
+        # at distance zero the subgradient 0 is taken
+        weights = torch.where(distance > 0, grad / (2 * distance), 0.0)
+        grad_x, grad_y = _pull_back(weights, x, y)
+        return grad_x.sum_to_size(x.shape), grad_y.sum_to_size(y.shape)
+
+
+def squared_euclidean(x: Tensor, y: Tensor) -> Tensor:
+    """C_ij = |x_i - y_j|^2.
+
+    >>> squared_euclidean(torch.tensor([[0.0], [1.0]]), torch.tensor([[3.0]]))
+    tensor([[9.],
+            [4.]])
+    """
+    return _SquaredEuclidean.apply(x, y)  # type: ignore[no-any-return, no-untyped-call]
+
+
+def euclidean(x: Tensor, y: Tensor) -> Tensor:
+    """C_ij = |x_i - y_j|.
+
+    >>> euclidean(torch.tensor([[0.0], [1.0]]), torch.tensor([[3.0]]))
+    tensor([[3.],
+            [2.]])
+    """
+    return _Euclidean.apply(x, y)  # type: ignore[no-any-return, no-untyped-call]
+
+
+COSTS: dict[str, Cost] = {"sqeuclidean": squared_euclidean, "euclidean": euclidean}
+
+
+def parse_cost(cost: str | Cost) -> Cost:
+    """The cost of that name, or the callable itself."""
+    if callable(cost):
+        return cost
+    if cost not in COSTS:
+        near = difflib.get_close_matches(str(cost), COSTS, n=1, cutoff=0.3)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise ArgumentError(f"cost: {cost!r} is not known; {hint}Known: {', '.join(COSTS)}, or a callable (x, y) -> C.")
+    return COSTS[cost]

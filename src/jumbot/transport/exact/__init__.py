@@ -1,0 +1,1 @@
+from jumbot.transport.exact.kl import kl

@@ -1,0 +1,135 @@
+"""Unregularised unbalanced transport with KL."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jumbot.errors import ArgumentError, UnboundedError
+
+Array = NDArray[np.float64]
+
+#: A point whose optimal potential exceeds this many tau keeps less than e^-40 of its weight: none, in float64.
+_EMPTY = 40.0
+#: Logarithm of the largest mass that stays clear of overflow.
+_HUGE = 300.0
+
+
+def kl(
+    cost: Array, a: Array, b: Array, tau_a: float, tau_b: float, tol: float, max_iterations: int
+) -> tuple[Array, Array, Array, int]:
+    """min_{P >= 0} <C, P> + tau_a KL(P1 | a) + tau_b KL(P'1 | b),   KL(x | y) = sum x log(x/y) - x + y.
+
+    `cost` is `(n, m)`; one of `tau_a`, `tau_b` may be `math.inf`, and then that marginal is exact. Returns the plan,
+    potentials with f_i + g_j <= C_ij, and the iterations taken to the relative gap `tol` (or short of it): sweeps of
+    majorisation-minimisation, and of an interior point where those would be slow.
+
+    >>> plan, f, g, _ = kl(np.ones((1, 1)), np.ones(1), np.ones(1), 1.0, 1.0, tol=1e-9, max_iterations=100)
+    >>> bool(np.isclose(plan[0, 0], math.exp(-0.5)))
+    True
+    """
+    rows, columns = a > 0, b > 0
+    if rows.all() and columns.all():
+        return _positive(cost, a, b, tau_a, tau_b, tol, max_iterations)
+    plan, f, g, iterations = np.zeros(cost.shape), np.zeros(a.shape), np.zeros(b.shape), 0
+    if rows.any() and columns.any():
+        inside = np.ix_(rows, columns)
+        plan[inside], f[rows], g[columns], iterations = _positive(
+            cost[inside], a[rows], b[columns], tau_a, tau_b, tol, max_iterations
+        )
+    elif (rows.any() and tau_a == math.inf) or (columns.any() and tau_b == math.inf):
+        raise ArgumentError(
+            f"one side has to transport all its mass and the other has none: masses {a.sum():g} and {b.sum():g}"
+        )
+    else:
+        f[rows], g[columns] = _EMPTY * tau_a, _EMPTY * tau_b
+    # a point without weight gets the potential of its first grain, so that gradients in the weights are right
+    if columns.any():
+        f[~rows] = (cost[~rows][:, columns] - g[columns]).min(1)
+    g[~columns] = (cost[:, ~columns] - f[:, None]).min(0)
+    return plan, f, g, iterations
+
+
+def _positive(
+    cost: Array, a: Array, b: Array, tau_a: float, tau_b: float, tol: float, max_iterations: int
+) -> tuple[Array, Array, Array, int]:
+    """The same for positive weights."""
+    if cost.shape[0] > cost.shape[1]:  # the interior point factors a matrix of the size of the rows
+        plan, g, f, iterations = _positive(cost.T, b, a, tau_b, tau_a, tol, max_iterations)
+        return plan.T, f, g, iterations
+    # numba and its cached functions load when the first problem is solved
+    from jumbot.transport.exact.majorisation import majorise
+
+    cost, a, b = np.ascontiguousarray(cost), np.ascontiguousarray(a), np.ascontiguousarray(b)
+    f, g, iterations = np.zeros(a.shape), np.zeros(b.shape), 0
+    if max(tau_a, tau_b) < math.inf:
+        _refuse_overflow(cost, a, b, tau_a, tau_b)
+        plan, iterations, gap = majorise(cost, a, b, tau_a, tau_b, f, g, tol, max_iterations)
+        if gap <= tol:
+            return plan, f, g, iterations
+    plan, f, g, more = _without_empty(cost, a, b, tau_a, tau_b, g, tol, max_iterations - iterations)
+    return plan, f, g, iterations + more
+
+
+def _refuse_overflow(cost: Array, a: Array, b: Array, tau_a: float, tau_b: float) -> None:
+    exponent = -cost.min() / (tau_a + tau_b)
+    if exponent + max(math.log(a.sum()), math.log(b.sum()), 0.0) > _HUGE:
+        raise UnboundedError(
+            f"the cost {cost.min():g} with tau = ({tau_a:g}, {tau_b:g}) makes a plan of about e^{exponent:.0f} times the "
+            "given mass optimal, which float64 cannot hold: raise tau or the cost"
+        )
+
+
+def _without_empty(
+    cost: Array, a: Array, b: Array, tau_a: float, tau_b: float, start: Array, tol: float, max_iterations: int
+) -> tuple[Array, Array, Array, int]:
+    """Sets the points aside whose mass is destroyed whatever the others do, and solves for the rest."""
+    if max(tau_a, tau_b) == math.inf:
+        return _interior(cost, a, b, tau_a, tau_b, start, tol, max_iterations)
+    lower_a, lower_b = _lower_bounds(cost, a, b, tau_a, tau_b)
+    rows, columns = lower_a < _EMPTY * tau_a, lower_b < _EMPTY * tau_b
+    if rows.all() and columns.all():
+        return _interior(cost, a, b, tau_a, tau_b, start, tol, max_iterations)
+    plan, f, g, iterations, inside = np.zeros(cost.shape), lower_a, lower_b, 0, np.ix_(rows, columns)
+    if rows.any() and columns.any():
+        plan[inside], f[rows], g[columns], iterations = _interior(
+            cost[inside], a[rows], b[columns], tau_a, tau_b, start[columns], tol, max_iterations
+        )
+        # lower bounds are feasible beside exact potentials, these are approximate
+        f[~rows] = np.minimum(f[~rows], (cost[~rows][:, columns] - g[columns]).min(1))
+        g[~columns] = np.minimum(g[~columns], (cost[rows][:, ~columns] - f[rows, None]).min(0))
+    return plan, f, g, iterations
+
+
+def _lower_bounds(cost: Array, a: Array, b: Array, tau_a: float, tau_b: float) -> tuple[Array, Array]:
+    """Lower bounds on all optimal potentials.
+
+    Scaling an optimal plan does not pay, so <C, P> + tau_a sum p log(p/a) + tau_b sum q log(q/b) = 0; by Jensen its mass
+    M obeys (tau_a + tau_b) log M <= tau_a log m_a + tau_b log m_b - min C. Then p_i <= M bounds f from below, f + g <= C
+    bounds g from above, and f_i = min_j C_ij - g_j bounds f from below once more.
+    """
+    share = tau_a / (tau_a + tau_b)
+    log_mass = share * math.log(a.sum()) + (1 - share) * math.log(b.sum()) - cost.min() / (tau_a + tau_b)
+    f, g = tau_a * (np.log(a) - log_mass), tau_b * (np.log(b) - log_mass)
+    upper_a, upper_b = (cost - g).min(1), (cost - f[:, None]).min(0)
+    return np.maximum(f, (cost - upper_b).min(1)), np.maximum(g, (cost - upper_a[:, None]).min(0))
+
+
+def _interior(
+    cost: Array, a: Array, b: Array, tau_a: float, tau_b: float, start: Array, tol: float, max_iterations: int
+) -> tuple[Array, Array, Array, int]:
+    from jumbot.transport.exact.interior_point import interior_point
+    from jumbot.transport.exact.potentials import transform_columns, transform_rows, translate
+
+    f, g = np.empty(a.shape), start.copy()
+    transform_rows(cost, g, f)
+    transform_columns(cost, f, g)
+    translate(a, b, tau_a, tau_b, f, g)
+    plan = np.zeros(cost.shape)
+    iterations = interior_point(cost, a, b, tau_a, tau_b, f, g, tol, max_iterations, plan)
+    # both steps raise the dual
+    transform_rows(cost, g, f)
+    transform_columns(cost, f, g)
+    return plan, f, g, iterations

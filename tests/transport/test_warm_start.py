@@ -1,0 +1,58 @@
+"""`init`, from a Solution or from potentials, changes the way and not the answer."""
+
+import numpy as np
+import pytest
+import torch
+
+import jumbot
+
+from ..generators import posed
+from ..oracles import cases
+
+
+@pytest.mark.parametrize("how", ["solution", "potentials"])
+@pytest.mark.parametrize("case", cases(0.02, references=("product", "ones")))
+def test_from_the_answer(case, how, rng):
+    problem = posed(rng, 20, 15, **case)
+    cold = problem.solve(tol=1e-8)
+    warm = problem.solve(tol=1e-8, init=cold if how == "solution" else cold.potentials)
+    assert warm.converged
+    assert warm.iterations < cold.iterations
+    assert warm.value == pytest.approx(cold.value, rel=1e-7)
+    np.testing.assert_allclose(warm.plan, cold.plan, atol=1e-3 * cold.plan.max())
+
+
+def test_from_a_neighbour(rng):
+    """The use it is made for: the cost has moved a little since."""
+    problem = posed(rng, 30, 30, epsilon=0.02, tau=2.0)
+    before = problem.solve()
+    moved = problem.but(cost=problem.cost + 1e-4 * rng.random((30, 30)))
+    warm, cold = moved.solve(init=before), moved.solve()
+    assert warm.iterations < cold.iterations
+    assert warm.value == pytest.approx(cold.value, rel=2e-6)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e3])
+@pytest.mark.parametrize("case", cases(0.1))
+def test_a_bad_start_does_no_harm(case, scale, rng):
+    """Potentials of another problem altogether: slower, but certified and the same."""
+    problem = posed(rng, 8, 6, **case)
+    far = problem.solve(init=(scale * rng.normal(size=8), scale * rng.normal(size=6)))
+    assert far.converged
+    assert far.value == pytest.approx(problem.solve().value, rel=1e-5)
+
+
+def test_batched_and_torch(rng):
+    cost = torch.tensor(rng.random((3, 10, 12)))
+    cold = jumbot.solve(cost, epsilon=0.05, tau=1.0)
+    for init in (cold, cold.potentials):
+        warm = jumbot.solve(cost, epsilon=0.05, tau=1.0, init=init)
+        assert (warm.iterations < cold.iterations).all()
+        torch.testing.assert_close(warm.plan, cold.plan, rtol=0, atol=1e-3 * float(cold.plan.max()))
+
+
+@pytest.mark.parametrize("case", cases(0))
+def test_accepted_without_entropy(case, rng):
+    problem = posed(rng, 8, 6, **case)
+    cold = problem.solve()
+    assert problem.solve(init=cold).value == pytest.approx(cold.value, rel=1e-6)
