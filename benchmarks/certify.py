@@ -32,6 +32,7 @@ class Certificate:
     gap: float
     relative_gap: float
     mass: float
+    scale: float
 
     @property
     def ok(self) -> bool:
@@ -39,7 +40,7 @@ class Certificate:
         return math.isfinite(self.relative_gap)
 
 
-FAILED = Certificate(math.nan, math.nan, math.inf, math.inf, math.nan)
+FAILED = Certificate(math.nan, math.nan, math.inf, math.inf, math.nan, math.nan)
 
 
 def pair(tau: float | Pair) -> Pair:
@@ -190,4 +191,6 @@ def _conjugate(f, a, tau) -> float:
 
 def _certificate(primal, dual, gap, scale, mass) -> Certificate:
     relative = gap / scale if scale > 0 else (0.0 if gap <= 0 else math.inf)
-    return Certificate(float(primal), float(dual), float(gap), float(abs(relative)), float(mass))
+    return Certificate(
+        float(primal), float(dual), float(gap), float(abs(relative)), float(mass), float(scale)
+    )

@@ -22,18 +22,18 @@ class Answer:
     """What a library returned; `potentials` follow P = R exp((f + g - C) / epsilon)."""
 
     plan: np.ndarray
-    potentials: Potentials
+    potentials: Potentials | None
     value: float
 
 
-def solve_jumbot(p: Problem) -> Answer:
+def solve_jumbot(p: Problem, **options: float) -> Answer:
     """No conversion: the page is written in its conventions."""
     import torch
 
     import jumbot
 
     cost, a, b = (torch.tensor(v, dtype=getattr(torch, p.dtype)) for v in (p.cost, p.a, p.b))
-    s = jumbot.solve(cost, a, b, epsilon=p.epsilon, tau=p.tau, reference=p.reference)
+    s = jumbot.solve(cost, a, b, epsilon=p.epsilon, tau=p.tau, reference=p.reference, **options)
     return Answer(_numpy(s.plan), tuple(map(_numpy, s.potentials)), float(s.value))
 
 
@@ -51,8 +51,22 @@ def solve_pot(p: Problem, **options: float) -> Answer:
     return Answer(_numpy(s.plan), (_numpy(p.epsilon * u), _numpy(p.epsilon * v)), float(s.value))
 
 
+def solve_pot_stabilized(p: Problem) -> Answer | None:
+    """`sinkhorn_unbalanced(method="sinkhorn_stabilized")`, meant for small epsilon; its value is `log["total_cost"]`."""
+    import ot
+
+    if p.balanced:
+        return None
+    cost, a, b = (v.astype(p.dtype) for v in (p.cost, p.a, p.b))
+    reference = None if p.reference == "product" else np.ones_like(cost)
+    options = {"method": "sinkhorn_stabilized", "reg_type": "kl", "c": reference, "numItermax": 100_000}
+    plan, log = ot.unbalanced.sinkhorn_unbalanced(a, b, cost, p.epsilon, p.tau, **options, log=True)
+    potentials = (_numpy(p.epsilon * log["logu"]), _numpy(p.epsilon * log["logv"]))
+    return Answer(_numpy(plan), potentials, float(log["total_cost"]))
+
+
 def solve_ott(p: Problem, **options: float) -> Answer:
-    """Unbalanced OTT-JAX has the reference of ones: C - epsilon log(a b') for the product; tau/(tau + epsilon)."""
+    """Reference of ones unless balanced, so C - epsilon log(a b') for the product; tau/(tau + epsilon)."""
     import jax
     import jax.numpy as jnp
     from ott.geometry import geometry
@@ -60,12 +74,15 @@ def solve_ott(p: Problem, **options: float) -> Answer:
     from ott.solvers.linear import sinkhorn
 
     with jax.enable_x64(p.dtype == "float64"):
-        cost = p.cost - p.epsilon * np.log(p.matrix)
+        cost = p.cost if p.balanced else p.cost - p.epsilon * np.log(p.matrix)
         tau_a, tau_b = (1.0 if math.isinf(t) else t / (t + p.epsilon) for t in p.tau)
         cost, a, b = (jnp.asarray(v, dtype=p.dtype) for v in (cost, p.a, p.b))
         geom = geometry.Geometry(cost_matrix=cost, epsilon=p.epsilon)
         out = sinkhorn.Sinkhorn(**options)(linear_problem.LinearProblem(geom, a, b, tau_a=tau_a, tau_b=tau_b))
-        return Answer(_numpy(out.matrix), (_numpy(out.f), _numpy(out.g)), float(out.reg_ot_cost))
+        f, g = _numpy(out.f), _numpy(out.g)
+        if p.balanced:
+            f, g = f - p.epsilon * np.log(p.a), g - p.epsilon * np.log(p.b)
+        return Answer(_numpy(out.matrix), (f, g), float(out.reg_ot_cost))
 
 
 def solve_geomloss(p: Problem, **options: int) -> Answer | None:
@@ -79,14 +96,16 @@ def solve_geomloss(p: Problem, **options: int) -> Answer | None:
     cost = p.cost + p.epsilon * np.log(np.outer(p.a, p.b)) if ones else p.cost
     constant = p.epsilon * (p.cost.size - p.a.sum() * p.b.sum()) if ones else 0.0
     cost, a, b = (torch.tensor(v, dtype=getattr(torch, p.dtype)) for v in (cost, p.a, p.b))
-    s = geomloss.ot.solve(cost, a=a, b=b, reg=p.epsilon, unbalanced=None if p.balanced else p.tau[0], **options)
+    s = geomloss.ot.solve(
+        cost, a=a, b=b, reg=p.epsilon, unbalanced=None if p.balanced else p.tau[0], **options
+    )
     return Answer(
         _numpy(s.plan), (_numpy(s.potential_a), _numpy(s.potential_b)), float(s.value) + float(constant)
     )
 
 
 def solve_cvxpy(p: Problem) -> Answer:
-    """The objective as it is written, by an interior-point method for exponential cones (Clarabel)."""
+    """The objective as it is written, by an interior-point method for exponential cones."""
     import cvxpy as cp
 
     plan = cp.Variable(p.cost.shape, nonneg=True)
@@ -100,23 +119,7 @@ def solve_cvxpy(p: Problem) -> Answer:
             objective += tau * cp.sum(cp.kl_div(marginal, weights))
     problem = cp.Problem(cp.Minimize(objective), constraints)
     problem.solve(solver=cp.CLARABEL)
-    plan = np.maximum(plan.value, 0)
-    return Answer(plan, _potentials(p, plan), float(problem.value))
-
-
-def _potentials(p: Problem, plan: np.ndarray) -> Potentials:
-    """From a plan alone: f = -tau log(P 1 / a), or two sweeps where a marginal is exact."""
-    from scipy.special import logsumexp
-
-    f = np.zeros(len(p.a)) if math.isinf(p.tau[0]) else -p.tau[0] * np.log(plan.sum(1) / p.a)
-    g = np.zeros(len(p.b)) if math.isinf(p.tau[1]) else -p.tau[1] * np.log(plan.sum(0) / p.b)
-    if math.isinf(p.tau[0]) and math.isinf(p.tau[1]):
-        log = p.epsilon * np.log(np.maximum(plan, 1e-300) / p.matrix) + p.cost
-        g = (plan * log).sum(0) / plan.sum(0) - (plan.sum(1) @ (plan * log).sum(1)) / plan.sum()
-        f = -p.epsilon * logsumexp((g - p.cost) / p.epsilon, b=p.b[None, :], axis=1)
-    elif math.isinf(p.tau[1]):
-        g = -p.epsilon * logsumexp((f[:, None] - p.cost) / p.epsilon, b=p.a[:, None], axis=0)
-    return f, g
+    return Answer(np.maximum(plan.value, 0), None, float(problem.value))
 
 
 def _numpy(value: object) -> np.ndarray:
@@ -125,8 +128,10 @@ def _numpy(value: object) -> np.ndarray:
 
 SOLVERS: dict[str, tuple[str, Callable[[Problem], Answer | None]]] = {
     "jumbot": ("jumbot", solve_jumbot),
+    "jumbot, tol=1e-12": ("jumbot", partial(solve_jumbot, tol=1e-12)),
     "POT": ("ot", solve_pot),
     "POT, told to go on": ("ot", partial(solve_pot, max_iter=200_000, tol=1e-13)),
+    "POT, stabilized": ("ot", solve_pot_stabilized),
     "OTT-JAX": ("ott", solve_ott),
     "OTT-JAX, told to go on": ("ott", partial(solve_ott, threshold=1e-8, max_iterations=200_000)),
     "GeomLoss, 100 steps": ("geomloss", partial(solve_geomloss, max_iter=100)),

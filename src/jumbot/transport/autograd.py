@@ -48,9 +48,9 @@ def transport_value(value: Tensor, solution: Solution) -> Tensor:
 
 def weight_gradient(solution: Solution, k: int) -> Tensor:
     """dOT/da (k = 0) or dOT/db (k = 1), `(B, n)` or `(B, m)` in float64."""
-    problem, epsilon = solution.problem, solution.problem.epsilon
+    problem, outcome, epsilon = solution.problem, solution.outcome, solution.problem.epsilon
     side, weights = problem.sides[k]
-    potential, other = (solution.f, solution.g) if k == 0 else (solution.g, solution.f)
+    potential, other = (outcome.f, outcome.g) if k == 0 else (outcome.g, outcome.f)
     gradient = side.weight_gradient(potential, weights)
     if epsilon > 0 and problem.reference == "product":
         other_weights = problem.sides[1 - k][1]

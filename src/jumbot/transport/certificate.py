@@ -35,6 +35,23 @@ class Certificate:
         return torch.where(self.gap > 0, self.gap / self.scale.clamp_min(1e-300), self.gap)
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """What an engine hands back: potentials `(B, n)` and `(B, m)`, iterations taken, and what they prove."""
+
+    f: Tensor
+    g: Tensor
+    taken: Tensor
+    certificate: Certificate
+
+    @property
+    def plan(self) -> Tensor:
+        return self.certificate.plan
+
+    def all_within(self, tol: float) -> bool:
+        return bool((self.certificate.gap <= tol * self.certificate.scale).all())
+
+
 def certify(problem: Problem, f: Tensor, g: Tensor) -> Certificate:
     """The certificate of the potentials `(B, n)`, `(B, m)` for the problem as given, in float64."""
     epsilon, cost = problem.epsilon, problem.cost.double()

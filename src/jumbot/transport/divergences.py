@@ -14,6 +14,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -264,8 +265,11 @@ def parse(divergence: str | Divergence) -> Divergence:
     >>> parse("range(0.8, 1.25)")
     Range(lower=0.8, upper=1.25)
     """
-    if isinstance(divergence, Divergence):
-        return divergence
+    return divergence if isinstance(divergence, Divergence) else _named(divergence)
+
+
+@lru_cache(maxsize=64)
+def _named(divergence: str) -> Divergence:
     match = re.fullmatch(r"\s*([\w-]+)\s*(?:\(([^()]*)\))?\s*", divergence) if isinstance(divergence, str) else None
     name = match[1].lower() if match else ""
     if match is None or name not in REGISTRY:

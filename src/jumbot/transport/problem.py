@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -123,10 +123,15 @@ def check_taus(tau: Any) -> tuple[float, float]:
     return source, target
 
 
+@lru_cache(maxsize=64)
+def _uniform(size: int, device: torch.device) -> Tensor:
+    return torch.full((1, size), 1 / size, dtype=torch.float64, device=device)
+
+
 def check_weights(name: str, weights: Tensor | None, size: int, cost: Tensor, batch: torch.Size) -> Tensor:
     """`(B, size)` or `(1, size)` in float64, non-negative, not all zero; uniform of mass one by default."""
     if weights is None:
-        return torch.full((1, size), 1 / size, dtype=torch.float64, device=cost.device)
+        return _uniform(size, cost.device)
     axis = "rows" if name == "a" else "columns"
     if weights.ndim == 0 or weights.shape[-1] != size:
         raise ArgumentError(
@@ -162,10 +167,11 @@ def make_problem(
         )
     epsilon = check_number("epsilon", epsilon, least=0)
     taus = check_taus(tau)
+    mass = None if mass is None else check_number("mass", mass, least=0, strict=True)
     phi = parse(divergence)
     if reference not in ("product", "ones"):
         raise ArgumentError(f"reference: {reference!r} is not known; use 'product' (the paper) or 'ones'.")
-    source, target = _marginals(phi, taus, mass, epsilon)
+    source, target = _marginals(phi, taus, mass, epsilon == 0)
 
     batch, (n, m) = cost.shape[:-2], cost.shape[-2:]
     weights_a = check_weights("a", a, n, cost, batch)
@@ -185,14 +191,15 @@ def make_problem(
     return Problem(flat, weights_a, weights_b, epsilon, source, target, reference, blocked)
 
 
+@lru_cache(maxsize=64)
 def _marginals(
-    phi: Divergence, taus: tuple[float, float], mass: Any, epsilon: float
+    phi: Divergence, taus: tuple[float, float], mass: float | None, exact: bool
 ) -> tuple[Marginal, Marginal]:  # fmt: skip
     finite = any(map(math.isfinite, taus))
     if mass is not None:
         if finite or not isinstance(phi, KL):
             raise ArgumentError("mass: partial transport has no tau and no divergence; leave both at their defaults.")
-        side = PartialMarginal.of_mass(check_number("mass", mass, least=0, strict=True))
+        side = PartialMarginal.of_mass(mass)
         return side, side
     constraint = phi.lower > 0 or phi.upper < math.inf
     if constraint and finite:
@@ -200,7 +207,7 @@ def _marginals(
             f"tau: {taus[0]:g}, {taus[1]:g} came in with the constraint {phi!r}, which has no price; leave tau out."
         )
     source, target = Marginal.of(phi, taus[0]), Marginal.of(phi, taus[1])
-    if epsilon == 0 and not (source.exact and target.exact) and not isinstance(phi, KL | TV):
+    if exact and not (source.exact and target.exact) and not isinstance(phi, KL | TV):
         raise UnsupportedError(
             f"divergence: {phi!r} is not offered at epsilon = 0; use 'kl', 'tv', balanced or mass= there, or epsilon > 0."
         )

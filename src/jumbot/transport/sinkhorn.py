@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from jumbot.transport.certificate import Certificate, certify
+from jumbot.transport.certificate import Outcome, certify
 from jumbot.transport.divergences import KL, Balanced
 from jumbot.transport.problem import Problem
 
@@ -63,8 +63,8 @@ class _Kernel:
 def sweep(
     problem: Problem, start: tuple[Tensor, Tensor] | None, tol: float, limit: int, price: Tensor,
     dtype: torch.dtype = torch.float64,
-) -> tuple[Tensor, Tensor, Tensor, Certificate]:  # fmt: skip
-    """Potentials, sweeps taken and the certificate of each problem of the batch."""
+) -> Outcome:  # fmt: skip
+    """Sweep each problem of the batch from `start` until its gap seems to be within `tol`."""
     batch, n, m = problem.cost.shape
     zeros = problem.cost.new_zeros((), dtype=torch.float64)
     f, g = (zeros.expand(batch, n), zeros.expand(batch, m)) if start is None else start
@@ -81,7 +81,7 @@ def sweep(
         keep = torch.nonzero(~done)[:, 0]
         active = active[keep]
         state.keep(keep)
-    return f, g, taken, certify(problem, f, g)
+    return Outcome(f, g, taken, certify(problem, f, g))
 
 
 class _Sweeps:

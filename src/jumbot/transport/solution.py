@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from jumbot.transport.autograd import transport_value
-from jumbot.transport.certificate import Certificate
+from jumbot.transport.certificate import Outcome
 from jumbot.transport.problem import Array, Problem
 
 
@@ -47,13 +47,26 @@ class Solution:
     """
 
     problem: Problem
-    certificate: Certificate
-    f: Tensor
-    g: Tensor
-    sweeps: Tensor
-    statuses: np.ndarray[Any, Any]
+    outcome: Outcome
+    tol: float
+    limit: int
     inputs: tuple[Tensor, Tensor | None, Tensor | None]
     numpy: bool
+
+    @property
+    def reachable_tol(self) -> float:
+        """`tol`, but not below what float64 can prove of an exact method."""
+        return self.tol if self.problem.epsilon > 0 else max(self.tol, 1e-12)
+
+    @cached_property
+    def statuses(self) -> np.ndarray[Any, Any]:
+        """One `Status` a problem of the flattened batch."""
+        done = (self.outcome.certificate.relative_gap <= self.reachable_tol).tolist()
+        spent = (self.outcome.taken >= self.limit).tolist()
+        out = np.empty(len(done), dtype=object)
+        for k, (ok, all_spent) in enumerate(zip(done, spent, strict=True)):
+            out[k] = Status.CONVERGED if ok else Status.MAX_ITERATIONS if all_spent else Status.FAILED
+        return out
 
     def _out(self, x: Tensor, *shape: int) -> Array:
         cost = self.inputs[0]
@@ -65,12 +78,12 @@ class Solution:
     @cached_property
     def plan(self) -> Array:
         """P, `(..., n, m)`: R e^{(f+g-C)/epsilon} for epsilon > 0, rounded to exact marginals where there are any."""
-        return self._out(self.certificate.plan, *self.inputs[0].shape[-2:])
+        return self._out(self.outcome.plan, *self.inputs[0].shape[-2:])
 
     @cached_property
     def value(self) -> Array:
         """The full objective at `plan`; differentiable in the cost and the weights by the envelope theorem."""
-        value = self._out(self.certificate.objective + self.problem.constant)
+        value = self._out(self.outcome.certificate.objective + self.problem.constant)
         return value if self.numpy else transport_value(value, self)
 
     @cached_property
@@ -78,45 +91,45 @@ class Solution:
         """<C, P>; its gradient in the cost is `plan`."""
         cost = self.inputs[0]
         if self.numpy or not cost.requires_grad:
-            return self._out(self.certificate.linear)
+            return self._out(self.outcome.certificate.linear)
         return (torch.where(self.plan > 0, cost, 0.0) * self.plan).sum((-2, -1))
 
     @cached_property
     def gap(self) -> Array:
         """value - dual >= 0, from an identity in which no two large numbers are subtracted."""
-        return self._out(self.certificate.gap)
+        return self._out(self.outcome.certificate.gap)
 
     @cached_property
     def dual(self) -> Array:
         """A lower bound of the optimum."""
-        return self._out(self.certificate.objective + self.problem.constant - self.certificate.gap)
+        return self._out(self.outcome.certificate.objective + self.problem.constant - self.outcome.certificate.gap)
 
     @cached_property
     def relative_gap(self) -> Array:
         """gap / (<|C|, P> + tau_a D_a + tau_b D_b + epsilon mass), the quantity that `tol` bounds."""
-        return self._out(self.certificate.relative_gap)
+        return self._out(self.outcome.certificate.relative_gap)
 
     @cached_property
     def mass(self) -> Array:
         """The total mass of `plan`."""
-        return self._out(self.certificate.rows.sum(-1))
+        return self._out(self.outcome.certificate.rows.sum(-1))
 
     @cached_property
     def marginals(self) -> tuple[Array, Array]:
         """(P 1, P' 1)."""
         n, m = self.inputs[0].shape[-2:]
-        return self._out(self.certificate.rows, n), self._out(self.certificate.columns, m)
+        return self._out(self.outcome.certificate.rows, n), self._out(self.outcome.certificate.columns, m)
 
     @cached_property
     def potentials(self) -> tuple[Array, Array]:
         """(f, g), the dual variables; pass them or the whole solution as `init` of a similar problem."""
         n, m = self.inputs[0].shape[-2:]
-        return self._out(self.f, n), self._out(self.g, m)
+        return self._out(self.outcome.f, n), self._out(self.outcome.g, m)
 
     @cached_property
     def iterations(self) -> Any:
         """Sweeps (or interior-point steps) taken: an int, or an integer array for a batch."""
-        return int(self.sweeps) if self._single else self._out(self.sweeps.long())
+        return int(self.outcome.taken) if self._single else self._out(self.outcome.taken.long())
 
     @cached_property
     def status(self) -> Any:

@@ -6,8 +6,6 @@ import math
 import warnings
 from typing import Any
 
-import numpy as np
-import torch
 from torch import Tensor
 
 from jumbot.errors import ArgumentError, NotConvergedWarning
@@ -92,28 +90,26 @@ def solve_problem(
     if problem.epsilon == 0:
         from jumbot.transport.unregularised import solve_unregularised
 
-        f, g, taken, certificate = solve_unregularised(problem, tol, limit)
-        done = (certificate.relative_gap <= max(tol, 1e-12)).tolist()
-        statuses = np.array([Status.CONVERGED if ok else Status.MAX_ITERATIONS for ok in done], dtype=object)
+        outcome = solve_unregularised(problem, tol, limit)
     else:
         from jumbot.transport.entropic import solve_entropic
 
-        f, g, taken, certificate, statuses = solve_entropic(problem, start, tol, limit, symmetric)
-    solution = Solution(problem, certificate, f, g, taken, statuses, inputs, numpy)
-    _warn(solution, tol)
+        outcome = solve_entropic(problem, start, tol, limit, symmetric)
+    solution = Solution(problem, outcome, tol, limit, inputs, numpy)
+    if not outcome.all_within(solution.reachable_tol):
+        _warn(solution)
     return solution
 
 
-def _warn(solution: Solution, tol: float) -> None:
-    left = [status for status in solution.statuses.tolist() if status is not Status.CONVERGED]
-    if left:
-        worst = float(solution.certificate.relative_gap.max())
-        warnings.warn(
-            f"{len(left)} of {solution.statuses.size} problems stopped at a relative gap of up to {worst:.1e} "
-            f"(tol = {tol:g}). {left[0]}",
-            NotConvergedWarning,
-            stacklevel=4,
-        )
+def _warn(solution: Solution) -> None:
+    left = [status for status in solution.statuses if status is not Status.CONVERGED]
+    worst = float(solution.outcome.certificate.relative_gap.max())
+    warnings.warn(
+        f"{len(left)} of {solution.statuses.size} problems stopped at a relative gap of up to {worst:.1e} "
+        f"(tol = {solution.tol:g}). {left[0]}",
+        NotConvergedWarning,
+        stacklevel=4,
+    )
 
 
 def _start(init: Any, cost: Tensor, numpy: bool) -> tuple[Tensor, Tensor] | None:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot.transport.certificate import Certificate
+from jumbot.transport.certificate import Certificate, Outcome
 from jumbot.transport.divergences import KL
 from jumbot.transport.marginal import PartialMarginal
 from jumbot.transport.problem import Problem
@@ -19,8 +19,8 @@ from jumbot.transport.problem import Problem
 
 def solve_unregularised(
     problem: Problem, tol: float, max_iterations: int
-) -> tuple[Tensor, Tensor, Tensor, Certificate]:
-    """Potentials, iterations (0 for the combinatorial methods) and the certificate."""
+) -> Outcome:
+    """Each problem by its method; the combinatorial ones count no iterations."""
     device = problem.cost.device
     cost = problem.cost.double().cpu().numpy()
     a = problem.a.expand(cost.shape[0], -1).cpu().numpy()
@@ -37,8 +37,8 @@ def solve_unregularised(
     else:
         results = [one(k) for k in range(batch)]
     plan, f, g = (torch.from_numpy(np.stack([r[i] for r in results])).to(device) for i in range(3))
-    taken = torch.tensor([r[3] for r in results], device=device)
-    return f, g, taken, certify_unregularised(problem, plan, f, g)
+    taken = torch.tensor([float(r[3]) for r in results], dtype=torch.float64, device=device)
+    return Outcome(f, g, taken, certify_unregularised(problem, plan, f, g))
 
 
 def _solve_one(
