@@ -62,7 +62,7 @@ def entropic_kl(
     """Certificate of an entropic plan with KL (finite tau) or exact (infinite tau) marginals.
 
     The dual is evaluated at ``(f + t, g - t)`` for the best ``t``: a shift leaves the plan as it is, so no
-    solver is charged for it. With exact marginals a plan is first rounded onto them: only feasible ones count.
+    solver is charged for it. With exact marginals a plan is first rounded onto them, to be feasible.
     """
     cost, plan, f, g = (np.asarray(v, dtype=np.float64) for v in (cost, plan, *potentials))
     n, m = cost.shape

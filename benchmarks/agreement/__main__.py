@@ -23,9 +23,8 @@ def main() -> int:
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(text)
     marked = sum(bool(row.remark) for _, rows in results for row in rows)
-    print(
-        f"{options.out}: {len(results)} problems, {sum(len(r) for _, r in results)} answers, {marked} of them off"
-    )
+    answers = sum(len(rows) for _, rows in results)
+    print(f"{options.out}: {len(results)} problems, {answers} answers, {marked} of them off")
     return 0
 
 

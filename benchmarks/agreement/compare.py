@@ -33,7 +33,7 @@ class Row:
         words = []
         if not self.relative_gap <= OFF:
             words.append("plan off")
-        if not self.value_error <= OFF:
+        elif not self.value_error <= OFF:
             words.append("value is not the objective at its plan")
         return ", ".join(words) + (f" (warns: {self.warnings[0]})" if words and self.warnings else "")
 
@@ -60,7 +60,7 @@ def compare(problem: Problem) -> list[Row]:
 
 
 def judge(problem: Problem, result: Answer) -> certify.Certificate:
-    """The independent certificate; without potentials its dual bound is worthless and its primal still right."""
+    """The independent certificate; without potentials its dual bound is poor, its primal still right."""
     n, m = problem.cost.shape
     potentials = result.potentials or (np.zeros(n), np.zeros(m))
     return certify.entropic_kl(
@@ -85,7 +85,7 @@ def value_without_mass_terms(p: Problem, plan: np.ndarray) -> float:
 
 
 def product_dual_at_shifted_potentials(p: Problem, result: Answer) -> float:
-    """The product-reference dual for the cost that OTT-JAX was given, at (f - epsilon log a, g - epsilon log b)."""
+    """Product-reference dual for the cost given to OTT-JAX, at (f - epsilon log a, g - epsilon log b)."""
     cost = p.cost - p.epsilon * np.log(p.matrix)
     f, g = (v - p.epsilon * np.log(w) for v, w in zip(result.potentials, (p.a, p.b), strict=True))
     total = 0.0

@@ -14,7 +14,7 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Problem:
-    """min <C, P> + epsilon KL(P | R) + tau_a KL(P 1 | a) + tau_b KL(P' 1 | b); an infinite tau is a constraint."""
+    """<C, P> + epsilon KL(P | R) + tau_a KL(P 1 | a) + tau_b KL(P' 1 | b); an infinite tau constrains."""
 
     title: str
     cost: np.ndarray

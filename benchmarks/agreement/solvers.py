@@ -52,7 +52,7 @@ def solve_pot(p: Problem, **options: float) -> Answer:
 
 
 def solve_pot_stabilized(p: Problem) -> Answer | None:
-    """`sinkhorn_unbalanced(method="sinkhorn_stabilized")`, meant for small epsilon; its value is `log["total_cost"]`."""
+    """`method="sinkhorn_stabilized"`, meant for small epsilon; its value is `log["total_cost"]`."""
     import ot
 
     if p.balanced:
@@ -86,7 +86,7 @@ def solve_ott(p: Problem, **options: float) -> Answer:
 
 
 def solve_geomloss(p: Problem, **options: int) -> Answer | None:
-    """`geomloss.ot.solve` has the product reference: C + epsilon log(a b') for ones; one tau for both sides."""
+    """Product reference in `geomloss.ot.solve`: C + epsilon log(a b') for ones; one tau for both sides."""
     import geomloss.ot
     import torch
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from jumbot.transport import fused, newton, sinkhorn
+from jumbot.transport import fused, large, newton, sinkhorn
 from jumbot.transport.certificate import Certificate, Outcome, certify
 from jumbot.transport.divergences import KL
 from jumbot.transport.problem import Problem
@@ -27,7 +27,7 @@ def solve_entropic(
     compiled = fused.fits(problem)
     hard = problem.source.hard or problem.target.hard
     price = _price(problem) if hard else _no_price(problem.cost.shape[0], problem.cost.device)
-    sweep: Sweep = fused.sweep if compiled else sinkhorn.sweep
+    sweep: Sweep = fused.sweep if compiled else large.sweep if large.fits(problem) else sinkhorn.sweep
     limit = min(_PATIENCE, max_iterations) if newton.fits(problem) else max_iterations
     if symmetric and fused.is_symmetric(problem):
         outcome = fused.sweep_symmetric(problem, tol, limit, price)
@@ -35,7 +35,7 @@ def solve_entropic(
         if start is None and _needs_annealing(problem):
             start = _anneal(problem, sweep, price)
         outcome = sweep(problem, start, tol, limit, price)
-    if hard and compiled:
+    if hard and sweep is not sinkhorn.sweep:
         outcome = Outcome(outcome.f, outcome.g, outcome.taken, certify(problem, outcome.f, outcome.g))
     if not outcome.all_within(tol):
         _finish(problem, outcome, sweep, price, tol, max_iterations)

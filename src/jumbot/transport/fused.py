@@ -63,11 +63,8 @@ class _Raw(Outcome):
         return bool((self.out[:, 3] <= tol * self.out[:, 4]).all())
 
 
-def fits(problem: Problem) -> bool:
-    """Whether the kernels know this kind of problem."""
-    _, n, m = problem.cost.shape
-    if problem.cost.device.type != "cpu" or n * m > LARGEST:
-        return False
+def kinds_known(problem: Problem) -> bool:
+    """Whether the kernels know both marginals."""
     if isinstance(problem.source, PartialMarginal):
         return False
     if problem.reference == "ones" and not (bool((problem.a > 0).all()) and bool((problem.b > 0).all())):
@@ -75,7 +72,14 @@ def fits(problem: Problem) -> bool:
     return type(problem.source.divergence) in _KINDS and type(problem.target.divergence) in _KINDS
 
 
-def _arguments(side: Marginal, epsilon: float) -> tuple[int, float, float, float]:
+def fits(problem: Problem) -> bool:
+    """Whether the fused kernels are the right engine."""
+    _, n, m = problem.cost.shape
+    return problem.cost.device.type == "cpu" and n * m <= LARGEST and kinds_known(problem)
+
+
+def arguments(side: Marginal, epsilon: float) -> tuple[int, float, float, float]:
+    """(kind, tau/epsilon, lower, upper), as the kernels take them."""
     upper = side.divergence.upper
     return _KINDS[type(side.divergence)], side.tau / epsilon, side.divergence.lower, min(upper, 1e300)
 
@@ -98,12 +102,12 @@ def sweep(
         G = np.array(start[1].expand(batch, m).numpy() / epsilon)
     plan, rows, columns, out = np.empty((batch, n, m)), np.empty((batch, n)), np.empty((batch, m)), np.empty((batch, 5))
     a, b = problem.a.contiguous().numpy(), problem.b.contiguous().numpy()
-    r_a, o_a = _reference(problem, a)
-    r_b, o_b = _reference(problem, b)
+    r_a, o_a = reference(problem, a)
+    r_b, o_b = reference(problem, b)
     _in_threads(
         kernels.solve_range, batch, cost.size,
         cost, a, b, r_a, r_b, o_a, o_b, epsilon,
-        *_arguments(problem.source, epsilon), *_arguments(problem.target, epsilon),
+        *arguments(problem.source, epsilon), *arguments(problem.target, epsilon),
         start is None, tol, limit, price.numpy(), F, G, plan, rows, columns, out,
     )  # fmt: skip
     return _Raw(epsilon, F, G, plan, rows, columns, out)
@@ -128,15 +132,15 @@ def sweep_symmetric(
     batch, n, _ = cost.shape
     F, plan, rows, out = np.empty((batch, n)), np.empty((batch, n, n)), np.empty((batch, n)), np.empty((batch, 5))
     a = problem.a.contiguous().numpy()
-    r, o = _reference(problem, a)
+    r, o = reference(problem, a)
     _in_threads(
         kernels.solve_symmetric_range, batch, cost.size,
-        cost, a, r, o, epsilon, *_arguments(problem.source, epsilon), tol, limit, price.numpy(), F, plan, rows, out,
+        cost, a, r, o, epsilon, *arguments(problem.source, epsilon), tol, limit, price.numpy(), F, plan, rows, out,
     )  # fmt: skip
     return _Raw(epsilon, F, F, plan, rows, rows, out)
 
 
-def _reference(problem: Problem, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def reference(problem: Problem, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Reference weights r and offsets log(a/r)."""
     if problem.reference == "product":
         return weights, np.zeros_like(weights)

@@ -26,7 +26,7 @@ ITERATIONS, LINEAR, OBJECTIVE, GAP, SCALE = range(5)
 
 
 @compiled(fastmath=True)
-def _row_sums(K: Any, w: Any, s: Any) -> None:
+def row_sums(K: Any, w: Any, s: Any) -> None:
     n, m = K.shape
     blocked = n // 4 * 4
     for i in range(0, blocked, 4):
@@ -45,7 +45,7 @@ def _row_sums(K: Any, w: Any, s: Any) -> None:
 
 
 @compiled(fastmath=True)
-def _column_sums(K: Any, w: Any, t: Any) -> None:
+def column_sums(K: Any, w: Any, t: Any) -> None:
     n, m = K.shape
     t[:] = 0.0
     blocked = n // 8 * 8
@@ -62,18 +62,27 @@ def _column_sums(K: Any, w: Any, t: Any) -> None:
             t[j] += wi * K[i, j]
 
 
-@compiled()
-def _row_minima(C: Any, scale: float, G: Any, skip: Any, out: Any) -> None:
+@compiled(fastmath=True)
+def row_minima(C: Any, scale: float, G: Any, skip: Any, out: Any) -> None:
     n, m = C.shape
+    lanes = np.empty(16)  # a minimum is not vectorised across a row, but sixteen running ones are
+    blocked = m // 16 * 16
     for i in range(n):
+        lanes[:] = 1e300
+        for j in range(0, blocked, 16):
+            for k in range(16):
+                x = C[i, j + k] * scale - G[j + k] + skip[j + k]
+                lanes[k] = x if x < lanes[k] else lanes[k]
         least = 1e300
-        for j in range(m):
+        for k in range(16):
+            least = min(least, lanes[k])
+        for j in range(blocked, m):
             least = min(least, C[i, j] * scale - G[j] + skip[j])
         out[i] = least
 
 
-@compiled()
-def _column_minima(C: Any, scale: float, F: Any, skip: Any, out: Any) -> None:
+@compiled(fastmath=True)
+def column_minima(C: Any, scale: float, F: Any, skip: Any, out: Any) -> None:
     n, m = C.shape
     out[:] = 1e300
     for i in range(n):
@@ -83,12 +92,16 @@ def _column_minima(C: Any, scale: float, F: Any, skip: Any, out: Any) -> None:
 
 
 @compiled()
-def _fill(C: Any, scale: float, F: Any, G: Any, K: Any) -> None:
-    n, m = C.shape
-    for i in range(n):
-        for j in range(m):
-            x = min(F[i] + G[j] - C[i, j] * scale, 0.0)
-            K[i, j] = exp(x) if x > -CUT else 0.0
+def _kernel_row(C: Any, scale: float, shift: float, G: Any, cut: float, K: Any) -> None:
+    for j in range(C.shape[0]):
+        x = min(shift + G[j] - C[j] * scale, 0.0)
+        K[j] = exp(x) if x > -cut else 0.0
+
+
+@compiled()
+def fill(C: Any, scale: float, F: Any, G: Any, cut: float, K: Any) -> None:
+    for i in range(C.shape[0]):
+        _kernel_row(C[i], scale, F[i], G, cut, K[i])
 
 
 @compiled()
@@ -106,7 +119,7 @@ def _lambert(z: float) -> float:
 
 
 @compiled()
-def _step(kind: int, tau: float, low: float, high: float, soft: Any, omega: float, h: Any, out: Any) -> None:
+def step(kind: int, tau: float, low: float, high: float, soft: Any, omega: float, h: Any, out: Any) -> None:
     """out = the proximal step of the soft minimum from h, over-relaxed by omega, epsilon = 1."""
     n = soft.shape[0]
     if kind == KL:
@@ -133,15 +146,15 @@ def _step(kind: int, tau: float, low: float, high: float, soft: Any, omega: floa
 
 
 @compiled(fastmath=True)
-def _sum(x: Any) -> float:
-    total = 0.0
+def total(x: Any) -> float:
+    result = 0.0
     for i in range(x.shape[0]):
-        total += x[i]
-    return total
+        result += x[i]
+    return result
 
 
 @compiled(fastmath=True)
-def _dot(x: Any, y: Any) -> float:
+def dot(x: Any, y: Any) -> float:
     total = 0.0
     for i in range(x.shape[0]):
         total += x[i] * y[i]
@@ -149,7 +162,7 @@ def _dot(x: Any, y: Any) -> float:
 
 
 @compiled()
-def _side(
+def side(
     kind: int, tau: float, low: float, high: float, a: Any, F: Any, soft: Any, work: Any, sums: Any
 ) -> None:  # fmt: skip
     """Add to `sums`: Fenchel-Young gap, penalty, violation of a constraint, <F, p>; set the mass.
@@ -188,11 +201,11 @@ def _side(
                 if kind == RANGE and F[i] != 0.0:
                     gap[i] = a[i] * abs(F[i]) * (high - inside if F[i] < 0.0 else inside - low)
             p[i] = a[i] * x
-        sums[2] += _sum(violation)
-    sums[0] += _sum(gap)
-    sums[1] += _sum(penalty)
-    sums[3] += _dot(p, F)
-    sums[4] = _sum(p)
+        sums[2] += total(violation)
+    sums[0] += total(gap)
+    sums[1] += total(penalty)
+    sums[3] += dot(p, F)
+    sums[4] = total(p)
 
 
 @compiled()
@@ -203,46 +216,57 @@ def _log_tilted_mass(tau: float, a: Any, F: Any, work: Any) -> float:
         least = min(least, F[i])
     for i in range(a.shape[0]):
         work[i] = a[i] * exp((least - F[i]) / tau)
-    return math.log(_sum(work)) - least / tau
+    return math.log(total(work)) - least / tau
 
 
 @compiled()
-def _translation(
+def translation(
     kind_a: int, tau_a: float, kind_b: int, tau_b: float, a: Any, b: Any, F: Any, G: Any, work_a: Any, work_b: Any
 ) -> float:
     """The t that makes the dual at (F + t, G - t) largest, for KL and exact marginals; else 0."""
     if kind_a > BALANCED or kind_b > BALANCED or (kind_a == BALANCED and kind_b == BALANCED):
         return 0.0
-    log_a = _log_tilted_mass(tau_a, a, F, work_a) if kind_a == KL else math.log(_sum(a))
-    log_b = _log_tilted_mass(tau_b, b, G, work_b) if kind_b == KL else math.log(_sum(b))
+    log_a = _log_tilted_mass(tau_a, a, F, work_a) if kind_a == KL else math.log(total(a))
+    log_b = _log_tilted_mass(tau_b, b, G, work_b) if kind_b == KL else math.log(total(b))
     weight = (1.0 / tau_a if kind_a == KL else 0.0) + (1.0 / tau_b if kind_b == KL else 0.0)
     return (log_a - log_b) / weight
 
 
 @compiled()
-def _write_plan(
-    C: Any, scale: float, r_a: Any, r_b: Any, F: Any, G: Any, P: Any, rows: Any, columns: Any, absolute: Any
-) -> tuple[float, float]:
+def _plan_row(C: Any, scale: float, shift: float, weight: float, r_b: Any, G: Any, P: Any) -> None:
+    for j in range(C.shape[0]):
+        x = min(shift + G[j] - C[j] * scale, 700.0)
+        P[j] = weight * r_b[j] * exp(x) if x > -650.0 else 0.0
+
+
+@compiled(fastmath=True)
+def _absolute_dot(x: Any, y: Any) -> float:
+    total = 0.0
+    for i in range(x.shape[0]):
+        total += x[i] * abs(y[i])
+    return total
+
+
+@compiled()
+def write_plan(
+    C: Any, scale: float, r_a: Any, r_b: Any, F: Any, G: Any, P: Any, rows: Any, columns: Any
+) -> tuple[float, float]:  # fmt: skip
     """P = R e^{F + G - C/epsilon} with its marginals; returns <C, P> and <|C|, P>."""
     n, m = C.shape
     columns[:] = 0.0
     linear = size = 0.0
     for i in range(n):
-        Fi, ri = F[i], r_a[i]
+        _plan_row(C[i], scale, F[i], r_a[i], r_b, G, P[i])
         for j in range(m):
-            x = min(Fi + G[j] - C[i, j] * scale, 700.0)
-            p = ri * r_b[j] * exp(x) if x > -650.0 else 0.0
-            P[i, j] = p
-            columns[j] += p
-            absolute[j] = abs(C[i, j])
-        rows[i] = _sum(P[i])
-        linear += _dot(P[i], C[i])
-        size += _dot(P[i], absolute)
+            columns[j] += P[i, j]
+        rows[i] = total(P[i])
+        linear += dot(P[i], C[i])
+        size += _absolute_dot(P[i], C[i])
     return linear, size
 
 
 @compiled()
-def _soft_from_marginal(F: Any, p: Any, a: Any, soft: Any) -> None:
+def soft_from_marginal(F: Any, p: Any, a: Any, soft: Any) -> None:
     """The soft minimum that the plan itself shows; where a marginal underflows the kernel's own stays."""
     for i in range(F.shape[0]):
         if p[i] > 1e-290 and a[i] > 0.0:
@@ -250,7 +274,7 @@ def _soft_from_marginal(F: Any, p: Any, a: Any, soft: Any) -> None:
 
 
 @compiled()
-def _spread(x: Any, r: Any) -> float:
+def spread(x: Any, r: Any) -> float:
     low, high = 1e300, -1e300
     for i in range(x.shape[0]):
         v = x[i]
@@ -260,7 +284,7 @@ def _spread(x: Any, r: Any) -> float:
 
 
 @compiled()
-def _scalings(r: Any, log_scaling: Any, out: Any) -> float:
+def scalings(r: Any, log_scaling: Any, out: Any) -> float:
     """out = r e^{log_scaling - top}; returns top."""
     top = -1e300
     for i in range(r.shape[0]):
@@ -301,16 +325,17 @@ def _solve(
 
     if cold:
         G[:] = 0.0
-        _row_minima(C, scale, G, skip_b, F0)
-        _column_minima(C, scale, F0, skip_a, G0)
-        shift = _translation(kind_a, tau_a, kind_b, tau_b, a, b, F0, G0, work_a[0], work_b[0])
+        row_minima(C, scale, G, skip_b, F0)
+        column_minima(C, scale, F0, skip_a, G0)
+        shift = translation(kind_a, tau_a, kind_b, tau_b, a, b, F0, G0, work_a[0], work_b[0])
         for i in range(n):
             F[i] = F0[i] + shift
         for j in range(m):
             G[j] = G0[j] - shift
-    _row_minima(C, scale, G, skip_b, F0)
-    _column_minima(C, scale, F0, skip_a, G0)
-    _fill(C, scale, F0, G0, K)
+    else:
+        row_minima(C, scale, G, skip_b, F0)
+        column_minima(C, scale, F0, skip_a, G0)
+    fill(C, scale, F0, G0, CUT, K)
     fresh = True
 
     sweep = 0
@@ -323,62 +348,62 @@ def _solve(
         # rows: F given G
         for j in range(m):
             log_v[j] = G[j] - G0[j]
-        if not fresh and _spread(log_v, r_b) > SPREAD:
-            _row_minima(C, scale, G, skip_b, F0)
-            _column_minima(C, scale, F0, skip_a, G0)
-            _fill(C, scale, F0, G0, K)
+        if not fresh and spread(log_v, r_b) > SPREAD:
+            row_minima(C, scale, G, skip_b, F0)
+            column_minima(C, scale, F0, skip_a, G0)
+            fill(C, scale, F0, G0, CUT, K)
             for j in range(m):
                 log_v[j] = G[j] - G0[j]
         fresh = False
-        top = _scalings(r_b, log_v, w_b)
-        _row_sums(K, w_b, s)
+        top = scalings(r_b, log_v, w_b)
+        row_sums(K, w_b, s)
         for i in range(n):
             soft_a[i] = F0[i] + o_a[i] - top - log(s[i])
         omega = 1.0
         if sweep > 1 and best_omega > 1.0:
             ramp += 1
             omega = min(best_omega, 2.0 - 6.0 / (ramp + 6.0))
-        _step(kind_a, tau_a, low_a, high_a, soft_a, omega, F, F)
+        step(kind_a, tau_a, low_a, high_a, soft_a, omega, F, F)
         # columns: G given F
         for i in range(n):
             log_u[i] = F[i] - F0[i]
-        if _spread(log_u, r_a) > SPREAD:
-            _column_minima(C, scale, F, skip_a, G0)
-            _row_minima(C, scale, G0, skip_b, F0)
-            _fill(C, scale, F0, G0, K)
+        if spread(log_u, r_a) > SPREAD:
+            column_minima(C, scale, F, skip_a, G0)
+            row_minima(C, scale, G0, skip_b, F0)
+            fill(C, scale, F0, G0, CUT, K)
             for i in range(n):
                 log_u[i] = F[i] - F0[i]
-        top = _scalings(r_a, log_u, w_a)
-        _column_sums(K, w_a, t)
+        top = scalings(r_a, log_u, w_a)
+        column_sums(K, w_a, t)
         for j in range(m):
             soft_b[j] = G0[j] + o_b[j] - top - log(t[j])
-        _step(kind_b, tau_b, low_b, high_b, soft_b, omega, G, h_b)
+        step(kind_b, tau_b, low_b, high_b, soft_b, omega, G, h_b)
 
         if sweep % every == 0 or sweep >= limit:
             sums[:] = 0.0
-            _side(kind_a, tau_a, low_a, high_a, a, F, soft_a, work_a, sums)
+            side(kind_a, tau_a, low_a, high_a, a, F, soft_a, work_a, sums)
             mass_a = sums[4]
-            _side(kind_b, tau_b, low_b, high_b, b, G, soft_b, work_b, sums)
+            side(kind_b, tau_b, low_b, high_b, b, G, soft_b, work_b, sums)
             # <C, P> from below: <F, p> + <G, q> = <C, P> + <P, log(P/R)>, the last at most mass log m
             worth = sums[1] + mass_a + max(0.0, sums[3] - mass_a * entropy_bound)
             estimate = sums[0] + price * scale * sums[2]
             if estimate <= safety * tol * worth or sweep >= limit:
-                linear, size = _write_plan(C, scale, r_a, r_b, F, G, P, rows, columns, t)
-                _soft_from_marginal(F, rows, a, soft_a)
-                _soft_from_marginal(G, columns, b, soft_b)
+                linear, size = write_plan(C, scale, r_a, r_b, F, G, P, rows, columns)
+                soft_from_marginal(F, rows, a, soft_a)
+                soft_from_marginal(G, columns, b, soft_b)
                 sums[:] = 0.0
-                _side(kind_a, tau_a, low_a, high_a, a, F, soft_a, work_a, sums)
-                _side(kind_b, tau_b, low_b, high_b, b, G, soft_b, work_b, sums)
-                mass = _sum(rows)
+                side(kind_a, tau_a, low_a, high_a, a, F, soft_a, work_a, sums)
+                side(kind_b, tau_b, low_b, high_b, b, G, soft_b, work_b, sums)
+                mass = total(rows)
                 weight = size + epsilon * (sums[1] + mass)
                 # <C, P> + epsilon <P, log(P/R)> = epsilon (<F, p> + <G, q>)
-                value = epsilon * (_dot(F, rows) + _dot(G, columns) - mass + sums[1])
+                value = epsilon * (dot(F, rows) + dot(G, columns) - mass + sums[1])
                 gap = epsilon * sums[0]
                 out[ITERATIONS], out[LINEAR], out[OBJECTIVE], out[GAP], out[SCALE] = sweep, linear, value, gap, weight
                 if hard or gap <= tol * weight or sweep >= limit:
                     break
                 safety *= max(0.5 * tol * weight / gap, 1e-3)
-                _fill(C, scale, F0, G0, K)
+                fill(C, scale, F0, G0, CUT, K)
             residual = 0.0
             for j in range(m):
                 residual = max(residual, abs(h_b[j] - G[j]) / omega if r_b[j] > 0.0 else 0.0)
@@ -401,7 +426,7 @@ def _solve(
                 last_residual, last_sweep = residual, sweep
         G[:] = h_b
         if sweep % every == 0 and kind_a <= BALANCED and kind_b <= BALANCED:
-            shift = _translation(kind_a, tau_a, kind_b, tau_b, a, b, F, G, work_a[0], work_b[0])
+            shift = translation(kind_a, tau_a, kind_b, tau_b, a, b, F, G, work_a[0], work_b[0])
             for i in range(n):
                 F[i] += shift
             for j in range(m):
@@ -425,28 +450,28 @@ def _solve_symmetric(
     work, sums = np.empty((4, n)), np.empty(5)
     F[:] = 0.0
     hard = kind == BALANCED or kind == RANGE
-    _fill(C, scale, F, F, K)
+    fill(C, scale, F, F, CUT, K)
     sweep = 0
     safety = 1.0
     while True:
         sweep += 1
-        top = _scalings(r, F, w)
-        _row_sums(K, w, s)
+        top = scalings(r, F, w)
+        row_sums(K, w, s)
         for i in range(n):
             soft[i] = o[i] - top - log(s[i])
-        _step(kind, tau, low, high, soft, 0.5, F, h)
+        step(kind, tau, low, high, soft, 0.5, F, h)
         sums[:] = 0.0
-        _side(kind, tau, low, high, a, F, soft, work, sums)
+        side(kind, tau, low, high, a, F, soft, work, sums)
         worth = 2.0 * sums[1] + sums[4] + max(0.0, 2.0 * sums[3] - sums[4] * math.log(1.0 * n))
-        last = sweep >= limit or _spread(F, r) > SPREAD
+        last = sweep >= limit or spread(F, r) > SPREAD
         if last or 2.0 * (sums[0] + price * scale * sums[2]) <= safety * tol * worth:
-            linear, size = _write_plan(C, scale, r, r, F, F, P, rows, columns, s)
-            _soft_from_marginal(F, rows, a, soft)
+            linear, size = write_plan(C, scale, r, r, F, F, P, rows, columns)
+            soft_from_marginal(F, rows, a, soft)
             sums[:] = 0.0
-            _side(kind, tau, low, high, a, F, soft, work, sums)
-            mass = _sum(rows)
+            side(kind, tau, low, high, a, F, soft, work, sums)
+            mass = total(rows)
             weight = size + epsilon * (2.0 * sums[1] + mass)
-            value = epsilon * (2.0 * _dot(F, rows) - mass + 2.0 * sums[1])
+            value = epsilon * (2.0 * dot(F, rows) - mass + 2.0 * sums[1])
             gap = 2.0 * epsilon * sums[0]
             out[ITERATIONS], out[LINEAR], out[OBJECTIVE], out[GAP], out[SCALE] = sweep, linear, value, gap, weight
             if hard or last or gap <= tol * weight:
@@ -454,7 +479,7 @@ def _solve_symmetric(
             safety *= max(0.5 * tol * weight / gap, 1e-3)
             F_zero = s
             F_zero[:] = 0.0
-            _fill(C, scale, F_zero, F_zero, K)
+            fill(C, scale, F_zero, F_zero, CUT, K)
         F[:] = h
 
 
@@ -489,3 +514,28 @@ def solve_symmetric_range(
             C[k], a[at], r[at], o[at], epsilon, kind, tau, low, high,
             tol, limit, price[k], F[k], P[k], rows[k], out[k],
         )  # fmt: skip
+
+
+@compiled()
+def sweep_rows(
+    K: Any, w_b: Any, top_b: float, F0: Any, o_a: Any, r_a: Any, kind: int, tau: float, low: float, high: float,
+    omega: float, top_a: float, F: Any, soft: Any, w_a: Any, t: Any,
+) -> None:  # fmt: skip
+    """One pass over a block of rows of K: their half of the sweep, and what they add to the column sums `t`.
+
+    Eight rows at a time stay in the cache between the two uses, so that K is read from memory once a sweep.
+    """
+    n, m = K.shape
+    s, part = np.empty(8), np.empty(m)
+    t[:] = 0.0
+    for i in range(0, n, 8):
+        j = min(i + 8, n)
+        row_sums(K[i:j], w_b, s[: j - i])
+        for k in range(i, j):
+            soft[k] = F0[k] + o_a[k] - top_b - log(s[k - i])
+        step(kind, tau, low, high, soft[i:j], omega, F[i:j], F[i:j])
+        for k in range(i, j):
+            w_a[k] = r_a[k] * exp(min(F[k] - F0[k] - top_a, 300.0))
+        column_sums(K[i:j], w_a[i:j], part)
+        for k in range(m):
+            t[k] += part[k]

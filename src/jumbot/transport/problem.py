@@ -61,7 +61,7 @@ class Problem:
         r_a, r_b = self.reference_weights
         return self.epsilon * r_a.sum(-1) * r_b.sum(-1)
 
-    def take(self, index: Tensor) -> Problem:
+    def take(self, index: Tensor | slice) -> Problem:
         """The problems at `index` of the batch."""
 
         def rows(x: Tensor) -> Tensor:

@@ -2,11 +2,66 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
+#: Relative gap above which potentials are refined, and how often.
+_ACCURATE = 1e-11
+_REFINEMENTS = 4
+_PIVOTS = 10**8
+
 
 def balanced(cost: Array, a: Array, b: Array) -> tuple[Array, Array, Array]:
-    ...
+    """min_{P >= 0} <C, P>  subject to  P1 = a, P'1 = b.
+
+    `cost` is `(n, m)`, the masses of `a` and `b` are equal. Returns the plan and the potentials that maximise
+    <a, f> + <b, g> subject to f_i + g_j <= C_ij, by the network simplex of POT.
+
+    >>> plan, f, g = balanced(np.array([[0.0, 1.0], [1.0, 0.0]]), np.ones(2), np.ones(2))
+    >>> plan.tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    rows, columns = a > 0, b > 0
+    if rows.all() and columns.all():
+        return _positive(cost, a, b)
+    plan, f, g = np.zeros(cost.shape), np.zeros(a.shape), np.zeros(b.shape)
+    if rows.any() and columns.any():
+        inside = np.ix_(rows, columns)
+        plan[inside], f[rows], g[columns] = _positive(cost[inside], a[rows], b[columns])
+        f[~rows] = (cost[~rows][:, columns] - g[columns]).min(1)
+    g[~columns] = (cost[:, ~columns] - f[:, None]).min(0)
+    return plan, f, g
+
+
+def _positive(cost: Array, a: Array, b: Array) -> tuple[Array, Array, Array]:
+    """The same for positive weights.
+
+    The simplex is accurate to rounding of its largest cost. Where that is too coarse (forbidden pairs of cost 1e7 beside
+    costs of 1) it is run again on the slack C - f - g, cut off well above the entries that the plan uses: a plan and
+    potentials that are optimal for the cut slack are so for C if they do not use an entry that was cut.
+    """
+    import ot  # POT takes a second to load
+
+    mass = a.sum()
+    a, b = a / mass, b / b.sum()
+    f, slack = np.zeros(a.shape), cost
+    if cost.min() < 0:  # POT may call such problems infeasible
+        f = cost.min(1)
+        slack = cost - f[:, None]
+    best, result = math.inf, (slack, f, f)
+    for _ in range(_REFINEMENTS):
+        plan, log = ot.lp.emd(a, b, slack, numItermax=_PIVOTS, log=True, center_dual=False)
+        g = (cost - (f + log["u"])[:, None]).min(0)
+        f = (cost - g).min(1)
+        slack = cost - f[:, None] - g
+        gap, scale = np.vdot(plan, slack), np.vdot(plan, np.abs(cost))
+        if gap < best:
+            best, result = gap, (plan * mass, f, g)
+        if gap <= _ACCURATE * scale:
+            break
+        slack = np.minimum(slack, 1e4 * slack[plan > 0].max())
+    return result
