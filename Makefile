@@ -63,5 +63,5 @@ docs: $(STAMP)  ## build the documentation, examples executed, into docs/_build/
 	@echo "docs: open docs/_build/html/index.html"
 
 clean:  ## remove what was built (not .venv)
-	rm -rf build dist demo docs/_build docs/gallery .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf build dist demo docs/_build docs/gallery .pytest_cache .mypy_cache .hypothesis
+	find . -path ./$(VENV) -prune -o -type d \( -name __pycache__ -o -name .ruff_cache \) -prune -exec rm -rf {} +

@@ -1,5 +1,6 @@
 """Configuration of the documentation build; run it with `make docs`."""
 
+import inspect
 from importlib.metadata import version as installed_version
 
 project = "jumbot"
@@ -19,7 +20,6 @@ default_role = "code"  # `x` in a docstring is code, as in Markdown
 
 myst_enable_extensions = ["amsmath", "dollarmath"]
 myst_heading_anchors = 3
-suppress_warnings = ["config.cache"]  # sphinx-gallery's settings hold objects that Sphinx does not store
 
 autodoc_class_signature = "separated"
 autodoc_member_order = "bysource"
@@ -41,3 +41,14 @@ sphinx_gallery_conf = {
 html_theme = "furo"
 html_title = f"jumbot {release}"
 html_static_path = ["_static"]
+
+
+def keep_property_text(app, what, name, obj, options, lines):
+    """Undo napoleon there, which takes "text: more" for a type, and escape |C|."""
+    if what == "property":
+        lines[:] = [*inspect.getdoc(obj).replace("|", r"\|").splitlines(), ""]
+
+
+def setup(app):
+    after_napoleon = 600
+    app.connect("autodoc-process-docstring", keep_property_text, after_napoleon)

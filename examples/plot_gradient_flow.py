@@ -2,9 +2,9 @@ r"""
 A gradient flow in plain torch
 ==============================
 
-Points :math:`x` flow down the gradient of the Sinkhorn divergence to a target set :math:`y`. The loss is an
-ordinary differentiable tensor, so the flow is an ordinary loop. The gradient is that of the optimum itself,
-not of the iterations that found it.
+Points :math:`x` flow down the gradient of the Sinkhorn divergence to a target set
+:math:`y`. The loss is an ordinary differentiable tensor, so the flow is an ordinary
+loop. The gradient is that of the optimum itself, not of the iterations that found it.
 """
 
 import math
@@ -21,8 +21,8 @@ target = ring + 0.05 * torch.randn(200, 2, generator=generator)
 start = 0.25 * torch.randn(200, 2, generator=generator) + torch.tensor([-1.5, 0.0])
 
 # %%
-# An Euler step moves each point against its own gradient. Each point weighs 1/200, so the gradient is
-# multiplied by 200.
+# An Euler step moves each point against its own gradient. Each point weighs 1/200, so
+# the gradient is multiplied by 200.
 
 snapshots = {}
 x = start.clone().requires_grad_()

@@ -2,14 +2,17 @@ r"""
 An outlier that moves away
 ==========================
 
-Ten points, and the same ten points tainted with an outlier :math:`z` of weight :math:`1 - \zeta = 1/11`.
-Exact transport must carry the outlier's mass whatever it costs, so its value grows without bound as it moves
-away. The unbalanced value reaches a plateau. Lemma 1.1 of Fatras et al. (2021) bounds it:
+Ten points, and the same ten points tainted with an outlier :math:`z` of weight
+:math:`1 - \zeta = 1/11`. Exact transport must carry the outlier's mass whatever it
+costs, so its value grows without bound as it moves away. The unbalanced value reaches a
+plateau. Lemma 1.1 of Fatras et al. (2021) bounds it:
 
 .. math:: \mathrm{OT}^\tau\bigl(\zeta \alpha + (1 - \zeta)\, \delta_z,\; \beta\bigr)
           \;\le\; \zeta\, \mathrm{OT}^\tau(\alpha, \beta)
           + 2 \tau (1 - \zeta) \bigl(1 - e^{-m(z) / 2 \tau}\bigr),
-          \qquad m(z) = \int C(z, y)\, \mathrm d \beta(y) .
+
+where :math:`m(z) = \int C(z, y)\, \mathrm d \beta(y)` is the mean cost from the outlier
+to the points.
 """
 
 import matplotlib.pyplot as plt
@@ -23,7 +26,8 @@ distances = np.linspace(1.0, 8.0, 29)
 outliers = np.stack([distances, np.zeros_like(distances)], axis=-1)
 
 # One problem for each place of the outlier: a batch of cost matrices, 11 x 10.
-tainted = np.concatenate([np.broadcast_to(y, (len(distances), 10, 2)), outliers[:, None]], axis=1)
+clean = np.broadcast_to(y, (len(distances), 10, 2))
+tainted = np.concatenate([clean, outliers[:, None]], axis=1)
 costs = ((tainted[:, :, None] - y) ** 2).sum(-1)
 
 balanced = jumbot.solve(costs, epsilon=0)
@@ -36,7 +40,9 @@ def lemma(tau):
     return 2 * tau / 11 * (1 - np.exp(-mean_cost / (2 * tau)))
 
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained", width_ratios=[2, 3])
+figure, (left, right) = plt.subplots(
+    1, 2, figsize=(10, 4), layout="constrained", width_ratios=[2, 3]
+)
 left.scatter(*y.T, color="#0072b2", label="the points")
 left.scatter(*outliers[::7].T, color="#d55e00", marker="x", label="the outlier, moving")
 left.set_aspect("equal")
@@ -45,9 +51,10 @@ left.legend(loc="upper right", frameon=False)
 left.set_title("two sets that differ by one point")
 
 right.plot(distances, balanced.value, color="black", label="exact transport")
-for (tau, solution), colour in zip(unbalanced.items(), ["#0072b2", "#009e73"], strict=True):
-    right.plot(distances, solution.value, color=colour, label=rf"unbalanced, $\tau = {tau:g}$")
-    right.plot(distances, lemma(tau), color=colour, linestyle="--", label=rf"Lemma 1.1, $\tau = {tau:g}$")
+for tau, colour in ((0.5, "#0072b2"), (2.0, "#009e73")):
+    value, label = unbalanced[tau].value, rf"$\tau = {tau:g}$"
+    right.plot(distances, value, color=colour, label=f"unbalanced, {label}")
+    right.plot(distances, lemma(tau), "--", color=colour, label=f"Lemma 1.1, {label}")
 right.set_ylim(0, 1)
 right.set_xlabel("distance of the outlier")
 right.set_ylabel("value")

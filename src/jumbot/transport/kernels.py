@@ -105,6 +105,20 @@ def fill(C: Any, scale: float, F: Any, G: Any, cut: float, K: Any) -> None:
 
 
 @compiled()
+def _build(
+    C: Any, scale: float, F: Any, G: Any, skip_a: Any, skip_b: Any, rows_first: bool, F0: Any, G0: Any, K: Any
+) -> None:
+    """K around F0, G0 whose row and column maxima are one: made for a pass over rows at G, or over columns at F."""
+    if rows_first:
+        row_minima(C, scale, G, skip_b, F0)
+        column_minima(C, scale, F0, skip_a, G0)
+    else:
+        column_minima(C, scale, F, skip_a, G0)
+        row_minima(C, scale, G0, skip_b, F0)
+    fill(C, scale, F0, G0, CUT, K)
+
+
+@compiled()
 def _lambert(z: float) -> float:
     """y with y + log y = z."""
     z = max(z, -700.0)
@@ -206,6 +220,19 @@ def side(
     sums[1] += total(penalty)
     sums[3] += dot(p, F)
     sums[4] = total(p)
+
+
+@compiled()
+def _sides(
+    kind_a: int, tau_a: float, low_a: float, high_a: float, a: Any, F: Any, soft_a: Any, work_a: Any,
+    kind_b: int, tau_b: float, low_b: float, high_b: float, b: Any, G: Any, soft_b: Any, work_b: Any, sums: Any,
+) -> float:  # fmt: skip
+    """`side` of both marginals; returns the mass of the rows."""
+    sums[:] = 0.0
+    side(kind_a, tau_a, low_a, high_a, a, F, soft_a, work_a, sums)
+    mass = sums[4]
+    side(kind_b, tau_b, low_b, high_b, b, G, soft_b, work_b, sums)
+    return mass
 
 
 @compiled()
@@ -324,18 +351,15 @@ def _solve(
     entropy_bound = math.log(1.0 * m)
 
     if cold:
-        G[:] = 0.0
-        row_minima(C, scale, G, skip_b, F0)
-        column_minima(C, scale, F0, skip_a, G0)
+        for j in range(m):
+            G[j] = 0.0
+    _build(C, scale, F, G, skip_a, skip_b, True, F0, G0, K)
+    if cold:
         shift = translation(kind_a, tau_a, kind_b, tau_b, a, b, F0, G0, work_a[0], work_b[0])
         for i in range(n):
             F[i] = F0[i] + shift
         for j in range(m):
             G[j] = G0[j] - shift
-    else:
-        row_minima(C, scale, G, skip_b, F0)
-        column_minima(C, scale, F0, skip_a, G0)
-    fill(C, scale, F0, G0, CUT, K)
     fresh = True
 
     sweep = 0
@@ -349,9 +373,7 @@ def _solve(
         for j in range(m):
             log_v[j] = G[j] - G0[j]
         if not fresh and spread(log_v, r_b) > SPREAD:
-            row_minima(C, scale, G, skip_b, F0)
-            column_minima(C, scale, F0, skip_a, G0)
-            fill(C, scale, F0, G0, CUT, K)
+            _build(C, scale, F, G, skip_a, skip_b, True, F0, G0, K)
             for j in range(m):
                 log_v[j] = G[j] - G0[j]
         fresh = False
@@ -368,9 +390,7 @@ def _solve(
         for i in range(n):
             log_u[i] = F[i] - F0[i]
         if spread(log_u, r_a) > SPREAD:
-            column_minima(C, scale, F, skip_a, G0)
-            row_minima(C, scale, G0, skip_b, F0)
-            fill(C, scale, F0, G0, CUT, K)
+            _build(C, scale, F, G, skip_a, skip_b, False, F0, G0, K)
             for i in range(n):
                 log_u[i] = F[i] - F0[i]
         top = scalings(r_a, log_u, w_a)
@@ -380,10 +400,10 @@ def _solve(
         step(kind_b, tau_b, low_b, high_b, soft_b, omega, G, h_b)
 
         if sweep % every == 0 or sweep >= limit:
-            sums[:] = 0.0
-            side(kind_a, tau_a, low_a, high_a, a, F, soft_a, work_a, sums)
-            mass_a = sums[4]
-            side(kind_b, tau_b, low_b, high_b, b, G, soft_b, work_b, sums)
+            mass_a = _sides(
+                kind_a, tau_a, low_a, high_a, a, F, soft_a, work_a,
+                kind_b, tau_b, low_b, high_b, b, G, soft_b, work_b, sums,
+            )  # fmt: skip
             # <C, P> from below: <F, p> + <G, q> = <C, P> + <P, log(P/R)>, the last at most mass log m
             worth = sums[1] + mass_a + max(0.0, sums[3] - mass_a * entropy_bound)
             estimate = sums[0] + price * scale * sums[2]
@@ -391,9 +411,10 @@ def _solve(
                 linear, size = write_plan(C, scale, r_a, r_b, F, G, P, rows, columns)
                 soft_from_marginal(F, rows, a, soft_a)
                 soft_from_marginal(G, columns, b, soft_b)
-                sums[:] = 0.0
-                side(kind_a, tau_a, low_a, high_a, a, F, soft_a, work_a, sums)
-                side(kind_b, tau_b, low_b, high_b, b, G, soft_b, work_b, sums)
+                mass = _sides(
+                    kind_a, tau_a, low_a, high_a, a, F, soft_a, work_a,
+                    kind_b, tau_b, low_b, high_b, b, G, soft_b, work_b, sums,
+                )  # fmt: skip
                 mass = total(rows)
                 weight = size + epsilon * (sums[1] + mass)
                 # <C, P> + epsilon <P, log(P/R)> = epsilon (<F, p> + <G, q>)
@@ -424,7 +445,8 @@ def _solve(
                     elif rate >= 1.0:
                         best_omega = 1.0 + 0.7 * (best_omega - 1.0)
                 last_residual, last_sweep = residual, sweep
-        G[:] = h_b
+        for j in range(m):
+            G[j] = h_b[j]
         if sweep % every == 0 and kind_a <= BALANCED and kind_b <= BALANCED:
             shift = translation(kind_a, tau_a, kind_b, tau_b, a, b, F, G, work_a[0], work_b[0])
             for i in range(n):
@@ -480,7 +502,8 @@ def _solve_symmetric(
             F_zero = s
             F_zero[:] = 0.0
             fill(C, scale, F_zero, F_zero, CUT, K)
-        F[:] = h
+        for i in range(n):
+            F[i] = h[i]
 
 
 @compiled()

@@ -21,29 +21,29 @@ from jumbot.transport.exact.potentials import CAREFUL, marginals, relative_gap, 
 from jumbot.transport.vectormath import compiled
 
 #: Stop when the gap has not fallen for this many iterations: rounding has the last word.
-PATIENCE = 6
+PATIENCE = 12
+
+
+@compiled(fastmath=True)
+def _mean_below(s: NDArray, limit: float) -> float:
+    """The mean of the positive entries up to `limit`."""
+    total, count = 0.0, 0.0
+    for i in range(s.shape[0]):
+        row = s[i]
+        for j in range(row.size):
+            inside = 0.0 < row[j] <= limit
+            total += row[j] if inside else 0.0
+            count += 1.0 if inside else 0.0
+    return total / max(count, 1.0)
 
 
 @compiled(fastmath=True)
 def _spread(s: NDArray) -> float:
-    """A typical slack: the mean of s without the entries, however many, that are orders of magnitude larger."""
-    n, m = s.shape
-    typical = largest = 0.0
-    for i in range(n):
-        first = second = math.inf
-        for j in range(m):
-            first, second = min(first, s[i, j]), min(second, max(first, s[i, j]))
-            largest = max(largest, s[i, j])
-        typical += second / n
-    typical = max(typical, 1e-6 * largest)
-    for _ in range(4):
-        total, count = 0.0, 1
-        for i in range(n):
-            for j in range(m):
-                if s[i, j] < 30.0 * typical:
-                    total += s[i, j]
-                    count += 1
-        typical = max(typical, total / count)
+    """A typical positive slack: the mean, or where that is the size of a few huge entries, the mean of the others."""
+    typical = _mean_below(s, 1e300)
+    below = _mean_below(s, typical)
+    while below < 1e-3 * typical:
+        typical, below = below, _mean_below(s, below)
     return typical
 
 
@@ -152,47 +152,25 @@ def _prune(P: NDArray, W: NDArray, threshold: float, out: NDArray) -> None:
             kept[j] = plan[j] if w[j] > threshold else 0.0
 
 
-@compiled(fastmath=True)
-def _start(C: NDArray, f: NDArray, g: NDArray, s: NDArray) -> float:
-    """Lower f + g by a tenth of the typical slack, which is returned, and fill s."""
+@compiled(fastmath=CAREFUL)
+def _start(C: NDArray, tau_a: float, tau_b: float, f: NDArray, g: NDArray, s: NDArray) -> float:
+    """Lower f + g, in proportion to tau, so that all slacks s become positive; returns the typical slack before."""
     n, m = s.shape
-    size = 1e-300
+    size = min(tau_a, tau_b)
     for i in range(n):
         for j in range(m):
             s[i, j] = C[i, j] - f[i] - g[j]
             size = max(size, abs(C[i, j]))
     spread = max(_spread(s), 1e-9 * size)
+    shift = min(0.1 * spread, tau_a + tau_b)
+    share = 1.0 / (1.0 + tau_b / tau_a)
     for i in range(n):
-        f[i] -= 0.05 * spread
+        f[i] -= share * shift
         for j in range(m):
-            s[i, j] += 0.1 * spread
+            s[i, j] += shift
     for j in range(m):
-        g[j] -= 0.05 * spread
+        g[j] -= (1.0 - share) * shift
     return spread
-
-
-@compiled(fastmath=True)
-def _inverse_plan(s: NDArray, relaxed_a: NDArray, relaxed_b: NDArray, P: NDArray) -> None:
-    """P = mu / s, with the mass that the potentials ask for: the point of the central path for this s."""
-    n, m = s.shape
-    mass_a = mass_b = total = 0.0
-    for j in range(m):
-        mass_b += relaxed_b[j]
-    for i in range(n):
-        mass_a += relaxed_a[i]
-        for j in range(m):
-            total += 1.0 / s[i, j]
-    mu = math.sqrt(mass_a) * math.sqrt(mass_b) / total
-    for i in range(n):
-        for j in range(m):
-            P[i, j] = mu / s[i, j]
-
-
-@compiled(fastmath=True)
-def _add(x: NDArray, t: float, d: NDArray) -> None:
-    """x += t d."""
-    for i in range(x.size):
-        x[i] += t * d[i]
 
 
 @compiled(fastmath=True)
@@ -201,6 +179,28 @@ def _sum(x: NDArray) -> float:
     for i in range(x.size):
         total += x[i]
     return total
+
+
+@compiled(fastmath=True)
+def _first_plan(s: NDArray, p: NDArray, q: NDArray, P: NDArray) -> None:
+    """P proportional to p q' / s, with the mean of the masses of p and q."""
+    n, m = s.shape
+    total = 0.0
+    for i in range(n):
+        for j in range(m):
+            P[i, j] = p[i] * q[j] / s[i, j]
+            total += P[i, j]
+    scale = math.sqrt(_sum(p)) * math.sqrt(_sum(q)) / total
+    for i in range(n):
+        for j in range(m):
+            P[i, j] *= scale
+
+
+@compiled(fastmath=True)
+def _add(x: NDArray, t: float, d: NDArray) -> None:
+    """x += t d."""
+    for i in range(x.size):
+        x[i] += t * d[i]
 
 
 @compiled(fastmath=True)
@@ -231,10 +231,10 @@ def interior_point(
 
     _copy(f, x)
     _copy(g, y)
-    spread = _start(C, x, y, s)
+    spread = _start(C, tau_a, tau_b, x, y, s)
     relaxed_marginal(a, x, tau_a, relaxed_a)
     relaxed_marginal(b, y, tau_b, relaxed_b)
-    _inverse_plan(s, relaxed_a, relaxed_b, P)
+    _first_plan(s, relaxed_a, relaxed_b, P)
     best, waited = math.inf, 0
     for iteration in range(max_iterations + 1):
         marginals(P, p, q)
