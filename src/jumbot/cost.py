@@ -45,7 +45,7 @@ class _SquaredEuclidean(torch.autograd.Function):
         return _squared(x, y)
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
         x, y = ctx.saved_tensors
         grad_x, grad_y = _pull_back(grad, x, y)
@@ -60,7 +60,7 @@ class _Euclidean(torch.autograd.Function):
         return distance
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
         x, y, distance = ctx.saved_tensors
         # at distance zero the subgradient 0 is taken
@@ -76,7 +76,7 @@ def squared_euclidean(x: Tensor, y: Tensor) -> Tensor:
     tensor([[9.],
             [4.]])
     """
-    return _SquaredEuclidean.apply(x, y)  # type: ignore[no-any-return, no-untyped-call]
+    return _SquaredEuclidean.apply(x, y)
 
 
 def euclidean(x: Tensor, y: Tensor) -> Tensor:
@@ -86,7 +86,7 @@ def euclidean(x: Tensor, y: Tensor) -> Tensor:
     tensor([[3.],
             [2.]])
     """
-    return _Euclidean.apply(x, y)  # type: ignore[no-any-return, no-untyped-call]
+    return _Euclidean.apply(x, y)
 
 
 COSTS: dict[str, Cost] = {"sqeuclidean": squared_euclidean, "euclidean": euclidean}

@@ -25,7 +25,7 @@ class _Envelope(torch.autograd.Function):
         return value.clone()
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         solution = ctx.solution
         cost, a, b = solution.inputs
@@ -42,7 +42,7 @@ class _Envelope(torch.autograd.Function):
 def transport_value(value: Tensor, solution: Solution) -> Tensor:
     """`value` with its gradient in the inputs of `solution`, where any is asked for."""
     if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in solution.inputs):
-        return _Envelope.apply(value, solution, *solution.inputs)  # type: ignore[no-any-return, no-untyped-call]
+        return _Envelope.apply(value, solution, *solution.inputs)
     return value
 
 

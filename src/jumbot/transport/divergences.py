@@ -77,7 +77,6 @@ class Divergence(ABC):
             low, high = torch.where(above, low, middle), torch.where(above, middle, high)
         return (low + high) / 2
 
-
     def relaxed_step(self, h: Tensor, f: Tensor, tau: float, epsilon: float, omega: Tensor) -> Tensor:
         """The step from the potential `h`, lengthened by `omega`, kept in the domain of the dual."""
         return (h + omega * (self.step(f, tau, epsilon) - h)).clamp_min(-tau * self.recession)

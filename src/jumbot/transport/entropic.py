@@ -14,7 +14,8 @@ from jumbot.transport.certificate import Certificate, Outcome, certify
 from jumbot.transport.divergences import KL
 from jumbot.transport.problem import Problem
 
-Sweep = Callable[..., Outcome]
+AnyOutcome = Outcome | fused.RawOutcome
+Sweep = Callable[..., AnyOutcome]
 
 _STALLS = 4  # rounds without much progress before a problem is given up
 _PATIENCE = 3000  # sweeps before a Newton step of the same cost is tried
@@ -22,7 +23,7 @@ _PATIENCE = 3000  # sweeps before a Newton step of the same cost is tried
 
 def solve_entropic(
     problem: Problem, start: tuple[Tensor, Tensor] | None, tol: float, max_iterations: int, symmetric: bool = False
-) -> Outcome:
+) -> AnyOutcome:
     """Sweeps first; for what they leave open, rounds of Newton steps and more sweeps."""
     compiled = fused.fits(problem)
     hard = problem.source.hard or problem.target.hard
@@ -30,7 +31,7 @@ def solve_entropic(
     sweep: Sweep = fused.sweep if compiled else large.sweep if large.fits(problem) else sinkhorn.sweep
     limit = min(_PATIENCE, max_iterations) if newton.fits(problem) else max_iterations
     if symmetric and fused.is_symmetric(problem):
-        outcome = fused.sweep_symmetric(problem, tol, limit, price)
+        outcome: AnyOutcome = fused.sweep_symmetric(problem, tol, limit, price)
     else:
         if start is None and _needs_annealing(problem):
             start = _anneal(problem, sweep, price)
@@ -43,7 +44,7 @@ def solve_entropic(
 
 
 def _finish(
-    problem: Problem, outcome: Outcome, sweep: Sweep, price: Tensor, tol: float, max_iterations: int
+    problem: Problem, outcome: AnyOutcome, sweep: Sweep, price: Tensor, tol: float, max_iterations: int
 ) -> None:  # fmt: skip
     """Improve, in place, the problems whose gap is above `tol`, while there is progress."""
     f, g, taken, certificate = outcome.f, outcome.g, outcome.taken, outcome.certificate

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor
 
 from jumbot.transport import divergences
-from jumbot.transport.certificate import Certificate, Outcome
+from jumbot.transport.certificate import Certificate
 from jumbot.transport.marginal import Marginal, PartialMarginal
 from jumbot.transport.problem import Problem
 
@@ -28,33 +29,36 @@ LARGEST = 1 << 20
 _THREADED_FROM = 1 << 18
 
 
-class _Raw(Outcome):
-    """An outcome whose tensors are made when asked for: at 65 points they cost as much as a third of the sweeps."""
+@dataclass
+class RawOutcome:
+    """An `Outcome` whose tensors are made when asked for: at 65 points they cost as much as a third of the sweeps."""
 
-    def __init__(
-        self, epsilon: float, F: np.ndarray, G: np.ndarray,
-        plan: np.ndarray, rows: np.ndarray, columns: np.ndarray, out: np.ndarray,
-    ) -> None:  # fmt: skip
-        self.__dict__.update(epsilon=epsilon, F=F, G=G, raw_plan=plan, rows=rows, columns=columns, out=out)
+    epsilon: float
+    F: np.ndarray
+    G: np.ndarray
+    raw_plan: np.ndarray
+    rows: np.ndarray
+    columns: np.ndarray
+    out: np.ndarray
 
     @cached_property
-    def f(self) -> Tensor:  # type: ignore[override]
+    def f(self) -> Tensor:
         return torch.from_numpy(self.F * self.epsilon)
 
     @cached_property
-    def g(self) -> Tensor:  # type: ignore[override]
+    def g(self) -> Tensor:
         return torch.from_numpy(self.G * self.epsilon)
 
     @cached_property
-    def taken(self) -> Tensor:  # type: ignore[override]
+    def taken(self) -> Tensor:
         return torch.from_numpy(self.out[:, 0])
 
     @cached_property
-    def plan(self) -> Tensor:  # type: ignore[override]
+    def plan(self) -> Tensor:
         return torch.from_numpy(self.raw_plan)
 
     @cached_property
-    def certificate(self) -> Certificate:  # type: ignore[override]
+    def certificate(self) -> Certificate:
         linear, objective, gap, scale = (torch.from_numpy(self.out[:, k]) for k in range(1, 5))
         rows, columns = torch.from_numpy(self.rows), torch.from_numpy(self.columns)
         return Certificate(self.plan, rows, columns, linear, objective, gap, scale)
@@ -84,9 +88,7 @@ def arguments(side: Marginal, epsilon: float) -> tuple[int, float, float, float]
     return _KINDS[type(side.divergence)], side.tau / epsilon, side.divergence.lower, min(upper, 1e300)
 
 
-def sweep(
-    problem: Problem, start: tuple[Tensor, Tensor] | None, tol: float, limit: int, price: Tensor
-) -> Outcome:
+def sweep(problem: Problem, start: tuple[Tensor, Tensor] | None, tol: float, limit: int, price: Tensor) -> RawOutcome:
     """Sweep from `start`; the certificate is exact only where no marginal is constrained.
 
     `price` `(B,)` is what a unit of violated constraint is taken to cost when the gap is estimated.
@@ -110,7 +112,7 @@ def sweep(
         *arguments(problem.source, epsilon), *arguments(problem.target, epsilon),
         start is None, tol, limit, price.numpy(), F, G, plan, rows, columns, out,
     )  # fmt: skip
-    return _Raw(epsilon, F, G, plan, rows, columns, out)
+    return RawOutcome(epsilon, F, G, plan, rows, columns, out)
 
 
 def is_symmetric(problem: Problem) -> bool:
@@ -124,7 +126,7 @@ def is_symmetric(problem: Problem) -> bool:
 
 def sweep_symmetric(
     problem: Problem, tol: float, limit: int, price: Tensor
-) -> Outcome:  # fmt: skip
+) -> RawOutcome:  # fmt: skip
     """As `sweep` for symmetric problems with equal sides, by the averaged fixed point."""
     from jumbot.transport import kernels
 
@@ -137,7 +139,7 @@ def sweep_symmetric(
         kernels.solve_symmetric_range, batch, cost.size,
         cost, a, r, o, epsilon, *arguments(problem.source, epsilon), tol, limit, price.numpy(), F, plan, rows, out,
     )  # fmt: skip
-    return _Raw(epsilon, F, F, plan, rows, rows, out)
+    return RawOutcome(epsilon, F, F, plan, rows, rows, out)
 
 
 def reference(problem: Problem, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -155,6 +157,4 @@ def _in_threads(kernel: Any, batch: int, work: int, *arguments: Any) -> None:
     kernel(*arguments, 0, 0)  # compile before the threads start
     chunk = math.ceil(batch / (4 * threads))
     with ThreadPoolExecutor(threads) as pool:
-        parts = [pool.submit(kernel, *arguments, k, min(k + chunk, batch)) for k in range(0, batch, chunk)]
-        for part in parts:
-            part.result()
+        list(pool.map(lambda k: kernel(*arguments, k, min(k + chunk, batch)), range(0, batch, chunk)))

@@ -342,7 +342,7 @@ def _solve(
         skip_a[i] = 0.0 if r_a[i] > 0.0 else 1e200
     for j in range(m):
         skip_b[j] = 0.0 if r_b[j] > 0.0 else 1e200
-    hard = kind_a == BALANCED or kind_a == RANGE or kind_b == BALANCED or kind_b == RANGE
+    hard = kind_a in (BALANCED, RANGE) or kind_b in (BALANCED, RANGE)
 
     kappa_a = tau_a / (tau_a + 1.0) if kind_a == KL else 1.0
     kappa_b = tau_b / (tau_b + 1.0) if kind_b == KL else 1.0
@@ -471,7 +471,7 @@ def _solve_symmetric(
     soft, s, w, h, columns = np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     work, sums = np.empty((4, n)), np.empty(5)
     F[:] = 0.0
-    hard = kind == BALANCED or kind == RANGE
+    hard = kind in (BALANCED, RANGE)
     fill(C, scale, F, F, CUT, K)
     sweep = 0
     safety = 1.0

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,7 @@ class _Large:
         self.n, self.m = self.cost.shape
         threads = torch.get_num_threads()
         edges = np.linspace(0, self.n, threads + 1).astype(int)
-        self.blocks = [slice(i, j) for i, j in zip(edges[:-1], edges[1:], strict=True) if j > i]
+        self.blocks = [slice(i, j) for i, j in pairwise(edges) if j > i]
         self.K = np.empty((self.n, self.m), dtype=np.float32)
         self.F0, self.G0 = np.empty(self.n), np.empty(self.m)
         self.cold = start is None

@@ -209,7 +209,7 @@ def _marginals(
     source, target = Marginal.of(phi, taus[0]), Marginal.of(phi, taus[1])
     if exact and not (source.exact and target.exact) and not isinstance(phi, KL | TV):
         raise UnsupportedError(
-            f"divergence: {phi!r} is not offered at epsilon = 0; use 'kl', 'tv', balanced or mass= there, or epsilon > 0."
+            f"divergence: {phi!r} is not offered at epsilon = 0; there use 'kl', 'tv', no tau, or mass=."
         )
     return source, target
 
@@ -234,7 +234,9 @@ def _block(
         )
     for side, axis, name in ((source, -1, "row"), (target, -2, "column")):
         if side.hard and bool(blocked.all(axis).any()):
-            raise ArgumentError(f"cost: a {name} is +inf throughout, but its marginal is exact; give that side a finite tau.")
+            raise ArgumentError(
+                f"cost: a {name} is +inf throughout, but its marginal is exact; give that side a finite tau."
+            )
     price = sum(t for t in taus if math.isfinite(t)) + epsilon
     reach = float(cost.abs().masked_fill(blocked, 0).max())
     return cost.masked_fill(blocked, 2 * reach + 2000 * price), blocked
@@ -258,6 +260,4 @@ def _check_masses(a: Tensor, b: Tensor, source: Marginal, target: Marginal) -> N
         at = int(torch.argmax(off.to(torch.int8)))
         x, y = float(mass_a.expand_as(off)[at]), float(mass_b.expand_as(off)[at])
         fix = "normalise them, or give a finite tau" if source.exact else "widen the range, or give a finite tau"
-        raise ArgumentError(
-            f"a, b: the masses {x:.9g} and {y:.9g} differ, so no plan meets both marginals; {fix}."
-        )
+        raise ArgumentError(f"a, b: the masses {x:.9g} and {y:.9g} differ, so no plan meets both marginals; {fix}.")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import torch
 from torch import Tensor
 
 from jumbot.cost import Cost, parse_cost
@@ -58,7 +57,9 @@ def sinkhorn_divergence(
         raise ArgumentError("tau: a pair came in, but the Sinkhorn divergence is symmetric; pass one number.")
     for name, points in (("x", x), ("y", y)):
         if points.ndim < 2 or 0 in points.shape:
-            raise ArgumentError(f"{name}: shape {tuple(points.shape)}; it must be (..., points, coordinates), not empty.")
+            raise ArgumentError(
+                f"{name}: shape {tuple(points.shape)}; it must be (..., points, coordinates), not empty."
+            )
         if not math.isfinite(float(points.detach().sum())):
             raise ArgumentError(f"{name}: holds NaN or infinite coordinates; clean them first.")
     if x.shape[-1] != y.shape[-1]:

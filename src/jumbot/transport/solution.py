@@ -13,6 +13,7 @@ from torch import Tensor
 
 from jumbot.transport.autograd import transport_value
 from jumbot.transport.certificate import Outcome
+from jumbot.transport.fused import RawOutcome
 from jumbot.transport.problem import Array, Problem
 
 
@@ -47,7 +48,7 @@ class Solution:
     """
 
     problem: Problem
-    outcome: Outcome
+    outcome: Outcome | RawOutcome
     tol: float
     limit: int
     inputs: tuple[Tensor, Tensor | None, Tensor | None]
@@ -153,4 +154,5 @@ class Solution:
                 f"relative_gap={float(self.relative_gap):.1g}, status={self.status.name})"
             )
         shape = tuple(self.inputs[0].shape[:-2])
-        return f"Solution(batch={shape}, converged={int(np.sum(self.statuses == Status.CONVERGED))} of {self.statuses.size})"
+        done = int(np.sum(self.statuses == Status.CONVERGED))
+        return f"Solution(batch={shape}, converged={done} of {self.statuses.size})"

@@ -9,7 +9,9 @@ from typing import Any
 from torch import Tensor
 
 from jumbot.errors import ArgumentError, NotConvergedWarning
+from jumbot.transport.certificate import Outcome
 from jumbot.transport.divergences import Divergence
+from jumbot.transport.fused import RawOutcome
 from jumbot.transport.problem import Array, Problem, as_tensor, check_number, make_problem
 from jumbot.transport.solution import Solution, Status
 
@@ -90,7 +92,7 @@ def solve_problem(
     if problem.epsilon == 0:
         from jumbot.transport.unregularised import solve_unregularised
 
-        outcome = solve_unregularised(problem, tol, limit)
+        outcome: Outcome | RawOutcome = solve_unregularised(problem, tol, limit)
     else:
         from jumbot.transport.entropic import solve_entropic
 

@@ -17,9 +17,7 @@ from jumbot.transport.marginal import PartialMarginal
 from jumbot.transport.problem import Problem
 
 
-def solve_unregularised(
-    problem: Problem, tol: float, max_iterations: int
-) -> Outcome:
+def solve_unregularised(problem: Problem, tol: float, max_iterations: int) -> Outcome:
     """Each problem by its method; the combinatorial ones count no iterations."""
     device = problem.cost.device
     cost = problem.cost.double().cpu().numpy()
@@ -51,11 +49,11 @@ def _solve_one(
         return *exact.partial(cost, a, b, source.mass), 0
     if source.exact and target.exact:
         return *exact.balanced(cost, a, b), 0
-    taus = tuple(np.inf if side.exact else side.tau for side in (source, target))
+    tau_a, tau_b = (np.inf if side.exact else side.tau for side in (source, target))
     soft = target if source.exact else source
     if isinstance(soft.divergence, KL):
-        return exact.kl(cost, a, b, *taus, tol, max_iterations)
-    return *exact.total_variation(cost, a, b, *taus), 0
+        return exact.kl(cost, a, b, tau_a, tau_b, tol, max_iterations)
+    return *exact.total_variation(cost, a, b, tau_a, tau_b), 0
 
 
 def certify_unregularised(problem: Problem, plan: Tensor, f: Tensor, g: Tensor) -> Certificate:

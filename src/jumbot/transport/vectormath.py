@@ -27,9 +27,9 @@ def compiled(fastmath: Any = frozenset(EXACT), **options: Any) -> Callable[[_F],
         flags = fastmath if isinstance(fastmath, bool) else set(fastmath)
         keywords = {"nogil": True, "error_model": "numpy", "fastmath": flags, **options}
         try:
-            return numba.njit(cache=True, **keywords)(function)  # type: ignore[no-any-return]
+            return numba.njit(cache=True, **keywords)(function)
         except RuntimeError:  # neither the installation nor the user's cache folder can be written
-            return numba.njit(**keywords)(function)  # type: ignore[no-any-return]
+            return numba.njit(**keywords)(function)
 
     return decorate
 
@@ -70,15 +70,15 @@ def exp(x: float) -> float:
     p = p * r + 0.5
     p = p * r + 1.0
     p = p * r + 1.0
-    return _from_bits(_bits(p) + (_bits(z) << 52))  # type: ignore[call-arg, no-any-return]
+    return _from_bits(_bits(p) + (_bits(z) << 52))  # type: ignore[call-arg]
 
 
 @compiled(inline="always")
 def log(x: float) -> float:
     """log x for normal x > 0; zero gives about -709."""
-    bits = _bits(x)  # type: ignore[call-arg]
+    bits: Any = _bits(x)  # type: ignore[call-arg]
     exponent = (bits - _SQRT_HALF) >> 52
-    mantissa = _from_bits(bits - (exponent << 52))  # type: ignore[call-arg]
+    mantissa: Any = _from_bits(bits - (exponent << 52))  # type: ignore[call-arg]
     k = float(exponent)
     z = (mantissa - 1.0) / (mantissa + 1.0)
     w = z * z

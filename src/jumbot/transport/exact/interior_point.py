@@ -22,6 +22,8 @@ from jumbot.transport.vectormath import compiled
 
 #: Stop when the gap has not fallen for this many iterations: rounding has the last word.
 PATIENCE = 12
+#: A potential falls by at most this many tau in one iteration, so that e^{-f/tau} stays in the range of its model.
+STEP = 3.0
 
 
 @compiled(fastmath=True)
@@ -182,18 +184,25 @@ def _sum(x: NDArray) -> float:
 
 
 @compiled(fastmath=True)
-def _first_plan(s: NDArray, p: NDArray, q: NDArray, P: NDArray) -> None:
-    """P proportional to p q' / s, with the mean of the masses of p and q."""
+def _first_plan(s: NDArray, a: NDArray, b: NDArray, mass: float, P: NDArray) -> None:
+    """P proportional to a b' / s."""
     n, m = s.shape
     total = 0.0
     for i in range(n):
         for j in range(m):
-            P[i, j] = p[i] * q[j] / s[i, j]
+            P[i, j] = a[i] * b[j] / s[i, j]
             total += P[i, j]
-    scale = math.sqrt(_sum(p)) * math.sqrt(_sum(q)) / total
     for i in range(n):
         for j in range(m):
-            P[i, j] *= scale
+            P[i, j] *= mass / total
+
+
+@compiled(fastmath=True)
+def _lowest(x: NDArray) -> float:
+    low = x[0]
+    for i in range(x.size):
+        low = min(low, x[i])
+    return low
 
 
 @compiled(fastmath=True)
@@ -234,7 +243,7 @@ def interior_point(
     spread = _start(C, tau_a, tau_b, x, y, s)
     relaxed_marginal(a, x, tau_a, relaxed_a)
     relaxed_marginal(b, y, tau_b, relaxed_b)
-    _first_plan(s, relaxed_a, relaxed_b, P)
+    _first_plan(s, a, b, math.sqrt(_sum(relaxed_a)) * math.sqrt(_sum(relaxed_b)), P)
     best, waited = math.inf, 0
     for iteration in range(max_iterations + 1):
         marginals(P, p, q)
@@ -270,6 +279,7 @@ def interior_point(
         low_P, low_s = _direct(P, inverse, target, df, dg, e, dP)
         reach = max(0.9, 1.0 - left)
         alpha, beta = min(1.0, reach / max(low_P, 1e-9)), min(1.0, reach / max(low_s, 1e-9))
+        beta = min(beta, STEP * tau_a / max(-_lowest(df), 1e-300), STEP * tau_b / max(-_lowest(dg), 1e-300))
         if not (alpha > 0.0 and beta > 0.0):
             break
         _move(P, s, dP, e, alpha, beta)
