@@ -20,12 +20,8 @@ def main(argv: list[str] | None = None) -> int:
     names = [regime.name for regime in REGIMES]
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Time jumbot beside its peers.")
     parser.add_argument("--quick", action="store_true", help="about a minute: few problems, no tuned peers")
-    parser.add_argument(
-        "--only", nargs="+", choices=names, metavar="REGIME", help=f"some of: {', '.join(names)}"
-    )
-    parser.add_argument(
-        "--out", type=Path, default=Path("results"), help="folder of bench.json, bench.md, bench.png"
-    )
+    parser.add_argument("--only", nargs="+", choices=names, metavar="REGIME", help=f"some of: {', '.join(names)}")
+    parser.add_argument("--out", type=Path, default=Path("results"), help="folder of bench.json, bench.md, bench.png")
     parser.add_argument("--verbose", action="store_true", help="tell what calibration finds")
     options = parser.parse_args(arguments)
 
@@ -38,8 +34,11 @@ def main(argv: list[str] | None = None) -> int:
     for regime in REGIMES:
         if (options.only and regime.name not in options.only) or regime.m > effort.largest:
             continue
+        start = time.perf_counter()
         rows.append(run_regime(regime, effort, print if options.verbose else lambda _: None))
         print(summary(rows[-1]), flush=True)
+        if options.verbose:
+            print(f"    {time.perf_counter() - start:.0f} s")
     for remark in sorted({remark for row in rows for remark in row.remarks}):
         print(remark)
     failed = sum(len(row.failures) for row in rows)
@@ -52,16 +51,12 @@ def main(argv: list[str] | None = None) -> int:
 
 def summary(row: Row) -> str:
     """One line a regime."""
-    best, ratio, tuned = row.best(tuned=False), row.ratio(), row.ratio(tuned=True)
-    against = (
-        f"{best.name} {report.milliseconds(best)} ms, {ratio:.1f}x"
-        if best
-        else "no peer reached the accuracy"
-    )
-    extra = f", {tuned:.1f}x the best tuned" if tuned and tuned < ratio else ""
+    best, ratio = row.best(tuned=False), report.ratio_text(row)
+    against = f"{best.name} {report.milliseconds(best)} ms" if best else "no peer reached the gap"
+    extra = f", {row.ratio(tuned=True):.1f}x the best tuned" if row.accelerated else ""
     count = f", {row.certified - len(row.failures)} of {row.certified} certified" if row.certified else ""
     ours = "/".join(report.milliseconds(entry) for entry in row.ours)
-    return f"{row.regime.name:22s} jumbot {ours} ms; {against} (floor {report.verdict(row)}){extra}{count}"
+    return f"{row.regime.name:22s} jumbot {ours} ms; {against}, {ratio} (floor {report.verdict(row)}){extra}{count}"
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ def calibrate(peer: Peer, data: Any, judge: Judge, limit: float, hint: int | Non
     """Walk up the ladder until the judge is content, then back down by bisection.
 
     Quality is taken to improve along the ladder. A peer that has not arrived when one call takes more than
-    `limit` seconds is left there, with the best quality seen.
+    `limit` seconds is left there.
     """
     settings = list(peer.settings)
     seen: dict[int, Calibration] = {}
@@ -43,7 +43,7 @@ def calibrate(peer: Peer, data: Any, judge: Judge, limit: float, hint: int | Non
     low, high, stride = -1, hint or 0, peer.stride if hint is None else 1
     while not at(high).reached:
         if high == len(settings) - 1 or seen[high].seconds > limit:
-            return min(seen.values(), key=lambda c: (not c.quality >= 0, c.quality))
+            return seen[high]
         low, high = high, min(high + stride, len(settings) - 1)
     if hint is not None and low < 0:
         while high > 0 and at(high - 1).reached:

@@ -77,9 +77,7 @@ def entropic_kl(
     with np.errstate(over="ignore", divide="ignore", invalid="ignore", under="ignore"):
         entropy = (xlogy(plan, plan / ratio) - plan).sum()
         rows, columns = plan.sum(1), plan.sum(0)
-        penalty = sum(
-            t * kl_div(p, w).sum() for t, p, w in ((tau_a, rows, a), (tau_b, columns, b)) if t < math.inf
-        )
+        penalty = sum(t * kl_div(p, w).sum() for t, p, w in ((tau_a, rows, a), (tau_b, columns, b)) if t < math.inf)
         linear, mass = (cost * plan).sum(), plan.sum()
         f, g = _translate(f, g, a, b, tau_a, tau_b)
         transported = (ratio * np.exp((f[:, None] + g[None, :] - cost) / epsilon)).sum()
@@ -191,6 +189,4 @@ def _conjugate(f, a, tau) -> float:
 
 def _certificate(primal, dual, gap, scale, mass) -> Certificate:
     relative = gap / scale if scale > 0 else (0.0 if gap <= 0 else math.inf)
-    return Certificate(
-        float(primal), float(dual), float(gap), float(abs(relative)), float(mass), float(scale)
-    )
+    return Certificate(float(primal), float(dual), float(gap), float(abs(relative)), float(mass), float(scale))

@@ -59,14 +59,10 @@ class Ours(Peer):
         """The problem of the regime, through the public call."""
         regime = self.regime
         divergence = "tv" if regime.kind == "exact-tv" else "kl"
-        return jumbot.solve(
-            cost, epsilon=regime.epsilon, tau=regime.tau, divergence=divergence, tol=tolerance
-        )
+        return jumbot.solve(cost, epsilon=regime.epsilon, tau=regime.tau, divergence=divergence, tol=tolerance)
 
     def _gradient(self, x: torch.Tensor, y: torch.Tensor, tolerance: float) -> torch.Tensor:
         """Half of the gradient for |x - y|^2, 2 epsilon, 2 tau: that of |x - y|^2 / 2, epsilon, tau."""
         regime = self.regime
-        value = jumbot.sinkhorn_divergence(
-            x, y, epsilon=2 * regime.epsilon, tau=2 * regime.tau, tol=tolerance
-        )
+        value = jumbot.sinkhorn_divergence(x, y, epsilon=2 * regime.epsilon, tau=2 * regime.tau, tol=tolerance)
         return torch.autograd.grad(value / 2, x)[0]

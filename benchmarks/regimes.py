@@ -75,9 +75,7 @@ VISDA = dict(classes=12, eta1=0.005, eta2=1.0, within=30.0, between=60.0, margin
 PARTIAL = dict(
     classes=65, target_classes=25, eta1=0.003, eta2=0.75, within=20.0, between=60.0, margin=7.5, accuracy=0.7
 )
-DIGITS = dict(
-    classes=10, eta1=0.1, eta2=0.1, within=4.0, between=8.0, margin=5.0, accuracy=0.8, dimension=128
-)
+DIGITS = dict(classes=10, eta1=0.1, eta2=0.1, within=4.0, between=8.0, margin=5.0, accuracy=0.8, dimension=128)
 
 
 @dataclass(frozen=True)

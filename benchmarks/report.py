@@ -29,6 +29,7 @@ def as_dict(row: Row) -> dict[str, object]:
         "problems in a call": r.size,
         "floor": r.floor,
         "ratio": row.ratio(),
+        "ratio is at least": row.at_least(),
         "ratio to tuned peers": row.ratio(tuned=True),
         "met": row.met,
         "ours": [asdict(entry) for entry in row.ours],
@@ -44,12 +45,21 @@ def milliseconds(entry: Entry | None) -> str:
     """Three digits, or why there is no time."""
     if entry is None:
         return "-"
-    return "not reached" if entry.median is None else f"{1e3 * entry.median:.3g}"
+    if entry.median is not None:
+        return f"{1e3 * entry.median:.3g}"
+    return f"above {1e3 * entry.given_up:.3g}" if entry.given_up else "not reached"
 
 
 def verdict(row: Row) -> str:
     """The floor and whether it is met."""
     return f"{row.regime.floor:g}x " + {None: "no peer", True: "met", False: "NOT MET"}[row.met]
+
+
+def ratio_text(row: Row) -> str:
+    """The ratio, or the bound that is known."""
+    if row.ratio():
+        return f"{row.ratio():.1f}x"
+    return f"> {row.at_least():.0f}x" if row.at_least() else "-"
 
 
 def markdown(rows: list[Row], machine: dict[str, object], command: str, date: str) -> str:
@@ -68,7 +78,8 @@ def markdown(rows: list[Row], machine: dict[str, object], command: str, date: st
     ]
     for row in rows:
         r, best = row.regime, row.best(tuned=False)
-        ratio, tuned = (f"{v:.1f}x" if v else "-" for v in (row.ratio(), row.ratio(tuned=True)))
+        tuned = f"{row.ratio(tuned=True):.1f}x" if row.ratio(tuned=True) else "-"
+        ratio = ratio_text(row)
         certified = f"{row.certified - len(row.failures)} of {row.certified}" if row.certified else "-"
         lines.append(
             f"| {r.name} ({r.m}, {r.epsilon:g}, {r.tau:g}) | {' | '.join(milliseconds(e) for e in row.ours)} "
@@ -84,15 +95,12 @@ def markdown(rows: list[Row], machine: dict[str, object], command: str, date: st
         for entry in (*row.ours, *row.peers):
             setting = "-" if entry.setting is None else f"{entry.setting:.3g}"
             name = f"{entry.name} (tuned)" if entry.tuned else entry.name
-            lines.append(
-                f"| {row.regime.name} | {name} | {milliseconds(entry)} | {entry.quality:.1e} | {setting} |"
-            )
+            lines.append(f"| {row.regime.name} | {name} | {milliseconds(entry)} | {entry.quality:.1e} | {setting} |")
     failures = [(row.regime.name, failure) for row in rows for failure in row.failures]
     if failures:
         lines += ["", "## Not certified", ""]
         lines += [
-            f"- {name}, seed {f.seed}: measured {f.measured:.2e}, claimed {f.claimed:.2e}"
-            for name, f in failures
+            f"- {name}, seed {f.seed}: measured {f.measured:.2e}, claimed {f.claimed:.2e}" for name, f in failures
         ]
     lines += ["", *(f"- {remark}" for row in rows for remark in row.remarks)]
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
@@ -111,12 +119,12 @@ def chart(rows: list[Row], path: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    rows = [row for row in rows if row.ratio()]
+    rows = [row for row in rows if row.ratio() or row.at_least()]
     if not rows:
         return
     figure, axes = plt.subplots(figsize=(8, 0.36 * len(rows) + 1.3), layout="constrained")
     heights = range(len(rows))
-    ratios = [row.ratio() for row in rows]
+    ratios = [row.ratio() or row.at_least() for row in rows]
     axes.barh(heights, ratios, height=0.62, color="#3b6ea5", label="best peer / jumbot")
     axes.plot(
         [row.regime.floor for row in rows],
@@ -127,21 +135,17 @@ def chart(rows: list[Row], path: Path) -> None:
         markeredgewidth=2.2,
         label="floor",
     )
-    tuned = [(row.ratio(tuned=True), k) for k, row in enumerate(rows) if row.ratio(tuned=True) < row.ratio()]
+    tuned = [(row.ratio(tuned=True), k) for k, row in enumerate(rows) if row.accelerated]
     if tuned:
-        axes.plot(
-            *zip(*tuned, strict=True), "o", color="#edae49", markersize=5, label="best tuned peer / jumbot"
-        )
+        axes.plot(*zip(*tuned, strict=True), "o", color="#edae49", markersize=5, label="best tuned peer / jumbot")
     for k, ratio in enumerate(ratios):
         axes.annotate(
-            f"{ratio:.1f}x", (ratio, k), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8
+            ratio_text(rows[k]), (ratio, k), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8
         )
     axes.set_xscale("log")
     axes.set_xlim(0.5, 2.2 * max(ratios))
     axes.axvline(1, color="0.4", linewidth=0.8)
-    axes.set_yticks(
-        heights, [f"{r.regime.name} ({r.regime.m}, {r.regime.epsilon:g}, {r.regime.tau:g})" for r in rows]
-    )
+    axes.set_yticks(heights, [f"{r.regime.name} ({r.regime.m}, {r.regime.epsilon:g}, {r.regime.tau:g})" for r in rows])
     axes.invert_yaxis()
     axes.tick_params(axis="y", length=0, labelsize=8.5)
     axes.spines[["top", "right", "left"]].set_visible(False)

@@ -29,9 +29,7 @@ def rectangular(
     **setting: Any,
 ) -> Problem:
     """Uniform costs in [0, 1] and positive weights, unless `zeros` of either side are to be zero."""
-    return Problem(
-        rng.random((n, m)), weights(rng, n, masses[0], zeros), weights(rng, m, masses[1], zeros), **setting
-    )
+    return Problem(rng.random((n, m)), weights(rng, n, masses[0], zeros), weights(rng, m, masses[1], zeros), **setting)
 
 
 def posed(rng: Generator, n: int = 5, m: int = 4, zeros: int = 0, **setting: Any) -> Problem:
@@ -48,9 +46,7 @@ def diracs(distance: float, masses: tuple[float, float] = (1.0, 1.0), **setting:
 
 def permutation(rng: Generator, n: int, d: int = 2) -> tuple[Array, Array]:
     """The squared distances between a grid of far points and the same points shuffled, and the shuffle."""
-    x = rng.permutation(np.stack(np.meshgrid(*[np.arange(math.ceil(n ** (1 / d)))] * d), -1).reshape(-1, d))[
-        :n
-    ]
+    x = rng.permutation(np.stack(np.meshgrid(*[np.arange(math.ceil(n ** (1 / d)))] * d), -1).reshape(-1, d))[:n]
     shuffle = rng.permutation(n)
     y = x[shuffle] + rng.uniform(-0.1, 0.1, (n, d))
     return ((x[:, None] - y[None]) ** 2).sum(-1), np.argsort(shuffle)

@@ -138,9 +138,7 @@ class Problem:
             held = abs(plan.sum() - self.mass) <= SLACK * self.mass
             rows, columns = (np.all(p <= w + SLACK * w.sum()) for p, w in self._sides(plan))
             return (0.0 if held and rows else math.inf), (0.0 if held and columns else math.inf)
-        return tuple(
-            self._penalty(p, w, tau) for (p, w), tau in zip(self._sides(plan), self.taus, strict=True)
-        )
+        return tuple(self._penalty(p, w, tau) for (p, w), tau in zip(self._sides(plan), self.taus, strict=True))
 
     def _sides(self, plan: Array) -> list[tuple[Array, Array]]:
         return [(plan.sum(1), self.a), (plan.sum(0), self.b)]
@@ -167,9 +165,7 @@ class Problem:
         """R e^{(f + g - C)/epsilon}, zero where the cost is infinite."""
         allowed = np.isfinite(self.cost)
         exponent = np.add.outer(f, g) - np.where(allowed, self.cost, 0)
-        return np.where(
-            allowed & (self.R > 0), self.R * np.exp(np.where(allowed, exponent, 0) / self.epsilon), 0
-        )
+        return np.where(allowed & (self.R > 0), self.R * np.exp(np.where(allowed, exponent, 0) / self.epsilon), 0)
 
     def dual(self, f: Array, g: Array) -> float:
         """A lower bound of the minimum; -infinity where epsilon = 0 and f + g <= C is broken."""
@@ -185,13 +181,13 @@ class Problem:
             order = np.argsort(f)
             filled = np.minimum(np.cumsum(w[order]), self.mass)
             return float(f[order] @ np.diff(filled, prepend=0))
+        inside, scale = w > 0, 1.0 if self.divergence == RANGE else tau
         if self._exact(tau):
-            return float(f @ w)
-        scale = 1.0 if self.divergence == RANGE else tau
-        conjugate = ENTROPIES[self.divergence].conjugate(-f / scale)
-        return -scale * float(
-            np.where(w > 0, w * conjugate, np.where(np.isposinf(conjugate), np.inf, 0)).sum()
-        )
+            return float(f[inside] @ w[inside])
+        entropy = ENTROPIES[self.divergence]
+        if np.any(-f[~inside] / scale > entropy.recession * (1 + SLACK)):
+            return -math.inf
+        return -scale * float((w[inside] * entropy.conjugate(-f[inside] / scale)).sum())
 
     def scale(self, plan: Array) -> float:
         """What `relative_gap` is relative to; hard constraints and epsilon sum(R) are no part of it."""
@@ -235,9 +231,7 @@ class Problem:
                 allowed &= np.expand_dims(weights > 0, axis)
         return allowed
 
-    def _model(
-        self, side: cvxpy.Expression, weights: Array, tau: float
-    ) -> tuple[cvxpy.Expression, list[Any]]:
+    def _model(self, side: cvxpy.Expression, weights: Array, tau: float) -> tuple[cvxpy.Expression, list[Any]]:
         if self.mass is not None:
             return cvxpy.Constant(0), [side <= weights]
         if self._exact(tau):
@@ -257,9 +251,7 @@ class Problem:
             p = max(math.exp(log_p), 1e-300)
             total = cost + (self.epsilon * (log_p - math.log(r)) if self.epsilon else 0)
             for weight, tau in zip((a, b), self.taus, strict=True):
-                total += (1 if self.divergence == RANGE else tau) * ENTROPIES[self.divergence].slope(
-                    p / weight
-                )
+                total += (1 if self.divergence == RANGE else tau) * ENTROPIES[self.divergence].slope(p / weight)
             return total
 
         exact = [w for w, tau in zip((a, b), self.taus, strict=True) if self._exact(tau)]
@@ -288,9 +280,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 EXACT_SETTINGS = [name for name in SETTINGS if name.startswith(("kl", "tv", "balanced", "partial"))]
 
 
-def cases(
-    *epsilons: float, references: Sequence[str] = ("product",), settings: Iterable[str] = SETTINGS
-) -> list[Any]:
+def cases(*epsilons: float, references: Sequence[str] = ("product",), settings: Iterable[str] = SETTINGS) -> list[Any]:
     """Parameters of a test: each setting with each epsilon and reference that it is offered with."""
     return [
         pytest.param(

@@ -55,9 +55,9 @@ def run(page: Path, text: str) -> None:
             with contextlib.redirect_stdout(printed):
                 exec(code, namespace)
         except ModuleNotFoundError as error:
-            if error.name not in OPTIONAL:
+            missing = (error.name or "").partition(".")[0]
+            if missing not in OPTIONAL:
                 raise
-            missing = error.name
             continue
         if block.output is not None:
             assert printed.getvalue().strip() == block.output, f"{page.name}, line {block.line}"

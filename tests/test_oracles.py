@@ -14,9 +14,7 @@ def test_model_is_the_objective(setting, reference, rng):
     """The convex solver's value is the formula at its plan, and no dual value exceeds it."""
     problem = posed(rng, 3, 4, epsilon=0.2, reference=reference, **SETTINGS[setting])
     value, plan = problem.truth()
-    soft = problem.but(
-        tau=1.0, divergence="kl", mass=None
-    )  # all but the hard constraints, which the solver bends
+    soft = problem.but(tau=1.0, divergence="kl", mass=None)  # all but the hard constraints, which the solver bends
     if setting in ("range", "balanced", "partial"):
         assert soft.objective(plan) - sum(soft.penalties(plan)) == pytest.approx(value, rel=1e-6)
     elif "exact" not in setting:

@@ -96,12 +96,8 @@ def solve_geomloss(p: Problem, **options: int) -> Answer | None:
     cost = p.cost + p.epsilon * np.log(np.outer(p.a, p.b)) if ones else p.cost
     constant = p.epsilon * (p.cost.size - p.a.sum() * p.b.sum()) if ones else 0.0
     cost, a, b = (torch.tensor(v, dtype=getattr(torch, p.dtype)) for v in (cost, p.a, p.b))
-    s = geomloss.ot.solve(
-        cost, a=a, b=b, reg=p.epsilon, unbalanced=None if p.balanced else p.tau[0], **options
-    )
-    return Answer(
-        _numpy(s.plan), (_numpy(s.potential_a), _numpy(s.potential_b)), float(s.value) + float(constant)
-    )
+    s = geomloss.ot.solve(cost, a=a, b=b, reg=p.epsilon, unbalanced=None if p.balanced else p.tau[0], **options)
+    return Answer(_numpy(s.plan), (_numpy(s.potential_a), _numpy(s.potential_b)), float(s.value) + float(constant))
 
 
 def solve_cvxpy(p: Problem) -> Answer:

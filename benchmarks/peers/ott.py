@@ -51,7 +51,7 @@ class OttSinkhorn(Peer):
 
     @property
     def settings(self) -> Sequence[float]:
-        return [10 ** (-k / 4) for k in range(4, 41)]
+        return [10 ** (-k / 4) for k in range(6, 41)]
 
     @cached_property
     def solve(self) -> Callable[..., Any]:

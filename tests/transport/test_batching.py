@@ -25,11 +25,7 @@ def test_batch_is_a_loop(case, rng):
     problems, cost, a, b = batch_of(rng, case)
     batch = jumbot.solve(cost, a, b, **problems[0].arguments, tol=1e-9)
     assert batch.plan.shape == (*BATCH, 6, 5)
-    assert (
-        [x.shape for x in batch.potentials]
-        == [x.shape for x in batch.marginals]
-        == [(*BATCH, 6), (*BATCH, 5)]
-    )
+    assert [x.shape for x in batch.potentials] == [x.shape for x in batch.marginals] == [(*BATCH, 6), (*BATCH, 5)]
     for name in (*SCALARS, "iterations", "status", "converged"):
         assert np.shape(getattr(batch, name)) == BATCH, name
     assert np.all(batch.converged)
@@ -61,9 +57,7 @@ def test_weights_broadcast(epsilon, rng):
         cost, np.broadcast_to(a, (*BATCH, 6)), np.broadcast_to(b, (*BATCH, 5)), epsilon=epsilon, tau=1.0
     )
     for a_, b_ in ((a, b), (a[None], b), (a, b[None, None])):
-        np.testing.assert_allclose(
-            jumbot.solve(cost, a_, b_, epsilon=epsilon, tau=1.0).plan, full.plan, rtol=1e-12
-        )
+        np.testing.assert_allclose(jumbot.solve(cost, a_, b_, epsilon=epsilon, tau=1.0).plan, full.plan, rtol=1e-12)
     rows = np.stack([weights(rng, 6) for _ in range(3)])
     mixed = jumbot.solve(cost, rows, b, epsilon=epsilon, tau=1.0)
     alone = jumbot.solve(cost[1, 2], rows[2], b, epsilon=epsilon, tau=1.0)

@@ -31,9 +31,10 @@ def assert_certified(problem, solution, precision=1e-9):
         np.testing.assert_allclose(marginal, plan.sum(axis), rtol=1e-6, atol=precision * plan.sum())
 
 
+@pytest.mark.parametrize("zeros", [0, 2])
 @pytest.mark.parametrize("case", cases(0, 0.01, 0.3, references=("product", "ones")))
-def test_claims(case, rng):
-    problem = posed(rng, 12, 9, **case)
+def test_claims(case, zeros, rng):
+    problem = posed(rng, 12, 9, zeros, **case)
     solution = problem.solve()
     assert_certified(problem, solution)
     assert solution.converged
@@ -41,9 +42,7 @@ def test_claims(case, rng):
     if problem.epsilon:
         # a plan that had to be rounded onto hard constraints has moved by the little that it missed them
         tolerance = 1e-3 * solution.plan.max() if problem.constrained else 1e-12
-        np.testing.assert_allclose(
-            solution.plan, problem.gibbs(*solution.potentials), rtol=1e-9, atol=tolerance
-        )
+        np.testing.assert_allclose(solution.plan, problem.gibbs(*solution.potentials), rtol=1e-9, atol=tolerance)
 
 
 @pytest.mark.parametrize("tol", [1e-2, 1e-4, 1e-10])
@@ -65,6 +64,10 @@ HARD = {
     "tv": {"epsilon": 1e-3, "scale": 1.0, "tau": 0.2, "divergence": "tv"},
     "chi2": {"epsilon": 1e-3, "scale": 1.0, "tau": 5.0, "divergence": "chi2"},
     "balanced": {"epsilon": 1e-3, "scale": 1.0, "tau": math.inf},
+    "tv, tau = 1e3": {"epsilon": 1e-2, "scale": 1.0, "tau": 1e3, "divergence": "tv"},
+    "chi2, tau = 1e3": {"epsilon": 1e-2, "scale": 1.0, "tau": 1e3, "divergence": "chi2"},
+    "one side exact, kl, tau = 1e3": {"epsilon": 1e-2, "scale": 1.0, "tau": (math.inf, 1e3)},
+    "one side exact, tv, tau = 1e3": {"epsilon": 1e-2, "scale": 1.0, "tau": (math.inf, 1e3), "divergence": "tv"},
     "digits, ones": {"epsilon": 0.1, "scale": 30.0, "tau": 1.0, "reference": "ones"},
 }
 
@@ -75,7 +78,8 @@ def test_hard_problems(case, dtype, rng):
     """No silent zero plan: certified to 1e-6 in either dtype, for the problem as it came in."""
     arguments = dict(HARD[case])
     cost = (arguments.pop("scale") * rng.random((20, 24))).astype(dtype)
-    a, b = np.full(20, 1 / 20, dtype), np.full(24, 1 / 24, dtype)
+    mass = 1.0 if arguments["tau"] == math.inf else 0.8  # of b; that of a is one
+    a, b = np.full(20, 1 / 20, dtype), np.full(24, mass / 24, dtype)
     solution = jumbot.solve(cost, a, b, **arguments)
     problem = Problem(*(x.astype(float) for x in (cost, a, b)), **arguments)
     assert solution.plan.dtype == dtype
@@ -118,7 +122,7 @@ def test_infinite_costs(blocked, case, rng):
     assert (solution.plan[np.isinf(cost)] == 0).all()
 
 
-@pytest.mark.parametrize("case", cases(0.01))
+@pytest.mark.parametrize("case", cases(0.01) + cases(0, settings=["kl", "kl, a pair"]))
 @pytest.mark.parametrize("max_iterations", [1, 3])
 def test_stopping_short_says_so_and_stays_true(max_iterations, case, rng):
     problem = posed(rng, 20, 15, **case)

@@ -150,9 +150,7 @@ def test_unbalanced_gaussians(tau):
         root = np.array([[math.exp(z[3]), 0], [z[4], math.exp(z[5])]])
         mass, mean, covariance = math.exp(z[0]), z[1:3], root @ root.T
         total = mass * ((mean[0] - mean[1]) ** 2 + covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1])
-        total += epsilon * gaussian_kl(
-            mass, mean, covariance, math.prod(masses), means, np.diag(deviations**2)
-        )
+        total += epsilon * gaussian_kl(mass, mean, covariance, math.prod(masses), means, np.diag(deviations**2))
         for i in (0, 1):
             side = np.ix_([i], [i])
             total += tau * gaussian_kl(

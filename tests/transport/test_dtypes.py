@@ -27,9 +27,7 @@ def test_out_as_in(kind, batched, epsilon, rng):
     cost, a, b = (KINDS[kind](x) for x in (cost, problem.a, problem.b))
     solution = jumbot.solve(cost, a, b, **problem.arguments)
     fields = {name: getattr(solution, name) for name in ARRAYS}
-    fields |= {
-        f"{name}[{i}]": getattr(solution, name)[i] for name in ("potentials", "marginals") for i in (0, 1)
-    }
+    fields |= {f"{name}[{i}]": getattr(solution, name)[i] for name in ("potentials", "marginals") for i in (0, 1)}
     for name, field in fields.items():
         if kind.startswith("torch"):
             assert isinstance(field, torch.Tensor), name
@@ -41,9 +39,7 @@ def test_out_as_in(kind, batched, epsilon, rng):
 @pytest.mark.parametrize("case", cases(0, 0.02, references=("product", "ones")))
 def test_float32_agrees_with_float64(case, rng):
     problem = posed(rng, 15, 12, **case)
-    single = jumbot.solve(
-        *(x.astype(np.float32) for x in (problem.cost, problem.a, problem.b)), **problem.arguments
-    )
+    single = jumbot.solve(*(x.astype(np.float32) for x in (problem.cost, problem.a, problem.b)), **problem.arguments)
     double = problem.solve(tol=1e-8)
     assert single.converged
     assert single.value == pytest.approx(double.value, rel=5e-6)

@@ -32,7 +32,7 @@ def problems(draw, **fixed):
 
 
 def close(x, y, tolerance=1e-4):
-    """To `tolerance` of the largest entry: a relative gap of 1e-10 leaves a few times 1e-5."""
+    """To `tolerance` of the largest entry: the error of a plan is the root of its gap, and larger for little mass."""
     return np.abs(x - y).max() <= tolerance * max(np.abs(x).max(), 1e-12)
 
 
@@ -40,7 +40,7 @@ def close(x, y, tolerance=1e-4):
 def test_permuting_points_permutes_the_plan(problem, rng):
     rows, columns = (rng.permutation(k) for k in problem.cost.shape)
     moved = problem.but(cost=problem.cost[np.ix_(rows, columns)], a=problem.a[rows], b=problem.b[columns])
-    one, other = problem.solve(tol=1e-10), moved.solve(tol=1e-10)
+    one, other = problem.solve(tol=1e-12), moved.solve(tol=1e-12)
     assert close(one.plan[np.ix_(rows, columns)], other.plan)
     assert other.value == pytest.approx(one.value, rel=1e-8)
 
@@ -48,17 +48,15 @@ def test_permuting_points_permutes_the_plan(problem, rng):
 @given(problems())
 def test_transposing_exchanges_the_sides(problem):
     swapped = problem.but(cost=problem.cost.T, a=problem.b, b=problem.a, tau=problem.tau[::-1])
-    one, other = problem.solve(tol=1e-10), swapped.solve(tol=1e-10)
+    one, other = problem.solve(tol=1e-12), swapped.solve(tol=1e-12)
     assert close(one.plan.T, other.plan)
     assert other.value == pytest.approx(one.value, rel=1e-8)
 
 
 @given(problems(), st.floats(1e-3, 1e3))
 def test_scaling_cost_epsilon_and_tau(problem, s):
-    scaled = problem.but(
-        cost=s * problem.cost, epsilon=s * problem.epsilon, tau=tuple(s * t for t in problem.tau)
-    )
-    one, other = problem.solve(tol=1e-10), scaled.solve(tol=1e-10)
+    scaled = problem.but(cost=s * problem.cost, epsilon=s * problem.epsilon, tau=tuple(s * t for t in problem.tau))
+    one, other = problem.solve(tol=1e-12), scaled.solve(tol=1e-12)
     assert close(one.plan, other.plan)
     assert other.value == pytest.approx(s * one.value, rel=1e-8)
 
@@ -68,7 +66,7 @@ def test_scaling_both_weights(problem, s):
     """With "ones", (a, b) -> s (a, b) adds epsilon log s to the cost: P is s times that plan."""
     scaled = problem.but(a=s * problem.a, b=s * problem.b)
     dearer = problem.but(cost=problem.cost + problem.epsilon * math.log(s))
-    assert close(scaled.solve(tol=1e-10).plan, s * dearer.solve(tol=1e-10).plan)
+    assert close(scaled.solve(tol=1e-12).plan, s * dearer.solve(tol=1e-12).plan)
 
 
 @given(problems())
@@ -79,7 +77,7 @@ def test_splitting_a_point_splits_its_row(problem):
         cost=np.vstack([problem.cost, problem.cost[:1]]),
         a=np.concatenate([problem.a[:1] / 2, problem.a[1:], problem.a[:1] / 2]),
     )
-    one, other = problem.solve(tol=1e-10), halves.solve(tol=1e-10)
+    one, other = problem.solve(tol=1e-12), halves.solve(tol=1e-12)
     joined = other.plan[:-1].copy()
     joined[0] += other.plan[-1]
     assert close(one.plan, joined)
@@ -101,7 +99,7 @@ def test_kappa_identity_between_references(problem):
     (n, m), m_a, m_b = problem.cost.shape, problem.a.sum(), problem.b.sum()
     uniform = problem.but(a=np.full(n, m_a / n), b=np.full(m, m_b / m))
     factor = (n * m / (m_a * m_b)) ** (problem.epsilon / (sum(problem.tau) + problem.epsilon))
-    assert close(uniform.but(reference="ones").solve(tol=1e-10).plan, factor * uniform.solve(tol=1e-10).plan)
+    assert close(uniform.but(reference="ones").solve(tol=1e-12).plan, factor * uniform.solve(tol=1e-12).plan)
 
 
 @given(generators, epsilons, references)
@@ -110,7 +108,7 @@ def test_balanced_plan_does_not_depend_on_the_reference(rng, epsilon, reference)
     problem = rectangular(rng, 4, 5, epsilon=epsilon)
     row, column = rng.normal(size=4), rng.normal(size=5)
     other = problem.but(reference=reference, cost=problem.cost + row[:, None] + column)
-    one, shifted = problem.solve(tol=1e-10), other.solve(tol=1e-10)
+    one, shifted = problem.solve(tol=1e-12), other.solve(tol=1e-12)
     assert close(one.plan, shifted.plan, 3e-4)
     assert shifted.value == pytest.approx(other.objective(shifted.plan), rel=1e-8)
 
@@ -128,9 +126,7 @@ def test_large_tau_is_balanced(rng, epsilon, name):
 
 @given(
     generators,
-    st.sampled_from(
-        [{"tau": 0.5}, {"tau": 0.3, "divergence": "tv"}, {}, {"mass": 0.5}, {"tau": (math.inf, 0.7)}]
-    ),
+    st.sampled_from([{"tau": 0.5}, {"tau": 0.3, "divergence": "tv"}, {}, {"mass": 0.5}, {"tau": (math.inf, 0.7)}]),
 )
 def test_small_epsilon_is_exact(rng, setting):
     """0 <= OT_epsilon - OT_0 <= epsilon KL(P_0 | R) for R = a b'."""
@@ -140,7 +136,7 @@ def test_small_epsilon_is_exact(rng, setting):
     for epsilon in (0.1, 0.01, 1e-3):
         solution = problem.but(epsilon=epsilon).solve(tol=1e-8)
         assert exact.dual <= solution.value
-        assert solution.dual <= exact.value + epsilon * entropy
+        assert solution.dual <= exact.value + epsilon * entropy + 1e-12
 
 
 @given(problems(), generators)

@@ -51,14 +51,19 @@ def weight_gradient(solution: Solution, k: int) -> Tensor:
     problem, outcome, epsilon = solution.problem, solution.outcome, solution.problem.epsilon
     side, weights = problem.sides[k]
     potential, other = (outcome.f, outcome.g) if k == 0 else (outcome.g, outcome.f)
-    gradient = side.weight_gradient(potential, weights)
     if epsilon > 0 and problem.reference == "product":
         other_weights = problem.sides[1 - k][1]
         cost = problem.cost if k == 0 else problem.cost.mT
-        # (P1)_i / a_i without dividing by a_i, which may be zero
-        log_ratio = (potential[..., :, None] + other[..., None, :] - cost) / epsilon
-        ratio = (torch.exp(log_ratio) * other_weights[..., None, :]).sum(-1)
+        log_terms = (other[..., None, :] - cost) / epsilon + torch.log(other_weights)[..., None, :]
+        soft = -epsilon * torch.logsumexp(log_terms, -1)
+        # a point without weight leaves no trace in the gap, so its potential is set here to the best one
+        potential = torch.where(weights > 0, potential, side.step(soft, weights, epsilon))
+        # (P1)_i / a_i without dividing by a_i
+        ratio = torch.exp((potential - soft) / epsilon)
+        gradient = side.weight_gradient(potential, weights)
         gradient = gradient + epsilon * (other_weights.sum(-1, keepdim=True) - ratio)
+    else:
+        gradient = side.weight_gradient(potential, weights)
     if problem.source.exact and problem.target.exact:
         mean = (weights * gradient).sum(-1, keepdim=True) / weights.sum(-1, keepdim=True)
         gradient = gradient - mean

@@ -13,7 +13,7 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import torch
@@ -48,7 +48,7 @@ class Divergence(ABC):
         with torch.enable_grad():
             s = s.detach().requires_grad_()
             (slope,) = torch.autograd.grad(self.conjugate(s).sum(), s)
-        return slope
+        return torch.where(s.detach() < self.recession, slope, math.inf)
 
     def fenchel_young(self, x: Tensor, s: Tensor) -> Tensor:
         """phi(x) + phi*(s) - s x >= 0, zero where s is a slope of phi at x: what a certificate is made of."""
@@ -64,7 +64,8 @@ class Divergence(ABC):
         def excess(h: Tensor) -> Tensor:
             return torch.exp((h - f) / epsilon) - self.conjugate_gradient(-h / tau)
 
-        low, high, width = f.clone(), f.clone(), torch.full_like(f, epsilon)
+        low, width = f.clamp_min(floor), torch.full_like(f, epsilon)
+        high = low.clone()
         for _ in range(200):
             low = torch.where(excess(low) > 0, (low - width).clamp_min(floor), low)
             high = torch.where(excess(high) < 0, high + width, high)
@@ -183,8 +184,8 @@ class ChiSquare(Divergence):
 class Range(Divergence):
     """phi = 0 on [lower, upper] and +inf outside: the marginal lies in [lower a, upper a].  tau plays no part."""
 
-    lower: float = 0.0
-    upper: float = 1.0
+    lower: float = field()
+    upper: float = field()
 
     def __post_init__(self) -> None:
         if not (0 <= self.lower <= 1 <= self.upper) or self.upper == 0:
@@ -241,7 +242,7 @@ class Power(Divergence):
 
     def conjugate(self, s: Tensor) -> Tensor:
         base = (1 + (self.p - 1) * s).clamp_min(0)
-        return (base ** (self.p / (self.p - 1)) - 1) / self.p
+        return torch.where(s <= self.recession, (base ** (self.p / (self.p - 1)) - 1) / self.p, math.inf)
 
     def conjugate_gradient(self, s: Tensor) -> Tensor:
         return (1 + (self.p - 1) * s).clamp_min(0) ** (1 / (self.p - 1))

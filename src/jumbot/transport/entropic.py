@@ -94,13 +94,19 @@ def _push(
 def _needs_annealing(problem: Problem) -> bool:
     """Whether epsilon is small and no price on the marginals keeps the potentials from wandering."""
     known = all(isinstance(side.divergence, KL) for side, _ in problem.sides)
-    return not known and float(problem.cost.max() - problem.cost.min()) > 100 * problem.epsilon
+    return not known and _reach(problem) > 100 * problem.epsilon
+
+
+def _reach(problem: Problem) -> float:
+    """The spread of the costs that can be paid."""
+    cost = problem.cost if problem.blocked is None else problem.cost[~problem.blocked]
+    return float(cost.max() - cost.min()) if cost.numel() else 0.0
 
 
 def _anneal(problem: Problem, sweep: Sweep, price: Tensor) -> tuple[Tensor, Tensor] | None:
     """Potentials of the problem at ever smaller epsilon, each the start of the next."""
     start = None
-    epsilon = float(problem.cost.max() - problem.cost.min()) / 20
+    epsilon = _reach(problem) / 20
     while epsilon > 1.5 * problem.epsilon:
         outcome = sweep(replace(problem, epsilon=epsilon), start, 1e-3, 60, price)
         start = outcome.f, outcome.g

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from jumbot.errors import ArgumentError, UnboundedError, UnsupportedError
-from jumbot.transport.divergences import KL, TV, Divergence, parse
+from jumbot.transport.divergences import KL, TV, ChiSquare, Divergence, parse
 from jumbot.transport.marginal import Marginal, PartialMarginal
 
 Array = Any  # a torch tensor or a numpy array: numpy in, numpy out
@@ -233,13 +233,17 @@ def _block(
             "+inf means 'never matched' where tau is finite. Use a large finite cost instead."
         )
     for side, axis, name in ((source, -1, "row"), (target, -2, "column")):
-        if side.hard and bool(blocked.all(axis).any()):
+        must_match = math.isinf(float(side.divergence.phi(torch.zeros(()))))
+        if must_match and bool(blocked.all(axis).any()):
             raise ArgumentError(
-                f"cost: a {name} is +inf throughout, but its marginal is exact; give that side a finite tau."
+                f"cost: a {name} is +inf throughout, but its marginal may not be zero; "
+                "give that side a finite tau and a divergence such as 'kl'."
             )
+    # KL and the like empty a point exponentially in cost/tau, the power divergences only like a power
+    quick = all(isinstance(side.divergence, KL | TV | ChiSquare) or side.hard for side in (source, target))
     price = sum(t for t in taus if math.isfinite(t)) + epsilon
     reach = float(cost.abs().masked_fill(blocked, 0).max())
-    return cost.masked_fill(blocked, 2 * reach + 2000 * price), blocked
+    return cost.masked_fill(blocked, 2 * reach + (2e3 if quick else 1e12) * price), blocked
 
 
 def _check_masses(a: Tensor, b: Tensor, source: Marginal, target: Marginal) -> None:

@@ -11,10 +11,11 @@ from jumbot.errors import ArgumentError
 from jumbot.transport.divergences import Divergence
 from jumbot.transport.problem import Array, as_tensor, check_number, make_problem
 from jumbot.transport.solution import Solution
-from jumbot.transport.solve import MAX_ITERATIONS, solve_problem
+from jumbot.transport.solve import MAX_ITERATIONS, solve_problem, warn_if_short
 
 #: The divergence is a small difference of three values: each is solved this much more tightly.
 _MARGIN = 1e-3
+_FINEST = 1e-13
 
 
 def sinkhorn_divergence(
@@ -65,7 +66,8 @@ def sinkhorn_divergence(
     if x.shape[-1] != y.shape[-1]:
         raise ArgumentError(f"x, y: {x.shape[-1]} and {y.shape[-1]} coordinates; both clouds must live in one space.")
     ground = parse_cost(cost)
-    tol = _MARGIN * check_number("tol", tol, least=0)
+    tol = check_number("tol", tol, least=0)
+    tol = max(_MARGIN * tol, min(tol, _FINEST))
     limit = int(check_number("max_iterations", max_iterations, least=1))
 
     def transport(u: Tensor, v: Tensor, p: Tensor | None, q: Tensor | None) -> Solution:
@@ -75,9 +77,9 @@ def sinkhorn_divergence(
         )  # fmt: skip
         return solve_problem(problem, None, tol, limit, (c, p, q), False, symmetric=u is v)
 
-    between = transport(x, y, a, b).value
-    within = [s.value - s.gap for s in (transport(x, x, a, a), transport(y, y, b, b))]
-    result = between - (within[0] + within[1]) / 2
+    between, *within = transport(x, y, a, b), transport(x, x, a, a), transport(y, y, b, b)
+    warn_if_short(between, *within)
+    result = between.value - sum(s.value - s.gap for s in within) / 2
     if a is not None or b is not None:
         mass_a = 1.0 if a is None else a.sum(-1)
         mass_b = 1.0 if b is None else b.sum(-1)

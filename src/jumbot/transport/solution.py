@@ -56,8 +56,8 @@ class Solution:
 
     @property
     def reachable_tol(self) -> float:
-        """`tol`, but not below what float64 can prove of an exact method."""
-        return self.tol if self.problem.epsilon > 0 else max(self.tol, 1e-12)
+        """`tol`, but not below what float64 can prove."""
+        return max(self.tol, 1e-14 if self.problem.epsilon > 0 else 1e-12)
 
     @cached_property
     def statuses(self) -> np.ndarray[Any, Any]:

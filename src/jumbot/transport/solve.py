@@ -81,7 +81,9 @@ def solve(
     )  # fmt: skip
     tol = check_number("tol", tol, least=0)
     limit = int(check_number("max_iterations", max_iterations, least=1))
-    return solve_problem(problem, _start(init, cost, numpy), tol, limit, (cost, a, b), numpy)
+    solution = solve_problem(problem, _start(init, cost, numpy), tol, limit, (cost, a, b), numpy)
+    warn_if_short(solution)
+    return solution
 
 
 def solve_problem(
@@ -97,21 +99,24 @@ def solve_problem(
         from jumbot.transport.entropic import solve_entropic
 
         outcome = solve_entropic(problem, start, tol, limit, symmetric)
-    solution = Solution(problem, outcome, tol, limit, inputs, numpy)
-    if not outcome.all_within(solution.reachable_tol):
-        _warn(solution)
-    return solution
+    return Solution(problem, outcome, tol, limit, inputs, numpy)
 
 
-def _warn(solution: Solution) -> None:
-    left = [status for status in solution.statuses if status is not Status.CONVERGED]
-    worst = float(solution.outcome.certificate.relative_gap.max())
-    warnings.warn(
-        f"{len(left)} of {solution.statuses.size} problems stopped at a relative gap of up to {worst:.1e} "
-        f"(tol = {solution.tol:g}). {left[0]}",
-        NotConvergedWarning,
-        stacklevel=4,
-    )
+def warn_if_short(*solutions: Solution) -> None:
+    """One `NotConvergedWarning` for all problems that stopped above `tol`; call from the public function itself."""
+    short = [s for s in solutions if not s.outcome.all_within(s.reachable_tol)]
+    if not short:
+        return
+    statuses = [status for s in short for status in s.statuses.tolist() if status is not Status.CONVERGED]
+    count = sum(s.statuses.size for s in solutions)
+    worst = max(float(s.outcome.certificate.relative_gap.max()) for s in short)
+    if statuses:
+        warnings.warn(
+            f"{len(statuses)} of {count} problems stopped at a relative gap of up to {worst:.1e} "
+            f"(tol = {short[0].tol:g}). {statuses[0]}",
+            NotConvergedWarning,
+            stacklevel=3,
+        )
 
 
 def _start(init: Any, cost: Tensor, numpy: bool) -> tuple[Tensor, Tensor] | None:

@@ -17,36 +17,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jumbot.transport.exact.elimination import factor, padded, solve
-from jumbot.transport.exact.potentials import CAREFUL, marginals, relative_gap, relaxed_marginal
+from jumbot.transport.exact.potentials import CAREFUL, gap_and_scale, marginals, relaxed_marginal, rescale
 from jumbot.transport.vectormath import compiled
 
 #: Stop when the gap has not fallen for this many iterations: rounding has the last word.
-PATIENCE = 12
+PATIENCE = 25
 #: A potential falls by at most this many tau in one iteration, so that e^{-f/tau} stays in the range of its model.
 STEP = 3.0
 
 
 @compiled(fastmath=True)
-def _mean_below(s: NDArray, limit: float) -> float:
-    """The mean of the positive entries up to `limit`."""
+def _mean_between(s: NDArray, low: float, high: float) -> float:
+    """The mean of the entries in (low, high]."""
     total, count = 0.0, 0.0
     for i in range(s.shape[0]):
         row = s[i]
         for j in range(row.size):
-            inside = 0.0 < row[j] <= limit
+            inside = low < row[j] <= high
             total += row[j] if inside else 0.0
             count += 1.0 if inside else 0.0
     return total / max(count, 1.0)
 
 
 @compiled(fastmath=True)
-def _spread(s: NDArray) -> float:
-    """A typical positive slack: the mean, or where that is the size of a few huge entries, the mean of the others."""
-    typical = _mean_below(s, 1e300)
-    below = _mean_below(s, typical)
-    while below < 1e-3 * typical:
-        typical, below = below, _mean_below(s, below)
-    return typical
+def _spread(s: NDArray, noise: float) -> float:
+    """A typical slack above the noise: the mean, or where that is the size of a few huge ones, the mean of the others."""
+    typical = _mean_between(s, noise, 1e300)
+    below = _mean_between(s, noise, typical)
+    while 0.0 < below < 1e-3 * typical:
+        typical, below = below, _mean_between(s, noise, below)
+    return max(typical, noise)
 
 
 @compiled(fastmath=True)
@@ -162,8 +162,8 @@ def _start(C: NDArray, tau_a: float, tau_b: float, f: NDArray, g: NDArray, s: ND
     for i in range(n):
         for j in range(m):
             s[i, j] = C[i, j] - f[i] - g[j]
-            size = max(size, abs(C[i, j]))
-    spread = max(_spread(s), 1e-9 * size)
+            size = max(size, abs(C[i, j]), abs(f[i]))
+    spread = _spread(s, 1e-13 * size)
     shift = min(0.1 * spread, tau_a + tau_b)
     share = 1.0 / (1.0 + tau_b / tau_a)
     for i in range(n):
@@ -190,7 +190,7 @@ def _first_plan(s: NDArray, a: NDArray, b: NDArray, mass: float, P: NDArray) -> 
     total = 0.0
     for i in range(n):
         for j in range(m):
-            P[i, j] = a[i] * b[j] / s[i, j]
+            P[i, j] = a[i] * b[j] / ((a[i] + b[j]) * s[i, j])
             total += P[i, j]
     for i in range(n):
         for j in range(m):
@@ -244,6 +244,9 @@ def interior_point(
     relaxed_marginal(a, x, tau_a, relaxed_a)
     relaxed_marginal(b, y, tau_b, relaxed_b)
     _first_plan(s, a, b, math.sqrt(_sum(relaxed_a)) * math.sqrt(_sum(relaxed_b)), P)
+    if tau_a == math.inf or tau_b == math.inf:
+        marginals(P, p, q)
+        rescale(P, p, q, a, b, tau_a == math.inf)
     best, waited = math.inf, 0
     for iteration in range(max_iterations + 1):
         marginals(P, p, q)
@@ -253,17 +256,17 @@ def interior_point(
             _slope(p, relaxed_a, tau_a, slope_a)
         if tau_b < math.inf:
             _slope(q, relaxed_b, tau_b, slope_b)
-        gap = relative_gap(C, a, b, tau_a, tau_b, sparse, x, y, p, q, relaxed_a, relaxed_b)
+        gap, scale = gap_and_scale(C, a, b, tau_a, tau_b, sparse, x, y, p, q, relaxed_a, relaxed_b)
         if gap == math.inf:  # a row or column that has to be full was pruned away
             _prune(P, W, 0.0, sparse)
-            gap = relative_gap(C, a, b, tau_a, tau_b, sparse, x, y, p, q, relaxed_a, relaxed_b)
+            gap, scale = gap_and_scale(C, a, b, tau_a, tau_b, sparse, x, y, p, q, relaxed_a, relaxed_b)
         waited += 1
         if gap < best:
             best, waited = gap, 0
             _copy(x, f)
             _copy(y, g)
             _prune(sparse, W, 0.0, plan)
-        if best <= tol or iteration == max_iterations or waited == PATIENCE or not mu > 0.0:
+        if gap <= tol * scale or iteration == max_iterations or waited == PATIENCE or not mu > 0.0:
             break
         _add(D2, 1.0, slope_b)
         factor(W, D2, slope_a, slope_b, L, root, excess, work)
@@ -277,7 +280,7 @@ def interior_point(
         _correct(P, inverse, e, target, df, dg)
         solve(W, D2, L, root, df, dg)
         low_P, low_s = _direct(P, inverse, target, df, dg, e, dP)
-        reach = max(0.9, 1.0 - left)
+        reach = min(max(0.9, 1.0 - left), 1.0 - 1e-9)
         alpha, beta = min(1.0, reach / max(low_P, 1e-9)), min(1.0, reach / max(low_s, 1e-9))
         beta = min(beta, STEP * tau_a / max(-_lowest(df), 1e-300), STEP * tau_b / max(-_lowest(dg), 1e-300))
         if not (alpha > 0.0 and beta > 0.0):

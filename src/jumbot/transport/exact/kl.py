@@ -63,13 +63,21 @@ def _positive(
     from jumbot.transport.exact.majorisation import majorise
 
     cost, a, b = np.ascontiguousarray(cost), np.ascontiguousarray(a), np.ascontiguousarray(b)
-    f, g, iterations = np.zeros(a.shape), np.zeros(b.shape), 0
+    iterations = 0
     if max(tau_a, tau_b) < math.inf:
         _refuse_overflow(cost, a, b, tau_a, tau_b)
+        f, g = np.empty(a.shape), np.empty(b.shape)
         plan, iterations, gap = majorise(cost, a, b, tau_a, tau_b, f, g, tol, max_iterations)
         if gap <= tol:
             return plan, f, g, iterations
-    plan, f, g, more = _without_empty(cost, a, b, tau_a, tau_b, g, tol, max_iterations - iterations)
+    # potentials that differ by many tau are a bad start: on the side of the smaller tau they differ by one at most
+    if tau_a < tau_b:
+        g = cost.min(0)
+        f = np.minimum((cost - g).min(1), tau_a)
+    else:
+        f = cost.min(1)
+        g = np.minimum((cost - f[:, None]).min(0), tau_b)
+    plan, f, g, more = _without_empty(cost, a, b, tau_a, tau_b, f, g, tol, max_iterations - iterations)
     return plan, f, g, iterations + more
 
 
@@ -83,49 +91,48 @@ def _refuse_overflow(cost: Array, a: Array, b: Array, tau_a: float, tau_b: float
 
 
 def _without_empty(
-    cost: Array, a: Array, b: Array, tau_a: float, tau_b: float, start: Array, tol: float, max_iterations: int
+    cost: Array, a: Array, b: Array, tau_a: float, tau_b: float, f: Array, g: Array, tol: float, max_iterations: int
 ) -> tuple[Array, Array, Array, int]:
     """Sets the points aside whose mass is destroyed whatever the others do, and solves for the rest."""
     if max(tau_a, tau_b) == math.inf:
-        return _interior(cost, a, b, tau_a, tau_b, start, tol, max_iterations)
+        return _interior(cost, a, b, tau_a, tau_b, f, g, tol, max_iterations)
     lower_a, lower_b = _lower_bounds(cost, a, b, tau_a, tau_b)
     rows, columns = lower_a < _EMPTY * tau_a, lower_b < _EMPTY * tau_b
     if rows.all() and columns.all():
-        return _interior(cost, a, b, tau_a, tau_b, start, tol, max_iterations)
-    plan, f, g, iterations, inside = np.zeros(cost.shape), lower_a, lower_b, 0, np.ix_(rows, columns)
+        return _interior(cost, a, b, tau_a, tau_b, f, g, tol, max_iterations)
+    plan, iterations = np.zeros(cost.shape), 0
     if rows.any() and columns.any():
-        plan[inside], f[rows], g[columns], iterations = _interior(
-            cost[inside], a[rows], b[columns], tau_a, tau_b, start[columns], tol, max_iterations
+        inside = np.ix_(rows, columns)
+        plan[inside], f, g, iterations = _interior(
+            cost[inside], a[rows], b[columns], tau_a, tau_b, f[rows], g[columns], tol, max_iterations
         )
-        # lower bounds are feasible beside exact potentials, these are approximate
-        f[~rows] = np.minimum(f[~rows], (cost[~rows][:, columns] - g[columns]).min(1))
-        g[~columns] = np.minimum(g[~columns], (cost[rows][:, ~columns] - f[rows, None]).min(0))
-    return plan, f, g, iterations
+        # exact potentials leave room for the lower bounds of the others
+        lower_a[rows] = np.minimum(f, (cost[rows][:, ~columns] - lower_b[~columns]).min(1, initial=math.inf))
+        lower_b[columns] = np.minimum(g, (cost[~rows][:, columns] - lower_a[~rows, None]).min(0, initial=math.inf))
+    return plan, lower_a, lower_b, iterations
 
 
 def _lower_bounds(cost: Array, a: Array, b: Array, tau_a: float, tau_b: float) -> tuple[Array, Array]:
     """Lower bounds on all optimal potentials.
 
-    Scaling an optimal plan does not pay, so <C, P> + tau_a sum p log(p/a) + tau_b sum q log(q/b) = 0; by Jensen its mass
-    M obeys (tau_a + tau_b) log M <= tau_a log m_a + tau_b log m_b - min C. Then p_i <= M bounds f from below, f + g <= C
-    bounds g from above, and f_i = min_j C_ij - g_j bounds f from below once more.
+    Where P_ij > 0, f_i + g_j = C_ij; and P_ij is at most a_i e^{-f_i/tau_a} and b_j e^{-g_j/tau_b}, so at most their weighted
+    geometric mean e^{largest_ij}. Row sums of it bound f from below, f + g <= C then bounds g from above, and
+    f_i = min_j C_ij - g_j bounds f from below once more.
     """
-    share = tau_a / (tau_a + tau_b)
-    log_mass = share * math.log(a.sum()) + (1 - share) * math.log(b.sum()) - cost.min() / (tau_a + tau_b)
-    f, g = tau_a * (np.log(a) - log_mass), tau_b * (np.log(b) - log_mass)
+    log_a, log_b = np.log(a), np.log(b)
+    largest = (tau_a * log_a[:, None] + tau_b * log_b - cost) / (tau_a + tau_b)
+    f = tau_a * (log_a - largest.max(1) - math.log(b.size))
+    g = tau_b * (log_b - largest.max(0) - math.log(a.size))
     upper_a, upper_b = (cost - g).min(1), (cost - f[:, None]).min(0)
     return np.maximum(f, (cost - upper_b).min(1)), np.maximum(g, (cost - upper_a[:, None]).min(0))
 
 
 def _interior(
-    cost: Array, a: Array, b: Array, tau_a: float, tau_b: float, start: Array, tol: float, max_iterations: int
+    cost: Array, a: Array, b: Array, tau_a: float, tau_b: float, f: Array, g: Array, tol: float, max_iterations: int
 ) -> tuple[Array, Array, Array, int]:
     from jumbot.transport.exact.interior_point import interior_point
     from jumbot.transport.exact.potentials import transform_columns, transform_rows, translate
 
-    f, g = np.empty(a.shape), start.copy()
-    transform_rows(cost, g, f)
-    transform_columns(cost, f, g)
     translate(a, b, tau_a, tau_b, f, g)
     plan = np.zeros(cost.shape)
     iterations = interior_point(cost, a, b, tau_a, tau_b, f, g, tol, max_iterations, plan)

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from jumbot.transport.exact.potentials import (
     CAREFUL,
+    gap_and_scale,
     marginals,
-    relative_gap,
     relaxed_marginal,
     transform_columns,
     transform_rows,
@@ -84,7 +84,9 @@ def majorise(
         translate(a, b, tau_a, tau_b, f, g)
         relaxed_marginal(a, f, tau_a, relaxed_a)
         relaxed_marginal(b, g, tau_b, relaxed_b)
-        before, gap = gap, relative_gap(C, a, b, tau_a, tau_b, P, f, g, p, q, relaxed_a, relaxed_b)
+        before = gap
+        gap, scale = gap_and_scale(C, a, b, tau_a, tau_b, P, f, g, p, q, relaxed_a, relaxed_b)
+        gap /= scale
         spacing = 2 if sweep <= 4 else 4
         if not gap > tol or (sweep > 2 and not gap * (gap / before) ** (HORIZON // spacing) < tol):
             break

@@ -103,7 +103,7 @@ def _slack(C: NDArray, P: NDArray, f: NDArray, g: NDArray) -> tuple[float, float
 
 
 @compiled(fastmath=CAREFUL)
-def _rescale(P: NDArray, p: NDArray, q: NDArray, a: NDArray, b: NDArray, by_rows: bool) -> bool:
+def rescale(P: NDArray, p: NDArray, q: NDArray, a: NDArray, b: NDArray, by_rows: bool) -> bool:
     """Give P the row sums a, or else the column sums b; False if a sum is 0. Overwrites (p, q)."""
     for i in range(p.size):
         p[i] = a[i] / p[i] if by_rows else 1.0
@@ -119,19 +119,19 @@ def _rescale(P: NDArray, p: NDArray, q: NDArray, a: NDArray, b: NDArray, by_rows
 
 
 @compiled(fastmath=CAREFUL)
-def relative_gap(
+def gap_and_scale(
     C: NDArray, a: NDArray, b: NDArray, tau_a: float, tau_b: float, P: NDArray, f: NDArray, g: NDArray,
     p: NDArray, q: NDArray, relaxed_a: NDArray, relaxed_b: NDArray,
-) -> float:  # fmt: skip
-    """(<P, C - f - g> + tau_a KL(P1 | a e^{-f/tau_a}) + ...) / (<|C|, P> + tau_a KL(P1 | a) + ...).
+) -> tuple[float, float]:  # fmt: skip
+    """<P, C - f - g> + tau_a KL(P1 | a e^{-f/tau_a}) + ...  and  <|C|, P> + tau_a KL(P1 | a) + ...
 
     A marginal that has to be exact is made so first, by scaling P in place; infinite where that cannot be.
     (p, q) is left with the marginals of P.
     """
     marginals(P, p, q)
     if tau_a == math.inf or tau_b == math.inf:
-        if not _rescale(P, p, q, a, b, tau_a == math.inf):
-            return math.inf
+        if not rescale(P, p, q, a, b, tau_a == math.inf):
+            return math.inf, math.inf
         marginals(P, p, q)
     gap, scale = _slack(C, P, f, g)
     if tau_a < math.inf:
@@ -140,4 +140,4 @@ def relative_gap(
     if tau_b < math.inf:
         gap += tau_b * _divergence(q, relaxed_b)
         scale += tau_b * _divergence(q, b)
-    return gap / scale
+    return gap, scale
