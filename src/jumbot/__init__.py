@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Any
+
 from jumbot.errors import ArgumentError, JumbotError, NotConvergedWarning, UnboundedError, UnsupportedError
 from jumbot.transport.divergences import Divergence
 from jumbot.transport.sinkhorn_divergence import sinkhorn_divergence
@@ -9,6 +12,22 @@ from jumbot.transport.solution import Solution, Status
 from jumbot.transport.solve import solve
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """Names that need numba or more are imported when first used."""
+    if name in _LAZY:
+        module, attribute = _LAZY[name]
+        found = import_module(module)
+        return getattr(found, attribute) if attribute else found
+    raise AttributeError(f"module 'jumbot' has no attribute {name!r}")
+
+
+_LAZY = {
+    "bounds": ("jumbot.minibatch.bounds", ""),
+    "estimate": ("jumbot.minibatch.estimate", "estimate"),
+    "gradient_flow": ("jumbot.flow", "gradient_flow"),
+}
 
 __all__ = [
     "ArgumentError",
@@ -19,6 +38,9 @@ __all__ = [
     "Status",
     "UnboundedError",
     "UnsupportedError",
+    "bounds",
+    "estimate",
+    "gradient_flow",
     "sinkhorn_divergence",
     "solve",
 ]

@@ -51,7 +51,11 @@ def weight_gradient(solution: Solution, k: int) -> Tensor:
     problem, outcome, epsilon = solution.problem, solution.outcome, solution.problem.epsilon
     side, weights = problem.sides[k]
     potential, other = (outcome.f, outcome.g) if k == 0 else (outcome.g, outcome.f)
-    if epsilon > 0 and problem.reference == "product":
+    if epsilon > 0 and problem.reference == "product" and not side.hard and bool((weights > 0).all()):
+        marginal = outcome.certificate.rows if k == 0 else outcome.certificate.columns
+        mass = problem.sides[1 - k][1].sum(-1, keepdim=True)
+        gradient = side.weight_gradient(potential, weights) + epsilon * (mass - marginal / weights)
+    elif epsilon > 0 and problem.reference == "product":
         other_weights = problem.sides[1 - k][1]
         cost = problem.cost if k == 0 else problem.cost.mT
         log_terms = (other[..., None, :] - cost) / epsilon + torch.log(other_weights)[..., None, :]

@@ -18,6 +18,11 @@ _MARGIN = 1e-3
 _FINEST = 1e-13
 
 
+def finer(tol: float) -> float:
+    """The tolerance of the three problems behind a divergence."""
+    return max(_MARGIN * tol, min(tol, _FINEST))
+
+
 def sinkhorn_divergence(
     x: Array,
     y: Array,
@@ -66,8 +71,7 @@ def sinkhorn_divergence(
     if x.shape[-1] != y.shape[-1]:
         raise ArgumentError(f"x, y: {x.shape[-1]} and {y.shape[-1]} coordinates; both clouds must live in one space.")
     ground = parse_cost(cost)
-    tol = check_number("tol", tol, least=0)
-    tol = max(_MARGIN * tol, min(tol, _FINEST))
+    tol = finer(check_number("tol", tol, least=0))
     limit = int(check_number("max_iterations", max_iterations, least=1))
 
     def transport(u: Tensor, v: Tensor, p: Tensor | None, q: Tensor | None) -> Solution:

@@ -247,6 +247,12 @@ def interior_point(
     if tau_a == math.inf or tau_b == math.inf:
         marginals(P, p, q)
         rescale(P, p, q, a, b, tau_a == math.inf)
+    # below this a gap is rounding: that matters where the optimal value is 0
+    floor = 0.0
+    if tau_a < math.inf:
+        floor += 1e-16 * tau_a * _sum(a)
+    if tau_b < math.inf:
+        floor += 1e-16 * tau_b * _sum(b)
     best, waited = math.inf, 0
     for iteration in range(max_iterations + 1):
         marginals(P, p, q)
@@ -266,7 +272,7 @@ def interior_point(
             _copy(x, f)
             _copy(y, g)
             _prune(sparse, W, 0.0, plan)
-        if gap <= tol * scale or iteration == max_iterations or waited == PATIENCE or not mu > 0.0:
+        if gap <= max(tol * scale, floor) or iteration == max_iterations or waited == PATIENCE or not mu > 0.0:
             break
         _add(D2, 1.0, slope_b)
         factor(W, D2, slope_a, slope_b, L, root, excess, work)

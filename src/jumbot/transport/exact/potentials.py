@@ -131,7 +131,7 @@ def gap_and_scale(
     marginals(P, p, q)
     if tau_a == math.inf or tau_b == math.inf:
         if not rescale(P, p, q, a, b, tau_a == math.inf):
-            return math.inf, math.inf
+            return math.inf, 0.0
         marginals(P, p, q)
     gap, scale = _slack(C, P, f, g)
     if tau_a < math.inf:

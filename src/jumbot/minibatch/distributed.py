@@ -1,0 +1,49 @@
+"""Minibatches shared among the processes of torch.distributed: each takes its part, then one all-reduce."""
+
+from __future__ import annotations
+
+import atexit
+import os
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+
+def group() -> tuple[int, int]:
+    """(rank, number of processes); joins the group that torchrun announces in the environment, once."""
+    if not dist.is_available():
+        return 0, 1
+    if not dist.is_initialized():
+        if int(os.environ.get("WORLD_SIZE", "1")) <= 1 or "RANK" not in os.environ or "MASTER_ADDR" not in os.environ:
+            return 0, 1
+        dist.init_process_group("gloo")
+        atexit.register(lambda: dist.destroy_process_group() if dist.is_initialized() else None)
+    return dist.get_rank(), dist.get_world_size()
+
+
+def share(first: int, last: int) -> tuple[int, int]:
+    """This process's part of the minibatches first <= i < last."""
+    rank, world = group()
+    count = last - first
+    return first + rank * count // world, first + (rank + 1) * count // world
+
+
+def sum_over_processes(array: np.ndarray) -> np.ndarray:
+    """The sum over all processes, the same on each."""
+    if group()[1] == 1:
+        return array
+    device = "cuda" if dist.get_backend() == "nccl" else "cpu"
+    tensor = torch.from_numpy(array).to(device)
+    dist.all_reduce(tensor)
+    return tensor.cpu().numpy()
+
+
+def gather(value: object) -> list[object]:
+    """`value` of every process, in the order of the ranks."""
+    world = group()[1]
+    if world == 1:
+        return [value]
+    out: list[object] = [None] * world
+    dist.all_gather_object(out, value)
+    return out

@@ -1,0 +1,291 @@
+"""`jumbot.estimate`: the minibatch estimators of transport, with their uncertainty."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from jumbot.cost import Cost, parse_cost
+from jumbot.errors import ArgumentError, NotConvergedWarning
+from jumbot.minibatch import sampling
+from jumbot.minibatch.distributed import gather, group, share, sum_over_processes
+from jumbot.minibatch.estimator import BiasCurve, Estimate
+from jumbot.minibatch.losses import Loss
+from jumbot.minibatch.plan import PlanBuilder
+from jumbot.minibatch.points import Points, as_weights
+from jumbot.minibatch.progress import progress
+from jumbot.minibatch.variance import Influence
+from jumbot.transport.divergences import Divergence, parse
+from jumbot.transport.marginal import Marginal
+from jumbot.transport.problem import check_number, check_taus
+
+#: The complete estimator is refused above this many pairs of subsets.
+MOST_PAIRS = 1_000_000
+_FIRST_STAGE = 128  # minibatches from which `precision` first judges the spread
+_CHUNK_ENTRIES = 1 << 22  # entries of the cost matrices held at once
+
+
+def estimate(
+    x: Any,
+    y: Any,
+    a: Any = None,
+    b: Any = None,
+    *,
+    m: int | Sequence[int],
+    k: int | Literal["all"] | None = None,
+    precision: float | None = None,
+    loss: str = "transport",
+    cost: str | Cost = "sqeuclidean",
+    epsilon: float,
+    tau: float | tuple[float, float] = math.inf,
+    divergence: str | Divergence = "kl",
+    reference: str = "product",
+    tol: float = 1e-6,
+    seed: int = 0,
+    plan: bool = False,
+    chunk: int | None = None,
+    cost_bound: float | None = None,
+    budget: int = 100_000,
+) -> Any:
+    r"""The average transport loss between minibatches of two data sets.
+
+    .. math::
+        \bar h^m = \mathbb{E}_{I, J}\, h(x_I, y_J), \qquad
+        \tilde h^m_k = \frac1k \sum_{(I, J) \in D_k} h(x_I, y_J)
+
+    with h the value of `jumbot.solve` or the Sinkhorn divergence between m points of each side, and the complete
+    estimator over all subsets (`k="all"`) or the incomplete one over k drawn pairs.
+
+    Parameters
+    ----------
+    x, y
+        `(n_x, d)` and `(n_y, d)`: numpy (memory-mapped too), torch, or the path of an `.npy`/`.npz` file.
+    a, b
+        Weights of the points, uniform of mass one by default.  Subsets are drawn uniformly and carry a[I] n/m, so that
+        the lifted weights average to a; where both marginals are constrained (balanced), points are drawn with
+        replacement by weight and are uniform inside the minibatch.
+    m
+        Points a side in a minibatch.  A list gives one estimate each, as a `BiasCurve`.
+    k
+        How many minibatches, or "all".
+    precision
+        Instead of k: draw until the 95 % interval for the complete estimator has this half-width, or `budget`
+        minibatches are spent.
+    loss, cost, epsilon, tau, divergence, reference, tol
+        What h is; `cost` by name or a callable `(x, y) -> C` on batches of points.
+    seed
+        Minibatch i depends on (seed, i) alone: chunks, threads and processes change nothing.
+    plan
+        Keep the average of the plans, lifted to all points and sparse, as `.plan`.
+    chunk
+        Minibatches solved at once; bounds the memory.
+    cost_bound
+        A bound of the ground cost for `Estimate.bound`, where the data's bounding boxes do not give one.
+
+    Under `torchrun` the minibatches are split among the processes and every one returns the same numbers.
+    Ctrl-C returns what is done so far, marked by `.interrupted`.
+
+    Examples
+    --------
+    >>> import numpy as np, jumbot
+    >>> rng = np.random.default_rng(0)
+    >>> x, y = rng.normal(size=(500, 2)), rng.normal(size=(500, 2)) + 1
+    >>> result = jumbot.estimate(x, y, m=32, k=200, epsilon=0.1, tau=1.0)
+    >>> low, high = result.interval()
+    >>> low < result.value < high
+    True
+    """
+    if not isinstance(m, int | np.integer):
+        sizes = [int(size) for size in m]
+        if not sizes:
+            raise ArgumentError("m: an empty list came in; give at least one minibatch size.")
+        same = dict(
+            k=k, precision=precision, loss=loss, cost=cost, epsilon=epsilon, tau=tau, divergence=divergence,
+            reference=reference, tol=tol, seed=seed, plan=plan, chunk=chunk, cost_bound=cost_bound, budget=budget,
+        )  # fmt: skip
+        return BiasCurve(tuple(estimate(x, y, a, b, m=size, **same) for size in sizes))  # type: ignore[arg-type]
+
+    source, target = Points.of("x", x), Points.of("y", y)
+    if source.shape != target.shape:
+        raise ArgumentError(f"x, y: points of shapes {source.shape} and {target.shape}; both must live in one space.")
+    m = int(check_number("m", m, least=1))
+    for name, points in (("x", source), ("y", target)):
+        if m > points.n:
+            raise ArgumentError(f"m: {m} is more than the {points.n} points of {name}; use m <= {points.n}.")
+    if (k is None) == (precision is None):
+        raise ArgumentError("k, precision: give exactly one of them (k a number or 'all').")
+    if precision is not None:
+        check_number("precision", precision, least=0, strict=True)
+    weights = as_weights("a", a, source.n), as_weights("b", b, target.n)
+    function = Loss(loss, parse_cost(cost), check_number("epsilon", epsilon, least=0), tau, divergence, reference, tol)
+    constrained = all(Marginal.of(parse(divergence), t).hard for t in check_taus(tau))
+    chunk = max(1, _CHUNK_ENTRIES // (m * m)) if chunk is None else int(check_number("chunk", chunk, least=1))
+    work = _Work(source, target, weights, m, function, constrained, int(seed), chunk, plan)
+
+    if k == "all":
+        pairs = sampling.count_pairs(source.n, target.n, m)
+        if constrained and any(w is not None for w in weights):
+            raise ArgumentError(
+                "k: with exact marginals and non-uniform weights minibatches are drawn with replacement, so there is no "
+                "complete estimator over subsets; give a number."
+            )
+        if pairs > MOST_PAIRS:
+            raise ArgumentError(
+                f"k: 'all' means {pairs:.3g} pairs of subsets here, more than {MOST_PAIRS:,}; give a number, such as "
+                "k=1000, and look at .standard_error('complete')."
+            )
+        work.run_all(pairs)
+    elif k is not None:
+        work.run(int(check_number("k", k, least=1)))
+    else:
+        assert precision is not None
+        work.run_until(precision, int(check_number("budget", budget, least=2)))
+    if work.short:
+        warnings.warn(
+            f"{work.short} minibatch problems stopped above tol = {tol:g}; each still has its certified gap.",
+            NotConvergedWarning,
+            stacklevel=2,
+        )
+    return work.result(complete=k == "all", cost=cost, cost_bound=cost_bound)
+
+
+@dataclass
+class _Work:
+    """The minibatches computed so far."""
+
+    x: Points
+    y: Points
+    weights: tuple[np.ndarray | None, np.ndarray | None]
+    m: int
+    loss: Loss
+    constrained: bool
+    seed: int
+    chunk: int
+    keep_plan: bool
+
+    def __post_init__(self) -> None:
+        self.values = np.empty(0)
+        self.influence = Influence(self.x.n), Influence(self.y.n)
+        self.builder = PlanBuilder(self.x.n, self.y.n) if self.keep_plan else None
+        self.short = 0
+        self.interrupted = False
+        self.by_weight = tuple(
+            np.cumsum(w) if self.constrained and w is not None else None for w in self.weights
+        )  # fmt: skip
+
+    def _draw(self, first: int, count: int, side: int) -> np.ndarray:
+        cumulative = self.by_weight[side]
+        if cumulative is not None:
+            return sampling.draw_by_weight(self.seed, first, count, side, cumulative, self.m)
+        return sampling.draw_subsets(self.seed, first, count, side, (self.x, self.y)[side].n, self.m)
+
+    def _batch_weights(self, index: np.ndarray, side: int) -> torch.Tensor | None:
+        weights = self.weights[side]
+        if weights is None:
+            return None
+        if self.by_weight[side] is not None:
+            return torch.full(index.shape, float(weights.sum()) / self.m, dtype=torch.float64)
+        return torch.from_numpy(weights[index] * ((self.x, self.y)[side].n / self.m))
+
+    def _solve(self, I: np.ndarray, J: np.ndarray) -> np.ndarray:  # noqa: E741 (the paper's names)
+        """Losses of the minibatches (I, J); their slopes and plans are added up on the way."""
+        batch_weights = self._batch_weights(I, 0), self._batch_weights(J, 1)
+        out = self.loss(self.x.rows(I), self.y.rows(J), *batch_weights, plan=self.keep_plan)
+        for side, (index, slopes) in enumerate(((I, out.slopes_x), (J, out.slopes_y))):
+            w = batch_weights[side]
+            # the derivative in a weight, times what the weight would be if uniform, scaled to m
+            scaled = slopes if w is None else slopes * w.numpy() * self.m
+            self.influence[side].add(index, scaled)
+        if self.builder is not None and out.plans is not None:
+            self.builder.add(I, J, out.plans)
+        self.short += out.short
+        return out.values
+
+    def _collect(self, total: int, blocks: Iterator[tuple[int, np.ndarray, np.ndarray]], first: int) -> None:
+        """Run this process's blocks of the minibatches first <= i < first + total, then share the values."""
+        values = np.full(total, np.nan)
+        done = np.zeros(total)
+        try:
+            with progress(total, "minibatches") as advance:
+                for at, I, J in blocks:  # noqa: E741
+                    values[at - first : at - first + len(I)] = self._solve(I, J)
+                    done[at - first : at - first + len(I)] = 1
+                    advance(len(I))
+        except KeyboardInterrupt:
+            self.interrupted = True
+        shared = sum_over_processes(np.concatenate([np.nan_to_num(values), done, [float(self.interrupted)]]))
+        self.interrupted = bool(shared[-1])
+        values, done = shared[:total], shared[total:-1] > 0
+        self.values = np.concatenate([self.values, values[done]])
+
+    def _blocks(self, first: int, last: int) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        low, high = share(first, last)
+        for at in range(low, high, self.chunk):
+            count = min(self.chunk, high - at)
+            yield at, self._draw(at, count, 0), self._draw(at, count, 1)
+
+    def run(self, k: int) -> None:
+        """Up to minibatch number k."""
+        first = len(self.values)
+        self._collect(k - first, self._blocks(first, k), first)
+
+    def run_all(self, pairs: int) -> None:
+        rank, world = group()
+
+        def blocks() -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+            at = 0
+            for number, (I, J) in enumerate(sampling.all_pairs(self.x.n, self.y.n, self.m, self.chunk)):  # noqa: E741
+                if number % world == rank:
+                    yield at, I, J
+                at += len(I)
+
+        self._collect(pairs, blocks(), 0)
+
+    def run_until(self, precision: float, budget: int) -> None:
+        """Two stages: judge the spread on the first minibatches, draw what it asks for; check, and top up if short.
+
+        Looking at the spread only, and rarely, keeps the coverage of the final interval.
+        """
+        self.run(min(_FIRST_STAGE, budget))
+        while len(self.values) < budget and not self.interrupted:
+            k = len(self.values)
+            spread = float(self.values.std(ddof=1))
+            needed = math.ceil((_quantile(0.95, k - 1) * spread / precision) ** 2)
+            if needed <= k:
+                return
+            self.run(min(budget, max(needed + needed // 20, k + k // 10 + 1)))
+
+    def result(self, complete: bool, cost: str | Cost, cost_bound: float | None) -> Estimate:
+        if len(self.values) == 0:
+            raise KeyboardInterrupt  # stopped before the first chunk was done: there is nothing to return
+        influence = [side.reduced() for side in self.influence]
+        concentration = [
+            1 / points.n if by is None or w is None else float((w**2).sum() / w.sum() ** 2)
+            for points, by, w in zip((self.x, self.y), self.by_weight, self.weights, strict=True)
+        ]
+        plan = None
+        if self.builder is not None:
+            for parts in gather(self.builder.parts)[1:] if group()[0] == 0 else []:
+                self.builder.parts.extend(parts)  # type: ignore[arg-type]
+            if group()[1] > 1:
+                self.builder.parts = [part for parts in gather(self.builder.parts)[:1] for part in parts]  # type: ignore[attr-defined]
+            plan = self.builder.average(len(self.values))
+        masses = [1.0 if w is None else float(w.sum()) for w in self.weights]
+        return Estimate(
+            values=self.values, m=self.m, n=(self.x.n, self.y.n), complete=complete and not self.interrupted,
+            point_variances=(influence[0].variance(), influence[1].variance()),
+            concentrations=(concentration[0], concentration[1]), interrupted=self.interrupted, plan=plan,
+            loss=self.loss, masses=(masses[0], masses[1]), boxes=(self.x, self.y), cost_name=cost, cost_bound=cost_bound,
+        )  # fmt: skip
+
+
+def _quantile(confidence: float, dof: float) -> float:
+    from scipy.stats import t
+
+    return float(t.ppf(0.5 + confidence / 2, max(dof, 1)))

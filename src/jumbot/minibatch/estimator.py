@@ -1,0 +1,164 @@
+"""What `jumbot.estimate` returns."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jumbot.cost import Cost
+from jumbot.errors import ArgumentError
+from jumbot.minibatch.plan import LiftedPlan
+
+if TYPE_CHECKING:
+    from jumbot.minibatch.losses import Loss
+    from jumbot.minibatch.points import Points
+
+
+class Bound(float):
+    """A bound that also tells the bound of the ground cost it rests on, and where that came from."""
+
+    cost_bound: float
+    origin: str
+
+
+@dataclass(frozen=True, repr=False)
+class Estimate:
+    """The mean of `values`, one a minibatch, and how far it may be off."""
+
+    values: np.ndarray
+    m: int
+    n: tuple[int, int]
+    complete: bool
+    point_variances: tuple[float, float]
+    concentrations: tuple[float, float]
+    interrupted: bool
+    plan: LiftedPlan | None
+    loss: Loss
+    masses: tuple[float, float]
+    boxes: tuple[Points, Points] = field(repr=False)
+    cost_name: str | Cost = "sqeuclidean"
+    cost_bound: float | None = None
+
+    @cached_property
+    def value(self) -> float:
+        return math.fsum(self.values) / len(self.values)
+
+    @property
+    def k(self) -> int:
+        """Minibatches used."""
+        return len(self.values)
+
+    @cached_property
+    def _spread(self) -> float:
+        """The variance of h over minibatches of this data."""
+        return float(self.values.var(ddof=1)) if self.k > 1 else math.nan
+
+    def _variances(self, target: str) -> tuple[float, float]:
+        """(what the draw adds, what comes from the data)."""
+        if target not in ("population", "complete"):
+            raise ArgumentError(f"target: {target!r} is not known; use 'population' or 'complete'.")
+        draw = 0.0 if self.complete else self._spread / self.k
+        if target == "complete":
+            return draw, 0.0
+        first = sum(v * c for v, c in zip(self.point_variances, self.concentrations, strict=True))
+        # what h owes to interactions of points, at the rate of second-order terms
+        rest = max(self._spread + first - sum(self.point_variances) / self.m, 0.0) if self.k > 1 else 0.0
+        return draw, first + rest * (self.m / self.n[0]) * (self.m / self.n[1])
+
+    def standard_error(self, target: str = "population") -> float:
+        """For "population", the expectation E_h over data and draw; for "complete", over the draw alone."""
+        return math.sqrt(sum(self._variances(target)))
+
+    def interval(self, confidence: float = 0.95, target: str = "population") -> tuple[float, float]:
+        """An interval that covers the target with this confidence (Student's t)."""
+        from scipy.stats import t
+
+        if not 0 < confidence < 1:
+            raise ArgumentError(f"confidence: {confidence} came in; it must lie strictly between 0 and 1.")
+        draw, data = self._variances(target)
+        total = draw + data
+        # Welch-Satterthwaite: how well each part of the variance is known
+        unsure = draw**2 / max(self.k - 1, 1) + data**2 / max(min(self.n) - 1, 1)
+        dof = total**2 / unsure if unsure > 0 else math.inf
+        half = float(t.ppf(0.5 + confidence / 2, max(dof, 1))) * math.sqrt(total)
+        return self.value - half, self.value + half
+
+    def bound(self, delta: float, printed: bool = False) -> Bound:
+        """Theorem 1.1: |value - E_h| is below this with probability 1 - delta, for any data within the cost bound.
+
+        The bound of the ground cost is `cost_bound`, or comes from the bounding boxes of the data for the named costs;
+        `.cost_bound` and `.origin` of the result say which.  `printed=True` uses the constant as the paper prints it.
+        """
+        from jumbot.minibatch import bounds
+
+        M, origin = self._cost_bound()
+        if self.loss.reference != "product":
+            raise ArgumentError("bound: Theorem 1.1 is proved for the reference 'product' only.")
+        limit = bounds.loss_bound(
+            M, *self.masses, loss=self.loss.name, epsilon=self.loss.epsilon, tau=self.loss.tau,
+            divergence=self.loss.divergence,
+        )  # fmt: skip
+        k = None if self.complete else self.k
+        result = Bound(bounds.deviation_bound(limit, n=min(self.n), m=self.m, k=k, delta=delta, printed=printed))
+        result.cost_bound, result.origin = M, origin
+        return result
+
+    def _cost_bound(self) -> tuple[float, str]:
+        if self.cost_bound is not None:
+            return float(self.cost_bound), "cost_bound"
+        if self.cost_name not in ("sqeuclidean", "euclidean"):
+            raise ArgumentError("cost_bound: a callable cost has no bound that the data's boxes give; pass cost_bound=.")
+        (low_x, high_x), (low_y, high_y) = (points.box() for points in self.boxes)
+        reach = np.maximum(high_x - low_y, high_y - low_x)
+        if self.loss.name == "sinkhorn_divergence":  # the self terms too
+            reach = np.maximum(reach, np.maximum(high_x - low_x, high_y - low_y))
+        squared = float((reach**2).sum())
+        return (squared if self.cost_name == "sqeuclidean" else math.sqrt(squared)), "bounding boxes"
+
+    def __repr__(self) -> str:
+        low, high = self.interval()
+        mark = ", interrupted" if self.interrupted else ""
+        return f"Estimate({self.value:.6g}, 95 % in [{low:.6g}, {high:.6g}], m={self.m}, k={self.k}{mark})"
+
+
+@dataclass(frozen=True)
+class BiasCurve:
+    """Estimates over minibatch sizes: how the minibatch bias falls with m."""
+
+    estimates: tuple[Estimate, ...]
+
+    @property
+    def m(self) -> list[int]:
+        return [e.m for e in self.estimates]
+
+    @property
+    def values(self) -> np.ndarray:
+        return np.array([e.value for e in self.estimates])
+
+    def intervals(self, confidence: float = 0.95, target: str = "population") -> np.ndarray:
+        """`(sizes, 2)`."""
+        return np.array([e.interval(confidence, target) for e in self.estimates])
+
+    def __getitem__(self, index: int) -> Estimate:
+        return self.estimates[index]
+
+    def __len__(self) -> int:
+        return len(self.estimates)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Value and 95 % interval over m, on a matplotlib axis."""
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            _, ax = plt.subplots(figsize=(5, 3.4), layout="constrained")
+        low, high = self.intervals().T
+        ax.errorbar(self.m, self.values, yerr=[self.values - low, high - self.values], marker="o", capsize=3)
+        ax.set_xscale("log", base=2)
+        ax.set_xticks(self.m, [str(m) for m in self.m])
+        ax.set_xlabel("minibatch size m")
+        ax.set_ylabel("minibatch loss (95 % interval)")
+        return ax
