@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+from typing import Any
 
 import numpy as np
 import torch
@@ -39,11 +40,11 @@ def sum_over_processes(array: np.ndarray) -> np.ndarray:
     return tensor.cpu().numpy()
 
 
-def gather(value: object) -> list[object]:
+def gather(value: Any) -> list[Any]:
     """`value` of every process, in the order of the ranks."""
     world = group()[1]
     if world == 1:
         return [value]
-    out: list[object] = [None] * world
+    out: list[Any] = [None] * world
     dist.all_gather_object(out, value)
     return out

@@ -14,6 +14,7 @@ import torch
 from jumbot.cost import Cost, parse_cost
 from jumbot.errors import ArgumentError, NotConvergedWarning
 from jumbot.minibatch import sampling
+from jumbot.minibatch.costs import Minibatches
 from jumbot.minibatch.distributed import gather, group, share, sum_over_processes
 from jumbot.minibatch.estimator import BiasCurve, Estimate
 from jumbot.minibatch.losses import Loss
@@ -28,7 +29,9 @@ from jumbot.transport.problem import check_number, check_taus
 #: The complete estimator is refused above this many pairs of subsets.
 MOST_PAIRS = 1_000_000
 _FIRST_STAGE = 128  # minibatches from which `precision` first judges the spread
-_CHUNK_ENTRIES = 1 << 22  # entries of the cost matrices held at once
+_CHUNK_ENTRIES = (
+    1 << 21
+)  # (beyond 32 MB malloc returns fresh pages each time) entries of the cost matrices held at once
 
 
 def estimate(
@@ -123,17 +126,19 @@ def estimate(
     if precision is not None:
         check_number("precision", precision, least=0, strict=True)
     weights = as_weights("a", a, source.n), as_weights("b", b, target.n)
-    function = Loss(loss, parse_cost(cost), check_number("epsilon", epsilon, least=0), tau, divergence, reference, tol)
+    function = Loss(loss, check_number("epsilon", epsilon, least=0), tau, divergence, reference, tol)
     constrained = all(Marginal.of(parse(divergence), t).hard for t in check_taus(tau))
     chunk = max(1, _CHUNK_ENTRIES // (m * m)) if chunk is None else int(check_number("chunk", chunk, least=1))
-    work = _Work(source, target, weights, m, function, constrained, int(seed), chunk, plan)
+    if not callable(cost):
+        parse_cost(cost)
+    work = _Work(source, target, weights, m, function, cost, constrained, int(seed), chunk, plan)
 
     if k == "all":
         pairs = sampling.count_pairs(source.n, target.n, m)
         if constrained and any(w is not None for w in weights):
             raise ArgumentError(
-                "k: with exact marginals and non-uniform weights minibatches are drawn with replacement, so there is no "
-                "complete estimator over subsets; give a number."
+                "k: with exact marginals and non-uniform weights minibatches are drawn with replacement, "
+                "so there is no complete estimator over subsets; give a number."
             )
         if pairs > MOST_PAIRS:
             raise ArgumentError(
@@ -152,7 +157,7 @@ def estimate(
             NotConvergedWarning,
             stacklevel=2,
         )
-    return work.result(complete=k == "all", cost=cost, cost_bound=cost_bound)
+    return work.result(complete=k == "all", cost_bound=cost_bound)
 
 
 @dataclass
@@ -164,6 +169,7 @@ class _Work:
     weights: tuple[np.ndarray | None, np.ndarray | None]
     m: int
     loss: Loss
+    ground: str | Cost
     constrained: bool
     seed: int
     chunk: int
@@ -196,7 +202,7 @@ class _Work:
     def _solve(self, I: np.ndarray, J: np.ndarray) -> np.ndarray:  # noqa: E741 (the paper's names)
         """Losses of the minibatches (I, J); their slopes and plans are added up on the way."""
         batch_weights = self._batch_weights(I, 0), self._batch_weights(J, 1)
-        out = self.loss(self.x.rows(I), self.y.rows(J), *batch_weights, plan=self.keep_plan)
+        out = self.loss(Minibatches(self.x, self.y, I, J, self.ground), *batch_weights, plan=self.keep_plan)
         for side, (index, slopes) in enumerate(((I, out.slopes_x), (J, out.slopes_y))):
             w = batch_weights[side]
             # the derivative in a weight, times what the weight would be if uniform, scaled to m
@@ -261,7 +267,7 @@ class _Work:
                 return
             self.run(min(budget, max(needed + needed // 20, k + k // 10 + 1)))
 
-    def result(self, complete: bool, cost: str | Cost, cost_bound: float | None) -> Estimate:
+    def result(self, complete: bool, cost_bound: float | None) -> Estimate:
         if len(self.values) == 0:
             raise KeyboardInterrupt  # stopped before the first chunk was done: there is nothing to return
         influence = [side.reduced() for side in self.influence]
@@ -271,17 +277,14 @@ class _Work:
         ]
         plan = None
         if self.builder is not None:
-            for parts in gather(self.builder.parts)[1:] if group()[0] == 0 else []:
-                self.builder.parts.extend(parts)  # type: ignore[arg-type]
-            if group()[1] > 1:
-                self.builder.parts = [part for parts in gather(self.builder.parts)[:1] for part in parts]  # type: ignore[attr-defined]
+            self.builder.parts = [part for parts in gather(self.builder.parts) for part in parts]
             plan = self.builder.average(len(self.values))
         masses = [1.0 if w is None else float(w.sum()) for w in self.weights]
         return Estimate(
             values=self.values, m=self.m, n=(self.x.n, self.y.n), complete=complete and not self.interrupted,
             point_variances=(influence[0].variance(), influence[1].variance()),
             concentrations=(concentration[0], concentration[1]), interrupted=self.interrupted, plan=plan,
-            loss=self.loss, masses=(masses[0], masses[1]), boxes=(self.x, self.y), cost_name=cost, cost_bound=cost_bound,
+            loss=self.loss, masses=(masses[0], masses[1]), boxes=(self.x, self.y), cost_name=self.ground, cost_bound=cost_bound,
         )  # fmt: skip
 
 

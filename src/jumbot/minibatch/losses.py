@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot.cost import Cost
 from jumbot.errors import ArgumentError
+from jumbot.minibatch.costs import Minibatches
 from jumbot.transport.autograd import weight_gradient
 from jumbot.transport.divergences import Divergence
 from jumbot.transport.problem import make_problem
@@ -38,7 +39,6 @@ class Loss:
     """`transport` is OT(a, b, C); `sinkhorn_divergence` takes off half of the two self terms and adds the mass term."""
 
     name: str
-    cost: Cost
     epsilon: float
     tau: Any
     divergence: str | Divergence
@@ -56,17 +56,18 @@ class Loss:
             if isinstance(self.tau, tuple | list):
                 raise ArgumentError("tau: the Sinkhorn divergence is symmetric; pass one number.")
 
-    def __call__(self, x: Tensor, y: Tensor, a: Tensor | None, b: Tensor | None, plan: bool) -> Evaluated:
-        """`x` and `y` are `(c, m, ...)`, weights `(c, m)` or None for uniform of mass one."""
+    def __call__(self, batch: Minibatches, a: Tensor | None, b: Tensor | None, plan: bool) -> Evaluated:
+        """Weights are `(c, m)`, or None for uniform of mass one."""
         if self.name == "transport":
-            solution = self._transport(x, y, a, b, self.tol)
+            solution = self._transport(batch, "x", "y", a, b, self.tol)
             return Evaluated(
                 _array(solution.value), _array(weight_gradient(solution, 0)), _array(weight_gradient(solution, 1)),
                 _array(solution.plan) if plan else None, _short(solution),
             )  # fmt: skip
         tol = finer(self.tol)
-        between = self._transport(x, y, a, b, tol)
-        within_x, within_y = self._transport(x, x, a, a, tol), self._transport(y, y, b, b, tol)
+        between = self._transport(batch, "x", "y", a, b, tol)
+        within_x = self._transport(batch, "x", "x", a, a, tol)
+        within_y = self._transport(batch, "y", "y", b, b, tol)
         mass_a = 1.0 if a is None else a.sum(-1)
         mass_b = 1.0 if b is None else b.sum(-1)
         excess = torch.as_tensor(mass_a - mass_b, dtype=torch.float64)
@@ -80,15 +81,20 @@ class Loss:
             _short(between, within_x, within_y),
         )
 
-    def _transport(self, x: Tensor, y: Tensor, a: Tensor | None, b: Tensor | None, tol: float) -> Solution:
-        cost = self.cost(x, y)
-        if cost.shape != (*x.shape[:2], y.shape[1]):
-            raise ArgumentError(f"cost: returned shape {tuple(cost.shape)} for points {tuple(x.shape)}, {tuple(y.shape)}.")
+    def _transport(
+        self, batch: Minibatches, first: str, second: str, a: Tensor | None, b: Tensor | None, tol: float
+    ) -> Solution:  # fmt: skip
+        cost = batch.cost(first, second)
+        shape = (*batch.I.shape, batch.J.shape[1])
+        if cost.shape != shape:
+            raise ArgumentError(f"cost: the callable returned shape {tuple(cost.shape)} where {shape} was due.")
+        if not math.isfinite(float(cost.sum())):
+            batch.check()
         problem = make_problem(
             cost, a, b, epsilon=self.epsilon, tau=self.tau, divergence=self.divergence,
             reference=self.reference, mass=None,
         )  # fmt: skip
-        return solve_problem(problem, None, tol, MAX_ITERATIONS, (cost, None, None), False, symmetric=x is y)
+        return solve_problem(problem, None, tol, MAX_ITERATIONS, (cost, None, None), False, symmetric=first == second)
 
 
 def _array(x: Tensor) -> np.ndarray:
@@ -97,6 +103,8 @@ def _array(x: Tensor) -> np.ndarray:
 
 def _short(*solutions: Solution) -> int:
     return sum(
-        0 if s.outcome.all_within(s.reachable_tol) else int((s.outcome.certificate.relative_gap > s.reachable_tol).sum())
+        0
+        if s.outcome.all_within(s.reachable_tol)
+        else int((s.outcome.certificate.relative_gap > s.reachable_tol).sum())
         for s in solutions
     )

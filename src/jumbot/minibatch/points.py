@@ -64,7 +64,8 @@ class Points:
             least, greatest = block.min(0), block.max(0)
             low = least if low is None else np.minimum(low, least)
             high = greatest if high is None else np.maximum(high, greatest)
-        assert low is not None and high is not None
+        assert low is not None
+        assert high is not None
         return low.astype(np.float64), high.astype(np.float64)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,6 +14,8 @@ from jumbot.transport import divergences
 from jumbot.transport.certificate import Certificate
 from jumbot.transport.marginal import Marginal, PartialMarginal
 from jumbot.transport.problem import Problem
+from jumbot.transport.threads import run as threads_run
+from jumbot.transport.threads import split
 
 _KINDS: dict[type, int] = {
     divergences.KL: 0,
@@ -26,7 +26,7 @@ _KINDS: dict[type, int] = {
 }
 #: One problem larger than this gains more from float32 passes in threads than from fusion.
 LARGEST = 1 << 20
-_THREADED_FROM = 1 << 18
+_THREADED_FROM = 1 << 16
 
 
 @dataclass
@@ -150,11 +150,10 @@ def reference(problem: Problem, weights: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def _in_threads(kernel: Any, batch: int, work: int, *arguments: Any) -> None:
-    threads = min(torch.get_num_threads(), batch) if work >= _THREADED_FROM else 1
-    if threads == 1:
+    threads = min(torch.get_num_threads(), batch)
+    if threads == 1 or work < _THREADED_FROM:
         kernel(*arguments, 0, batch)
         return
     kernel(*arguments, 0, 0)  # compile before the threads start
-    chunk = math.ceil(batch / (4 * threads))
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(lambda k: kernel(*arguments, k, min(k + chunk, batch)), range(0, batch, chunk)))
+    # several runs a thread, because some problems take more sweeps than others
+    threads_run(lambda part: kernel(*arguments, *part), split(batch, 8 * threads))

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,6 +17,7 @@ from torch import Tensor
 from jumbot.transport.certificate import Certificate, Outcome
 from jumbot.transport.fused import arguments, kinds_known, reference
 from jumbot.transport.problem import Problem
+from jumbot.transport.threads import run, split
 
 _CUT, _SPREAD = 50.0, 25.0  # float32 holds e^-87: entries below e^-CUT are dropped
 _PATIENCE = 300  # sweeps without progress before giving up: float32 sums resolve no more
@@ -33,11 +32,9 @@ def sweep(
 ) -> Outcome:  # fmt: skip
     """As `fused.sweep`, one problem after the other."""
     parts = []
-    with ThreadPoolExecutor(torch.get_num_threads()) as pool:
-        for k in range(problem.cost.shape[0]):
-            one = problem.take(slice(k, k + 1))
-            first = None if start is None else (start[0][k].numpy(), start[1][k].numpy())
-            parts.append(_Large(one, first, pool).run(tol, limit, float(price[k])))
+    for k in range(problem.cost.shape[0]):
+        first = None if start is None else (start[0][k].numpy(), start[1][k].numpy())
+        parts.append(_Large(problem.take(slice(k, k + 1)), first).run(tol, limit, float(price[k])))
     F, G, plan, rows, columns, stats = (_stack([part[i] for part in parts]) for i in range(6))
     certificate = Certificate(plan, rows, columns, *(stats[:, k] for k in range(1, 5)))
     return Outcome(F, G, stats[:, 0], certificate)
@@ -48,12 +45,10 @@ def _stack(arrays: list[np.ndarray]) -> Tensor:
 
 
 class _Large:
-    def __init__(
-        self, problem: Problem, start: tuple[np.ndarray, np.ndarray] | None, pool: ThreadPoolExecutor
-    ) -> None:  # fmt: skip
+    def __init__(self, problem: Problem, start: tuple[np.ndarray, np.ndarray] | None) -> None:
         from jumbot.transport import kernels
 
-        self.kernels, self.pool = kernels, pool
+        self.kernels = kernels
         self.epsilon, self.scale = problem.epsilon, 1 / problem.epsilon
         self.cost = problem.cost[0].contiguous().numpy()
         self.a, self.b = problem.a[0].numpy(), problem.b[0].numpy()
@@ -61,9 +56,7 @@ class _Large:
         self.skip_a, self.skip_b = (np.where(r > 0, 0.0, 1e200) for r in (self.r_a, self.r_b))
         self.source, self.target = arguments(problem.source, self.epsilon), arguments(problem.target, self.epsilon)
         self.n, self.m = self.cost.shape
-        threads = torch.get_num_threads()
-        edges = np.linspace(0, self.n, threads + 1).astype(int)
-        self.blocks = [slice(i, j) for i, j in pairwise(edges) if j > i]
+        self.blocks = [slice(*part) for part in split(self.n, torch.get_num_threads())]
         self.K = np.empty((self.n, self.m), dtype=np.float32)
         self.F0, self.G0 = np.empty(self.n), np.empty(self.m)
         self.cold = start is None
@@ -78,7 +71,7 @@ class _Large:
         self._build()
 
     def _each(self, task: Callable[[slice], Any]) -> list[Any]:
-        return list(self.pool.map(task, self.blocks))
+        return run(task, self.blocks)
 
     def _centre_rows(self, G: np.ndarray) -> None:
         """F0 and G0 such that the row and column maxima of K are one, rows first."""
@@ -96,7 +89,7 @@ class _Large:
             s = self.blocks[k]
             self.kernels.column_minima(self.cost[s], self.scale, F[s], self.skip_a[s], parts[k])
 
-        list(self.pool.map(task, range(len(self.blocks))))
+        run(task, range(len(self.blocks)))
         self.G0[:] = parts.min(0)
 
     def _build(self) -> None:
@@ -116,7 +109,7 @@ class _Large:
                 omega, top_a, self.F[s], soft[s], w_a[s], sums[k],
             )  # fmt: skip
 
-        list(self.pool.map(task, range(len(self.blocks))))
+        run(task, range(len(self.blocks)))
         return sums.sum(0)
 
     def _column_sums(self, w_a: np.ndarray) -> np.ndarray:
@@ -125,7 +118,7 @@ class _Large:
         def task(k: int) -> None:
             self.kernels.column_sums(self.K[self.blocks[k]], w_a[self.blocks[k]], sums[k])
 
-        list(self.pool.map(task, range(len(self.blocks))))
+        run(task, range(len(self.blocks)))
         return sums.sum(0)
 
     def run(self, tol: float, limit: int, price: float) -> tuple[np.ndarray, ...]:
@@ -197,7 +190,7 @@ class _Large:
                 self.cost[s], self.scale, self.r_a[s], self.r_b, self.F[s], self.G, plan[s], rows[s], parts[k]
             )  # fmt: skip
 
-        linear, size = np.sum(list(self.pool.map(task, range(len(self.blocks)))), axis=0)
+        linear, size = np.sum(run(task, range(len(self.blocks))), axis=0)
         columns = parts.sum(0)
         kernels.soft_from_marginal(self.F, rows, self.a, soft_a)
         kernels.soft_from_marginal(self.G, columns, self.b, soft_b)

@@ -5,8 +5,6 @@ For any P >= 0 and f + g <= C,  primal(P) - dual(f, g) = <P, C - f - g> + the Fe
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -15,6 +13,7 @@ from jumbot.transport.certificate import Certificate, Outcome
 from jumbot.transport.divergences import KL
 from jumbot.transport.marginal import PartialMarginal
 from jumbot.transport.problem import Problem
+from jumbot.transport.threads import run
 
 
 def solve_unregularised(problem: Problem, tol: float, max_iterations: int) -> Outcome:
@@ -29,9 +28,8 @@ def solve_unregularised(problem: Problem, tol: float, max_iterations: int) -> Ou
     def one(k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
         return _solve_one(problem, cost[k], a[k], b[k], tol, max_iterations)
 
-    if threads > 1 and batch * cost[0].size > 1 << 16:
-        with ThreadPoolExecutor(threads) as pool:
-            results = list(pool.map(one, range(batch)))
+    if threads > 1 and batch * cost[0].size > 1 << 14:
+        results = run(one, range(batch))
     else:
         results = [one(k) for k in range(batch)]
     plan, f, g = (torch.from_numpy(np.stack([r[i] for r in results])).to(device) for i in range(3))

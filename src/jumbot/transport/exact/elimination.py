@@ -28,8 +28,9 @@ def padded(count: int) -> int:
 
 @compiled(fastmath=True)
 def factor(
-    W: NDArray, D2: NDArray, slope_a: NDArray, slope_b: NDArray, L: NDArray, root: NDArray, excess: NDArray, t: NDArray
-) -> None:
+    W: NDArray, D2: NDArray, slope_a: NDArray, slope_b: NDArray,
+    L: NDArray, root: NDArray, excess: NDArray, t: NDArray,
+) -> None:  # fmt: skip
     """Fill L = [W D2^-1/2, minus the strict lower Cholesky factor of S] and `root`, one over its diagonal.
 
     With both parts in one row, an entry of S after k eliminations is one dot product of two rows of L.
@@ -74,30 +75,27 @@ def factor(
 
 
 @compiled(fastmath=True)
-def solve(W: NDArray, D2: NDArray, L: NDArray, root: NDArray, x: NDArray, y: NDArray) -> None:
+def solve(W: NDArray, D2: NDArray, L: NDArray, root: NDArray, x: NDArray, y: NDArray, t: NDArray) -> None:
     """Overwrite the right side (r, c) in (x, y) with the solution."""
     n, m = W.shape
     width = padded(m)
     for j in range(m):
-        y[j] /= D2[j]
+        t[j] = y[j] / D2[j]
     for i in range(n):
-        w, total = W[i], x[i]
+        w, lower, total = W[i], L[i, width : width + i], x[i]
         for j in range(m):
-            total -= w[j] * y[j]
-        lower = L[i, width : width + i]
+            total -= w[j] * t[j]
         for k in range(i):
             total += lower[k] * x[k]
         x[i] = total * root[i]
     for i in range(n - 1, -1, -1):
-        x[i] *= root[i]
-        t, lower = x[i], L[i, width : width + i]
+        lower, value = L[i, width : width + i], x[i] * root[i]
+        x[i] = value
         for k in range(i):
-            x[k] += lower[k] * t
-    for j in range(m):
-        y[j] *= D2[j]
+            x[k] += lower[k] * value
     for i in range(n):
-        w, t = W[i], x[i]
+        w, value = W[i], x[i]
         for j in range(m):
-            y[j] -= w[j] * t
+            y[j] -= w[j] * value
     for j in range(m):
         y[j] /= D2[j]

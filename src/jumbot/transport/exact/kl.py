@@ -62,7 +62,7 @@ def _positive(
     # numba and its cached functions load when the first problem is solved
     from jumbot.transport.exact.majorisation import majorise
 
-    cost, a, b = np.ascontiguousarray(cost), np.ascontiguousarray(a), np.ascontiguousarray(b)
+    cost, a, b = (np.require(x, np.float64, ["C", "W"]) for x in (cost, a, b))  # what the solvers are compiled for
     iterations = 0
     if max(tau_a, tau_b) < math.inf:
         _refuse_overflow(cost, a, b, tau_a, tau_b)

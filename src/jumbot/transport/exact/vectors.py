@@ -1,0 +1,36 @@
+"""Loops over vectors for the compiled solvers: numba compiles these in a tenth of the time of array expressions."""
+
+from __future__ import annotations
+
+from numpy.typing import NDArray
+
+from jumbot.transport.vectormath import compiled
+
+
+@compiled(fastmath=True)
+def copy(x: NDArray, out: NDArray) -> None:
+    for i in range(x.size):
+        out[i] = x[i]
+
+
+@compiled(fastmath=True)
+def add(x: NDArray, t: float, d: NDArray) -> None:
+    """x += t d."""
+    for i in range(x.size):
+        x[i] += t * d[i]
+
+
+@compiled(fastmath=True)
+def total(x: NDArray) -> float:
+    t = 0.0
+    for i in range(x.size):
+        t += x[i]
+    return t
+
+
+@compiled(fastmath=True)
+def lowest(x: NDArray) -> float:
+    t = x[0]
+    for i in range(x.size):
+        t = min(t, x[i])
+    return t
