@@ -35,6 +35,10 @@ def calibrate(peer: Peer, data: Any, judge: Judge, limit: float, hint: int | Non
             start = time.perf_counter()
             answer = peer.answer(data, settings[index])
             seconds = time.perf_counter() - start
+            if seconds > limit:  # once more: a busy moment of the machine must not rule a peer out
+                start = time.perf_counter()
+                peer.call(data, settings[index])
+                seconds = min(seconds, time.perf_counter() - start)
             quality = judge(*answer)
             seen[index] = Calibration(settings[index], quality, quality <= judge.tolerance, index, seconds)
         return seen[index]

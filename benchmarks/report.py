@@ -113,7 +113,7 @@ def markdown(rows: list[Row], machine: dict[str, object], command: str, date: st
 
 
 def chart(rows: list[Row], path: Path) -> None:
-    """Horizontal bars of the ratios on a log axis, the floors as ticks, the tuned peers as dots."""
+    """Horizontal bars of the ratios from 1 on a log axis, the floors as ticks, the tuned peers as dots."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -125,31 +125,26 @@ def chart(rows: list[Row], path: Path) -> None:
     figure, axes = plt.subplots(figsize=(8, 0.36 * len(rows) + 1.3), layout="constrained")
     heights = range(len(rows))
     ratios = [row.ratio() or row.at_least() for row in rows]
-    axes.barh(heights, ratios, height=0.62, color="#3b6ea5", label="best peer / jumbot")
-    axes.plot(
-        [row.regime.floor for row in rows],
-        heights,
-        "|",
-        color="#d1495b",
-        markersize=13,
-        markeredgewidth=2.2,
-        label="floor",
-    )
+    floors = [row.regime.floor for row in rows]
+    widths = [ratio - 1 for ratio in ratios]
+    axes.barh(heights, widths, left=1, height=0.62, color="#3b6ea5", label="best peer / jumbot")
     tuned = [(row.ratio(tuned=True), k) for k, row in enumerate(rows) if row.accelerated]
     if tuned:
         axes.plot(*zip(*tuned, strict=True), "o", color="#edae49", markersize=5, label="best tuned peer / jumbot")
-    for k, ratio in enumerate(ratios):
-        axes.annotate(
-            ratio_text(rows[k]), (ratio, k), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8
-        )
+    axes.plot(floors, heights, "|", color="#d1495b", markersize=13, markeredgewidth=2.2, label="floor")
+    for k, (ratio, floor) in enumerate(zip(ratios, floors, strict=True)):
+        place = {"xytext": (6, 0), "textcoords": "offset points", "va": "center", "fontsize": 8}
+        axes.annotate(ratio_text(rows[k]), (max(ratio, floor, 1), k), **place)
     axes.set_xscale("log")
-    axes.set_xlim(0.5, 2.2 * max(ratios))
+    axes.set_xlim(min(0.8, 0.8 * min(ratios)), 2.5 * max(*ratios, *floors))
+    axes.xaxis.set_major_formatter("{x:g}x")
     axes.axvline(1, color="0.4", linewidth=0.8)
-    axes.set_yticks(heights, [f"{r.regime.name} ({r.regime.m}, {r.regime.epsilon:g}, {r.regime.tau:g})" for r in rows])
-    axes.invert_yaxis()
+    names = [f"{r.name} ({r.m}, {r.epsilon:g}, {r.tau:g})" for r in (row.regime for row in rows)]
+    axes.set_yticks(heights, names)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0, labelsize=8.5)
     axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.set_xlabel("times as fast as the best peer, at relative gap 1e-6")
-    axes.legend(loc="lower right", fontsize=8, frameon=False)
+    axes.set_xlabel("speed relative to the best peer, at relative gap 1e-6")
+    figure.legend(loc="outside upper center", ncols=3, fontsize=8, frameon=False)
     figure.savefig(path, dpi=150)
     plt.close(figure)

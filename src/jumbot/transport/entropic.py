@@ -27,11 +27,15 @@ def solve_entropic(
     """Sweeps first; for what they leave open, rounds of Newton steps and more sweeps."""
     compiled = fused.fits(problem)
     hard = problem.source.hard or problem.target.hard
+    if compiled and start is None and not hard and not symmetric and _is_kl(problem):  # the common case
+        outcome: AnyOutcome = fused.sweep(problem, None, tol, min(_PATIENCE, max_iterations), None)
+        if outcome.all_within(tol):
+            return outcome
     price = _price(problem) if hard else _no_price(problem.cost.shape[0], problem.cost.device)
     sweep: Sweep = fused.sweep if compiled else large.sweep if large.fits(problem) else sinkhorn.sweep
     limit = min(_PATIENCE, max_iterations) if newton.fits(problem) else max_iterations
     if symmetric and fused.is_symmetric(problem):
-        outcome: AnyOutcome = fused.sweep_symmetric(problem, tol, limit, price)
+        outcome = fused.sweep_symmetric(problem, tol, limit, price)
     else:
         if start is None and _needs_annealing(problem):
             start = _anneal(problem, sweep, price)
@@ -91,10 +95,13 @@ def _push(
     return Outcome(swept.f, swept.g, taken + swept.taken, certify(problem, swept.f, swept.g))
 
 
+def _is_kl(problem: Problem) -> bool:
+    return isinstance(problem.source.divergence, KL) and isinstance(problem.target.divergence, KL)
+
+
 def _needs_annealing(problem: Problem) -> bool:
     """Whether epsilon is small and no price on the marginals keeps the potentials from wandering."""
-    known = all(isinstance(side.divergence, KL) for side, _ in problem.sides)
-    return not known and _reach(problem) > 100 * problem.epsilon
+    return not _is_kl(problem) and _reach(problem) > 100 * problem.epsilon
 
 
 def _reach(problem: Problem) -> float:

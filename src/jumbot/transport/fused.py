@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -78,10 +78,12 @@ def kinds_known(problem: Problem) -> bool:
 
 def fits(problem: Problem) -> bool:
     """Whether the fused kernels are the right engine."""
-    _, n, m = problem.cost.shape
-    return problem.cost.device.type == "cpu" and n * m <= LARGEST and kinds_known(problem)
+    cost = problem.cost
+    _, n, m = cost.shape
+    return cost.device.type == "cpu" and n * m <= LARGEST and kinds_known(problem)
 
 
+@lru_cache(maxsize=64)
 def arguments(side: Marginal, epsilon: float) -> tuple[int, float, float, float]:
     """(kind, tau/epsilon, lower, upper), as the kernels take them."""
     upper = side.divergence.upper
@@ -110,7 +112,7 @@ def sweep(problem: Problem, start: tuple[Tensor, Tensor] | None, tol: float, lim
         kernels.solve_range, batch, cost.size,
         cost, a, b, r_a, r_b, o_a, o_b, epsilon,
         *arguments(problem.source, epsilon), *arguments(problem.target, epsilon),
-        start is None, tol, limit, price.numpy(), F, G, plan, rows, columns, out,
+        start is None, tol, limit, np.zeros(batch) if price is None else price.numpy(), F, G, plan, rows, columns, out,
     )  # fmt: skip
     return RawOutcome(epsilon, F, G, plan, rows, columns, out)
 
@@ -139,7 +141,7 @@ def sweep_symmetric(
         kernels.solve_symmetric_range, batch, cost.size,
         cost, a, r, o, epsilon, *arguments(problem.source, epsilon), tol, limit, price.numpy(), F, plan, rows, out,
     )  # fmt: skip
-    return RawOutcome(epsilon, F, F, plan, rows, rows, out)
+    return RawOutcome(epsilon, F, F, plan, rows, rows.copy(), out)
 
 
 def reference(problem: Problem, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -82,13 +82,29 @@ def row_minima(C: Any, scale: float, G: Any, skip: Any, out: Any) -> None:
 
 
 @compiled(fastmath=True)
-def column_minima(C: Any, scale: float, F: Any, skip: Any, out: Any) -> None:
+def lower_column_minima(C: Any, scale: float, F: Any, skip: Any, out: Any) -> None:
     n, m = C.shape
-    out[:] = 1e300
     for i in range(n):
         shift = skip[i] - F[i]
         for j in range(m):
             out[j] = min(out[j], C[i, j] * scale + shift)
+
+
+@compiled(fastmath=True)
+def column_minima(C: Any, scale: float, F: Any, skip: Any, out: Any) -> None:
+    out[:] = 1e300
+    lower_column_minima(C, scale, F, skip, out)
+
+
+@compiled()
+def minima(C: Any, scale: float, G: Any, skip_a: Any, skip_b: Any, F0: Any, G0: Any) -> None:
+    """Row minima F0, then column minima G0 at F0, reading C once: eight rows stay in the cache in between."""
+    n = C.shape[0]
+    G0[:] = 1e300
+    for i in range(0, n, 8):
+        j = min(i + 8, n)
+        row_minima(C[i:j], scale, G, skip_b, F0[i:j])
+        lower_column_minima(C[i:j], scale, F0[i:j], skip_a[i:j], G0)
 
 
 @compiled()

@@ -75,14 +75,16 @@ class _Large:
 
     def _centre_rows(self, G: np.ndarray) -> None:
         """F0 and G0 such that the row and column maxima of K are one, rows first."""
-        self._each(lambda s: self.kernels.row_minima(self.cost[s], self.scale, G, self.skip_b, self.F0[s]))
-        self._column_minima(self.F0)
+        parts = np.empty((len(self.blocks), self.m))
+
+        def task(k: int) -> None:
+            s = self.blocks[k]
+            self.kernels.minima(self.cost[s], self.scale, G, self.skip_a[s], self.skip_b, self.F0[s], parts[k])
+
+        run(task, range(len(self.blocks)))
+        self.G0[:] = parts.min(0)
 
     def _centre_columns(self, F: np.ndarray) -> None:
-        self._column_minima(F)
-        self._each(lambda s: self.kernels.row_minima(self.cost[s], self.scale, self.G0, self.skip_b, self.F0[s]))
-
-    def _column_minima(self, F: np.ndarray) -> None:
         parts = np.empty((len(self.blocks), self.m))
 
         def task(k: int) -> None:
@@ -91,6 +93,7 @@ class _Large:
 
         run(task, range(len(self.blocks)))
         self.G0[:] = parts.min(0)
+        self._each(lambda s: self.kernels.row_minima(self.cost[s], self.scale, self.G0, self.skip_b, self.F0[s]))
 
     def _build(self) -> None:
         self._each(lambda s: self.kernels.fill(self.cost[s], self.scale, self.F0[s], self.G0, _CUT, self.K[s]))

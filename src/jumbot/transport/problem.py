@@ -165,23 +165,21 @@ def make_problem(
         raise ArgumentError(
             f"cost: shape {tuple(cost.shape)}; it must be (..., n, m) with at least one row and one column."
         )
-    epsilon = check_number("epsilon", epsilon, least=0)
-    taus = check_taus(tau)
-    mass = None if mass is None else check_number("mass", mass, least=0, strict=True)
-    phi = parse(divergence)
-    if reference not in ("product", "ones"):
-        raise ArgumentError(f"reference: {reference!r} is not known; use 'product' (the paper) or 'ones'.")
-    source, target = _marginals(phi, taus, mass, epsilon == 0)
-
+    try:
+        settings = _settings(epsilon, tau, divergence, reference, mass)
+    except TypeError:  # not hashable, such as a list of two taus
+        settings = _settings.__wrapped__(epsilon, tau, divergence, reference, mass)
+    epsilon, taus, source, target = settings
     batch, (n, m) = cost.shape[:-2], cost.shape[-2:]
     weights_a = check_weights("a", a, n, cost, batch)
     weights_b = check_weights("b", b, m, cost, batch)
     flat = cost.detach().reshape(-1, n, m)
     flat, blocked = _block(flat, epsilon, taus, source, target)
-    _check_masses(weights_a, weights_b, source, target)
-    if source.exact and target.exact:  # masses that differ by rounding are made equal
-        weights_b = weights_b * (weights_a.sum(-1, keepdim=True) / weights_b.sum(-1, keepdim=True))
-    if epsilon == 0 and blocked is None and not (source.hard and target.hard) and isinstance(phi, TV):
+    if source.hard and target.hard:
+        _check_masses(weights_a, weights_b, source, target)
+        if source.exact and target.exact:  # masses that differ by rounding are made equal
+            weights_b = weights_b * (weights_a.sum(-1, keepdim=True) / weights_b.sum(-1, keepdim=True))
+    elif epsilon == 0 and blocked is None and isinstance((target if source.hard else source).divergence, TV):
         least = float(flat.min())
         if least < -sum(taus):
             raise UnboundedError(
@@ -191,7 +189,19 @@ def make_problem(
     return Problem(flat, weights_a, weights_b, epsilon, source, target, reference, blocked)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
+def _settings(
+    epsilon: Any, tau: Any, divergence: str | Divergence, reference: str, mass: Any
+) -> tuple[float, tuple[float, float], Marginal, Marginal]:
+    """What does not depend on the data, checked once for every combination: a training loop asks again each step."""
+    epsilon = check_number("epsilon", epsilon, least=0)
+    taus = check_taus(tau)
+    mass = None if mass is None else check_number("mass", mass, least=0, strict=True)
+    if reference not in ("product", "ones"):
+        raise ArgumentError(f"reference: {reference!r} is not known; use 'product' (the paper) or 'ones'.")
+    return epsilon, taus, *_marginals(parse(divergence), taus, mass, epsilon == 0)
+
+
 def _marginals(
     phi: Divergence, taus: tuple[float, float], mass: float | None, exact: bool
 ) -> tuple[Marginal, Marginal]:  # fmt: skip
@@ -254,8 +264,6 @@ def _check_masses(a: Tensor, b: Tensor, source: Marginal, target: Marginal) -> N
             raise ArgumentError(
                 f"mass: {source.mass:g} is more than there is (the smaller of the two masses is {least:g})."
             )
-        return
-    if not (source.hard and target.hard):
         return
     low = torch.maximum(source.divergence.lower * mass_a, target.divergence.lower * mass_b)
     high = torch.minimum(source.divergence.upper * mass_a, target.divergence.upper * mass_b)

@@ -40,9 +40,9 @@ def balanced(cost: Array, a: Array, b: Array) -> tuple[Array, Array, Array]:
 def _positive(cost: Array, a: Array, b: Array) -> tuple[Array, Array, Array]:
     """The same for positive weights.
 
-    The simplex is accurate to rounding of its largest cost. Where that is too coarse (forbidden pairs of cost 1e7 beside
-    costs of 1) it is run again on the slack C - f - g, cut off well above the entries that the plan uses: a plan and
-    potentials that are optimal for the cut slack are so for C if they do not use an entry that was cut.
+    The simplex is accurate to rounding of its largest cost. Where that is too coarse (forbidden pairs of
+    cost 1e7 beside costs of 1) it is run again on the slack C - f - g, cut off well above the entries that
+    the plan uses: what is optimal for the cut slack is so for C if the plan uses no entry that was cut.
     """
     import ot  # POT takes a second to load
 

@@ -4,9 +4,9 @@
     [ W'  D2 ] [y] = [c],      D1 = diag(W1 + slope_a),  D2 = diag(W'1 + slope_b),   W > 0,  slopes >= 0
 
 The Schur complement S = D1 - W D2^-1 W' has negative off-diagonal entries and the positive row sums
-`excess` = slope_a + W (slope_b / D2). Its Cholesky factor is computed from those row sums in place of the diagonal (the
-idea of Grassmann, Taksar and Heyman for Markov chains): only positive numbers are added, so the factor is accurate
-entry by entry however ill-conditioned S becomes while the plan grows sparse.
+`excess` = slope_a + W (slope_b / D2). Its Cholesky factor is computed from those row sums in place of the
+diagonal (the idea of Grassmann, Taksar and Heyman for Markov chains): only positive numbers are added, so the
+factor is accurate entry by entry however ill-conditioned S becomes while the plan grows sparse.
 """
 
 from __future__ import annotations

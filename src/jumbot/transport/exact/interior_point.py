@@ -32,8 +32,8 @@ STEP = 3.0
 def _slope(p: NDArray, relaxed: NDArray, tau: float, out: NDArray) -> None:
     """How fast a e^{-f/tau} falls with f: its logarithmic mean with P1, over tau.
 
-    So linearised, P1 = a e^{-f/tau} is solved exactly in P for fixed f, and in f for fixed P. The derivative at f
-    instead would ask for a step of many tau wherever P1 is far larger.
+    So linearised, P1 = a e^{-f/tau} is solved exactly in P for fixed f, and in f for fixed P. The derivative
+    at f instead would ask for a step of many tau wherever P1 is far larger.
     """
     for i in range(out.size):
         x, y = p[i], relaxed[i]

@@ -11,7 +11,7 @@ from jumbot.errors import ArgumentError, UnboundedError
 
 Array = NDArray[np.float64]
 
-#: A point whose optimal potential exceeds this many tau keeps less than e^-40 of its weight: none, in float64.
+#: A point whose optimal potential exceeds this many tau keeps e^-40 of its weight: none, in float64.
 _EMPTY = 40.0
 #: Logarithm of the largest mass that stays clear of overflow.
 _HUGE = 300.0
@@ -22,9 +22,9 @@ def kl(
 ) -> tuple[Array, Array, Array, int]:
     """min_{P >= 0} <C, P> + tau_a KL(P1 | a) + tau_b KL(P'1 | b),   KL(x | y) = sum x log(x/y) - x + y.
 
-    `cost` is `(n, m)`; one of `tau_a`, `tau_b` may be `math.inf`, and then that marginal is exact. Returns the plan,
-    potentials with f_i + g_j <= C_ij, and the iterations taken to the relative gap `tol` (or short of it): sweeps of
-    majorisation-minimisation, and of an interior point where those would be slow.
+    `cost` is `(n, m)`; one of `tau_a`, `tau_b` may be `math.inf`, and then that marginal is exact. Returns
+    the plan, potentials with f_i + g_j <= C_ij, and the iterations taken to the relative gap `tol` (or short
+    of it): sweeps of majorisation-minimisation, then of an interior point where those would be slow.
 
     >>> plan, f, g, _ = kl(np.ones((1, 1)), np.ones(1), np.ones(1), 1.0, 1.0, tol=1e-9, max_iterations=100)
     >>> bool(np.isclose(plan[0, 0], math.exp(-0.5)))
@@ -41,7 +41,7 @@ def kl(
         )
     elif (rows.any() and tau_a == math.inf) or (columns.any() and tau_b == math.inf):
         raise ArgumentError(
-            f"one side has to transport all its mass and the other has none: masses {a.sum():g} and {b.sum():g}"
+            f"one side has to transport all its mass, the other has none: masses {a.sum():g} and {b.sum():g}"
         )
     else:
         f[rows], g[columns] = _EMPTY * tau_a, _EMPTY * tau_b
@@ -62,7 +62,8 @@ def _positive(
     # numba and its cached functions load when the first problem is solved
     from jumbot.transport.exact.majorisation import majorise
 
-    cost, a, b = (np.require(x, np.float64, ["C", "W"]) for x in (cost, a, b))  # what the solvers are compiled for
+    # the solvers are compiled for contiguous, writable arrays
+    cost, a, b = (np.require(x, np.float64, ["C", "W"]) for x in (cost, a, b))
     iterations = 0
     if max(tau_a, tau_b) < math.inf:
         _refuse_overflow(cost, a, b, tau_a, tau_b)
@@ -70,7 +71,7 @@ def _positive(
         plan, iterations, gap = majorise(cost, a, b, tau_a, tau_b, f, g, tol, max_iterations)
         if gap <= tol:
             return plan, f, g, iterations
-    # potentials that differ by many tau are a bad start: on the side of the smaller tau they differ by one at most
+    # potentials that differ by many tau are a bad start: those of the smaller tau differ by one at most
     if tau_a < tau_b:
         g = cost.min(0)
         f = np.minimum((cost - g).min(1), tau_a)
@@ -85,39 +86,41 @@ def _refuse_overflow(cost: Array, a: Array, b: Array, tau_a: float, tau_b: float
     exponent = -cost.min() / (tau_a + tau_b)
     if exponent + max(math.log(a.sum()), math.log(b.sum()), 0.0) > _HUGE:
         raise UnboundedError(
-            f"the cost {cost.min():g} with tau = ({tau_a:g}, {tau_b:g}) makes a plan of about e^{exponent:.0f} times the "
-            "given mass optimal, which float64 cannot hold: raise tau or the cost"
+            f"the cost {cost.min():g} with tau = ({tau_a:g}, {tau_b:g}) makes a plan of e^{exponent:.0f} "
+            "times the given mass optimal, which float64 cannot hold: raise tau or the cost"
         )
 
 
 def _without_empty(
-    cost: Array, a: Array, b: Array, tau_a: float, tau_b: float, f: Array, g: Array, tol: float, max_iterations: int
+    cost: Array, a: Array, b: Array, tau_a: float, tau_b: float, f: Array, g: Array, tol: float, limit: int
 ) -> tuple[Array, Array, Array, int]:
     """Sets the points aside whose mass is destroyed whatever the others do, and solves for the rest."""
     if max(tau_a, tau_b) == math.inf:
-        return _interior(cost, a, b, tau_a, tau_b, f, g, tol, max_iterations)
+        return _interior(cost, a, b, tau_a, tau_b, f, g, tol, limit)
     lower_a, lower_b = _lower_bounds(cost, a, b, tau_a, tau_b)
     rows, columns = lower_a < _EMPTY * tau_a, lower_b < _EMPTY * tau_b
     if rows.all() and columns.all():
-        return _interior(cost, a, b, tau_a, tau_b, f, g, tol, max_iterations)
+        return _interior(cost, a, b, tau_a, tau_b, f, g, tol, limit)
     plan, iterations = np.zeros(cost.shape), 0
     if rows.any() and columns.any():
         inside = np.ix_(rows, columns)
         plan[inside], f, g, iterations = _interior(
-            cost[inside], a[rows], b[columns], tau_a, tau_b, f[rows], g[columns], tol, max_iterations
+            cost[inside], a[rows], b[columns], tau_a, tau_b, f[rows], g[columns], tol, limit
         )
         # exact potentials leave room for the lower bounds of the others
-        lower_a[rows] = np.minimum(f, (cost[rows][:, ~columns] - lower_b[~columns]).min(1, initial=math.inf))
-        lower_b[columns] = np.minimum(g, (cost[~rows][:, columns] - lower_a[~rows, None]).min(0, initial=math.inf))
+        room_a = cost[rows][:, ~columns] - lower_b[~columns]
+        room_b = cost[~rows][:, columns] - lower_a[~rows, None]
+        lower_a[rows] = np.minimum(f, room_a.min(1, initial=math.inf))
+        lower_b[columns] = np.minimum(g, room_b.min(0, initial=math.inf))
     return plan, lower_a, lower_b, iterations
 
 
 def _lower_bounds(cost: Array, a: Array, b: Array, tau_a: float, tau_b: float) -> tuple[Array, Array]:
     """Lower bounds on all optimal potentials.
 
-    Where P_ij > 0, f_i + g_j = C_ij; and P_ij is at most a_i e^{-f_i/tau_a} and b_j e^{-g_j/tau_b}, so at most their weighted
-    geometric mean e^{largest_ij}. Row sums of it bound f from below, f + g <= C then bounds g from above, and
-    f_i = min_j C_ij - g_j bounds f from below once more.
+    Where P_ij > 0, f_i + g_j = C_ij; and P_ij is at most a_i e^{-f_i/tau_a} and b_j e^{-g_j/tau_b}, so at
+    most their weighted geometric mean e^{largest_ij}. Its row sums bound f from below, f + g <= C then bounds
+    g from above, and f_i = min_j C_ij - g_j bounds f from below once more.
     """
     log_a, log_b = np.log(a), np.log(b)
     largest = (tau_a * log_a[:, None] + tau_b * log_b - cost) / (tau_a + tau_b)
@@ -128,14 +131,14 @@ def _lower_bounds(cost: Array, a: Array, b: Array, tau_a: float, tau_b: float) -
 
 
 def _interior(
-    cost: Array, a: Array, b: Array, tau_a: float, tau_b: float, f: Array, g: Array, tol: float, max_iterations: int
+    cost: Array, a: Array, b: Array, tau_a: float, tau_b: float, f: Array, g: Array, tol: float, limit: int
 ) -> tuple[Array, Array, Array, int]:
     from jumbot.transport.exact.interior_point import interior_point
     from jumbot.transport.exact.potentials import transform_columns, transform_rows, translate
 
     translate(a, b, tau_a, tau_b, f, g)
     plan = np.zeros(cost.shape)
-    iterations = interior_point(cost, a, b, tau_a, tau_b, f, g, tol, max_iterations, plan)
+    iterations = interior_point(cost, a, b, tau_a, tau_b, f, g, tol, limit, plan)
     # both steps raise the dual
     transform_rows(cost, g, f)
     transform_columns(cost, f, g)

@@ -1,8 +1,8 @@
-"""Majorisation-minimisation (Chapel et al., 2021) for min <C, P> + tau_a KL(P1 | a) + tau_b KL(P'1 | b), certified.
+"""Majorisation-minimisation (Chapel et al., 2021) for min <C, P> + tau_a KL(P1 | a) + tau_b KL(P'1 | b).
 
-    P_ij <- P_ij e^{-C_ij/(tau_a + tau_b)} (a_i / p_i)^{tau_a/(tau_a + tau_b)} (b_j / q_j)^{tau_b/(tau_a + tau_b)}
+    P_ij <- P_ij (e^{-C_ij} (a_i / p_i)^{tau_a} (b_j / q_j)^{tau_b})^{1/(tau_a + tau_b)},    p = P1, q = P'1
 
-Where most mass is destroyed a few sweeps are enough, and each costs a small part of an interior point iteration.
+Where most mass is destroyed a few sweeps are enough; each costs little beside an interior point iteration.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _start(C: NDArray, a: NDArray, b: NDArray, tau: float, K: NDArray, P: NDArra
 
 @compiled(fastmath=True)
 def _sweep(P: NDArray, K: NDArray, u: NDArray, v: NDArray, p: NDArray, q: NDArray) -> None:
-    """P <- diag(u) (P K) diag(v) and its marginals; tiny entries become 0, since denormal numbers are slow."""
+    """P_ij <- u_i P_ij K_ij v_j and its marginals; tiny entries become 0, since denormal numbers are slow."""
     for j in range(q.size):
         q[j] = 0.0
     for i in range(p.size):
@@ -59,7 +59,7 @@ def majorise(
     C: NDArray, a: NDArray, b: NDArray, tau_a: float, tau_b: float, f: NDArray, g: NDArray,
     tol: float, max_iterations: int,
 ) -> tuple[NDArray, int, float]:  # fmt: skip
-    """Plan, sweeps and relative gap; fills the potentials; gives up when `HORIZON` more sweeps would not reach tol."""
+    """Plan, sweeps and relative gap, and fills (f, g); gives up where `HORIZON` more would not reach tol."""
     n, m = C.shape
     share_a, share_b = tau_a / (tau_a + tau_b), tau_b / (tau_a + tau_b)
     K, P = np.empty((n, m)), np.empty((n, m))

@@ -16,7 +16,7 @@ def partial(cost: Array, a: Array, b: Array, mass: float) -> tuple[Array, Array,
     `cost` is `(n, m)`. Returns the plan and potentials with f_i + g_j <= C_ij that close the dual
     <C, P> = min{<f, p> : 0 <= p <= a, sum p = mass} + min{<g, q> : 0 <= q <= b, sum q = mass}.
 
-    What is not transported goes to a dummy target or comes from a dummy source, at no cost (Chapel et al., 2020).
+    The rest goes to a dummy target or comes from a dummy source, at no cost (Chapel et al., 2020).
 
     >>> plan, f, g = partial(np.array([[1.0, 9.0], [9.0, 2.0]]), np.ones(2), np.ones(2), 1.0)
     >>> plan.tolist()

@@ -1,7 +1,9 @@
-"""Compiled pieces that both KL solvers share: potentials of min <C, P> + tau_a KL(P1 | a) + tau_b KL(P'1 | b).
+"""What both solvers for KL share: potentials, the marginals that they ask for, and the gap to a plan.
 
-Its dual is max_{f + g <= C} -tau_a sum a (e^{-f/tau_a} - 1) - tau_b sum b (e^{-g/tau_b} - 1). A tau of infinity makes its
-marginal exact, its term linear.
+    min_{P >= 0} <C, P> + tau_a KL(P1 | a) + tau_b KL(P'1 | b)
+        = max_{f + g <= C} -tau_a sum a (e^{-f/tau_a} - 1) - tau_b sum b (e^{-g/tau_b} - 1)
+
+A tau of infinity makes its marginal exact and its term of the dual linear.
 """
 
 from __future__ import annotations

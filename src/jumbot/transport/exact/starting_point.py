@@ -1,4 +1,4 @@
-"""Where the interior point starts: potentials with slack everywhere, and a plan of the size that they ask for."""
+"""Where the interior point starts: potentials with slack everywhere, a plan of the mass that they ask for."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _mean_between(s: NDArray, low: float, high: float) -> float:
 
 @compiled(fastmath=True)
 def _typical(s: NDArray, noise: float) -> float:
-    """The mean of the slacks above the noise; where some are huge (forbidden pairs), the mean of the others."""
+    """The mean of the slacks above the noise; where some are huge (forbidden pairs), that of the others."""
     typical = _mean_between(s, noise, 1e300)
     below = _mean_between(s, noise, typical)
     while 0.0 < below < 1e-3 * typical:
@@ -36,7 +36,7 @@ def _typical(s: NDArray, noise: float) -> float:
 
 @compiled(fastmath=CAREFUL)
 def open_slack(C: NDArray, tau_a: float, tau_b: float, f: NDArray, g: NDArray, s: NDArray) -> float:
-    """Lower the feasible f + g by a tenth of the typical slack, which is returned, and fill s = C - f - g > 0.
+    """Lower the feasible f + g by a tenth of the typical slack, which is returned; fill s = C - f - g > 0.
 
     By one tau at most, and in proportion to tau: a e^{-f/tau} explodes where f falls by many tau.
     """

@@ -9,20 +9,23 @@ from jumbot.errors import UnboundedError
 from jumbot.transport.exact.balanced import balanced
 
 Array = NDArray[np.float64]
+Solved = tuple[Array, Array, Array]
 
 #: Masses that differ by less than this share of them are equal up to rounding.
 _SAME_MASS = 1e-14
 
 
-def total_variation(cost: Array, a: Array, b: Array, tau_a: float, tau_b: float) -> tuple[Array, Array, Array]:
+def total_variation(cost: Array, a: Array, b: Array, tau_a: float, tau_b: float) -> Solved:
     """min_{P >= 0} <C, P> + tau_a |P1 - a|_1 + tau_b |P'1 - b|_1.
 
-    `cost` is `(n, m)`; one of `tau_a`, `tau_b` may be `math.inf`, and then that marginal is exact. Returns the plan and
-    the potentials that maximise <a, f> + <b, g> subject to f_i + g_j <= C_ij, |f| <= tau_a, |g| <= tau_b.
+    `cost` is `(n, m)`; one of `tau_a`, `tau_b` may be `math.inf`, and then that marginal is exact. Returns
+    the plan and the potentials that maximise <a, f> + <b, g> over f_i + g_j <= C_ij, |f| <= tau_a and
+    |g| <= tau_b.
 
-    A unit of source i costs at most u_i = min(tau_a, tau_b + min_j C_ij), by being destroyed or by being sent where the
-    target is then created; likewise v_j for target j. So the problem is balanced transport for the cost min(C, u + v),
-    with a dummy source of cost v for what the targets have more.
+    A unit of source i costs at most u_i = min(tau_a, tau_b + min_j C_ij): it is destroyed, or sent where a
+    target is created for it; likewise v_j for target j. So this is balanced transport for the cost
+    min(C, u + v), with a dummy source of cost v for what the targets have more. (For C >= 0 and equal tau
+    the cost is min(C, 2 tau).)
 
     >>> plan, f, g = total_variation(np.array([[1.0, 9.0]]), np.ones(1), np.ones(2), 2.0, 2.0)
     >>> plan.tolist()
@@ -31,8 +34,8 @@ def total_variation(cost: Array, a: Array, b: Array, tau_a: float, tau_b: float)
     lowest, surplus = cost.min(), b.sum() - a.sum()
     if lowest < -(tau_a + tau_b):
         raise UnboundedError(
-            f"the cost {lowest:g} is below -(tau_a + tau_b) = {-(tau_a + tau_b):g}: creating mass at both ends and "
-            "transporting it pays without end; raise tau or the cost"
+            f"the cost {lowest:g} is below -(tau_a + tau_b) = {-(tau_a + tau_b):g}: creating mass at both "
+            "ends and transporting it pays without end; raise tau or the cost"
         )
     if surplus < 0:
         plan, g, f = total_variation(cost.T, b, a, tau_b, tau_a)

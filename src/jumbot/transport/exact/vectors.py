@@ -1,4 +1,4 @@
-"""Loops over vectors for the compiled solvers: numba compiles these in a tenth of the time of array expressions."""
+"""Loops over vectors: numba compiles these in a tenth of the time that it takes for array expressions."""
 
 from __future__ import annotations
 
