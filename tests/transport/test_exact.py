@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 from scipy.optimize import linprog
-from scipy.special import rel_entr
+from scipy.special import kl_div
 
 from jumbot.errors import UnboundedError
 from jumbot.transport.exact import balanced, kl, partial, total_variation
@@ -45,10 +45,6 @@ def check_feasible(cost: np.ndarray, plan: np.ndarray, f: np.ndarray, g: np.ndar
     assert (f[:, None] + g <= cost + 1e-13 * (1 + np.abs(cost).max() + np.abs(f).max())).all()
 
 
-def kl_divergence(x: np.ndarray, y: np.ndarray) -> float:
-    return float((rel_entr(x, y) - x + y).sum())
-
-
 def kl_certificate(cost: np.ndarray, a: np.ndarray, b: np.ndarray, tau: tuple[float, float], solved: tuple) -> tuple:
     """Value and relative gap of a plan with potentials, from weak duality alone."""
     plan, f, g, _ = solved
@@ -59,8 +55,8 @@ def kl_certificate(cost: np.ndarray, a: np.ndarray, b: np.ndarray, tau: tuple[fl
             np.testing.assert_allclose(p, weights, rtol=1e-14, atol=1e-15)
             continue
         assert (p[weights == 0] == 0).all()
-        gap += t * kl_divergence(p, weights * np.exp(-potential / t))
-        value, scale = value + t * kl_divergence(p, weights), scale + t * kl_divergence(p, weights)
+        gap += t * kl_div(p, weights * np.exp(-potential / t)).sum()
+        value, scale = value + t * kl_div(p, weights).sum(), scale + t * kl_div(p, weights).sum()
     return value, gap / scale
 
 

@@ -21,13 +21,14 @@ from jumbot.minibatch.losses import Loss
 from jumbot.minibatch.plan import PlanBuilder
 from jumbot.minibatch.points import Points, as_weights
 from jumbot.minibatch.progress import progress
-from jumbot.minibatch.variance import Influence
+from jumbot.minibatch.variance import Influence, amplitude
 from jumbot.transport.divergences import Divergence, parse
 from jumbot.transport.marginal import Marginal
 from jumbot.transport.problem import check_number, check_taus
 
 #: The complete estimator is refused above this many pairs of subsets.
 MOST_PAIRS = 1_000_000
+_COMPARED = 20_000  # minibatches on which derivatives are compared with h itself
 _FIRST_STAGE = 128  # minibatches from which `precision` first judges the spread
 _CHUNK_ENTRIES = (
     1 << 21
@@ -267,6 +268,24 @@ class _Work:
                 return
             self.run(min(budget, max(needed + needed // 20, k + k // 10 + 1)))
 
+    def _amplitude(self, influence: list[Influence], variances: np.ndarray, complete: bool) -> float:
+        """Draw the first minibatches again (their indices cost next to nothing) and compare h with its derivatives."""
+        count = min(len(self.values), _COMPARED)
+        if self.interrupted or not all(side.tracked for side in influence):
+            return 1.0
+        if complete:
+            blocks = sampling.all_pairs(self.x.n, self.y.n, self.m, count)
+            I, J = next(blocks)  # noqa: E741
+        else:
+            I, J = self._draw(0, count, 0), self._draw(0, count, 1)  # noqa: E741
+        predicted = influence[0].mean_slope(I) + influence[1].mean_slope(J)
+        left = [
+            1 - self.m / points.n if by is None else 1.0
+            for points, by in zip((self.x, self.y), self.by_weight, strict=True)
+        ]
+        explained = float(variances @ np.array(left)) / self.m
+        return amplitude(self.values[:count], predicted, explained)
+
     def result(self, complete: bool, cost_bound: float | None) -> Estimate:
         if len(self.values) == 0:
             raise KeyboardInterrupt  # stopped before the first chunk was done: there is nothing to return
@@ -275,6 +294,8 @@ class _Work:
             1 / points.n if by is None or w is None else float((w**2).sum() / w.sum() ** 2)
             for points, by, w in zip((self.x, self.y), self.by_weight, self.weights, strict=True)
         ]
+        variances = np.array([side.variance() for side in influence])
+        variances *= self._amplitude(influence, variances, complete) ** 2
         plan = None
         if self.builder is not None:
             self.builder.parts = [part for parts in gather(self.builder.parts) for part in parts]
@@ -282,7 +303,7 @@ class _Work:
         masses = [1.0 if w is None else float(w.sum()) for w in self.weights]
         return Estimate(
             values=self.values, m=self.m, n=(self.x.n, self.y.n), complete=complete and not self.interrupted,
-            point_variances=(influence[0].variance(), influence[1].variance()),
+            point_variances=(float(variances[0]), float(variances[1])),
             concentrations=(concentration[0], concentration[1]), interrupted=self.interrupted, plan=plan,
             loss=self.loss, masses=(masses[0], masses[1]), boxes=(self.x, self.y), cost_name=self.ground, cost_bound=cost_bound,
         )  # fmt: skip

@@ -18,6 +18,7 @@ import numpy as np
 
 from jumbot.minibatch.distributed import sum_over_processes
 
+_ENOUGH = 30  # minibatches from which the amplitude is estimated
 _TRACKED = 5_000_000  # points up to which repeated appearances are told apart
 
 
@@ -67,3 +68,21 @@ class Influence:
         between = float((count[seen] * means**2).sum() / (groups - 1))
         size = (n - (count**2).sum() / n) / (groups - 1)
         return min(max((between - within) / size, 0.0), pooled)
+
+    def mean_slope(self, index: np.ndarray) -> np.ndarray:
+        """The mean over each minibatch of its points' average z, `(c,)`."""
+        count, total, _ = self.sums
+        return (total / np.maximum(count, 1))[index].mean(1)
+
+
+def amplitude(values: np.ndarray, predicted: np.ndarray, explained: float) -> float:
+    """How much more h moves than its derivatives say: the slope of `values` on what they predict.
+
+    A derivative tells what the next grain of weight would do, while a minibatch holds a point with weight 1/m or not
+    at all; for unbalanced losses the difference is some 10 %.  `explained` is the variance that `predicted` would have
+    without the noise in the derivatives, which would flatten the slope.
+    """
+    if len(values) < _ENOUGH or explained <= 0:
+        return 1.0
+    covariance = float(np.cov(values, predicted)[0, 1])
+    return min(max(covariance / explained, 1.0), 1.5)

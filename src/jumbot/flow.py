@@ -1,0 +1,365 @@
+"""Gradient flows: a cloud of points moves down a minibatch transport loss.
+
+A step at m = 64 takes some .3 ms (unbalanced), of which two thirds are the sweeps of its three problems; so gradients
+of the named costs come in closed form from the plans, and nothing of a step touches all n points.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from jumbot.cost import Cost, parse_cost
+from jumbot.errors import ArgumentError, NotConvergedWarning, UnsupportedError
+from jumbot.minibatch.costs import Minibatches
+from jumbot.minibatch.losses import Loss
+from jumbot.minibatch.points import Points
+from jumbot.minibatch.progress import progress
+from jumbot.minibatch.sampling import draw_subsets
+from jumbot.transport import fused
+from jumbot.transport.divergences import Divergence
+from jumbot.transport.problem import Array, Problem, as_tensor, check_number, make_problem
+from jumbot.transport.solve import MAX_ITERATIONS, solve_problem
+
+Callback = Callable[[int, Array, float], object]
+_SWEEPS = 3000  # before the general solver, which knows more than sweeps, is asked
+_FAR = 1e100  # squares of coordinates are still finite
+
+
+def gradient_flow(
+    x0: Array,
+    y: Array,
+    *,
+    m: int,
+    k: int = 1,
+    steps: int,
+    learning_rate: float,
+    epsilon: float,
+    tau: float | tuple[float, float] = math.inf,
+    loss: str = "sinkhorn_divergence",
+    cost: str | Cost = "sqeuclidean",
+    divergence: str | Divergence = "kl",
+    seed: int = 0,
+    snapshots: int | Sequence[int] = 11,
+    callback: Callback | None = None,
+    tol: float = 1e-6,
+) -> Trajectory:
+    r"""Move the points x towards the points y by explicit Euler steps on a minibatch loss.
+
+    .. math::
+        x_{I_j} \leftarrow x_{I_j} - \text{learning\_rate} \cdot \frac mk\, \nabla h(x_{I_j}, y_{J_j}),
+        \qquad j = 1, \dots, k
+
+    with h the Sinkhorn divergence or the transport loss between m points of each side.  Every step draws k new
+    pairs of minibatches, without replacement inside each; points that are not drawn stay.
+
+    Parameters
+    ----------
+    x0, y
+        `(n, d)` and `(n_y, d)`, torch or numpy; neither is changed.
+    m, k
+        Points a side in a minibatch, and minibatches a step.
+    steps, learning_rate
+        How many Euler steps, and their length.
+    epsilon, tau, loss, cost, divergence
+        What h is, as in `jumbot.estimate`; gradients of a callable `cost` come from autograd.
+    seed
+        The minibatches of step s depend on (seed, s) alone.
+    snapshots
+        How many, evenly spaced from the start to the end, or the numbers of the steps after which to take one.
+    callback
+        `callback(steps_done, points, loss)` after each step; copy the points to keep them.
+    tol
+        Bound on the relative gap of each minibatch problem.  The gradient's error goes like its square root, and
+        like the gap itself where the marginals are exact.
+
+    Ctrl-C returns what is done so far, marked `interrupted`.
+
+    Examples
+    --------
+    >>> import numpy as np, jumbot
+    >>> x0, y = np.zeros((20, 2)) + np.arange(20)[:, None] / 20, np.ones((30, 2))
+    >>> flow = jumbot.gradient_flow(x0, y, m=10, steps=200, learning_rate=0.1, epsilon=0.1, tau=5.0)
+    >>> flow
+    Trajectory(n=20, steps=200, snapshots=11, loss 0.526 -> 0.000)
+    """
+    numpy = not isinstance(x0, Tensor)
+    x0 = as_tensor(x0, "x0", numpy=numpy).detach()
+    y = as_tensor(y, "y", x0, numpy).detach()
+    _check_clouds(x0, y)
+    epsilon, tol = check_number("epsilon", epsilon, least=0), check_number("tol", tol, least=0)
+    rate = check_number("learning_rate", learning_rate, least=0, strict=True)
+    m, k, seed = _whole("m", m, 1), _whole("k", k, 1), _whole("seed", seed, 0)
+    h = Loss(loss, epsilon, tau, divergence, "product", tol)
+    flow = _Flow(x0.double().clone(), y.double(), cost, h, m=m, k=k, rate=rate, seed=seed)
+    steps = _whole("steps", steps, 1)
+    stops = _stops(snapshots, steps)
+
+    def out(points: Tensor) -> Array:
+        points = points.to(x0.dtype)
+        return points.numpy() if numpy else points
+
+    losses: list[float] = []
+    taken = [flow.x.clone()] if 0 in stops else []
+    interrupted = False
+    try:
+        with progress(steps, "steps") as advance:
+            for step in range(steps):
+                losses.append(flow.advance(step))
+                if step + 1 in stops:
+                    taken.append(flow.x.clone())
+                if callback is not None:
+                    callback(step + 1, out(flow.x), losses[-1])
+                advance(1)
+    except KeyboardInterrupt:
+        interrupted = True
+    if flow.short:
+        warnings.warn(
+            f"{flow.short} minibatch problems stopped above tol = {tol:g}; the points still moved by their gradients.",
+            NotConvergedWarning,
+            stacklevel=2,
+        )
+    settings = {
+        "m": m, "k": k, "steps": steps, "learning_rate": rate, "epsilon": epsilon, "tau": tau, "loss": loss,
+        "cost": cost, "divergence": divergence, "seed": seed, "tol": tol,
+    }  # fmt: skip
+    return Trajectory(
+        steps=np.array(stops[: len(taken)], dtype=np.int64),
+        snapshots=out(torch.stack(taken) if taken else flow.x.new_empty((0, *flow.x.shape))),
+        losses=np.array(losses), points=out(flow.x), target=out(y.clone()), settings=settings,
+        interrupted=interrupted,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, repr=False)
+class Trajectory:
+    """Where the points went, with the kind and dtype of x0.
+
+    `snapshots` `(s, n, d)` were taken after `steps` `(s,)`; `losses` holds the minibatch loss before each step, and
+    `points` `(n, d)` the end.
+    """
+
+    steps: np.ndarray
+    snapshots: Array
+    losses: np.ndarray
+    points: Array
+    target: Array
+    settings: Mapping[str, Any]
+    interrupted: bool
+
+    @property
+    def times(self) -> np.ndarray:
+        """The time of each snapshot: its step times the learning rate."""
+        return self.steps * self.settings["learning_rate"]
+
+    def animate(self, path: str | Path, *, colors: Any = None, fps: int = 10, dpi: float = 100) -> Path:
+        """Write the snapshots, one a frame, as GIF, or as MP4 where ffmpeg is installed; returns the path.
+
+        The first two coordinates are shown; `colors` is what matplotlib takes for the points.
+        """
+        path = Path(path)
+        writer = _writer(path, fps)
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+
+        frames, target = np.asarray(self.snapshots, dtype=float), np.asarray(self.target, dtype=float)
+        if frames.shape[-1] < 2 or len(frames) == 0:
+            raise ArgumentError(f"snapshots: shape {frames.shape}; a picture needs one of them, in two coordinates.")
+        figure = Figure(figsize=(4.8, 4.8), layout="constrained")
+        FigureCanvasAgg(figure)
+        ax = figure.add_subplot(aspect="equal")
+        size = min(20.0, 4e3 / frames.shape[1])
+        ax.scatter(target[:, 0], target[:, 1], s=size, color="0.75", linewidths=0, label="target")
+        points = ax.scatter(frames[0, :, 0], frames[0, :, 1], s=size, c=colors, linewidths=0, label="points")
+        every = np.concatenate([frames[..., :2].reshape(-1, 2), target[:, :2]])
+        low, high = every.min(0), every.max(0)
+        margin = 0.03 * float((high - low).max()) or 1.0
+        ax.set(xlim=(low[0] - margin, high[0] + margin), ylim=(low[1] - margin, high[1] + margin))
+        ax.legend(loc="upper right")
+        with writer.saving(figure, str(path), dpi):
+            for step, frame in zip(self.steps, frames, strict=True):
+                points.set_offsets(frame[:, :2])
+                ax.set_title(f"step {step}")
+                writer.grab_frame()
+        return path
+
+    def __repr__(self) -> str:
+        ends = f", loss {self.losses[0]:.3f} -> {self.losses[-1]:.3f}" if len(self.losses) else ""
+        mark = ", interrupted" if self.interrupted else ""
+        return (
+            f"Trajectory(n={self.points.shape[0]}, steps={len(self.losses)}, snapshots={len(self.steps)}{ends}{mark})"
+        )
+
+
+class _Solved(NamedTuple):
+    """Plans `(k, m, m)` of a step's problems, their values `(k,)`, and how far below the optima can lie."""
+
+    plan: Tensor
+    value: Tensor
+    gap: Tensor
+
+
+class _Flow:
+    """The points as they move, in float64."""
+
+    def __init__(
+        self, x: Tensor, y: Tensor, ground: str | Cost, loss: Loss, *, m: int, k: int, rate: float, seed: int
+    ) -> None:
+        self.x, self.y, self.ground, self.loss = x, y, ground, loss
+        self.m, self.k, self.rate, self.seed = m, k, rate, seed
+        self.short = 0
+        parse_cost(ground)
+        least = min(len(x), len(y))
+        if m > least:
+            raise ArgumentError(f"m: {m} came in, but the smaller cloud has {least} points; draw at most that many.")
+        # on the CPU the compiled costs read the very memory that the steps write
+        self.clouds = _as_points("x0", x), _as_points("y", y)
+        self.template = self._problem(x.new_zeros((k, m, m)))
+        soft = not (self.template.source.hard or self.template.target.hard)
+        self.quick = not callable(ground) and loss.epsilon > 0 and soft and fused.fits(self.template)
+        self.no_price = x.new_zeros(k)
+
+    def advance(self, step: int) -> float:
+        """One Euler step; returns the loss before it, averaged over the k minibatches."""
+        I = draw_subsets(self.seed, step * self.k, self.k, 0, len(self.x), self.m)  # noqa: E741 (the paper's names)
+        J = draw_subsets(self.seed, step * self.k, self.k, 1, len(self.y), self.m)
+        rows, columns = (torch.from_numpy(index).to(self.x.device) for index in (I, J))
+        x, y = self.x[rows], self.y[columns]
+        if not float(x.abs().amax()) < _FAR:
+            raise ArgumentError(
+                f"learning_rate: {self.rate:g} sent points to infinity by step {step}; take a smaller one."
+            )
+        if callable(self.ground):
+            value, gradient = self._by_autograd(x, y, self.ground)
+        else:
+            value, gradient = self._closed_form(x, y, Minibatches(*self.clouds, I, J, self.ground))
+        self.x.index_add_(0, rows.flatten(), gradient.flatten(0, 1), alpha=-self.rate * self.m / self.k)
+        return value
+
+    def _closed_form(self, x: Tensor, y: Tensor, batch: Minibatches) -> tuple[float, Tensor]:
+        """d<W, |x - y|^2>/dx = 2 (W1 x - W y) with W the plan, or the plan over twice the distance."""
+        cost = batch.cost("x", "y")
+        between = self._solve(cost)
+        w = self._weights(between, cost)
+        mass, pull = w.sum(-1, keepdim=True), w @ y
+        if self.loss.name == "transport":
+            return float(between.value.mean()), 2 * (mass * x - pull)
+        cost = batch.cost("x", "x")
+        within = self._solve(cost, symmetric=True), self._solve(batch.cost("y", "y"), symmetric=True)
+        w = self._weights(within[0], cost)
+        w = (w + w.mT) / 2
+        mass -= w.sum(-1, keepdim=True)
+        return _divergence(between, *within), 2 * (mass * x - pull + w @ x)
+
+    def _weights(self, solved: _Solved, cost: Tensor) -> Tensor:
+        if self.ground == "sqeuclidean":
+            return solved.plan
+        return torch.where(cost > 0, solved.plan / (2 * cost), 0.0)  # at distance zero the subgradient 0
+
+    def _by_autograd(self, x: Tensor, y: Tensor, ground: Cost) -> tuple[float, Tensor]:
+        """The plans held fixed (envelope theorem), their costs differentiated."""
+        shape = (self.k, self.m, self.m)
+
+        def transport(u: Tensor, v: Tensor) -> tuple[_Solved, Tensor]:
+            cost = ground(u, v)
+            if cost.shape != shape:
+                raise ArgumentError(f"cost: the callable returned shape {tuple(cost.shape)} where {shape} was due.")
+            solved = self._solve(cost.detach().double(), symmetric=u is v)
+            return solved, torch.where(solved.plan > 0, cost * solved.plan, 0.0).sum()
+
+        with torch.enable_grad():
+            x.requires_grad_()
+            between, linear = transport(x, y)
+            if self.loss.name == "transport":
+                value = float(between.value.mean())
+            else:
+                (within_x, linear_x), (within_y, _) = transport(x, x), transport(y, y)
+                linear = linear - linear_x / 2
+                value = _divergence(between, within_x, within_y)
+            (gradient,) = torch.autograd.grad(linear, x)
+        return value, gradient
+
+    def _problem(self, cost: Tensor) -> Problem:
+        return make_problem(
+            cost, None, None, epsilon=self.loss.epsilon, tau=self.loss.tau, divergence=self.loss.divergence,
+            reference="product", mass=None,
+        )  # fmt: skip
+
+    def _solve(self, cost: Tensor, symmetric: bool = False) -> _Solved:
+        tol = self.loss.tol
+        if self.quick:
+            t = self.template
+            problem = Problem(cost, t.a, t.b, t.epsilon, t.source, t.target, t.reference, None)
+            if symmetric:
+                raw = fused.sweep_symmetric(problem, tol, _SWEEPS, self.no_price)
+            else:
+                raw = fused.sweep(problem, None, tol, _SWEEPS, self.no_price)
+            if raw.all_within(tol):
+                objective, gap = torch.from_numpy(raw.out[:, 2:4].T)
+                return _Solved(raw.plan, objective + t.epsilon, gap)
+        problem = self._problem(cost)
+        solution = solve_problem(problem, None, tol, MAX_ITERATIONS, (cost, None, None), False, symmetric)
+        if not solution.outcome.all_within(solution.reachable_tol):
+            self.short += int((solution.outcome.certificate.relative_gap > solution.reachable_tol).sum())
+        return _Solved(solution.plan, solution.value, solution.gap)
+
+
+def _divergence(between: _Solved, within_x: _Solved, within_y: _Solved) -> float:
+    """The mean Sinkhorn divergence, from above."""
+    lower = within_x.value - within_x.gap + within_y.value - within_y.gap
+    return float((between.value - lower / 2).mean())
+
+
+def _as_points(name: str, points: Tensor) -> Points:
+    return Points(name, points.numpy() if points.device.type == "cpu" else points)
+
+
+def _check_clouds(x0: Tensor, y: Tensor) -> None:
+    for name, points in (("x0", x0), ("y", y)):
+        if points.ndim != 2 or 0 in points.shape:
+            raise ArgumentError(f"{name}: shape {tuple(points.shape)}; it must be (points, coordinates), not empty.")
+        if not bool(torch.isfinite(points).all()):
+            raise ArgumentError(f"{name}: holds NaN or infinite coordinates; clean them first.")
+    if x0.shape[1] != y.shape[1]:
+        raise ArgumentError(f"x0, y: {x0.shape[1]} and {y.shape[1]} coordinates; both clouds must live in one space.")
+
+
+def _whole(name: str, value: Any, least: int) -> int:
+    number = check_number(name, value, least=least)
+    if number != int(number):
+        raise ArgumentError(f"{name}: {number:g} came in; it must be a whole number.")
+    return int(number)
+
+
+def _stops(snapshots: int | Sequence[int], steps: int) -> list[int]:
+    """The steps after which a snapshot is taken, in order."""
+    if not isinstance(snapshots, Sequence | np.ndarray):
+        count = _whole("snapshots", snapshots, 2)
+        return sorted({round(s) for s in np.linspace(0, steps, count)})
+    stops = sorted({_whole("snapshots", s, 0) for s in snapshots})
+    if stops and stops[-1] > steps:
+        raise ArgumentError(f"snapshots: step {stops[-1]} came in, but the flow ends after step {steps}.")
+    return stops
+
+
+def _writer(path: Path, fps: int) -> Any:
+    """What writes frames to this path, or an error that says what is missing."""
+    if path.suffix.lower() not in (".gif", ".mp4"):
+        raise ArgumentError(f"path: {path.name!r} ends in neither .gif nor .mp4.")
+    try:
+        from matplotlib.animation import FFMpegWriter, PillowWriter
+    except ImportError:
+        raise UnsupportedError("animate: needs matplotlib and Pillow; pip install 'jumbot[adapt]'.") from None
+    if path.suffix.lower() == ".gif":
+        return PillowWriter(fps=fps)
+    if not FFMpegWriter.isAvailable():
+        raise UnsupportedError(f"path: {path.name!r} needs ffmpeg, which is not installed; write a .gif instead.")
+    return FFMpegWriter(fps=fps)

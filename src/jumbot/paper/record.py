@@ -1,0 +1,96 @@
+"""What an item leaves behind: pictures, and a JSON record with the paper's claims, measured."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import jumbot
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PAPER = "Fatras, Sejourne, Flamary, Courty: Unbalanced minibatch optimal transport (ICML 2021)"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement of the paper, the numbers that bear on it, and whether they agree."""
+
+    statement: str
+    measured: Mapping[str, Any]
+    holds: bool
+
+
+@dataclass
+class Record:
+    """Collects one item; `save` writes `NAME.json` and returns what it wrote."""
+
+    name: str
+    shows: str
+    settings: Mapping[str, Any]
+    seed: int
+    quick: bool
+    claims: list[Claim] = field(default_factory=list)
+    data: dict[str, Any] = field(default_factory=dict)
+    files: list[str] = field(default_factory=list)
+    started: float = field(default_factory=time.perf_counter)
+
+    def claim(self, statement: str, holds: bool, **measured: Any) -> None:
+        self.claims.append(Claim(statement, measured, bool(holds)))
+
+    def picture(self, folder: Path, figure: Figure, suffix: str = "") -> None:
+        """Write the figure as PNG and PDF."""
+        for kind in ("png", "pdf"):
+            file = f"{self.name}{suffix}.{kind}"
+            metadata = {"CreationDate": None} if kind == "pdf" else None  # the same run gives the same file
+            figure.savefig(folder / file, dpi=110, metadata=metadata)
+            self.files.append(file)
+
+    def save(self, folder: Path) -> dict[str, Any]:
+        record = plain(
+            {
+                "item": self.name,
+                "shows": self.shows,
+                "paper": PAPER,
+                "jumbot": jumbot.__version__,
+                "quick": self.quick,
+                "seed": self.seed,
+                "settings": self.settings,
+                "seconds": round(time.perf_counter() - self.started, 1),
+                "claims": [asdict(claim) for claim in self.claims],
+                "files": [*self.files, f"{self.name}.json"],
+                "data": self.data,
+            }
+        )
+        text = json.dumps(record, indent=1, allow_nan=False)
+        (folder / f"{self.name}.json").write_text(text + "\n", encoding="utf-8")
+        return record  # type: ignore[no-any-return]
+
+
+def plain(value: Any) -> Any:
+    """Only what JSON knows; floats to six digits, infinite ones as text.
+
+    >>> plain({"tau": math.inf, "m": (2, 10), "mass": np.float64(1 / 3)})
+    {'tau': 'inf', 'm': [2, 10], 'mass': 0.333333}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if isinstance(value, np.integer):
+        return int(value)
+    if isinstance(value, float | np.floating):
+        return float(f"{value:.6g}") if math.isfinite(value) else str(float(value))
+    return value
