@@ -93,6 +93,12 @@ class Regime:
     size: int = 1  # problems in one call
     note: str = ""
 
+    @property
+    def label(self) -> str:
+        """Its name and settings, as tables show them."""
+        settings = f"({self.m}, {self.epsilon:g}, {self.tau:g})"
+        return f"{self.name} {settings}" if self.size == 1 else f"{self.name} of {self.size} {settings}"
+
     def problem(self, seed: int) -> np.ndarray:
         """Cost matrix number ``seed`` of the regime; for ``kind="divergence"`` the two clouds, stacked."""
         rng = np.random.default_rng([zlib.crc32(self.name.encode()), seed])
@@ -115,7 +121,7 @@ REGIMES: tuple[Regime, ...] = (
     Regime("flow-64", "entropic", 64, 0.001, 0.5, 30, partial(flow_cost, m=64)),
     Regime("flow-128", "entropic", 128, 0.001, 0.5, 30, partial(flow_cost, m=128)),
     Regime(
-        "batch-1000x64",
+        "batch",
         "batch",
         64,
         0.01,

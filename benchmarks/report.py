@@ -52,7 +52,7 @@ def milliseconds(entry: Entry | None) -> str:
 
 def verdict(row: Row) -> str:
     """The floor and whether it is met."""
-    return f"{row.regime.floor:g}x " + {None: "no peer", True: "met", False: "NOT MET"}[row.met]
+    return f"{row.regime.floor:g}x " + {None: "not decided", True: "met", False: "NOT MET"}[row.met]
 
 
 def ratio_text(row: Row) -> str:
@@ -82,7 +82,7 @@ def markdown(rows: list[Row], machine: dict[str, object], command: str, date: st
         ratio = ratio_text(row)
         certified = f"{row.certified - len(row.failures)} of {row.certified}" if row.certified else "-"
         lines.append(
-            f"| {r.name} ({r.m}, {r.epsilon:g}, {r.tau:g}) | {' | '.join(milliseconds(e) for e in row.ours)} "
+            f"| {r.label} | {' | '.join(milliseconds(e) for e in row.ours)} "
             f"| {best.name if best else '-'} | {milliseconds(best)} | {ratio} | {verdict(row)} | {tuned} "
             f"| {certified} |"
         )
@@ -139,8 +139,7 @@ def chart(rows: list[Row], path: Path) -> None:
     axes.set_xlim(min(0.8, 0.8 * min(ratios)), 2.5 * max(*ratios, *floors))
     axes.xaxis.set_major_formatter("{x:g}x")
     axes.axvline(1, color="0.4", linewidth=0.8)
-    names = [f"{r.name} ({r.m}, {r.epsilon:g}, {r.tau:g})" for r in (row.regime for row in rows)]
-    axes.set_yticks(heights, names)
+    axes.set_yticks(heights, [row.regime.label for row in rows])
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0, labelsize=8.5)
     axes.spines[["top", "right", "left"]].set_visible(False)

@@ -6,10 +6,35 @@ stretches, so the ratio of their medians is steadier than either time.
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
 
 TURN = 5e-3  # seconds; a short call is repeated within its turn, so that it runs as warm as a long one
+
+
+@contextlib.contextmanager
+def threads(limit: int | None) -> Iterator[None]:
+    """At most so many threads in torch and BLAS; None leaves both as they are.
+
+    BLAS is reached through threadpoolctl, where that is installed.
+    """
+    if limit is None:
+        yield
+        return
+    before = torch.get_num_threads()
+    try:
+        from threadpoolctl import threadpool_limits
+    except ImportError:
+        threadpool_limits = contextlib.nullcontext
+    with threadpool_limits(limit):
+        torch.set_num_threads(limit)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
 
 
 def interleave(

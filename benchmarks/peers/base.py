@@ -14,7 +14,7 @@ from benchmarks.certify import Potentials
 from benchmarks.regimes import Regime
 
 
-def iteration_ladder(first: int = 10, last: int = 60_000, step: float = 1.1) -> list[int]:
+def iteration_ladder(first: int = 2, last: int = 60_000, step: float = 1.1) -> list[int]:
     """Iteration counts from `first` to `last`, each about 10 % above the one before."""
     count = math.ceil(math.log(last / first) / math.log(step))
     return sorted({round(first * step**k) for k in range(count + 1)})

@@ -89,7 +89,7 @@ def gradient_flow(
     >>> x0, y = np.zeros((20, 2)) + np.arange(20)[:, None] / 20, np.ones((30, 2))
     >>> flow = jumbot.gradient_flow(x0, y, m=10, steps=200, learning_rate=0.1, epsilon=0.1, tau=5.0)
     >>> flow
-    Trajectory(n=20, steps=200, snapshots=11, loss 0.526 -> 0.000)
+    Trajectory(n=20, steps=200, snapshots=11, loss 0.745 -> 0.000)
     """
     numpy = not isinstance(x0, Tensor)
     x0 = as_tensor(x0, "x0", numpy=numpy).detach()
@@ -183,7 +183,8 @@ class Trajectory:
         low, high = every.min(0), every.max(0)
         margin = 0.03 * float((high - low).max()) or 1.0
         ax.set(xlim=(low[0] - margin, high[0] + margin), ylim=(low[1] - margin, high[1] + margin))
-        ax.legend(loc="upper right")
+        if colors is None:
+            ax.legend(loc="upper right")
         with writer.saving(figure, str(path), dpi):
             for step, frame in zip(self.steps, frames, strict=True):
                 points.set_offsets(frame[:, :2])
@@ -229,7 +230,7 @@ class _Flow:
 
     def advance(self, step: int) -> float:
         """One Euler step; returns the loss before it, averaged over the k minibatches."""
-        I = draw_subsets(self.seed, step * self.k, self.k, 0, len(self.x), self.m)  # noqa: E741 (the paper's names)
+        I = draw_subsets(self.seed, step * self.k, self.k, 0, len(self.x), self.m)
         J = draw_subsets(self.seed, step * self.k, self.k, 1, len(self.y), self.m)
         rows, columns = (torch.from_numpy(index).to(self.x.device) for index in (I, J))
         x, y = self.x[rows], self.y[columns]

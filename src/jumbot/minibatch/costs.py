@@ -23,7 +23,7 @@ _FEW = 64  # coordinates up to which sums of squared differences beat a matrix p
 
 
 @compiled()
-def _squared_distances(x: Any, y: Any, I: Any, J: Any, root: bool, out: Any, first: int, last: int) -> None:  # noqa: E741
+def _squared_distances(x: Any, y: Any, I: Any, J: Any, root: bool, out: Any, first: int, last: int) -> None:
     m, p, d = I.shape[1], J.shape[1], x.shape[1]
     columns = np.empty((d, p))
     for k in range(first, last):
@@ -56,7 +56,7 @@ class Minibatches:
 
     x: Points
     y: Points
-    I: np.ndarray  # noqa: E741 (the paper's names)
+    I: np.ndarray
     J: np.ndarray
     ground: str | Cost
 

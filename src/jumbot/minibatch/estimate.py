@@ -200,7 +200,7 @@ class _Work:
             return torch.full(index.shape, float(weights.sum()) / self.m, dtype=torch.float64)
         return torch.from_numpy(weights[index] * ((self.x, self.y)[side].n / self.m))
 
-    def _solve(self, I: np.ndarray, J: np.ndarray) -> np.ndarray:  # noqa: E741 (the paper's names)
+    def _solve(self, I: np.ndarray, J: np.ndarray) -> np.ndarray:
         """Losses of the minibatches (I, J); their slopes and plans are added up on the way."""
         batch_weights = self._batch_weights(I, 0), self._batch_weights(J, 1)
         out = self.loss(Minibatches(self.x, self.y, I, J, self.ground), *batch_weights, plan=self.keep_plan)
@@ -220,7 +220,7 @@ class _Work:
         done = np.zeros(total)
         try:
             with progress(total, "minibatches") as advance:
-                for at, I, J in blocks:  # noqa: E741
+                for at, I, J in blocks:
                     values[at - first : at - first + len(I)] = self._solve(I, J)
                     done[at - first : at - first + len(I)] = 1
                     advance(len(I))
@@ -228,8 +228,7 @@ class _Work:
             self.interrupted = True
         shared = sum_over_processes(np.concatenate([np.nan_to_num(values), done, [float(self.interrupted)]]))
         self.interrupted = bool(shared[-1])
-        values, done = shared[:total], shared[total:-1] > 0
-        self.values = np.concatenate([self.values, values[done]])
+        self.values = np.concatenate([self.values, shared[:total][shared[total:-1] > 0]])
 
     def _blocks(self, first: int, last: int) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         low, high = share(first, last)
@@ -247,7 +246,7 @@ class _Work:
 
         def blocks() -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
             at = 0
-            for number, (I, J) in enumerate(sampling.all_pairs(self.x.n, self.y.n, self.m, self.chunk)):  # noqa: E741
+            for number, (I, J) in enumerate(sampling.all_pairs(self.x.n, self.y.n, self.m, self.chunk)):
                 if number % world == rank:
                     yield at, I, J
                 at += len(I)
@@ -275,9 +274,9 @@ class _Work:
             return 1.0
         if complete:
             blocks = sampling.all_pairs(self.x.n, self.y.n, self.m, count)
-            I, J = next(blocks)  # noqa: E741
+            I, J = next(blocks)
         else:
-            I, J = self._draw(0, count, 0), self._draw(0, count, 1)  # noqa: E741
+            I, J = self._draw(0, count, 0), self._draw(0, count, 1)
         predicted = influence[0].mean_slope(I) + influence[1].mean_slope(J)
         left = [
             1 - self.m / points.n if by is None else 1.0
@@ -305,7 +304,8 @@ class _Work:
             values=self.values, m=self.m, n=(self.x.n, self.y.n), complete=complete and not self.interrupted,
             point_variances=(float(variances[0]), float(variances[1])),
             concentrations=(concentration[0], concentration[1]), interrupted=self.interrupted, plan=plan,
-            loss=self.loss, masses=(masses[0], masses[1]), boxes=(self.x, self.y), cost_name=self.ground, cost_bound=cost_bound,
+            loss=self.loss, masses=(masses[0], masses[1]), boxes=(self.x, self.y),
+            cost_name=self.ground, cost_bound=cost_bound,
         )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ class LiftedPlan:
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.matrix.shape  # type: ignore[no-any-return]
+        return self.matrix.shape
 
     @property
     def mass(self) -> float:
@@ -52,7 +52,7 @@ class LiftedPlan:
         return self.matrix
 
     def to_dense(self) -> np.ndarray:
-        return self.matrix.toarray()  # type: ignore[no-any-return]
+        return self.matrix.toarray()
 
 
 class PlanBuilder:
@@ -63,7 +63,7 @@ class PlanBuilder:
         self.index = np.int32 if max(n_x, n_y) < 2**31 else np.int64
         self.parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
 
-    def add(self, I: np.ndarray, J: np.ndarray, plans: np.ndarray) -> None:  # noqa: E741 (the paper's names)
+    def add(self, I: np.ndarray, J: np.ndarray, plans: np.ndarray) -> None:
         """`I` `(c, m)`, `J` `(c, m)`, `plans` `(c, m, m)`."""
         kept = plans > 0
         rows = np.broadcast_to(I[:, :, None].astype(self.index), plans.shape)[kept]

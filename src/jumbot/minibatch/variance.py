@@ -6,8 +6,8 @@ U is a two-sample U-statistic of orders (m, m), so Var(U) = m^2 zeta_x/n_x + m^2
 zeta_x is the variance of E[h | x_1].  By the envelope theorem the derivative z_i of h in the weight of a point is m
 times that point's influence on h, so that m^2 zeta_x is the variance of E[z | x_i] over the points: the between-point
 component of a one-way analysis of variance of z.  It needs no further solves, and far fewer minibatches than estimates
-that correlate h with the presence of each point.  What h owes to interactions of points enters Var(U) with a factor of at most
-(m/n_x)(m/n_y), and is added with that factor.
+that correlate h with the presence of each point.  What h owes to interactions of points enters Var(U) with a factor
+of at most (m/n_x)(m/n_y), and is added with that factor.
 """
 
 from __future__ import annotations

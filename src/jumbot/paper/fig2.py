@@ -129,8 +129,8 @@ def _claims(record: Record, costs: Costs, means: dict[str, np.ndarray], variance
 def _draw(points: np.ndarray, outliers: np.ndarray, distances: np.ndarray, costs: Costs) -> Figure:
     figure = new_figure(13, 4.4)
     left, middle, right = figure.subplots(1, 3, width_ratios=[1.0, 1.25, 1.25])
-    left.scatter(*points.T, color=BLUE, label="source = target", s=36)
-    left.scatter(*outliers[0], color=GREEN, label="outlier of the target", s=60, zorder=3)
+    left.scatter(*points.T, color=BLUE, label="points of both", s=36)
+    left.scatter(*outliers[0], color=GREEN, label="target only: the outlier", s=60, zorder=3)
     left.annotate(
         "", outliers[-1], outliers[0] + [0.25, 0], arrowprops={"arrowstyle": "->", "color": GREEN, "linewidth": 2}
     )

@@ -90,7 +90,9 @@ def arguments(side: Marginal, epsilon: float) -> tuple[int, float, float, float]
     return _KINDS[type(side.divergence)], side.tau / epsilon, side.divergence.lower, min(upper, 1e300)
 
 
-def sweep(problem: Problem, start: tuple[Tensor, Tensor] | None, tol: float, limit: int, price: Tensor) -> RawOutcome:
+def sweep(
+    problem: Problem, start: tuple[Tensor, Tensor] | None, tol: float, limit: int, price: Tensor | None
+) -> RawOutcome:  # fmt: skip
     """Sweep from `start`; the certificate is exact only where no marginal is constrained.
 
     `price` `(B,)` is what a unit of violated constraint is taken to cost when the gap is estimated.

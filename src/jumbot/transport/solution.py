@@ -44,7 +44,7 @@ class Solution:
 
     >>> import jumbot, torch
     >>> jumbot.solve(torch.tensor([[0.0, 1.0], [1.0, 0.0]]), epsilon=0.1, tau=1.0)
-    Solution(value=0.06, mass=0.97, relative_gap=2e-07, status=CONVERGED)
+    Solution(value=0.068..., mass=0.9..., relative_gap=...e-08, status=CONVERGED)
     """
 
     problem: Problem
@@ -84,8 +84,12 @@ class Solution:
     @cached_property
     def value(self) -> Array:
         """The full objective at `plan`; differentiable in the cost and the weights by the envelope theorem."""
-        value = self._out(self.outcome.certificate.objective + self.problem.constant)
+        value = self._out(self._objective)
         return value if self.numpy else transport_value(value, self)
+
+    @property
+    def _objective(self) -> Tensor:
+        return self.outcome.certificate.objective + self.problem.constant
 
     @cached_property
     def linear(self) -> Array:
@@ -103,7 +107,7 @@ class Solution:
     @cached_property
     def dual(self) -> Array:
         """A lower bound of the optimum."""
-        return self._out(self.outcome.certificate.objective + self.problem.constant - self.outcome.certificate.gap)
+        return self._out(self._objective - self.outcome.certificate.gap)
 
     @cached_property
     def relative_gap(self) -> Array:
@@ -150,7 +154,7 @@ class Solution:
     def __repr__(self) -> str:
         if self._single:
             return (
-                f"Solution(value={float(self.value):.4g}, mass={float(self.mass):.4g}, "
+                f"Solution(value={float(self._out(self._objective)):.4g}, mass={float(self.mass):.4g}, "
                 f"relative_gap={float(self.relative_gap):.1g}, status={self.status.name})"
             )
         shape = tuple(self.inputs[0].shape[:-2])

@@ -78,7 +78,7 @@ def log(x: float) -> float:
     """log x for normal x > 0; zero gives about -709."""
     bits: Any = _bits(x)  # type: ignore[call-arg]
     exponent = (bits - _SQRT_HALF) >> 52
-    mantissa: Any = _from_bits(bits - (exponent << 52))  # type: ignore[call-arg]
+    mantissa: Any = _from_bits(bits - (exponent << 52))
     k = float(exponent)
     z = (mantissa - 1.0) / (mantissa + 1.0)
     w = z * z

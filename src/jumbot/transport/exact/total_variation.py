@@ -37,6 +37,11 @@ def total_variation(cost: Array, a: Array, b: Array, tau_a: float, tau_b: float)
             f"the cost {lowest:g} is below -(tau_a + tau_b) = {-(tau_a + tau_b):g}: creating mass at both "
             "ends and transporting it pays without end; raise tau or the cost"
         )
+    if lowest >= 0 and tau_a == tau_b:
+        from jumbot.transport.exact.assignment import assignment_with_prices, is_assignment
+
+        if is_assignment(a, b):
+            return assignment_with_prices(cost, a[0], tau_a)
     if surplus < 0:
         plan, g, f = total_variation(cost.T, b, a, tau_b, tau_a)
         return plan.T, f, g

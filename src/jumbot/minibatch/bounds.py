@@ -1,0 +1,251 @@
+"""The paper's lemmas and theorems as functions, with the constants that their proofs give.
+
+Costs lie in [0, M] and the reference is the product a b' throughout.  Where the paper prints another constant,
+`printed=True` gives that one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from jumbot.errors import ArgumentError
+from jumbot.transport.divergences import Divergence, parse
+from jumbot.transport.marginal import Marginal
+from jumbot.transport.problem import check_number, check_taus
+
+Tau = float | tuple[float, float]
+
+
+def outlier_upper_bound(value: float, mean_cost: float, *, zeta: float, tau: float, epsilon: float = 0.0) -> float:
+    r"""Lemma 1.1: an outlier z of mass 1 - zeta costs unbalanced transport no more than its own mass.
+
+    .. math::
+        \mathrm{OT}(\zeta\alpha + (1-\zeta)\delta_z, \beta) \le \zeta\, \mathrm{OT}(\alpha, \beta)
+        + (1-\zeta)\, s\, (1 - e^{-m(z)/s}), \qquad s = 2\tau + \varepsilon
+
+    for KL and probability measures; `value` is OT(alpha, beta), `mean_cost` is m(z), the mean of C(z, y) over beta.
+    The paper states epsilon = 0; its proof holds for any, with this s.
+
+    >>> outlier_upper_bound(0.3, 1e9, zeta=0.9, tau=0.5)  # however far away z is
+    0.37
+    """
+    value, mean_cost = check_number("value", value, least=0), check_number("mean_cost", mean_cost, least=0)
+    zeta = _fraction("zeta", zeta)
+    scale = 2 * check_number("tau", tau, least=0, strict=True) + check_number("epsilon", epsilon, least=0)
+    return zeta * value - (1 - zeta) * scale * math.expm1(-mean_cost / scale)
+
+
+def outlier_lower_bound(value: float, cost: Any, g: Any, b: Any = None, *, zeta: float) -> float:
+    r"""Lemma 1.2, corrected: an outlier z of mass 1 - zeta costs balanced transport ever more, the further it is.
+
+    .. math::
+        \mathrm{OT}(\zeta\alpha + (1-\zeta)\delta_z, \beta) \ge \zeta\, \mathrm{OT}(\alpha, \beta)
+        + (1-\zeta) \Big( \min_y \big[C(z, y) - g(y)\big] + \int g\, d\beta \Big)
+
+    for epsilon = 0 and probability measures; `value` is OT(alpha, beta), `cost` `(m,)` holds C(z, y_j), `g` the optimal
+    potentials and `b` the weights of beta (uniform by default).  The paper allows any y* of the support in place of
+    the minimiser, and then the inequality is false.
+
+    >>> outlier_lower_bound(0.0, [100.0, 81.0], [0.0, 0.0], zeta=0.9)
+    8.1
+    """
+    value, zeta = check_number("value", value, least=0), _fraction("zeta", zeta)
+    cost, g = np.asarray(cost, dtype=np.float64), np.asarray(g, dtype=np.float64)
+    b = np.full(g.shape, 1 / max(g.size, 1)) if b is None else np.asarray(b, dtype=np.float64)
+    if not (cost.ndim == 1 and cost.size > 0 and cost.shape == g.shape == b.shape):
+        raise ArgumentError(f"cost, g, b: shapes {cost.shape}, {g.shape}, {b.shape}; each must be one number a point.")
+    if not abs(float(b.sum()) - 1) < 1e-6 or float(b.min()) < 0:
+        raise ArgumentError(f"b: weights of mass {float(b.sum()):g} came in; the lemma is about probabilities.")
+    held = b > 0
+    return zeta * value + (1 - zeta) * (float((cost - g)[held].min()) + float(g[held] @ b[held]))
+
+
+def value_bound(
+    cost_bound: float, mass_a: float = 1.0, mass_b: float = 1.0, *, epsilon: float, tau: Tau = math.inf,
+    divergence: str | Divergence = "kl",
+) -> float:  # fmt: skip
+    r"""Lemma 2.1: transport between masses m_a and m_b at costs in [0, M] is bounded by its value at the plan a b'.
+
+    .. math::
+        0 \le \mathrm{OT}(a, b, C) \le M m_a m_b + \tau_a m_a \varphi(m_b) + \tau_b m_b \varphi(m_a)
+
+    Where a b' breaks a constraint (exact marginals of a mass other than one) the nearest multiple s a b' that keeps
+    it takes its place: M, tau phi(.) and the entropy are then taken at s.
+
+    >>> value_bound(4.0, epsilon=0.1, tau=0.5)
+    4.0
+    """
+    cost_bound = check_number("cost_bound", cost_bound, least=0)
+    mass_a, mass_b = _mass("mass_a", mass_a), _mass("mass_b", mass_b)
+    source, target = _marginals(tau, divergence)
+    s = _feasible_multiple(mass_a, mass_b, source, target)
+    return (
+        s * cost_bound * mass_a * mass_b
+        + check_number("epsilon", epsilon, least=0) * mass_a * mass_b * _kl(s)
+        + mass_a * _price(source, s * mass_b)
+        + mass_b * _price(target, s * mass_a)
+    )
+
+
+def divergence_bound(
+    cost_bound: float, mass_a: float = 1.0, mass_b: float = 1.0, *, epsilon: float, tau: float = math.inf,
+    divergence: str | Divergence = "kl",
+) -> float:  # fmt: skip
+    r"""Lemma 2.1 for the Sinkhorn divergence, corrected for unequal masses.
+
+    .. math::
+        |S(a, b)| \le M \big(m_a m_b + \tfrac12 (m_a^2 + m_b^2)\big) + \tau m_a \varphi(m_b) + \tau m_b \varphi(m_a)
+        + \tau m_a \varphi(m_a) + \tau m_b \varphi(m_b) + \tfrac\varepsilon2 (m_a - m_b)^2
+
+    where the paper prints 2 M m_a m_b, which leaves too little for the self terms.  The right side also bounds the
+    width of the interval in which S lies.
+
+    >>> divergence_bound(4.0, epsilon=0.1, tau=0.5)
+    8.0
+    """
+    if isinstance(tau, tuple | list):
+        raise ArgumentError("tau: a pair came in, but the Sinkhorn divergence is symmetric; pass one number.")
+
+    def bound(p: float, q: float) -> float:
+        return value_bound(cost_bound, p, q, epsilon=epsilon, tau=tau, divergence=divergence)
+
+    within = (bound(mass_a, mass_a) + bound(mass_b, mass_b)) / 2
+    return bound(mass_a, mass_b) + within + epsilon / 2 * (mass_a - mass_b) ** 2
+
+
+def loss_bound(
+    cost_bound: float, mass_a: float = 1.0, mass_b: float = 1.0, *, loss: str, epsilon: float, tau: Any = math.inf,
+    divergence: str | Divergence = "kl",
+) -> float:  # fmt: skip
+    """`value_bound` for the loss "transport", `divergence_bound` for "sinkhorn_divergence".
+
+    >>> loss_bound(4.0, loss="sinkhorn_divergence", epsilon=0.1, tau=0.5)
+    8.0
+    """
+    bounds: dict[str, Callable[..., float]] = {"transport": value_bound, "sinkhorn_divergence": divergence_bound}
+    if loss not in bounds:
+        raise ArgumentError(f"loss: {loss!r} is not known; use 'transport' or 'sinkhorn_divergence'.")
+    return bounds[loss](cost_bound, mass_a, mass_b, epsilon=epsilon, tau=tau, divergence=divergence)
+
+
+def mass_bound(
+    cost_bound: float, mass_a: float = 1.0, mass_b: float = 1.0, *, epsilon: float, tau: Tau = math.inf,
+    divergence: str | Divergence = "kl", cost_least: float = 0.0,
+) -> float:  # fmt: skip
+    r"""Lemma 2.2: no optimal plan is heavier than the largest p for which
+
+    .. math::
+        p \min C + \tau_a m_a \varphi(p/m_a) + \tau_b m_b \varphi(p/m_b)
+        + \varepsilon m_a m_b\, \varphi_{KL}\big(p/(m_a m_b)\big) \le \text{value\_bound}.
+
+    The left side is below the objective of any plan of mass p (Jensen), the right side above the optimum.  The
+    paper shows that such a p exists and prints none.  `cost_least` is a lower bound of the cost.
+
+    >>> mass_bound(1.0, epsilon=0.0, tau=0.5)
+    2.718
+    """
+    limit = value_bound(cost_bound, mass_a, mass_b, epsilon=epsilon, tau=tau, divergence=divergence)
+    cost_least = check_number("cost_least", cost_least, least=0)
+    source, target = _marginals(tau, divergence)
+
+    def excess(p: float) -> float:
+        penalty = mass_a * _price(source, p / mass_a) + mass_b * _price(target, p / mass_b)
+        return p * cost_least + penalty + epsilon * mass_a * mass_b * _kl(p / (mass_a * mass_b)) - limit
+
+    cap = min(source.divergence.upper * mass_a, target.divergence.upper * mass_b)
+    # the mass of the plan behind `limit` fulfils the inequality, and the left side is convex in p
+    low = high = _feasible_multiple(mass_a, mass_b, source, target) * mass_a * mass_b
+    while high < cap and excess(high) <= 0:
+        high *= 2
+        if high > 1e300:
+            return math.inf  # epsilon = 0 and a divergence that lets mass grow for nothing
+    high = min(high, cap)
+    if excess(high) <= 0:
+        return cap
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if excess(middle) <= 0 else (low, middle)
+    return high
+
+
+def deviation_bound(
+    loss_bound: float, *, n: int, m: int, k: int | None = None, delta: float, printed: bool = False
+) -> float:  # fmt: skip
+    r"""Theorem 1.1: with probability 1 - delta over the data and the draw of k minibatches,
+
+    .. math::
+        |\tilde h^m_k - E_h| \le M_h \sqrt{\frac{\log(4/\delta)}{2 \lfloor n/m \rfloor}}
+        + M_h \sqrt{\frac{2 \log(4/\delta)}{k}}
+
+    with M_h = `loss_bound`.  Two events of probability delta/2 each make log(4/delta); the paper prints
+    log(2/delta), `printed=True`.  For the complete estimator, `k=None`, the first term remains alone, with
+    log(2/delta) (Lemma 5).  With clouds of different sizes n is the smaller.
+
+    >>> deviation_bound(1.0, n=1000, m=10, k=500, delta=0.05)
+    0.280
+    """
+    loss_bound, delta = check_number("loss_bound", loss_bound, least=0), _fraction("delta", delta, strict=True)
+    n, m = int(check_number("n", n, least=1)), int(check_number("m", m, least=1))
+    if m > n:
+        raise ArgumentError(f"m: {m} came in, but there are only n = {n} points; draw at most that many.")
+    events = 2 if k is None or printed else 4
+    data = math.sqrt(math.log(events / delta) / (2 * (n // m)))
+    draw = 0.0 if k is None else math.sqrt(2 * math.log(events / delta) / check_number("k", k, least=1))
+    return loss_bound * (data + draw)
+
+
+def marginal_bound(mass: float, *, k: int, delta: float, printed: bool = False) -> float:
+    r"""Theorem 1.2: for each row i, with probability 1 - delta over the draw of k minibatches,
+
+    .. math::
+        |(\tilde\Pi^m_k 1)_i - (\bar\Pi^m 1)_i| \le \mathfrak M \sqrt{\frac{\log(2/\delta)}{2k}}
+
+    with `mass` the largest mass of a minibatch plan (see `mass_bound`).  This is what the proof's last line gives; the
+    paper prints twice as much, `printed=True`.
+
+    >>> marginal_bound(1.0, k=500, delta=0.05)
+    0.0607
+    """
+    mass, delta = check_number("mass", mass, least=0), _fraction("delta", delta, strict=True)
+    bound = mass * math.sqrt(math.log(2 / delta) / (2 * check_number("k", k, least=1)))
+    return 2 * bound if printed else bound
+
+
+def _fraction(name: str, value: Any, strict: bool = False) -> float:
+    number = check_number(name, value, least=0, strict=strict)
+    if number > 1 or (strict and number == 1):
+        raise ArgumentError(f"{name}: {number:g} came in; it must lie {'strictly ' if strict else ''}between 0 and 1.")
+    return number
+
+
+def _mass(name: str, value: Any) -> float:
+    return check_number(name, value, least=0, strict=True)
+
+
+def _marginals(tau: Tau, divergence: str | Divergence) -> tuple[Marginal, Marginal]:
+    phi = parse(divergence)
+    source, target = (Marginal.of(phi, t) for t in check_taus(tau))
+    return source, target
+
+
+def _feasible_multiple(mass_a: float, mass_b: float, source: Marginal, target: Marginal) -> float:
+    """The s nearest to one for which s a b' keeps the constraints on both marginals."""
+    low = max(source.divergence.lower / mass_b, target.divergence.lower / mass_a)
+    high = min(source.divergence.upper / mass_b, target.divergence.upper / mass_a)
+    if low > high * (1 + 1e-6):
+        raise ArgumentError(f"mass_a, mass_b: no plan between {mass_a:g} and {mass_b:g} keeps both marginals.")
+    return min(max(1.0, low), high)
+
+
+def _price(side: Marginal, ratio: float) -> float:
+    """tau phi(ratio), zero for constraints."""
+    return 0.0 if side.hard else side.tau * float(side.divergence.phi(torch.tensor(ratio, dtype=torch.float64)))
+
+
+def _kl(x: float) -> float:
+    return x * math.log(x) - x + 1
