@@ -22,11 +22,11 @@ TRANSPORT = {
 
 
 def transport(x, y, options):
-    return jumbot.solve(squared_euclidean(x, y), tol=1e-11, **options).value
+    return jumbot.solve(squared_euclidean(x, y), tol=1e-9, **options).value
 
 
 def divergence(x, y, options):
-    return jumbot.sinkhorn_divergence(x, y, tol=1e-8, **options)
+    return jumbot.sinkhorn_divergence(x, y, tol=1e-7, **options)
 
 
 def pairs(m):
@@ -55,7 +55,7 @@ def mean_of_gradients(h, x, y, m, options):
     return total / count
 
 
-def finite_differences(f, x, step=1e-3):
+def finite_differences(f, x, step=2e-3):
     """Fourth order, coordinate by coordinate."""
     out = torch.zeros_like(x)
     for at in np.ndindex(*x.shape):
@@ -76,7 +76,7 @@ def test_gradients_of_transport_are_unbiased(name, m, rng):
     options = TRANSPORT[name]
     expected = finite_differences(lambda moved: complete(transport, moved, y, m, options), x)
     assert float(expected.abs().max()) > 0.05
-    torch.testing.assert_close(mean_of_gradients(transport, x, y, m, options), expected, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(mean_of_gradients(transport, x, y, m, options), expected, rtol=1e-5, atol=3e-6)
 
 
 @pytest.mark.parametrize("tau", [0.7, math.inf])
@@ -85,7 +85,7 @@ def test_gradients_of_the_divergence_are_unbiased(tau, rng):
     options = {"epsilon": 0.2, "tau": tau}
     expected = finite_differences(lambda moved: complete(divergence, moved, y, 2, options), x)
     assert float(expected.abs().max()) > 0.02
-    torch.testing.assert_close(mean_of_gradients(divergence, x, y, 2, options), expected, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(mean_of_gradients(divergence, x, y, 2, options), expected, rtol=1e-5, atol=3e-6)
 
 
 def test_the_mean_of_minibatch_gradients_is_not_the_gradient_of_the_whole(rng):

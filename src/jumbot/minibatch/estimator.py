@@ -93,7 +93,7 @@ class Estimate:
         The bound of the ground cost is `cost_bound`, or comes from the bounding boxes of the data for the named costs;
         `.cost_bound` and `.origin` of the result say which.  `printed=True` uses the constant as the paper prints it.
         """
-        from jumbot.minibatch import bounds
+        import jumbot.minibatch.bounds as bounds
 
         M, origin = self._cost_bound()
         if self.loss.reference != "product":

@@ -561,7 +561,7 @@ def certify_exact(
     kind_a: int, tau_a: float, low_a: float, high_a: float, kind_b: int, tau_b: float, low_b: float, high_b: float,
     rows: Any, columns: Any, out: Any,
 ) -> None:  # fmt: skip
-    """epsilon = 0: marginals, objective, gap and scale of the plan P and the potentials f + g <= C; weights positive."""
+    """epsilon = 0: marginals, objective, gap and scale of the plan P and the potentials f + g <= C; weights > 0."""
     n, m = C.shape
     linear = size = slack = 0.0
     columns[:] = 0.0

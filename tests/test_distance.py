@@ -1,0 +1,99 @@
+"""`jumbot distance` and `jumbot flow` as a new user would run them, and with bad files."""
+
+import json
+
+import numpy as np
+import pytest
+
+import jumbot
+from jumbot.cli import main
+from jumbot.data.tables import load_points
+
+RNG = np.random.default_rng(0)
+X, Y = RNG.normal(size=(80, 2)), RNG.normal(size=(70, 2)) + 1
+
+
+@pytest.fixture
+def files(tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    np.savetxt(tmp_path / "y.csv", Y, delimiter=",", header="u,v", comments="")
+    np.savez(tmp_path / "y.npz", Y)
+    return tmp_path
+
+
+def test_text_and_json_agree_with_the_function(files, capsys):
+    command = ["distance", str(files / "x.npy"), str(files / "y.csv"), "--m", "8", "--k", "50", "--tau", "1"]
+    command += ["--epsilon", "0.1"]
+    assert main(command) == 0
+    expected = jumbot.estimate(X, Y, m=8, k=50, tau=1.0, epsilon=0.1)
+    assert f"value {expected.value:.6g}" in capsys.readouterr().out
+    assert main([*command, "--json"]) == 0
+    (result,) = json.loads(capsys.readouterr().out)["results"]
+    assert result["value"] == pytest.approx(expected.value, rel=1e-12)
+    assert result["low"] < result["value"] < result["high"]
+
+
+def test_several_sizes_and_precision(files, capsys):
+    command = ["distance", str(files / "x.npy"), str(files / "y.npz"), "--epsilon", "0.1", "--json"]
+    assert main([*command, "--m", "4", "8", "--precision", "0.1"]) == 0
+    results = json.loads(capsys.readouterr().out)["results"]
+    assert [r["m"] for r in results] == [4, 8]
+
+
+def test_parquet(tmp_path):
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    pandas.DataFrame(Y, columns=["u", "v"]).to_parquet(tmp_path / "y.parquet")
+    np.testing.assert_allclose(load_points(tmp_path / "y.parquet"), Y)
+    pandas.DataFrame({"u": [1.0], "name": ["a"]}).to_parquet(tmp_path / "text.parquet")
+    with pytest.raises(jumbot.ArgumentError, match="'name'"):
+        load_points(tmp_path / "text.parquet")
+
+
+BAD = {
+    "no such file": ("missing.csv", None),
+    "line 2 has 1": ("ragged.csv", "1,2\n3\n"),
+    "row 1": ("nan.csv", "1,2\nnan,3\n"),
+    "is text": ("text.csv", "u,v\n1,2\n3,red\n"),
+    "no rows": ("empty.csv", ""),
+    "is not known": ("points.txt", "1,2\n"),
+    "cannot be read": ("broken.npy", "not an array"),
+    "space": ("wide.csv", "1,2,3\n" * 70),
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_bad_files_get_one_clear_line(message, files, capsys):
+    name, content = BAD[message]
+    if content is not None:
+        (files / name).write_text(content)
+    assert main(["distance", str(files / "x.npy"), str(files / name), "--m", "8", "--epsilon", "0.1"]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (["--m", "500"], "m: 500"),
+        (["--divergence", "kll"], "kl"),
+        (["--epsilon", "-1"], "epsilon"),
+        (["--tau", "0"], "tau"),
+    ],
+)
+def test_bad_options_get_one_clear_line(option, message, files, capsys):
+    command = ["distance", str(files / "x.npy"), str(files / "y.csv"), "--m", "8", "--k", "5", "--epsilon", "0.1"]
+    assert main([*command, *option]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_flow_writes_points(files, capsys):
+    out = files / "end.npy"
+    command = ["flow", str(files / "x.npy"), str(files / "y.csv"), "--epsilon", "0.1", "--m", "16", "--steps", "20"]
+    assert main([*command, "--learning-rate", "0.1", "--out", str(out)]) == 0
+    assert "loss" in capsys.readouterr().out
+    assert np.load(out).shape == X.shape
+    assert main([*command, "--out", str(files / "end.txt")]) == 2
