@@ -22,7 +22,8 @@ TRANSPORT = {
 
 
 def transport(x, y, options):
-    return jumbot.solve(squared_euclidean(x, y), tol=1e-9, **options).value
+    tol = 1e-9 if options["epsilon"] > 0 else 1e-12
+    return jumbot.solve(squared_euclidean(x, y), tol=tol, **options).value
 
 
 def divergence(x, y, options):
@@ -56,7 +57,7 @@ def mean_of_gradients(h, x, y, m, options):
 
 
 def finite_differences(f, x, step=2e-3):
-    """Fourth order, coordinate by coordinate."""
+    """Fourth order, coordinate by coordinate; take short steps where h has kinks."""
     out = torch.zeros_like(x)
     for at in np.ndindex(*x.shape):
         values = []
@@ -74,7 +75,8 @@ def test_gradients_of_transport_are_unbiased(name, m, rng):
     """Random clouds: the optimal plans are unique at epsilon = 0 too, so h is differentiable there."""
     x, y = clouds(rng)
     options = TRANSPORT[name]
-    expected = finite_differences(lambda moved: complete(transport, moved, y, m, options), x)
+    step = 2e-3 if options["epsilon"] > 0 else 1e-4
+    expected = finite_differences(lambda moved: complete(transport, moved, y, m, options), x, step)
     assert float(expected.abs().max()) > 0.05
     torch.testing.assert_close(mean_of_gradients(transport, x, y, m, options), expected, rtol=1e-5, atol=3e-6)
 

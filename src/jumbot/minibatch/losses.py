@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,12 +87,14 @@ class Loss:
         shape = (*batch.I.shape, batch.J.shape[1])
         if cost.shape != shape:
             raise ArgumentError(f"cost: the callable returned shape {tuple(cost.shape)} where {shape} was due.")
-        if not math.isfinite(float(cost.sum())):
-            batch.check()
-        problem = make_problem(
-            cost, a, b, epsilon=self.epsilon, tau=self.tau, divergence=self.divergence,
-            reference=self.reference, mass=None,
-        )  # fmt: skip
+        try:
+            problem = make_problem(
+                cost, a, b, epsilon=self.epsilon, tau=self.tau, divergence=self.divergence,
+                reference=self.reference, mass=None,
+            )  # fmt: skip
+        except ArgumentError:
+            batch.check()  # if it is a point that is not finite, name its row rather than the cost
+            raise
         return solve_problem(problem, None, tol, MAX_ITERATIONS, (cost, None, None), False, symmetric=first == second)
 
 
