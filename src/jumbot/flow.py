@@ -24,14 +24,14 @@ from jumbot.minibatch.losses import Loss
 from jumbot.minibatch.points import Points
 from jumbot.minibatch.progress import progress
 from jumbot.minibatch.sampling import draw_subsets
-from jumbot.transport import fused
+from jumbot.transport import entropic, fused
 from jumbot.transport.divergences import Divergence
 from jumbot.transport.problem import Array, Problem, as_tensor, check_number, make_problem
 from jumbot.transport.solve import MAX_ITERATIONS, solve_problem
 
 Callback = Callable[[int, Array, float], object]
-_SWEEPS = 3000  # before the general solver, which knows more than sweeps, is asked
-_FAR = 1e100  # squares of coordinates are still finite
+_SWEEPS = 1000  # before the general solver, which knows more than sweeps, is asked
+_FAR = 1e50  # coordinates whose squares are far from overflow
 
 
 def gradient_flow(
@@ -224,9 +224,10 @@ class _Flow:
         # on the CPU the compiled costs read the very memory that the steps write
         self.clouds = _as_points("x0", x), _as_points("y", y)
         self.template = self._problem(x.new_zeros((k, m, m)))
-        soft = not (self.template.source.hard or self.template.target.hard)
-        self.quick = not callable(ground) and loss.epsilon > 0 and soft and fused.fits(self.template)
-        self.no_price = x.new_zeros(k)
+        sides = self.template.source, self.template.target
+        self.exact = [side.exact for side in sides]
+        known = all(side.exact or not side.hard for side in sides) and fused.fits(self.template)
+        self.quick = not callable(ground) and loss.epsilon > 0 and known
 
     def advance(self, step: int) -> float:
         """One Euler step; returns the loss before it, averaged over the k minibatches."""
@@ -295,22 +296,36 @@ class _Flow:
         )  # fmt: skip
 
     def _solve(self, cost: Tensor, symmetric: bool = False) -> _Solved:
-        tol = self.loss.tol
+        start, tol = None, self.loss.tol
         if self.quick:
-            t = self.template
-            problem = Problem(cost, t.a, t.b, t.epsilon, t.source, t.target, t.reference, None)
-            if symmetric:
-                raw = fused.sweep_symmetric(problem, tol, _SWEEPS, self.no_price)
-            else:
-                raw = fused.sweep(problem, None, tol, _SWEEPS, self.no_price)
-            if raw.all_within(tol):
-                objective, gap = torch.from_numpy(raw.out[:, 2:4].T)
-                return _Solved(raw.plan, objective + t.epsilon, gap)
+            raw, gap = self._sweep(cost, symmetric)
+            if (gap <= tol * raw.out[:, 4]).all():
+                return _Solved(raw.plan, torch.from_numpy(raw.out[:, 2] + self.loss.epsilon), torch.from_numpy(gap))
+            start = raw.f, raw.g
         problem = self._problem(cost)
-        solution = solve_problem(problem, None, tol, MAX_ITERATIONS, (cost, None, None), False, symmetric)
+        solution = solve_problem(problem, start, tol, MAX_ITERATIONS, (cost, None, None), False, symmetric)
         if not solution.outcome.all_within(solution.reachable_tol):
             self.short += int((solution.outcome.certificate.relative_gap > solution.reachable_tol).sum())
         return _Solved(solution.plan, solution.value, solution.gap)
+
+    def _sweep(self, cost: Tensor, symmetric: bool) -> tuple[fused.RawOutcome, np.ndarray]:
+        """The sweeps alone, without the solver's checks, and the gaps they leave.
+
+        Exact marginals are met within `tol` but not rounded to, which would take several times as long.
+        """
+        t, tol = self.template, self.loss.tol
+        problem = Problem(cost, t.a, t.b, t.epsilon, t.source, t.target, t.reference, None)
+        price = cost.mean((-2, -1)) + t.epsilon if any(self.exact) else cost.new_zeros(self.k)
+        if symmetric:
+            raw = fused.sweep_symmetric(problem, tol, _SWEEPS, price)
+        else:
+            start = entropic._anneal(problem, fused.sweep, price) if entropic._needs_annealing(problem) else None
+            raw = fused.sweep(problem, start, tol, _SWEEPS, price)
+        gap = raw.out[:, 3]
+        for exact, marginal in zip(self.exact, (raw.rows, raw.columns), strict=True):
+            if exact:
+                gap = gap + price.numpy() * np.abs(marginal - 1 / self.m).sum(-1)
+        return raw, gap
 
 
 def _divergence(between: _Solved, within_x: _Solved, within_y: _Solved) -> float:

@@ -14,7 +14,7 @@ N = 5
 TRANSPORT = {
     "entropic kl": {"epsilon": 0.2, "tau": 0.7},
     "entropic balanced": {"epsilon": 0.2},
-    "entropic tv": {"epsilon": 0.2, "tau": 0.7, "divergence": "tv"},
+    "entropic chi2": {"epsilon": 0.2, "tau": 0.7, "divergence": "chi2"},
     "exact kl": {"epsilon": 0.0, "tau": 0.7},
     "exact balanced": {"epsilon": 0.0},
     "exact tv": {"epsilon": 0.0, "tau": 0.7, "divergence": "tv"},

@@ -8,7 +8,7 @@ import pytest
 import jumbot
 
 from ..generators import posed, rectangular
-from ..oracles import Problem, cases
+from ..oracles import SETTINGS, Problem, cases
 
 
 def assert_certified(problem, solution, precision=1e-9):
@@ -93,6 +93,51 @@ def test_hard_problems(case, dtype, rng):
         assert float(solution.value) == pytest.approx(exact.value, abs=2e-6 * scale)
         assert float(solution.value) - float(solution.gap) <= exact.value + 2e-7 * scale
         np.testing.assert_allclose(solution.plan, exact.plan, atol=5e-3 * exact.plan.max())
+
+
+@pytest.mark.parametrize("reference", ["product", "ones"])
+@pytest.mark.parametrize("tau", [1e3, (math.inf, 1e3), (1e3, math.inf)], ids=str)
+@pytest.mark.parametrize("name", ["kl", "tv", "chi2"])
+def test_large_tau_with_zero_weights(name, tau, reference, rng):
+    problem = rectangular(rng, 5, 4, (1.0, 0.8), zeros=1, epsilon=1e-2, tau=tau, divergence=name, reference=reference)
+    solution = problem.solve(max_iterations=10_000)
+    assert_certified(problem, solution)
+    assert solution.converged
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [{"tau": 150.0}, {"tau": (0.5, math.inf), "divergence": "tv"}, {"tau": 20.0, "divergence": "chi2"}],
+    ids=str,
+)
+def test_ties(setting, rng):
+    """Costs of a few integers, epsilon small: many plans are nearly as good."""
+    for _ in range(25):
+        n, m = rng.integers(2, 9, 2)
+        problem = rectangular(rng, n, m, (0.4, 0.9), epsilon=1e-3, **setting)
+        problem = problem.but(cost=rng.integers(0, 4, (n, m)).astype(float))
+        solution = problem.solve()
+        assert solution.converged
+        assert_certified(problem, solution)
+
+
+def test_rounding_does_not_make_the_gap_negative():
+    """A problem whose gap is zero in exact arithmetic."""
+    third = np.full(3, 1 / 3)
+    cost = np.array([[2.0, 1.0, 0.0], [3.0, 2.0, 3.0], [2.0, 1.0, 1.0]])
+    solution = Problem(cost, third, third, epsilon=1e-3, tau=(0.44941761947848924, math.inf), divergence="tv").solve()
+    assert solution.gap >= 0
+    assert solution.relative_gap >= 0
+
+
+@pytest.mark.parametrize("reference", ["product", "ones"])
+@pytest.mark.parametrize("setting", ["range", "balanced", "partial", "kl, one side exact", "tv, one side exact"])
+def test_hard_constraints_are_met(setting, reference, rng):
+    """To rounding, on every problem: elsewhere the objective at `plan` is infinite."""
+    for _ in range(60):
+        n, m = rng.integers(1, 8, 2)
+        problem = posed(rng, n, m, epsilon=rng.choice([1.0, 0.1]), reference=reference, **SETTINGS[setting])
+        assert math.isfinite(problem.objective(problem.solve().plan))
 
 
 @pytest.mark.parametrize("reference", ["product", "ones"])

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import jumbot
+from jumbot.minibatch.bounds import outlier_upper_bound
 from jumbot.paper.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, SKY, VERMILION, new_figure
 from jumbot.paper.record import Record
 
@@ -50,7 +51,8 @@ def compute(points: np.ndarray, outliers: np.ndarray, seed: int) -> Costs:
     costs = ((points[None, :, None] - tainted[:, None]) ** 2).sum(-1)
     ot: Any = jumbot.solve(costs, epsilon=0.0)
     uot: Any = jumbot.solve(costs, epsilon=0.0, tau=TAU)
-    bound = 2 * TAU / (N + 1) * (1 - np.exp(-costs[:, :, -1].mean(-1) / (2 * TAU)))
+    mean_costs = costs[:, :, -1].mean(-1)
+    bound = np.array([outlier_upper_bound(0.0, float(cost), zeta=N / (N + 1), tau=TAU) for cost in mean_costs])
     minibatch = {}
     for name, k in CURVES:
         tau = TAU if name == "UMBOT" else math.inf

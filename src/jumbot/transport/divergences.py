@@ -143,7 +143,7 @@ class TV(Divergence):
         return torch.where(s >= 1, math.inf, torch.where(s > -1, 1.0, 0.0)).to(s.dtype)
 
     def fenchel_young(self, x: Tensor, s: Tensor) -> Tensor:
-        inside = (x - 1).abs() - s.clamp_min(-1) * (x - 1)
+        inside = (x - 1).abs() - s.clamp(-1, 1) * (x - 1)  # s is at most 1 but for rounding
         return inside + (-1 - s).clamp_min(0) * x
 
     def step(self, f: Tensor, tau: float, epsilon: float) -> Tensor:

@@ -13,6 +13,7 @@ from jumbot.transport import fused, large, newton, sinkhorn
 from jumbot.transport.certificate import Certificate, Outcome, certify
 from jumbot.transport.divergences import KL
 from jumbot.transport.problem import Problem
+from jumbot.transport.translation import translate
 
 AnyOutcome = Outcome | fused.RawOutcome
 Sweep = Callable[..., AnyOutcome]
@@ -79,6 +80,7 @@ def _push(
 ) -> Outcome:  # fmt: skip
     """Newton steps, then sweeps for those that still need them."""
     taken = torch.zeros(f.shape[0], dtype=torch.float64, device=f.device)
+    f, g = translate(problem, f, g)
     best = certify(problem, f, g)
     if newton.fits(problem):
         for _ in range(6):
@@ -116,7 +118,7 @@ def _anneal(problem: Problem, sweep: Sweep, price: Tensor) -> tuple[Tensor, Tens
     epsilon = _reach(problem) / 20
     while epsilon > 1.5 * problem.epsilon:
         outcome = sweep(replace(problem, epsilon=epsilon), start, 1e-3, 60, price)
-        start = outcome.f, outcome.g
+        start = translate(problem, outcome.f, outcome.g)
         epsilon /= 3
     return start
 

@@ -220,7 +220,7 @@ def side(
             x, s = p[i], -F[i] / tau
             gap[i] = penalty[i] = violation[i] = 0.0
             if kind == TV:
-                gap[i] = a[i] * tau * (abs(x - 1.0) - max(s, -1.0) * (x - 1.0) + max(-1.0 - s, 0.0) * x)
+                gap[i] = a[i] * tau * (abs(x - 1.0) - min(max(s, -1.0), 1.0) * (x - 1.0) + max(-1.0 - s, 0.0) * x)
                 penalty[i] = a[i] * tau * abs(x - 1.0)
             elif kind == CHI2:
                 gap[i] = a[i] * tau * ((x - 1.0 - 0.5 * s) ** 2 if s > -2.0 else x * (x - 2.0 - s))
