@@ -72,7 +72,7 @@ class Record:
         )
         text = json.dumps(record, indent=1, allow_nan=False)
         (folder / f"{self.name}.json").write_text(text + "\n", encoding="utf-8")
-        return record  # type: ignore[no-any-return]
+        return record
 
 
 def plain(value: Any) -> Any:

@@ -49,7 +49,8 @@ class Outcome:
         return self.certificate.plan
 
     def all_within(self, tol: float) -> bool:
-        return bool((self.certificate.gap <= tol * self.certificate.scale).all())
+        gap, scale = self.certificate.gap, self.certificate.scale
+        return bool(((gap <= tol * scale) & torch.isfinite(scale)).all())
 
 
 def certify(problem: Problem, f: Tensor, g: Tensor) -> Certificate:
@@ -111,7 +112,31 @@ def round_to_marginals(problem: Problem, plan: Tensor) -> Tensor:
         total = (fixed - rows.sum(-1)).clamp_min(0)
     fill_a = _spread(lack_a, (high_a - rows).clamp_min(0), total)
     fill_b = _spread(lack_b, (high_b - columns).clamp_min(0), total)
-    return plan + fill_a[..., :, None] * (fill_b / total.clamp_min(1e-300)[..., None])[..., None, :]
+    plan = plan + fill_a[..., :, None] * (fill_b / total.clamp_min(1e-300)[..., None])[..., None, :]
+    if source.exact or fixed is not None:
+        return plan
+    return _mix_into_bounds(plan, a, b, (low_a, high_a), (low_b, high_b))
+
+
+def _mix_into_bounds(
+    plan: Tensor, a: Tensor, b: Tensor, bounds_a: tuple[Tensor, Tensor], bounds_b: tuple[Tensor, Tensor]
+) -> Tensor:
+    """Move towards a multiple of a b' that is well within all bounds, as far as the worst violation asks for."""
+    mass_a, mass_b = a.sum(-1, keepdim=True), b.sum(-1, keepdim=True)
+    sums = [x.sum(-1, keepdim=True) for x in (*bounds_a, *bounds_b)]
+    middle = (torch.maximum(sums[0], sums[2]) + torch.minimum(sums[1], sums[3]).clamp_max(1e200)) / 2
+    share = torch.zeros_like(middle)
+    rows, columns = plan.sum(-1), plan.sum(-2)
+    for marginal, inside, (low, high) in (
+        (rows, a * middle / mass_a, bounds_a),
+        (columns, b * middle / mass_b, bounds_b),
+    ):
+        excess = torch.maximum(marginal - high, low - marginal)
+        distance = (marginal - inside).abs().clamp_min(1e-300)
+        share = torch.maximum(share, torch.where(excess > 0, excess / distance, 0.0).amax(-1, keepdim=True))
+    share = (share * (1 + 1e-12)).clamp_max(1.0)[..., None]
+    inside_plan = (a * middle / (mass_a * mass_b))[..., :, None] * b[..., None, :]
+    return torch.where(share > 0, (1 - share) * plan + share * inside_plan, plan)
 
 
 def _rescale(plan: Tensor, low: Tensor, high: Tensor) -> Tensor:

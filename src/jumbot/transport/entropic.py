@@ -55,6 +55,11 @@ def _finish(
     f, g, taken, certificate = outcome.f, outcome.g, outcome.taken, outcome.certificate
     relative = certificate.relative_gap
     price = price.clone()
+    broken = torch.nonzero(~torch.isfinite(certificate.objective))[:, 0]
+    if broken.numel():  # over-relaxed out of range: begin anew from larger epsilon
+        part = problem.take(broken)
+        begun = _anneal(part, sweep, price[broken])
+        f[broken], g[broken] = (0.0, 0.0) if begun is None else begun
     stalls = torch.zeros_like(relative, dtype=torch.long)
     while True:
         index = torch.nonzero(~(relative <= tol) & (taken < max_iterations) & (stalls < _STALLS))[:, 0]

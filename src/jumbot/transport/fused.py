@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -64,7 +65,8 @@ class RawOutcome:
         return Certificate(self.plan, rows, columns, linear, objective, gap, scale)
 
     def all_within(self, tol: float) -> bool:
-        return bool((self.out[:, 3] <= tol * self.out[:, 4]).all())
+        gap, scale = self.out[:, 3], self.out[:, 4]
+        return bool(((gap <= tol * scale) & (scale < math.inf)).all())
 
 
 def kinds_known(problem: Problem) -> bool:

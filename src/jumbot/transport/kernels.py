@@ -20,6 +20,7 @@ from jumbot.transport.vectormath import compiled, exp, log
 
 CUT = 400.0
 SPREAD = 250.0
+HUGE = 1e200
 KL, BALANCED, TV, RANGE, CHI2 = range(5)
 #: columns of the statistics that a problem returns
 ITERATIONS, LINEAR, OBJECTIVE, GAP, SCALE = range(5)
@@ -205,14 +206,13 @@ def side(
         inverse = 1.0 / tau
         for i in range(n):
             log_x = F[i] - soft[i]
-            slope = tau * a[i] * exp(-F[i] * inverse)
-            r = min(log_x + F[i] * inverse, 700.0)
-            e = exp(r)
-            series = r * r * (0.5 + r * (1.0 / 3.0))
-            gap[i] = slope * (r * e - e + 1.0 if abs(r) > 1e-4 else series)
-            scaled = slope * e
-            penalty[i] = scaled * (log_x - 1.0) + tau * a[i]
-            p[i] = scaled * inverse
+            slope = exp(min(-F[i] * inverse, 700.0))
+            r = log_x + F[i] * inverse
+            x = exp(min(log_x, 700.0))
+            series = slope * r * r * (0.5 + r * (1.0 / 3.0))
+            gap[i] = tau * a[i] * (x * r - x + slope if abs(r) > 1e-4 else series)
+            penalty[i] = tau * a[i] * (x * (log_x - 1.0) + 1.0)
+            p[i] = a[i] * x
     else:
         for i in range(n):
             p[i] = exp(min(F[i] - soft[i], 700.0))
@@ -423,7 +423,8 @@ def _solve(
             # <C, P> from below: <F, p> + <G, q> = <C, P> + <P, log(P/R)>, the last at most mass log m
             worth = sums[1] + mass_a + max(0.0, sums[3] - mass_a * entropy_bound)
             estimate = sums[0] + price * scale * sums[2]
-            if estimate <= safety * tol * worth or sweep >= limit:
+            # over-relaxation may pass through plans that overflow, whose gap means nothing
+            if (estimate <= safety * tol * worth and worth < HUGE) or sweep >= limit:
                 linear, size = write_plan(C, scale, r_a, r_b, F, G, P, rows, columns)
                 soft_from_marginal(F, rows, a, soft_a)
                 soft_from_marginal(G, columns, b, soft_b)
@@ -437,7 +438,7 @@ def _solve(
                 value = epsilon * (dot(F, rows) + dot(G, columns) - mass + sums[1])
                 gap = epsilon * sums[0]
                 out[ITERATIONS], out[LINEAR], out[OBJECTIVE], out[GAP], out[SCALE] = sweep, linear, value, gap, weight
-                if hard or gap <= tol * weight or sweep >= limit:
+                if hard or (gap <= tol * weight and weight < HUGE) or sweep >= limit:
                     break
                 safety *= max(0.5 * tol * weight / gap, 1e-3)
                 fill(C, scale, F0, G0, CUT, K)

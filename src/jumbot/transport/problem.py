@@ -176,7 +176,7 @@ def make_problem(
     flat = cost.detach().reshape(-1, n, m)
     flat, blocked = _block(flat, epsilon, taus, source, target)
     if source.hard and target.hard:
-        _check_masses(weights_a, weights_b, source, target)
+        _check_masses(weights_a, weights_b, source, target, 1e-5 if cost.dtype == torch.float32 else 1e-8)
         if source.exact and target.exact:  # masses that differ by rounding are made equal
             weights_b = weights_b * (weights_a.sum(-1, keepdim=True) / weights_b.sum(-1, keepdim=True))
     elif epsilon == 0 and blocked is None and isinstance((target if source.hard else source).divergence, TV):
@@ -256,7 +256,7 @@ def _block(
     return cost.masked_fill(blocked, 2 * reach + (2e3 if quick else 1e12) * price), blocked
 
 
-def _check_masses(a: Tensor, b: Tensor, source: Marginal, target: Marginal) -> None:
+def _check_masses(a: Tensor, b: Tensor, source: Marginal, target: Marginal, rounding: float) -> None:
     mass_a, mass_b = a.sum(-1), b.sum(-1)
     if isinstance(source, PartialMarginal):
         least = float(torch.minimum(mass_a.min(), mass_b.min()))
@@ -267,7 +267,7 @@ def _check_masses(a: Tensor, b: Tensor, source: Marginal, target: Marginal) -> N
         return
     low = torch.maximum(source.divergence.lower * mass_a, target.divergence.lower * mass_b)
     high = torch.minimum(source.divergence.upper * mass_a, target.divergence.upper * mass_b)
-    off = low > high * (1 + 1e-5)
+    off = low > high * (1 + rounding)
     if bool(off.any()):
         at = int(torch.argmax(off.to(torch.int8)))
         x, y = float(mass_a.expand_as(off)[at]), float(mass_b.expand_as(off)[at])
