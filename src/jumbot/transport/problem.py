@@ -176,7 +176,7 @@ def make_problem(
     flat = cost.detach().reshape(-1, n, m)
     flat, blocked = _block(flat, epsilon, taus, source, target)
     if source.hard and target.hard:
-        _check_masses(weights_a, weights_b, source, target, 1e-5 if cost.dtype == torch.float32 else 1e-8)
+        _check_masses(weights_a, weights_b, source, target, 1e-5 if cost.dtype == torch.float32 else 1e-6)
         if source.exact and target.exact:  # masses that differ by rounding are made equal
             weights_b = weights_b * (weights_a.sum(-1, keepdim=True) / weights_b.sum(-1, keepdim=True))
     elif epsilon == 0 and blocked is None and isinstance((target if source.hard else source).divergence, TV):
