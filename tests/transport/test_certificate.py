@@ -197,3 +197,10 @@ def test_ones_constant_stays_out_of_the_scale(rng):
     solution, product = problem.solve(), problem.but(reference="product").solve(tol=1e-12)
     assert_certified(problem, solution)
     np.testing.assert_allclose(solution.plan, 1600 ** (1 / 3) * product.plan, rtol=5e-3)
+
+
+def test_far_outlier_at_epsilon_zero_is_certified():
+    """Its potential is 700 tau away, where e^{-f/tau} underflows."""
+    solution = jumbot.solve(np.array([[0.0, 1], [1, 0], [700, 701]]), np.array([0.4, 0.4, 0.2]), epsilon=0, tau=0.5)
+    assert solution.converged
+    assert solution.value == pytest.approx(0.2 * 0.5 + 0.5 * 2 * (0.9 - math.sqrt(0.8)), rel=1e-6)
