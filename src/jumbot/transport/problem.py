@@ -228,7 +228,9 @@ def _block(
     cost: Tensor, epsilon: float, taus: tuple[float, float], source: Marginal, target: Marginal
 ) -> tuple[Tensor, Tensor | None]:
     """Replace +inf by a price that no plan pays; refuse NaN and -inf."""
-    if math.isfinite(float(cost.sum())):
+    # numpy's sum on one thread: torch's wakes OpenMP threads, which on a busy machine takes longer than solving
+    total = np.add.reduce(cost.numpy(), axis=None) if cost.device.type == "cpu" else cost.sum()
+    if math.isfinite(float(total)):
         return cost, None
     if bool(cost.isnan().any()):
         raise ArgumentError(f"cost: holds {int(cost.isnan().sum())} NaN; clean the points it was made from.")
