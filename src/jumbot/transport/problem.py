@@ -229,7 +229,8 @@ def _block(
 ) -> tuple[Tensor, Tensor | None]:
     """Replace +inf by a price that no plan pays; refuse NaN and -inf."""
     # numpy's sum on one thread: torch's wakes OpenMP threads, which on a busy machine takes longer than solving
-    total = np.add.reduce(cost.numpy(), axis=None) if cost.device.type == "cpu" else cost.sum()
+    with np.errstate(invalid="ignore", over="ignore"):
+        total = np.add.reduce(cost.numpy(), axis=None) if cost.device.type == "cpu" else cost.sum()
     if math.isfinite(float(total)):
         return cost, None
     if bool(cost.isnan().any()):
