@@ -18,8 +18,8 @@ def draw(rng, n):
 
 def coverage(repetitions, n, m, k, target, settings):
     """How often the interval covers E_h (from fresh minibatches of the population), or the complete estimator."""
-    x, y = draw(np.random.default_rng(1), 100_000)
-    truth = jumbot.estimate(x, y, m=m, k=20_000, seed=99, **settings).value
+    x, y = draw(np.random.default_rng(1), 1_000_000)
+    truth = jumbot.estimate(x, y, m=m, k=100_000, seed=99, **settings).value
     hits = 0
     for repetition in range(repetitions):
         if target == "population":

@@ -267,7 +267,7 @@ class _Work:
                 return
             self.run(min(budget, max(needed + needed // 20, k + k // 10 + 1)))
 
-    def _amplitude(self, influence: list[Influence], variances: np.ndarray, complete: bool) -> float:
+    def _amplitude(self, influence: list[Influence], complete: bool) -> float:
         """Draw the first minibatches again (their indices cost next to nothing) and compare h with its derivatives."""
         count = min(len(self.values), _COMPARED)
         if self.interrupted or not all(side.tracked for side in influence):
@@ -278,12 +278,7 @@ class _Work:
         else:
             I, J = self._draw(0, count, 0), self._draw(0, count, 1)
         predicted = influence[0].mean_slope(I) + influence[1].mean_slope(J)
-        left = [
-            1 - self.m / points.n if by is None else 1.0
-            for points, by in zip((self.x, self.y), self.by_weight, strict=True)
-        ]
-        explained = float(variances @ np.array(left)) / self.m
-        return amplitude(self.values[:count], predicted, explained)
+        return amplitude(self.values[:count], predicted)
 
     def result(self, complete: bool, cost_bound: float | None) -> Estimate:
         if len(self.values) == 0:
@@ -294,7 +289,7 @@ class _Work:
             for points, by, w in zip((self.x, self.y), self.by_weight, self.weights, strict=True)
         ]
         variances = np.array([side.variance() for side in influence])
-        variances *= self._amplitude(influence, variances, complete) ** 2
+        variances *= self._amplitude(influence, complete) ** 2
         plan = None
         if self.builder is not None:
             self.builder.parts = [part for parts in gather(self.builder.parts) for part in parts]
@@ -303,6 +298,7 @@ class _Work:
         return Estimate(
             values=self.values, m=self.m, n=(self.x.n, self.y.n), complete=complete and not self.interrupted,
             point_variances=(float(variances[0]), float(variances[1])),
+            degrees=(influence[0].degrees(), influence[1].degrees()),
             concentrations=(concentration[0], concentration[1]), interrupted=self.interrupted, plan=plan,
             loss=self.loss, masses=(masses[0], masses[1]), boxes=(self.x, self.y),
             cost_name=self.ground, cost_bound=cost_bound,

@@ -34,6 +34,7 @@ class Estimate:
     n: tuple[int, int]
     complete: bool
     point_variances: tuple[float, float]
+    degrees: tuple[float, float]
     concentrations: tuple[float, float]
     interrupted: bool
     plan: LiftedPlan | None
@@ -82,7 +83,7 @@ class Estimate:
         draw, data = self._variances(target)
         total = draw + data
         # Welch-Satterthwaite: how well each part of the variance is known
-        unsure = draw**2 / max(self.k - 1, 1) + data**2 / max(min(self.n) - 1, 1)
+        unsure = draw**2 / max(self.k - 1, 1) + data**2 / max(min(self.degrees), 1)
         dof = total**2 / unsure if unsure > 0 else math.inf
         half = float(t.ppf(0.5 + confidence / 2, max(dof, 1))) * math.sqrt(total)
         return self.value - half, self.value + half

@@ -69,20 +69,31 @@ class Influence:
         size = (n - (count**2).sum() / n) / (groups - 1)
         return min(max((between - within) / size, 0.0), pooled)
 
+    def degrees(self) -> float:
+        """How many degrees of freedom `variance` has: 2n/(kurtosis - 1), fewer than n where few points weigh much."""
+        count, total, _ = self.sums
+        if not self.tracked:
+            return float(self.n)
+        means = total[count > 0] / count[count > 0]
+        square = float((means**2).mean()) if len(means) else 0.0
+        if square == 0.0 or len(means) < 2:
+            return 1.0
+        kurtosis = float((means**4).mean()) / square**2
+        return min(max(2 * len(means) / max(kurtosis - 1, 1e-9), 1.0), float(len(means)))
+
     def mean_slope(self, index: np.ndarray) -> np.ndarray:
         """The mean over each minibatch of its points' average z, `(c,)`."""
         count, total, _ = self.sums
         return (total / np.maximum(count, 1))[index].mean(1)
 
 
-def amplitude(values: np.ndarray, predicted: np.ndarray, explained: float) -> float:
+def amplitude(values: np.ndarray, predicted: np.ndarray) -> float:
     """How much more h moves than its derivatives say: the slope of `values` on what they predict.
 
     A derivative tells what the next grain of weight would do, while a minibatch holds a point with weight 1/m or not
-    at all; for unbalanced losses the difference is some 10 %.  `explained` is the variance that `predicted` would have
-    without the noise in the derivatives, which would flatten the slope.
+    at all; for unbalanced losses the difference is some 20 %.
     """
-    if len(values) < _ENOUGH or explained <= 0:
+    if len(values) < _ENOUGH:
         return 1.0
-    covariance = float(np.cov(values, predicted)[0, 1])
-    return min(max(covariance / explained, 1.0), 1.5)
+    (_, covariance), (_, spread) = np.cov(values, predicted)
+    return float(min(max(covariance / spread, 1.0), 1.6)) if spread > 0 else 1.0

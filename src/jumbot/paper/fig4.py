@@ -170,7 +170,7 @@ def _draw(
             panel = axes[row, column]
             _draw_clouds(panel, clouds, points)
             if row == 0:
-                beyond = ", beyond the paper" if step > end else ""
+                beyond = ", continued" if step > end else ""
                 panel.set_title(f"step {step:,}{beyond}", fontsize=12)
             wrong = shares[name, m]["wrong"][column]
             panel.set_xlabel(f"wrong: {100 * wrong:.1f} %" if step else "", fontsize=11)

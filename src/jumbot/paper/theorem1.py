@@ -91,10 +91,10 @@ def run(folder: Path, quick: bool = False, seed: int = 0) -> dict[str, Any]:
         for p in (False, True)
     )
     quantile = np.quantile(found, 1 - DELTA, axis=-1)
-    rows, heaviest = marginal_deviations(seed, counts[:-1], repetitions)
+    rows, heaviest = marginal_deviations(seed, counts[:4], repetitions)
     row_quantile = np.quantile(rows, 1 - DELTA, axis=-1)
     mass = bounds.mass_bound(COST_BOUND, epsilon=EPSILON, tau=TAU)
-    row_bound = np.array([bounds.marginal_bound(mass, k=k, delta=DELTA / SMALL_N) for k in counts[:-1]])
+    row_bound = np.array([bounds.marginal_bound(mass, k=k, delta=DELTA / SMALL_N) for k in counts[:4]])
 
     record.data = {
         "E_h": whole.value, "its standard error": whole.standard_error(), "loss bound": limit,
@@ -158,14 +158,14 @@ def _draw(
     left.plot(sizes, widths, ":", color=BLACK, linewidth=2, label=f"interval, $k = {counts[-1]}$")
     for at, n in enumerate(sizes):
         _pair(middle, counts, quantile[at], bound[at], COLOURS[at], f"$n = {n}$")
-    _pair(right, counts[:-1], rows, row_bound, BLACK, f"$n = {SMALL_N}$, $m = {SMALL_M}$")
+    _pair(right, counts[:4], rows, row_bound, BLACK, f"$n = {SMALL_N}$, $m = {SMALL_M}$")
     left.set_title(f"over $n$ (Theorem 1.1, $m = {M}$)")
     middle.set_title(f"over $k$ (Theorem 1.1, $m = {M}$)")
     right.set_title("plan marginals over $k$ (Theorem 1.2)")
     left.set_ylabel(r"$|\tilde h_k^m - E_h|$, 95 % quantile", fontsize=10)
     middle.set_ylabel(r"$|\tilde h_k^m - E_h|$, 95 % quantile", fontsize=10)
     right.set_ylabel(r"$\max_i |(\tilde\Pi 1)_i - (\bar\Pi 1)_i|$, 95 % quantile", fontsize=10)
-    for axes, ticks, name in ((left, sizes, "n"), (middle, counts, "k"), (right, counts[:-1], "k")):
+    for axes, ticks, name in ((left, sizes, "n"), (middle, counts, "k"), (right, counts[:4], "k")):
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_xticks(ticks, [str(tick) for tick in ticks])
