@@ -77,7 +77,7 @@ def plan_legend(figure: Figure, group: str) -> None:
         f"target, {group} 1": mark("s", CLASS_COLOURS[0]),
         f"target, {group} 2": mark("s", CLASS_COLOURS[1]),
         f"mass within a {group}": Line2D([], [], color=GREY, linewidth=2),
-        f"mass between {group}s": Line2D([], [], color=VERMILION, linewidth=2),
+        f"mass between {group}{'es' if group.endswith('s') else 's'}": Line2D([], [], color=VERMILION, linewidth=2),
     }
     figure.legend(
         list(entries.values()), list(entries), loc="outside lower center", ncols=6, frameon=False, fontsize=10

@@ -104,7 +104,7 @@ def run(folder: Path, quick: bool = False, seed: int = 0) -> dict[str, Any]:
     }
     _claims(record, shares, sizes, stops.index(end))
     snapshots = {key: np.asarray(flow.snapshots) for key, flow in flows.items()}
-    record.picture(folder, _draw(clouds, snapshots, stops, shares, end))
+    record.picture(folder, _draw(clouds, snapshots, stops, shares, end), few_colours=True)
     return record.save(folder)
 
 

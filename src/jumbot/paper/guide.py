@@ -18,7 +18,7 @@ import numpy as np
 
 import jumbot
 from jumbot.paper.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, VERMILION, new_figure
-from jumbot.paper.record import plain, save_png
+from jumbot.paper.record import plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -114,7 +114,7 @@ def main(folder: Path) -> None:
         axes.grid(color=GREY, alpha=0.25)
         axes.legend(frameon=False, fontsize=10, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
     folder.mkdir(parents=True, exist_ok=True)
-    save_png(figure, folder / "minibatches.png")
+    figure.savefig(folder / "minibatches.png", dpi=110)
     record = plain({"over k": over_k, "over m": over_m, "over tau": over_tau})
     (folder / "minibatches.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import time
@@ -47,10 +46,15 @@ class Record:
     def claim(self, statement: str, holds: bool, **measured: Any) -> None:
         self.claims.append(Claim(statement, measured, bool(holds)))
 
-    def picture(self, folder: Path, figure: Figure, suffix: str = "") -> None:
-        """Write the figure as PNG and PDF."""
+    def picture(self, folder: Path, figure: Figure, suffix: str = "", few_colours: bool = False) -> None:
+        """Write the figure as PNG and PDF.
+
+        `few_colours` keeps 64 of them in the PNG: a quarter of the size, for pictures of very many points.
+        """
         name = self.name + suffix
-        save_png(figure, folder / f"{name}.png")
+        figure.savefig(folder / f"{name}.png", dpi=110)
+        if few_colours:
+            _reduce_colours(folder / f"{name}.png")
         # without its date, the same run gives the same file
         figure.savefig(folder / f"{name}.pdf", dpi=110, metadata={"CreationDate": None})
         self.files += [f"{name}.png", f"{name}.pdf"]
@@ -76,14 +80,12 @@ class Record:
         return record
 
 
-def save_png(figure: Figure, path: Path) -> None:
-    """Write a PNG of 64 colours, a quarter of the size of one in true colour."""
+def _reduce_colours(path: Path) -> None:
     from PIL import Image  # matplotlib depends on it
 
-    buffer = io.BytesIO()
-    figure.savefig(buffer, dpi=110)
-    with Image.open(buffer) as image:
-        image.convert("RGB").quantize(64, dither=Image.Dither.NONE).save(path, optimize=True)
+    with Image.open(path) as image:
+        reduced = image.convert("RGB").quantize(64, dither=Image.Dither.NONE)
+    reduced.save(path, optimize=True)
 
 
 def plain(value: Any) -> Any:

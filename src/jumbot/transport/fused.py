@@ -65,6 +65,9 @@ class RawOutcome:
         return Certificate(self.plan, rows, columns, linear, objective, gap, scale)
 
     def all_within(self, tol: float) -> bool:
+        if len(self.out) == 1:  # a few microseconds of numpy matter here
+            _, _, _, gap, scale = self.out[0].tolist()
+            return bool(gap <= tol * scale < math.inf)
         gap, scale = self.out[:, 3], self.out[:, 4]
         return bool(((gap <= tol * scale) & (scale < math.inf)).all())
 

@@ -382,7 +382,8 @@ def _solve(
     ramp = 0
     safety = 1.0
     last_residual, best_residual, last_sweep, growth = -1.0, 1e300, 0, 0
-    every = 1 if n * m > 20000 else 3
+    every = 1 if n * m > 20000 else 2
+    next_check, last_check, last_estimate = every, 0, 0.0
     while True:
         sweep += 1
         # rows: F given G
@@ -415,7 +416,8 @@ def _solve(
             soft_b[j] = G0[j] + o_b[j] - top - log(t[j])
         step(kind_b, tau_b, low_b, high_b, soft_b, omega, G, h_b)
 
-        if sweep % every == 0 or sweep >= limit:
+        check = sweep >= next_check or sweep >= limit
+        if check:
             mass_a = _sides(
                 kind_a, tau_a, low_a, high_a, a, F, soft_a, work_a,
                 kind_b, tau_b, low_b, high_b, b, G, soft_b, work_b, sums,
@@ -423,6 +425,13 @@ def _solve(
             # <C, P> from below: <F, p> + <G, q> = <C, P> + <P, log(P/R)>, the last at most mass log m
             worth = sums[1] + mass_a + max(0.0, sums[3] - mass_a * entropy_bound)
             estimate = sums[0] + price * scale * sums[2]
+            # a check costs as much as a sweep or two: the next one where half of the way to tol should be left
+            wait = every
+            if every > 1 and 0.0 < estimate < last_estimate and worth < HUGE:
+                rate = math.log(last_estimate / estimate) / (sweep - last_check)
+                ahead = math.log(max(estimate / max(safety * tol * worth, 1e-300), 1.0)) / rate
+                wait = max(every, min(int(0.5 * ahead), 12))
+            last_estimate, last_check, next_check = estimate, sweep, sweep + wait
             # over-relaxation may pass through plans that overflow, whose gap means nothing
             if (estimate <= safety * tol * worth and worth < HUGE) or sweep >= limit:
                 linear, size = write_plan(C, scale, r_a, r_b, F, G, P, rows, columns)
@@ -464,7 +473,7 @@ def _solve(
                 last_residual, last_sweep = residual, sweep
         for j in range(m):
             G[j] = h_b[j]
-        if sweep % every == 0 and kind_a <= BALANCED and kind_b <= BALANCED:
+        if check and kind_a <= BALANCED and kind_b <= BALANCED:
             shift = translation(kind_a, tau_a, kind_b, tau_b, a, b, F, G, work_a[0], work_b[0])
             for i in range(n):
                 F[i] += shift

@@ -16,6 +16,7 @@ from jumbot.errors import ArgumentError, UnboundedError, UnsupportedError
 from jumbot.transport.divergences import KL, TV, ChiSquare, Divergence, parse
 from jumbot.transport.marginal import Marginal, PartialMarginal
 
+_SMALL = 1 << 14  # entries that torch sums on one thread
 Array = Any  # a torch tensor or a numpy array: numpy in, numpy out
 
 
@@ -229,8 +230,11 @@ def _block(
 ) -> tuple[Tensor, Tensor | None]:
     """Replace +inf by a price that no plan pays; refuse NaN and -inf."""
     # numpy's sum on one thread: torch's wakes OpenMP threads, which on a busy machine takes longer than solving
-    with np.errstate(invalid="ignore", over="ignore"):
-        total = np.add.reduce(cost.numpy(), axis=None) if cost.device.type == "cpu" else cost.sum()
+    if cost.device.type != "cpu" or cost.numel() < _SMALL:
+        total = cost.sum()
+    else:
+        with np.errstate(invalid="ignore", over="ignore"):
+            total = np.add.reduce(cost.numpy(), axis=None)
     if math.isfinite(float(total)):
         return cost, None
     if bool(cost.isnan().any()):
