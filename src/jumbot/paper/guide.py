@@ -9,8 +9,8 @@ first.  |x - y|^2, epsilon = 0.5.  A pair within a cluster costs about 8, betwee
 from __future__ import annotations
 
 import json
-import math
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,26 +61,24 @@ def errors_over_k(counts: list[int], data_sets: int) -> dict[str, Any]:
     return {"k": counts, "measured": np.std(means, axis=0, ddof=1), "draw": draw, "draw and data": whole}
 
 
-def bias_over_m(sizes: list[int], one: int) -> dict[str, Any]:
-    """The mean loss over minibatches of m points, divided by that of one problem with `one` points a side."""
+def values_over_m(sizes: list[int], one: int) -> dict[str, Any]:
+    """The mean loss over minibatches of m points, and the loss of one problem with `one` points a side."""
     x, y = make_clouds(N, 0)
-    step = N // one
     out: dict[str, Any] = {"m": sizes, "one problem": one}
-    for name, loss, tau in (
-        ("transport, balanced", "transport", math.inf),
-        (f"transport, tau = {TAU:g}", "transport", TAU),
-        ("Sinkhorn divergence, balanced", "sinkhorn_divergence", math.inf),
-        (f"Sinkhorn divergence, tau = {TAU:g}", "sinkhorn_divergence", TAU),
-    ):
-        settings: dict[str, Any] = {"loss": loss, "epsilon": EPSILON, "tau": tau, "tol": 1e-4}
-        whole = jumbot.estimate(x[::step], y[::step], m=one, k=1, **settings).value
-        parts = [jumbot.estimate(x, y, m=m, k=max(50, 20_000 // m), **settings) for m in sizes]
+    settings: dict[str, Any] = {"epsilon": EPSILON, "tau": TAU, "tol": 1e-4}
+    for name in ("transport", "sinkhorn_divergence"):
+        whole = jumbot.estimate(x[:: N // one], y[:: N // one], m=one, k=1, loss=name, **settings)
         out[name] = {
-            "ratio": [part.value / whole for part in parts],
-            "standard error": [part.standard_error("complete") / whole for part in parts],
-            "value of the one problem": whole,
+            "estimates": [jumbot.estimate(x, y, m=m, k=_count(m), loss=name, **settings).value for m in sizes],
+            "one problem": whole.value,
         }
+    itself = [sum(jumbot.estimate(z, z, m=m, k=_count(m), seed=1, **settings).value for z in (x, y)) / 2 for m in sizes]
+    out["difference"] = {"estimates": np.array(out["transport"]["estimates"]) - itself}
     return out
+
+
+def _count(m: int) -> int:
+    return max(50, 40_000 // m)
 
 
 def crossing_over_tau(taus: np.ndarray, sizes: list[int]) -> dict[str, Any]:
@@ -102,15 +100,16 @@ def crossing_over_tau(taus: np.ndarray, sizes: list[int]) -> dict[str, Any]:
 def main(folder: Path) -> None:
     """Measure, draw `minibatches.png` and write the numbers to `minibatches.json`."""
     over_k = errors_over_k([16, 64, 256, 1024, 4096], 60)
-    over_m = bias_over_m([16, 32, 64, 128, 256, 512], 4_000)
+    over_m = values_over_m([16, 32, 64, 128, 256, 512], 4_000)
     over_tau = crossing_over_tau(np.geomspace(1, 1000, 13), [16, 64, 256])
     figure = new_figure(14, 4.8)
     left, middle, right = figure.subplots(1, 3)
-    _draw_errors(left, over_k)
-    _draw_bias(middle, over_m)
-    _draw_crossing(right, over_tau)
-    for axes in (left, middle, right):
+    panels: list[tuple[Axes, Callable[[Axes, dict[str, Any]], None], dict[str, Any]]] = [
+        (left, _draw_errors, over_k), (middle, _draw_values, over_m), (right, _draw_crossing, over_tau),
+    ]  # fmt: skip
+    for axes, draw, data in panels:
         axes.set_xscale("log")
+        draw(axes, data)
         axes.grid(color=GREY, alpha=0.25)
         axes.legend(frameon=False, fontsize=10, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
     folder.mkdir(parents=True, exist_ok=True)
@@ -125,19 +124,24 @@ def _draw_errors(axes: Axes, data: dict[str, Any]) -> None:
     axes.plot(data["k"], data["draw"], "--", color=VERMILION, label='standard_error("complete")')
     axes.set_yscale("log")
     axes.set_xlabel("minibatches $k$")
-    axes.set_title(f"error over $k$ ($m = {M}$, $n = {N:,}$)")
+    axes.set_title(f"standard error over $k$ ($m = {M}$)")
     axes.set_xticks(data["k"], [str(k) for k in data["k"]])
     axes.minorticks_off()
 
 
-def _draw_bias(axes: Axes, data: dict[str, Any]) -> None:
-    curves = [(name, values) for name, values in data.items() if isinstance(values, dict)]
-    for (name, values), colour in zip(curves, (VERMILION, BLUE, ORANGE, GREEN), strict=True):
-        label = name.replace("tau", r"$\tau$").replace("Sinkhorn divergence", "Sinkhorn div.")
-        axes.errorbar(data["m"], values["ratio"], values["standard error"], color=colour, marker="o", ms=4, label=label)
-    axes.axhline(1, color=BLACK, linewidth=1)
+def _draw_values(axes: Axes, data: dict[str, Any]) -> None:
+    for name, label, colour in (
+        ("transport", "transport", BLUE),
+        ("sinkhorn_divergence", "Sinkhorn divergence", VERMILION),
+        ("difference", "$h(x, y) - (h(x, x) + h(y, y))/2$", GREEN),
+    ):
+        axes.plot(data["m"], data[name]["estimates"], color=colour, marker="o", ms=4, label=label)
+        if "one problem" in data[name]:
+            axes.axhline(data[name]["one problem"], color=colour, linestyle="--", linewidth=1.2)
+    axes.plot([], [], "--", color=GREY, label=f"one problem, {data['one problem']:,} points")
+    axes.set_ylim(bottom=0)
     axes.set_xlabel("minibatch size $m$")
-    axes.set_title(f"value, relative to one problem of {data['one problem']:,} points")
+    axes.set_title(rf"value over $m$ ($\tau = {TAU:g}$)")
     axes.set_xticks(data["m"], [str(m) for m in data["m"]])
     axes.minorticks_off()
 
