@@ -23,7 +23,7 @@ def test_diracs(setting, reference, cost, epsilon):
     solution = problem.solve(tol=1e-12)
     assert solution.mass == pytest.approx(p, rel=1e-5, abs=1e-15)
     if solution.mass > 0 and "exact" not in setting and setting != "range":
-        assert solution.value == pytest.approx(problem.objective(np.array([[p]])), rel=1e-10, abs=1e-11)  # tol times the size of the terms
+        assert solution.value == pytest.approx(problem.objective(np.array([[p]])), rel=1e-10, abs=1e-11)
 
 
 @pytest.mark.parametrize("cost", [0.0, 0.3, 2.0])
