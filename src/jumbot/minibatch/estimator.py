@@ -89,7 +89,7 @@ class Estimate:
         return self.value - half, self.value + half
 
     def bound(self, delta: float, printed: bool = False) -> Bound:
-        """Theorem 1.1: |value - E_h| is below this with probability 1 - delta, for any data within the cost bound.
+        """Theorem 1.1: `value` is within this of E_h with probability 1 - delta, for any data within the cost bound.
 
         The bound of the ground cost is `cost_bound`, or comes from the bounding boxes of the data for the named costs;
         `.cost_bound` and `.origin` of the result say which.  `printed=True` uses the constant as the paper prints it.
