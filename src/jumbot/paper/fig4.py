@@ -11,6 +11,9 @@ whole cost with twice the epsilon and tau and half of the learning rate.  A step
 the flow is continued to 20,000 steps to show where it ends.
 
 A particle is counted as wrong if the target point nearest to it lies on the other side, left or right, than it started.
+That UMBOT respects the shapes shows only at 20,000 steps: at the paper's 5,000 more of its particles than of MBOT's are
+still on the way, because unbalanced mass moves slower.  tau matters: in a trial at m = 64, epsilon = 0.05 and 10,000
+steps none were wrong at tau = 0.5 and 1, and 3 % at tau = 2.
 """
 
 from __future__ import annotations
@@ -170,7 +173,7 @@ def _draw(
             panel = axes[row, column]
             _draw_clouds(panel, clouds, points)
             if row == 0:
-                beyond = ", continued" if step > end else ""
+                beyond = ", beyond the paper" if step > end else ""
                 panel.set_title(f"step {step:,}{beyond}", fontsize=12)
             wrong = shares[name, m]["wrong"][column]
             panel.set_xlabel(f"wrong: {100 * wrong:.1f} %" if step else "", fontsize=11)
