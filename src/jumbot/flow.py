@@ -321,7 +321,7 @@ class _Flow:
         if symmetric:
             raw = fused.sweep_symmetric(problem, tol, _SWEEPS, price)
         else:
-            start = entropic._anneal(problem, fused.sweep, price) if entropic._needs_annealing(problem) else None
+            start = entropic.anneal(problem, fused.sweep, price) if entropic.needs_annealing(problem) else None
             raw = fused.sweep(problem, start, tol, _SWEEPS, price)
         gap = raw.out[:, 3]
         for exact, marginal in zip(self.exact, (raw.rows, raw.columns), strict=True):

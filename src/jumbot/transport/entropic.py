@@ -38,8 +38,8 @@ def solve_entropic(
     if symmetric and fused.is_symmetric(problem):
         outcome = fused.sweep_symmetric(problem, tol, limit, price)
     else:
-        if start is None and _needs_annealing(problem):
-            start = _anneal(problem, sweep, price)
+        if start is None and needs_annealing(problem):
+            start = anneal(problem, sweep, price)
         outcome = sweep(problem, start, tol, limit, price)
     if hard and sweep is not sinkhorn.sweep:
         outcome = Outcome(outcome.f, outcome.g, outcome.taken, certify(problem, outcome.f, outcome.g))
@@ -58,7 +58,7 @@ def _finish(
     broken = torch.nonzero(~torch.isfinite(certificate.objective))[:, 0]
     if broken.numel():  # over-relaxed out of range: begin anew from larger epsilon
         part = problem.take(broken)
-        begun = _anneal(part, sweep, price[broken])
+        begun = anneal(part, sweep, price[broken])
         f[broken], g[broken] = (0.0, 0.0) if begun is None else begun
     stalls = torch.zeros_like(relative, dtype=torch.long)
     while True:
@@ -106,7 +106,7 @@ def _is_kl(problem: Problem) -> bool:
     return isinstance(problem.source.divergence, KL) and isinstance(problem.target.divergence, KL)
 
 
-def _needs_annealing(problem: Problem) -> bool:
+def needs_annealing(problem: Problem) -> bool:
     """Whether epsilon is small and no price on the marginals keeps the potentials from wandering."""
     return not _is_kl(problem) and _reach(problem) > 100 * problem.epsilon
 
@@ -117,7 +117,7 @@ def _reach(problem: Problem) -> float:
     return float(cost.max() - cost.min()) if cost.numel() else 0.0
 
 
-def _anneal(problem: Problem, sweep: Sweep, price: Tensor) -> tuple[Tensor, Tensor] | None:
+def anneal(problem: Problem, sweep: Sweep, price: Tensor) -> tuple[Tensor, Tensor] | None:
     """Potentials of the problem at ever smaller epsilon, each the start of the next."""
     start = None
     epsilon = _reach(problem) / 20

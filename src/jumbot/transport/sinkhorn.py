@@ -20,8 +20,7 @@ from jumbot.transport.certificate import Outcome, certify
 from jumbot.transport.divergences import KL, Balanced
 from jumbot.transport.problem import Problem
 
-#: dtype of K -> (entries below e^-cut are dropped, log-scalings may spread this far)
-_RANGES = {torch.float64: (400.0, 250.0), torch.float32: (50.0, 25.0)}
+_CUT, _SPREAD = 400.0, 250.0  # entries of K below e^-CUT are dropped, log-scalings may spread this far
 _CHECK_EVERY = 3
 
 
@@ -30,7 +29,6 @@ class _Kernel:
     """K and the potentials that it is built around."""
 
     problem: Problem
-    dtype: torch.dtype
 
     def build(self, f: Tensor, g: Tensor, from_rows: bool) -> None:
         problem, epsilon = self.problem, self.problem.epsilon
@@ -43,9 +41,8 @@ class _Kernel:
             self.g0 = (problem.cost + (no_row - f)[:, :, None]).amin(-2)
             self.f0 = (problem.cost + (no_column - self.g0)[:, None, :]).amin(-1)
         exponent = ((self.f0[:, :, None] - problem.cost) + self.g0[:, None, :]).div_(epsilon).clamp_max_(0.0)
-        cut, self.spread = _RANGES[self.dtype]
-        exponent.masked_fill_(exponent < -cut, -math.inf)
-        self.K = exponent.to(self.dtype).exp_()
+        exponent.masked_fill_(exponent < -_CUT, -math.inf)
+        self.K = exponent.double().exp_()
 
     def spreads(self, log_scaling: Tensor, reference: Tensor) -> Tensor:
         present = reference > 0
@@ -55,14 +52,13 @@ class _Kernel:
     def log_sums(self, log_scaling: Tensor, reference: Tensor, rows: bool) -> Tensor:
         """log of K (r e^{log_scaling}) along the rows, or along the columns."""
         top = torch.where(reference > 0, log_scaling, -math.inf).amax(-1, keepdim=True)
-        vector = (reference * torch.exp((log_scaling - top).clamp_max(0.0))).to(self.dtype)
+        vector = reference * torch.exp((log_scaling - top).clamp_max(0.0))
         K = self.K if rows else self.K.mT
-        return torch.log((K @ vector[..., None])[..., 0].double().clamp_min(1e-300)) + top
+        return torch.log((K @ vector[..., None])[..., 0].clamp_min(1e-300)) + top
 
 
 def sweep(
     problem: Problem, start: tuple[Tensor, Tensor] | None, tol: float, limit: int, price: Tensor,
-    dtype: torch.dtype = torch.float64,
 ) -> Outcome:  # fmt: skip
     """Sweep each problem of the batch from `start` until its gap seems to be within `tol`."""
     batch, n, m = problem.cost.shape
@@ -71,7 +67,7 @@ def sweep(
     f, g = f.expand(batch, n).clone(), g.expand(batch, m).clone()
     taken = torch.zeros(batch, dtype=torch.long, device=problem.cost.device)
     active = torch.arange(batch, device=problem.cost.device)
-    state = _Sweeps(problem, f, g, dtype, price, cold=start is None)
+    state = _Sweeps(problem, f, g, price, cold=start is None)
     while True:
         done = state.advance(tol, limit)
         finished = active[done]
@@ -88,11 +84,11 @@ class _Sweeps:
     """The problems still being swept."""
 
     def __init__(
-        self, problem: Problem, f: Tensor, g: Tensor, dtype: torch.dtype, price: Tensor, cold: bool
+        self, problem: Problem, f: Tensor, g: Tensor, price: Tensor, cold: bool
     ) -> None:  # fmt: skip
         self.problem, self.f, self.g, self.price, self.cold = problem, f.clone(), g.clone(), price, cold
         self.count = 0
-        self.kernel = _Kernel(problem, dtype)
+        self.kernel = _Kernel(problem)
         self.kernel.build(f, g, from_rows=True)
         self.fresh = True
         sides = (problem.source, problem.target)
@@ -108,9 +104,8 @@ class _Sweeps:
         self.problem = self.problem.take(index)
         self.f, self.g, self.price = self.f[index], self.g[index], self.price[index]
         self.best, self.ramp, self.residual = self.best[index], self.ramp[index], self.residual[index]
-        kernel = _Kernel(self.problem, self.kernel.dtype)
+        kernel = _Kernel(self.problem)
         kernel.f0, kernel.g0, kernel.K = self.kernel.f0[index], self.kernel.g0[index], self.kernel.K[index]
-        kernel.spread = self.kernel.spread
         self.kernel = kernel
 
     def advance(self, tol: float, limit: int) -> Tensor:
@@ -121,7 +116,7 @@ class _Sweeps:
         while True:
             self.count += 1
             log_v = (self.g - kernel.g0) / epsilon
-            if not self.fresh and bool((kernel.spreads(log_v, r_b) > kernel.spread).any()):
+            if not self.fresh and bool((kernel.spreads(log_v, r_b) > _SPREAD).any()):
                 kernel.build(self.f, self.g, from_rows=True)
                 log_v = (self.g - kernel.g0) / epsilon
             self.fresh = False
@@ -135,7 +130,7 @@ class _Sweeps:
                 self.f = problem.source.relaxed_step(self.f, soft_a, problem.a, epsilon, omega)
 
             log_u = (self.f - kernel.f0) / epsilon
-            if bool((kernel.spreads(log_u, r_a) > kernel.spread).any()):
+            if bool((kernel.spreads(log_u, r_a) > _SPREAD).any()):
                 kernel.build(self.f, self.g, from_rows=False)
                 log_u = (self.f - kernel.f0) / epsilon
             soft_b = kernel.g0 + o_b - epsilon * kernel.log_sums(log_u, r_a, rows=False)
