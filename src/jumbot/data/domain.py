@@ -1,0 +1,161 @@
+"""A domain: samples that become tensors batch by batch, with labels where they are known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from jumbot.errors import ArgumentError
+
+
+@runtime_checkable
+class Samples(Protocol):
+    """Anything with a length whose rows can be asked for as one tensor; decoding happens there and not before."""
+
+    def __len__(self) -> int: ...
+
+    def batch(self, indices: np.ndarray, rng: np.random.Generator | None = None) -> Tensor:
+        """float32 `(b, *shape)`. With `rng`: training-time augmentation drawn from it; None: the evaluation transform."""
+        ...
+
+
+class ArraySamples:
+    """Samples of one array, in memory or memory-mapped, turned into float32 at the batch and not before.
+
+    `(n, d)` numbers are features. `(n, h, w)`, `(n, h, w, c)` and `(n, c, h, w)` with c = 1 or 3 are images: a batch of
+    them is `(b, c, h, w)`, bytes divided by 255, floats as they are.
+
+    >>> ArraySamples(np.full((4, 8, 8), 255, np.uint8)).batch(np.array([0, 2])).shape
+    torch.Size([2, 1, 8, 8])
+    """
+
+    def __init__(self, array: np.ndarray) -> None:
+        if array.dtype.kind not in "fiub":
+            raise ArgumentError(f"data: an array of {array.dtype}; samples must be numbers.")
+        if array.ndim == 2:
+            self.shape: tuple[int, ...] = (array.shape[1],)
+        elif array.ndim in (3, 4):
+            self._channels_last = array.ndim == 4 and array.shape[3] in (1, 3)
+            if array.ndim == 4 and not self._channels_last and array.shape[1] not in (1, 3):
+                raise ArgumentError(
+                    f"data: an array of shape {array.shape}; images have 1 or 3 channels, last or first."
+                )
+            if array.ndim == 3:
+                self.shape = (1, *array.shape[1:])
+            else:
+                self.shape = (array.shape[3], *array.shape[1:3]) if self._channels_last else array.shape[1:]
+        else:
+            raise ArgumentError(
+                f"data: an array of shape {array.shape}; give (n, d) features, or (n, h, w) or (n, h, w, 3) images."
+            )
+        if 0 in array.shape:
+            raise ArgumentError(f"data: an array of shape {array.shape} holds no samples.")
+        self.array = array
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def batch(self, indices: np.ndarray, rng: np.random.Generator | None = None) -> Tensor:
+        rows = np.asarray(self.array[np.asarray(indices)])
+        if rows.ndim == 3:
+            rows = rows[:, None]
+        elif rows.ndim == 4 and self._channels_last:
+            rows = rows.transpose(0, 3, 1, 2)
+        tensor = torch.from_numpy(np.ascontiguousarray(rows, dtype=np.float32))
+        return tensor / 255 if rows.ndim == 4 and rows.dtype == np.uint8 else tensor
+
+
+class SubsetSamples:
+    """Some rows of other samples, in the given order; nothing is copied."""
+
+    def __init__(self, samples: Samples, indices: np.ndarray) -> None:
+        self.samples, self.indices = samples, indices
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def batch(self, indices: np.ndarray, rng: np.random.Generator | None = None) -> Tensor:
+        return self.samples.batch(self.indices[np.asarray(indices)], rng)
+
+    def __getattr__(self, name: str) -> Any:
+        # Facts about single samples (shape, size, channels ...) are those of the whole.
+        if name in ("samples", "indices") or name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.samples, name)
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Samples of one place, with labels where they are known.
+
+    >>> usps = Domain("usps", ArraySamples(np.zeros((3, 2))), np.array([0, 1, 1]), ("cat", "dog"))
+    >>> len(usps), usps.shape, usps.counts().tolist()
+    (3, (2,), [1, 2])
+    >>> usps.subset([2, 0]).labels.tolist(), usps.unlabelled().labels
+    ([1, 0], None)
+    """
+
+    name: str
+    samples: Samples
+    labels: np.ndarray | None = None
+    """int64 indices into `classes`; -1 = no label, or a class that the source does not have."""
+    classes: tuple[str, ...] = ()
+    """Names of the classes, sorted; labels that are numbers in the order of the numbers."""
+    ids: Sequence[str] | None = None
+    """Names of the samples (files); None = row numbers."""
+
+    def __post_init__(self) -> None:
+        for what, values in (("labels", self.labels), ("ids", self.ids)):
+            if values is not None and len(values) != len(self.samples):
+                raise ArgumentError(f"{self.name}: {len(values)} {what} for {len(self.samples)} samples.")
+        if self.labels is not None:
+            labels = np.asarray(self.labels)
+            if labels.ndim != 1 or labels.dtype.kind not in "iu":
+                raise ArgumentError(
+                    f"{self.name}: labels must be whole numbers, one a sample; use as_domain for names."
+                )
+            if labels.size and (labels.min() < -1 or labels.max() >= len(self.classes)):
+                raise ArgumentError(
+                    f"{self.name}: labels run from {labels.min()} to {labels.max()}, but there are "
+                    f"{len(self.classes)} classes."
+                )
+            object.__setattr__(self, "labels", labels.astype(np.int64, copy=False))
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one sample, without the batch axis."""
+        shape = getattr(self.samples, "shape", None)
+        return tuple(shape if shape is not None else self.samples.batch(np.arange(1)).shape[1:])
+
+    def counts(self) -> np.ndarray:
+        """Samples of each class; rows without a label are left out."""
+        if self.labels is None:
+            raise ArgumentError(f"{self.name}: has no labels to count.")
+        return np.bincount(self.labels[self.labels >= 0], minlength=len(self.classes))
+
+    def subset(self, indices: np.ndarray | Sequence[int]) -> Domain:
+        """The rows `indices` (numbers or a mask), in that order."""
+        chosen = np.asarray(indices)
+        rows = np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(np.int64)
+        return replace(
+            self,
+            samples=SubsetSamples(self.samples, rows),
+            labels=None if self.labels is None else self.labels[rows],
+            ids=None if self.ids is None else [self.ids[i] for i in rows],
+        )
+
+    def unlabelled(self) -> Domain:
+        """The same samples without their labels: what training may see of a target."""
+        return replace(self, labels=None)
+
+    def with_samples(self, samples: Samples) -> Domain:
+        """The same labels and names on other samples of the same length."""
+        return replace(self, samples=samples)
