@@ -89,6 +89,23 @@ def euclidean(x: Tensor, y: Tensor) -> Tensor:
     return _Euclidean.apply(x, y)
 
 
+def joint_cost(
+    features_s: Tensor, labels_s: Tensor, features_t: Tensor, logits_t: Tensor, eta1: float, eta2: float
+) -> Tensor:
+    r"""C_ij = eta1 |z_i - z_j|^2 + eta2 CE(y_i, logits_j), between labelled source and unlabelled target points.
+
+    `labels_s` are class numbers `(n,)` or probabilities `(n, classes)`; `logits_t` is `(m, classes)`.
+
+    >>> z, logits = torch.zeros(1, 2), torch.tensor([[0.0, 0.0]])
+    >>> joint_cost(z, torch.tensor([1]), z + 1, logits, 0.5, 1.0)
+    tensor([[1.6931]])
+    """
+    log_p = torch.log_softmax(logits_t, -1)
+    # a gather, not a product with one-hot labels: 0 * -inf would be NaN
+    entropy = -log_p.index_select(-1, labels_s).mT if labels_s.ndim == 1 else -labels_s @ log_p.mT
+    return eta1 * squared_euclidean(features_s, features_t) + eta2 * entropy
+
+
 COSTS: dict[str, Cost] = {"sqeuclidean": squared_euclidean, "euclidean": euclidean}
 
 

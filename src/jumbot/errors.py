@@ -15,8 +15,16 @@ class UnsupportedError(JumbotError, NotImplementedError):
     """A combination of arguments that is meaningful but not offered; said before any work is done."""
 
 
+class MissingPackageError(JumbotError, ImportError):
+    """A package that only some uses need is not installed, or does not import: the message says what to install."""
+
+
 class UnboundedError(JumbotError, ValueError):
     """The problem has no minimum: some cost is so negative that transporting ever more mass pays."""
+
+
+class NotFiniteError(JumbotError, ArithmeticError):
+    """A loss or a feature became NaN or infinite during training; the message says where and what is kept."""
 
 
 class NotConvergedWarning(UserWarning):
