@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ class Samples(Protocol):
     def __len__(self) -> int: ...
 
     def batch(self, indices: np.ndarray, rng: np.random.Generator | None = None) -> Tensor:
-        """float32 `(b, *shape)`. With `rng`: training-time augmentation drawn from it; None: the evaluation transform."""
+        """float32 `(b, *shape)`; with `rng` augmented for training by draws from it, without as for evaluation."""
         ...
 
 
@@ -79,14 +79,18 @@ class SubsetSamples:
     def __len__(self) -> int:
         return len(self.indices)
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return sample_shape(self.samples)
+
     def batch(self, indices: np.ndarray, rng: np.random.Generator | None = None) -> Tensor:
         return self.samples.batch(self.indices[np.asarray(indices)], rng)
 
-    def __getattr__(self, name: str) -> Any:
-        # Facts about single samples (shape, size, channels ...) are those of the whole.
-        if name in ("samples", "indices") or name.startswith("__"):
-            raise AttributeError(name)
-        return getattr(self.samples, name)
+
+def sample_shape(samples: Samples) -> tuple[int, ...]:
+    """Shape of one sample: its `shape` where it has one, otherwise found by asking for the first sample."""
+    shape = getattr(samples, "shape", None)
+    return tuple(shape if shape is not None else samples.batch(np.arange(1)).shape[1:])
 
 
 @dataclass(frozen=True)
@@ -132,8 +136,7 @@ class Domain:
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of one sample, without the batch axis."""
-        shape = getattr(self.samples, "shape", None)
-        return tuple(shape if shape is not None else self.samples.batch(np.arange(1)).shape[1:])
+        return sample_shape(self.samples)
 
     def counts(self) -> np.ndarray:
         """Samples of each class; rows without a label are left out."""
@@ -145,9 +148,10 @@ class Domain:
         """The rows `indices` (numbers or a mask), in that order."""
         chosen = np.asarray(indices)
         rows = np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(np.int64)
+        subset = getattr(self.samples, "subset", None)  # files keep their own kind: they are decoded at the asked size
         return replace(
             self,
-            samples=SubsetSamples(self.samples, rows),
+            samples=subset(rows) if subset is not None else SubsetSamples(self.samples, rows),
             labels=None if self.labels is None else self.labels[rows],
             ids=None if self.ids is None else [self.ids[i] for i in rows],
         )

@@ -1,0 +1,132 @@
+"""Folders of images: `class/name.jpg`, flat folders without labels, and lists of `path label` lines."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+from jumbot.data.domain import Domain
+from jumbot.data.images import FileSamples, _pil, decode
+from jumbot.data.labels import encode_labels
+from jumbot.errors import ArgumentError
+
+ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
+_ORIENTATION = 274  # EXIF tag; 5 ... 8 lie on their side
+_TAIL = 1 << 16
+
+
+def load_folder(folder: str | Path, *, name: str | None = None, corrupt: str = "refuse") -> Domain:
+    """Images below `folder`; the first folder on the way to a file is its class, files right in `folder` have none.
+
+    Hidden files and files that are no images by their ending are passed over. `corrupt` says what happens to image
+    files that cannot be read: "refuse" names them and stops, "skip" names them in a warning and goes on.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise ArgumentError(f"{folder}: there is no such folder.")
+    files = _images_below(folder)
+    if not files:
+        raise ArgumentError(f"{folder}: holds no images ({', '.join(ENDINGS)}), neither in it nor in its folders.")
+    kinds = [file.split("/")[0] if "/" in file else None for file in files]
+    return _domain(folder, files, kinds, name or folder.name, corrupt)
+
+
+def from_list(
+    file: str | Path, root: str | Path | None = None, *, name: str | None = None, corrupt: str = "refuse"
+) -> Domain:
+    """Images named by the lines of a text file, `path label` or `path`, as Office-Home and VisDA publish them.
+
+    Paths are read from `root`, by default the folder of the list. The label is the last word of a line that as a whole
+    is no path; empty lines and lines that begin with # are passed over.
+    """
+    file = Path(file)
+    if not file.is_file():
+        raise ArgumentError(f"{file}: there is no such file.")
+    root = Path(root) if root is not None else file.parent
+    files: list[str] = []
+    labels: list[str | None] = []
+    for number, line in enumerate(file.read_text(encoding="utf-8-sig").splitlines(), 1):
+        line = line.strip()
+        if not line or line.startswith("#"):
+            continue
+        path, _, label = line.rpartition(" ") if " " in line else line.rpartition("\t")
+        if path and (root / path.strip()).is_file():
+            files.append(path.strip())
+            labels.append(label)
+        elif (root / line).is_file():
+            files.append(line)
+            labels.append(None)
+        else:
+            raise ArgumentError(f"{file}: line {number}: there is no {root / (path or line)}; give the folder as root.")
+    if not files:
+        raise ArgumentError(f"{file}: names no images.")
+    return _domain(root, files, labels, name or file.stem, corrupt)
+
+
+def _images_below(folder: Path) -> list[str]:
+    """Paths relative to `folder`, with forward slashes, sorted; links are followed, each folder once."""
+    found: list[str] = []
+    seen: set[str] = set()
+    for place, folders, files in os.walk(folder, followlinks=True):
+        real = os.path.realpath(place)
+        folders[:] = sorted(f for f in folders if not f.startswith((".", "__MACOSX")) and real not in seen)
+        if real in seen:
+            continue
+        seen.add(real)
+        found += [
+            (Path(place) / file).relative_to(folder).as_posix()
+            for file in files
+            if file.lower().endswith(ENDINGS) and not file.startswith(".")
+        ]
+    return sorted(found)
+
+
+def _domain(root: Path, files: list[str], kinds: Sequence[str | None], name: str, corrupt: str) -> Domain:
+    if corrupt not in ("refuse", "skip"):
+        raise ArgumentError(f"corrupt: {corrupt!r} came in; use 'refuse' or 'skip'.")
+    paths = [str(root / file) for file in files]
+    with ThreadPoolExecutor(4) as pool:
+        facts = list(pool.map(_facts, paths))
+    bad = [file for file, fact in zip(files, facts, strict=True) if fact is None]
+    if bad:
+        listed = ", ".join(bad[:5]) + (", ..." if len(bad) > 5 else "")
+        message = f"{root}: {len(bad)} of {len(files)} image files cannot be read: {listed}"
+        if corrupt == "refuse" or len(bad) == len(files):
+            raise ArgumentError(f"{message}; remove them, or pass over them with corrupt='skip'.")
+        warnings.warn(f"{message}; they are left out.", stacklevel=4)
+    kept = [i for i, fact in enumerate(facts) if fact is not None]
+    known = [fact for fact in facts if fact is not None]
+    samples = FileSamples(
+        [paths[i] for i in kept], np.array([fact[:2] for fact in known]), np.array([fact[2] for fact in known])
+    )
+    labels, classes = encode_labels([kinds[i] for i in kept], name)
+    return Domain(name, samples, labels if classes else None, classes, [files[i] for i in kept])
+
+
+def _facts(path: str) -> tuple[int, int, bool] | None:
+    """Height, width and whether it is grey; None if the file is no whole image.
+
+    Reading the head of a file is quick and misses only what is cut off; so a JPEG or PNG without its end mark, and
+    every other format, is decoded as a whole.
+    """
+    try:
+        with _pil().open(path) as image:
+            width, height = image.size
+            if image.getexif().get(_ORIENTATION, 1) >= 5:
+                width, height = height, width
+            grey = image.mode in ("1", "L", "LA") or image.mode.startswith("I")
+            kind = image.format
+        with open(path, "rb") as file:
+            file.seek(max(os.path.getsize(path) - _TAIL, 0))
+            tail = file.read()
+        mark = {"JPEG": b"\xff\xd9", "PNG": b"IEND"}.get(kind or "")
+        if mark is None or mark not in tail:
+            decode(path)
+    except (OSError, ValueError, SyntaxError):
+        return None
+    return height, width, grey

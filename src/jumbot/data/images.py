@@ -1,0 +1,134 @@
+"""Images as tensors: decoding of files, size, grey and colour."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import interpolate
+
+from jumbot.data.domain import Samples
+from jumbot.errors import ArgumentError, MissingPackageError
+
+_THREADS = 4
+_LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601, as PIL's conversion to "L"
+
+
+def resize(images: Tensor, size: tuple[int, int]) -> Tensor:
+    """`(b, c, h, w)` images at another size, bilinear, with antialiasing where they shrink; the aspect is not kept.
+
+    >>> resize(torch.ones(1, 1, 28, 28), (16, 16)).shape
+    torch.Size([1, 1, 16, 16])
+    """
+    height, width = images.shape[-2:]
+    if (height, width) == tuple(size):
+        return images
+    shrinks = size[0] < height or size[1] < width
+    return interpolate(images, size=tuple(size), mode="bilinear", align_corners=False, antialias=shrinks)
+
+
+def match_channels(images: Tensor, channels: int) -> Tensor:
+    """Grey to colour by repetition, colour to grey by luma, .299 R + .587 G + .114 B."""
+    if images.shape[1] == channels:
+        return images
+    if images.shape[1] == 1:
+        return images.expand(-1, channels, -1, -1)
+    return (images * images.new_tensor(_LUMA)[:, None, None]).sum(1, keepdim=True)
+
+
+def read_images(samples: Samples, indices: np.ndarray, size: tuple[int, int], channels: int) -> Tensor:
+    """float32 `(b, channels, *size)` in [0, 1]: files are decoded at that size, arrays are resized."""
+    read = getattr(samples, "read", None)
+    if read is not None:
+        images: Tensor = read(indices, size, channels)
+        return images
+    return resize(match_channels(samples.batch(indices), channels), size)
+
+
+def decode(path: str | Path, size: tuple[int, int] | None = None, channels: int = 3) -> np.ndarray:
+    """`(h, w, channels)` bytes of an image file, upright by its EXIF orientation, resized to `size` = (h, w) if given.
+
+    Palettes, CMYK and 16-bit grey are converted; what is transparent becomes white.
+    """
+    pil = _pil()
+    with pil.open(path) as image:
+        if size is not None:
+            image.draft(None, (2 * max(size), 2 * max(size)))  # JPEG: skip detail that the resizing would drop
+        upright = _pil("ImageOps").exif_transpose(image)
+    picture = _plain(upright, "L" if channels == 1 else "RGB")
+    if size is not None and picture.size != (size[1], size[0]):
+        picture = picture.resize((size[1], size[0]), pil.Resampling.BILINEAR)
+    array = np.asarray(picture, dtype=np.uint8)
+    return array[:, :, None] if array.ndim == 2 else array
+
+
+def _plain(image: Any, mode: str) -> Any:
+    pil = _pil()
+    if image.mode.startswith("I") or image.mode == "F":
+        values = np.asarray(image)
+        if image.mode == "F" and (values.min() < 0 or values.max() > 255):
+            raise ValueError("floating-point pixels outside 0 ... 255")
+        image = pil.fromarray((values / 257 if values.max() > 255 else values).round().astype(np.uint8))
+    if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
+        image = image.convert("RGBA")
+        image = pil.alpha_composite(pil.new("RGBA", image.size, (255, 255, 255, 255)), image)
+    return image.convert(mode)
+
+
+class FileSamples:
+    """Images in files, decoded at the batch by a few threads; no picture stays in memory.
+
+    `size` is (h, w) if all files agree and None otherwise; `channels` is 1 if all are grey.
+    """
+
+    def __init__(self, paths: list[str], sizes: np.ndarray, grey: np.ndarray) -> None:
+        if not paths:
+            raise ArgumentError("data: no image files.")
+        self.paths, self._sizes, self._grey = paths, sizes, grey
+        same = bool((sizes == sizes[0]).all())
+        self.size: tuple[int, int] | None = (int(sizes[0, 0]), int(sizes[0, 1])) if same else None
+        self.channels = 1 if bool(grey.all()) else 3
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        if self.size is None:
+            raise ArgumentError("data: the image files differ in size; `prepare` brings them to one.")
+        return (self.channels, *self.size)
+
+    def subset(self, indices: np.ndarray) -> FileSamples:
+        return FileSamples([self.paths[i] for i in indices], self._sizes[indices], self._grey[indices])
+
+    def read(self, indices: np.ndarray, size: tuple[int, int], channels: int) -> Tensor:
+        paths = [self.paths[i] for i in indices]
+        with ThreadPoolExecutor(min(_THREADS, max(len(paths), 1))) as pool:
+            images = list(pool.map(lambda path: _decode_named(path, size, channels), paths))
+        stacked = np.stack(images) if images else np.empty((0, *size, channels), np.uint8)
+        return torch.from_numpy(stacked.transpose(0, 3, 1, 2).astype(np.float32)) / 255
+
+    def batch(self, indices: np.ndarray, rng: np.random.Generator | None = None) -> Tensor:
+        return self.read(indices, (self.shape[1], self.shape[2]), self.channels)
+
+
+def _decode_named(path: str, size: tuple[int, int], channels: int) -> np.ndarray:
+    try:
+        return decode(path, size, channels)
+    except (OSError, ValueError, SyntaxError) as error:  # PIL reports broken PNG as SyntaxError
+        raise ArgumentError(
+            f"{path}: cannot be read as an image ({error}); remove it or use corrupt='skip'."
+        ) from error
+
+
+def _pil(module: str = "Image") -> Any:
+    try:
+        import importlib
+
+        return importlib.import_module(f"PIL.{module}")
+    except ImportError:
+        raise MissingPackageError("reading image files needs Pillow; install jumbot[adapt].") from None

@@ -1,0 +1,124 @@
+"""Labels of any kind as whole numbers and the names that they stand for."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from jumbot.data.domain import Domain
+from jumbot.errors import ArgumentError
+
+
+def encode_labels(values: Any, name: str = "labels") -> tuple[np.ndarray, tuple[str, ...]]:
+    """`(labels, classes)`: position of each value in the sorted names; -1 where a value is missing (None, NaN, "").
+
+    Names that are numbers come first, in the order of the numbers; then the others, as text. -1 is a class like any
+    other: to say that a label is missing, leave it empty.
+
+    >>> encode_labels(["dog", "cat", "dog", None])
+    (array([ 1,  0,  1, -1]), ('cat', 'dog'))
+    >>> encode_labels([10, 9, 9.0])[1]
+    ('9', '10')
+    """
+    array = np.asarray(values)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise ArgumentError(f"{name}: an array of shape {array.shape}; give one label a sample.")
+    if array.dtype.kind in "fiu":
+        named, missing = _from_numbers(array, name)
+    else:
+        named = np.array(["" if _missing(v) else _text(v, name) for v in array.tolist()], dtype=object)
+        missing = named == ""
+    present = sorted({*named[~missing].tolist()}, key=_order)
+    index = {text: i for i, text in enumerate(present)}
+    return np.array([index.get(text, -1) for text in named], dtype=np.int64), tuple(present)
+
+
+def _from_numbers(array: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
+    missing = np.isnan(array) if array.dtype.kind == "f" else np.zeros(len(array), bool)
+    distinct, inverse = np.unique(np.where(missing, array.dtype.type(0), array), return_inverse=True)
+    texts = np.array([_text(v, name) for v in distinct.tolist()], dtype=object)
+    return np.where(missing, "", texts[inverse]) if len(texts) else array.astype(object), missing
+
+
+def _missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and value != value) or str(value).strip() == ""
+
+
+def _text(value: Any, name: str) -> str:
+    if isinstance(value, float):
+        if not value.is_integer():
+            raise ArgumentError(f"{name}: {value!r} came in; labels are names or whole numbers.")
+        return str(int(value))
+    return value.decode() if isinstance(value, bytes) else str(value).strip()
+
+
+def _order(text: str) -> tuple[int, float, str]:
+    try:
+        return (0, float(int(text)), text)
+    except ValueError:
+        return (1, 0.0, text)
+
+
+def match_classes(domain: Domain, classes: Sequence[str]) -> Domain:
+    """`domain` with its labels as positions in `classes`, matched by name; -1 for a class that is not among them.
+
+    Labels that have no name in common with `classes` say nothing (folders named after years, say): they are dropped,
+    with a warning.
+
+    >>> from jumbot.data.domain import ArraySamples
+    >>> target = Domain("target", ArraySamples(np.zeros((2, 1))), np.array([0, 1]), ("dog", "fox"))
+    >>> match_classes(target, ("cat", "dog")).labels
+    array([ 1, -1])
+    """
+    classes = tuple(classes)
+    if domain.labels is None or domain.classes == classes:
+        return replace(domain, classes=classes)
+    position = {name: i for i, name in enumerate(classes)}
+    if not any(name in position for name in domain.classes):
+        warnings.warn(
+            f"{domain.name}: its labels ({_few(domain.classes)}) have no name in common with the source's "
+            f"({_few(classes)}); it is taken as unlabelled.",
+            stacklevel=3,
+        )
+        return replace(domain, labels=None, classes=classes)
+    table = np.array([*(position.get(name, -1) for name in domain.classes), -1], dtype=np.int64)
+    return replace(domain, labels=table[domain.labels], classes=classes)
+
+
+def check_source(domain: Domain) -> Domain:
+    """`domain` if it can teach a classifier: every row labelled, two classes at least. Empty classes are left out.
+
+    A class with a single sample is allowed: the stratified sampler repeats it.
+    """
+    if domain.labels is None:
+        raise ArgumentError(
+            f"{domain.name}: the source has no labels; give a folder with one subfolder a class, a table with a "
+            "column of labels, or a pair (X, y)."
+        )
+    missing = np.flatnonzero(domain.labels < 0)
+    if missing.size:
+        which = domain.ids[missing[0]] if domain.ids is not None else f"row {missing[0]}"
+        raise ArgumentError(
+            f"{domain.name}: {missing.size} of {len(domain)} source samples have no label, the first is {which}; "
+            "label them or leave them out."
+        )
+    present = np.flatnonzero(domain.counts())
+    if len(present) < 2:
+        only = domain.classes[present[0]] if len(present) else "none"
+        raise ArgumentError(
+            f"{domain.name}: the source has only one class ({only}); a classifier needs two. If the classes are "
+            "folders further down, give the folder that holds them."
+        )
+    if len(present) < len(domain.classes):
+        domain = match_classes(domain, [domain.classes[i] for i in present])
+    return domain
+
+
+def _few(names: Sequence[str], at_most: int = 4) -> str:
+    return ", ".join(names[:at_most]) + (", ..." if len(names) > at_most else "")
