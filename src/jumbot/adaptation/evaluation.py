@@ -1,0 +1,193 @@
+"""How good predictions are where the truth is known: accuracies and the confusion matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from jumbot.errors import ArgumentError
+
+UNLABELLED = -1
+_SHOWN = 40  # classes that str() lists one by one
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Counts of (true class, predicted class), and what follows from them.
+
+    >>> found = evaluate([0, 1, 1, 0], [0, 1, 0, -1], ["cat", "dog"])
+    >>> found.accuracy, found.per_class, found.left_out
+    (0.666..., (0.5, 1.0), 1)
+    """
+
+    classes: tuple[str, ...]
+    confusion: np.ndarray[Any, np.dtype[np.int64]]
+    """(C, C) counts: rows are the true classes, columns the predicted ones."""
+    left_out: int = 0
+    """Samples whose label is -1, which no figure counts."""
+
+    @property
+    def n(self) -> int:
+        """Samples that were counted."""
+        return int(self.confusion.sum())
+
+    @property
+    def accuracy(self) -> float:
+        """Share of all samples predicted rightly; NaN where no sample has a label."""
+        return float(np.trace(self.confusion) / self.n) if self.n else float("nan")
+
+    @property
+    def per_class(self) -> tuple[float | None, ...]:
+        """Share of each true class predicted rightly; None for a class without a sample."""
+        totals = self.confusion.sum(1).tolist()
+        return tuple(hit / n if n else None for hit, n in zip(np.diag(self.confusion).tolist(), totals, strict=True))
+
+    @property
+    def mean_class_accuracy(self) -> float:
+        """Mean of `per_class` over the classes that are present; NaN where no sample has a label."""
+        present = [share for share in self.per_class if share is not None]
+        return sum(present) / len(present) if present else float("nan")
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as a dictionary that `json.dumps` takes; None where there is no figure."""
+        return {
+            "n": self.n,
+            "left_out": self.left_out,
+            "accuracy": self.accuracy if self.n else None,
+            "mean_class_accuracy": self.mean_class_accuracy if self.n else None,
+            "per_class": list(self.per_class),
+            "confusion": self.confusion.tolist(),
+            "classes": list(self.classes),
+        }
+
+    def __str__(self) -> str:
+        without = f" ({self.left_out} without a label left out)" if self.left_out else ""
+        if not self.n:
+            return f"no labelled sample{without}"
+        lines = [
+            f"accuracy {100 * self.accuracy:.1f} %, mean over classes {100 * self.mean_class_accuracy:.1f} %, "
+            f"{self.n} samples{without}"
+        ]
+        if len(self.classes) > _SHOWN:
+            return lines[0]
+        width = max(map(len, self.classes))
+        for row, (name, share) in enumerate(zip(self.classes, self.per_class, strict=True)):
+            if share is None:
+                lines.append(f"  {name:<{width}}  no sample")
+                continue
+            line = f"  {name:<{width}}  {100 * share:5.1f} % of {self.confusion[row].sum()}"
+            wrong = self.confusion[row].copy()
+            wrong[row] = 0
+            if wrong.any():
+                line += f", mostly taken for {self.classes[int(wrong.argmax())]} ({wrong.max()})"
+            lines.append(line)
+        return "\n".join(lines)
+
+
+def evaluate(outputs: Any, labels: Any, classes: Sequence[str] | int | None = None) -> Evaluation:
+    """confusion[t, p] = number of samples of true class t that are predicted as class p.
+
+    Parameters
+    ----------
+    outputs
+        Predicted classes `(n,)` as integers, or probabilities (or logits) `(n, C)`, of which the largest counts.
+    labels
+        True classes `(n,)`, integers in [0, C); -1 marks a sample without a label, which is left out and counted.
+    classes
+        Names of the classes, or their number; by default the number of columns of `outputs`.
+
+    >>> print(evaluate([[0.9, 0.1], [0.2, 0.8], [0.3, 0.7]], [0, 1, 0], ["cat", "dog"]))
+    accuracy 66.7 %, mean over classes 75.0 %, 3 samples
+      cat   50.0 % of 2, mostly taken for dog (1)
+      dog  100.0 % of 1
+    """
+    found = as_array(outputs)
+    if found.ndim not in (1, 2):
+        raise ArgumentError(f"outputs: shape {found.shape}; pass classes (n,) or probabilities (n, C).")
+    names = _names(classes, found)
+    if found.ndim == 2:
+        if found.shape[1] != len(names):
+            raise ArgumentError(f"outputs: {found.shape[1]} columns, but {len(names)} classes; give one for each.")
+        if np.isnan(found).any():
+            rows = int(np.isnan(found).any(1).sum())
+            raise ArgumentError(f"outputs: NaN in {rows} of {len(found)} rows; the network has diverged.")
+        found = found.argmax(1) if len(found) else np.zeros(0, np.int64)
+    predictions = _whole(found, "outputs", 0, len(names))
+    truth = as_array(labels)
+    if truth.shape != predictions.shape:
+        raise ArgumentError(f"labels: shape {truth.shape}, but {len(predictions)} outputs; give one for each.")
+    truth = _whole(truth, "labels", UNLABELLED, len(names))
+    known = truth != UNLABELLED
+    confusion = np.zeros((len(names), len(names)), np.int64)
+    np.add.at(confusion, (truth[known], predictions[known]), 1)
+    confusion.flags.writeable = False
+    return Evaluation(names, confusion, int((~known).sum()))
+
+
+def average_views(probabilities: Any) -> np.ndarray[Any, Any]:
+    """p_i = (1/V) sum_v p_i^v: one prediction from V views of each sample, as in ten-crop evaluation.
+
+    `probabilities` is `(V, n, C)`, or a sequence of V arrays `(n, C)`; rows are softmax outputs, since averaged
+    logits would let one confident view outvote the others.
+
+    >>> average_views([[[0.75, 0.25]], [[0.25, 0.75]]])
+    array([[0.5, 0.5]])
+    """
+    if isinstance(probabilities, torch.Tensor | np.ndarray):
+        views = as_array(probabilities)
+    else:
+        parts = [as_array(view) for view in probabilities]
+        shapes = sorted({part.shape for part in parts})
+        if len(shapes) != 1:
+            raise ArgumentError(f"probabilities: views of shapes {shapes}; give at least one view, all of one shape.")
+        views = np.stack(parts)
+    if views.ndim != 3 or not len(views):
+        raise ArgumentError(f"probabilities: shape {views.shape}; pass (views, n, C) with at least one view.")
+    views = views.astype(np.float64, copy=False)
+    check_probabilities(views)
+    return views.mean(0)
+
+
+def as_array(values: Any) -> np.ndarray[Any, Any]:
+    """A tensor on any device, an array or nested lists as a numpy array; half precision becomes float32."""
+    if isinstance(values, torch.Tensor):
+        values = values.detach().cpu()
+        return (values.float() if values.dtype in (torch.float16, torch.bfloat16) else values).numpy()
+    return np.asarray(values)
+
+
+def check_probabilities(values: np.ndarray[Any, Any]) -> None:
+    """Refuse what is not a distribution over the last axis: NaN, negative numbers, rows that do not sum to one."""
+    if np.isnan(values).any():
+        raise ArgumentError("probabilities: NaN came in; the network has diverged.")
+    if values.size and (values.min() < 0 or np.abs(values.sum(-1) - 1).max() > 1e-2):
+        raise ArgumentError("probabilities: rows must be >= 0 and sum to 1; apply softmax to logits first.")
+
+
+def _names(classes: Sequence[str] | int | None, outputs: np.ndarray[Any, Any]) -> tuple[str, ...]:
+    if classes is None:
+        if outputs.ndim != 2:
+            raise ArgumentError("classes: give their names or number, which predicted classes alone do not tell.")
+        classes = outputs.shape[1]
+    if isinstance(classes, int | np.integer):
+        return tuple(map(str, range(int(classes))))
+    if isinstance(classes, str):
+        raise ArgumentError(f"classes: {classes!r} is one string; pass a list of names, or their number.")
+    return tuple(map(str, classes))
+
+
+def _whole(values: np.ndarray[Any, Any], name: str, least: int, end: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    if not len(values):
+        return np.zeros(0, np.int64)
+    if values.dtype.kind not in "iuf" or (values.dtype.kind == "f" and not np.all(values == np.round(values))):
+        raise ArgumentError(f"{name}: {values.dtype} values; pass classes as whole numbers from {least} to {end - 1}.")
+    if values.min() < least or values.max() >= end:
+        raise ArgumentError(
+            f"{name}: values from {values.min():g} to {values.max():g}, but with {end} classes they lie in "
+            f"[{least}, {end - 1}]."
+        )
+    return values.astype(np.int64)
