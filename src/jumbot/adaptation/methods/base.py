@@ -21,6 +21,7 @@ class Batch:
     target: Tensor
     progress: float = 0.0
     step: int = 0
+    target_index: Tensor | None = None
 
 
 @dataclass(frozen=True)

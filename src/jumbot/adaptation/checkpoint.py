@@ -1,0 +1,89 @@
+"""Checkpoints: tensors and a JSON header in one safetensors file, written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from jumbot.errors import ArgumentError, JumbotError
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> None:
+    """Write beside `path`, then rename: a kill or a full disk leaves the file that was there before."""
+    from safetensors.torch import save_file
+
+    part = path.with_name(path.name + ".part")
+    plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_file(plain, part, metadata={"jumbot": json.dumps(header)})
+        with part.open("rb") as file:
+            os.fsync(file.fileno())
+        part.replace(path)
+    except Exception as error:  # safetensors has an error class of its own for a full disk
+        if not isinstance(error, OSError) and type(error).__module__.partition(".")[0] not in ("safetensors", "safetensors_rust"):
+            raise
+        part.unlink(missing_ok=True)
+        kept = " The one before it is kept; make room and go on with --resume." if path.exists() else ""
+        raise JumbotError(f"{path}: cannot be written ({error}).{kept}") from error
+
+
+def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """What `save_tensors` wrote; no code is run."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt") as file:
+            header = json.loads((file.metadata() or {}).get("jumbot", "null"))
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+    except (OSError, SafetensorError, ValueError) as error:
+        raise ArgumentError(f"{path}: cannot be read ({error}).") from error
+    if not isinstance(header, dict):
+        raise ArgumentError(f"{path}: was not written by jumbot.")
+    return tensors, header
+
+
+def pack(prefix: str, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The entries of a state dict under a prefix."""
+    return {f"{prefix}.{name}": tensor for name, tensor in state.items()}
+
+
+def unpack(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """What `pack` put under that prefix."""
+    start = prefix + "."
+    return {name[len(start) :]: tensor for name, tensor in tensors.items() if name.startswith(start)}
+
+
+def load_module(module: nn.Module, prefix: str, tensors: Mapping[str, Tensor], where: Any) -> None:
+    """Load the state under `prefix`, or say what does not fit."""
+    try:
+        module.load_state_dict(unpack(prefix, tensors))
+    except RuntimeError as error:
+        detail = " ".join(str(error).split())[:300]
+        raise ArgumentError(f"{where}: does not fit this {prefix}: {detail}") from error
+
+
+def pack_optimizer(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Its state as named tensors; rates and other settings follow from the configuration."""
+    state = optimizer.state_dict()["state"]
+    return {
+        f"optimizer.{number}.{name}": value if isinstance(value, Tensor) else torch.tensor(value)
+        for number, entries in state.items()
+        for name, value in entries.items()
+        if value is not None
+    }
+
+
+def unpack_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """Put back what `pack_optimizer` took."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, value in unpack("optimizer", tensors).items():
+        number, name = key.split(".", 1)
+        state.setdefault(int(number), {})[name] = value
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

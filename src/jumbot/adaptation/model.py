@@ -1,0 +1,162 @@
+"""A trained classifier: predict, evaluate, save, load."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+import jumbot
+from jumbot.adaptation.checkpoint import load_module, load_tensors, pack, save_tensors
+from jumbot.adaptation.evaluation import Evaluation, evaluate
+from jumbot.adaptation.features import Extractor
+from jumbot.adaptation.monitor import outputs
+from jumbot.adaptation.networks import Network, build_network
+from jumbot.adaptation.runs import FORMAT
+from jumbot.data import as_domain
+from jumbot.data.domain import Domain
+from jumbot.data.inputs import InputFormat
+from jumbot.data.labels import match_classes
+from jumbot.errors import ArgumentError
+
+
+@dataclass(frozen=True)
+class Model:
+    """What `jumbot.adapt` returns and `jumbot.load` reads.
+
+    `predict`, `predict_proba`, `transform` and `evaluate` take what `adapt` takes: a folder, a table, an array, a
+    Dataset.  `results` holds what was found at the end of training, `run` the folder with the records, if any.
+    """
+
+    network: Network
+    classes: tuple[str, ...]
+    input: InputFormat
+    spec: Mapping[str, Any]
+    method: Mapping[str, Any]
+    results: Mapping[str, Any] = field(default_factory=dict)
+    run: Path | None = None
+    extractor: Extractor | None = None
+    keep: Any = None
+    """Holds a temporary run folder alive."""
+
+    def domain(self, data: Any, name: str = "data", labels: Any = None) -> Domain:
+        """`data` as this network takes it, its labels matched with the classes by name."""
+        raw = match_classes(as_domain(data, labels, name=name), self.classes)
+        found = self.input.apply(raw)
+        return found if self.extractor is None else self.extractor(found)
+
+    def outputs(self, data: Any) -> tuple[Tensor, Tensor]:
+        """Embeddings and logits."""
+        return outputs(self.network, data if isinstance(data, Domain) else self.domain(data))
+
+    def predict(self, data: Any) -> np.ndarray:
+        """The class of each sample; names that are whole numbers come back as numbers."""
+        return self.names()[self.outputs(self._domain(data))[1].argmax(-1).numpy()]
+
+    def predict_proba(self, data: Any) -> np.ndarray:
+        """Probabilities, a column a class in the order of `classes`."""
+        return self.outputs(self._domain(data))[1].softmax(-1).numpy()
+
+    def transform(self, data: Any) -> np.ndarray:
+        """Embeddings."""
+        return self.outputs(self._domain(data))[0].numpy()
+
+    def evaluate(self, data: Any, labels: Any = None) -> Evaluation:
+        """Accuracies and confusion on labelled data."""
+        domain = self.domain(data, labels=labels)
+        if domain.labels is None or not (domain.labels >= 0).any():
+            raise ArgumentError(f"{domain.name}: has no labels of the classes {', '.join(self.classes[:5])}, ...; give some.")
+        return evaluate(self.outputs(domain)[1].softmax(-1), domain.labels, self.classes)
+
+    def names(self) -> np.ndarray:
+        """The classes as an array: numbers where all are whole numbers."""
+        try:
+            return np.array([int(name) for name in self.classes])
+        except ValueError:
+            return np.array(self.classes)
+
+    def _domain(self, data: Any) -> Domain:
+        return self.domain(data)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write `model.safetensors` and `model.json`: weights and text, no code."""
+        folder = Path(folder)
+        described = {
+            "format": FORMAT, "jumbot": jumbot.__version__, "classes": list(self.classes), "input": asdict(self.input),
+            "network": dict(self.spec), "method": dict(self.method), "results": dict(self.results),
+            "extractor": None if self.extractor is None else self.extractor.to_json(),
+        }  # fmt: skip
+        save_tensors(folder / "model.safetensors", pack("network", self.network.state_dict()), {"format": FORMAT})
+        part = folder / "model.json.part"
+        part.write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
+        part.replace(folder / "model.json")
+        return folder
+
+    def report(self, out: str | Path | None = None) -> Path:
+        """Write the HTML report of the training run; by default into its folder."""
+        if self.run is None:
+            raise ArgumentError("report: this model has no run folder; load it from one, or adapt again.")
+        from jumbot.report.report import write_report
+
+        out = self.run / "report.html" if out is None else Path(out)
+        return write_report([self.run], out)
+
+    def write_predictions(self, data: Any, file: str | Path, received: np.ndarray | None = None) -> Path:
+        """A csv with id, label, confidence and, where known, the mass that each sample received."""
+        domain = data if isinstance(data, Domain) else self.domain(data)
+        probabilities = self.outputs(domain)[1].softmax(-1).numpy()
+        return write_predictions(Path(file), domain, probabilities, self.classes, received)
+
+
+def write_predictions(
+    file: Path, domain: Domain, probabilities: np.ndarray, classes: tuple[str, ...], received: np.ndarray | None = None
+) -> Path:
+    """One line a sample."""
+    part = file.with_name(file.name + ".part")
+    with part.open("w", newline="", encoding="utf-8") as handle:
+        writer = csv.writer(handle)
+        writer.writerow(["id", "label", "confidence", *([] if received is None else ["received_mass"])])
+        for i, row in enumerate(probabilities):
+            best = int(row.argmax())
+            extra = [] if received is None else [f"{received[i]:.6g}"]
+            writer.writerow([domain.ids[i] if domain.ids is not None else i, classes[best], f"{row[best]:.4f}", *extra])
+    part.replace(file)
+    return file
+
+
+def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
+    """The model in a run folder, or in a folder that `Model.save` wrote; no code in it is run.
+
+    `backbone` is needed for a model that was trained on a module of your own.
+    """
+    folder = Path(path)
+    try:
+        described = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        unfinished = (folder / "config.json").exists()
+        hint = "the run there is not finished; go on with --resume" if unfinished else "it holds no model.json"
+        raise ArgumentError(f"{folder}: no model to load; {hint}.") from None
+    except (OSError, ValueError) as error:
+        raise ArgumentError(f"{folder / 'model.json'}: cannot be read ({error}).") from error
+    if described.get("format") != FORMAT:
+        raise ArgumentError(
+            f"{folder}: was written by jumbot {described.get('jumbot', 'unknown')} in another format; this version reads "
+            f"format {FORMAT}. Use that version, or adapt again."
+        )
+    with torch.random.fork_rng(devices=[]):
+        network = build_network(described["network"], backbone)
+    load_module(network, "network", load_tensors(folder / "model.safetensors")[0], folder / "model.safetensors")
+    network.eval()
+    extractor = described.get("extractor")
+    return Model(
+        network, tuple(described["classes"]), InputFormat.from_dict(described["input"]), described["network"],
+        described["method"], described["results"], folder if (folder / "config.json").exists() else None,
+        None if extractor is None else Extractor.from_json(extractor),
+    )  # fmt: skip

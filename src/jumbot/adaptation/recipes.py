@@ -1,0 +1,111 @@
+"""Recipes: settings that belong together, one for each kind of data; every value can be changed on its own."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from jumbot.adaptation.methods import method_class, method_options
+from jumbot.adaptation.networks import NetworkOptions
+from jumbot.adaptation.settings import Training
+from jumbot.errors import ArgumentError
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """How samples are brought to the network."""
+
+    size: int | None = None
+    """Side of the images; by default the larger of the two domains."""
+    channels: int | None = None
+    """1 or 3; by default the larger of the two domains."""
+    pixels: str = "symmetric"
+    """"symmetric" scales to [-1, 1], "imagenet" by ImageNet's mean and deviation."""
+    standardise: str = "none"
+    """"source" scales the columns of a table to mean 0 and deviation 1 on the source."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Changes to the defaults of `Training`, `NetworkOptions`, `Inputs`, and of each method's options."""
+
+    help: str
+    training: Mapping[str, Any] = field(default_factory=dict)
+    network: Mapping[str, Any] = field(default_factory=dict)
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    methods: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+def _transport(eta1: float, eta2: float, eta3: float, tau: float, epsilon: float) -> dict[str, dict[str, float]]:
+    return {
+        "jumbot": {"eta1": eta1, "eta2": eta2, "eta3": eta3, "tau": tau, "epsilon": epsilon},
+        "deepjdot": {"eta1": eta1, "eta2": eta2, "eta3": eta3},
+    }
+
+
+_IMAGES = {"optimizer": "sgd", "learning_rate": 0.01, "schedule": "inverse", "weight_decay": 0.001, "backbone_rate": 0.1}
+
+RECIPES: dict[str, Recipe] = {
+    "table": Recipe(
+        "rows of numbers, such as features of a pretrained network",
+        training={"batch_size": 50, "steps": 500},
+        methods=_transport(0.01, 0.5, 1.0, 0.5, 0.01),
+    ),
+    "digits": Recipe(
+        "the paper's digits: small images, a network from scratch",
+        training={
+            "batch_size": 500, "source_epochs": 10, "epochs": 100, "optimizer": "adam", "learning_rate": 2e-4,
+            "schedule": "constant", "weight_decay": 0.0,
+        },
+        network={"backbone": "digits", "features": 128},
+        methods=_transport(0.1, 0.1, 1.0, 1.0, 0.1),
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that a run is made with."""
+
+    method: str
+    options: Any
+    training: Training
+    network: NetworkOptions
+    inputs: Inputs
+
+
+def make_plan(method: str, recipe: str, changes: Mapping[str, Any]) -> Plan:
+    """A recipe with changes, each given to the part that has an option of that name.
+
+    >>> plan = make_plan("jumbot", "digits", {"tau": 2.0, "batch_size": 100})
+    >>> plan.options.tau, plan.training.batch_size, plan.training.epochs
+    (2.0, 100, 100)
+    """
+    if recipe not in RECIPES:
+        near = difflib.get_close_matches(str(recipe), RECIPES, n=1, cutoff=0.3)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise ArgumentError(f"recipe: {recipe!r} is not known; {hint}Known: {', '.join(RECIPES)}.")
+    found = RECIPES[recipe]
+    parts: dict[str, type[Any]] = {
+        "options": method_class(method).Options, "training": Training, "network": NetworkOptions, "inputs": Inputs,
+    }  # fmt: skip
+    values: dict[str, dict[str, Any]] = {
+        "options": dict(found.methods.get(method, {})), "training": dict(found.training),
+        "network": dict(found.network), "inputs": dict(found.inputs),
+    }  # fmt: skip
+    for name, value in changes.items():
+        owners = [part for part, cls in parts.items() if name in {f.name for f in dataclasses.fields(cls)}]
+        if not owners:
+            known = [f.name for cls in parts.values() for f in dataclasses.fields(cls)]
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            raise ArgumentError(f"{name}: not an option of {method} or its training; {hint}Known: {', '.join(known)}.")
+        for part in owners:
+            values[part][name] = value
+    return Plan(
+        method, method_options(method, values["options"]), Training(**values["training"]),
+        NetworkOptions(**values["network"]), Inputs(**values["inputs"]),
+    )  # fmt: skip

@@ -1,0 +1,120 @@
+"""The folder of a run: configuration, metrics, checkpoints. Nothing in it is ever overwritten by another run."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from jumbot.errors import ArgumentError, JumbotError
+
+FORMAT = 1
+
+
+class RunFolder:
+    """Writes `config.json`, `metrics.jsonl` and what training leaves in `path`."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.path / "checkpoints" / "last.safetensors"
+
+    @property
+    def best(self) -> Path:
+        return self.path / "checkpoints" / "best.safetensors"
+
+    @property
+    def metrics(self) -> Path:
+        return self.path / "metrics.jsonl"
+
+    def open(self, config: Mapping[str, Any], resume: bool) -> None:
+        """Begin a run here, or go on with the one that is here."""
+        if self.path.exists() and not self.path.is_dir():
+            raise ArgumentError(f"{self.path}: is a file; give the name of a folder.")
+        if not (self.path / "config.json").exists():
+            if self.path.is_dir() and any(self.path.iterdir()):
+                raise ArgumentError(f"{self.path}: holds other files, and no run; give another name.")
+            self.path.mkdir(parents=True, exist_ok=True)
+            self.write_json("config.json", config)
+            return
+        if not resume:
+            raise ArgumentError(f"{self.path}: holds a run already; go on with it by --resume, or give another name.")
+        self._check_same(read_config(self.path), config)
+
+    def _check_same(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+        for part in ("method", "training", "network", "classes", "input", "source", "target"):
+            if json.loads(json.dumps(new.get(part))) != old.get(part):
+                raise ArgumentError(
+                    f"{self.path}: was begun with other settings ({_difference(part, old.get(part), new.get(part))}); "
+                    "resume with the same, or give another name."
+                )
+
+    def write_json(self, name: str, content: Any) -> None:
+        """Written whole or not at all."""
+        part = self.path / f"{name}.part"
+        try:
+            part.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+            part.replace(self.path / name)
+        except OSError as error:
+            part.unlink(missing_ok=True)
+            raise JumbotError(f"{self.path / name}: cannot be written ({error}).") from error
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        """One more line of `metrics.jsonl`."""
+        try:
+            with self.metrics.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(record) + "\n")
+        except OSError as error:
+            raise JumbotError(f"{self.metrics}: cannot be written ({error}); go on with --resume.") from error
+
+    def rewind(self, step: int) -> list[dict[str, Any]]:
+        """Drop the lines after `step`, which a resumed run writes anew, and return the others."""
+        kept = [record for record in read_metrics(self.path) if record["step"] <= step]
+        part = self.path / "metrics.jsonl.part"
+        part.write_text("".join(json.dumps(record) + "\n" for record in kept), encoding="utf-8")
+        os.replace(part, self.metrics)
+        return kept
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The configuration of a run, if it is one and of this format."""
+    try:
+        config = json.loads((path / "config.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ArgumentError(f"{path}: is not the folder of a run; it holds no config.json.") from None
+    except (OSError, ValueError) as error:
+        raise ArgumentError(f"{path / 'config.json'}: cannot be read ({error}).") from error
+    if not isinstance(config, dict) or config.get("format") != FORMAT:
+        made = config.get("jumbot", "unknown") if isinstance(config, dict) else "unknown"
+        raise ArgumentError(
+            f"{path}: was written by jumbot {made} in another format; this version reads format {FORMAT}. "
+            f"Use that version, or start a new run."
+        )
+    return config
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """The records of a run; a last line that a kill cut short is left out."""
+    try:
+        lines = (path / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return []
+    records = []
+    for line in lines:
+        try:
+            records.append(json.loads(line))
+        except ValueError:
+            break
+    return records
+
+
+def _difference(part: str, old: Any, new: Any) -> str:
+    if isinstance(old, dict) and isinstance(new, Mapping):
+        for key in new:
+            if json.loads(json.dumps(new[key])) != old.get(key):
+                return f"{part}.{key} was {old.get(key)!r}, now {new[key]!r}"
+    return f"{part} differs"
