@@ -13,11 +13,11 @@ import numpy as np
 from jumbot.data.domain import Domain
 from jumbot.data.images import FileSamples, _pil, decode
 from jumbot.data.labels import encode_labels
-from jumbot.errors import ArgumentError
+from jumbot.errors import ArgumentError, MissingPackageError
 
 ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 _ORIENTATION = 274  # EXIF tag; 5 ... 8 lie on their side
-_TAIL = 1 << 16
+_TAIL = 64
 
 
 def load_folder(folder: str | Path, *, name: str | None = None, corrupt: str = "refuse") -> Domain:
@@ -29,7 +29,7 @@ def load_folder(folder: str | Path, *, name: str | None = None, corrupt: str = "
     folder = Path(folder)
     if not folder.is_dir():
         raise ArgumentError(f"{folder}: there is no such folder.")
-    files = _images_below(folder)
+    files = images_below(folder)
     if not files:
         raise ArgumentError(f"{folder}: holds no images ({', '.join(ENDINGS)}), neither in it nor in its folders.")
     kinds = [file.split("/")[0] if "/" in file else None for file in files]
@@ -68,11 +68,11 @@ def from_list(
     return _domain(root, files, labels, name or file.stem, corrupt)
 
 
-def _images_below(folder: Path) -> list[str]:
+def images_below(folder: Path) -> list[str]:
     """Paths relative to `folder`, with forward slashes, sorted; links are followed, each folder once."""
     found: list[str] = []
     seen: set[str] = set()
-    for place, folders, files in os.walk(folder, followlinks=True):
+    for place, folders, files in os.walk(folder, onerror=_refuse, followlinks=True):
         real = os.path.realpath(place)
         folders[:] = sorted(f for f in folders if not f.startswith((".", "__MACOSX")) and real not in seen)
         if real in seen:
@@ -86,21 +86,25 @@ def _images_below(folder: Path) -> list[str]:
     return sorted(found)
 
 
+def _refuse(error: OSError) -> None:
+    raise ArgumentError(f"{error.filename}: the folder cannot be read ({error.strerror}).") from error
+
+
 def _domain(root: Path, files: list[str], kinds: Sequence[str | None], name: str, corrupt: str) -> Domain:
     if corrupt not in ("refuse", "skip"):
         raise ArgumentError(f"corrupt: {corrupt!r} came in; use 'refuse' or 'skip'.")
     paths = [str(root / file) for file in files]
     with ThreadPoolExecutor(4) as pool:
         facts = list(pool.map(_facts, paths))
-    bad = [file for file, fact in zip(files, facts, strict=True) if fact is None]
+    bad = [f"{file} ({fact})" for file, fact in zip(files, facts, strict=True) if isinstance(fact, str)]
     if bad:
         listed = ", ".join(bad[:5]) + (", ..." if len(bad) > 5 else "")
         message = f"{root}: {len(bad)} of {len(files)} image files cannot be read: {listed}"
         if corrupt == "refuse" or len(bad) == len(files):
             raise ArgumentError(f"{message}; remove them, or pass over them with corrupt='skip'.")
         warnings.warn(f"{message}; they are left out.", stacklevel=4)
-    kept = [i for i, fact in enumerate(facts) if fact is not None]
-    known = [fact for fact in facts if fact is not None]
+    kept = [i for i, fact in enumerate(facts) if not isinstance(fact, str)]
+    known = [fact for fact in facts if not isinstance(fact, str)]
     samples = FileSamples(
         [paths[i] for i in kept], np.array([fact[:2] for fact in known]), np.array([fact[2] for fact in known])
     )
@@ -108,11 +112,11 @@ def _domain(root: Path, files: list[str], kinds: Sequence[str | None], name: str
     return Domain(name, samples, labels if classes else None, classes, [files[i] for i in kept])
 
 
-def _facts(path: str) -> tuple[int, int, bool] | None:
-    """Height, width and whether it is grey; None if the file is no whole image.
+def _facts(path: str) -> tuple[int, int, bool] | str:
+    """Height, width and whether it is grey; why not, if the file is no whole image.
 
-    Reading the head of a file is quick and misses only what is cut off; so a JPEG or PNG without its end mark, and
-    every other format, is decoded as a whole.
+    The head of a file is read quickly and tells all but whether the end is there; so a JPEG or PNG without its end
+    mark, and every other format, is decoded as a whole.
     """
     try:
         with _pil().open(path) as image:
@@ -123,10 +127,12 @@ def _facts(path: str) -> tuple[int, int, bool] | None:
             kind = image.format
         with open(path, "rb") as file:
             file.seek(max(os.path.getsize(path) - _TAIL, 0))
-            tail = file.read()
-        mark = {"JPEG": b"\xff\xd9", "PNG": b"IEND"}.get(kind or "")
-        if mark is None or mark not in tail:
+            tail = file.read().rstrip(b"\0\r\n")
+        mark = {"JPEG": b"\xff\xd9", "PNG": b"IEND\xaeB`\x82"}.get(kind or "")
+        if mark is None or not tail.endswith(mark):
             decode(path)
-    except (OSError, ValueError, SyntaxError):
-        return None
+    except MissingPackageError:
+        raise
+    except Exception as error:  # a broken file makes PIL raise almost anything: struct.error, KeyError, SyntaxError
+        return str(error).replace(path, "").strip(" :'") or type(error).__name__
     return height, width, grey

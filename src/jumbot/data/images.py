@@ -40,13 +40,19 @@ def match_channels(images: Tensor, channels: int) -> Tensor:
     return (images * images.new_tensor(_LUMA)[:, None, None]).sum(1, keepdim=True)
 
 
-def read_images(samples: Samples, indices: np.ndarray, size: tuple[int, int], channels: int) -> Tensor:
+def read_images(
+    samples: Samples,
+    indices: np.ndarray,
+    size: tuple[int, int],
+    channels: int,
+    rng: np.random.Generator | None = None,
+) -> Tensor:
     """float32 `(b, channels, *size)` in [0, 1]: files are decoded at that size, arrays are resized."""
     read = getattr(samples, "read", None)
     if read is not None:
         images: Tensor = read(indices, size, channels)
         return images
-    return resize(match_channels(samples.batch(indices), channels), size)
+    return resize(match_channels(samples.batch(indices, rng), channels), size)
 
 
 def decode(path: str | Path, size: tuple[int, int] | None = None, channels: int = 3) -> np.ndarray:
@@ -119,7 +125,9 @@ class FileSamples:
 def _decode_named(path: str, size: tuple[int, int], channels: int) -> np.ndarray:
     try:
         return decode(path, size, channels)
-    except (OSError, ValueError, SyntaxError) as error:  # PIL reports broken PNG as SyntaxError
+    except MissingPackageError:
+        raise
+    except Exception as error:  # a broken file makes PIL raise almost anything
         raise ArgumentError(
             f"{path}: cannot be read as an image ({error}); remove it or use corrupt='skip'."
         ) from error

@@ -1,0 +1,53 @@
+"""Arrays and tensors as domains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from jumbot.data.domain import ArraySamples, Domain
+from jumbot.data.labels import encode_labels
+from jumbot.errors import ArgumentError
+
+_ROWS = 8192  # looked at together, so that memory-mapped arrays are never read as a whole
+
+
+def from_arrays(
+    data: Any, labels: Any = None, *, name: str = "data", ids: Any = None, where: Callable[[int], str] | None = None
+) -> Domain:
+    """A Domain of arrays; rows with NaN or infinity are refused, the first of them named by `where`."""
+    array = data.numpy(force=True) if isinstance(data, Tensor) else np.asanyarray(data)
+    try:
+        samples = ArraySamples(array)
+    except ArgumentError as error:
+        raise ArgumentError(str(error).replace("data:", f"{name}:", 1)) from None
+    _check_finite(array, name, where or (lambda row: f"row {row}"))
+    made = Domain(name, samples, ids=None if ids is None else [str(i) for i in ids])
+    return made if labels is None else with_labels(made, labels)
+
+
+def with_labels(domain: Domain, labels: Any) -> Domain:
+    """`domain` with other labels, of any kind."""
+    values = labels.numpy(force=True) if isinstance(labels, Tensor) else labels
+    encoded, classes = encode_labels(values, domain.name)
+    return Domain(domain.name, domain.samples, encoded if classes else None, classes, domain.ids)
+
+
+def _check_finite(array: np.ndarray, name: str, where: Callable[[int], str]) -> None:
+    if array.dtype.kind != "f":
+        return
+    count, first = 0, -1
+    for start in range(0, len(array), _ROWS):
+        with np.errstate(over="ignore"):  # a number too large for float32 is refused below
+            rows = np.asarray(array[start : start + _ROWS]).astype(np.float32)
+        bad = np.flatnonzero(~np.isfinite(rows.reshape(len(rows), -1)).all(1))
+        if bad.size:
+            count, first = count + bad.size, first if first >= 0 else start + int(bad[0])
+    if count:
+        raise ArgumentError(
+            f"{name}: {count} of {len(array)} rows hold NaN, infinity or a number beyond float32, the first is "
+            f"{where(first)}; drop or fill them first."
+        )

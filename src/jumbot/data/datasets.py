@@ -1,0 +1,101 @@
+"""torch Datasets as samples."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from jumbot.data.domain import Domain
+from jumbot.data.labels import encode_labels
+from jumbot.errors import ArgumentError
+
+
+class DatasetSamples:
+    """The first part of each item of a map-style Dataset; items are asked for at the batch and must have one shape.
+
+    PIL images and bytes become numbers in [0, 1]; float tensors stay as the Dataset's own transform made them.
+    """
+
+    def __init__(self, dataset: Dataset[Any]) -> None:
+        self.dataset = dataset
+        self.shape = tuple(self.batch(np.arange(1)).shape[1:])
+
+    def __len__(self) -> int:
+        return len(self.dataset)  # type: ignore[arg-type]
+
+    def batch(self, indices: np.ndarray, rng: np.random.Generator | None = None) -> Tensor:
+        items = [_tensor(_first(self.dataset[int(i)])) for i in indices]
+        shapes = {tuple(item.shape) for item in items}
+        if len(shapes) > 1:
+            raise ArgumentError(f"data: items of shapes {sorted(shapes)}; let the Dataset's transform resize to one.")
+        return torch.stack(items)
+
+
+def load_dataset(dataset: Dataset[Any], labels: Any = None, *, name: str = "data", labelled: bool = True) -> Domain:
+    """A Domain of a Dataset whose items are `x` or `(x, y, ...)`.
+
+    Labels come from `labels`, else from the Dataset's `targets` or `labels`, else from one pass over its items; their
+    names from its `classes` where it has them. `labelled=False` leaves them out.
+
+    >>> from torch.utils.data import TensorDataset
+    >>> load_dataset(TensorDataset(torch.zeros(3, 2), torch.tensor([7, 5, 7]))).classes
+    ('5', '7')
+    """
+    if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
+        raise ArgumentError(f"{name}: an iterable Dataset has no length; give one with __len__ and __getitem__.")
+    if len(dataset) == 0:
+        raise ArgumentError(f"{name}: the Dataset is empty.")
+    samples = DatasetSamples(dataset)
+    if not labelled:
+        return Domain(name, samples)
+    if labels is None:
+        labels = _labels(dataset)
+    if labels is None:
+        return Domain(name, samples)
+    names = getattr(dataset, "classes", None)
+    values = labels.numpy(force=True) if isinstance(labels, Tensor) else np.asarray(labels)
+    if names is not None and values.dtype.kind in "iu" and values.max() < len(names) and values.min() >= 0:
+        values = np.array([_plain(names[i], i) for i in values.tolist()])
+    return Domain(name, samples, *encode_labels(values, name))
+
+
+def _labels(dataset: Any) -> Any:
+    for attribute in ("targets", "labels"):
+        values = getattr(dataset, attribute, None)
+        if values is not None and len(values) == len(dataset):
+            return values
+    if not isinstance(dataset[0], tuple | list) or len(dataset[0]) < 2:
+        return None
+    return [_scalar(dataset[i][1]) for i in range(len(dataset))]
+
+
+def _scalar(value: Any) -> Any:
+    return value.item() if isinstance(value, Tensor | np.generic) else value
+
+
+def _plain(name: str, index: int) -> str:
+    """torchvision calls the digit 3 "3 - three"; other digits are called "3"."""
+    found = re.fullmatch(r"(\d+) - \w+", str(name))
+    return found[1] if found and int(found[1]) == index else str(name)
+
+
+def _first(item: Any) -> Any:
+    return item[0] if isinstance(item, tuple | list) else item
+
+
+def _tensor(value: Any) -> Tensor:
+    array = value.numpy(force=True) if isinstance(value, Tensor) else np.asarray(value)
+    if array.dtype.kind not in "fiub":
+        raise ArgumentError(f"data: an item of {array.dtype} came from the Dataset; items must be images or numbers.")
+    # Bytes of PIL and numpy have their channels last, tensors have them first.
+    if array.ndim == 2:
+        array = array[None]
+    elif array.ndim == 3 and not isinstance(value, Tensor) and array.shape[2] in (1, 3):
+        array = array.transpose(2, 0, 1)
+    scale = 255.0 if array.dtype == np.uint8 and array.ndim == 3 else 1.0
+    return torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32)) / scale
