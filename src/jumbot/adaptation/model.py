@@ -16,7 +16,7 @@ from torch import Tensor, nn
 import jumbot
 from jumbot.adaptation.checkpoint import load_module, load_tensors, pack, save_tensors
 from jumbot.adaptation.evaluation import Evaluation, evaluate
-from jumbot.adaptation.features import Extractor
+from jumbot.adaptation.extractor import Extractor
 from jumbot.adaptation.monitor import outputs
 from jumbot.adaptation.networks import Network, build_network
 from jumbot.adaptation.runs import FORMAT
@@ -158,5 +158,5 @@ def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
     return Model(
         network, tuple(described["classes"]), InputFormat.from_dict(described["input"]), described["network"],
         described["method"], described["results"], folder if (folder / "config.json").exists() else None,
-        None if extractor is None else Extractor.from_json(extractor),
+        None if extractor is None else Extractor.from_json(extractor, backbone),
     )  # fmt: skip

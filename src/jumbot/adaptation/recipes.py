@@ -24,6 +24,10 @@ class Inputs:
     """1 or 3; by default the larger of the two domains."""
     pixels: str = "symmetric"
     """"symmetric" scales to [-1, 1], "imagenet" by ImageNet's mean and deviation."""
+    augment: str = "none"
+    """Of training images: "resized-crop" (random size and place) or "crop" (random place), each with a flip."""
+    views: str = "whole"
+    """Of images that are predicted: "whole", "centre-crop" or "ten-crop"."""
     standardise: str = "none"
     """"source" scales the columns of a table to mean 0 and deviation 1 on the source."""
 
@@ -62,6 +66,33 @@ RECIPES: dict[str, Recipe] = {
         },
         network={"backbone": "digits", "features": 128},
         methods=_transport(0.1, 0.1, 1.0, 1.0, 0.1),
+    ),
+    "photographs": Recipe(
+        "folders of photographs: features of a frozen, pretrained backbone, extracted once",
+        training={"batch_size": 50, "steps": 500},
+        network={"backbone": "efficientnet-lite0", "weights": "imagenet", "freeze": True},
+        methods=_transport(0.01, 0.5, 1.0, 0.5, 0.01),
+    ),
+    "office-home": Recipe(
+        "Office-Home: 65 classes, ResNet-50 trained whole",
+        training={**_IMAGES, "batch_size": 65, "steps": 10_000},
+        network={"backbone": "resnet50", "weights": "imagenet", "features": 512},
+        inputs={"augment": "resized-crop", "views": "ten-crop"},
+        methods=_transport(0.01, 0.5, 1.0, 0.5, 0.01),
+    ),
+    "office-home-partial": Recipe(
+        "Office-Home with the first 25 classes as target",
+        training={**_IMAGES, "batch_size": 65, "steps": 5_000},
+        network={"backbone": "resnet50", "weights": "imagenet", "features": 256},
+        inputs={"augment": "crop", "views": "centre-crop"},
+        methods=_transport(0.003, 0.75, 10.0, 0.06, 0.01),
+    ),
+    "visda": Recipe(
+        "VisDA-2017: 12 classes, synthetic to real, ResNet-50 trained whole",
+        training={**_IMAGES, "batch_size": 72, "steps": 10_000},
+        network={"backbone": "resnet50", "weights": "imagenet", "features": 256},
+        inputs={"augment": "resized-crop", "views": "ten-crop"},
+        methods=_transport(0.005, 1.0, 1.0, 0.3, 0.01),
     ),
 }  # fmt: skip
 

@@ -75,14 +75,18 @@ class Trainer:
             method.global_plan = training.global_plan
         self.accelerator = _accelerator(training, run)
         self.rank, self.world = self.accelerator.process_index, self.accelerator.num_processes
-        self.objective = Objective(network, method).to(self.accelerator.device)
+        # convolutions on the CPU and on recent GPUs are faster with the channels last
+        self.layout = torch.channels_last if len(source.shape) == 3 else torch.contiguous_format
+        self.objective = Objective(network.to(memory_format=self.layout), method).to(self.accelerator.device)
         self.wrapped = self.accelerator.prepare_model(self.objective)
         self.epoch, self.source_steps, steps = training.lengths(len(source) // self.world)
         self.total = self.source_steps + steps
         self.sampler = StratifiedSampler(source.labels, training.batch_size, training.seed)
         self.target_sampler = ShuffledSampler(len(target), training.batch_size, training.seed)
         self.monitor = Monitor(self.network, self.method, source, target, training, self.watch, self.accelerator.device)
-        self.step, self.history, self.before = 0, [], 0.0
+        self.before_adaptation: Callable[[], None] | None = None
+        self.step, self.before = 0, 0.0
+        self.history: list[Record] = []
         self.optimizer = self._fresh_optimizer()
 
     def fit(self, resume: bool = False) -> Trained:
@@ -106,7 +110,9 @@ class Trainer:
     def _one(self, loaded: list[tuple[Batch, np.ndarray]], bar: Callable[[Record], None], start: float) -> None:
         """One step of the optimiser, on k pairs of minibatches."""
         training, phase = self.training, self.phase
-        if self.step == self.source_steps > 0:
+        if self.step == self.source_steps:
+            if self.before_adaptation is not None and self.accelerator.is_main_process:
+                self.before_adaptation()
             self.optimizer = self._fresh_optimizer()
         self._set_rate()
         if phase == "adapt" and (every := self.method.refresh_every) and (self.step - self.source_steps) % every == 0:
@@ -289,7 +295,8 @@ class Trainer:
                 target_rows = self.target_sampler.batch(after)
                 target = self.target.samples.batch(target_rows, np.random.default_rng((seed, 4, number)))
             batch = Batch(
-                x.to(device), torch.from_numpy(labels[rows]).to(device), target.to(device), self._progress(step),
+                x.to(device, memory_format=self.layout), torch.from_numpy(labels[rows]).to(device),
+                target.to(device, memory_format=self.layout), self._progress(step),
                 step - self.source_steps, target_index=torch.from_numpy(target_rows).to(device),
             )  # fmt: skip
             out.append((batch, target_rows))

@@ -1,0 +1,167 @@
+"""`jumbot.adapt`: two data sets in, a classifier for the second out."""
+
+from __future__ import annotations
+
+import datetime
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+import jumbot
+from jumbot.adaptation.finish import Before, finish
+from jumbot.adaptation.methods import make_method
+from jumbot.adaptation.model import Model, load
+from jumbot.adaptation.monitor import Watch
+from jumbot.adaptation.networks import make_network
+from jumbot.adaptation.recipes import Plan, make_plan
+from jumbot.adaptation.runs import FORMAT, RunFolder
+from jumbot.adaptation.training import Trainer
+from jumbot.data import as_domain, prepare
+from jumbot.data.domain import Domain
+from jumbot.data.inputs import kind_of
+from jumbot.data.labels import match_classes
+from jumbot.errors import ArgumentError
+
+
+def adapt(
+    source: Any,
+    target: Any,
+    *,
+    method: str = "jumbot",
+    backbone: str | nn.Module | None = None,
+    recipe: str | None = None,
+    labelled: Any = None,
+    out: str | Path | None = None,
+    resume: bool = False,
+    show: bool = False,
+    command: str | None = None,
+    **options: Any,
+) -> Model:
+    """Train a classifier on labelled `source` data and adapt it to `target`, whose labels training never sees.
+
+    `source` and `target` are folders of images, tables (`.npz`, `.csv`, `.parquet`), arrays, pairs (X, y), or torch
+    Datasets.  Labels of the target, where it has any, and those of `labelled`, another part of the target, are for
+    evaluation alone.
+
+    `recipe` names settings that fit a kind of data (by default it follows the data), and `options` change them: those
+    of the method (`tau`, `epsilon`, `eta1`, ...), of `Training` (`steps`, `learning_rate`, `select`, `seed`, ...), of
+    the network (`features`, `freeze`, ...) and of the inputs (`size`, `standardise`, ...).  `backbone` is a name or a
+    module of your own that maps a batch to `(b, d)`.
+
+    `out` is the folder of the run: configuration, metrics, checkpoints, model, predictions, report.  `resume` goes on
+    with a run that was stopped there.  `show` draws a progress bar.
+
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(0, 2, 100)
+    >>> X = rng.normal(size=(100, 3)) + 4 * y[:, None]
+    >>> model = adapt((X, y), X + 0.5, steps=40, seed=0)
+    >>> float((model.predict(X + 0.5) == y).mean()) > 0.9
+    True
+    """
+    if target is None:
+        raise ArgumentError("target: no target data; give the unlabelled data that the classifier is meant for.")
+    raw_source, raw_target = as_domain(source, name=_name(source, "source")), as_domain(target, name=_name(target, "target"))
+    if isinstance(backbone, str):
+        options["backbone"] = backbone
+    plan = make_plan(method, recipe or default_recipe(raw_source), options)
+    domains = Domains(raw_source, raw_target, labelled, plan)
+    module = backbone if isinstance(backbone, nn.Module) else None
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(plan.training.seed)
+        network, spec = make_network(plan.network, domains.source.shape, len(domains.source.classes), module)
+        means = make_method(method, plan.options, features=network.features, classes=network.classes)
+    config = describe(plan, domains, spec, command)
+    temporary = None if out is not None else tempfile.TemporaryDirectory(prefix="jumbot-")
+    run = RunFolder(out if out is not None else Path(str(temporary and temporary.name)) / "run")
+    trainer = Trainer(
+        domains.source, domains.target.unlabelled(), network, means, plan.training, watch=domains.watch, run=run, show=show
+    )
+    if trainer.accelerator.is_main_process:
+        run.open(config, resume)
+        if resume and (run.path / "model.json").exists():
+            return load(run.path, module)
+    trainer.accelerator.wait_for_everyone()
+    trainer.before_adaptation = Before(run.path, domains.source, domains.target, network)
+    trained = trainer.fit(resume=resume)
+    model = Model(
+        network.cpu().eval(), domains.source.classes, domains.input, spec, config["method"], run=run.path,
+        extractor=domains.extractor, keep=temporary,
+    )  # fmt: skip
+    if not trainer.accelerator.is_main_process:
+        return model
+    return finish(model, trained, domains, plan, run)
+
+
+class Domains:
+    """Source, target and evaluation data as one network takes them; a share of the source held out where asked for."""
+
+    def __init__(self, source: Domain, target: Domain, labelled: Any, plan: Plan) -> None:
+        inputs, training = plan.inputs, plan.training
+        self.extractor = None
+        self.source, self.target, self.input = prepare(
+            source, target, inputs.size, inputs.channels, pixels=inputs.pixels, standardise=inputs.standardise
+        )
+        self.labelled = self.target if self.target.labels is not None and (self.target.labels >= 0).any() else None
+        if labelled is not None:
+            raw = match_classes(as_domain(labelled, name=_name(labelled, "labelled")), self.source.classes)
+            if raw.labels is None or not (raw.labels >= 0).any():
+                raise ArgumentError(f"labelled: {raw.name} has no labels of the source's classes; leave it out.")
+            self.labelled = self.input.apply(raw)
+        validation = None
+        if training.validation or training.select == "source_validation":
+            self.source, validation = hold_out(self.source, training.validation or 0.1, training.seed)
+        if training.select == "oracle" and self.labelled is None:
+            raise ArgumentError("select: 'oracle' needs target labels, and none were given; choose another rule.")
+        self.watch = Watch(self.target.labels, self.labelled, validation)
+
+
+def hold_out(domain: Domain, share: float, seed: int) -> tuple[Domain, Domain]:
+    """(the rest, about `share` of each class); a class of one sample stays whole in the rest."""
+    assert domain.labels is not None
+    rng = np.random.default_rng((seed, 6))
+    out = np.zeros(len(domain), bool)
+    for c in np.unique(domain.labels):
+        members = rng.permutation(np.flatnonzero(domain.labels == c))
+        out[members[: min(round(share * len(members)), len(members) - 1)]] = True
+    if not out.any():
+        raise ArgumentError(f"validation: a share of {share:g} of {len(domain)} source samples is none; hold out more.")
+    return domain.subset(~out), domain.subset(out)
+
+
+def default_recipe(source: Domain) -> str:
+    """The recipe that fits this kind of data."""
+    if kind_of(source) == "features":
+        return "table"
+    size = getattr(source.samples, "size", None) or source.shape[1:]
+    return "digits" if max(size) <= 64 else "photographs"
+
+
+def describe(plan: Plan, domains: Domains, spec: Mapping[str, Any], command: str | None) -> dict[str, Any]:
+    """What `config.json` holds."""
+    return {
+        "format": FORMAT,
+        "jumbot": jumbot.__version__,
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "command": command,
+        "source": {"name": domains.source.name, "n": len(domains.source)},
+        "target": {"name": domains.target.name, "n": len(domains.target)},
+        "classes": list(domains.source.classes),
+        "method": {"name": plan.method, **asdict(plan.options)},
+        "training": asdict(plan.training),
+        "network": dict(spec),
+        "input": asdict(domains.input),
+        "select": plan.training.select,
+        "seed": plan.training.seed,
+    }
+
+
+def _name(data: Any, fallback: str) -> str:
+    return Path(data).name if isinstance(data, str | Path) else fallback
+
+

@@ -1,0 +1,106 @@
+"""Table 1, digits: U->M, M->MM and S->M in the paper's protocol, each run a folder, the table from their records."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from jumbot.adaptation.adapt import adapt
+from jumbot.adaptation.methods import method_class
+from jumbot.adaptation.runs import read_config, read_metrics
+from jumbot.data import load
+from jumbot.errors import ArgumentError
+from jumbot.paper.record import Record
+
+#: source, target, side and channels of the network's input
+TASKS = {"U-M": ("usps", "mnist", 28, 1), "M-MM": ("mnist", "mnistm", 28, 3), "S-M": ("svhn", "mnist", 32, 3)}
+#: accuracies of the paper at the end of training
+PAPER = {
+    "dann": {"U-M": 92.2, "M-MM": 96.1, "S-M": 88.7},
+    "cdan-e": {"U-M": 99.2, "M-MM": 95.0, "S-M": 90.9},
+    "alda": {"U-M": 97.0, "M-MM": 96.4, "S-M": 96.1},
+    "deepjdot": {"U-M": 96.4, "M-MM": 91.8, "S-M": 95.4},
+    "jumbot": {"U-M": 98.2, "M-MM": 97.0, "S-M": 98.9},
+}
+#: share of the plan's mass between different labels along training on U->M, in the paper's text
+PAPER_WRONG_MASS = {"deepjdot": 0.07, "jumbot": 0.007}
+
+
+def run(
+    folder: Path,
+    *,
+    quick: bool = False,
+    seed: int = 0,
+    seeds: int = 1,
+    tasks: Sequence[str] = ("U-M",),
+    methods: Sequence[str] = ("jumbot", "deepjdot", "source-only"),
+    reference: str = "ones",
+    show: bool = True,
+    root: str | Path | None = None,
+    **changes: Any,
+) -> dict[str, Any]:
+    """Train every (task, method, seed) that is not finished, and write `digits.json` with the paper's figures beside.
+
+    Runs are folders `digits/TASK/METHOD-seedN`; those that were stopped go on from their last checkpoint.  `changes`
+    are options of training (`epochs`, `source_epochs`, `evaluate_samples`, ...): a schedule other than the paper's is
+    part of the folder's name and of the record.
+    """
+    for task in tasks:
+        if task not in TASKS:
+            raise ArgumentError(f"task: {task!r} is not known; use one of {', '.join(TASKS)}.")
+    for name in methods:
+        method_class(name)
+    if quick:
+        changes = {"source_epochs": 1, "epochs": 1, "batch_size": 50, "evaluate_samples": 500} | changes
+    record = Record(
+        "digits", "Accuracy on the target's test split at the end of training", {"reference": reference, **changes}, seed, quick
+    )
+    rows = []
+    for task in tasks:
+        for name in methods:
+            for number in range(seed, seed + seeds):
+                rows.append(_one(folder, task, name, number, reference, quick, changes, show, root))
+    record.data["runs"] = rows
+    for task in tasks:
+        for name in methods:
+            found = [100 * row["accuracy"] for row in rows if (row["task"], row["method"]) == (task, name)]
+            if (printed := PAPER.get(name, {}).get(task)) is not None:
+                record.claim(
+                    f"{task}, {name}: {printed} at the end of training", statistics.fmean(found) >= printed - 0.5,
+                    accuracies=found, paper=printed,
+                )  # fmt: skip
+    return record.save(folder)
+
+
+def _one(
+    folder: Path, task: str, name: str, seed: int, reference: str, quick: bool, changes: dict[str, Any], show: bool,
+    root: str | Path | None,
+) -> dict[str, Any]:  # fmt: skip
+    source, target, size, channels = TASKS[task]
+    options = dict(changes) | ({"reference": reference} if name == "jumbot" else {})
+    variant = f"{name}-{reference}" if name == "jumbot" else name
+    schedule = "".join(f"-{key}{changes[key]}" for key in ("source_epochs", "epochs", "steps") if key in changes)
+    out = folder / "digits" / task / f"{variant}{schedule}-seed{seed}"
+    model = adapt(
+        _some(load(source, "train", root), quick), _some(load(target, "train", root), quick), method=name, recipe="digits",
+        labelled=_some(load(target, "test", root), quick), out=out, resume=out.exists(), show=show, size=size,
+        channels=channels, seed=seed, command=f"jumbot reproduce digits --task {task}", **options,
+    )  # fmt: skip
+    steps = [r for r in read_metrics(out) if r["event"] == "step" and "wrong_mass" in r]
+    half = steps[len(steps) // 2 :]
+    evaluations = [r for r in read_metrics(out) if r["event"] == "evaluation"]
+    return {
+        "task": task, "method": name, "variant": variant, "seed": seed, "accuracy": model.results["accuracy"],
+        "mean_class_accuracy": model.results["mean_class_accuracy"], "seconds": model.results["seconds"],
+        "rule": model.results["rule"], "training": read_config(out)["training"],
+        "wrong_mass": statistics.fmean(r["wrong_mass"] for r in half) if half else None,
+        "mass": statistics.fmean(r["mass"] for r in half) if half else None,
+        "curve": [[r["epoch"], r["accuracy"]] for r in evaluations],
+        "paper": PAPER.get(name, {}).get(task),
+    }  # fmt: skip
+
+
+def _some(domain: Any, quick: bool) -> Any:
+    return domain.subset(range(min(1000, len(domain)))) if quick else domain
