@@ -15,6 +15,14 @@ METHODS = {
     "source-only": "source_only:SourceOnly",
     "deepjdot": "deepjdot:DeepJDOT",
     "jumbot": "jumbot:Jumbot",
+    "dann": "dann:DANN",
+    "cdan-e": "cdan:CDAN",
+    "alda": "alda:ALDA",
+    "rot": "rot:ROT",
+    "mcc": "mcc:MCC",
+    "pada": "pada:PADA",
+    "etn": "etn:ETN",
+    "ba3us": "ba3us:BA3US",
 }
 
 

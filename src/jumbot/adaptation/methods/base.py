@@ -14,7 +14,10 @@ from jumbot.adaptation.networks import Network
 
 @dataclass(frozen=True)
 class Batch:
-    """One minibatch of each domain; `progress` runs from 0 to 1 over the adaptation, `step` counts its minibatches."""
+    """One minibatch of each domain; `progress` runs from 0 to 1 over the adaptation, `step` counts its minibatches.
+
+    `target_index` says which of all target samples these are, for methods that keep something for each of them.
+    """
 
     source: Tensor
     labels: Tensor
@@ -26,7 +29,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Terms:
-    """Loss terms whose sum is minimised; a detached plan (source, target) and the transport value, where there is one."""
+    """Loss terms whose sum is minimised; the detached plan (source, target) and its value, where there is one."""
 
     losses: dict[str, Tensor]
     plan: Tensor | None = None
@@ -39,7 +42,7 @@ class Terms:
 
 @dataclass(frozen=True)
 class TargetOutputs:
-    """What the network says of all target samples, on the CPU: for methods that look at the whole target now and then."""
+    """What the network says of all target samples, on the CPU: for methods that look at them all now and then."""
 
     embeddings: Tensor
     logits: Tensor
@@ -63,7 +66,7 @@ class Method(nn.Module):
 
     name: ClassVar[str]
     Options: ClassVar[type] = NoOptions
-    refresh_every: ClassVar[int | None] = None
+    refresh_every: int | None = None
 
     def __init__(self, options: Any, *, features: int, classes: int) -> None:
         super().__init__()

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from jumbot.adaptation.methods.transport import TransportMethod
 from jumbot.cost import joint_cost, squared_euclidean
+from jumbot.errors import ArgumentError
 from jumbot.loss import JointLoss, JointTransportLoss
 from jumbot.transport.solve import solve
 
@@ -45,6 +46,8 @@ class DeepJDOT(TransportMethod):
 
     def __init__(self, options: Any, *, features: int, classes: int) -> None:
         super().__init__(options, features=features, classes=classes)
+        if options.variant not in ("paper", "original"):
+            raise ArgumentError(f"variant: {options.variant!r} is not known; use 'paper' or 'original'.")
         self.joint = JointTransportLoss(options.eta1, options.eta2, math.inf, options.epsilon)
 
     def transport(self, features_s: Tensor, labels_s: Tensor, features_t: Tensor, logits_t: Tensor) -> JointLoss:

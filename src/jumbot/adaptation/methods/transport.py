@@ -11,6 +11,7 @@ from jumbot.adaptation.distributed import gather_rows
 from jumbot.adaptation.methods.base import Batch, Method, Terms, source_term
 from jumbot.adaptation.networks import Network
 from jumbot.loss import JointLoss
+from jumbot.transport.problem import check_number
 
 
 class TransportMethod(Method):
@@ -23,7 +24,7 @@ class TransportMethod(Method):
 
     def __init__(self, options: Any, *, features: int, classes: int) -> None:
         super().__init__(options, features=features, classes=classes)
-        self.eta3: float = options.eta3
+        self.eta3 = check_number("eta3", options.eta3, least=0)
 
     def transport(self, features_s: Tensor, labels_s: Tensor, features_t: Tensor, logits_t: Tensor) -> JointLoss:
         raise NotImplementedError
