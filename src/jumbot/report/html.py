@@ -1,0 +1,94 @@
+"""HTML that is safe by its type: what is not `Html` is text, and is escaped.  Figures become inline SVG."""
+
+from __future__ import annotations
+
+import html
+import io
+import re
+import warnings
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+from jumbot.report.style import FAINT, INK, PAPER
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_VOID = {"br", "hr", "meta"}
+_PAGE_COLOURS = {INK: "var(--ink)", FAINT: "var(--line)", PAPER: "none"}
+
+
+class Html(str):
+    """Text that is markup already."""
+
+
+def tag(name: str, *children: str, **attributes: str | bool) -> Html:
+    """`<name ...>children</name>`; a trailing underscore of an attribute's name is dropped, others become hyphens.
+
+    >>> tag("p", "a < b ", tag("b", "c"), class_="note")
+    '<p class="note">a &lt; b <b>c</b></p>'
+    """
+    parts = [name]
+    for key, value in attributes.items():
+        key = key.rstrip("_").replace("_", "-")
+        if value is True:
+            parts.append(key)
+        elif value is not False:
+            parts.append(f'{key}="{html.escape(str(value))}"')
+    opening = f"<{' '.join(parts)}>"
+    return Html(opening) if name in _VOID else Html(f"{opening}{join(*children)}</{name}>")
+
+
+def join(*children: str) -> Html:
+    """Markup side by side."""
+    return Html("".join(child if isinstance(child, Html) else html.escape(child) for child in children))
+
+
+def inline_svg(figure: Figure, label: str, prefix: str) -> Html:
+    """The figure as an `<svg>` element that takes its ink from the page; `prefix` keeps its ids apart from others'."""
+    buffer = io.BytesIO()
+    with warnings.catch_warnings():
+        # The browser writes the text, in a font that has the glyph.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
+        figure.savefig(
+            buffer,
+            format="svg",
+            dpi=170,
+            metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")),
+            transparent=False,
+        )
+    root = ElementTree.fromstring(buffer.getvalue())
+    for parent in root.iter():
+        for child in list(parent):
+            if _local(child.tag) in ("metadata", "style"):
+                parent.remove(child)
+    for element in root.iter():
+        element.tag = _local(element.tag)
+        for key, value in list(element.attrib.items()):
+            del element.attrib[key]
+            element.set(_local(key), _attribute(_local(key), value, prefix))
+    for name in ("width", "height", "version"):
+        root.attrib.pop(name, None)
+    root.set("role", "img")
+    root.set("aria-label", label)
+    text = ElementTree.tostring(root, encoding="unicode")
+    return Html(re.sub(r">\s+<", "><", text))
+
+
+def _attribute(key: str, value: str, prefix: str) -> str:
+    if key == "id":
+        return f"{prefix}-{value}"
+    if key == "href" and value.startswith("#"):
+        return f"#{prefix}-{value[1:]}"
+    if key in ("clip-path", "style"):
+        value = re.sub(r"url\(#", f"url(#{prefix}-", value)
+    if key in ("style", "fill", "stroke"):
+        # A font that every device has, at the size that was asked for.
+        value = re.sub(r"font: (?:[a-z0-9]+ )*?([\d.]+px) [^;]*", r"font-size: \1", value)
+        for colour, variable in _PAGE_COLOURS.items():
+            value = value.replace(colour, variable)
+    return value
+
+
+def _local(name: str) -> str:
+    return name.rpartition("}")[2]

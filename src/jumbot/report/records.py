@@ -1,0 +1,276 @@
+"""A run folder read back: what was asked for, what was measured on the way, and what came out.
+
+RUN/config.json      the request: data, method, settings, seed
+RUN/metrics.jsonl    one JSON object a line: each step and each evaluation
+RUN/results.json     the selected model's figures; absent while the run is unfinished
+RUN/embeddings.npz   some source and target embeddings before and after, optional
+RUN/predictions.csv  id, label, confidence, received_mass of each target sample, optional
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jumbot.adaptation.runs import read_config, read_metrics
+from jumbot.errors import ArgumentError
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One line of `predictions.csv`; `received_mass` is None where the method has no plan."""
+
+    id: str
+    label: str
+    confidence: float | None
+    received_mass: float | None
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One run: `steps` and `evaluations` in the order of their step, `notes` on what could not be read."""
+
+    folder: Path
+    config: Mapping[str, Any]
+    steps: Sequence[Mapping[str, Any]] = ()
+    evaluations: Sequence[Mapping[str, Any]] = ()
+    results: Mapping[str, Any] | None = None
+    embeddings: Mapping[str, np.ndarray] = field(default_factory=dict)
+    predictions: Sequence[Prediction] = ()
+    notes: Sequence[str] = ()
+
+    @property
+    def finished(self) -> bool:
+        return self.results is not None
+
+    @property
+    def method(self) -> str:
+        return str(_section(self.config, "method").get("name", "unknown method"))
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The method's hyper-parameters."""
+        return {key: value for key, value in _section(self.config, "method").items() if key != "name"}
+
+    @property
+    def source(self) -> str:
+        return str(_section(self.config, "source").get("name", "source"))
+
+    @property
+    def target(self) -> str:
+        return str(_section(self.config, "target").get("name", "target"))
+
+    @property
+    def task(self) -> str:
+        return f"{self.source} → {self.target}"
+
+    @property
+    def seed(self) -> Any:
+        return self.config.get("seed", _section(self.config, "training").get("seed"))
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return tuple(str(name) for name in self.config.get("classes") or ())
+
+    @property
+    def rule(self) -> str:
+        """The rule that chose the model."""
+        asked = self.config.get("select") or _section(self.config, "training").get("select")
+        return str((self.results or {}).get("rule") or asked or "last")
+
+    @property
+    def oracle(self) -> bool:
+        """True if target labels chose the model."""
+        return bool((self.results or {}).get("oracle")) or self.rule.startswith("oracle")
+
+    @property
+    def diagnosis(self) -> Mapping[str, Any]:
+        return _section(self.results or {}, "diagnosis")
+
+    @property
+    def final(self) -> Mapping[str, Any]:
+        """The selected model's figures; of an unfinished run, those of its last evaluation."""
+        if self.results is not None:
+            return self.results
+        return self.evaluations[-1] if self.evaluations else {}
+
+    @property
+    def accuracy(self) -> float | None:
+        """The share of right answers on the target, None where no target labels were given."""
+        return number(self.final.get("accuracy"))
+
+    @property
+    def mean_class_accuracy(self) -> float | None:
+        return number(self.final.get("mean_class_accuracy"))
+
+    @property
+    def per_class(self) -> list[float | None]:
+        """The accuracy in each class of `classes`, None where the target has no sample of it."""
+        values = self.final.get("per_class")
+        if not isinstance(values, list) or len(values) != len(self.classes):
+            return []
+        return [number(value) for value in values]
+
+    @property
+    def accuracy_before(self) -> float | None:
+        """The target accuracy when adaptation began: the last evaluation of the source-only phase."""
+        found = [number(each.get("accuracy")) for each in self.evaluations if each.get("phase") == "source"]
+        return found[-1] if found else None
+
+    @property
+    def confusion(self) -> np.ndarray | None:
+        """`(true class, predicted class)` counts."""
+        values, size = (self.results or {}).get("confusion"), len(self.classes)
+        if not values:
+            return None
+        try:
+            matrix = np.array(values, dtype=float)
+        except (TypeError, ValueError):
+            return None
+        return matrix if size and matrix.shape == (size, size) and matrix.sum() > 0 else None
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """The label-free scores at the selected step, else at the last evaluation that has any."""
+        chosen = (self.results or {}).get("selected_step")
+        with_scores = [each for each in self.evaluations if _section(each, "scores")]
+        matching = [each for each in with_scores if each.get("step") == chosen] or with_scores[-1:]
+        found = {str(name): number(value) for name, value in (matching[-1]["scores"] if matching else {}).items()}
+        return {name: value for name, value in found.items() if value is not None}
+
+    @property
+    def adaptation_start(self) -> float | None:
+        """The first step of the adaptation phase, None if the source-only phase did not come first."""
+        phases = [(each.get("phase"), each["step"]) for each in self.steps]
+        adapt = [step for phase, step in phases if phase == "adapt"]
+        return adapt[0] if adapt and phases[0][0] == "source" else None
+
+    def curve(self, *path: str, event: str = "step") -> tuple[np.ndarray, np.ndarray]:
+        """Steps and values of one quantity, `curve("terms", "source")`, where it was recorded."""
+        places: list[float] = []
+        values: list[float] = []
+        for each in self.steps if event == "step" else self.evaluations:
+            value: Any = each
+            for name in path:
+                value = value.get(name) if isinstance(value, Mapping) else None
+            found = number(value)
+            if found is not None:
+                places.append(each["step"])
+                values.append(found)
+        return np.array(places, dtype=float), np.array(values, dtype=float)
+
+    def names_in(self, key: str, event: str = "step") -> list[str]:
+        """Names that occur in a mapping of the records, `names_in("terms")`, in the order of their first appearance."""
+        found: dict[str, None] = {}
+        for each in self.steps if event == "step" else self.evaluations:
+            found.update(dict.fromkeys(map(str, _section(each, key))))
+        return list(found)
+
+
+def number(value: Any) -> float | None:
+    """A finite float, else None.
+
+    >>> number(1), number(float("nan")), number("a"), number(None)
+    (1.0, None, None, None)
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if math.isfinite(value) else None
+
+
+def read_run(folder: str | Path) -> RunRecord:
+    """The record of a run, finished or not.
+
+    A folder that is not a run, or one of another format, raises `ArgumentError`. A last line of `metrics.jsonl` that a
+    kill cut short is left out; optional files may be absent, and are named in `notes` if they are broken.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise ArgumentError(f"{folder}: is not a folder; give the folder of a run, as `jumbot adapt --out` wrote it.")
+    config = read_config(folder)
+    notes: list[str] = []
+    steps, evaluations = _metrics(folder)
+    return RunRecord(
+        folder=folder,
+        config=config,
+        steps=steps,
+        evaluations=evaluations,
+        results=_read_results(folder / "results.json", notes),
+        embeddings=_read_embeddings(folder / "embeddings.npz", notes),
+        predictions=_read_predictions(folder / "predictions.csv", notes),
+        notes=tuple(notes),
+    )
+
+
+def _metrics(folder: Path) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    # Should a step be there twice, the later line counts.
+    found: dict[str, dict[float, Mapping[str, Any]]] = {"step": {}, "evaluation": {}}
+    for each in read_metrics(folder):
+        step = number(each.get("step")) if isinstance(each, dict) else None
+        if step is not None and each.get("event") in found:
+            found[each["event"]][step] = each
+    steps, evaluations = ([each for _, each in sorted(found[event].items())] for event in ("step", "evaluation"))
+    return steps, evaluations
+
+
+def _read_results(path: Path, notes: list[str]) -> Mapping[str, Any] | None:
+    if not path.is_file():
+        return None
+    try:
+        results = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        notes.append(f"results.json cannot be read ({error}): the run is shown as unfinished.")
+        return None
+    if isinstance(results, dict):
+        return results
+    notes.append("results.json is not an object: the run is shown as unfinished.")
+    return None
+
+
+def _read_embeddings(path: Path, notes: list[str]) -> dict[str, np.ndarray]:
+    if not path.is_file():
+        return {}
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except Exception as error:  # a cut zip file raises any of five types
+        notes.append(f"embeddings.npz cannot be read ({error}): there is no picture of the embedding.")
+        return {}
+
+
+def _read_predictions(path: Path, notes: list[str]) -> list[Prediction]:
+    if not path.is_file():
+        return []
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            return [
+                Prediction(
+                    id=row.get("id") or "",
+                    label=row.get("label") or "",
+                    confidence=_parsed(row.get("confidence")),
+                    received_mass=_parsed(row.get("received_mass")),
+                )
+                for row in csv.DictReader(file)
+            ]
+    except (OSError, ValueError, csv.Error) as error:
+        notes.append(f"predictions.csv cannot be read ({error}).")
+        return []
+
+
+def _parsed(text: str | None) -> float | None:
+    try:
+        return number(float(text or "nan"))
+    except ValueError:
+        return None
+
+
+def _section(record: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = record.get(key)
+    return value if isinstance(value, Mapping) else {}

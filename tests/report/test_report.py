@@ -1,0 +1,265 @@
+"""The report stands alone, escapes what it shows, names its rule, and takes runs of any state."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pytest
+
+from jumbot.errors import ArgumentError
+from jumbot.report import read_run, write_report
+from jumbot.report.embedding import make_map
+from jumbot.report.records import RunRecord
+from tests.report.runs import make_run
+
+VOID = {"meta", "br", "hr", "link", "img", "input"}
+LOADING = {"src", "href", "srcset", "poster", "data", "action", "formaction"}
+
+
+class Page(HTMLParser):
+    """Elements, attributes and text of a page; refuses tags that do not close in order."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.source = path.read_text(encoding="utf-8")
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(self.source)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self.open:
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return re.sub(r"\s+", " ", " ".join(self.words))
+
+    def count(self, tag: str) -> int:
+        return sum(name == tag for name, _ in self.tags)
+
+    def headings(self) -> list[str]:
+        return re.findall(r"<h[123][^>]*>(.*?)</h", self.source)
+
+
+@pytest.fixture(scope="module")
+def single(tmp_path_factory: pytest.TempPathFactory) -> Page:
+    folder = tmp_path_factory.mktemp("single")
+    run = make_run(folder / "run", rows=30, reasons=("41 % of the target samples are explained by no source sample",))
+    return Page(write_report([run], folder))
+
+
+def test_stands_alone(single: Page) -> None:
+    assert "http:" not in single.source
+    assert "https:" not in single.source
+    assert "@import" not in single.source
+    assert not {"script", "link", "iframe", "object", "embed"} & {tag for tag, _ in single.tags}
+    for tag, attributes in single.tags:
+        for name in LOADING & set(attributes):
+            assert re.match(r"#|data:image/png;base64,", attributes[name] or ""), (tag, name)
+        assert not any(name.startswith("on") for name in attributes), tag
+    inside = re.findall(r"url\(([^)]*)\)", single.source)
+    assert all(each.startswith("#") for each in inside)
+
+
+def test_references_lead_somewhere_and_ids_are_unique(single: Page) -> None:
+    ids = [attributes["id"] for _, attributes in single.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    used = re.findall(r'(?:href="|url\()#([^")]+)', single.source)
+    assert set(used) <= set(ids)
+
+
+def test_contents(single: Page) -> None:
+    for words in (
+        "jumbot carried a classifier from 1,797 labelled samples of digits to 5,000 samples of mnist , 10 classes",
+        "chosen by the rule last (the last iterate, step 800), without any target label",
+        "evaluation: labels that training never saw",
+        "negative transfer is likely: 41 % of the target samples are explained by no source sample.",
+        "Transported mass", "Mass between different labels", "Label-free scores", "Loss terms", "Class proportions",
+        "Accuracy of each class", "Which classes are mixed up", "Before adaptation", "Least explained samples",
+        "jumbot adapt digits mnist --method jumbot", "training.learning_rate",
+    ):  # fmt: skip
+        assert words in single.text, words
+    assert "ORACLE" not in single.source
+    assert single.count("figure") >= 8
+    assert ("meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"}) in single.tags
+
+
+def test_pictures_have_a_description(single: Page) -> None:
+    pictures = [attributes for tag, attributes in single.tags if tag == "svg"]
+    assert all(each["role"] == "img" and each["aria-label"] for each in pictures)
+
+
+def test_same_runs_same_file(single: Page, tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / "run", rows=20)]
+    first = write_report(runs, tmp_path / "a.html").read_bytes()
+    assert write_report(runs, tmp_path / "b.html").read_bytes() == first
+
+
+ODD = ('<b>&"', "a$b$c", "_hidden", "写真", "</svg><script>alert(1)</script>", "x" * 80, "url(#p) id='f'", "%s {0}")
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("labelled", [True, False])
+def test_names_are_text(tmp_path: Path, labelled: bool) -> None:
+    run = make_run(
+        tmp_path / "run", classes=ODD, source="<script>x</script>", target='"><img src=x>', options={"<i>": "</td>"},
+        accuracy=0.9 if labelled else None, rows=30, steps=30, source_steps=5, reasons=("<u>y</u>",),
+    )  # fmt: skip
+    page = Page(write_report([run], tmp_path, title="<title> & co"))
+    assert not {"script", "b ", "i", "u", "img"} & {tag for tag, _ in page.tags}
+    for name in ODD[:5]:
+        assert name in page.text
+    assert "<title> & co" in page.text
+    assert "<u>y</u>" in page.text
+
+
+def test_without_labels(tmp_path: Path) -> None:
+    page = Page(write_report([make_run(tmp_path / "run", accuracy=None, rows=20)], tmp_path))
+    assert "No target labels were given" in page.text
+    assert "entropy of the predictions (lower is better)" in page.text
+    assert "the predicted class of target samples" in page.text
+    for words in ("Target accuracy", "mixed up", "Accuracy of each class", "Mass between different labels"):
+        assert words not in page.text
+
+
+def test_class_missing_in_the_target(tmp_path: Path) -> None:
+    page = Page(write_report([make_run(tmp_path / "run", missing=(3, 7), rows=30)], tmp_path))
+    assert "Without a sample in the target: 3 and 7." in page.text
+    assert "Seem absent from the target: 3 and 7. Truly absent: 3 and 7." in page.text
+
+
+def test_unfinished(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", finished=False)
+    page = Page(write_report([run], tmp_path))
+    assert "jumbot on digits → mnist is unfinished: its records reach step 799." in page.text
+    bare = make_run(tmp_path / "bare", finished=False)
+    (bare / "metrics.jsonl").unlink()
+    page = Page(write_report([bare], tmp_path / "bare.html"))
+    assert "it has recorded nothing yet" in page.text
+
+
+def test_oracle_is_marked_everywhere(tmp_path: Path) -> None:
+    runs = [
+        make_run(tmp_path / f"{rule}{k}", rule=rule, target=f"t{k}", accuracy=0.8 + 0.1 * (rule == "oracle"), rows=10)
+        for rule in ("last", "oracle")
+        for k in range(3)
+    ]
+    page = Page(write_report(runs, tmp_path))
+    assert "Target labels chose the model (3 of 6 runs)" in page.text
+    assert "jumbot, ORACLE" in page.text
+    for row in re.findall(r"<tr>.*?</tr>", page.source):
+        if "ORACLE" in row:
+            assert 'class="best"' not in row
+    alone = Page(write_report(runs[-1:], tmp_path / "alone.html"))
+    assert alone.text.count("ORACLE") >= 3
+    assert "without any target label" not in alone.text
+
+
+def test_methods_targets_and_seeds(tmp_path: Path) -> None:
+    runs = [
+        make_run(tmp_path / f"{method}-{target}-{seed}", method=method, target=target, seed=seed, accuracy=accuracy,
+                 rows=10, steps=30, source_steps=10)
+        for method, accuracy in (("source-only", 0.6), ("deepjdot", 0.8), ("jumbot", 0.9))
+        for target in ("even", "uneven")
+        for seed in range(2)
+    ]  # fmt: skip
+    page = Page(write_report(runs, tmp_path))
+    values = [read_run(run).accuracy or 0.0 for run in runs if run.name.startswith("jumbot-even")]
+    assert f"{100 * np.mean(values):.1f} ± {100 * np.std(values, ddof=1):.1f}" in page.text
+    assert "On digits → even, jumbot is best" in page.text
+    assert "digits → uneven" in page.headings()
+    assert "over all seeds; other pictures are of the first" in page.text
+    assert len(page.source) < 2_000_000
+
+
+def test_runs_that_differ_in_an_option_are_told_apart(tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / str(tau), options={"eta1": 0.1, "tau": tau}, rows=10, steps=20) for tau in (0.5, 1.0)]
+    page = Page(write_report(runs, tmp_path))
+    assert "jumbot, tau=0.5" in page.text
+    assert "jumbot, tau=1" in page.text
+    assert "jumbot, eta1" not in page.text
+
+
+def test_large_table_is_small(tmp_path: Path) -> None:
+    runs = [
+        make_run(tmp_path / f"{method}{task}", method=method, target=f"task {task}", accuracy=accuracy, rows=5, steps=5,
+                 source_steps=2)
+        for method, accuracy in (("source-only", 0.6), ("deepjdot", 0.7), ("jumbot", 0.9))
+        for task in range(6)
+    ]  # fmt: skip
+    page = Page(write_report(runs, tmp_path))
+    assert "Mean rank" in page.text
+    assert "Wins and losses" in page.text
+    assert "Friedman" in page.text
+    assert len(page.source) < 200_000
+
+
+def test_full_size(tmp_path: Path) -> None:
+    classes = tuple(f"class {c}" for c in range(65))
+    run = make_run(tmp_path / "run", classes=classes, rows=1000, steps=5000)
+    path = write_report([run], tmp_path)
+    assert path == tmp_path / "report.html"
+    assert path.stat().st_size < 1_000_000
+    assert "with 65 classes the colours repeat" in Page(path).text
+
+
+def test_embeddings_that_cannot_be_drawn() -> None:
+    labels = np.zeros(10, int)
+    for points in (np.zeros((10, 3)), np.full((10, 3), np.nan), np.ones((1, 3))):
+        run = RunRecord(Path("run"), {}, embeddings={
+            "after_source": points, "after_target": points, "source_labels": labels[: len(points)],
+            "target_labels": labels[: len(points)], "target_predictions": labels[: len(points)],
+        })  # fmt: skip
+        assert make_map(run, "after") is None
+
+
+def test_map_keeps_apart_what_is_apart() -> None:
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1], 30)
+    points = (rng.normal(size=(60, 8)) + 50 * labels[:, None]).astype(np.float16)
+    run = RunRecord(Path("run"), {}, embeddings={
+        "after_source": points, "after_target": points, "source_labels": labels, "target_labels": labels,
+    })  # fmt: skip
+    found = make_map(run, "after")
+    assert found is not None
+    centres = [found.source[labels == c].mean(0) for c in (0, 1)]
+    nearest = [np.argmin([np.linalg.norm(place - centre) for centre in centres]) for place in found.target]
+    assert nearest == labels.tolist()
+
+
+def test_callers_settings_are_left_alone(tmp_path: Path) -> None:
+    with matplotlib.rc_context({"axes.facecolor": "black", "text.color": "white"}):
+        before = dict(matplotlib.rcParams)
+        dark = write_report([make_run(tmp_path / "run", rows=20, steps=20)], tmp_path / "dark.html").read_bytes()
+        assert dict(matplotlib.rcParams) == before
+    assert write_report([tmp_path / "run"], tmp_path / "plain.html").read_bytes() == dark
+
+
+def test_refusals(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="runs: none came in"):
+        write_report([], tmp_path)
+    with pytest.raises(ArgumentError, match="not the folder of a run"):
+        write_report([tmp_path], tmp_path)
+    run = make_run(tmp_path / "run", rows=10, steps=10, source_steps=5)
+    config = json.loads((run / "config.json").read_text())
+    (run / "config.json").write_text(json.dumps(config | {"classes": []}))
+    assert write_report([run], tmp_path / "classless.html").exists()
