@@ -5,7 +5,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from jumbot.errors import ArgumentError, JumbotError, NotConvergedWarning, UnboundedError, UnsupportedError
+from jumbot.errors import (
+    ArgumentError,
+    JumbotError,
+    NotConvergedWarning,
+    NotFiniteError,
+    UnboundedError,
+    UnsupportedError,
+)
 from jumbot.transport.divergences import Divergence
 from jumbot.transport.sinkhorn_divergence import sinkhorn_divergence
 from jumbot.transport.solution import Solution, Status
@@ -24,23 +31,34 @@ def __getattr__(name: str) -> Any:
 
 
 _LAZY = {
+    "DomainAdaptationClassifier": ("jumbot.adaptation.estimator", "DomainAdaptationClassifier"),
+    "JointTransportLoss": ("jumbot.loss", "JointTransportLoss"),
+    "adapt": ("jumbot.adaptation.adapt", "adapt"),
     "bounds": ("jumbot.minibatch.bounds", ""),
     "estimate": ("jumbot.minibatch.estimate", "estimate"),
+    "data": ("jumbot.data", ""),
     "gradient_flow": ("jumbot.flow", "gradient_flow"),
+    "load": ("jumbot.adaptation.model", "load"),
 }
 
 __all__ = [
     "ArgumentError",
     "Divergence",
+    "DomainAdaptationClassifier",
+    "JointTransportLoss",
     "JumbotError",
     "NotConvergedWarning",
+    "NotFiniteError",
     "Solution",
     "Status",
     "UnboundedError",
     "UnsupportedError",
+    "adapt",
     "bounds",
+    "data",
     "estimate",
     "gradient_flow",
+    "load",
     "sinkhorn_divergence",
     "solve",
 ]

@@ -19,6 +19,15 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}; see '{self.prog} --help'\n")
 
 
+#: Commands whose options are read by tyro, because they are the dataclasses of the functions; imported when used.
+ADAPTATION = {
+    "adapt": "adapt a classifier from a labelled source to an unlabelled target",
+    "predict": "classes of new samples, from the model of a run",
+    "evaluate": "accuracy of the model of a run on labelled samples",
+    "compare": "several methods and seeds on the same data, as a table",
+}
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status: 0 done, 1 something is missing, 2 bad input."""
     parser = _Parser(prog="jumbot", description="Certified optimal transport: balanced, unbalanced, partial.")
@@ -28,12 +37,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _add_distance(commands)
     _add_flow(commands)
     _add_reproduce(commands)
-    options = parser.parse_args(arguments)
+    for name, what in ADAPTATION.items():
+        commands.add_parser(name, help=what, add_help=False)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given and given[0] in ADAPTATION:
+        return _adaptation(given[0], given[1:])
+    options = parser.parse_args(given)
     run: Callable[[argparse.Namespace], int] = options.run
     try:
         return run(options)
     except (jumbot.JumbotError, OSError) as error:
         print(f"jumbot {options.command}: {error}", file=sys.stderr)
+        return 2
+
+
+def _adaptation(command: str, arguments: list[str]) -> int:
+    try:
+        from jumbot import commands
+    except ImportError as error:
+        print(f"jumbot {command}: needs {error.name}; install it with: pip install 'jumbot[adapt]'", file=sys.stderr)
+        return 2
+    try:
+        return commands.main(command, arguments)
+    except KeyboardInterrupt:
+        print(f"jumbot {command}: stopped; go on with --resume", file=sys.stderr)
+        return 130
+    except (jumbot.JumbotError, OSError) as error:
+        print(f"jumbot {command}: {error}", file=sys.stderr)
         return 2
 
 

@@ -112,7 +112,7 @@ def _check(features_s: Tensor, labels_s: Tensor, features_t: Tensor, logits_t: T
         )
     if logits_t.ndim != 2 or len(logits_t) != len(features_t):
         raise ArgumentError(
-            f"logits_t: shape {tuple(logits_t.shape)}; it must be ({len(features_t)}, classes), one row a target sample."
+            f"logits_t: shape {tuple(logits_t.shape)}; it must be ({len(features_t)}, classes), a row a target sample."
         )
     if labels_s.shape not in (features_s.shape[:1], (len(features_s), logits_t.shape[1])):
         raise ArgumentError(

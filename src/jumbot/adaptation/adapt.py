@@ -14,6 +14,8 @@ import torch
 from torch import nn
 
 import jumbot
+from jumbot.adaptation.backbones import make_backbone
+from jumbot.adaptation.extractor import Extractor
 from jumbot.adaptation.finish import Before, finish
 from jumbot.adaptation.methods import make_method
 from jumbot.adaptation.model import Model, load
@@ -66,21 +68,35 @@ def adapt(
     """
     if target is None:
         raise ArgumentError("target: no target data; give the unlabelled data that the classifier is meant for.")
-    raw_source, raw_target = as_domain(source, name=_name(source, "source")), as_domain(target, name=_name(target, "target"))
+    raw_source, raw_target = (
+        as_domain(source, name=_name(source, "source")),
+        as_domain(target, name=_name(target, "target")),
+    )
     if isinstance(backbone, str):
         options["backbone"] = backbone
     plan = make_plan(method, recipe or default_recipe(raw_source), options)
-    domains = Domains(raw_source, raw_target, labelled, plan)
     module = backbone if isinstance(backbone, nn.Module) else None
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(plan.training.seed)
-        network, spec = make_network(plan.network, domains.source.shape, len(domains.source.classes), module)
+        domains = Domains(raw_source, raw_target, labelled, plan, module)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(plan.training.seed)
+        network, spec = make_network(
+            plan.network, domains.source.shape, len(domains.source.classes), domains.module, domains.kind
+        )
         means = make_method(method, plan.options, features=network.features, classes=network.classes)
     config = describe(plan, domains, spec, command)
     temporary = None if out is not None else tempfile.TemporaryDirectory(prefix="jumbot-")
     run = RunFolder(out if out is not None else Path(str(temporary and temporary.name)) / "run")
     trainer = Trainer(
-        domains.source, domains.target.unlabelled(), network, means, plan.training, watch=domains.watch, run=run, show=show
+        domains.source,
+        domains.target.unlabelled(),
+        network,
+        means,
+        plan.training,
+        watch=domains.watch,
+        run=run,
+        show=show,
     )
     if trainer.accelerator.is_main_process:
         run.open(config, resume)
@@ -99,26 +115,74 @@ def adapt(
 
 
 class Domains:
-    """Source, target and evaluation data as one network takes them; a share of the source held out where asked for."""
+    """Source, target and evaluation data as one network takes them.
 
-    def __init__(self, source: Domain, target: Domain, labelled: Any, plan: Plan) -> None:
-        inputs, training = plan.inputs, plan.training
-        self.extractor = None
+    With a pretrained backbone the images come in its format, and where it is frozen, as its features.  A share of the
+    source is held out where the rule of selection asks for it.
+    """
+
+    def __init__(self, source: Domain, target: Domain, labelled: Any, plan: Plan, module: nn.Module | None) -> None:
+        inputs, training, network = plan.inputs, plan.training, plan.network
+        self.module, self.kind = module, "user"
+        self.extractor: Extractor | None = None
+        size, channels, pixels = inputs.size, inputs.channels, inputs.pixels
+        named = network.backbone not in (None, "table", "digits")
+        if kind_of(source) == "image" and (named or network.freeze):
+            if module is None and not named:
+                raise ArgumentError("freeze: there is no pretrained backbone to freeze; name one with backbone.")
+            backbone = make_backbone(
+                module if module is not None else str(network.backbone),
+                network.weights,
+                freeze=network.freeze,
+                size=size,
+            )
+            if network.freeze:
+                self.extractor, self.module = Extractor(backbone, network.weights), None
+            else:
+                self.module, self.kind = backbone.module, backbone.name
+            if module is None:
+                size, channels, pixels = backbone.size, 3, backbone.pixels
+        transform = None
+        if kind_of(source) == "image" and (inputs.augment, inputs.views) != ("none", "whole"):
+            from jumbot.data.augment import RESIZED, make_transform
+
+            transform, size = make_transform(inputs.augment, inputs.views), inputs.size or RESIZED
         self.source, self.target, self.input = prepare(
-            source, target, inputs.size, inputs.channels, pixels=inputs.pixels, standardise=inputs.standardise
+            source, target, size, channels, pixels=pixels, standardise=inputs.standardise, transform=transform
         )
-        self.labelled = self.target if self.target.labels is not None and (self.target.labels >= 0).any() else None
+        evaluated = None
         if labelled is not None:
             raw = match_classes(as_domain(labelled, name=_name(labelled, "labelled")), self.source.classes)
             if raw.labels is None or not (raw.labels >= 0).any():
                 raise ArgumentError(f"labelled: {raw.name} has no labels of the source's classes; leave it out.")
-            self.labelled = self.input.apply(raw)
+            evaluated = self.input.apply(raw, transform)
+        if inputs.partial is not None:
+            self.target = keep_classes(self.target, inputs.partial)
+            evaluated = None if evaluated is None else keep_classes(evaluated, inputs.partial)
+        if self.extractor is not None:
+            self.source, self.target = self.extractor(self.source), self.extractor(self.target)
+            evaluated = None if evaluated is None else self.extractor(evaluated)
+        own = self.target if self.target.labels is not None and (self.target.labels >= 0).any() else None
+        self.labelled = own if evaluated is None else evaluated
         validation = None
         if training.validation or training.select == "source_validation":
             self.source, validation = hold_out(self.source, training.validation or 0.1, training.seed)
         if training.select == "oracle" and self.labelled is None:
             raise ArgumentError("select: 'oracle' needs target labels, and none were given; choose another rule.")
         self.watch = Watch(self.target.labels, self.labelled, validation)
+
+
+def keep_classes(domain: Domain, partial: str) -> Domain:
+    """The samples of the classes that `partial` names: a target that lacks classes of the source."""
+    if domain.labels is None:
+        raise ArgumentError(f"partial: {domain.name} has no labels to choose classes by; leave it out.")
+    from jumbot.data.benchmarks import partial_classes
+
+    kept = [domain.classes.index(name) for name in partial_classes(partial, domain.classes)]
+    found = domain.subset(np.isin(domain.labels, kept))
+    if not len(found):
+        raise ArgumentError(f"partial: {domain.name} has no sample of the classes {partial}.")
+    return found
 
 
 def hold_out(domain: Domain, share: float, seed: int) -> tuple[Domain, Domain]:
@@ -163,5 +227,3 @@ def describe(plan: Plan, domains: Domains, spec: Mapping[str, Any], command: str
 
 def _name(data: Any, fallback: str) -> str:
     return Path(data).name if isinstance(data, str | Path) else fallback
-
-

@@ -39,7 +39,7 @@ class Extractor:
         backbone = make_backbone(described["name"] if module is None else module, weights, freeze=True)
         if fingerprint(backbone.module) != described["fingerprint"]:
             raise ArgumentError(
-                f"backbone: {described['name']} with weights {weights!r} is not what this model was trained on; its weights "
-                "or its code have changed."
+                f"backbone: {described['name']} with weights {weights!r} is not what this model was trained on; its "
+                "weights or its code have changed."
             )
         return cls(backbone, weights)

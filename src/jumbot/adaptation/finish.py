@@ -33,7 +33,8 @@ class Before:
     network: Network
 
     def __call__(self) -> None:
-        np.savez(self.folder / "before.npz", **embeddings(self.network, self.source, self.target, "before"))
+        found: dict[str, Any] = embeddings(self.network, self.source, self.target, "before")
+        np.savez(self.folder / "before.npz", **found)
 
 
 def embeddings(network: Network, source: Domain, target: Domain, when: str) -> dict[str, np.ndarray]:
@@ -79,7 +80,7 @@ def finish(model: Model, trained: Trained, domains: Domains, plan: Plan, run: Ru
 
 
 def _save_embeddings(model: Model, domains: Domains, folder: Path) -> None:
-    found = embeddings(model.network, domains.source, domains.target, "after")
+    found: dict[str, Any] = embeddings(model.network, domains.source, domains.target, "after")
     # a run that was stopped between its last two files has them in the other place
     kept = folder / "before.npz" if (folder / "before.npz").exists() else folder / "embeddings.npz"
     with np.load(kept) as before:
@@ -93,4 +94,3 @@ def _save_embeddings(model: Model, domains: Domains, folder: Path) -> None:
 
 def _rows(count: int) -> np.ndarray:
     return np.arange(count) if count <= _KEPT else np.sort(np.random.default_rng(0).choice(count, _KEPT, replace=False))
-

@@ -72,7 +72,9 @@ class Model:
         """Accuracies and confusion on labelled data."""
         domain = self.domain(data, labels=labels)
         if domain.labels is None or not (domain.labels >= 0).any():
-            raise ArgumentError(f"{domain.name}: has no labels of the classes {', '.join(self.classes[:5])}, ...; give some.")
+            raise ArgumentError(
+                f"{domain.name}: has no labels of the classes {', '.join(self.classes[:5])}, ...; give some."
+            )
         return evaluate(self.outputs(domain)[1].softmax(-1), domain.labels, self.classes)
 
     def names(self) -> np.ndarray:
@@ -103,7 +105,7 @@ class Model:
         """Write the HTML report of the training run; by default into its folder."""
         if self.run is None:
             raise ArgumentError("report: this model has no run folder; load it from one, or adapt again.")
-        from jumbot.report.report import write_report
+        from jumbot.report.adaptation import write_report
 
         out = self.run / "report.html" if out is None else Path(out)
         return write_report([self.run], out)
@@ -147,8 +149,8 @@ def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
         raise ArgumentError(f"{folder / 'model.json'}: cannot be read ({error}).") from error
     if described.get("format") != FORMAT:
         raise ArgumentError(
-            f"{folder}: was written by jumbot {described.get('jumbot', 'unknown')} in another format; this version reads "
-            f"format {FORMAT}. Use that version, or adapt again."
+            f"{folder}: was written by jumbot {described.get('jumbot', 'unknown')} in another format; this version "
+            f"reads format {FORMAT}. Use that version, or adapt again."
         )
     with torch.random.fork_rng(devices=[]):
         network = build_network(described["network"], backbone)

@@ -25,7 +25,7 @@ _BATCHES = 5  # minibatches behind the transport score
 
 @dataclass(frozen=True)
 class Watch:
-    """What only the records may see: labels of the target minibatches, a labelled set to evaluate on, held-out source."""
+    """What only the records may see: labels of target minibatches, a labelled set to evaluate on, held-out source."""
 
     target_labels: np.ndarray | None = None
     labelled: Domain | None = None
@@ -67,7 +67,10 @@ class Monitor:
         if not isinstance(joint, JointTransportLoss) or self.source.labels is None:
             return None
         size, seed = min(self.training.batch_size, 200), self.training.seed
-        sources, targets = StratifiedSampler(self.source.labels, size, seed), ShuffledSampler(len(self.target), size, seed)
+        sources, targets = (
+            StratifiedSampler(self.source.labels, size, seed),
+            ShuffledSampler(len(self.target), size, seed),
+        )
         values = []
         for i in range(_BATCHES):
             rows = sources.batch(i)

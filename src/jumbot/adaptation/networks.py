@@ -40,7 +40,7 @@ class Network(nn.Module):
 
 
 class Bottleneck(nn.Module):
-    """A pretrained or user-made backbone, then a linear layer without activation: the embedding of the image recipes."""
+    """A pretrained or user-made backbone, then a linear layer without activation, as in the image recipes."""
 
     def __init__(self, backbone: nn.Module, width: int, features: int) -> None:
         super().__init__()
@@ -132,29 +132,23 @@ class NetworkOptions:
 
 
 def make_network(
-    options: NetworkOptions, shape: tuple[int, ...], classes: int, module: nn.Module | None = None
+    options: NetworkOptions, shape: tuple[int, ...], classes: int, module: nn.Module | None = None, kind: str = "user"
 ) -> tuple[Network, dict[str, Any]]:
-    """The network for samples of this shape, and the description from which `build_network` makes it again."""
-    if module is not None:
-        return _around(module, "user", shape, classes, options)
-    kind = options.backbone or (
-        "table" if len(shape) == 1 else "digits" if max(shape[1:]) <= 64 else "efficientnet-lite0"
-    )
-    if kind in ("table", "digits") and (kind == "table") != (len(shape) == 1):
-        raise ArgumentError(
-            f"backbone: {kind!r} does not fit samples of shape {shape}; leave it out to choose by the data."
-        )
-    spec: dict[str, Any] = {"kind": kind, "shape": list(shape), "classes": classes}
-    if kind == "table":
-        spec |= {"features": options.features or 256, "hidden": list(options.hidden)}
-    elif kind == "digits":
-        spec |= {"features": options.features or 128}
-    else:
-        from jumbot.adaptation.backbones import make_backbone
+    """The network for samples of this shape, and the description from which `build_network` makes it again.
 
-        backbone = make_backbone(kind, weights=options.weights)
-        network, spec = _around(backbone.module, kind, shape, classes, options, pretrained=True)
-        return network, spec
+    `module` is a backbone to build on: the user's own, or a pretrained one whose name is `kind`.
+    """
+    if module is not None:
+        return _around(module, kind, shape, classes, options)
+    kind = "table" if len(shape) == 1 else "digits"
+    if options.backbone in ("table", "digits") and options.backbone != kind:
+        raise ArgumentError(
+            f"backbone: {options.backbone!r} does not fit samples of shape {shape}; leave it out to choose by the data."
+        )
+    features = options.features or (256 if kind == "table" else 128)
+    spec: dict[str, Any] = {"kind": kind, "shape": list(shape), "classes": classes, "features": features}
+    if kind == "table":
+        spec["hidden"] = list(options.hidden)
     return build_network(spec), spec
 
 

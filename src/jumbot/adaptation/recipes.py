@@ -28,6 +28,8 @@ class Inputs:
     """Of training images: "resized-crop" (random size and place) or "crop" (random place), each with a flip."""
     views: str = "whole"
     """Of images that are predicted: "whole", "centre-crop" or "ten-crop"."""
+    partial: str | None = None
+    """Keep only these classes of a labelled target, to study partial adaptation: "first:25" or names with commas."""
     standardise: str = "none"
     """"source" scales the columns of a table to mean 0 and deviation 1 on the source."""
 
@@ -50,7 +52,13 @@ def _transport(eta1: float, eta2: float, eta3: float, tau: float, epsilon: float
     }
 
 
-_IMAGES = {"optimizer": "sgd", "learning_rate": 0.01, "schedule": "inverse", "weight_decay": 0.001, "backbone_rate": 0.1}
+_IMAGES = {
+    "optimizer": "sgd",
+    "learning_rate": 0.01,
+    "schedule": "inverse",
+    "weight_decay": 0.001,
+    "backbone_rate": 0.1,
+}
 
 RECIPES: dict[str, Recipe] = {
     "table": Recipe(

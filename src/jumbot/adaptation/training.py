@@ -77,7 +77,8 @@ class Trainer:
         self.rank, self.world = self.accelerator.process_index, self.accelerator.num_processes
         # convolutions on the CPU and on recent GPUs are faster with the channels last
         self.layout = torch.channels_last if len(source.shape) == 3 else torch.contiguous_format
-        self.objective = Objective(network.to(memory_format=self.layout), method).to(self.accelerator.device)
+        self.objective = Objective(network, method).to(self.accelerator.device)
+        network.to(memory_format=self.layout)  # type: ignore[call-overload]
         self.wrapped = self.accelerator.prepare_model(self.objective)
         self.epoch, self.source_steps, steps = training.lengths(len(source) // self.world)
         self.total = self.source_steps + steps
@@ -351,5 +352,3 @@ def _flat(record: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
         elif isinstance(value, float):
             out[prefix + name] = value
     return out
-
-

@@ -69,6 +69,15 @@ def load_table(
     )
 
 
+def domains_of(path: str | Path) -> list[str]:
+    """The domains that a table's column `domain` names, sorted."""
+    path = Path(path)
+    domains = _take(path, _read_columns(path), DOMAINS)
+    if domains is None:
+        raise ArgumentError(f"{path}: the file has no column `domain`; give a source and a target.")
+    return sorted({str(value) for value in domains.tolist()})
+
+
 def _take(path: Path, columns: dict[str, np.ndarray], names: tuple[str, ...], asked: str | None = None) -> Any:
     """The column that is meant, taken out of `columns`; None if there is none and none was asked for."""
     if asked is not None:

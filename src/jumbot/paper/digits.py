@@ -55,7 +55,11 @@ def run(
     if quick:
         changes = {"source_epochs": 1, "epochs": 1, "batch_size": 50, "evaluate_samples": 500} | changes
     record = Record(
-        "digits", "Accuracy on the target's test split at the end of training", {"reference": reference, **changes}, seed, quick
+        "digits",
+        "Accuracy on the target's test split at the end of training",
+        {"reference": reference, **changes},
+        seed,
+        quick,
     )
     rows = []
     for task in tasks:
@@ -83,9 +87,10 @@ def _one(
     variant = f"{name}-{reference}" if name == "jumbot" else name
     schedule = "".join(f"-{key}{changes[key]}" for key in ("source_epochs", "epochs", "steps") if key in changes)
     out = folder / "digits" / task / f"{variant}{schedule}-seed{seed}"
+    train, unlabelled = _some(load(source, "train", root), quick), _some(load(target, "train", root), quick)
     model = adapt(
-        _some(load(source, "train", root), quick), _some(load(target, "train", root), quick), method=name, recipe="digits",
-        labelled=_some(load(target, "test", root), quick), out=out, resume=out.exists(), show=show, size=size,
+        train, unlabelled, method=name, recipe="digits", labelled=_some(load(target, "test", root), quick),
+        out=out, resume=out.exists(), show=show, size=size,
         channels=channels, seed=seed, command=f"jumbot reproduce digits --task {task}", **options,
     )  # fmt: skip
     steps = [r for r in read_metrics(out) if r["event"] == "step" and "wrong_mass" in r]
