@@ -25,6 +25,8 @@ def encode_labels(values: Any, name: str = "labels") -> tuple[np.ndarray, tuple[
     ('9', '10')
     """
     array = np.asarray(values)
+    if isinstance(values, list | tuple) and array.dtype.kind == "U" and array.ndim == 1:
+        array = np.array(values, dtype=object)  # numpy has written numbers and NaN beside texts as texts
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:

@@ -1,0 +1,182 @@
+"""Feature tables in every format, and Datasets."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from pyarrow import parquet
+from torch.utils.data import Dataset, IterableDataset, TensorDataset
+
+from jumbot.data import as_domain, load_table, prepare
+from jumbot.errors import ArgumentError
+
+X = np.array([[1.5, 2.0, 3.0], [4.0, 5.0, 6.25], [7.0, 8.0, 9.0], [0.0, -1.0, 2.0]])
+Y = ["cat", "dog", "cat", "eel"]
+DOMAINS = ["amazon", "amazon", "webcam", "webcam"]
+
+
+def _write(folder: Path, ending: str, extra: dict | None = None) -> Path:
+    path = folder / f"table{ending}"
+    if ending == ".npz":
+        np.savez(path, features=X.astype(np.float16), label=np.array(Y), **(extra or {}))
+        return path
+    table = {**{f"f{i}": X[:, i] for i in range(3)}, "label": Y, **(extra or {})}
+    if ending == ".parquet":
+        parquet.write_table(pa.table(table), path)
+    else:
+        lines = [",".join(table), *(",".join(map(str, row)) for row in zip(*table.values(), strict=True))]
+        path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("ending", [".npz", ".csv", ".parquet"])
+def test_features_and_labels(tmp_path: Path, ending: str) -> None:
+    domain = as_domain(_write(tmp_path, ending))
+    assert (domain.name, domain.classes, domain.labels.tolist()) == ("table", ("cat", "dog", "eel"), [0, 1, 0, 2])
+    batch = domain.samples.batch(np.arange(4))
+    assert batch.dtype == torch.float32
+    np.testing.assert_array_equal(batch, X)
+
+
+@pytest.mark.parametrize("ending", [".npz", ".csv", ".parquet"])
+def test_one_domain_of_a_table(tmp_path: Path, ending: str) -> None:
+    path = _write(tmp_path, ending, {"domain": DOMAINS, "id": ["a", "b", "c", "d"]})
+    webcam = as_domain(f"{path}:webcam")
+    assert (webcam.name, list(webcam.ids), webcam.classes) == ("webcam", ["c", "d"], ("cat", "eel"))
+    np.testing.assert_array_equal(webcam.samples.batch(np.arange(2)), X[2:])
+    assert len(load_table(path, domain="amazon")) == 2
+    with pytest.raises(ArgumentError, match=r"2 domains \(amazon, webcam\); choose one, e\.g\. table\S+:amazon"):
+        as_domain(path)
+    with pytest.raises(ArgumentError, match="domain: 'dslr' came in; the file holds amazon, webcam"):
+        as_domain(f"{path}:dslr")
+
+
+def test_selector_without_domains(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="has no column `domain`"):
+        as_domain(f"{_write(tmp_path, '.csv')}:amazon")
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_label_by_name(tmp_path: Path, ending: str) -> None:
+    path = _write(tmp_path, ending, {"kind": [3, 1, 3, 1]})
+    with pytest.raises(ArgumentError, match="column 'label' is not made of numbers"):
+        load_table(path, "kind")
+    with pytest.raises(ArgumentError, match="no column 'species'; there are f0, f1, f2, label, kind"):
+        load_table(path, "species")
+    assert load_table(path).shape == (4,)
+    with pytest.raises(ArgumentError, match="columns label and y could both be meant"):
+        load_table(_write(tmp_path, ending, {"y": [1, 2, 3, 4]}))
+
+
+def test_text_columns_are_refused_by_name(tmp_path: Path) -> None:
+    path = _write(tmp_path, ".csv", {"colour": ["red", "blue", "red", "red"]})
+    with pytest.raises(ArgumentError, match="column 'colour' is not made of numbers"):
+        load_table(path)
+
+
+def test_csv_without_names_or_labels(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("1,2\n3,4\n")
+    domain = load_table(tmp_path / "x.csv")
+    assert (domain.shape, domain.labels) == ((2,), None)
+
+
+def test_csv_with_byte_order_mark_and_missing_labels(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("label,a\ncat,1\n,2\ndog,3\n", encoding="utf-8-sig")
+    assert load_table(tmp_path / "x.csv").labels.tolist() == [0, -1, 1]
+
+
+def test_nan_rows_by_line(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("a,b\n1,2\n3,\n5,6\n")
+    with pytest.raises(ArgumentError, match=r"1 of 3 rows hold NaN.*line 3 of"):
+        load_table(tmp_path / "x.csv")
+    features = np.zeros((4, 2))
+    features[3, 0] = np.nan
+    np.savez(tmp_path / "x.npz", X=features, domain=np.array(DOMAINS))
+    assert len(load_table(tmp_path / "x.npz", domain="amazon")) == 2
+    with pytest.raises(ArgumentError, match="row 3 of"):
+        load_table(tmp_path / "x.npz", domain="webcam")
+
+
+def test_archives_that_are_no_tables(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", one=X, two=X)
+    with pytest.raises(ArgumentError, match="has no array `features`; it holds one, two"):
+        load_table(tmp_path / "a.npz")
+    np.savez(tmp_path / "b.npz", X=X, y=Y[:2])
+    with pytest.raises(ArgumentError, match="2 labels for 4 rows"):
+        load_table(tmp_path / "b.npz")
+    np.savez(tmp_path / "c.npz", X=X, y=np.array([None, "a", 1, 2], dtype=object))
+    with pytest.raises(ArgumentError, match="cannot be read"):
+        load_table(tmp_path / "c.npz")
+    for name, match in [("d.npz", "cannot be read"), ("d.parquet", "cannot be read"), ("d.xls", "not known")]:
+        (tmp_path / name).write_bytes(b"rubbish")
+        with pytest.raises(ArgumentError, match=match):
+            load_table(tmp_path / name)
+    (tmp_path / "e.csv").write_text("a,label\n")
+    with pytest.raises(ArgumentError, match="holds no rows"):
+        load_table(tmp_path / "e.csv")
+    (tmp_path / "f.csv").touch()
+    with pytest.raises(ArgumentError, match="cannot be read|holds no rows"):
+        load_table(tmp_path / "f.csv")
+    (tmp_path / "g.csv").write_text("label\ncat\n")
+    with pytest.raises(ArgumentError, match="no columns of features"):
+        load_table(tmp_path / "g.csv")
+
+
+def test_images_in_an_archive(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", images=np.zeros((3, 8, 8), np.uint8), labels=[0, 1, 0])
+    assert as_domain(tmp_path / "x.npz").shape == (1, 8, 8)
+
+
+class _Pictures(Dataset):
+    """Items as torchvision's data sets have them: PIL image and number."""
+
+    classes = ("0 - zero", "1 - one")
+
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, index: int):
+        from PIL import Image
+
+        return Image.new("RGB", (6, 4), (255, 0, 51)), index % 2
+
+
+def test_dataset_of_pictures() -> None:
+    domain = as_domain(_Pictures(), name="pictures")
+    assert (domain.shape, domain.classes, domain.labels.tolist()) == ((3, 4, 6), ("0", "1"), [0, 1, 0])
+    np.testing.assert_allclose(domain.samples.batch(np.array([2]))[0, :, 0, 0], [1, 0, 0.2], atol=1e-6)
+
+
+def test_dataset_of_tensors() -> None:
+    features = torch.randn(5, 3, dtype=torch.float64)
+    domain = as_domain(TensorDataset(features, torch.tensor([4, 2, 4, 2, 2])))
+    assert domain.classes == ("2", "4")
+    np.testing.assert_allclose(domain.samples.batch(np.array([3])), features[3:4].float())
+    assert as_domain(TensorDataset(features)).labels is None
+    _, target, _ = prepare(domain, as_domain(features))
+    assert target.shape == (3,)
+
+
+def test_datasets_that_cannot_be_used() -> None:
+    class Stream(IterableDataset):
+        def __iter__(self):
+            return iter([1])
+
+    with pytest.raises(ArgumentError, match="has no length"):
+        as_domain(Stream())
+    with pytest.raises(ArgumentError, match="is empty"):
+        as_domain(TensorDataset(torch.zeros(0, 2)))
+
+
+def test_office_caltech_features() -> None:
+    path = Path(os.environ.get("JUMBOT_DATA", "")) / "office_caltech10" / "features.npz"
+    if not os.environ.get("JUMBOT_DATA") or not path.is_file():
+        pytest.skip("JUMBOT_DATA names no folder with office_caltech10/features.npz")
+    source, target, format = prepare(as_domain(f"{path}:amazon"), as_domain(f"{path}:dslr"))
+    assert (len(source), len(target), format.shape, len(source.classes)) == (958, 157, (2048,), 10)
+    assert target.labels.min() >= 0
