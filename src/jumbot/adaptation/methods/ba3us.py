@@ -14,7 +14,6 @@ from jumbot.adaptation.methods.adversarial import (
     Discriminator,
     domain_losses,
     entropy,
-    entropy_weights,
     reversal,
     reverse,
 )
@@ -65,7 +64,7 @@ class BA3US(ClassWeighted):
         features_t, logits_t = network(batch.target)
         strength = reversal(batch.progress)
         shares = self.shares[batch.labels] / self.shares.mean()
-        sure_s, sure_t = (entropy_weights(entropy(logits.detach())) for logits in (logits_s, logits_t))
+        sure_s, sure_t = (1 + torch.exp(-entropy(logits.detach())) for logits in (logits_s, logits_t))
 
         # drawn, since source minibatches come sorted by class
         count = int(self.options.extra * len(features_s) * (1 - batch.progress))

@@ -98,13 +98,13 @@ class ROT(Method):
 def robust_weights(scores: Tensor, rho: float) -> Tensor:
     """argmax of sum w s over {w >= 0, mean w = 1, mean (w - 1)^2 / 2 <= rho}.
 
-    w is the projection of 1 + s/lambda onto {w >= 0, mean w = 1}, with the least lambda that stays in the ball.
+    w is the projection of s/lambda onto {w >= 0, mean w = 1}, with the least lambda that stays in the ball.
 
     >>> robust_weights(torch.tensor([0.0, 1.0, 2.0, 3.0]), rho=0.1)
     tensor([0.4000, 0.8000, 1.2000, 1.6000])
     """
-    s = scores.double() - scores.double().mean()
-    spread = s.square().mean().sqrt()
+    s = scores.double() - scores.double().max()  # near 0 where the weight is, so that small lambda lose no digits
+    spread = s.std(correction=0)
     if rho == 0 or spread <= 1e-12 * scores.abs().max():
         return torch.ones_like(scores)
     # Where no weight is cut off at 0 this lambda is the answer, otherwise a smaller one is.
@@ -112,9 +112,9 @@ def robust_weights(scores: Tensor, rho: float) -> Tensor:
     low, high = -60.0, 0.0
     while high - low > 1e-9:
         middle = (low + high) / 2
-        inside = (_project(1 + s / (largest * 2**middle)) - 1).square().mean() / 2 <= rho
+        inside = (_project(s / (largest * 2**middle)) - 1).square().mean() / 2 <= rho
         low, high = (low, middle) if inside else (middle, high)
-    return _project(1 + s / (largest * 2**high)).to(scores.dtype)
+    return _project(s / (largest * 2**high)).to(scores.dtype)
 
 
 def _project(x: Tensor) -> Tensor:
