@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import shutil
 import tempfile
+import weakref
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -86,8 +88,8 @@ def adapt(
         )
         means = make_method(method, plan.options, features=network.features, classes=network.classes)
     config = describe(plan, domains, spec, command)
-    temporary = None if out is not None else tempfile.TemporaryDirectory(prefix="jumbot-")
-    run = RunFolder(out if out is not None else Path(str(temporary and temporary.name)) / "run")
+    temporary = None if out is not None else Path(tempfile.mkdtemp(prefix="jumbot-"))
+    run = RunFolder(out if temporary is None else temporary / "run")
     trainer = Trainer(
         domains.source,
         domains.target.unlabelled(),
@@ -103,15 +105,17 @@ def adapt(
         if resume and (run.path / "model.json").exists():
             return load(run.path, module)
     trainer.accelerator.wait_for_everyone()
-    trainer.before_adaptation = Before(run.path, domains.source, domains.target, network)
+    trainer.before_adaptation = Before(run.before, network)
     trained = trainer.fit(resume=resume)
     model = Model(
         network.cpu().eval(), domains.source.classes, domains.input, spec, config["method"], run=run.path,
-        extractor=domains.extractor, keep=temporary,
+        extractor=domains.extractor,
     )  # fmt: skip
-    if not trainer.accelerator.is_main_process:
-        return model
-    return finish(model, trained, domains, plan, run)
+    if trainer.accelerator.is_main_process:
+        model = finish(model, trained, domains, plan, run)
+    if temporary is not None:
+        weakref.finalize(model, shutil.rmtree, temporary, ignore_errors=True)
+    return model
 
 
 class Domains:

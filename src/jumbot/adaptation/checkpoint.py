@@ -27,7 +27,10 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str,
             os.fsync(file.fileno())
         part.replace(path)
     except Exception as error:  # safetensors has an error class of its own for a full disk
-        if not isinstance(error, OSError) and type(error).__module__.partition(".")[0] not in ("safetensors", "safetensors_rust"):
+        if not isinstance(error, OSError) and type(error).__module__.partition(".")[0] not in (
+            "safetensors",
+            "safetensors_rust",
+        ):
             raise
         part.unlink(missing_ok=True)
         kept = " The one before it is kept; make room and go on with --resume." if path.exists() else ""

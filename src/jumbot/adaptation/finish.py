@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jumbot.adaptation.checkpoint import load_module, load_tensors, pack, save_tensors
+from jumbot.adaptation.diagnosis import Diagnosis, diagnose
 from jumbot.adaptation.evaluation import evaluate
 from jumbot.adaptation.model import Model, write_predictions
 from jumbot.adaptation.monitor import outputs
@@ -21,25 +24,23 @@ if TYPE_CHECKING:
     from jumbot.adaptation.adapt import Domains
 
 _KEPT = 1000  # samples of each domain whose embeddings are kept
+_COMPARED = 4000  # samples of each domain that the diagnosis before adaptation looks at
 
 
 @dataclass(frozen=True)
 class Before:
-    """Called just before the first step of adaptation: keeps embeddings, to be compared with those at the end."""
+    """Called just before the first step of adaptation: keeps the weights, to be compared with those at the end."""
 
-    folder: Path
-    source: Domain
-    target: Domain
+    file: Path
     network: Network
 
     def __call__(self) -> None:
-        found: dict[str, Any] = embeddings(self.network, self.source, self.target, "before")
-        np.savez(self.folder / "before.npz", **found)
+        save_tensors(self.file, pack("network", self.network.state_dict()), {})
 
 
 def embeddings(network: Network, source: Domain, target: Domain, when: str) -> dict[str, np.ndarray]:
     """Embeddings of the same few samples of each domain at every call."""
-    rows = {name: _rows(len(domain)) for name, domain in (("source", source), ("target", target))}
+    rows = {name: _rows(len(domain), _KEPT) for name, domain in (("source", source), ("target", target))}
     found: dict[str, np.ndarray] = {}
     for name, domain in (("source", source), ("target", target)):
         z, logits = outputs(network, domain.subset(rows[name]))
@@ -51,12 +52,16 @@ def embeddings(network: Network, source: Domain, target: Domain, when: str) -> d
 
 def finish(model: Model, trained: Trained, domains: Domains, plan: Plan, run: RunFolder) -> Model:
     """Everything that a run folder holds beside the records of training, and the model with its results."""
-    from jumbot.adaptation.diagnosis import diagnose
-
-    z_source, _ = outputs(model.network, domains.source)
-    z_target, logits = outputs(model.network, domains.target)
+    source, target, seed = domains.source, domains.target, plan.training.seed
+    earlier = copy.deepcopy(model.network)
+    load_module(earlier, "network", load_tensors(run.before)[0], run.before)
+    z_source, _ = outputs(model.network, source)
+    z_target, logits = outputs(model.network, target)
     probabilities = logits.softmax(-1)
-    diagnosis = diagnose(z_source, domains.source.labels, z_target, logits, seed=plan.training.seed)
+    # before its first step a network knows nothing that could be compared
+    trained_before = plan.method != "source-only" and plan.training.lengths(len(source))[1] > 0
+    before = _diagnose_some(earlier, source, target, seed) if trained_before else None
+    diagnosis = diagnose(z_source, source.labels, z_target, logits, before=before, seed=seed)
     results: dict[str, Any] = {
         "rule": plan.training.select,
         "oracle": plan.training.select == "oracle",
@@ -69,28 +74,28 @@ def finish(model: Model, trained: Trained, domains: Domains, plan: Plan, run: Ru
         found = probabilities if labelled is domains.target else outputs(model.network, labelled)[1].softmax(-1)
         results |= evaluate(found, labelled.labels, model.classes).to_json() | {"evaluated_on": labelled.name}
     model = replace(model, results=results)
-    _save_embeddings(model, domains, run.path)
+    found: dict[str, Any] = embeddings(model.network, source, target, "after") | {
+        name: z for name, z in embeddings(earlier, source, target, "before").items() if name.startswith("before")
+    }
+    found["source_labels"] = np.asarray(source.labels)[_rows(len(source), _KEPT)]
+    rows = _rows(len(target), _KEPT)
+    found["target_labels"] = np.full(len(rows), -1) if target.labels is None else target.labels[rows]
+    np.savez_compressed(run.path / "embeddings.npz", **found)
     write_predictions(
-        run.path / "predictions.csv", domains.target, probabilities.numpy(), model.classes, diagnosis.received_mass
+        run.path / "predictions.csv", target, probabilities.numpy(), model.classes, diagnosis.received_mass
     )
     run.write_json("results.json", results)
     model.save(run.path)
-    (run.path / "before.npz").unlink(missing_ok=True)
+    run.before.unlink(missing_ok=True)
     return model
 
 
-def _save_embeddings(model: Model, domains: Domains, folder: Path) -> None:
-    found: dict[str, Any] = embeddings(model.network, domains.source, domains.target, "after")
-    # a run that was stopped between its last two files has them in the other place
-    kept = folder / "before.npz" if (folder / "before.npz").exists() else folder / "embeddings.npz"
-    with np.load(kept) as before:
-        found |= {name: before[name] for name in before.files if name.startswith("before")}
-    labels = domains.target.labels
-    found["source_labels"] = np.asarray(domains.source.labels)[_rows(len(domains.source))]
-    rows = _rows(len(domains.target))
-    found["target_labels"] = np.full(len(rows), -1) if labels is None else labels[rows]
-    np.savez_compressed(folder / "embeddings.npz", **found)
+def _diagnose_some(network: Network, source: Domain, target: Domain, seed: int) -> Diagnosis:
+    """The diagnosis before adaptation, of a few thousand samples: only its proportions and its entropy are compared."""
+    source, target = source.subset(_rows(len(source), _COMPARED)), target.subset(_rows(len(target), _COMPARED))
+    z_source, _ = outputs(network, source)
+    return diagnose(z_source, source.labels, *outputs(network, target), seed=seed)
 
 
-def _rows(count: int) -> np.ndarray:
-    return np.arange(count) if count <= _KEPT else np.sort(np.random.default_rng(0).choice(count, _KEPT, replace=False))
+def _rows(count: int, most: int) -> np.ndarray:
+    return np.arange(count) if count <= most else np.sort(np.random.default_rng(0).choice(count, most, replace=False))

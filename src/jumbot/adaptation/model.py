@@ -43,8 +43,6 @@ class Model:
     results: Mapping[str, Any] = field(default_factory=dict)
     run: Path | None = None
     extractor: Extractor | None = None
-    keep: Any = None
-    """Holds a temporary run folder alive."""
 
     def domain(self, data: Any, name: str = "data", labels: Any = None) -> Domain:
         """`data` as this network takes it, its labels matched with the classes by name."""

@@ -41,7 +41,11 @@ def training_bar(total: int, done: int, name: str) -> Iterator[Callable[[dict[st
 
 def _line(record: dict[str, Any]) -> None:
     if record["event"] == "evaluation":
-        print(f"step {record['step']}  {record['phase']}  {_outcome(record)}  {record['seconds']:.0f} s", file=sys.stderr, flush=True)
+        print(
+            f"step {record['step']}  {record['phase']}  {_outcome(record)}  {record['seconds']:.0f} s",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def _outcome(record: dict[str, Any]) -> str:

@@ -28,6 +28,10 @@ class RunFolder:
         return self.path / "checkpoints" / "best.safetensors"
 
     @property
+    def before(self) -> Path:
+        return self.path / "checkpoints" / "before.safetensors"
+
+    @property
     def metrics(self) -> Path:
         return self.path / "metrics.jsonl"
 
@@ -72,8 +76,11 @@ class RunFolder:
             raise JumbotError(f"{self.metrics}: cannot be written ({error}); go on with --resume.") from error
 
     def rewind(self, step: int) -> list[dict[str, Any]]:
-        """Drop the lines after `step`, which a resumed run writes anew, and return the others."""
-        kept = [record for record in read_metrics(self.path) if record["step"] <= step]
+        """Drop the lines after `step` steps, which a resumed run writes anew, and return the others.
+
+        A step is recorded under its number from 0, an evaluation under the number of steps before it.
+        """
+        kept = [r for r in read_metrics(self.path) if r["step"] < step + (r["event"] == "evaluation")]
         part = self.path / "metrics.jsonl.part"
         part.write_text("".join(json.dumps(record) + "\n" for record in kept), encoding="utf-8")
         os.replace(part, self.metrics)

@@ -60,7 +60,15 @@ class Training:
         for name in ("batch_size", "k"):
             if getattr(self, name) < 1:
                 raise ArgumentError(f"{name}: {getattr(self, name)} came in; it must be at least 1.")
-        for name in ("source_epochs", "epochs", "steps", "source_steps", "evaluate_every", "backbone_rate", "weight_decay"):
+        for name in (
+            "source_epochs",
+            "epochs",
+            "steps",
+            "source_steps",
+            "evaluate_every",
+            "backbone_rate",
+            "weight_decay",
+        ):
             if (value := getattr(self, name)) is not None and value < 0:
                 raise ArgumentError(f"{name}: {value} came in; it must not be negative.")
         if not self.learning_rate > 0:

@@ -173,7 +173,7 @@ class Trainer:
                 record["seconds"] = round(self.before + time.monotonic() - start, 3)
                 self._record(record)
                 bar(record)
-                if self.training.select != "last" and best(self.history, self.training.select) == done:
+                if self.training.select != "last" and self._best() == done:
                     self._keep_best()
             self.accelerator.wait_for_everyone()
         due = self.training.checkpoint_every
@@ -183,12 +183,17 @@ class Trainer:
     def _select(self) -> int:
         if self.training.select == "last" or not self.accelerator.is_main_process:
             return self.total
-        step = best(self.history, self.training.select)
+        step = self._best()
         if step != self.total:
             tensors = load_tensors(self.run.best)[0] if self.run else self.kept
             load_module(self.network, "network", tensors, "best")
             load_module(self.method, "method", tensors, "best")
         return step
+
+    def _best(self) -> int:
+        """The step that the rule of selection takes, of those during adaptation."""
+        seen = [r for r in self.history if r["event"] == "evaluation" and r["phase"] == self.history[-1]["phase"]]
+        return best(seen, self.training.select)
 
     def _keep_best(self) -> None:
         tensors = pack("network", self.network.state_dict()) | pack("method", self.method.state_dict())
@@ -216,8 +221,7 @@ class Trainer:
         self.step, self.before = header["step"], header["seconds"]
         unpack_optimizer(self.optimizer, tensors)
         if self.accelerator.is_main_process:
-            # a step is recorded under its number, an evaluation under the steps done before it
-            self.history = [r for r in self.run.rewind(self.step) if r["event"] != "step" or r["step"] < self.step]
+            self.history = self.run.rewind(self.step)
         self.accelerator.wait_for_everyone()
 
     def _record(self, record: Record) -> None:

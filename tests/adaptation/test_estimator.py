@@ -1,0 +1,95 @@
+"""The scikit-learn contract, and the rule for unlabelled rows."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import jumbot
+from jumbot.errors import ArgumentError
+
+
+@parametrize_with_checks([jumbot.DomainAdaptationClassifier(steps=150, random_state=0)])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+def test_scikit_learn_contract(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.fixture
+def rows(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    y = rng.integers(0, 3, 240)
+    X = 3 * np.eye(3)[y] + 0.6 * rng.normal(size=(240, 3))
+    return X, y, X + [1.2, -1.0, 0.0]
+
+
+def test_adapts(rows: tuple[np.ndarray, ...]) -> None:
+    X, y, moved = rows
+    alone = jumbot.DomainAdaptationClassifier("source-only", random_state=0).fit(X, y, X_target=moved).score(moved, y)
+    adapted = jumbot.DomainAdaptationClassifier(random_state=0).fit(X, y, X_target=moved)
+    assert adapted.score(moved, y) > max(alone, 0.95)
+    assert adapted.transform(moved).shape == (240, adapted.n_components)
+    np.testing.assert_allclose(adapted.predict_proba(moved).sum(1), 1)
+
+
+def test_minus_one_marks_the_target(rows: tuple[np.ndarray, ...]) -> None:
+    X, y, moved = rows
+    both, labels = np.concatenate([X, moved]), np.concatenate([y, np.full(len(moved), -1)])
+    marked = jumbot.DomainAdaptationClassifier(random_state=0, steps=50).fit(both, labels)
+    given = jumbot.DomainAdaptationClassifier(random_state=0, steps=50).fit(X, y, X_target=moved)
+    assert marked.classes_.tolist() == [0, 1, 2]
+    np.testing.assert_array_equal(marked.predict_proba(moved), given.predict_proba(moved))
+
+
+@pytest.mark.parametrize("labels", [[-1, 1], ["-1", "b", "c"]])
+def test_minus_one_is_otherwise_a_class(rows: tuple[np.ndarray, ...], labels: list[Any]) -> None:
+    X = rows[0]
+    y = np.array(labels)[np.arange(len(X)) % len(labels)]
+    assert len(jumbot.DomainAdaptationClassifier(steps=5).fit(X, y).classes_) == len(labels)
+    with_target = jumbot.DomainAdaptationClassifier(steps=5).fit(X, np.arange(len(X)) % 3 - 1, X_target=X)
+    assert with_target.classes_.tolist() == [-1, 0, 1]
+
+
+def test_pickle_and_clone(rows: tuple[np.ndarray, ...]) -> None:
+    X, y, moved = rows
+    clf = jumbot.DomainAdaptationClassifier(random_state=3, steps=30, options={"tau": 1.0}).fit(X, y, X_target=moved)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(clf)).predict(moved), clf.predict(moved))
+    again = clone(clf).fit(X, y, X_target=moved)
+    np.testing.assert_array_equal(again.predict_proba(moved), clf.predict_proba(moved))
+
+
+def test_pipeline_brings_the_target_through_the_scaler(rows: tuple[np.ndarray, ...]) -> None:
+    X, y, moved = rows
+    with sklearn.config_context(enable_metadata_routing=True):
+        clf = jumbot.DomainAdaptationClassifier(random_state=0, standardise=False).set_fit_request(X_target=True)
+        pipe = Pipeline([("scale", StandardScaler()), ("adapt", clf)], transform_input=["X_target"])
+        pipe.fit(1000 * X, y, X_target=1000 * moved)
+        assert pipe.score(1000 * moved, y) > 0.9
+
+
+def test_grid_search(rows: tuple[np.ndarray, ...]) -> None:
+    X, y, _ = rows
+    search = GridSearchCV(
+        jumbot.DomainAdaptationClassifier(random_state=0, steps=20), {"method": ["jumbot", "deepjdot"]}, cv=2
+    )
+    assert search.fit(X, y).best_score_ > 0.5
+
+
+def test_errors(rows: tuple[np.ndarray, ...]) -> None:
+    X, y, moved = rows
+    with pytest.raises(ArgumentError, match="one class only"):
+        jumbot.DomainAdaptationClassifier().fit(X, np.zeros(len(X)))
+    with pytest.raises(ArgumentError, match="did you mean 'jumbot'"):
+        jumbot.DomainAdaptationClassifier("jumbo").fit(X, y)
+    with pytest.raises(ArgumentError, match="did you mean 'tau'"):
+        jumbot.DomainAdaptationClassifier(options={"tua": 1}).fit(X, y)
+    with pytest.raises(ValueError, match="features"):
+        jumbot.DomainAdaptationClassifier(steps=2).fit(X, y, X_target=moved[:, :2])
