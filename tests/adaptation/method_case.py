@@ -15,7 +15,9 @@ from torch import Tensor, nn
 
 from jumbot.adaptation.methods import make_method, method_class
 from jumbot.adaptation.methods.base import Batch, Method, TargetOutputs, Terms
-from jumbot.adaptation.networks import Network, table_network
+from jumbot.adaptation.networks import Network, NetworkOptions, table_network
+from jumbot.adaptation.recipes import Inputs
+from jumbot.adaptation.settings import Training
 from jumbot.errors import ArgumentError
 
 WIDTH = 6
@@ -62,8 +64,8 @@ def build(name: str, classes: int = 3, seed: int = 0) -> tuple[Network, Method]:
     torch.manual_seed(seed)
     network = table_network(WIDTH, classes, features=8, hidden=(16,))
     known = {field.name for field in dataclasses.fields(method_class(name).Options)}
-    # narrow discriminators are quick
-    return network, make_method(name, {"hidden": 64} if "hidden" in known else None, features=8, classes=classes)
+    narrow = {"discriminator_width": 64} if "discriminator_width" in known else None  # quick
+    return network, make_method(name, narrow, features=8, classes=classes)
 
 
 def outputs(network: Network, toy: Toy) -> TargetOutputs:
@@ -107,6 +109,11 @@ class MethodCase:
         assert not cls.__doc__.startswith(f"{cls.__name__}(")  # what dataclass writes where nobody did
         with pytest.raises(dataclasses.FrozenInstanceError):
             cls().anything = 1
+
+    def test_options_have_names_of_their_own(self, name: str) -> None:
+        """Settings are given by name alone, so an option of a method must not be one of the training or network."""
+        taken = {field.name for part in (Training, NetworkOptions, Inputs) for field in dataclasses.fields(part)}
+        assert not taken & {field.name for field in dataclasses.fields(method_class(name).Options)}
 
     def test_wrong_options_are_named(self, name: str) -> None:
         with pytest.raises(ArgumentError, match="wait: not an option"):

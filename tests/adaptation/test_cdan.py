@@ -15,7 +15,7 @@ from tests.adaptation.method_case import Toy, build
 
 
 def test_outer_map_is_the_outer_product() -> None:
-    method: Any = make_method("cdan-e", {"hidden": 8}, features=4, classes=3)
+    method: Any = make_method("cdan-e", {"discriminator_width": 8}, features=4, classes=3)
     z, p = torch.randn(5, 4), torch.randn(5, 3).softmax(-1)
     truth = np.stack([np.outer(p[i], z[i]).ravel() for i in range(5)])
     np.testing.assert_allclose(method.joined(z, p), truth, rtol=1e-6)
@@ -24,7 +24,7 @@ def test_outer_map_is_the_outer_product() -> None:
 def test_random_map_keeps_inner_products() -> None:
     """<T(z, p), T(z', p')> is <z, z'> <p, p'> on average over the random matrices, as for the outer product."""
     torch.manual_seed(0)
-    options = {"hidden": 8, "map": "random", "random_features": 20_000}
+    options = {"discriminator_width": 8, "map": "random", "random_features": 20_000}
     method: Any = make_method("cdan-e", options, features=4, classes=3)
     z, p = torch.randn(5, 4), torch.randn(5, 3).softmax(-1)
     joined = method.joined(z, p)
@@ -48,7 +48,7 @@ def test_gradient_through_the_entropies(flows: bool) -> None:
 def test_loss_against_a_loop(map_: str) -> None:
     torch.manual_seed(0)
     network, _ = build("cdan-e")
-    method: Any = make_method("cdan-e", {"hidden": 8, "map": map_}, features=8, classes=3).eval()
+    method: Any = make_method("cdan-e", {"discriminator_width": 8, "map": map_}, features=8, classes=3).eval()
     batch = Toy().batch(0, 0.3, 6, 4)
     total = 0.0
     for samples, label in ((batch.source, 1.0), (batch.target, 0.0)):

@@ -28,7 +28,7 @@ class ALDAOptions(MethodOptions):
     """Weight of the self-training with corrected labels."""
     ramp: bool = True
     """Raise the weight of the self-training from 0 to 1 as the gradient reversal; False for digits."""
-    hidden: int = 1024
+    discriminator_width: int = 1024
     """Width of the two hidden layers of the discriminator."""
 
     def __post_init__(self) -> None:
@@ -53,7 +53,7 @@ class ALDA(Method):
 
     def __init__(self, options: Any, *, features: int, classes: int) -> None:
         super().__init__(options, features=features, classes=classes)
-        self.discriminator = Discriminator(features, hidden=options.hidden, outputs=classes)
+        self.discriminator = Discriminator(features, hidden=options.discriminator_width, outputs=classes)
 
     def terms(self, network: Network, batch: Batch) -> Terms:
         features_s, logits_s = network(batch.source)

@@ -37,7 +37,7 @@ class BA3USOptions(MethodOptions):
     """Share of the source minibatch that stands in as target samples at the start; falls to 0 at the end."""
     refresh_every: int = 500
     """Steps between two estimates of the class weights."""
-    hidden: int = 1024
+    discriminator_width: int = 1024
     """Width of the two hidden layers of the discriminator."""
 
 
@@ -57,7 +57,7 @@ class BA3US(ClassWeighted):
 
     def __init__(self, options: Any, *, features: int, classes: int) -> None:
         super().__init__(options, features=features, classes=classes)
-        self.discriminator = Discriminator(features, hidden=options.hidden)
+        self.discriminator = Discriminator(features, hidden=options.discriminator_width)
 
     def terms(self, network: Network, batch: Batch) -> Terms:
         features_s, logits_s = network(batch.source)

@@ -34,7 +34,7 @@ class CDANOptions(MethodOptions):
     """Width of the random map."""
     entropy_gradient: bool = False
     """Let the (reversed) gradient flow through the entropies of the weights too, as the published code does."""
-    hidden: int = 1024
+    discriminator_width: int = 1024
     """Width of the two hidden layers of the discriminator."""
 
 
@@ -59,7 +59,7 @@ class CDAN(Method):
             width = options.random_features
             self.register_buffer("random_z", torch.randn(features, width))
             self.register_buffer("random_p", torch.randn(classes, width))
-        self.discriminator = Discriminator(width, hidden=options.hidden)
+        self.discriminator = Discriminator(width, hidden=options.discriminator_width)
 
     def joined(self, features: Tensor, probabilities: Tensor) -> Tensor:
         """T(z, p), one row a sample."""

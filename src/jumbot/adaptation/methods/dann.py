@@ -17,7 +17,7 @@ class DANNOptions(MethodOptions):
 
     weight: float = 1.0
     """Weight of the adversarial term in the loss."""
-    hidden: int = 1024
+    discriminator_width: int = 1024
     """Width of the two hidden layers of the discriminator."""
 
 
@@ -36,7 +36,7 @@ class DANN(Method):
 
     def __init__(self, options: Any, *, features: int, classes: int) -> None:
         super().__init__(options, features=features, classes=classes)
-        self.discriminator = Discriminator(features, hidden=options.hidden)
+        self.discriminator = Discriminator(features, hidden=options.discriminator_width)
 
     def terms(self, network: Network, batch: Batch) -> Terms:
         features_s, logits_s = network(batch.source)

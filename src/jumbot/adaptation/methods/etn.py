@@ -27,7 +27,7 @@ class ETNOptions(MethodOptions):
     """Weight of the domain term of the auxiliary classifier."""
     auxiliary_label: float = 1.0
     """Weight of the label term of the auxiliary classifier."""
-    hidden: int = 1024
+    discriminator_width: int = 1024
     """Width of the two hidden layers of the discriminator."""
 
 
@@ -47,7 +47,7 @@ class ETN(Method):
 
     def __init__(self, options: Any, *, features: int, classes: int) -> None:
         super().__init__(options, features=features, classes=classes)
-        self.discriminator = Discriminator(features, hidden=options.hidden)
+        self.discriminator = Discriminator(features, hidden=options.discriminator_width)
         self.auxiliary = nn.Linear(features, classes)
         xavier(self.auxiliary)
 

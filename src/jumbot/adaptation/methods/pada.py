@@ -20,7 +20,7 @@ class PADAOptions(MethodOptions):
     """Weight of the adversarial term in the loss."""
     refresh_every: int = 500
     """Steps between two estimates of the class weights."""
-    hidden: int = 1024
+    discriminator_width: int = 1024
     """Width of the two hidden layers of the discriminator."""
 
 
@@ -38,7 +38,7 @@ class PADA(ClassWeighted):
 
     def __init__(self, options: Any, *, features: int, classes: int) -> None:
         super().__init__(options, features=features, classes=classes)
-        self.discriminator = Discriminator(features, hidden=options.hidden)
+        self.discriminator = Discriminator(features, hidden=options.discriminator_width)
 
     def terms(self, network: Network, batch: Batch) -> Terms:
         features_s, logits_s = network(batch.source)

@@ -28,7 +28,7 @@ class ROTOptions(MethodOptions):
     """The critic learns in every step, the features from it in one of so many."""
     refresh_every: int = 500
     """Steps between two computations of the weights over all target samples."""
-    hidden: int = 256
+    critic_width: int = 256
     """Width of the two hidden layers of the critic."""
 
 
@@ -51,8 +51,8 @@ class ROT(Method):
     def __init__(self, options: Any, *, features: int, classes: int) -> None:
         super().__init__(options, features=features, classes=classes)
         self.refresh_every = options.refresh_every
-        layers = nn.Linear(features, options.hidden), nn.Linear(options.hidden, options.hidden)
-        last = nn.Linear(options.hidden, 1)
+        layers = nn.Linear(features, options.critic_width), nn.Linear(options.critic_width, options.critic_width)
+        last = nn.Linear(options.critic_width, 1)
         for layer in (*layers, last):
             xavier(layer)
         self.critic = nn.Sequential(
