@@ -10,9 +10,9 @@ _FROM = 2000  # shorter runs are over before a bar could be read
 
 
 @contextmanager
-def progress(total: int, what: str) -> Iterator[Callable[[int], None]]:
-    """A function that moves the bar on."""
-    if total < _FROM or not sys.stderr.isatty():
+def progress(total: int, what: str, least: int = _FROM) -> Iterator[Callable[[int], None]]:
+    """A function that moves the bar on; there is none for fewer than `least` steps."""
+    if total < least or not sys.stderr.isatty():
         yield lambda _: None
         return
     from rich.console import Console
