@@ -18,6 +18,10 @@ from jumbot.data.images import resize
 from jumbot.errors import ArgumentError
 
 Transform = Callable[[Tensor, np.random.Generator | None], Tensor]
+RESIZED = 256
+"""Side to which the image recipes bring photographs before they cut from them."""
+CROPPED = 224
+"""Side of what they cut."""
 
 
 @dataclass(frozen=True)
@@ -143,13 +147,50 @@ class Chain:
         return images
 
 
-def average_views(logits: Tensor, views: int) -> Tensor:
-    """Probabilities `(b, classes)`: the softmax of `(b * views, classes)` logits, averaged over the views of a sample.
+@dataclass(frozen=True)
+class Resize:
+    """The whole image at `size` x `size`, aspect not kept."""
 
-    >>> average_views(torch.tensor([[0.0, 0.0], [100.0, 0.0]]), views=2)
-    tensor([[0.7500, 0.2500]])
+    size: int
+
+    def __call__(self, images: Tensor, rng: np.random.Generator | None = None) -> Tensor:
+        return resize(images, (self.size, self.size))
+
+
+@dataclass(frozen=True)
+class Phases:
+    """One transform for training, another one for evaluation."""
+
+    training: Transform
+    evaluation: Transform
+
+    def __call__(self, images: Tensor, rng: np.random.Generator | None = None) -> Tensor:
+        return self.evaluation(images, None) if rng is None else self.training(images, rng)
+
+
+def make_transform(augment: str, views: str, size: int = CROPPED) -> Phases:
+    """The transform of the image recipes, for images of 256x256 that become `size` x `size`.
+
+    `augment`, for training: "resized-crop" or "crop", each with a flip, or "none" (the middle, or the whole with
+    "whole"). `views`, for evaluation: "ten-crop", "centre-crop", or "whole" (the whole image, made smaller).
+
+    >>> make_transform("crop", "ten-crop")(torch.zeros(1, 3, 256, 256)).shape
+    torch.Size([1, 10, 3, 224, 224])
     """
-    return logits.softmax(1).unflatten(0, (-1, views)).mean(1)
+    evaluations: dict[str, Transform] = {
+        "whole": Resize(size),
+        "centre-crop": CentreCrop(size),
+        "ten-crop": TenCrop(size),
+    }
+    trainings: dict[str, Transform] = {
+        "none": Resize(size) if views == "whole" else CentreCrop(size),
+        "crop": Chain((RandomCrop(size), RandomFlip())),
+        "resized-crop": Chain((RandomResizedCrop(size), RandomFlip())),
+    }
+    for argument, value, known in (("augment", augment, trainings), ("views", views, evaluations)):
+        if value not in known:
+            raise ArgumentError(f"{argument}: {value!r} came in; use {', '.join(map(repr, known))}.")
+    return Phases(trainings[augment], evaluations[views])
 
 
 def _room(images: Tensor, size: int) -> tuple[int, int]:

@@ -100,8 +100,8 @@ def load_benchmark(
 
     Image folders `domain/class/name.jpg`, list files of `path label` lines (VisDA's `domain/image_list.txt`; list files
     `domain.txt` or `domain_list.txt` beside the folders), and Office-Caltech10's `features.npz` are found. Counts that
-    differ from the published ones give a warning, missing domains an error that says where they are offered. `partial` keeps some
-    classes of each domain, in the words of `partial_classes`.
+    differ from the published ones give a warning, missing domains an error that says where they are offered.
+    `partial` keeps some classes of each domain, in the words of `partial_classes`.
     """
     facts = BENCHMARKS.get(_plain(benchmark, "-"))
     if facts is None:
@@ -112,8 +112,8 @@ def load_benchmark(
     if not root.exists():
         raise ArgumentError(f"{facts.title}: there is no folder {root}. {_get(facts)}")
     parts = facts.parts if domains is None else tuple(facts.part(name) for name in domains)
-    archive = root if root.suffix == ".npz" else root / "features.npz"
-    if archive.is_file() and not any(_folder(root, part) for part in parts):
+    archive = root / "features.npz" if root.is_dir() else root
+    if archive.is_file() and (archive == root or not any(_folder(root, part) for part in parts)):
         found = _from_features(facts, archive, parts)
     else:
         found = _from_folders(facts, root, parts)
@@ -164,11 +164,10 @@ def keep_classes(domain: Domain, kept: Sequence[str]) -> Domain:
     if missing:
         raise ArgumentError(f"{domain.name}: has no class {missing[0]!r}; it has {_some(domain.classes)}.")
     wanted = np.array([domain.classes.index(name) for name in kept])
-    chosen = domain.subset(np.isin(domain.labels, wanted))
-    empty = [name for name, i in zip(kept, wanted, strict=True) if chosen.counts()[i] == 0]
+    empty = [name for name, count in zip(kept, domain.counts()[wanted], strict=True) if count == 0]
     if empty:
         raise ArgumentError(f"{domain.name}: no sample is of class {empty[0]!r}.")
-    return chosen
+    return domain.subset(np.isin(domain.labels, wanted))
 
 
 def _from_folders(facts: Benchmark, root: Path, parts: Sequence[Part]) -> dict[str, Domain]:
@@ -222,8 +221,8 @@ def _check(facts: Benchmark, part: Part, domain: Domain, root: Path) -> None:
 def _compare(title: str, name: str, found: int, published: int) -> None:
     if found != published:
         warnings.warn(
-            f"{title}: {name} has {found:,} images where {published:,} were published; results on it cannot be compared "
-            "with published ones.",
+            f"{title}: {name} has {found:,} images where {published:,} were published; results on it cannot be "
+            "compared with published ones.",
             stacklevel=4,
         )
 

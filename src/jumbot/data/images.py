@@ -32,12 +32,13 @@ def resize(images: Tensor, size: tuple[int, int]) -> Tensor:
 
 
 def match_channels(images: Tensor, channels: int) -> Tensor:
-    """Grey to colour by repetition, colour to grey by luma, .299 R + .587 G + .114 B."""
-    if images.shape[1] == channels:
+    """`(..., c, h, w)` images, grey to colour by repetition, colour to grey by luma, .299 R + .587 G + .114 B."""
+    *before, own, height, width = images.shape
+    if own == channels:
         return images
-    if images.shape[1] == 1:
-        return images.expand(-1, channels, -1, -1)
-    return (images * images.new_tensor(_LUMA)[:, None, None]).sum(1, keepdim=True)
+    if own == 1:
+        return images.expand(*before, channels, height, width)
+    return (images * images.new_tensor(_LUMA)[:, None, None]).sum(-3, keepdim=True)
 
 
 def read_images(
