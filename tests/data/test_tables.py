@@ -13,6 +13,7 @@ from pyarrow import parquet
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 from jumbot.data import as_domain, load_table, prepare
+from jumbot.data.tables import domains_of
 from jumbot.errors import ArgumentError
 
 X = np.array([[1.5, 2.0, 3.0], [4.0, 5.0, 6.25], [7.0, 8.0, 9.0], [0.0, -1.0, 2.0]])
@@ -50,6 +51,7 @@ def test_one_domain_of_a_table(tmp_path: Path, ending: str) -> None:
     assert (webcam.name, list(webcam.ids), webcam.classes) == ("webcam", ["c", "d"], ("cat", "eel"))
     np.testing.assert_array_equal(webcam.samples.batch(np.arange(2)), X[2:])
     assert len(load_table(path, domain="amazon")) == 2
+    assert domains_of(path) == ["amazon", "webcam"]
     with pytest.raises(ArgumentError, match=r"2 domains \(amazon, webcam\); choose one, e\.g\. table\S+:amazon"):
         as_domain(path)
     with pytest.raises(ArgumentError, match="domain: 'dslr' came in; the file holds amazon, webcam"):
@@ -120,7 +122,7 @@ def test_archives_that_are_no_tables(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="holds no rows"):
         load_table(tmp_path / "e.csv")
     (tmp_path / "f.csv").touch()
-    with pytest.raises(ArgumentError, match="cannot be read|holds no rows"):
+    with pytest.raises(ArgumentError, match=r"cannot be read|holds no rows"):
         load_table(tmp_path / "f.csv")
     (tmp_path / "g.csv").write_text("label\ncat\n")
     with pytest.raises(ArgumentError, match="no columns of features"):

@@ -39,7 +39,7 @@ def load_table(
         if label is not None or domain is not None:
             raise ArgumentError(f"{path}: a .npy file has neither labels nor domains; use .npz, .csv or .parquet.")
         return from_arrays(_load_numpy(path), name=name or path.stem)
-    columns = _load_numpy(path) if path.suffix == ".npz" else _read_columns(path)
+    columns = _read_columns(path)
     labels = _take(path, columns, LABELS, label)
     domains = _take(path, columns, DOMAINS)
     ids = _take(path, columns, IDS)
@@ -127,7 +127,10 @@ def _load_numpy(path: Path) -> Any:
 
 
 def _read_columns(path: Path) -> dict[str, np.ndarray]:
-    """Columns by name; a `.csv` whose first line holds numbers has none, its columns are called 1, 2, ..."""
+    """Columns (arrays of a `.npz`) by name; a `.csv` whose first line holds numbers has columns 1, 2, ..."""
+    if path.suffix == ".npz":
+        arrays: dict[str, np.ndarray] = _load_numpy(path)
+        return arrays
     try:
         from pyarrow import ArrowException, parquet
         from pyarrow import csv as arrow_csv
