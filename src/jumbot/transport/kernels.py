@@ -46,9 +46,9 @@ def row_sums(K: Any, w: Any, s: Any) -> None:
 
 
 @compiled(fastmath=True)
-def column_sums(K: Any, w: Any, t: Any) -> None:
+def add_columns(K: Any, w: Any, t: Any) -> None:
+    """t += K' w."""
     n, m = K.shape
-    t[:] = 0.0
     blocked = n // 8 * 8
     for i in range(0, blocked, 8):
         w0, w1, w2, w3 = w[i], w[i + 1], w[i + 2], w[i + 3]
@@ -61,6 +61,12 @@ def column_sums(K: Any, w: Any, t: Any) -> None:
         wi = w[i]
         for j in range(m):
             t[j] += wi * K[i, j]
+
+
+@compiled()
+def column_sums(K: Any, w: Any, t: Any) -> None:
+    t[:] = 0.0
+    add_columns(K, w, t)
 
 
 @compiled(fastmath=True)
@@ -283,11 +289,16 @@ def _plan_row(C: Any, scale: float, shift: float, weight: float, r_b: Any, G: An
 
 
 @compiled(fastmath=True)
-def _absolute_dot(x: Any, y: Any) -> float:
-    total = 0.0
-    for i in range(x.shape[0]):
-        total += x[i] * abs(y[i])
-    return total
+def _plan_sums(P: Any, C: Any, columns: Any) -> tuple[float, float, float]:
+    """Mass, <C, P> and <|C|, P> of a row, which is added to `columns`, in one loop: long rows leave the cache."""
+    mass = linear = size = 0.0
+    for j in range(P.shape[0]):
+        p = P[j]
+        columns[j] += p
+        mass += p
+        linear += p * C[j]
+        size += p * abs(C[j])
+    return mass, linear, size
 
 
 @compiled()
@@ -295,16 +306,13 @@ def write_plan(
     C: Any, scale: float, r_a: Any, r_b: Any, F: Any, G: Any, P: Any, rows: Any, columns: Any
 ) -> tuple[float, float]:  # fmt: skip
     """P = R e^{F + G - C/epsilon} with its marginals; returns <C, P> and <|C|, P>."""
-    n, m = C.shape
     columns[:] = 0.0
     linear = size = 0.0
-    for i in range(n):
+    for i in range(C.shape[0]):
         _plan_row(C[i], scale, F[i], r_a[i], r_b, G, P[i])
-        for j in range(m):
-            columns[j] += P[i, j]
-        rows[i] = total(P[i])
-        linear += dot(P[i], C[i])
-        size += _absolute_dot(P[i], C[i])
+        rows[i], row_linear, row_size = _plan_sums(P[i], C[i], columns)
+        linear += row_linear
+        size += row_size
     return linear, size
 
 
@@ -602,28 +610,3 @@ def certify_exact(
     gap = slack + sums[0]
     out[LINEAR], out[OBJECTIVE], out[SCALE] = linear, linear + sums[1], size + sums[1]
     out[GAP] = gap if gap > rounding else 0.0
-
-
-@compiled()
-def sweep_rows(
-    K: Any, w_b: Any, top_b: float, F0: Any, o_a: Any, r_a: Any, kind: int, tau: float, low: float, high: float,
-    omega: float, top_a: float, F: Any, soft: Any, w_a: Any, t: Any,
-) -> None:  # fmt: skip
-    """One pass over a block of rows of K: their half of the sweep, and what they add to the column sums `t`.
-
-    Eight rows at a time stay in the cache between the two uses, so that K is read from memory once a sweep.
-    """
-    n, m = K.shape
-    s, part = np.empty(8), np.empty(m)
-    t[:] = 0.0
-    for i in range(0, n, 8):
-        j = min(i + 8, n)
-        row_sums(K[i:j], w_b, s[: j - i])
-        for k in range(i, j):
-            soft[k] = F0[k] + o_a[k] - top_b - log(s[k - i])
-        step(kind, tau, low, high, soft[i:j], omega, F[i:j], F[i:j])
-        for k in range(i, j):
-            w_a[k] = r_a[k] * exp(min(F[k] - F0[k] - top_a, 300.0))
-        column_sums(K[i:j], w_a[i:j], part)
-        for k in range(m):
-            t[k] += part[k]

@@ -1,4 +1,4 @@
-"""One large problem at a time on the CPU: float32 storage, float64 sums, rows of the kernel shared among threads.
+"""One large problem at a time on the CPU: a float32 kernel, its rows shared among threads.
 
 Above a million entries a sweep is bound by memory, so K is stored in float32 and read once a sweep.  The algorithm
 is that of `kernels.py`, with the loop over sweeps in Python; the certificate is evaluated in float64 at the plan.
@@ -14,12 +14,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from jumbot.transport.acceleration import Mixing, Relaxation
 from jumbot.transport.certificate import Certificate, Outcome
 from jumbot.transport.fused import arguments, kinds_known, reference
 from jumbot.transport.problem import Problem
 from jumbot.transport.threads import run, split
 
 _CUT, _SPREAD = 50.0, 25.0  # float32 holds e^-87: entries below e^-CUT are dropped
+_SLIP = 25.0  # how far the scale of the column sums, guessed beforehand, may be off
+_SAMPLE = 16  # one row in so many gives the first column minima
+_SHARES = 4  # blocks of rows a thread: another process may hold up one of the threads
+_NOISE = 1e-12  # relative gap that float32 sums leave, for a price tau = epsilon
 _PATIENCE = 300  # sweeps without progress before giving up: float32 sums resolve no more
 
 
@@ -34,7 +39,7 @@ def sweep(
     parts = []
     for k in range(problem.cost.shape[0]):
         first = None if start is None else (start[0][k].numpy(), start[1][k].numpy())
-        parts.append(_Large(problem.take(slice(k, k + 1)), first).run(tol, limit, float(price[k])))
+        parts.append(_Large(problem.take(slice(k, k + 1)), first, tol).run(tol, limit, float(price[k])))
     F, G, plan, rows, columns, stats = (_stack([part[i] for part in parts]) for i in range(6))
     certificate = Certificate(plan, rows, columns, *(stats[:, k] for k in range(1, 5)))
     return Outcome(F, G, stats[:, 0], certificate)
@@ -45,30 +50,70 @@ def _stack(arrays: list[np.ndarray]) -> Tensor:
 
 
 class _Large:
-    def __init__(self, problem: Problem, start: tuple[np.ndarray, np.ndarray] | None) -> None:
-        from jumbot.transport import kernels
+    def __init__(self, problem: Problem, start: tuple[np.ndarray, np.ndarray] | None, tol: float) -> None:
+        from jumbot.transport import kernels, passes
 
-        self.kernels = kernels
+        self.kernels, self.passes = kernels, passes
         self.epsilon, self.scale = problem.epsilon, 1 / problem.epsilon
         self.cost = problem.cost[0].contiguous().numpy()
         self.a, self.b = problem.a[0].numpy(), problem.b[0].numpy()
         (self.r_a, self.o_a), (self.r_b, self.o_b) = reference(problem, self.a), reference(problem, self.b)
-        self.skip_a, self.skip_b = (np.where(r > 0, 0.0, 1e200) for r in (self.r_a, self.r_b))
         self.source, self.target = arguments(problem.source, self.epsilon), arguments(problem.target, self.epsilon)
+        (self.lifted_a, self.lift_a), (self.lifted_b, self.lift_b) = (self._lift(r) for r in (self.r_a, self.r_b))
+        self.skip_a, self.skip_b = (np.where(r > 0, 0.0, 1e200) for r in (self.r_a, self.r_b))
         self.n, self.m = self.cost.shape
-        self.blocks = [slice(*part) for part in split(self.n, torch.get_num_threads())]
-        self.K = np.empty((self.n, self.m), dtype=np.float32)
-        self.F0, self.G0 = np.empty(self.n), np.empty(self.m)
-        self.cold = start is None
+        self.blocks = [slice(*part) for part in split(self.n, _SHARES * torch.get_num_threads())]
+        soft = {self.source[0], self.target[0]} <= {kernels.KL, kernels.CHI2}
+        noise = _NOISE * max(1.0, self.source[1], self.target[1])
+        self.precision = np.float32 if soft and noise <= tol else np.float64
+        self.plan = np.empty((self.n, self.m))
+        self.K = self.plan.reshape(-1).view(np.float32)[: self.n * self.m].reshape(self.n, self.m)
+        self.F0, self.G0, self.new_G = np.empty(self.n), np.empty(self.m), np.empty(self.m)
+        self.soft_a, self.soft_b = np.empty(self.n), np.empty(self.m)
+        self.work_a, self.work_b = np.empty((4, self.n)), np.empty((4, self.m))
+        self.relaxation = Relaxation(*self.source[:2], *self.target[:2])
+        self.mixing = Mixing() if {self.source[0], self.target[0]} == {kernels.KL} else None
+        self.count, self.omega, self.top_a = 0, 1.0, 0.0
+        self.fresh = self.unbuilt = False
         if start is None:
-            self._centre_rows(np.zeros(self.m))
-            work = np.empty(self.n), np.empty(self.m)
-            shift = kernels.translation(*self.source[:2], *self.target[:2], self.a, self.b, self.F0, self.G0, *work)
-            self.F, self.G = self.F0 + shift, self.G0 - shift
+            self._begin()
         else:
             self.F, self.G = start[0] * self.scale, start[1] * self.scale
             self._centre_rows(self.G)
-        self._build()
+            self._build()
+
+    def _lift(self, r: np.ndarray) -> tuple[np.ndarray, float]:
+        """Reference weights as the passes want them, and the log of the factor."""
+        log_factor = self.passes.LIFT - math.log(r.max())
+        return r * math.exp(log_factor), log_factor
+
+    def _begin(self) -> None:
+        """Column minima at the minima of some rows, translated; the first sweep builds K around them.
+
+        The row minima F0 at that G0 then have all row and column maxima of K at one, as if all rows had been used.
+        """
+        rows = np.flatnonzero(self.r_a > 0)
+        first = np.arange(0, len(rows) - _SAMPLE + 1, _SAMPLE)
+        if len(first) > 64:  # one of each run, at random: rows may be periodic in some class
+            rows = rows[first + np.random.default_rng(0).integers(_SAMPLE, size=len(first))]
+        shares = [slice(*part) for part in split(len(rows), len(self.blocks))]
+        F, parts = np.empty(len(rows)), np.empty((len(shares), self.m))
+
+        def task(k: int) -> None:
+            self.passes.minima_of(self.cost, rows[shares[k]], self.scale, self.skip_b, F[shares[k]], parts[k])
+
+        run(task, range(len(shares)))
+        self.G0[:] = parts.min(0)
+        a = self.a[rows]
+        mass = a.sum()
+        if mass > 0:
+            a *= self.a.sum() / mass
+        else:
+            a[:] = self.a.mean()
+        work = np.empty(len(rows)), np.empty(self.m)
+        self.top_a = self.kernels.translation(*self.source[:2], *self.target[:2], a, self.b, F, self.G0, *work)
+        self.F, self.G = np.zeros(self.n), self.G0 - self.top_a
+        self.unbuilt = True
 
     def _each(self, task: Callable[[slice], Any]) -> list[Any]:
         return run(task, self.blocks)
@@ -99,92 +144,111 @@ class _Large:
         self._each(lambda s: self.kernels.fill(self.cost[s], self.scale, self.F0[s], self.G0, _CUT, self.K[s]))
         self.fresh = True
 
-    def _pass(self, omega: float, soft: np.ndarray, top_a: float) -> np.ndarray:
-        """F from G, and the column sums at the new F, scaled by e^top_a."""
-        w_b, w_a = np.empty(self.m), np.empty(self.n)
-        top_b = self.kernels.scalings(self.r_b, self.G - self.G0, w_b)
-        sums = np.empty((len(self.blocks), self.m))
+    def _pass(self) -> tuple[np.ndarray, float]:
+        """F from G, and the column sums at the new F with the log of their scale."""
+        build, self.unbuilt = self.unbuilt, False
+        w_b, top_b = self._weights(self.lifted_b, self.lift_b, self.G - self.G0)
+        top_a = self.top_a if build else float(np.max(np.where(self.r_a > 0, self.F - self.F0, -np.inf)))
+        w_a, sums = np.empty(self.n, dtype=self.precision), np.empty((len(self.blocks), self.m))
 
         def task(k: int) -> None:
             s = self.blocks[k]
-            self.kernels.sweep_rows(
-                self.K[s], w_b, top_b, self.F0[s], self.o_a[s], self.r_a[s], *self.source,
-                omega, top_a, self.F[s], soft[s], w_a[s], sums[k],
+            self.passes.sweep_rows(
+                self.cost[s], self.scale, self.G0, self.skip_b, _CUT, build,
+                self.K[s], w_b, top_b, self.F0[s], self.o_a[s], self.lifted_a[s], *self.source,
+                self.omega, top_a, self.F[s], self.soft_a[s], w_a[s], sums[k],
             )  # fmt: skip
 
         run(task, range(len(self.blocks)))
-        return sums.sum(0)
+        log_u = self.F - self.F0
+        if self.kernels.spread(log_u, self.r_a) > _SPREAD:
+            self._centre_columns(self.F)
+            self._build()
+            self.fresh = False
+            return self._column_sums()
+        if abs(float(np.max(np.where(self.r_a > 0, log_u, -np.inf))) - top_a) > _SLIP:
+            return self._column_sums()
+        return sums.sum(0), top_a - self.lift_a
 
-    def _column_sums(self, w_a: np.ndarray) -> np.ndarray:
+    def _weights(self, lifted: np.ndarray, lift: float, log_scaling: np.ndarray) -> tuple[np.ndarray, float]:
+        """Reference weights times scalings in the precision of the sums, and the log of their scale."""
+        w = np.empty(len(lifted))
+        top = self.kernels.scalings(lifted, log_scaling, w)
+        return w.astype(self.precision), top - lift
+
+    def _column_sums(self) -> tuple[np.ndarray, float]:
+        w_a, top_a = self._weights(self.lifted_a, self.lift_a, self.F - self.F0)
         sums = np.empty((len(self.blocks), self.m))
 
         def task(k: int) -> None:
-            self.kernels.column_sums(self.K[self.blocks[k]], w_a[self.blocks[k]], sums[k])
+            self.passes.column_pass(self.K[self.blocks[k]], w_a[self.blocks[k]], sums[k])
 
         run(task, range(len(self.blocks)))
-        return sums.sum(0)
+        return sums.sum(0), top_a
+
+    def _sweep(self, price: float) -> float:
+        """One sweep, with the next G kept apart; returns an estimate of the relative gap at F and G."""
+        kernels = self.kernels
+        self.count += 1
+        if not self.fresh and kernels.spread(self.G - self.G0, self.r_b) > _SPREAD:
+            self._centre_rows(self.G)
+            self._build()
+            self.unbuilt = False
+        self.fresh = False
+        self.omega = self.relaxation.next() if self.count > 1 and self.mixing is None else 1.0
+        column, top = self._pass()
+        self.soft_b[:] = self.G0 + self.o_b - top - np.log(np.maximum(column, 1e-300))
+        kernels.step(*self.target, self.soft_b, self.omega, self.G, self.new_G)
+        sums, mass = self._fenchel_young()
+        worth = sums[1] + mass + max(0.0, sums[3] - mass * math.log(self.m))
+        self.estimate = float((sums[0] + price * self.scale * sums[2]) / max(worth, 1e-300))
+        return self.estimate
+
+    def _fenchel_young(self) -> tuple[np.ndarray, float]:
+        """What `kernels.side` sums over both sides, and the mass of the rows."""
+        sums = np.zeros(5)
+        self.kernels.side(*self.source, self.a, self.F, self.soft_a, self.work_a, sums)
+        mass = float(sums[4])
+        self.kernels.side(*self.target, self.b, self.G, self.soft_b, self.work_b, sums)
+        return sums, mass
+
+    def _advance(self) -> None:
+        """Go to the next G."""
+        before, self.G, self.new_G = self.G, self.new_G, np.empty(self.m)
+        if self.mixing is None:
+            residual = float(np.abs(self.G - before)[self.r_b > 0].max()) / self.omega
+            self.relaxation.observe(residual, self.count)
+        self._translate()
+        if self.mixing is not None:
+            self.G = self.mixing.next(before, self.G, self.b, self.estimate)
+
+    def _translate(self) -> None:
+        shift = self.kernels.translation(
+            *self.source[:2], *self.target[:2], self.a, self.b, self.F, self.G, self.work_a[0], self.work_b[0]
+        )  # fmt: skip
+        self.F += shift
+        self.G -= shift
 
     def run(self, tol: float, limit: int, price: float) -> tuple[np.ndarray, ...]:
-        kernels = self.kernels
-        kind_a, tau_a, kind_b, tau_b = *self.source[:2], *self.target[:2]
-        hard = {kind_a, kind_b} & {kernels.BALANCED, kernels.RANGE}
-        relaxation = _Relaxation(kind_a, tau_a, kind_b, tau_b)
-        soft_a, w_a, sums = np.empty(self.n), np.empty(self.n), np.empty(5)
-        work_a, work_b = np.empty((4, self.n)), np.empty((4, self.m))
+        hard = {self.source[0], self.target[0]} & {self.kernels.BALANCED, self.kernels.RANGE}
         safety, best, best_at = 1.0, math.inf, 0
-        count = 0
         while True:
-            count += 1
-            if not self.fresh and kernels.spread(self.G - self.G0, self.r_b) > _SPREAD:
-                self._centre_rows(self.G)
-                self._build()
-            self.fresh = False
-            omega = relaxation.next() if count > 1 else 1.0
-            top_a = float(np.max(np.where(self.r_a > 0, self.F - self.F0, -np.inf)))
-            column = self._pass(omega, soft_a, top_a)
-            log_u = self.F - self.F0
-            if kernels.spread(log_u, self.r_a) > _SPREAD:
-                self._centre_columns(self.F)
-                self._build()
-                self.fresh = False
-                top_a = kernels.scalings(self.r_a, self.F - self.F0, w_a)
-                column = self._column_sums(w_a)
-            elif abs(float(np.max(np.where(self.r_a > 0, log_u, -np.inf))) - top_a) > 200:
-                top_a = kernels.scalings(self.r_a, log_u, w_a)  # the scale guessed beforehand was too far off
-                column = self._column_sums(w_a)
-            soft_b = self.G0 + self.o_b - top_a - np.log(np.maximum(column, 1e-300))
-            new_G = np.empty(self.m)
-            kernels.step(*self.target, soft_b, omega, self.G, new_G)
-
-            sums[:] = 0.0
-            kernels.side(*self.source, self.a, self.F, soft_a, work_a, sums)
-            mass = sums[4]
-            kernels.side(*self.target, self.b, self.G, soft_b, work_b, sums)
-            worth = sums[1] + mass + max(0.0, sums[3] - mass * math.log(self.m))
-            estimate = (sums[0] + price * self.scale * sums[2]) / max(worth, 1e-300)
+            estimate = self._sweep(price)
             if estimate < 0.99 * best:
-                best, best_at = estimate, count
-            last = count >= limit or count > best_at + _PATIENCE
+                best, best_at = estimate, self.count
+            last = self.count >= limit or self.count > best_at + _PATIENCE
             if last or estimate <= safety * tol:
-                plan, rows, columns, stats = self._certify(count, work_a, work_b, soft_a, soft_b)
+                rows, columns, stats = self._certify()
                 gap, scale = stats[3], stats[4]
                 if hard or last or gap <= tol * scale:
-                    return self.F * self.epsilon, self.G * self.epsilon, plan, rows, columns, stats
+                    return self.F * self.epsilon, self.G * self.epsilon, self.plan, rows, columns, stats
                 safety *= max(0.5 * tol * scale / gap, 1e-3)
-            residual = float(np.abs(new_G - self.G)[self.r_b > 0].max()) / omega
-            relaxation.observe(residual, count)
-            self.G = new_G
-            shift = kernels.translation(
-                kind_a, tau_a, kind_b, tau_b, self.a, self.b, self.F, self.G, work_a[0], work_b[0]
-            )  # fmt: skip
-            self.F += shift
-            self.G -= shift
+                self._build()
+            self._advance()
 
-    def _certify(
-        self, count: int, work_a: np.ndarray, work_b: np.ndarray, soft_a: np.ndarray, soft_b: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
-        kernels, sums = self.kernels, np.zeros(5)
-        plan, rows = np.empty((self.n, self.m)), np.empty(self.n)
+    def _certify(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The plan in place of K, its marginals and what it proves."""
+        kernels, plan, rows = self.kernels, self.plan, np.empty(self.n)
         parts = np.empty((len(self.blocks), self.m))
 
         def task(k: int) -> Any:
@@ -195,38 +259,10 @@ class _Large:
 
         linear, size = np.sum(run(task, range(len(self.blocks))), axis=0)
         columns = parts.sum(0)
-        kernels.soft_from_marginal(self.F, rows, self.a, soft_a)
-        kernels.soft_from_marginal(self.G, columns, self.b, soft_b)
-        kernels.side(*self.source, self.a, self.F, soft_a, work_a, sums)
-        kernels.side(*self.target, self.b, self.G, soft_b, work_b, sums)
+        kernels.soft_from_marginal(self.F, rows, self.a, self.soft_a)
+        kernels.soft_from_marginal(self.G, columns, self.b, self.soft_b)
+        sums, _ = self._fenchel_young()
         mass = rows.sum()
         value = self.epsilon * (self.F @ rows + self.G @ columns - mass + sums[1])
         scale = size + self.epsilon * (sums[1] + mass)
-        return plan, rows, columns, np.array([count, linear, value, self.epsilon * sums[0], scale])
-
-
-class _Relaxation:
-    """The over-relaxation factor, as in `kernels.py`."""
-
-    def __init__(self, kind_a: int, tau_a: float, kind_b: int, tau_b: float) -> None:
-        kappa_a, kappa_b = (tau / (tau + 1) if kind == 0 else 1.0 for kind, tau in ((kind_a, tau_a), (kind_b, tau_b)))
-        self.known = max(kind_a, kind_b) <= 1 and min(kind_a, kind_b) == 0
-        self.best = 2 / (1 + math.sqrt(1 - kappa_a * kappa_b)) if self.known else 1.0
-        self.ramp, self.omega, self.residual, self.at = 0, 1.0, 0.0, 0
-
-    def next(self) -> float:
-        self.ramp += self.best > 1
-        self.omega = min(self.best, 2 - 6 / (self.ramp + 6))
-        return self.omega
-
-    def observe(self, residual: float, count: int) -> None:
-        if self.known or count - self.at < 12 or residual <= 0:
-            return
-        if self.residual > 0 and self.omega >= self.best:
-            rate = (residual / self.residual) ** (1 / (count - self.at))
-            if self.best - 1 < rate < 1:
-                plain = (rate + self.best - 1) ** 2 / (self.best**2 * rate)
-                self.best = max(self.best, 2 / (1 + math.sqrt(1 - min(plain, 1 - 1e-7))))
-            elif rate >= 1:
-                self.best = 1 + 0.7 * (self.best - 1)
-        self.residual, self.at = residual, count
+        return rows, columns, np.array([self.count, linear, value, self.epsilon * sums[0], scale])

@@ -15,8 +15,10 @@ from torch import Tensor
 from jumbot.errors import ArgumentError, UnboundedError, UnsupportedError
 from jumbot.transport.divergences import KL, TV, ChiSquare, Divergence, parse
 from jumbot.transport.marginal import Marginal, PartialMarginal
+from jumbot.transport.threads import run, split
 
 _SMALL = 1 << 14  # entries that torch sums on one thread
+_LARGE = 1 << 20  # entries whose sum takes longer than handing it to threads
 Array = Any  # a torch tensor or a numpy array: numpy in, numpy out
 
 
@@ -231,11 +233,13 @@ def _block(
     """Replace +inf by a price that no plan pays; refuse NaN and -inf."""
     # numpy's sum on one thread: torch's wakes OpenMP threads, which on a busy machine takes longer than solving
     if cost.device.type != "cpu" or cost.numel() < _SMALL:
-        total = cost.sum()
+        total = float(cost.sum())
+    elif cost.numel() < _LARGE:
+        total = _sum(cost.numpy())
     else:
-        with np.errstate(invalid="ignore", over="ignore"):
-            total = np.add.reduce(cost.numpy(), axis=None)
-    if math.isfinite(float(total)):
+        flat = cost.reshape(-1).numpy()
+        total = sum(run(_sum, (flat[slice(*part)] for part in split(len(flat), 8 * torch.get_num_threads()))))
+    if math.isfinite(total):
         return cost, None
     if bool(cost.isnan().any()):
         raise ArgumentError(f"cost: holds {int(cost.isnan().sum())} NaN; clean the points it was made from.")
@@ -261,6 +265,11 @@ def _block(
     price = sum(t for t in taus if math.isfinite(t)) + epsilon
     reach = float(cost.abs().masked_fill(blocked, 0).max())
     return cost.masked_fill(blocked, 2 * reach + (2e3 if quick else 1e12) * price), blocked
+
+
+def _sum(x: np.ndarray) -> float:
+    with np.errstate(invalid="ignore", over="ignore"):
+        return float(np.add.reduce(x, axis=None))
 
 
 def _check_masses(a: Tensor, b: Tensor, source: Marginal, target: Marginal, rounding: float) -> None:
