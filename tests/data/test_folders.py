@@ -216,3 +216,14 @@ def test_lists(pets: Path) -> None:
     moved.write_text("\n")
     with pytest.raises(ArgumentError, match="names no images"):
         from_list(moved, pets)
+
+
+def test_photographs_of_office_caltech() -> None:
+    folder = Path(os.environ.get("JUMBOT_DATA", "")) / "office_caltech10" / "images"
+    if not os.environ.get("JUMBOT_DATA") or not folder.is_dir():
+        pytest.skip("JUMBOT_DATA names no folder with office_caltech10/images")
+    source, target, format = prepare(as_domain(folder / "webcam"), as_domain(folder / "dslr"), 64, pixels="imagenet")
+    assert (len(source), len(target), format.shape, len(source.classes)) == (295, 157, (3, 64, 64), 10)
+    batch = source.samples.batch(np.arange(0, 295, 10))
+    assert batch.shape == (30, 3, 64, 64)
+    assert abs(float(batch.mean())) < 3

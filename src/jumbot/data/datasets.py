@@ -36,11 +36,11 @@ class DatasetSamples:
         return torch.stack(items)
 
 
-def load_dataset(dataset: Dataset[Any], labels: Any = None, *, name: str = "data", labelled: bool = True) -> Domain:
+def load_dataset(dataset: Dataset[Any], labels: Any = None, *, name: str = "data") -> Domain:
     """A Domain of a Dataset whose items are `x` or `(x, y, ...)`.
 
     Labels come from `labels`, else from the Dataset's `targets` or `labels`, else from one pass over its items; their
-    names from its `classes` where it has them. `labelled=False` leaves them out.
+    names from its `classes` where it has them.
 
     >>> from torch.utils.data import TensorDataset
     >>> load_dataset(TensorDataset(torch.zeros(3, 2), torch.tensor([7, 5, 7]))).classes
@@ -51,8 +51,6 @@ def load_dataset(dataset: Dataset[Any], labels: Any = None, *, name: str = "data
     if len(dataset) == 0:
         raise ArgumentError(f"{name}: the Dataset is empty.")
     samples = DatasetSamples(dataset)
-    if not labelled:
-        return Domain(name, samples)
     if labels is None:
         labels = _labels(dataset)
     if labels is None:

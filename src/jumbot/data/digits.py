@@ -48,6 +48,14 @@ def load(
     is on no server: without its `.npz` it is built of MNIST and the `photographs` in a folder (`make_mnistm`, `seed`).
 
     Samples are bytes in their own size (USPS 16, MNIST and M-MNIST 28, SVHN 32); `prepare` resizes.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as root:
+    ...     (Path(root) / "usps").mkdir()
+    ...     np.savez(Path(root) / "usps" / "train.npz", images=np.zeros((2, 16, 16), np.uint8), labels=[4, 2])
+    ...     usps = load("usps", "train", root)
+    >>> len(usps), usps.shape, usps.labels.tolist()
+    (2, (1, 16, 16), [4, 2])
     """
     if name not in NAMES:
         raise ArgumentError(f"name: {name!r} came in; the sets of digits are {', '.join(NAMES)}.")

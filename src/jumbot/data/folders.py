@@ -25,6 +25,15 @@ def load_folder(folder: str | Path, *, name: str | None = None, corrupt: str = "
 
     Hidden files and files that are no images by their ending are passed over. `corrupt` says what happens to image
     files that cannot be read: "refuse" names them and stops, "skip" names them in a warning and goes on.
+
+    >>> import tempfile, PIL.Image
+    >>> with tempfile.TemporaryDirectory() as pets:
+    ...     for kind in ("cat", "dog"):
+    ...         (Path(pets) / kind).mkdir()
+    ...         PIL.Image.new("RGB", (8, 6)).save(Path(pets) / kind / "1.png")
+    ...     domain = load_folder(pets)
+    >>> domain.classes, domain.labels.tolist(), domain.shape, domain.ids
+    (('cat', 'dog'), [0, 1], (3, 6, 8), ['cat/1.png', 'dog/1.png'])
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -43,6 +52,13 @@ def from_list(
 
     Paths are read from `root`, by default the folder of the list. The label is the last word of a line that as a whole
     is no path; empty lines and lines that begin with # are passed over.
+
+    >>> import tempfile, PIL.Image
+    >>> with tempfile.TemporaryDirectory() as root:
+    ...     PIL.Image.new("RGB", (8, 6)).save(Path(root) / "a.png")
+    ...     _ = (Path(root) / "list.txt").write_text("a.png 7")
+    ...     from_list(Path(root) / "list.txt").classes
+    ('7',)
     """
     file = Path(file)
     if not file.is_file():

@@ -17,6 +17,12 @@ def make_mnistm(images: np.ndarray, folder: str | Path, seed: int | Sequence[int
 
     `images` is `(n, h, w)` uint8. The photograph, and the place in it, are drawn for each digit from `seed`; a
     photograph smaller than the digit is enlarged until it covers it. One photograph is in memory at a time.
+
+    >>> import tempfile, PIL.Image
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     PIL.Image.new("RGB", (40, 30), (250, 100, 0)).save(Path(folder) / "wall.png")
+    ...     make_mnistm(np.full((1, 28, 28), 200, np.uint8), folder)[0, 0, 0].tolist()
+    [50, 100, 200]
     """
     images = np.asarray(images)
     if images.ndim != 3 or images.dtype != np.uint8:

@@ -29,6 +29,13 @@ def load_table(
     numbers is a feature; the labels are the column `label`, by default the one named label, labels, y, target or
     class. In both, `domain` (a text a row) chooses rows by the argument of that name, and `id` names the samples.
     A column of text that is none of these is refused. `.npy`: features alone, memory-mapped.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = (Path(folder) / "pets.csv").write_text("weight,length,label\\n4,46,cat\\n30,90,dog\\n")
+    ...     pets = load_table(Path(folder) / "pets.csv")
+    >>> pets.shape, pets.classes
+    ((2,), ('cat', 'dog'))
     """
     path = Path(path)
     if not path.is_file():
