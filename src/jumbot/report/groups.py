@@ -30,7 +30,7 @@ class Group:
 def label_runs(runs: Sequence[RunRecord]) -> list[str]:
     """A name for each run: its method, the options in which runs of that method differ, its rule where rules differ.
 
-    A model that target labels chose is called `oracle` in its name, always.
+    A model that target labels chose has ORACLE in its name, always.
     """
     rules = {run.rule for run in runs}
     labels = []
@@ -41,12 +41,12 @@ def label_runs(runs: Sequence[RunRecord]) -> list[str]:
             for key in dict.fromkeys(key for options in alike for key in options)
             if len({json.dumps(options.get(key), sort_keys=True, default=str) for options in alike}) > 1
         ]
-        parts = [run.method, *(f"{key}={_short(run.options.get(key))}" for key in varying)]
+        parts = [f"{key}={_short(run.options.get(key))}" for key in varying]
         if run.oracle:
             parts.append("ORACLE")
         elif len(rules) > 1:
             parts.append(run.rule)
-        labels.append(", ".join(parts))
+        labels.append(f"{run.method} ({', '.join(parts)})" if parts else run.method)
     return labels
 
 

@@ -84,7 +84,7 @@ def _attribute(key: str, value: str, prefix: str) -> str:
         value = re.sub(r"url\(#", f"url(#{prefix}-", value)
     if key in ("style", "fill", "stroke"):
         # A font that every device has, at the size that was asked for.
-        value = re.sub(r"font: (?:[a-z0-9]+ )*?([\d.]+px) [^;]*", r"font-size: \1", value)
+        value = re.sub(r"font-family: [^;]*;?\s*", "", value)
         for colour, variable in _PAGE_COLOURS.items():
             value = value.replace(colour, variable)
     return value

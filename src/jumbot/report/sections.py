@@ -41,7 +41,7 @@ def legend(groups: Sequence[Group]) -> Html:
 
 def named(group: Group) -> Html:
     """A group's name behind its colour."""
-    name = group.label.removesuffix(", ORACLE")
+    name = group.label.replace(", ORACLE)", ")").removesuffix(" (ORACLE)") if group.oracle else group.label
     return join(swatch(group.colour), name, *([" ", badge()] if group.oracle else []))
 
 
@@ -66,6 +66,12 @@ def curve_section(groups: Sequence[Group], pictures: Pictures) -> Html:
         if curves.has_curve(groups, *path, event=event):
             figure = curves.draw_curve(groups, *path, event=event, label=axis, share=True)
             shown.append(tag("div", pictures.add(figure, title, f"{axis} over training steps"), how(text)))
+    with_losses = [group for group in groups if group.first.curve("loss")[0].size]
+    for group in with_losses:
+        figure = curves.draw_losses(group.first)
+        title = "Loss terms" if len(groups) == 1 else join("Loss terms: ", named(group))
+        once = [how(HOW["losses"])] if group is with_losses[0] else []
+        shown.append(tag("div", pictures.add(figure, title, "loss terms over training steps"), *once))
     names = list(
         dict.fromkeys(name for group in groups for run in group.runs for name in run.names_in("scores", "evaluation"))
     )
@@ -77,12 +83,6 @@ def curve_section(groups: Sequence[Group], pictures: Pictures) -> Html:
         shown.append(
             tag("div", pictures.add(figure, "Label-free scores", "label-free scores over training steps"), explained)
         )
-    with_losses = [group for group in groups if group.first.curve("loss")[0].size]
-    for group in with_losses:
-        figure = curves.draw_losses(group.first)
-        title = "Loss terms" if len(groups) == 1 else join("Loss terms: ", named(group))
-        once = [how(HOW["losses"])] if group is with_losses[0] else []
-        shown.append(tag("div", pictures.add(figure, title, "loss terms over training steps"), *once))
     if not shown:
         return Html("")
     return join(tag("h3", "On the way"), legend(groups), tag("div", *shown, class_="grid"))
@@ -149,26 +149,24 @@ def embedding_section(groups: Sequence[Group], pictures: Pictures) -> Html:
 
 def presence_section(groups: Sequence[Group], pictures: Pictures) -> Html:
     """What the plan says of the target: class proportions, absent classes, the samples that it explains least."""
-    shown = []
+    shown, samples = [], []
     for group in groups:
         run = group.first
         shares, rows = class_shares(run), least_explained(run, UNEXPLAINED)
-        parts = []
         if shares:
             figure = classes.draw_proportions(run.classes, shares)
             title = "Class proportions" if len(groups) == 1 else join("Class proportions: ", named(group))
-            parts.append(tag("div", pictures.add(figure, title, "class proportions of the target"), _absent(run)))
+            shown.append(tag("div", pictures.add(figure, title, "class proportions of the target"), _absent(run)))
         if rows:
             title = "Least explained samples" if len(groups) == 1 else join("Least explained samples: ", named(group))
-            parts.append(tag("figure", tag("figcaption", title), _samples(rows)))
-        shown += parts
-    if not shown:
+            samples.append(tag("figure", tag("figcaption", title), _samples(rows)))
+    if not shown and not samples:
         return Html("")
     everything = [class_shares(group.first) for group in groups]
     text = [how(_how_shares(everything))] if any(everything) else []
     if any(least_explained(group.first, 1) for group in groups):
         text.append(tag("p", tag("b", "Least explained samples. "), HOW["unexplained"], class_="how"))
-    return join(tag("h3", "What the target is made of"), tag("div", *shown, class_="grid"), *text)
+    return join(tag("h3", "What the target is made of"), tag("div", *shown, *samples, class_="grid"), *text)
 
 
 def diagnosis_section(groups: Sequence[Group]) -> Html:

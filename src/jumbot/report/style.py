@@ -87,12 +87,12 @@ def new_figure(width: float, height: float) -> Figure:
 def method_colours(labels: Sequence[str]) -> dict[str, str]:
     """A colour for each label: a method's own, whatever else is shown; its further variants take colours that are free.
 
-    >>> method_colours(["jumbot, tau=1", "jumbot, tau=2"])
-    {'jumbot, tau=1': '#d55e00', 'jumbot, tau=2': '#0072b2'}
+    >>> method_colours(["jumbot (tau=1)", "jumbot (tau=2)"])
+    {'jumbot (tau=1)': '#d55e00', 'jumbot (tau=2)': '#0072b2'}
     """
     own: dict[str, str] = {}
     for label in labels:
-        colour = METHOD_COLOURS.get(label.partition(",")[0])
+        colour = METHOD_COLOURS.get(label.partition(" (")[0])
         if colour and colour not in own.values():
             own[label] = colour
     free = [colour for colour in CLASS_COLOURS if colour not in own.values()] or list(CLASS_COLOURS)
