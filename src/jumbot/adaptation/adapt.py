@@ -20,7 +20,7 @@ from jumbot.adaptation.backbones import make_backbone
 from jumbot.adaptation.extractor import Extractor
 from jumbot.adaptation.finish import Before, finish
 from jumbot.adaptation.methods import make_method
-from jumbot.adaptation.model import Model, load
+from jumbot.adaptation.model import NO_CROPS, Model, crop_transform, load
 from jumbot.adaptation.monitor import Watch
 from jumbot.adaptation.networks import make_network
 from jumbot.adaptation.recipes import Plan, make_plan
@@ -84,12 +84,12 @@ def adapt(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(plan.training.seed)
         network, spec = make_network(
-            plan.network, domains.source.shape, len(domains.source.classes), domains.module, domains.kind
+            plan.network, domains.shape, len(domains.source.classes), domains.module, domains.kind
         )
         means = make_method(method, plan.options, features=network.features, classes=network.classes)
     config = describe(plan, domains, spec, command)
-    temporary = None if out is not None else Path(tempfile.mkdtemp(prefix="jumbot-"))
-    run = RunFolder(out if temporary is None else temporary / "run")
+    temporary = Path(tempfile.mkdtemp(prefix="jumbot-")) if out is None else None
+    run = RunFolder(temporary / "run" if temporary is not None else Path(str(out)))
     trainer = Trainer(
         domains.source,
         domains.target.unlabelled(),
@@ -109,7 +109,7 @@ def adapt(
     trained = trainer.fit(resume=resume)
     model = Model(
         network.cpu().eval(), domains.source.classes, domains.input, spec, config["method"], run=run.path,
-        extractor=domains.extractor,
+        extractor=domains.extractor, crops=domains.crops,
     )  # fmt: skip
     if trainer.accelerator.is_main_process:
         model = finish(model, trained, domains, plan, run)
@@ -146,11 +146,12 @@ class Domains:
                 self.module, self.kind = backbone.module, backbone.name
             if module is None:
                 size, channels, pixels = backbone.size, 3, backbone.pixels
-        transform = None
-        if kind_of(source) == "image" and (inputs.augment, inputs.views) != ("none", "whole"):
-            from jumbot.data.augment import RESIZED, make_transform
+        self.crops = (inputs.augment, inputs.views) if kind_of(source) == "image" else NO_CROPS
+        transform = crop_transform(self.crops)
+        if transform is not None:
+            from jumbot.data.augment import RESIZED
 
-            transform, size = make_transform(inputs.augment, inputs.views), inputs.size or RESIZED
+            size = inputs.size or RESIZED
         self.source, self.target, self.input = prepare(
             source, target, size, channels, pixels=pixels, standardise=inputs.standardise, transform=transform
         )
@@ -161,8 +162,11 @@ class Domains:
                 raise ArgumentError(f"labelled: {raw.name} has no labels of the source's classes; leave it out.")
             evaluated = self.input.apply(raw, transform)
         if inputs.partial is not None:
-            self.target = keep_classes(self.target, inputs.partial)
-            evaluated = None if evaluated is None else keep_classes(evaluated, inputs.partial)
+            from jumbot.data.benchmarks import keep_classes, partial_classes
+
+            kept = partial_classes(inputs.partial, self.source.classes)
+            self.target = keep_classes(self.target, kept)
+            evaluated = None if evaluated is None else keep_classes(evaluated, kept)
         if self.extractor is not None:
             self.source, self.target = self.extractor(self.source), self.extractor(self.target)
             evaluated = None if evaluated is None else self.extractor(evaluated)
@@ -175,18 +179,10 @@ class Domains:
             raise ArgumentError("select: 'oracle' needs target labels, and none were given; choose another rule.")
         self.watch = Watch(self.target.labels, self.labelled, validation)
 
-
-def keep_classes(domain: Domain, partial: str) -> Domain:
-    """The samples of the classes that `partial` names: a target that lacks classes of the source."""
-    if domain.labels is None:
-        raise ArgumentError(f"partial: {domain.name} has no labels to choose classes by; leave it out.")
-    from jumbot.data.benchmarks import partial_classes
-
-    kept = [domain.classes.index(name) for name in partial_classes(partial, domain.classes)]
-    found = domain.subset(np.isin(domain.labels, kept))
-    if not len(found):
-        raise ArgumentError(f"partial: {domain.name} has no sample of the classes {partial}.")
-    return found
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one sample as the network sees it: several views of an image are several inputs."""
+        return self.source.shape[-3:]
 
 
 def hold_out(domain: Domain, share: float, seed: int) -> tuple[Domain, Domain]:

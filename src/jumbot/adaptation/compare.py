@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import permutations
 from multiprocessing import get_context
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 
 from jumbot.adaptation.methods import method_class
 from jumbot.adaptation.recipes import make_plan
+from jumbot.adaptation.runs import RunFolder, read_config, read_metrics
 from jumbot.adaptation.selection import RULES, SCORES, best
 from jumbot.errors import ArgumentError, JumbotError
 
@@ -41,7 +42,15 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        return (self.folder / "model.json").exists()
+        """Whether the run is done; one that was made with other settings is refused, never passed off as this one."""
+        if not (self.folder / "model.json").exists():
+            return False
+        if recipe := self.options.get("recipe"):
+            changes = {name: value for name, value in self.options.items() if name != "recipe"}
+            plan = make_plan(self.method, recipe, {**changes, "seed": self.seed})
+            wanted = {"training": asdict(plan.training), "method": {"name": self.method, **asdict(plan.options)}}
+            RunFolder(self.folder).check_same(read_config(self.folder), wanted, tuple(wanted))
+        return True
 
     def train(self, show: bool = False) -> None:
         from jumbot.adaptation.adapt import adapt
@@ -57,7 +66,7 @@ def compare(
     methods: Sequence[str],
     out: str | Path,
     *,
-    seeds: int = 1,
+    seeds: int | Sequence[int] = 1,
     jobs: int = 1,
     show: bool = False,
     recipe: str | None = None,
@@ -77,7 +86,7 @@ def compare(
         Run(task, name, seed, out / task.name / name / f"seed{seed}", {
             **({"recipe": recipe} if recipe else {}), **_known(name, recipe, common), **(options or {}).get(name, {}),
         })
-        for task in tasks for name in methods for seed in range(seeds)
+        for task in tasks for name in methods for seed in (range(seeds) if isinstance(seeds, int) else seeds)
     ]  # fmt: skip
     failed = _train_all([run for run in runs if not run.finished], jobs, show)
     record = summarise(runs, failed)
@@ -130,8 +139,6 @@ def accuracies(record: Mapping[str, Any], key: str = "accuracy") -> dict[str, di
 
 def _by_rule(folder: Path) -> dict[str, float]:
     """The target accuracy of the evaluation that each rule chooses."""
-    from jumbot.adaptation.runs import read_metrics
-
     history = [r for r in read_metrics(folder) if r["event"] == "evaluation" and r.get("accuracy") is not None]
     found: dict[str, float] = {}
     for rule in RULES:
@@ -165,7 +172,7 @@ def _train_all(runs: Sequence[Run], jobs: int, show: bool) -> dict[str, str]:
         for number, run in enumerate(runs, 1):
             _note(show, number, len(runs), run)
             try:
-                run.train()
+                run.train(show)
             except JumbotError as error:
                 failed[str(run.folder)] = str(error)
         return failed

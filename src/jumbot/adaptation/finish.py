@@ -71,8 +71,8 @@ def finish(model: Model, trained: Trained, domains: Domains, plan: Plan, run: Ru
     }
     labelled = domains.labelled
     if labelled is not None:
-        found = probabilities if labelled is domains.target else outputs(model.network, labelled)[1].softmax(-1)
-        results |= evaluate(found, labelled.labels, model.classes).to_json() | {"evaluated_on": labelled.name}
+        shares = probabilities if labelled is domains.target else outputs(model.network, labelled)[1].softmax(-1)
+        results |= evaluate(shares, labelled.labels, model.classes).to_json() | {"evaluated_on": labelled.name}
     model = replace(model, results=results)
     found: dict[str, Any] = embeddings(model.network, source, target, "after") | {
         name: z for name, z in embeddings(earlier, source, target, "before").items() if name.startswith("before")

@@ -22,9 +22,20 @@ from jumbot.adaptation.networks import Network, build_network
 from jumbot.adaptation.runs import FORMAT
 from jumbot.data import as_domain
 from jumbot.data.domain import Domain
-from jumbot.data.inputs import InputFormat
+from jumbot.data.inputs import InputFormat, Transform
 from jumbot.data.labels import match_classes
 from jumbot.errors import ArgumentError
+
+NO_CROPS = ("none", "whole")
+
+
+def crop_transform(crops: tuple[str, str]) -> Transform | None:
+    """The transform for (training, prediction), or None where images are taken whole in both."""
+    if crops == NO_CROPS:
+        return None
+    from jumbot.data.augment import make_transform
+
+    return make_transform(*crops)
 
 
 @dataclass(frozen=True)
@@ -43,11 +54,13 @@ class Model:
     results: Mapping[str, Any] = field(default_factory=dict)
     run: Path | None = None
     extractor: Extractor | None = None
+    crops: tuple[str, str] = NO_CROPS
+    """What was cut from images: for training, and for prediction."""
 
     def domain(self, data: Any, name: str = "data", labels: Any = None) -> Domain:
         """`data` as this network takes it, its labels matched with the classes by name."""
         raw = match_classes(as_domain(data, labels, name=name), self.classes)
-        found = self.input.apply(raw)
+        found = self.input.apply(raw, crop_transform(self.crops))
         return found if self.extractor is None else self.extractor(found)
 
     def outputs(self, data: Any) -> tuple[Tensor, Tensor]:
@@ -91,7 +104,7 @@ class Model:
         described = {
             "format": FORMAT, "jumbot": jumbot.__version__, "classes": list(self.classes), "input": asdict(self.input),
             "network": dict(self.spec), "method": dict(self.method), "results": dict(self.results),
-            "extractor": None if self.extractor is None else self.extractor.to_json(),
+            "extractor": None if self.extractor is None else self.extractor.to_json(), "crops": list(self.crops),
         }  # fmt: skip
         save_tensors(folder / "model.safetensors", pack("network", self.network.state_dict()), {"format": FORMAT})
         part = folder / "model.json.part"
@@ -158,5 +171,5 @@ def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
     return Model(
         network, tuple(described["classes"]), InputFormat.from_dict(described["input"]), described["network"],
         described["method"], described["results"], folder if (folder / "config.json").exists() else None,
-        None if extractor is None else Extractor.from_json(extractor, backbone),
+        None if extractor is None else Extractor.from_json(extractor, backbone), tuple(described["crops"]),
     )  # fmt: skip

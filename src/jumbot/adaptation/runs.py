@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +47,12 @@ class RunFolder:
             return
         if not resume:
             raise ArgumentError(f"{self.path}: holds a run already; go on with it by --resume, or give another name.")
-        self._check_same(read_config(self.path), config)
+        parts = ("method", "training", "network", "classes", "input", "source", "target")
+        self.check_same(read_config(self.path), config, parts)
 
-    def _check_same(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-        for part in ("method", "training", "network", "classes", "input", "source", "target"):
+    def check_same(self, old: Mapping[str, Any], new: Mapping[str, Any], parts: Sequence[str]) -> None:
+        """Refuse a configuration that differs from the one that the run here was begun with."""
+        for part in parts:
             if json.loads(json.dumps(new.get(part))) != old.get(part):
                 raise ArgumentError(
                     f"{self.path}: was begun with other settings ({_difference(part, old.get(part), new.get(part))}); "

@@ -76,7 +76,7 @@ class Trainer:
         self.accelerator = _accelerator(training, run)
         self.rank, self.world = self.accelerator.process_index, self.accelerator.num_processes
         # convolutions on the CPU and on recent GPUs are faster with the channels last
-        self.layout = torch.channels_last if len(source.shape) == 3 else torch.contiguous_format
+        self.layout = torch.channels_last if len(source.shape) >= 3 else torch.contiguous_format
         self.objective = Objective(network, method).to(self.accelerator.device)
         network.to(memory_format=self.layout)  # type: ignore[call-overload]
         self.wrapped = self.accelerator.prepare_model(self.objective)
