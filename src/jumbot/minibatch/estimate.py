@@ -28,11 +28,9 @@ from jumbot.transport.problem import check_number, check_taus
 
 #: The complete estimator is refused above this many pairs of subsets.
 MOST_PAIRS = 1_000_000
-_COMPARED = 20_000  # minibatches on which derivatives are compared with h itself
+_COMPARED = 4096  # minibatches on which derivatives are compared with h itself
 _FIRST_STAGE = 128  # minibatches from which `precision` first judges the spread
-_CHUNK_ENTRIES = (
-    1 << 21
-)  # (beyond 32 MB malloc returns fresh pages each time) entries of the cost matrices held at once
+_CHUNK_ENTRIES = 1 << 21  # of the cost matrices of a chunk: malloc keeps arrays of at most 32 MB for reuse
 
 
 def estimate(
@@ -127,7 +125,9 @@ def estimate(
     if precision is not None:
         check_number("precision", precision, least=0, strict=True)
     weights = as_weights("a", a, source.n), as_weights("b", b, target.n)
-    function = Loss(loss, check_number("epsilon", epsilon, least=0), tau, divergence, reference, tol)
+    function = Loss(
+        loss, check_number("epsilon", epsilon, least=0), tau, divergence, reference, check_number("tol", tol, least=0)
+    )
     constrained = all(Marginal.of(parse(divergence), t).hard for t in check_taus(tau))
     chunk = max(1, _CHUNK_ENTRIES // (m * m)) if chunk is None else int(check_number("chunk", chunk, least=1))
     if not callable(cost):

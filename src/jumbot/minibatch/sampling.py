@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import torch
 
+from jumbot.transport.threads import run, split
 from jumbot.transport.vectormath import compiled
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_THREADED_FROM = 1 << 14  # indices
 
 
 @compiled()
@@ -42,15 +45,14 @@ def _state(seed: Any, minibatch: int, side: int) -> Any:
 def _subsets(seed: Any, first: int, side: int, n: int, out: Any) -> None:
     count, m = out.shape
     for k in range(count):
-        state = _state(seed, first + k, side)
+        state, row = _state(seed, first + k, side), out[k]
         for i in range(m):
             top = n - m + i
             candidate = min(int(_uniform(state, i) * (top + 1)), top)
-            for j in range(i):
-                if out[k, j] == candidate:
-                    candidate = top
-                    break
-            out[k, i] = candidate
+            taken = 0
+            for j in range(i):  # to the end, without a branch: so it is vectorised
+                taken += row[j] == candidate
+            row[i] = top if taken else candidate
 
 
 @compiled()
@@ -70,15 +72,26 @@ def draw_subsets(seed: int, first: int, count: int, side: int, n: int, m: int) -
     True
     """
     out = np.empty((count, m), dtype=np.int64)
-    _subsets(np.uint64(seed), first, side, n, out)
+    _in_threads(lambda low, high: _subsets(np.uint64(seed), first + low, side, n, out[low:high]), count, m)
     return out
 
 
 def draw_by_weight(seed: int, first: int, count: int, side: int, cumulative: np.ndarray, m: int) -> np.ndarray:
     """`(count, m)` indices drawn with replacement, by weight."""
     out = np.empty((count, m), dtype=np.int64)
-    _with_replacement(np.uint64(seed), first, side, cumulative, out)
+    _in_threads(
+        lambda low, high: _with_replacement(np.uint64(seed), first + low, side, cumulative, out[low:high]), count, m
+    )
     return out
+
+
+def _in_threads(draw: Callable[[int, int], None], count: int, m: int) -> None:
+    threads = torch.get_num_threads()
+    if threads == 1 or count * m < _THREADED_FROM:
+        draw(0, count)
+        return
+    draw(0, 0)  # compile before the threads start
+    run(lambda part: draw(*part), split(count, threads))
 
 
 def count_pairs(n_x: int, n_y: int, m: int) -> int:

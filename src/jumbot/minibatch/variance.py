@@ -12,14 +12,43 @@ of at most (m/n_x)(m/n_y), and is added with that factor.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from jumbot.minibatch.distributed import sum_over_processes
+from jumbot.transport.vectormath import compiled
 
 _ENOUGH = 30  # minibatches from which the amplitude is estimated
 _TRACKED = 5_000_000  # points up to which repeated appearances are told apart
+
+
+@compiled()
+def _add(index: Any, slopes: Any, tracked: bool, sums: Any) -> None:
+    """Count, sum and sum of squares of z for each point, in the order of the minibatches whatever the chunks are."""
+    count, m = slopes.shape
+    factor = math.sqrt(m / (m - 1)) if m > 1 else 1.0
+    for k in range(count):
+        # a minibatch shifts all its slopes together (wholly arbitrary when balanced): only differences count
+        mean = slopes[k].sum() / m
+        for i in range(m):
+            z = factor * (slopes[k, i] - mean)
+            row = sums[index[k, i] if tracked else 0]
+            row[0] += 1.0
+            row[1] += z
+            row[2] += z * z
+
+
+@compiled()
+def _means(table: Any, index: Any) -> Any:
+    """The mean of `table` over each row of `index`."""
+    out = np.zeros(index.shape[0])
+    for k in range(index.shape[0]):
+        for i in range(index.shape[1]):
+            out[k] += table[index[k, i]]
+    return out / index.shape[1]
 
 
 @dataclass
@@ -31,20 +60,11 @@ class Influence:
 
     def __post_init__(self) -> None:
         self.tracked = self.n <= _TRACKED
-        self.sums = np.zeros((3, self.n if self.tracked else 1))
+        self.sums = np.zeros((self.n if self.tracked else 1, 3))
 
     def add(self, index: np.ndarray, slopes: np.ndarray) -> None:
         """`slopes` `(c, m)`: the derivative in each drawn point's weight, times what that weight is when uniform."""
-        m = slopes.shape[1]
-        # a minibatch shifts all its slopes together (wholly arbitrary when balanced): only differences count
-        z = slopes - slopes.mean(1, keepdims=True)
-        if m > 1:
-            z *= np.sqrt(m / (m - 1))
-        at = index.ravel() if self.tracked else np.zeros(index.size, dtype=np.int64)
-        size = self.sums.shape[1]
-        self.sums[0] += np.bincount(at, minlength=size)
-        self.sums[1] += np.bincount(at, z.ravel(), minlength=size)
-        self.sums[2] += np.bincount(at, (z * z).ravel(), minlength=size)
+        _add(np.ascontiguousarray(index), np.ascontiguousarray(slopes), self.tracked, self.sums)
 
     def reduced(self) -> Influence:
         """The sums over all processes."""
@@ -54,7 +74,7 @@ class Influence:
 
     def variance(self) -> float:
         """The variance over points of E[z | point], bias of the finite number of appearances taken off."""
-        count, total, square = self.sums
+        count, total, square = self.sums.T
         n = count.sum()
         if n < 2:
             return 0.0
@@ -71,7 +91,7 @@ class Influence:
 
     def degrees(self) -> float:
         """How many degrees of freedom `variance` has: 2n/(kurtosis - 1), fewer than n where few points weigh much."""
-        count, total, _ = self.sums
+        count, total, _ = self.sums.T
         if not self.tracked:
             return float(self.n)
         means = total[count > 0] / count[count > 0]
@@ -83,8 +103,8 @@ class Influence:
 
     def mean_slope(self, index: np.ndarray) -> np.ndarray:
         """The mean over each minibatch of its points' average z, `(c,)`."""
-        count, total, _ = self.sums
-        return (total / np.maximum(count, 1))[index].mean(1)
+        count, total, _ = self.sums.T
+        return _means(total / np.maximum(count, 1), index)
 
 
 def amplitude(values: np.ndarray, predicted: np.ndarray) -> float:

@@ -1,0 +1,133 @@
+"""Entropic transport at KL prices between plain arrays of points, from indices to slopes in tiles.
+
+A tile is a few minibatches whose costs and plans stay in the cache of one core.  Each thread builds and solves tile
+after tile in memory of its own: a chunk that is built first and solved then goes through main memory instead, and
+threads wait wherever one of them works alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from jumbot.minibatch.costs import Minibatches, squared_distances
+from jumbot.transport import fused, kernels
+from jumbot.transport.divergences import KL
+from jumbot.transport.marginal import Marginal
+from jumbot.transport.threads import run
+from jumbot.transport.vectormath import compiled, exp
+
+_ENTRIES = 1 << 16  # of the cost matrices of a tile: half a megabyte, and as much for the plans
+_SWEEPS = 3000  # what needs more is left to `solve`, which has more means
+
+
+@dataclass(frozen=True)
+class Sides:
+    """The problem but for its cost: KL prices, reference a b', and positive weights `(c, m)` or `(1, m)`."""
+
+    a: np.ndarray
+    b: np.ndarray
+    epsilon: float
+    source: Marginal
+    target: Marginal
+
+    @property
+    def fit(self) -> bool:
+        """Whether the problem is of this kind, and a tile holds one."""
+        kl = isinstance(self.source.divergence, KL) and isinstance(self.target.divergence, KL)
+        small = self.a.shape[1] * self.b.shape[1] <= fused.LARGEST
+        return kl and small and self.epsilon > 0 and bool((self.a > 0).all()) and bool((self.b > 0).all())
+
+
+@dataclass(frozen=True)
+class Solved:
+    """Values, gaps `(c,)` and slopes `(c, m)`; `unsolved` lists the minibatches above tol or not finite."""
+
+    value: np.ndarray
+    gap: np.ndarray
+    slopes: tuple[np.ndarray, np.ndarray]
+    plan: np.ndarray | None
+    unsolved: np.ndarray
+
+    def put(self, at: np.ndarray, part: Solved) -> None:
+        """Take over the minibatches `at` from `part`."""
+        pairs = (self.value, part.value), (self.gap, part.gap), *zip(self.slopes, part.slopes, strict=True)
+        for mine, new in pairs:
+            mine[at] = new
+        if self.plan is not None and part.plan is not None:
+            self.plan[at] = part.plan
+
+
+@compiled(fastmath={"reassoc"})
+def _sum(costs: Any, count: int) -> float:
+    """The sum of the first `count` matrices, compiled without the promise that there is no NaN."""
+    total = 0.0
+    for k in range(count):
+        flat = costs[k].ravel()
+        for i in range(flat.shape[0]):
+            total += flat[i]
+    return total
+
+
+@compiled()
+def _slopes(F: Any, weights: Any, marginal: Any, other: Any, epsilon: float, tau: float, out: Any) -> None:
+    """The derivative in the weights: tau (1 - e^{-f/tau}) + epsilon (mass of the other side - (P 1)/a)."""
+    scale = epsilon / tau
+    for k in range(out.shape[0]):
+        w = weights[k if weights.shape[0] > 1 else 0]
+        mass = other[k if other.shape[0] > 1 else 0].sum()
+        for i in range(out.shape[1]):
+            out[k, i] = tau - tau * exp(min(-F[k, i] * scale, 700.0)) + epsilon * (mass - marginal[k, i] / w[i])
+
+
+def solve_tiles(batch: Minibatches, first: str, second: str, sides: Sides, tol: float, plan: bool) -> Solved:
+    """OT between the "x" or "y" minibatches and the "x" or "y" minibatches; of one with itself as symmetric."""
+    (p, I), (q, J) = batch.side(first), batch.side(second)
+    x, y, root = np.asarray(p.data), np.asarray(q.data), batch.ground == "euclidean"
+    (count, n), m = I.shape, J.shape[1]
+    epsilon, source, target = sides.epsilon, sides.source, sides.target
+    kind_a, kind_b = fused.arguments(source, epsilon), fused.arguments(target, epsilon)
+    out, slopes = np.full((count, 5), np.nan), (np.empty((count, n)), np.empty((count, m)))
+    plans = np.empty((count, n, m)) if plan else None
+    threads = torch.get_num_threads() if count * n * m >= _ENTRIES else 1
+    size = max(1, min(_ENTRIES // (n * m), -(-count // threads)))
+
+    def work(tiles: Iterator[int]) -> None:
+        costs, spare, price = np.empty((size, n, m)), np.empty((size, n, m)), np.zeros(size)
+        F, G, rows, columns = np.empty((size, n)), np.empty((size, m)), np.empty((size, n)), np.empty((size, m))
+        zero_a, zero_b = np.zeros((size, n)), np.zeros((size, m))
+        for start in tiles:
+            at = slice(start, min(start + size, count))
+            c = at.stop - start
+            P = spare if plans is None else plans[at]
+            squared_distances(x, y, I[at], J[at], root, costs, 0, c)
+            if not math.isfinite(_sum(costs, c)):
+                continue
+            a, b = (w if len(w) == 1 else w[at] for w in (sides.a, sides.b))
+            o_a, o_b = zero_a[: len(a)], zero_b[: len(b)]
+            if first == second:
+                kernels.solve_symmetric_range(
+                    costs, a, a, o_a, epsilon, *kind_a, tol, _SWEEPS, price, F, P, rows, out[at], 0, c
+                )  # fmt: skip
+            else:
+                kernels.solve_range(
+                    costs, a, b, a, b, o_a, o_b, epsilon, *kind_a, *kind_b, True, tol, _SWEEPS, price,
+                    F, G, P, rows, columns, out[at], 0, c,
+                )  # fmt: skip
+                _slopes(G, b, columns, a, epsilon, target.tau, slopes[1][at])
+            _slopes(F, a, rows, b, epsilon, source.tau, slopes[0][at])
+
+    starts = iter(range(0, count, size))
+    if threads == 1:
+        work(starts)
+    else:
+        work(iter([count]))  # an empty tile compiles everything before the threads start
+        run(work, [starts] * threads)
+    gap, scale = out[:, kernels.GAP], out[:, kernels.SCALE]
+    value = out[:, kernels.OBJECTIVE] + epsilon * sides.a.sum(1) * sides.b.sum(1)
+    return Solved(value, gap, slopes, plans, np.flatnonzero(~((gap <= tol * scale) & (scale < np.inf))))
