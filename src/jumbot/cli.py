@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -39,6 +40,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _add_distance(commands)
     _add_flow(commands)
     _add_reproduce(commands)
+    doctor = commands.add_parser("doctor", help="what this machine has of all that jumbot can use")
+    doctor.set_defaults(run=_doctor)
+    bench = commands.add_parser("bench", help="time jumbot beside its peers (in a clone of the repository)")
+    bench.add_argument("--quick", action="store_true", help="fewer rounds")
+    bench.set_defaults(run=_bench)
     for name, what in ADAPTATION.items():
         commands.add_parser(name, help=what, add_help=False)
     given = list(sys.argv[1:] if arguments is None else arguments)
@@ -213,6 +219,21 @@ def _flow(options: argparse.Namespace) -> int:
         trajectory.animate(options.animate)
         print(f"animation: {options.animate}")
     return 0
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from jumbot.doctor import examine
+
+    return min(examine(), 1)
+
+
+def _bench(options: argparse.Namespace) -> int:
+    if not Path("benchmarks/__main__.py").exists():
+        raise jumbot.ArgumentError(
+            "there are no benchmarks here; run this in a clone of the repository, after make setup."
+        )
+    command = [sys.executable, "-m", "benchmarks", *(["--quick"] if options.quick else [])]
+    return subprocess.run(command, check=False).returncode
 
 
 def _reproduce(options: argparse.Namespace) -> int:

