@@ -44,7 +44,7 @@ $(STAMP): pyproject.toml constraints.txt
 	done
 	@touch $@
 
-demo: $(STAMP)  ## solve the two-cluster example and write a picture to demo/
+demo: $(STAMP)  ## adapt the embedded digits with three methods; a table, and demo/report.html
 	$(BIN)/jumbot demo
 
 lint: $(STAMP)  ## check style (ruff) and types (mypy)
