@@ -45,7 +45,7 @@ class Recipe:
     methods: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
-def _transport(eta1: float, eta2: float, eta3: float, tau: float, epsilon: float) -> dict[str, dict[str, float]]:
+def _transport(eta1: float, eta2: float, eta3: float, tau: float, epsilon: float) -> dict[str, dict[str, Any]]:
     return {
         "jumbot": {"eta1": eta1, "eta2": eta2, "eta3": eta3, "tau": tau, "epsilon": epsilon},
         "deepjdot": {"eta1": eta1, "eta2": eta2, "eta3": eta3},
@@ -73,7 +73,7 @@ RECIPES: dict[str, Recipe] = {
             "schedule": "constant", "weight_decay": 0.0,
         },
         network={"backbone": "digits", "features": 128},
-        methods=_transport(0.1, 0.1, 1.0, 1.0, 0.1),
+        methods=_transport(0.1, 0.1, 1.0, 1.0, 0.1) | {"alda": {"threshold": 0.6, "ramp": False}},
     ),
     "embedded": Recipe(
         "the digits of `jumbot demo`: the paper's settings on 16x16 images and a short schedule",
@@ -82,7 +82,7 @@ RECIPES: dict[str, Recipe] = {
             "schedule": "constant", "weight_decay": 0.0, "evaluate_every": 50,
         },
         network={"backbone": "digits", "features": 128},
-        methods=_transport(0.1, 0.1, 1.0, 1.0, 0.1),
+        methods=_transport(0.1, 0.1, 1.0, 1.0, 0.1) | {"alda": {"threshold": 0.6, "ramp": False}},
     ),
     "photographs": Recipe(
         "folders of photographs: features of a frozen, pretrained backbone, extracted once",

@@ -116,9 +116,9 @@ class Trainer:
                 self.before_adaptation()
             self.optimizer = self._fresh_optimizer()
         self._set_rate()
-        if phase == "adapt" and (every := self.method.refresh_every) and (self.step - self.source_steps) % every == 0:
+        if phase == "adapt" and (every := self._refresh_every) and (self.step - self.source_steps) % every == 0:
             self.method.refresh(self.monitor.target_outputs())
-        torch.manual_seed(_mix(training.seed, self.step, self.rank))
+        _seed(_mix(training.seed, self.step, self.rank))
         self.objective.train()
         self.optimizer.zero_grad(set_to_none=True)
         record: Record = {"event": "step", "step": self.step, "epoch": self.step // self.epoch, "phase": phase}
@@ -145,6 +145,12 @@ class Trainer:
         self._record(record)
         bar(record)
         self.step += 1
+
+    @property
+    def _refresh_every(self) -> int | None:
+        """What the method asks for, but at least 20 times in a run: published intervals are for 10,000 steps."""
+        every = self.method.refresh_every
+        return None if every is None else max(1, min(every, (self.total - self.source_steps) // 20))
 
     def _plan_facts(self, terms: Terms, batch: Batch, rows: np.ndarray) -> dict[str, float]:
         """Mass of the plan, the transport value, and, for the record alone, the mass between different labels."""
@@ -342,6 +348,14 @@ def _accelerator(training: Training, run: RunFolder | None) -> Any:
 
 def _devices(device: torch.device) -> list[int]:
     return [device.index or 0] if device.type == "cuda" else []
+
+
+def _seed(seed: int) -> None:
+    """torch.manual_seed without its notes for a CUDA that is not there, which cost as much as a small step."""
+    if torch.cuda.is_available():
+        torch.manual_seed(seed)
+    else:
+        torch.default_generator.manual_seed(seed)
 
 
 def _mix(*numbers: int) -> int:
