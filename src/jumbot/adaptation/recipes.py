@@ -66,6 +66,11 @@ RECIPES: dict[str, Recipe] = {
         training={"batch_size": 50, "steps": 500},
         methods=_transport(0.01, 0.5, 1.0, 0.5, 0.01),
     ),
+    "table-partial": Recipe(
+        "rows of numbers, where the target lacks classes of the source: the paper's settings for partial adaptation",
+        training={"batch_size": 50, "steps": 500},
+        methods=_transport(0.003, 0.75, 10.0, 0.06, 0.01),
+    ),
     "digits": Recipe(
         "the paper's digits: small images, a network from scratch",
         training={

@@ -1,4 +1,4 @@
-"""Tables 2 and 3: Office-Home, partial Office-Home, VisDA-2017; each task a run folder, the table from their records."""
+"""Tables 2 and 3: Office-Home, partial Office-Home, VisDA-2017; each task a run folder, the table from the records."""
 
 from __future__ import annotations
 
