@@ -28,7 +28,7 @@ def test_scikit_learn_contract(estimator: Any, check: Any) -> None:
 def rows(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     y = rng.integers(0, 3, 240)
     X = 3 * np.eye(3)[y] + 0.6 * rng.normal(size=(240, 3))
-    return X, y, X + [1.2, -1.0, 0.0]
+    return X, y, X + np.array([1.2, -1.0, 0.0])
 
 
 def test_adapts(rows: tuple[np.ndarray, ...]) -> None:

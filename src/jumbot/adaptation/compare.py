@@ -172,7 +172,7 @@ def _train_all(runs: Sequence[Run], jobs: int, show: bool) -> dict[str, str]:
         for number, run in enumerate(runs, 1):
             _note(show, number, len(runs), run)
             try:
-                run.train(show)
+                run.train(show and sys.stderr.isatty())
             except JumbotError as error:
                 failed[str(run.folder)] = str(error)
         return failed

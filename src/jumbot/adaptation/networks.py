@@ -171,13 +171,9 @@ def build_network(spec: dict[str, Any], module: nn.Module | None = None) -> Netw
 
 
 def _around(
-    module: nn.Module,
-    kind: str,
-    shape: tuple[int, ...],
-    classes: int,
-    options: NetworkOptions,
-    pretrained: bool = False,
+    module: nn.Module, kind: str, shape: tuple[int, ...], classes: int, options: NetworkOptions
 ) -> tuple[Network, dict[str, Any]]:
+    pretrained = kind != "user"
     width = output_width(module, shape)
     bottleneck = pretrained or options.features not in (None, width)
     features = options.features or (256 if pretrained else width)

@@ -53,6 +53,8 @@ def _transport(eta1: float, eta2: float, eta3: float, tau: float, epsilon: float
 
 
 _IMAGES = {
+    "evaluate_every": 500,
+    "evaluate_samples": 1000,
     "optimizer": "sgd",
     "learning_rate": 0.01,
     "schedule": "inverse",

@@ -70,7 +70,7 @@ def run(
     if item.endswith("partial"):
         changes = {"partial": "first:25"} | changes
     if quick:
-        small = {"steps": 2, "batch_size": 8, "backbone": "resnet18", "weights": None, "evaluate_samples": 8}
+        small = {"steps": 2, "batch_size": 8, "backbone": "resnet18", "weights": None, "evaluate_every": 0}
         changes = small | changes
     record = Record(item, "Accuracy on the target at the end of training", {**changes, "caveat": _CAVEAT}, seed, quick)
     rows = []
