@@ -1,0 +1,131 @@
+"""JointTransportLoss: against solve, finite differences, any batch sizes, autocast, errors."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import jumbot
+from jumbot.cost import joint_cost
+from jumbot.errors import ArgumentError, NotFiniteError
+from jumbot.loss import mass_between
+
+
+def inputs(
+    n: int = 6, m: int = 5, d: int = 3, c: int = 4, dtype: torch.dtype = torch.float64
+) -> tuple[torch.Tensor, ...]:
+    g = torch.Generator().manual_seed(0)
+    z_s, z_t = torch.randn(n, d, generator=g, dtype=dtype), torch.randn(m, d, generator=g, dtype=dtype)
+    return z_s, torch.arange(n) % c, z_t, torch.randn(m, c, generator=g, dtype=dtype)
+
+
+def slow_cost(z_s: torch.Tensor, y: torch.Tensor, z_t: torch.Tensor, logits: torch.Tensor) -> np.ndarray:
+    out = np.zeros((len(z_s), len(z_t)))
+    p = logits.softmax(-1).numpy()
+    for i in range(len(z_s)):
+        for j in range(len(z_t)):
+            out[i, j] = 0.3 * float(((z_s[i] - z_t[j]) ** 2).sum()) - 0.7 * math.log(p[j, int(y[i])])
+    return out
+
+
+def test_cost_and_plan() -> None:
+    z_s, y, z_t, logits = inputs()
+    cost = slow_cost(z_s, y, z_t, logits)
+    np.testing.assert_allclose(joint_cost(z_s, y, z_t, logits, 0.3, 0.7).numpy(), cost, rtol=1e-12)
+    soft = torch.nn.functional.one_hot(y, 4).double()
+    np.testing.assert_allclose(joint_cost(z_s, soft, z_t, logits, 0.3, 0.7).numpy(), cost, rtol=1e-12)
+    out = jumbot.JointTransportLoss(0.3, 0.7, 1.0, 0.1)(z_s, y, z_t, logits)
+    expected = jumbot.solve(cost, epsilon=0.1, tau=1.0)
+    np.testing.assert_allclose(out.plan.numpy(), expected.plan, atol=1e-7)
+    assert float(out.value) == pytest.approx(float(expected.value), rel=1e-6)
+    assert float(out.loss) == pytest.approx(float((expected.plan * cost).sum()), rel=1e-6)
+    assert float(out.mass) == pytest.approx(float(expected.mass), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("tau", "epsilon", "reference"), [(1.0, 0.1, "product"), (1.0, 0.1, "ones"), (math.inf, 0.1, "product")]
+)
+def test_gradient_is_that_of_the_full_value(tau: float, epsilon: float, reference: str) -> None:
+    z_s, y, z_t, logits = inputs()
+    loss = jumbot.JointTransportLoss(0.3, 0.7, tau, epsilon, reference, tol=1e-12)
+    tensors = [x.clone().requires_grad_() for x in (z_s, z_t, logits)]
+    out = loss(tensors[0], y, tensors[1], tensors[2])
+    from_loss = torch.autograd.grad(out.loss, tensors, retain_graph=True)
+    from_value = torch.autograd.grad(out.value, tensors)
+    for a, b in zip(from_loss, from_value, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-9)
+    for k, (x, grad) in enumerate(zip((z_s, z_t, logits), from_value, strict=True)):
+        for place in [(0, 0), (2, 1)]:
+            ends = []
+            for sign in (1, -1):
+                moved = [z_s, z_t, logits]
+                moved[k] = x.clone()
+                moved[k][place] += sign * 1e-4
+                ends.append(float(loss(moved[0], y, moved[1], moved[2]).value))
+            assert (ends[0] - ends[1]) / 2e-4 == pytest.approx(float(grad[place]), rel=1e-5, abs=1e-8)
+
+
+def test_references_differ_by_kappa() -> None:
+    m, tau, epsilon = 40, 1.0, 0.1
+    z_s, y, z_t, logits = inputs(m, m)
+    product = jumbot.JointTransportLoss(0.1, 0.1, tau, epsilon, tol=1e-10)(z_s, y, z_t, logits).plan
+    ones = jumbot.JointTransportLoss(0.1, 0.1, tau, epsilon, "ones", tol=1e-10)(z_s, y, z_t, logits).plan
+    kappa = m ** (2 * epsilon / (2 * tau + epsilon))
+    torch.testing.assert_close(ones, kappa * product, rtol=1e-4, atol=1e-12)
+
+
+def test_wrong_mass() -> None:
+    z_s, y, z_t, logits = inputs()
+    labels = torch.tensor([0, 1, 2, 3, -1])
+    out = jumbot.JointTransportLoss(0.1, 0.1, 1.0, 0.1)(z_s, y, z_t, logits, labels)
+    plan = out.plan[:, :4]
+    wrong = sum(float(plan[i, j]) for i in range(6) for j in range(4) if int(y[i]) != int(labels[j]))
+    assert float(out.wrong_mass) == pytest.approx(wrong / float(plan.sum()))
+    assert jumbot.JointTransportLoss(0.1, 0.1, 1.0, 0.1)(z_s, y, z_t, logits).wrong_mass is None
+    assert float(mass_between(torch.eye(2), torch.tensor([0, 1]), torch.tensor([0, 1]))) == 0
+
+
+def test_half_precision_inputs_are_solved_in_float32() -> None:
+    z_s, y, z_t, logits = inputs(dtype=torch.float32)
+    loss = jumbot.JointTransportLoss(0.1, 0.1, 1.0, 0.1)
+    exact = loss(z_s, y, z_t, logits)
+    half = loss(z_s.bfloat16(), y, z_t.bfloat16(), logits.bfloat16())
+    assert half.plan.dtype == torch.float32
+    assert float(half.value) == pytest.approx(float(exact.value), rel=0.02)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        inside = loss(z_s, y, z_t, logits)
+    assert float(inside.value) == pytest.approx(float(exact.value), rel=1e-6)
+
+
+def test_extreme_logits_give_no_nan() -> None:
+    z_s, y, z_t, logits = inputs()
+    logits = 1e4 * logits
+    logits.requires_grad_()
+    out = jumbot.JointTransportLoss(0.1, 0.1, 1.0, 0.1)(z_s, y, z_t, logits)
+    out.loss.backward()
+    assert bool(torch.isfinite(logits.grad).all())  # type: ignore[arg-type]
+
+
+def test_errors() -> None:
+    z_s, y, z_t, logits = inputs()
+    loss = jumbot.JointTransportLoss(0.1, 0.1, 1.0, 0.1)
+    with pytest.raises(ArgumentError, match="same d"):
+        loss(z_s[:, :2], y, z_t, logits)
+    with pytest.raises(ArgumentError, match="labels_s"):
+        loss(z_s, y[:3], z_t, logits)
+    with pytest.raises(ArgumentError, match=r"0\.\.3"):
+        loss(z_s, y + 1, z_t, logits)
+    with pytest.raises(ArgumentError, match="integers"):
+        loss(z_s, y.double(), z_t, logits)
+    with pytest.raises(ArgumentError, match="logits_t"):
+        loss(z_s, y, z_t, logits[:2])
+    with pytest.raises(ArgumentError, match="labels_t"):
+        loss(z_s, y, z_t, logits, torch.zeros(2))
+    with pytest.raises(NotFiniteError, match="NaN"):
+        loss(z_s * math.nan, y, z_t, logits)
+    for bad in ({"eta1": -1.0}, {"tau": 0.0}, {"epsilon": -0.1}, {"reference": "twos"}):
+        with pytest.raises(ArgumentError, match=next(iter(bad))):
+            jumbot.JointTransportLoss(**{"eta1": 0.1, "eta2": 0.1, "tau": 1.0, "epsilon": 0.1, **bad})
