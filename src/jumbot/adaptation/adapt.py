@@ -225,5 +225,6 @@ def describe(plan: Plan, domains: Domains, spec: Mapping[str, Any], command: str
     }
 
 
-def _name(data: Any, fallback: str) -> str:
-    return Path(data).name if isinstance(data, str | Path) else fallback
+def _name(data: Any, fallback: str) -> str | None:
+    """Files and folders have names of their own."""
+    return None if isinstance(data, str | Path) else fallback
