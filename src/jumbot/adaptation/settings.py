@@ -44,7 +44,7 @@ class Training:
     validation: float = 0.0
     """Share of the source held out for the score source_validation."""
     evaluate_every: int | None = None
-    """Steps between evaluations; by default an epoch, and at least 20 steps."""
+    """Steps between evaluations; by default an epoch, and at least 10 steps."""
     evaluate_samples: int | None = None
     """Look at this many samples in evaluations along the way; the last is always whole."""
     checkpoint_every: int | None = None

@@ -168,7 +168,7 @@ class Trainer:
     def _after(self, start: float, bar: Callable[[Record], None]) -> None:
         """Evaluation and checkpoint, where they are due; `step` steps are done."""
         every = self.training.evaluate_every
-        every = max(self.epoch, 20) if every is None else every
+        every = max(self.epoch, 10) if every is None else every
         done, ends = self.step, self.step in (self.source_steps, self.total)
         if every and (done % every == 0 or ends):
             if self.accelerator.is_main_process:
