@@ -212,3 +212,20 @@ def test_k_minibatches_a_step(blobs: Any) -> None:
     assert not torch.equal(one.network.classifier.weight, three.network.classifier.weight)
     with pytest.raises(ArgumentError, match="k: 0"):
         adapt(source, target, k=0)
+
+
+def test_curves_for_tensorboard(blobs: Any, tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    source, target = blobs()
+    adapt(source, target, out=tmp_path / "run", steps=5, tensorboard=True)
+    assert list((tmp_path / "run" / "tensorboard").rglob("events.out.tfevents*"))
+
+
+def test_devices_and_precision_that_are_not_there(blobs: Any) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a CUDA device")
+    source, target = blobs()
+    with pytest.raises(ArgumentError, match="device"):
+        adapt(source, target, steps=1, device="cuda")
+    with pytest.raises(ArgumentError, match="fp16"):
+        adapt(source, target, steps=1, mixed_precision="fp16")

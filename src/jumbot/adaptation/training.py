@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,13 +13,14 @@ import numpy as np
 import torch
 from torch import nn
 
+from jumbot.adaptation.batches import Batches, Loaded
 from jumbot.adaptation.checkpoint import load_module, load_tensors, pack, pack_optimizer, save_tensors, unpack_optimizer
+from jumbot.adaptation.engine import devices, flat, make_accelerator, seed_step
 from jumbot.adaptation.methods.base import Batch, Method, Terms, source_term
 from jumbot.adaptation.methods.transport import TransportMethod
 from jumbot.adaptation.monitor import Monitor, Watch
 from jumbot.adaptation.networks import Bottleneck, Network
 from jumbot.adaptation.runs import RunFolder
-from jumbot.adaptation.sampling import ShuffledSampler, StratifiedSampler
 from jumbot.adaptation.selection import best, check_rule
 from jumbot.adaptation.settings import Training
 from jumbot.data.domain import Domain
@@ -68,22 +68,18 @@ class Trainer:
         if source.labels is None:
             raise ArgumentError(f"source: {source.name} has no labels; the source must be labelled.")
         check_rule(training.select)
-        self.source, self.target, self.training, self.run, self.show = source, target, training, run, show
+        self.training, self.run, self.show = training, run, show
         self.watch = watch or Watch()
         self.network, self.method = network, method
         if isinstance(method, TransportMethod):
             method.global_plan = training.global_plan
-        self.accelerator = _accelerator(training, run)
-        self.rank, self.world = self.accelerator.process_index, self.accelerator.num_processes
-        # convolutions on the CPU and on recent GPUs are faster with the channels last
-        self.layout = torch.channels_last if len(source.shape) >= 3 else torch.contiguous_format
-        self.objective = Objective(network, method).to(self.accelerator.device)
-        network.to(memory_format=self.layout)  # type: ignore[call-overload]
-        self.wrapped = self.accelerator.prepare_model(self.objective)
-        self.epoch, self.source_steps, steps = training.lengths(len(source) // self.world)
+        self.accelerator = make_accelerator(training, run)
+        self.epoch, self.source_steps, steps = training.lengths(len(source) // self.accelerator.num_processes)
         self.total = self.source_steps + steps
-        self.sampler = StratifiedSampler(source.labels, training.batch_size, training.seed)
-        self.target_sampler = ShuffledSampler(len(target), training.batch_size, training.seed)
+        self.batches = Batches(source, target, training, self.source_steps, self.total, self.accelerator)
+        self.objective = Objective(network, method).to(self.accelerator.device)
+        network.to(memory_format=self.batches.layout)  # type: ignore[call-overload]
+        self.wrapped = self.accelerator.prepare_model(self.objective)
         self.monitor = Monitor(self.network, self.method, source, target, training, self.watch, self.accelerator.device)
         self.before_adaptation: Callable[[], None] | None = None
         self.step, self.before = 0, 0.0
@@ -92,15 +88,19 @@ class Trainer:
 
     def fit(self, resume: bool = False) -> Trained:
         """Run all steps, or those that a checkpoint has not done, and load the weights of the chosen one."""
-        with torch.random.fork_rng(devices=_devices(self.accelerator.device)):
+        with torch.random.fork_rng(devices=devices(self.accelerator.device)):
             if resume and self.run is not None and self.run.checkpoint.exists():
                 self._resume()
+            if self.training.tensorboard:
+                self.accelerator.init_trackers("tensorboard")
             start = self.saved = time.monotonic()
-            with self._batches() as batches, self._bar() as bar:
+            with self.batches.ahead() as batches, self._bar() as bar:
                 while self.step < self.total:
                     self._one(batches(self.step), bar, start)
                     self._after(start, bar)
         self._save()
+        for tracker in self.accelerator.trackers:
+            tracker.finish()
         seconds = self.before + time.monotonic() - start
         return Trained(self.network, self.method, self.history, self._select(), seconds)
 
@@ -108,7 +108,7 @@ class Trainer:
     def phase(self) -> str:
         return "source" if self.step < self.source_steps else "adapt"
 
-    def _one(self, loaded: list[tuple[Batch, np.ndarray]], bar: Callable[[Record], None], start: float) -> None:
+    def _one(self, loaded: list[Loaded], bar: Callable[[Record], None], start: float) -> None:
         """One step of the optimiser, on k pairs of minibatches."""
         training, phase = self.training, self.phase
         if self.step == self.source_steps:
@@ -118,7 +118,7 @@ class Trainer:
         self._set_rate()
         if phase == "adapt" and (every := self._refresh_every) and (self.step - self.source_steps) % every == 0:
             self.method.refresh(self.monitor.target_outputs())
-        _seed(_mix(training.seed, self.step, self.rank))
+        seed_step(training.seed, self.step, self.accelerator.process_index)
         self.objective.train()
         self.optimizer.zero_grad(set_to_none=True)
         record: Record = {"event": "step", "step": self.step, "epoch": self.step // self.epoch, "phase": phase}
@@ -237,7 +237,7 @@ class Trainer:
         if self.run:
             self.run.append(record)
         if self.training.tensorboard:
-            self.accelerator.log(_flat(record), step=self.step)
+            self.accelerator.log(flat(record), step=self.step)
 
     def _stopped(self, why: str) -> NotFiniteError:
         kept = ""
@@ -259,59 +259,21 @@ class Trainer:
         if pretrained:
             groups.append({"params": pretrained, "share": self.training.backbone_rate})
         rate = self.training.learning_rate
-        if self.training.optimizer == "adam":
-            return torch.optim.Adam(groups, lr=rate)
-        return torch.optim.SGD(groups, lr=rate, momentum=0.9, nesterov=True, weight_decay=self.training.weight_decay)
+        decay = self.training.weight_decay
+        optimizer: torch.optim.Optimizer = (
+            torch.optim.Adam(groups, lr=rate)
+            if self.training.optimizer == "adam"
+            else torch.optim.SGD(groups, lr=rate, momentum=0.9, nesterov=True, weight_decay=decay)
+        )
+        prepared: torch.optim.Optimizer = self.accelerator.prepare_optimizer(optimizer)
+        return prepared
 
     def _set_rate(self) -> None:
         factor = 1.0
         if self.training.schedule == "inverse" and self.phase == "adapt":
-            factor = (1 + 10 * self._progress(self.step)) ** -0.75
+            factor = (1 + 10 * self.batches.progress(self.step)) ** -0.75
         for group in self.optimizer.param_groups:
             group["lr"] = self.training.learning_rate * factor * group["share"]
-
-    def _progress(self, step: int) -> float:
-        return max(0, step - self.source_steps) / max(1, self.total - self.source_steps)
-
-    @contextmanager
-    def _batches(self) -> Iterator[Callable[[int], list[tuple[Batch, np.ndarray]]]]:
-        """The minibatches of a step; images of the next step are decoded while this one is computed."""
-        if len(self.source.shape) == 1:
-            yield self._load
-            return
-        with ThreadPoolExecutor(1) as pool:
-            ahead: dict[int, Any] = {}
-
-            def get(step: int) -> list[tuple[Batch, np.ndarray]]:
-                current = ahead.pop(step, None) or pool.submit(self._load, step)
-                if step + 1 < self.total:
-                    ahead[step + 1] = pool.submit(self._load, step + 1)
-                found: list[tuple[Batch, np.ndarray]] = current.result()
-                return found
-
-            yield get
-
-    def _load(self, step: int) -> list[tuple[Batch, np.ndarray]]:
-        device, seed, out = self.accelerator.device, self.training.seed, []
-        labels = self.source.labels
-        assert labels is not None
-        for j in range(self.training.k):
-            number = (step * self.training.k + j) * self.world + self.rank
-            rows = self.sampler.batch(number)
-            x = self.source.samples.batch(rows, np.random.default_rng((seed, 3, number)))
-            if step < self.source_steps:
-                target_rows, target = np.empty(0, np.int64), x[:0]
-            else:
-                after = number - self.source_steps * self.training.k * self.world
-                target_rows = self.target_sampler.batch(after)
-                target = self.target.samples.batch(target_rows, np.random.default_rng((seed, 4, number)))
-            batch = Batch(
-                x.to(device, memory_format=self.layout), torch.from_numpy(labels[rows]).to(device),
-                target.to(device, memory_format=self.layout), self._progress(step),
-                step - self.source_steps, target_index=torch.from_numpy(target_rows).to(device),
-            )  # fmt: skip
-            out.append((batch, target_rows))
-        return out
 
     @contextmanager
     def _bar(self) -> Iterator[Callable[[Record], None]]:
@@ -322,51 +284,3 @@ class Trainer:
 
         with training_bar(self.total, self.step, self.method.name) as update:
             yield update
-
-
-def _accelerator(training: Training, run: RunFolder | None) -> Any:
-    from accelerate import Accelerator, DistributedDataParallelKwargs
-    from accelerate.state import AcceleratorState
-
-    cuda = torch.cuda.is_available()
-    if training.device == "cuda" and not cuda:
-        raise ArgumentError("device: no CUDA device is to be seen; use 'auto' or 'cpu'.")
-    cpu = training.device == "cpu" or not cuda
-    state = AcceleratorState._shared_state
-    if state and state.get("_mixed_precision", "no") != training.mixed_precision:
-        AcceleratorState._reset_state()
-    parallel = DistributedDataParallelKwargs(find_unused_parameters=True, broadcast_buffers=False)
-    folder = str(run.path) if run and training.tensorboard else None
-    accelerator = Accelerator(
-        cpu=cpu, mixed_precision=training.mixed_precision, kwargs_handlers=[parallel],
-        log_with="tensorboard" if folder else None, project_dir=folder,
-    )  # fmt: skip
-    if folder:
-        accelerator.init_trackers("tensorboard")
-    return accelerator
-
-
-def _devices(device: torch.device) -> list[int]:
-    return [device.index or 0] if device.type == "cuda" else []
-
-
-def _seed(seed: int) -> None:
-    """torch.manual_seed without its notes for a CUDA that is not there, which cost as much as a small step."""
-    if torch.cuda.is_available():
-        torch.manual_seed(seed)
-    else:
-        torch.default_generator.manual_seed(seed)
-
-
-def _mix(*numbers: int) -> int:
-    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0]) >> 1
-
-
-def _flat(record: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
-    out: dict[str, float] = {}
-    for name, value in record.items():
-        if isinstance(value, Mapping):
-            out |= _flat(value, f"{prefix}{name}/")
-        elif isinstance(value, float):
-            out[prefix + name] = value
-    return out
