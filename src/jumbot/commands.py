@@ -110,7 +110,7 @@ def adapt_command(arguments: list[str]) -> int:
 
 
 def compare_command(arguments: list[str]) -> int:
-    from jumbot.adaptation.compare import Task, accuracies, all_pairs, compare
+    from jumbot.adaptation.compare import Task, accuracies, all_pairs, compare, rules_table
     from jumbot.report.compare import draw_comparison, format_table
 
     wanted, changes = parse(Compare, arguments, "jumbot compare")
@@ -130,7 +130,8 @@ def compare_command(arguments: list[str]) -> int:
         print("no target labels were given, so there is no accuracy to compare; every run has its own report.")
         return 1 if record["failed"] else 0
     print(format_table(found, "text"))
-    (wanted.out / "table.md").write_text(format_table(found) + "\n", encoding="utf-8")
+    text = f"{format_table(found)}\n\nMean accuracy by the rule that chooses the model:\n\n{rules_table(record)}\n"
+    (wanted.out / "table.md").write_text(text, encoding="utf-8")
     if len(found) > 1:
         draw_comparison(found).savefig(wanted.out / "comparison.png", dpi=150)
     print(f"table, picture, runs: {wanted.out}")

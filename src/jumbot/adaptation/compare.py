@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -135,6 +136,22 @@ def accuracies(record: Mapping[str, Any], key: str = "accuracy") -> dict[str, di
         if value is not None:
             found.setdefault(row["method"], {}).setdefault(row["task"], []).append(value)
     return found
+
+
+def rules_table(record: Mapping[str, Any]) -> str:
+    """Markdown: the mean target accuracy that each rule of selection would have had, a row a method.
+
+    A rule chooses among the evaluations along the way; "oracle" is what no rule without labels can exceed.
+    """
+    rules = [rule for rule in RULES if any(rule in row["by_rule"] for row in record["runs"])]
+    lines = ["| method | " + " | ".join(rules) + " |", "| --- |" + " ---: |" * len(rules)]
+    for method in dict.fromkeys(row["method"] for row in record["runs"]):
+        cells = []
+        for rule in rules:
+            found = [r["by_rule"][rule] for r in record["runs"] if r["method"] == method and rule in r["by_rule"]]
+            cells.append(f"{100 * statistics.fmean(found):.1f}" if found else "-")
+        lines.append(f"| {method} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
 
 
 def _by_rule(folder: Path) -> dict[str, float]:

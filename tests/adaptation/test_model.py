@@ -1,0 +1,135 @@
+"""What `jumbot.adapt` returns: predictions, saving and loading without code, backbones of the user, small classes."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import TensorDataset
+
+import jumbot
+from jumbot.adaptation.networks import NetworkOptions, digits_network, make_network, table_network
+from jumbot.errors import ArgumentError
+
+
+def test_parameters_of_the_papers_network() -> None:
+    for shape, count in (((3, 32, 32), 551_466), ((1, 28, 28), 436_202), ((3, 28, 28), 436_778)):
+        assert sum(p.numel() for p in digits_network(shape).parameters()) == count
+    network = digits_network((1, 28, 28))
+    convolutions = [m for m in network.modules() if isinstance(m, nn.Conv2d)]
+    assert [m.out_channels for m in convolutions] == [32, 32, 64, 64, 128, 128]
+    assert float(convolutions[3].weight.detach().std()) == pytest.approx(0.02, rel=0.1)
+    assert float(network.classifier.weight.detach().std()) == pytest.approx(0.1, rel=0.1)
+    assert float(network.classifier.bias.detach().abs().max()) == 0
+    z = network.eval()(torch.zeros(2, 1, 28, 28))[0].detach()
+    assert 0 < float(z.min()) <= float(z.max()) < 1
+    with pytest.raises(ArgumentError, match="too small"):
+        digits_network((1, 4, 4))
+
+
+def test_saved_and_loaded(blobs: Any, tmp_path: Path) -> None:
+    source, target = blobs()
+    model = jumbot.adapt(source, target, steps=20)
+    expected = model.predict_proba(target)
+    model.save(tmp_path / "saved")
+    assert sorted(path.name for path in (tmp_path / "saved").iterdir()) == ["model.json", "model.safetensors"]
+    again = jumbot.load(tmp_path / "saved")
+    np.testing.assert_array_equal(again.predict_proba(target), expected)
+    assert again.classes == model.classes
+    assert again.predict(target)[0] in model.classes
+    assert again.transform(target).shape == (len(target), 256)
+    assert again.evaluate(target).n == len(target)
+    with pytest.raises(ArgumentError, match="no run folder"):
+        again.report()
+    described = json.loads((tmp_path / "saved" / "model.json").read_text())
+    (tmp_path / "saved" / "model.json").write_text(json.dumps(described | {"format": 7, "jumbot": "9"}))
+    with pytest.raises(ArgumentError, match="jumbot 9 in another format"):
+        jumbot.load(tmp_path / "saved")
+    with pytest.raises(ArgumentError, match="no model to load"):
+        jumbot.load(tmp_path)
+
+
+def test_a_run_that_is_not_finished_is_said_to_be(blobs: Any, tmp_path: Path) -> None:
+    source, target = blobs()
+    jumbot.adapt(source, target, steps=3, out=tmp_path / "run")
+    (tmp_path / "run" / "model.json").unlink()
+    with pytest.raises(ArgumentError, match="not finished"):
+        jumbot.load(tmp_path / "run")
+
+
+def test_a_backbone_of_the_user(blobs: Any, tmp_path: Path) -> None:
+    source, target = blobs()
+    backbone = nn.Sequential(nn.Linear(3, 7), nn.Tanh())
+    model = jumbot.adapt(source, target, backbone=backbone, steps=10, out=tmp_path / "run")
+    assert model.transform(target).shape == (len(target), 7)
+    with pytest.raises(ArgumentError, match="module of your own"):
+        jumbot.load(tmp_path / "run")
+    again = jumbot.load(tmp_path / "run", backbone=nn.Sequential(nn.Linear(3, 7), nn.Tanh()))
+    np.testing.assert_array_equal(again.predict(target), model.predict(target))
+    with pytest.raises(ArgumentError, match="it fails on a sample"):
+        jumbot.adapt(source, target, backbone=nn.Linear(9, 7), steps=1)
+    with pytest.raises(ArgumentError, match=r"must return a tensor \(batch, features\)"):
+        jumbot.adapt(source, target, backbone=nn.Unflatten(1, (1, 3)), steps=1)
+    wider, spec = make_network(NetworkOptions(features=5), (3,), 2, backbone)
+    assert spec["bottleneck"]
+    assert wider(torch.zeros(2, 3))[0].shape == (2, 5)
+
+
+def test_datasets_and_numbers_as_labels() -> None:
+    rng = np.random.default_rng(0)
+    y = np.array([3, 7])[np.arange(40) % 2]
+    X = (rng.normal(size=(40, 4)) + y[:, None]).astype(np.float32)
+    model = jumbot.adapt(TensorDataset(torch.from_numpy(X), torch.from_numpy(y)), X, steps=20)
+    assert set(model.predict(X).tolist()) <= {3, 7}
+
+
+def test_a_class_with_one_sample_and_strings() -> None:
+    rng = np.random.default_rng(0)
+    y = np.array(["cat"] * 20 + ["dog"] * 20 + ["emu"])
+    X = rng.normal(size=(41, 3)) + 4 * (y == "dog")[:, None] - 4 * (y == "emu")[:, None]
+    model = jumbot.adapt((X, y), X + 0.1, steps=40, select="source_validation")
+    assert (model.predict(X) == y).mean() > 0.9
+
+
+def test_minibatch_larger_than_both_sets() -> None:
+    rng = np.random.default_rng(0)
+    model = jumbot.adapt((rng.normal(size=(6, 2)), [0, 1] * 3), rng.normal(size=(5, 2)), batch_size=64, steps=3)
+    assert len(model.predict(rng.normal(size=(9, 2)))) == 9
+
+
+def test_what_cannot_be_adapted(blobs: Any) -> None:
+    source, target = blobs()
+    with pytest.raises(ArgumentError, match="no target data"):
+        jumbot.adapt(source, None)
+    with pytest.raises(ArgumentError, match="label"):
+        jumbot.adapt(source.unlabelled(), target)
+    with pytest.raises(ArgumentError, match="did you mean 'tau'"):
+        jumbot.adapt(source, target, tua=1.0)
+    with pytest.raises(ArgumentError, match="labelled"):
+        jumbot.adapt(source, target, labelled=target.unlabelled())
+    with pytest.raises(ArgumentError, match="freeze"):
+        jumbot.adapt((np.zeros((9, 8, 8)), [0, 1, 2] * 3), np.zeros((9, 8, 8)), backbone=None, freeze=True)
+
+
+def test_partial_target(blobs: Any, tmp_path: Path) -> None:
+    source, target = blobs(classes=4)
+    model = jumbot.adapt(source, target, partial="first:2", steps=60, out=tmp_path / "run")
+    assert model.results["n"] == 60
+    assert len(model.classes) == 4
+    assert len(list(csv.reader((tmp_path / "run" / "predictions.csv").read_text().splitlines()))) == 61
+    assert set(model.results["diagnosis"]["absent_classes"]) == {2, 3}
+    with pytest.raises(ArgumentError, match="partial"):
+        jumbot.adapt(source, target, partial="class 9")
+    with pytest.raises(ArgumentError, match="no labels"):
+        jumbot.adapt(source, target.unlabelled(), partial="first:2")
+
+
+def test_table_network_layers() -> None:
+    widths = [m.out_features for m in table_network(5, 3, 4, (8, 6)).modules() if isinstance(m, nn.Linear)]
+    assert widths == [8, 6, 4, 3]
