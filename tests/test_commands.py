@@ -192,3 +192,31 @@ def test_options_of_no_method_hide_those_of_training() -> None:
     assert len(set(common)) == len(common)
     for name in METHODS:
         assert not {field.name for field in dataclasses.fields(method_class(name).Options)} & set(common), name
+
+
+def test_a_column_of_labels_by_name(tables: tuple[str, str], tmp_path: Path) -> None:
+    named = tmp_path / "named.csv"
+    named.write_text(Path(tables[0]).read_text().replace("label", "species"))
+    run = str(tmp_path / "run")
+    assert status_of(["adapt", str(named), str(named), "--label", "species", "--out", run, *QUICK]) == 0
+    assert status_of(["evaluate", run, str(named), "--label", "species"]) == 0
+    assert status_of(["evaluate", run, str(named)]) == 2
+
+
+def test_corrupt_photographs_are_refused_or_skipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from PIL import Image
+
+    for domain in ("here", "there"):
+        for number, kind in enumerate(("ant", "bee")):
+            (tmp_path / domain / kind).mkdir(parents=True)
+            for i in range(6):
+                shade = np.full((9, 11, 3), 40 + 90 * number + 5 * i, np.uint8)
+                Image.fromarray(shade).save(tmp_path / domain / kind / f"{i}.png")
+    (tmp_path / "there" / "ant" / "broken.png").write_bytes(b"no picture")
+    arguments = ["adapt", str(tmp_path / "here"), str(tmp_path / "there"), "--recipe", "digits", "--size", "16"]
+    short = ["--source-steps", "2", "--steps", "2", "--batch-size", "6"]
+    assert status_of([*arguments, "--out", str(tmp_path / "refused"), *short]) == 2
+    assert "broken.png" in capsys.readouterr().err
+    with pytest.warns(UserWarning, match=r"broken\.png"):
+        assert status_of([*arguments, "--out", str(tmp_path / "run"), "--corrupt", "skip", *short]) == 0
+    assert len((tmp_path / "run" / "predictions.csv").read_text().splitlines()) == 13

@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 from tyro.conf import OmitArgPrefixes, Positional
@@ -37,6 +37,12 @@ class Adapt:
     """Settings that fit a kind of data; by default it follows the data."""
     labelled: str | None = None
     """Another, labelled part of the target, to evaluate on."""
+    label: str | None = None
+    """Column of the labels in a table; by default label, labels, y, target or class."""
+    corrupt: Literal["refuse", "skip"] = "refuse"
+    """What to do with image files that cannot be read."""
+    root: str | None = None
+    """Folder of the digits; by default that in JUMBOT_DATA."""
     resume: bool = False
     """Go on with the run that was stopped in this folder."""
 
@@ -62,6 +68,12 @@ class Compare:
     """Settings that fit a kind of data; by default it follows the data."""
     labelled: str | None = None
     """Another, labelled part of the target, to evaluate on."""
+    label: str | None = None
+    """Column of the labels in a table; by default label, labels, y, target or class."""
+    corrupt: Literal["refuse", "skip"] = "refuse"
+    """What to do with image files that cannot be read."""
+    root: str | None = None
+    """Folder of the digits; by default that in JUMBOT_DATA."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +84,12 @@ class Predict:
     """Folder of a run, or of a saved model."""
     data: Annotated[Positional[str], tyro.conf.arg(metavar="DATA")]
     """Samples, in any form that `jumbot adapt` takes."""
+    label: str | None = None
+    """Column of the labels in a table; by default label, labels, y, target or class."""
+    corrupt: Literal["refuse", "skip"] = "refuse"
+    """What to do with image files that cannot be read."""
+    root: str | None = None
+    """Folder of the digits; by default that in JUMBOT_DATA."""
     csv: Path = Path("predictions.csv")
     """File for id, label and confidence; an existing one is not overwritten."""
 
@@ -84,6 +102,12 @@ class Evaluate:
     """Folder of a run, or of a saved model."""
     data: Annotated[Positional[str], tyro.conf.arg(metavar="DATA")]
     """Labelled samples."""
+    label: str | None = None
+    """Column of the labels in a table; by default label, labels, y, target or class."""
+    corrupt: Literal["refuse", "skip"] = "refuse"
+    """What to do with image files that cannot be read."""
+    root: str | None = None
+    """Folder of the digits; by default that in JUMBOT_DATA."""
     json: bool = False
     """Print JSON instead of text."""
 
@@ -100,7 +124,8 @@ def adapt_command(arguments: list[str]) -> int:
     recipe = wanted.recipe or guess_recipe(wanted.source)
     model = adapt(
         wanted.source, wanted.target, method=wanted.method, recipe=recipe, labelled=wanted.labelled, out=wanted.out,
-        resume=wanted.resume, show=True, command=shlex.join(["jumbot", "adapt", *arguments]), **changes,
+        **_reading(wanted), resume=wanted.resume, show=True,
+        command=shlex.join(["jumbot", "adapt", *arguments]), **changes,
     )  # fmt: skip
     if _first():
         report = model.report()
@@ -121,8 +146,9 @@ def compare_command(arguments: list[str]) -> int:
         tasks = [Task(name, wanted.source, wanted.target, wanted.labelled)]
     recipe = wanted.recipe or guess_recipe(wanted.source)
     record = compare(
-        tasks, wanted.methods, wanted.out, seeds=wanted.seeds, jobs=wanted.jobs, show=True, recipe=recipe, **changes
-    )
+        tasks, wanted.methods, wanted.out, seeds=wanted.seeds, jobs=wanted.jobs, show=True, recipe=recipe,
+        **_reading(wanted), **changes,
+    )  # fmt: skip
     found = accuracies(record)
     for folder, why in record["failed"].items():
         print(f"jumbot compare: {folder}: {why}", file=sys.stderr)
@@ -184,7 +210,7 @@ def predict_command(arguments: list[str]) -> int:
     wanted = tyro.cli(Predict, args=arguments, prog="jumbot predict")
     if wanted.csv.exists():
         raise ArgumentError(f"{wanted.csv}: exists already; give another name with --csv.")
-    file = load(wanted.run).write_predictions(wanted.data, wanted.csv)
+    file = load(wanted.run).write_predictions(wanted.data, wanted.csv, **_reading(wanted))
     print(f"predictions: {file}")
     return 0
 
@@ -196,7 +222,7 @@ def evaluate_command(arguments: list[str]) -> int:
 
     wanted = tyro.cli(Evaluate, args=arguments, prog="jumbot evaluate")
     model = load(wanted.run)
-    found = model.evaluate(wanted.data)
+    found = model.evaluate(wanted.data, **_reading(wanted))
     if wanted.json:
         print(json.dumps(found.to_json() | {"rule": model.results.get("rule"), "oracle": model.results.get("oracle")}))
     else:
@@ -279,6 +305,10 @@ def rule_line(results: Any) -> str:
     if results.get("oracle"):
         return "model chosen by: oracle (LOOKED AT TARGET LABELS; not a result that can be had without them)"
     return f"model chosen by: {results.get('rule', 'unknown')}" + (" iterate" if results.get("rule") == "last" else "")
+
+
+def _reading(wanted: Any) -> dict[str, Any]:
+    return {"label": wanted.label, "corrupt": wanted.corrupt, "root": wanted.root}
 
 
 def _peek(arguments: list[str], option: str) -> str | None:

@@ -81,6 +81,15 @@ def test_a_backbone_of_the_user(blobs: Any, tmp_path: Path) -> None:
     assert wider(torch.zeros(2, 3))[0].shape == (2, 5)
 
 
+def test_a_backbone_of_the_user_for_photographs(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    photographs = rng.integers(0, 255, (8, 70, 80, 3), dtype=np.uint8)
+    backbone = nn.Sequential(nn.AdaptiveAvgPool2d(2), nn.Flatten())
+    trained = jumbot.adapt((photographs, [0, 1] * 4), photographs, backbone=backbone, steps=2, batch_size=4)
+    assert trained.transform(photographs).shape == (8, 12)
+    assert trained.input.size == (70, 80)
+
+
 def test_datasets_and_numbers_as_labels() -> None:
     rng = np.random.default_rng(0)
     y = np.array([3, 7])[np.arange(40) % 2]

@@ -41,6 +41,9 @@ def adapt(
     backbone: str | nn.Module | None = None,
     recipe: str | None = None,
     labelled: Any = None,
+    label: str | None = None,
+    corrupt: str = "refuse",
+    root: str | Path | None = None,
     out: str | Path | None = None,
     resume: bool = False,
     show: bool = False,
@@ -58,6 +61,9 @@ def adapt(
     the network (`features`, `freeze`, ...) and of the inputs (`size`, `standardise`, ...).  `backbone` is a name or a
     module of your own that maps a batch to `(b, d)`.
 
+    `label` names the column of labels in a table, `corrupt` says whether broken image files are refused or skipped
+    ("skip"), `root` is where the digits are.
+
     `out` is the folder of the run: configuration, metrics, checkpoints, model, predictions, report.  `resume` goes on
     with a run that was stopped there.  `show` draws a progress bar.
 
@@ -70,17 +76,23 @@ def adapt(
     """
     if target is None:
         raise ArgumentError("target: no target data; give the unlabelled data that the classifier is meant for.")
-    raw_source, raw_target = (
-        as_domain(source, name=_name(source, "source")),
-        as_domain(target, name=_name(target, "target")),
-    )
+
+    def read(data: Any, name: str) -> Domain:
+        # files and folders have names of their own
+        own = isinstance(data, str | Path)
+        return as_domain(data, name=None if own else name, label=label, corrupt=corrupt, root=root)
+
+    raw_source, raw_target = read(source, "source"), read(target, "target")
+    raw_labelled = None if labelled is None else read(labelled, "labelled")
     if isinstance(backbone, str):
         options["backbone"] = backbone
+    elif backbone is not None:  # a recipe's own backbone gives way to the user's
+        options = {"backbone": None, "weights": None, "freeze": False, **options}
     plan = make_plan(method, recipe or default_recipe(raw_source), options)
     module = backbone if isinstance(backbone, nn.Module) else None
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(plan.training.seed)
-        domains = Domains(raw_source, raw_target, labelled, plan, module)
+        domains = Domains(raw_source, raw_target, raw_labelled, plan, module)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(plan.training.seed)
         network, spec = make_network(
@@ -125,7 +137,9 @@ class Domains:
     source is held out where the rule of selection asks for it.
     """
 
-    def __init__(self, source: Domain, target: Domain, labelled: Any, plan: Plan, module: nn.Module | None) -> None:
+    def __init__(
+        self, source: Domain, target: Domain, labelled: Domain | None, plan: Plan, module: nn.Module | None
+    ) -> None:
         inputs, training, network = plan.inputs, plan.training, plan.network
         self.module, self.kind = module, "user"
         self.extractor: Extractor | None = None
@@ -157,7 +171,7 @@ class Domains:
         )
         evaluated = None
         if labelled is not None:
-            raw = match_classes(as_domain(labelled, name=_name(labelled, "labelled")), self.source.classes)
+            raw = match_classes(labelled, self.source.classes)
             if raw.labels is None or not (raw.labels >= 0).any():
                 raise ArgumentError(f"labelled: {raw.name} has no labels of the source's classes; leave it out.")
             evaluated = self.input.apply(raw, transform)
@@ -223,8 +237,3 @@ def describe(plan: Plan, domains: Domains, spec: Mapping[str, Any], command: str
         "select": plan.training.select,
         "seed": plan.training.seed,
     }
-
-
-def _name(data: Any, fallback: str) -> str | None:
-    """Files and folders have names of their own."""
-    return None if isinstance(data, str | Path) else fallback

@@ -40,6 +40,7 @@ class Run:
     seed: int
     folder: Path
     options: Mapping[str, Any] = field(default_factory=dict)
+    reading: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def finished(self) -> bool:
@@ -58,6 +59,7 @@ class Run:
 
         adapt(
             self.task.source, self.task.target, method=self.method, labelled=self.task.labelled, out=self.folder,
+            **self.reading,
             resume=(self.folder / "config.json").exists(), seed=self.seed, show=show, **self.options,
         )  # fmt: skip
 
@@ -71,6 +73,9 @@ def compare(
     jobs: int = 1,
     show: bool = False,
     recipe: str | None = None,
+    label: str | None = None,
+    corrupt: str = "refuse",
+    root: str | Path | None = None,
     options: Mapping[str, Mapping[str, Any]] | None = None,
     **common: Any,
 ) -> dict[str, Any]:
@@ -86,7 +91,7 @@ def compare(
     runs = [
         Run(task, name, seed, out / task.name / name / f"seed{seed}", {
             **({"recipe": recipe} if recipe else {}), **_known(name, recipe, common), **(options or {}).get(name, {}),
-        })
+        }, {"label": label, "corrupt": corrupt, "root": root})
         for task in tasks for name in methods for seed in (range(seeds) if isinstance(seeds, int) else seeds)
     ]  # fmt: skip
     failed = _train_all([run for run in runs if not run.finished], jobs, show)

@@ -57,36 +57,41 @@ class Model:
     crops: tuple[str, str] = NO_CROPS
     """What was cut from images: for training, and for prediction."""
 
-    def domain(self, data: Any, name: str = "data", labels: Any = None) -> Domain:
-        """`data` as this network takes it, its labels matched with the classes by name."""
-        raw = match_classes(as_domain(data, labels, name=name), self.classes)
+    def domain(
+        self, data: Any, labels: Any = None, *, label: str | None = None, corrupt: str = "refuse",
+        root: str | Path | None = None,
+    ) -> Domain:  # fmt: skip
+        """`data` as this network takes it, its labels matched with the classes by name; read as `adapt` reads it."""
+        name = None if isinstance(data, str | Path) else "data"
+        read = as_domain(data, labels, name=name, label=label, corrupt=corrupt, root=root)
+        raw = match_classes(read, self.classes)
         found = self.input.apply(raw, crop_transform(self.crops))
         return found if self.extractor is None else self.extractor(found)
 
-    def outputs(self, data: Any) -> tuple[Tensor, Tensor]:
+    def outputs(self, data: Any, **reading: Any) -> tuple[Tensor, Tensor]:
         """Embeddings and logits."""
-        return outputs(self.network, data if isinstance(data, Domain) else self.domain(data))
+        return outputs(self.network, self.domain(data, **reading))
 
     def predict(self, data: Any) -> np.ndarray:
         """The class of each sample; names that are whole numbers come back as numbers."""
-        return self.names()[self.outputs(self._domain(data))[1].argmax(-1).numpy()]
+        return self.names()[self.outputs(data)[1].argmax(-1).numpy()]
 
     def predict_proba(self, data: Any) -> np.ndarray:
         """Probabilities, a column a class in the order of `classes`."""
-        return self.outputs(self._domain(data))[1].softmax(-1).numpy()
+        return self.outputs(data)[1].softmax(-1).numpy()
 
     def transform(self, data: Any) -> np.ndarray:
         """Embeddings."""
-        return self.outputs(self._domain(data))[0].numpy()
+        return self.outputs(data)[0].numpy()
 
-    def evaluate(self, data: Any, labels: Any = None) -> Evaluation:
-        """Accuracies and confusion on labelled data."""
-        domain = self.domain(data, labels=labels)
+    def evaluate(self, data: Any, labels: Any = None, **reading: Any) -> Evaluation:
+        """Accuracies and confusion on labelled data; `reading` are options of `domain`."""
+        domain = self.domain(data, labels, **reading)
         if domain.labels is None or not (domain.labels >= 0).any():
             raise ArgumentError(
                 f"{domain.name}: has no labels of the classes {', '.join(self.classes[:5])}, ...; give some."
             )
-        return evaluate(self.outputs(domain)[1].softmax(-1), domain.labels, self.classes)
+        return evaluate(outputs(self.network, domain)[1].softmax(-1), domain.labels, self.classes)
 
     def names(self) -> np.ndarray:
         """The classes as an array: numbers where all are whole numbers."""
@@ -94,9 +99,6 @@ class Model:
             return np.array([int(name) for name in self.classes])
         except ValueError:
             return np.array(self.classes)
-
-    def _domain(self, data: Any) -> Domain:
-        return self.domain(data)
 
     def save(self, folder: str | Path) -> Path:
         """Write `model.safetensors` and `model.json`: weights and text, no code."""
@@ -121,11 +123,11 @@ class Model:
         out = self.run / "report.html" if out is None else Path(out)
         return write_report([self.run], out)
 
-    def write_predictions(self, data: Any, file: str | Path, received: np.ndarray | None = None) -> Path:
-        """A csv with id, label, confidence and, where known, the mass that each sample received."""
-        domain = data if isinstance(data, Domain) else self.domain(data)
-        probabilities = self.outputs(domain)[1].softmax(-1).numpy()
-        return write_predictions(Path(file), domain, probabilities, self.classes, received)
+    def write_predictions(self, data: Any, file: str | Path, **reading: Any) -> Path:
+        """A csv with id, label and confidence; `reading` are options of `domain`."""
+        domain = self.domain(data, **reading)
+        probabilities = outputs(self.network, domain)[1].softmax(-1).numpy()
+        return write_predictions(Path(file), domain, probabilities, self.classes)
 
 
 def write_predictions(
