@@ -2,9 +2,10 @@
 Adapting a classifier to a target that moved and changed its proportions
 ========================================================================
 
-Three classes in the source, in equal parts. In the target all have moved, and one of them is rare. Source-only ignores
-the target; balanced transport (DeepJDOT) has to match the classes in equal parts; unbalanced transport (JUMBOT) leaves
-alone what has no counterpart.
+Three classes in the source, in equal parts. In the target all have moved, and one of
+them is rare. Source-only ignores the target; balanced transport (DeepJDOT) has to match
+the classes in equal parts; unbalanced transport (JUMBOT) leaves alone what has no
+counterpart.
 """
 
 import matplotlib.pyplot as plt
@@ -22,19 +23,23 @@ X = centres[y] + 0.45 * rng.normal(size=(300, 2))
 X_target = centres[y_target] + 0.45 * rng.normal(size=(300, 2)) + [1.0, 0.6]
 
 figure = plt.figure(figsize=(11, 3.6), layout="constrained")
-grid = np.stack(np.meshgrid(np.linspace(-2, 6, 160), np.linspace(-2, 5, 160)), -1)
+side = np.linspace(-2, 6, 160)
+grid = np.stack(np.meshgrid(side, side), -1).reshape(-1, 2)
 for k, method in enumerate(("source-only", "deepjdot", "jumbot")):
-    clf = jumbot.DomainAdaptationClassifier(method, random_state=0).fit(X, y, X_target=X_target)
+    clf = jumbot.DomainAdaptationClassifier(method, random_state=0)
+    clf.fit(X, y, X_target=X_target)
     axes = figure.add_subplot(1, 3, k + 1)
-    axes.contourf(grid[..., 0], grid[..., 1], clf.predict(grid.reshape(-1, 2)).reshape(160, 160), cmap="Pastel2")
+    axes.contourf(side, side, clf.predict(grid).reshape(160, 160), cmap="Pastel2")
     axes.scatter(*X.T, c=y, cmap="Dark2", s=5, alpha=0.5)
     axes.scatter(*X_target.T, c=y_target, cmap="Dark2", s=18, marker="x", linewidths=1)
-    axes.set_title(f"{method}: {100 * clf.score(X_target, y_target):.0f} % of the target (crosses)", fontsize=10)
+    share = 100 * clf.score(X_target, y_target)
+    axes.set_title(f"{method}: {share:.0f} % of the target (crosses)", fontsize=10)
     axes.set_axis_off()
 plt.show()
 
 # %%
-# What the plan of JUMBOT moved along the way: it starts with the pairs that fit, and leaves the rest.
+# What the plan of JUMBOT moved along the way: it starts with the pairs that fit, and
+# leaves the rest.
 
 mass = [step["mass"] for step in clf.history_]
-print(f"transported mass: {np.mean(mass[:20]):.2f} at first, {np.mean(mass[-20:]):.2f} in the end")
+print(f"mass: {np.mean(mass[:20]):.2f} at first, {np.mean(mass[-20:]):.2f} in the end")
