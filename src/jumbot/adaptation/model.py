@@ -173,5 +173,6 @@ def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
     return Model(
         network, tuple(described["classes"]), InputFormat.from_dict(described["input"]), described["network"],
         described["method"], described["results"], folder if (folder / "config.json").exists() else None,
-        None if extractor is None else Extractor.from_json(extractor, backbone), tuple(described.get("crops", NO_CROPS)),
+        None if extractor is None else Extractor.from_json(extractor, backbone),
+        tuple(described.get("crops", NO_CROPS)),
     )  # fmt: skip
