@@ -20,8 +20,20 @@ Method = Annotated[str, tyro.conf.arg(metavar="{" + ",".join(METHODS) + "}")]
 Recipe = Annotated[str | None, tyro.conf.arg(metavar="{" + ",".join(RECIPES) + "}")]
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How data are read: the same in every command."""
+
+    label: str | None = None
+    """Column of the labels in a table; by default label, labels, y, target or class."""
+    corrupt: Literal["refuse", "skip"] = "refuse"
+    """What to do with image files that cannot be read."""
+    root: str | None = None
+    """Folder of the digits; by default that in JUMBOT_DATA."""
+
+
 @dataclasses.dataclass(frozen=True)
-class Adapt:
+class Adapt(Reading):
     """Train a classifier on a labelled source and adapt it to a target whose labels training never sees."""
 
     source: Annotated[Positional[str], tyro.conf.arg(metavar="SRC")]
@@ -37,18 +49,12 @@ class Adapt:
     """Settings that fit a kind of data; by default it follows the data."""
     labelled: str | None = None
     """Another, labelled part of the target, to evaluate on."""
-    label: str | None = None
-    """Column of the labels in a table; by default label, labels, y, target or class."""
-    corrupt: Literal["refuse", "skip"] = "refuse"
-    """What to do with image files that cannot be read."""
-    root: str | None = None
-    """Folder of the digits; by default that in JUMBOT_DATA."""
     resume: bool = False
     """Go on with the run that was stopped in this folder."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Compare:
+class Compare(Reading):
     """Train several methods and seeds on the same data and print a table; finished runs are not repeated."""
 
     source: Annotated[Positional[str], tyro.conf.arg(metavar="SRC")]
@@ -68,46 +74,28 @@ class Compare:
     """Settings that fit a kind of data; by default it follows the data."""
     labelled: str | None = None
     """Another, labelled part of the target, to evaluate on."""
-    label: str | None = None
-    """Column of the labels in a table; by default label, labels, y, target or class."""
-    corrupt: Literal["refuse", "skip"] = "refuse"
-    """What to do with image files that cannot be read."""
-    root: str | None = None
-    """Folder of the digits; by default that in JUMBOT_DATA."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Predict:
+class Predict(Reading):
     """Predict the class of each sample with the model of a run."""
 
     run: Annotated[Positional[Path], tyro.conf.arg(metavar="RUN")]
     """Folder of a run, or of a saved model."""
     data: Annotated[Positional[str], tyro.conf.arg(metavar="DATA")]
     """Samples, in any form that `jumbot adapt` takes."""
-    label: str | None = None
-    """Column of the labels in a table; by default label, labels, y, target or class."""
-    corrupt: Literal["refuse", "skip"] = "refuse"
-    """What to do with image files that cannot be read."""
-    root: str | None = None
-    """Folder of the digits; by default that in JUMBOT_DATA."""
     csv: Path = Path("predictions.csv")
     """File for id, label and confidence; an existing one is not overwritten."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Evaluate:
+class Evaluate(Reading):
     """Accuracy of the model of a run on labelled data: overall, per class, confusion."""
 
     run: Annotated[Positional[Path], tyro.conf.arg(metavar="RUN")]
     """Folder of a run, or of a saved model."""
     data: Annotated[Positional[str], tyro.conf.arg(metavar="DATA")]
     """Labelled samples."""
-    label: str | None = None
-    """Column of the labels in a table; by default label, labels, y, target or class."""
-    corrupt: Literal["refuse", "skip"] = "refuse"
-    """What to do with image files that cannot be read."""
-    root: str | None = None
-    """Folder of the digits; by default that in JUMBOT_DATA."""
     json: bool = False
     """Print JSON instead of text."""
 
@@ -307,7 +295,7 @@ def rule_line(results: Any) -> str:
     return f"model chosen by: {results.get('rule', 'unknown')}" + (" iterate" if results.get("rule") == "last" else "")
 
 
-def _reading(wanted: Any) -> dict[str, Any]:
+def _reading(wanted: Reading) -> dict[str, Any]:
     return {"label": wanted.label, "corrupt": wanted.corrupt, "root": wanted.root}
 
 
