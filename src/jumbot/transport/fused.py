@@ -119,7 +119,7 @@ def sweep(
         kernels.solve_range, batch, cost.size,
         cost, a, b, r_a, r_b, o_a, o_b, epsilon,
         *arguments(problem.source, epsilon), *arguments(problem.target, epsilon),
-        start is None, tol, limit, np.zeros(batch) if price is None else price.numpy(), F, G, plan, rows, columns, out,
+        start is None, tol, limit, _zeros((batch,)) if price is None else price.numpy(), F, G, plan, rows, columns, out,
     )  # fmt: skip
     return RawOutcome(epsilon, F, G, plan, rows, columns, out)
 
@@ -154,8 +154,14 @@ def sweep_symmetric(
 def reference(problem: Problem, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Reference weights r and offsets log(a/r)."""
     if problem.reference == "product":
-        return weights, np.zeros_like(weights)
+        return weights, _zeros(weights.shape)
     return np.ones_like(weights), np.log(weights)
+
+
+@lru_cache(maxsize=64)
+def _zeros(shape: tuple[int, ...]) -> np.ndarray:
+    """Only to be read."""
+    return np.zeros(shape)
 
 
 def _in_threads(kernel: Any, batch: int, work: int, *arguments: Any) -> None:

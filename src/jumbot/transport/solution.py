@@ -72,7 +72,7 @@ class Solution:
     def _out(self, x: Tensor, *shape: int) -> Array:
         cost = self.inputs[0]
         x = x.reshape((*cost.shape[:-2], *shape))
-        if x.dtype == torch.float64:
+        if x.dtype == torch.float64 and cost.dtype != torch.float64:
             x = x.to(cost.dtype)
         return x.numpy() if self.numpy else x
 

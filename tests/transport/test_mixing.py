@@ -1,0 +1,87 @@
+"""Anderson mixing in the compiled sweeps: its algebra, and what it saves."""
+
+import math
+
+import numpy as np
+import pytest
+
+import jumbot
+from jumbot.transport import kernels, mixing
+
+from ..generators import rectangular
+
+
+def remembered(points, images, weights):
+    """Rings after the given points and images, as the sweeps write them."""
+    rings = np.zeros((2, mixing.DEPTH + 1, points.shape[1]))
+    w = np.empty(points.shape[1])
+    for count, (x, image) in enumerate(zip(points, images, strict=True)):
+        mixing.remember(x, image, weights, 1e300, count, *rings, w)
+    return *rings, w
+
+
+@pytest.mark.parametrize("known", [1, 2, 3, 4, 6])
+def test_mix_is_the_least_squares_combination(known, rng):
+    points, images, weights = rng.normal(size=(6, 9)), rng.normal(size=(6, 9)), rng.random(9)
+    kept_images, kept_residuals, w = remembered(points, images, weights)
+    np.testing.assert_allclose(w, weights)  # tau is huge: no tilt
+    out, depth = np.empty(9), mixing.DEPTH
+    mixing.mix(kept_images, kept_residuals, w, 5, known, np.empty((depth, depth)), np.empty(depth), out)
+
+    residuals = images - points
+    older = range(4, max(5 - known, 4 - depth), -1)
+    slopes = np.array([residuals[5] - residuals[k] for k in older]).reshape(-1, 9)
+    moves = np.array([images[5] - images[k] for k in older]).reshape(-1, 9)
+    share = np.linalg.lstsq((np.sqrt(weights) * slopes).T, np.sqrt(weights) * residuals[5], rcond=None)[0]
+    np.testing.assert_allclose(out, images[5] - share @ moves, rtol=1e-4, atol=1e-4)  # the ridge is 1e-6
+
+
+def test_a_linear_map_with_few_slow_directions_is_solved_in_as_many_steps(rng):
+    basis = np.linalg.qr(rng.normal(size=(12, 12)))[0]
+    slow = basis @ np.diag([0.95, 0.9, 0.5] + [0.0] * 9) @ basis.T
+    fixed, weights, depth = rng.normal(size=12), np.ones(12), mixing.DEPTH
+    rings, w, x = np.zeros((2, depth + 1, 12)), np.empty(12), np.zeros(12)
+    for count in range(6):
+        image = fixed + slow @ (x - fixed)
+        mixing.remember(x, image, weights, 1e300, count, *rings, w)
+        x = np.empty(12)
+        mixing.mix(*rings, w, count, count + 1, np.empty((depth, depth)), np.empty(depth), x)
+    assert np.abs(x - fixed).max() < 1e-2 * np.abs(fixed).max()  # six plain steps leave .95^6 = 74 %
+
+
+def test_the_norm_of_the_residual_is_twice_the_gap_over_tau(rng):
+    """With rows at their optimum, tau/2 |residual|^2 / kappa^2 is the gap to first order."""
+    tau, problem = 30.0, rectangular(rng, 20, 15, epsilon=1.0, tau=30.0)
+    solution, b = problem.solve(tol=1e-12), problem.b
+    kappa = tau / (tau + 1)
+    G = solution.potentials[1] + 1e-3 * rng.normal(size=15)
+    F = -kappa * np.log(np.exp(G - problem.cost) @ b)
+    image = -kappa * np.log(np.exp(F[:, None] - problem.cost).T @ problem.a)
+    norm = mixing.remember(G, image, b, tau, 0, *np.empty((2, mixing.DEPTH + 1, 15)), np.empty(15))
+    plan = problem.a[:, None] * b * np.exp(F[:, None] + G - problem.cost)
+    gap = problem.objective(plan) - problem.dual(F, G)
+    assert 0.5 * tau * norm / kappa**2 == pytest.approx(gap, rel=0.02)
+
+
+def test_clustered_problems_need_few_sweeps(rng):
+    """Six clusters: over-relaxation alone takes 24 sweeps or more."""
+    labels = np.repeat(np.arange(6), 12)
+    cost = 0.05 * rng.random((72, 72)) + 0.8 * (labels[:, None] != labels)
+    solution = jumbot.solve(cost, epsilon=0.01, tau=0.3)
+    assert solution.converged
+    assert solution.iterations <= 12
+
+
+def test_a_plan_scaled_from_the_kernel_is_the_plan(rng):
+    n, m, epsilon = 13, 10, 0.1
+    cost, F, G = rng.random((n, m)), rng.normal(size=n), rng.normal(size=m)
+    r_a, r_b = rng.random(n), rng.random(m)
+    written, scaled = np.empty((n, m)), np.exp(-cost / epsilon)
+    marginals = [np.empty(n), np.empty(m), np.empty(n), np.empty(m)]
+    expected = kernels.write_plan(cost, 1 / epsilon, r_a, r_b, F, G, written, *marginals[:2])
+    found = kernels.scale_to_plan(scaled, r_a * np.exp(F), r_b * np.exp(G), cost, *marginals[2:])
+    np.testing.assert_allclose(scaled, written, rtol=1e-12)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    for one, other in zip(marginals[:2], marginals[2:], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+    assert math.isclose(found[0], float((written * cost).sum()), rel_tol=1e-12)
