@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jumbot
-from jumbot.transport import kernels, mixing
+from jumbot.transport import gibbs, mixing
 
 from ..generators import rectangular
 
@@ -78,8 +78,8 @@ def test_a_plan_scaled_from_the_kernel_is_the_plan(rng):
     r_a, r_b = rng.random(n), rng.random(m)
     written, scaled = np.empty((n, m)), np.exp(-cost / epsilon)
     marginals = [np.empty(n), np.empty(m), np.empty(n), np.empty(m)]
-    expected = kernels.write_plan(cost, 1 / epsilon, r_a, r_b, F, G, written, *marginals[:2])
-    found = kernels.scale_to_plan(scaled, r_a * np.exp(F), r_b * np.exp(G), cost, *marginals[2:])
+    expected = gibbs.write_plan(cost, 1 / epsilon, r_a, r_b, F, G, written, *marginals[:2])
+    found = gibbs.scale_to_plan(scaled, r_a * np.exp(F), r_b * np.exp(G), cost, *marginals[2:])
     np.testing.assert_allclose(scaled, written, rtol=1e-12)
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     for one, other in zip(marginals[:2], marginals[2:], strict=True):

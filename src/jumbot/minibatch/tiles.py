@@ -19,6 +19,7 @@ from jumbot.minibatch.costs import Minibatches, squared_distances
 from jumbot.transport import fused, kernels
 from jumbot.transport.divergences import KL
 from jumbot.transport.marginal import Marginal
+from jumbot.transport.sides import GAP, OBJECTIVE, SCALE
 from jumbot.transport.threads import run
 from jumbot.transport.vectormath import compiled, exp
 
@@ -128,6 +129,6 @@ def solve_tiles(batch: Minibatches, first: str, second: str, sides: Sides, tol: 
     else:
         work(iter([count]))  # an empty tile compiles everything before the threads start
         run(work, [starts] * threads)
-    gap, scale = out[:, kernels.GAP], out[:, kernels.SCALE]
-    value = out[:, kernels.OBJECTIVE] + epsilon * sides.a.sum(1) * sides.b.sum(1)
+    gap, scale = out[:, GAP], out[:, SCALE]
+    value = out[:, OBJECTIVE] + epsilon * sides.a.sum(1) * sides.b.sum(1)
     return Solved(value, gap, slopes, plans, np.flatnonzero(~((gap <= tol * scale) & (scale < np.inf))))

@@ -52,9 +52,9 @@ def _stack(arrays: list[np.ndarray]) -> Tensor:
 
 class _Large:
     def __init__(self, problem: Problem, start: tuple[np.ndarray, np.ndarray] | None, tol: float) -> None:
-        from jumbot.transport import kernels, passes
+        from jumbot.transport import gibbs, passes, sides
 
-        self.kernels, self.passes = kernels, passes
+        self.gibbs, self.passes, self.sides = gibbs, passes, sides
         self.epsilon, self.scale = problem.epsilon, 1 / problem.epsilon
         self.cost = problem.cost[0].contiguous().numpy()
         self.a, self.b = problem.a[0].numpy(), problem.b[0].numpy()
@@ -64,7 +64,7 @@ class _Large:
         self.skip_a, self.skip_b = (np.where(r > 0, 0.0, 1e200) for r in (self.r_a, self.r_b))
         self.n, self.m = self.cost.shape
         self.blocks = [slice(*part) for part in split(self.n, _SHARES * torch.get_num_threads())]
-        soft = {self.source[0], self.target[0]} <= {kernels.KL, kernels.CHI2}
+        soft = {self.source[0], self.target[0]} <= {sides.KL, sides.CHI2}
         noise = _NOISE * max(1.0, self.source[1], self.target[1])
         self.precision = np.float32 if soft and noise <= tol else np.float64
         self.plan = borrow((self.n, self.m))
@@ -73,7 +73,7 @@ class _Large:
         self.soft_a, self.soft_b = np.empty(self.n), np.empty(self.m)
         self.work_a, self.work_b = np.empty((4, self.n)), np.empty((4, self.m))
         self.relaxation = Relaxation(*self.source[:2], *self.target[:2])
-        self.mixing = Mixing() if {self.source[0], self.target[0]} == {kernels.KL} else None
+        self.mixing = Mixing() if {self.source[0], self.target[0]} == {sides.KL} else None
         self.count, self.omega, self.top_a = 0, 1.0, 0.0
         self.fresh = self.unbuilt = False
         if start is None:
@@ -112,7 +112,7 @@ class _Large:
         else:
             a[:] = self.a.mean()
         work = np.empty(len(rows)), np.empty(self.m)
-        self.top_a = self.kernels.translation(*self.source[:2], *self.target[:2], a, self.b, F, self.G0, *work)
+        self.top_a = self.sides.translation(*self.source[:2], *self.target[:2], a, self.b, F, self.G0, *work)
         self.F, self.G = np.zeros(self.n), self.G0 - self.top_a
         self.unbuilt = True
 
@@ -125,7 +125,7 @@ class _Large:
 
         def task(k: int) -> None:
             s = self.blocks[k]
-            self.kernels.minima(self.cost[s], self.scale, G, self.skip_a[s], self.skip_b, self.F0[s], parts[k])
+            self.gibbs.minima(self.cost[s], self.scale, G, self.skip_a[s], self.skip_b, self.F0[s], parts[k])
 
         run(task, range(len(self.blocks)))
         self.G0[:] = parts.min(0)
@@ -135,14 +135,14 @@ class _Large:
 
         def task(k: int) -> None:
             s = self.blocks[k]
-            self.kernels.column_minima(self.cost[s], self.scale, F[s], self.skip_a[s], parts[k])
+            self.gibbs.column_minima(self.cost[s], self.scale, F[s], self.skip_a[s], parts[k])
 
         run(task, range(len(self.blocks)))
         self.G0[:] = parts.min(0)
-        self._each(lambda s: self.kernels.row_minima(self.cost[s], self.scale, self.G0, self.skip_b, self.F0[s]))
+        self._each(lambda s: self.gibbs.row_minima(self.cost[s], self.scale, self.G0, self.skip_b, self.F0[s]))
 
     def _build(self) -> None:
-        self._each(lambda s: self.kernels.fill(self.cost[s], self.scale, self.F0[s], self.G0, _CUT, self.K[s]))
+        self._each(lambda s: self.gibbs.fill(self.cost[s], self.scale, self.F0[s], self.G0, _CUT, self.K[s]))
         self.fresh = True
 
     def _pass(self) -> tuple[np.ndarray, float]:
@@ -162,7 +162,7 @@ class _Large:
 
         run(task, range(len(self.blocks)))
         log_u = self.F - self.F0
-        if self.kernels.spread(log_u, self.r_a) > _SPREAD:
+        if self.gibbs.spread(log_u, self.r_a) > _SPREAD:
             self._centre_columns(self.F)
             self._build()
             self.fresh = False
@@ -174,7 +174,7 @@ class _Large:
     def _weights(self, lifted: np.ndarray, lift: float, log_scaling: np.ndarray) -> tuple[np.ndarray, float]:
         """Reference weights times scalings in the precision of the sums, and the log of their scale."""
         w = np.empty(len(lifted))
-        top = self.kernels.scalings(lifted, log_scaling, w)
+        top = self.gibbs.scalings(lifted, log_scaling, w)
         return w.astype(self.precision), top - lift
 
     def _column_sums(self) -> tuple[np.ndarray, float]:
@@ -189,9 +189,9 @@ class _Large:
 
     def _sweep(self, price: float) -> float:
         """One sweep, with the next G kept apart; returns an estimate of the relative gap at F and G."""
-        kernels = self.kernels
+        gibbs, sides = self.gibbs, self.sides
         self.count += 1
-        if not self.fresh and kernels.spread(self.G - self.G0, self.r_b) > _SPREAD:
+        if not self.fresh and gibbs.spread(self.G - self.G0, self.r_b) > _SPREAD:
             self._centre_rows(self.G)
             self._build()
             self.unbuilt = False
@@ -199,18 +199,18 @@ class _Large:
         self.omega = self.relaxation.next() if self.count > 1 and self.mixing is None else 1.0
         column, top = self._pass()
         self.soft_b[:] = self.G0 + self.o_b - top - np.log(np.maximum(column, 1e-300))
-        kernels.step(*self.target, self.soft_b, self.omega, self.G, self.new_G)
+        sides.step(*self.target, self.soft_b, self.omega, self.G, self.new_G)
         sums, mass = self._fenchel_young()
         worth = sums[1] + mass + max(0.0, sums[3] - mass * math.log(self.m))
         self.estimate = float((sums[0] + price * self.scale * sums[2]) / max(worth, 1e-300))
         return self.estimate
 
     def _fenchel_young(self) -> tuple[np.ndarray, float]:
-        """What `kernels.side` sums over both sides, and the mass of the rows."""
+        """What `sides.side` sums over both sides, and the mass of the rows."""
         sums = np.zeros(5)
-        self.kernels.side(*self.source, self.a, self.F, self.soft_a, self.work_a, sums)
+        self.sides.side(*self.source, self.a, self.F, self.soft_a, self.work_a, sums)
         mass = float(sums[4])
-        self.kernels.side(*self.target, self.b, self.G, self.soft_b, self.work_b, sums)
+        self.sides.side(*self.target, self.b, self.G, self.soft_b, self.work_b, sums)
         return sums, mass
 
     def _advance(self) -> None:
@@ -224,14 +224,14 @@ class _Large:
             self.G = self.mixing.next(before, self.G, self.b, self.estimate)
 
     def _translate(self) -> None:
-        shift = self.kernels.translation(
+        shift = self.sides.translation(
             *self.source[:2], *self.target[:2], self.a, self.b, self.F, self.G, self.work_a[0], self.work_b[0]
         )  # fmt: skip
         self.F += shift
         self.G -= shift
 
     def run(self, tol: float, limit: int, price: float) -> tuple[np.ndarray, ...]:
-        hard = {self.source[0], self.target[0]} & {self.kernels.BALANCED, self.kernels.RANGE}
+        hard = {self.source[0], self.target[0]} & {self.sides.BALANCED, self.sides.RANGE}
         safety, best, best_at = 1.0, math.inf, 0
         while True:
             estimate = self._sweep(price)
@@ -249,19 +249,19 @@ class _Large:
 
     def _certify(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The plan in place of K, its marginals and what it proves."""
-        kernels, plan, rows = self.kernels, self.plan, np.empty(self.n)
+        gibbs, sides, plan, rows = self.gibbs, self.sides, self.plan, np.empty(self.n)
         parts = np.empty((len(self.blocks), self.m))
 
         def task(k: int) -> Any:
             s = self.blocks[k]
-            return kernels.write_plan(
+            return gibbs.write_plan(
                 self.cost[s], self.scale, self.r_a[s], self.r_b, self.F[s], self.G, plan[s], rows[s], parts[k]
             )  # fmt: skip
 
         linear, size = np.sum(run(task, range(len(self.blocks))), axis=0)
         columns = parts.sum(0)
-        kernels.soft_from_marginal(self.F, rows, self.a, self.soft_a)
-        kernels.soft_from_marginal(self.G, columns, self.b, self.soft_b)
+        sides.soft_from_marginal(self.F, rows, self.a, self.soft_a)
+        sides.soft_from_marginal(self.G, columns, self.b, self.soft_b)
         sums, _ = self._fenchel_young()
         mass = rows.sum()
         value = self.epsilon * (self.F @ rows + self.G @ columns - mass + sums[1])

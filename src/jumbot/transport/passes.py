@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from jumbot.transport.kernels import add_columns, fill, lower_column_minima, row_minima, step
+from jumbot.transport.gibbs import add_columns, fill, lower_column_minima, row_minima
+from jumbot.transport.sides import step
 from jumbot.transport.vectormath import compiled, exp, log
 
 _WIDTH = 1280  # terms of a row in a partial sum

@@ -35,14 +35,14 @@ def solve_unregularised(problem: Problem, tol: float, max_iterations: int) -> Ou
         results = [one(k) for k in range(batch)]
     if device.type != "cpu" or not _plain(problem, a, b):
         return _certified(problem, results)
-    from jumbot.transport import kernels
+    from jumbot.transport.sides import certify_exact
 
     out = np.array([[float(r[3]), 0.0, 0.0, 0.0, 0.0] for r in results])
     plan, f, g = (np.stack([r[i] for r in results]) if batch > 1 else results[0][i][None] for i in range(3))
     rows, columns = np.empty(f.shape), np.empty(g.shape)
     sides = *arguments(problem.source, 1.0), *arguments(problem.target, 1.0)
     for k in range(batch):
-        kernels.certify_exact(cost[k], a[k], b[k], f[k], g[k], plan[k], *sides, rows[k], columns[k], out[k])
+        certify_exact(cost[k], a[k], b[k], f[k], g[k], plan[k], *sides, rows[k], columns[k], out[k])
     return RawOutcome(1.0, f, g, plan, rows, columns, out)
 
 
