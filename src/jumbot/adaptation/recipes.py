@@ -69,9 +69,11 @@ RECIPES: dict[str, Recipe] = {
         methods=_transport(0.01, 0.5, 1.0, 0.5, 0.01),
     ),
     "table-partial": Recipe(
-        "rows of numbers, where the target lacks classes of the source: the paper's settings for partial adaptation",
+        "rows of numbers, where the target lacks classes of the source: the paper's partial settings with twice its tau",
         training={"batch_size": 50, "steps": 500},
-        methods=_transport(0.003, 0.75, 10.0, 0.06, 0.01),
+        # at the paper's .06 only 7 % of the mass moves on features that are not fine-tuned: of .06, .12 and .25 the
+        # least tau that moves a quarter, which SND prefers too (Office-Caltech10, no labels)
+        methods=_transport(0.003, 0.75, 10.0, 0.12, 0.01),
     ),
     "digits": Recipe(
         "the paper's digits: small images, a network from scratch",
