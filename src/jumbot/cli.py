@@ -237,8 +237,10 @@ def _bench(options: argparse.Namespace) -> int:
 
 
 def _reproduce(options: argparse.Namespace) -> int:
+    from jumbot.adaptation.memory import keep_freed_memory
     from jumbot.paper import reproduce
 
+    keep_freed_memory()
     names = "tasks", "seeds", "methods", "reference", "root", "source_epochs", "epochs", "steps", "evaluate_samples"
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     record = reproduce(options.item, options.out, quick=options.quick, seed=options.seed, **given)

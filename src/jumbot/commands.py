@@ -107,8 +107,10 @@ def main(command: str, arguments: Sequence[str]) -> int:
 
 def adapt_command(arguments: list[str]) -> int:
     from jumbot.adaptation.adapt import adapt
+    from jumbot.adaptation.memory import keep_freed_memory
 
     wanted, changes = parse(Adapt, arguments, "jumbot adapt")
+    keep_freed_memory()
     recipe = wanted.recipe or guess_recipe(wanted.source)
     model = adapt(
         wanted.source, wanted.target, method=wanted.method, recipe=recipe, labelled=wanted.labelled, out=wanted.out,
@@ -285,6 +287,7 @@ def summary(model: Any) -> str:
         lines.append(f"source classes that seem absent from the target: {', '.join(absent)}")
     lines.append(f"target samples that no source sample explains: {len(diagnosis['unexplained'])}")
     lines += [f"warning: negative transfer is likely: {reason}" for reason in diagnosis["reasons"]]
+    lines += [f"warning: {remark}" for remark in results.get("remarks", ())]
     return "\n".join(lines)
 
 

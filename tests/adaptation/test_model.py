@@ -33,6 +33,16 @@ def test_parameters_of_the_papers_network() -> None:
         digits_network((1, 4, 4))
 
 
+def test_a_tau_that_matches_nothing_is_told(blobs: Any, tmp_path: Path) -> None:
+    source, target = blobs()
+    shy = jumbot.adapt(source, target, steps=20, tau=1e-3, out=tmp_path / "shy")
+    (remark,) = shy.results["remarks"]
+    assert "raise tau (it was 0.001)" in remark
+    assert remark in shy.report().read_text(encoding="utf-8")
+    assert jumbot.adapt(source, target, steps=20, tau=5.0).results["remarks"] == []
+    assert jumbot.adapt(source, target, steps=20, method="deepjdot").results["remarks"] == []
+
+
 def test_saved_and_loaded(blobs: Any, tmp_path: Path) -> None:
     source, target = blobs()
     model = jumbot.adapt(source, target, steps=20)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import math
+import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +19,7 @@ from jumbot.adaptation.model import Model, write_predictions
 from jumbot.adaptation.monitor import outputs
 from jumbot.adaptation.networks import Network
 from jumbot.adaptation.recipes import Plan
-from jumbot.adaptation.runs import RunFolder
+from jumbot.adaptation.runs import RunFolder, read_metrics
 from jumbot.adaptation.training import Trained
 from jumbot.data.domain import Domain
 
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from jumbot.adaptation.adapt import Domains
 
 _KEPT = 1000  # samples of each domain whose embeddings are kept
+_LAST, _LITTLE = 50, 0.1  # steps at the end of training, and a mass that teaches little
 _COMPARED = 4000  # samples of each domain that the diagnosis before adaptation looks at
 
 
@@ -68,6 +72,7 @@ def finish(model: Model, trained: Trained, domains: Domains, plan: Plan, run: Ru
         "selected_step": trained.selected_step,
         "seconds": round(trained.seconds, 1),
         "diagnosis": diagnosis.to_json(),
+        "remarks": remarks(read_metrics(run.path), plan),
     }
     labelled = domains.labelled
     if labelled is not None:
@@ -88,6 +93,18 @@ def finish(model: Model, trained: Trained, domains: Domains, plan: Plan, run: Ru
     model.save(run.path)
     run.before.unlink(missing_ok=True)
     return model
+
+
+def remarks(records: Sequence[Mapping[str, Any]], plan: Plan) -> list[str]:
+    """What the records of training say about its settings."""
+    masses = [record["mass"] for record in records if record["event"] == "step" and "mass" in record][-_LAST:]
+    tau = getattr(plan.options, "tau", math.inf)
+    if not masses or math.isinf(tau) or statistics.fmean(masses) >= _LITTLE:
+        return []
+    return [
+        f"only {100 * statistics.fmean(masses):.1f} % of the mass was transported at the end of training, so little "
+        f"was learned from the target; raise tau (it was {tau:g})"
+    ]
 
 
 def _diagnose_some(network: Network, source: Domain, target: Domain, seed: int) -> Diagnosis:

@@ -69,7 +69,7 @@ RECIPES: dict[str, Recipe] = {
         methods=_transport(0.01, 0.5, 1.0, 0.5, 0.01),
     ),
     "table-partial": Recipe(
-        "rows of numbers, where the target lacks classes of the source: the paper's partial settings with twice its tau",
+        "rows of numbers, where the target lacks classes of the source: the paper's partial settings, twice its tau",
         training={"batch_size": 50, "steps": 500},
         # at the paper's .06 only 7 % of the mass moves on features that are not fine-tuned: of .06, .12 and .25 the
         # least tau that moves a quarter, which SND prefers too (Office-Caltech10, no labels)

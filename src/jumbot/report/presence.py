@@ -42,9 +42,10 @@ def least_explained(run: RunRecord, most: int) -> list[Prediction]:
 
 
 def warnings_of(run: RunRecord) -> list[str]:
-    """Why the predictions may be worse than without adaptation."""
-    found = run.diagnosis.get("reasons")
-    return [f"negative transfer is likely: {each}." for each in found] if isinstance(found, list) else []
+    """Why the predictions may be worse than they could be, or than without adaptation."""
+    reasons, remarks = run.diagnosis.get("reasons"), (run.results or {}).get("remarks")
+    found = [f"negative transfer is likely: {each}." for each in reasons] if isinstance(reasons, list) else []
+    return found + ([f"{each}." for each in remarks] if isinstance(remarks, list) else [])
 
 
 def _shares(run: RunRecord, key: str) -> list[float | None]:
