@@ -11,7 +11,8 @@ from jumbot.adaptation.memory import keep_freed_memory
 listened = {keep} and keep_freed_memory()
 def step():
     torch.empty(1 << 24).fill_(1.0)  # 64 MB, touched and freed
-step()
+for _ in range(3):
+    step()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 for _ in range(10):
     step()
@@ -32,5 +33,4 @@ def test_large_blocks_are_not_mapped_anew_at_each_step() -> None:
     if not listened:
         pytest.skip("this C library has no mallopt")
     _, plain = faults(False)
-    assert kept < 1000
-    assert kept < plain
+    assert kept < 0.1 * plain
