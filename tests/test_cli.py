@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from importlib.metadata import version
 
 import pytest
@@ -37,3 +39,12 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.strip() == f"jumbot {version('jumbot')}"
     assert status_of(["--help"]) == 0
     assert "demo" in capsys.readouterr().out
+
+
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    command = [sys.executable, "-m", "jumbot", "doctor"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()  # as `| head` does
+        assert (process.stderr.read(), process.wait()) == ("", 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import subprocess
 import sys
 import time
@@ -49,13 +50,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         commands.add_parser(name, help=what, add_help=False)
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given and given[0] in ADAPTATION:
-        return _adaptation(given[0], given[1:])
+        return _guarded(given[0], lambda: _adaptation(given[0], given[1:]))
     options = parser.parse_args(given)
-    run: Callable[[argparse.Namespace], int] = options.run
+    return _guarded(options.command, lambda: options.run(options))
+
+
+def _guarded(command: str, run: Callable[[], int]) -> int:
     try:
-        return run(options)
+        status = run()
+        sys.stdout.flush()
+        return status
+    except KeyboardInterrupt:
+        print(f"jumbot {command}: stopped" + ("; go on with --resume" if command == "adapt" else ""), file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (jumbot.JumbotError, OSError) as error:
-        print(f"jumbot {options.command}: {error}", file=sys.stderr)
+        print(f"jumbot {command}: {error}", file=sys.stderr)
         return 2
 
 
@@ -65,14 +77,7 @@ def _adaptation(command: str, arguments: list[str]) -> int:
     except ImportError as error:
         print(f"jumbot {command}: needs {error.name}; install it with: pip install 'jumbot[adapt]'", file=sys.stderr)
         return 2
-    try:
-        return commands.main(command, arguments)
-    except KeyboardInterrupt:
-        print(f"jumbot {command}: stopped; go on with --resume", file=sys.stderr)
-        return 130
-    except (jumbot.JumbotError, OSError) as error:
-        print(f"jumbot {command}: {error}", file=sys.stderr)
-        return 2
+    return commands.main(command, arguments)
 
 
 def _add_transport(parser: argparse.ArgumentParser, loss: str) -> None:

@@ -16,12 +16,12 @@ def training_bar(total: int, done: int, name: str) -> Iterator[Callable[[dict[st
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.table import Column
 
-    columns = (
-        TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn(), TimeRemainingColumn(),
-        TextColumn("{task.fields[facts]}"),
-    )  # fmt: skip
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    # where the terminal is narrow the facts are cut at their end, never the bar
+    facts_column = TextColumn("{task.fields[facts]}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"))
+    columns = (TextColumn("{task.description}"), BarColumn(12), MofNCompleteColumn(), TimeRemainingColumn(compact=True))
+    with Progress(*columns, facts_column, console=Console(stderr=True), expand=True) as bar:
         task = bar.add_task(name, total=total, completed=done, facts="")
         accuracy = ""
 
@@ -30,11 +30,12 @@ def training_bar(total: int, done: int, name: str) -> Iterator[Callable[[dict[st
             if record["event"] == "evaluation":
                 accuracy = _outcome(record)
                 return
-            facts = [f"{term} {value:.3f}" for term, value in record["terms"].items()]
-            facts += [f"mass {record['mass']:.2f}"] if "mass" in record else []
             speed = bar.tasks[0].speed
-            facts += [f"{speed:.1f} steps/s"] if speed else []
-            bar.update(task, advance=1, description=f"{name} ({record['phase']})", facts="  ".join([*facts, accuracy]))
+            facts = [f"{speed:.1f}/s"] if speed else []
+            facts += [f"mass {record['mass']:.2f}"] if "mass" in record else []
+            facts += [f"{term} {value:.3f}" for term, value in record["terms"].items()]
+            facts += [accuracy] if accuracy else []
+            bar.update(task, advance=1, description=f"{name} ({record['phase']})", facts="  ".join(facts))
 
         yield update
 
