@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
@@ -75,7 +76,31 @@ def run(
                     f"{task}, {name}: {printed} at the end of training", statistics.fmean(found) >= printed - 0.5,
                     accuracies=found, paper=printed,
                 )  # fmt: skip
+    (folder / "digits.md").write_text(table(folder), encoding="utf-8")
     return record.save(folder)
+
+
+def table(folder: Path) -> str:
+    """Markdown: every finished run in the folder, with its schedule and the paper's figures beside."""
+    found = [row_of(file.parent) for file in sorted((folder / "digits").glob("*/*/results.json"))]
+    lines = [
+        "| task | method | seed | epochs, source + adaptation | accuracy | paper | mass between labels | paper |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for row in found:
+        training, paper = row["training"], row["paper"]
+        steps = f"{training['steps']} steps" if training["epochs"] is None else training["epochs"]
+        printed = PAPER_WRONG_MASS.get(row["method"]) if row["task"] == "U-M" else None
+        cells = [
+            row["task"], row["variant"], row["seed"], f"{training['source_epochs']} + {steps}",
+            f"{100 * row['accuracy']:.2f}", paper or "-", _percent(row["wrong_mass"]), _percent(printed),
+        ]  # fmt: skip
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.1f} %"
 
 
 def _one(
@@ -88,18 +113,32 @@ def _one(
     schedule = "".join(f"-{key}{changes[key]}" for key in ("source_epochs", "epochs", "steps") if key in changes)
     out = folder / "digits" / task / f"{variant}{schedule}-seed{seed}"
     train, unlabelled = _some(load(source, "train", root), quick), _some(load(target, "train", root), quick)
-    model = adapt(
+    adapt(
         train, unlabelled, method=name, recipe="digits", labelled=_some(load(target, "test", root), quick),
         out=out, resume=out.exists(), show=show, size=size,
-        channels=channels, seed=seed, command=f"jumbot reproduce digits --task {task}", **options,
+        channels=channels, seed=seed, command=_command(task, name, seed, reference, changes), **options,
     )  # fmt: skip
+    return row_of(out)
+
+
+def _command(task: str, name: str, seed: int, reference: str, changes: dict[str, Any]) -> str:
+    given = {"task": task, "methods": name, "seed": seed, "reference": reference, **changes}
+    return "jumbot reproduce digits " + " ".join(f"--{key.replace('_', '-')} {value}" for key, value in given.items())
+
+
+def row_of(out: Path) -> dict[str, Any]:
+    """What the folder of a finished run says, for the record and the table."""
+    config, results = read_config(out), json.loads((out / "results.json").read_text(encoding="utf-8"))
+    task, name = out.parent.name, config["method"]["name"]
+    reference = config["method"].get("reference")
     steps = [r for r in read_metrics(out) if r["event"] == "step" and "wrong_mass" in r]
     half = steps[len(steps) // 2 :]
     evaluations = [r for r in read_metrics(out) if r["event"] == "evaluation"]
     return {
-        "task": task, "method": name, "variant": variant, "seed": seed, "accuracy": model.results["accuracy"],
-        "mean_class_accuracy": model.results["mean_class_accuracy"], "seconds": model.results["seconds"],
-        "rule": model.results["rule"], "training": read_config(out)["training"],
+        "task": task, "method": name, "variant": f"{name}-{reference}" if reference else name,
+        "seed": config["training"]["seed"], "accuracy": results["accuracy"],
+        "mean_class_accuracy": results["mean_class_accuracy"], "seconds": results["seconds"],
+        "rule": results["rule"], "training": config["training"],
         "wrong_mass": statistics.fmean(r["wrong_mass"] for r in half) if half else None,
         "mass": statistics.fmean(r["mass"] for r in half) if half else None,
         "curve": [[r["epoch"], r["accuracy"]] for r in evaluations],
