@@ -15,7 +15,7 @@ CUT = 400.0
 SPREAD = 250.0
 
 
-@compiled(fastmath=True)
+@compiled(fastmath=True, internal=True)
 def row_sums(K: Any, w: Any, s: Any) -> None:
     n, m = K.shape
     blocked = n // 4 * 4
@@ -52,7 +52,7 @@ def add_columns(K: Any, w: Any, t: Any) -> None:
             t[j] += wi * K[i, j]
 
 
-@compiled()
+@compiled(internal=True)
 def column_sums(K: Any, w: Any, t: Any) -> None:
     t[:] = 0.0
     add_columns(K, w, t)
@@ -105,7 +105,7 @@ def minima(C: Any, scale: float, G: Any, skip_a: Any, skip_b: Any, F0: Any, G0: 
         lower_column_minima(C[i:j], scale, F0[i:j], skip_a[i:j], G0)
 
 
-@compiled()
+@compiled(internal=True)
 def _kernel_row(C: Any, scale: float, shift: float, G: Any, cut: float, K: Any) -> None:
     for j in range(C.shape[0]):
         x = min(shift + G[j] - C[j] * scale, 0.0)
@@ -118,7 +118,7 @@ def fill(C: Any, scale: float, F: Any, G: Any, cut: float, K: Any) -> None:
         _kernel_row(C[i], scale, F[i], G, cut, K[i])
 
 
-@compiled()
+@compiled(internal=True)
 def build(
     C: Any, scale: float, F: Any, G: Any, skip_a: Any, skip_b: Any, rows_first: bool, F0: Any, G0: Any, K: Any
 ) -> None:
@@ -154,14 +154,14 @@ def scalings(r: Any, log_scaling: Any, out: Any) -> float:
     return top
 
 
-@compiled()
+@compiled(internal=True)
 def _plan_row(C: Any, scale: float, shift: float, weight: float, r_b: Any, G: Any, P: Any) -> None:
     for j in range(C.shape[0]):
         x = min(shift + G[j] - C[j] * scale, 700.0)
         P[j] = weight * r_b[j] * exp(x) if x > -650.0 else 0.0
 
 
-@compiled(fastmath=True)
+@compiled(fastmath=True, internal=True)
 def _plan_sums(P: Any, C: Any, columns: Any) -> tuple[float, float, float]:
     """Mass, <C, P> and <|C|, P> of a row, which is added to `columns`, in one loop: long rows leave the cache."""
     mass = linear = size = 0.0

@@ -49,176 +49,178 @@ GROWTH = 4.0  # of the squared residual, after which past images mislead
 
 
 @compiled()
-def _solve(
-    C: Any, a: Any, b: Any, r_a: Any, r_b: Any, o_a: Any, o_b: Any, epsilon: float,
+def solve_range(
+    costs: Any, a_all: Any, b_all: Any, r_a_all: Any, r_b_all: Any, o_a_all: Any, o_b_all: Any, epsilon: float,
     kind_a: int, tau_a: float, low_a: float, high_a: float, kind_b: int, tau_b: float, low_b: float, high_b: float,
-    cold: bool, tol: float, limit: int, price: float,
-    F: Any, G: Any, P: Any, rows: Any, columns: Any, out: Any,
+    cold: bool, tol: float, limit: int, price: Any,
+    F_all: Any, G_all: Any, plans: Any, rows_all: Any, columns_all: Any, outs: Any, first: int, last: int,
 ) -> None:  # fmt: skip
-    n, m = C.shape
+    """Solve the problems first <= k < last of the batch in place; F and G come in and go out in units of epsilon.
+
+    The loop over problems and that over sweeps are one function, because one that calls the other is optimised twice,
+    and what is called in two places is inlined twice: both are seconds of compilation.
+    """
+    n, m = costs.shape[1:]
     scale = 1.0 / epsilon
-    K = P  # the buffer holds the kernel until the plan is written
     F0, G0 = np.empty(n), np.empty(m)
     log_u, log_v = np.empty(n), np.empty(m)
     soft_a, soft_b = np.empty(n), np.empty(m)
-    s, t, w_a, w_b, h_b = np.empty(n), np.empty(m), np.empty(n), np.empty(m), np.empty(m)
-    skip_a, skip_b = np.zeros(n), np.zeros(m)
+    s, t, w_a, w_b, h_b, w = np.empty(n), np.empty(m), np.empty(n), np.empty(m), np.empty(m), np.empty(m)
+    skip_a, skip_b = np.empty(n), np.empty(m)
     work_a, work_b, sums = np.empty((4, n)), np.empty((4, m)), np.empty(5)
-    for i in range(n):
-        skip_a[i] = 0.0 if r_a[i] > 0.0 else 1e200
-    for j in range(m):
-        skip_b[j] = 0.0 if r_b[j] > 0.0 else 1e200
-    hard = kind_a in (BALANCED, RANGE) or kind_b in (BALANCED, RANGE)
-
-    kappa_a = tau_a / (tau_a + 1.0) if kind_a == KL else 1.0
-    kappa_b = tau_b / (tau_b + 1.0) if kind_b == KL else 1.0
-    known = kind_a <= BALANCED and kind_b <= BALANCED and (kind_a == KL or kind_b == KL)
-    best_omega = 2.0 / (1.0 + math.sqrt(1.0 - kappa_a * kappa_b)) if known else 1.0
-    entropy_bound = math.log(1.0 * m)
-    mixing = kind_a == KL and kind_b == KL and max(tau_a, tau_b) <= LARGEST_TAU
     images, residuals = np.empty((DEPTH + 1, m)), np.empty((DEPTH + 1, m))
     normal, share = np.empty((DEPTH, DEPTH)), np.empty(DEPTH)
-    known_images, strikes, last_norm, worth = 0, 0, 1e300, -1.0
-
-    if cold:
-        for j in range(m):
-            G[j] = 0.0
-    build(C, scale, F, G, skip_a, skip_b, True, F0, G0, K)
-    if cold:
-        shift = translation(kind_a, tau_a, kind_b, tau_b, a, b, F0, G0, work_a[0], work_b[0])
-        for i in range(n):
-            F[i] = F0[i] + shift
-        for j in range(m):
-            G[j] = G0[j] - shift
-    fresh = True
-
-    sweep = 0
-    ramp = 0
-    safety = 1.0
-    last_residual, best_residual, last_sweep, growth = -1.0, 1e300, 0, 0
+    hard = kind_a in (BALANCED, RANGE) or kind_b in (BALANCED, RANGE)
+    soft = kind_a == KL and kind_b == KL
+    movable = kind_a <= BALANCED and kind_b <= BALANCED
+    known = movable and (kind_a == KL or kind_b == KL)
+    kappa_a = tau_a / (tau_a + 1.0) if kind_a == KL else 1.0
+    kappa_b = tau_b / (tau_b + 1.0) if kind_b == KL else 1.0
+    entropy_bound = math.log(1.0 * m)
     every = 1 if n * m > 20000 else 2
-    next_check, last_check, last_estimate = every, 0, 0.0
-    while True:
-        sweep += 1
-        # rows: F given G
+
+    for k in range(first, last):
+        ka, kb = (k if a_all.shape[0] > 1 else 0), (k if b_all.shape[0] > 1 else 0)
+        C, a, b, r_a, r_b, o_a, o_b = costs[k], a_all[ka], b_all[kb], r_a_all[ka], r_b_all[kb], o_a_all[ka], o_b_all[kb]
+        F, G, P, rows, columns, out = F_all[k], G_all[k], plans[k], rows_all[k], columns_all[k], outs[k]
+        K = P  # the buffer holds the kernel until the plan is written
+        for i in range(n):
+            skip_a[i] = 0.0 if r_a[i] > 0.0 else 1e200
         for j in range(m):
-            log_v[j] = G[j] - G0[j]
-        if not fresh and spread(log_v, r_b) > SPREAD:
-            build(C, scale, F, G, skip_a, skip_b, True, F0, G0, K)
+            skip_b[j] = 0.0 if r_b[j] > 0.0 else 1e200
+            G[j] = 0.0 if cold else G[j]
+        best_omega = 2.0 / (1.0 + math.sqrt(1.0 - kappa_a * kappa_b)) if known else 1.0
+        mixing = soft and max(tau_a, tau_b) <= LARGEST_TAU
+        known_images, strikes, last_norm, worth = 0, 0, 1e300, -1.0
+        sweep, ramp, safety, done = 0, 0, 1.0, False
+        last_residual, best_residual, last_sweep, growth = -1.0, 1e300, 0, 0
+        next_check, last_check, last_estimate = every, 0, 0.0
+        while not done:
+            sweep += 1
+            # rows: F given G
             for j in range(m):
                 log_v[j] = G[j] - G0[j]
-        fresh = False
-        top = scalings(r_b, log_v, w_b)
-        row_sums(K, w_b, s)
-        for i in range(n):
-            soft_a[i] = F0[i] + o_a[i] - top - log(s[i])
-        omega = 1.0
-        if sweep > 1 and best_omega > 1.0 and not mixing:
-            ramp += 1
-            omega = min(best_omega, 2.0 - 6.0 / (ramp + 6.0))
-        step(kind_a, tau_a, low_a, high_a, soft_a, omega, F, F)
-        # columns: G given F
-        for i in range(n):
-            log_u[i] = F[i] - F0[i]
-        if spread(log_u, r_a) > SPREAD:
-            build(C, scale, F, G, skip_a, skip_b, False, F0, G0, K)
-            for i in range(n):
-                log_u[i] = F[i] - F0[i]
-        top = scalings(r_a, log_u, w_a)
-        column_sums(K, w_a, t)
-        for j in range(m):
-            soft_b[j] = G0[j] + o_b[j] - top - log(t[j])
-        step(kind_b, tau_b, low_b, high_b, soft_b, omega, G, h_b)
-
-        if mixing:
-            norm = remember(G, h_b, b, tau_b, sweep, images, residuals, w_b)
-            known_images += 1
-            if not norm <= GROWTH * last_norm:
-                strikes, known_images = strikes + 1, 1
-            last_norm = norm
-            # rows are at their optimum, so all of the gap is on the columns, and the residual tells it
-            if worth >= 0.0:
-                next_check = sweep if 2.0 * tau_b * norm <= kappa_b**2 * safety * tol * worth else sweep + 1
-        check = sweep >= next_check or sweep >= limit
-        if check:
-            mass_a = both_sides(
-                kind_a, tau_a, low_a, high_a, a, F, soft_a, work_a,
-                kind_b, tau_b, low_b, high_b, b, G, soft_b, work_b, sums,
-            )  # fmt: skip
-            # <C, P> from below: <F, p> + <G, q> = <C, P> + <P, log(P/R)>, the last at most mass log m
-            worth = sums[1] + mass_a + max(0.0, sums[3] - mass_a * entropy_bound)
-            estimate = sums[0] + price * scale * sums[2]
-            # a check costs as much as a sweep or two: the next one where half of the way to tol should be left
-            wait = every
-            if every > 1 and 0.0 < estimate < last_estimate and worth < HUGE:
-                rate = math.log(last_estimate / estimate) / (sweep - last_check)
-                ahead = math.log(max(estimate / max(safety * tol * worth, 1e-300), 1.0)) / rate
-                wait = max(every, min(int(0.5 * ahead), 12))
-            last_estimate, last_check, next_check = estimate, sweep, sweep + wait
-            # over-relaxation may pass through plans that overflow, whose gap means nothing
-            if (estimate <= safety * tol * worth and worth < HUGE) or sweep >= limit:
-                for i in range(n):
-                    log_u[i] = F[i] - F0[i]
+            if sweep == 1 or spread(log_v, r_b) > SPREAD:
+                build(C, scale, F, G, skip_a, skip_b, True, F0, G0, K)
+                if cold and sweep == 1:
+                    shift = translation(kind_a, tau_a, kind_b, tau_b, a, b, F0, G0, work_a[0], work_b[0])
+                    for i in range(n):
+                        F[i] = F0[i] + shift
+                    for j in range(m):
+                        G[j] = G0[j] - shift
                 for j in range(m):
                     log_v[j] = G[j] - G0[j]
-                top = scalings(r_a, log_u, w_a) + scalings(r_b, log_v, t)
-                if max(spread(log_u, r_a), spread(log_v, r_b)) <= SPREAD and abs(top) <= SPREAD:
-                    for i in range(n):
-                        w_a[i] *= math.exp(top)
-                    linear, size = scale_to_plan(K, w_a, t, C, rows, columns)
-                else:
-                    linear, size = write_plan(C, scale, r_a, r_b, F, G, P, rows, columns)
-                soft_from_marginal(F, rows, a, soft_a)
-                soft_from_marginal(G, columns, b, soft_b)
+            top_b = scalings(r_b, log_v, w_b)
+            row_sums(K, w_b, s)
+            for i in range(n):
+                soft_a[i] = F0[i] + o_a[i] - top_b - log(s[i])
+            omega = 1.0
+            if sweep > 1 and best_omega > 1.0 and not mixing:
+                ramp += 1
+                omega = min(best_omega, 2.0 - 6.0 / (ramp + 6.0))
+            step(kind_a, tau_a, low_a, high_a, soft_a, omega, F, F)
+            # columns: G given F
+            for i in range(n):
+                log_u[i] = F[i] - F0[i]
+            moved = spread(log_u, r_a) > SPREAD
+            if moved:
+                build(C, scale, F, G, skip_a, skip_b, False, F0, G0, K)
+                for i in range(n):
+                    log_u[i] = F[i] - F0[i]
+            top_a = scalings(r_a, log_u, w_a)
+            column_sums(K, w_a, t)
+            for j in range(m):
+                soft_b[j] = G0[j] + o_b[j] - top_a - log(t[j])
+            step(kind_b, tau_b, low_b, high_b, soft_b, omega, G, h_b)
+
+            if mixing:
+                norm = remember(G, h_b, b, tau_b, sweep, images, residuals, w)
+                known_images += 1
+                if not norm <= GROWTH * last_norm:
+                    strikes, known_images = strikes + 1, 1
+                last_norm = norm
+                # rows are at their optimum, so all of the gap is on the columns, and the residual tells it; a quarter
+                # of tol is aimed at, because the next image would be that close
+                if worth >= 0.0:
+                    next_check = sweep if 2.0 * tau_b * norm <= kappa_b**2 * safety * tol * worth else sweep + 1
+            check = sweep >= next_check or sweep >= limit
+            at_plan, linear, size = False, 0.0, 0.0
+            while check:  # first at the kernel's marginals, which is an estimate, then at those of the plan itself
                 mass = both_sides(
                     kind_a, tau_a, low_a, high_a, a, F, soft_a, work_a,
                     kind_b, tau_b, low_b, high_b, b, G, soft_b, work_b, sums,
                 )  # fmt: skip
-                mass = total(rows)
-                weight = size + epsilon * (sums[1] + mass)
-                # <C, P> + epsilon <P, log(P/R)> = epsilon (<F, p> + <G, q>)
-                value = epsilon * (dot(F, rows) + dot(G, columns) - mass + sums[1])
-                gap = epsilon * sums[0]
-                out[ITERATIONS], out[LINEAR], out[OBJECTIVE], out[GAP], out[SCALE] = sweep, linear, value, gap, weight
-                if hard or (gap <= tol * weight and weight < HUGE) or sweep >= limit:
+                if at_plan:
+                    mass = total(rows)
+                    weight = size + epsilon * (sums[1] + mass)
+                    # <C, P> + epsilon <P, log(P/R)> = epsilon (<F, p> + <G, q>)
+                    value = epsilon * (dot(F, rows) + dot(G, columns) - mass + sums[1])
+                    gap = epsilon * sums[0]
+                    out[ITERATIONS], out[LINEAR], out[OBJECTIVE] = sweep, linear, value
+                    out[GAP], out[SCALE] = gap, weight
+                    done = hard or (gap <= tol * weight and weight < HUGE) or sweep >= limit
+                    if not done:
+                        safety *= max(0.5 * tol * weight / gap, 1e-3)
+                        fill(C, scale, F0, G0, CUT, K)
                     break
-                safety *= max(0.5 * tol * weight / gap, 1e-3)
-                fill(C, scale, F0, G0, CUT, K)
-            residual = 0.0
+                # <C, P> from below: <F, p> + <G, q> = <C, P> + <P, log(P/R)>, the last at most mass log m
+                worth = sums[1] + mass + max(0.0, sums[3] - mass * entropy_bound)
+                estimate = sums[0] + price[k] * scale * sums[2]
+                # a check costs as much as a sweep or two: the next one where half of the way to tol should be left
+                wait = every
+                if every > 1 and 0.0 < estimate < last_estimate and worth < HUGE:
+                    rate = math.log(last_estimate / estimate) / (sweep - last_check)
+                    ahead = math.log(max(estimate / max(safety * tol * worth, 1e-300), 1.0)) / rate
+                    wait = max(every, min(int(0.5 * ahead), 12))
+                last_estimate, last_check, next_check = estimate, sweep, sweep + wait
+                # over-relaxation may pass through plans that overflow, whose gap means nothing
+                if not ((estimate <= safety * tol * worth and worth < HUGE) or sweep >= limit):
+                    break
+                if not moved and abs(top_a + top_b) <= SPREAD:
+                    for i in range(n):
+                        w_a[i] *= math.exp(top_a + top_b)
+                    linear, size = scale_to_plan(K, w_a, w_b, C, rows, columns)
+                else:
+                    linear, size = write_plan(C, scale, r_a, r_b, F, G, P, rows, columns)
+                soft_from_marginal(F, rows, a, soft_a)
+                soft_from_marginal(G, columns, b, soft_b)
+                at_plan = True
+            if done:
+                break
+            if mixing and strikes < STRIKES and sweep < SWEEPS:
+                mix(images, residuals, w, sweep, known_images, normal, share, G)
+                continue
+            if check and not mixing:
+                residual = 0.0
+                for j in range(m):
+                    residual = max(residual, abs(h_b[j] - G[j]) / omega if r_b[j] > 0.0 else 0.0)
+                if known:  # over-relaxation overshoots for a while; only a lasting rise means too far
+                    best_residual = min(best_residual, residual)
+                    growth = growth + 1 if residual > 100.0 * best_residual else 0
+                    if growth >= 40:
+                        best_omega, best_residual = 1.0 + 0.5 * (best_omega - 1.0), residual
+                        ramp, growth = 0, 0
+                elif sweep - last_sweep >= 12 and residual > 0.0:
+                    if last_residual > 0.0 and omega >= best_omega:
+                        rate = (residual / last_residual) ** (1.0 / (sweep - last_sweep))
+                        if best_omega - 1.0 < rate < 1.0:
+                            # Young's relation between the rate of the relaxed and of the plain sweep
+                            plain = (rate + best_omega - 1.0) ** 2 / (best_omega**2 * rate)
+                            better = 2.0 / (1.0 + math.sqrt(1.0 - min(plain, 1.0 - 1e-7)))
+                            best_omega = max(best_omega, better)
+                        elif rate >= 1.0:
+                            best_omega = 1.0 + 0.7 * (best_omega - 1.0)
+                    last_residual, last_sweep = residual, sweep
+            if mixing:  # over-relaxation from here, with a shorter ramp because the start is better
+                mixing, ramp, next_check = False, 6, sweep + every
             for j in range(m):
-                residual = max(residual, abs(h_b[j] - G[j]) / omega if r_b[j] > 0.0 else 0.0)
-            if mixing:
-                pass
-            elif known:  # over-relaxation overshoots for a while; only a lasting rise means too far
-                best_residual = min(best_residual, residual)
-                growth = growth + 1 if residual > 100.0 * best_residual else 0
-                if growth >= 40:
-                    best_omega, best_residual = 1.0 + 0.5 * (best_omega - 1.0), residual
-                    ramp, growth = 0, 0
-            elif sweep - last_sweep >= 12 and residual > 0.0:
-                if last_residual > 0.0 and omega >= best_omega:
-                    rate = (residual / last_residual) ** (1.0 / (sweep - last_sweep))
-                    if best_omega - 1.0 < rate < 1.0:
-                        # Young's relation between the rate of the relaxed and of the plain sweep
-                        plain = (rate + best_omega - 1.0) ** 2 / (best_omega**2 * rate)
-                        better = 2.0 / (1.0 + math.sqrt(1.0 - min(plain, 1.0 - 1e-7)))
-                        best_omega = max(best_omega, better)
-                    elif rate >= 1.0:
-                        best_omega = 1.0 + 0.7 * (best_omega - 1.0)
-                last_residual, last_sweep = residual, sweep
-        if mixing and strikes < STRIKES and sweep < SWEEPS:
-            mix(images, residuals, w_b, sweep, known_images, normal, share, G)
-            continue
-        if mixing:  # over-relaxation from here, with a shorter ramp because the start is better
-            mixing, ramp, next_check = False, 6, sweep + every
-        for j in range(m):
-            G[j] = h_b[j]
-        if check and kind_a <= BALANCED and kind_b <= BALANCED:
-            shift = translation(kind_a, tau_a, kind_b, tau_b, a, b, F, G, work_a[0], work_b[0])
-            for i in range(n):
-                F[i] += shift
-            for j in range(m):
-                G[j] -= shift
+                G[j] = h_b[j]
+            if check and movable:
+                shift = translation(kind_a, tau_a, kind_b, tau_b, a, b, F, G, work_a[0], work_b[0])
+                for i in range(n):
+                    F[i] += shift
+                for j in range(m):
+                    G[j] -= shift
 
 
 @compiled()
@@ -270,24 +272,6 @@ def _solve_symmetric(
             fill(C, scale, F_zero, F_zero, CUT, K)
         for i in range(n):
             F[i] = h[i]
-
-
-@compiled()
-def solve_range(
-    C: Any, a: Any, b: Any, r_a: Any, r_b: Any, o_a: Any, o_b: Any, epsilon: float,
-    kind_a: int, tau_a: float, low_a: float, high_a: float, kind_b: int, tau_b: float, low_b: float, high_b: float,
-    cold: bool, tol: float, limit: int, price: Any,
-    F: Any, G: Any, P: Any, rows: Any, columns: Any, out: Any, first: int, last: int,
-) -> None:  # fmt: skip
-    """Solve the problems first <= k < last of the batch in place; F and G come in and go out in units of epsilon."""
-    many_a, many_b = a.shape[0] > 1, b.shape[0] > 1
-    for k in range(first, last):
-        ka, kb = (k if many_a else 0), (k if many_b else 0)
-        _solve(
-            C[k], a[ka], b[kb], r_a[ka], r_b[kb], o_a[ka], o_b[kb], epsilon,
-            kind_a, tau_a, low_a, high_a, kind_b, tau_b, low_b, high_b,
-            cold, tol, limit, price[k], F[k], G[k], P[k], rows[k], columns[k], out[k],
-        )  # fmt: skip
 
 
 @compiled()

@@ -57,7 +57,7 @@ def mix(images: Any, residuals: Any, w: Any, count: int, known: int, normal: Any
             out[j] -= share[i] * (images[newest, j] - images[row, j])
 
 
-@compiled(fastmath=True)
+@compiled(fastmath=True, internal=True)
 def _dot(w: Any, x: Any, y: Any) -> float:
     total = 0.0
     for j in range(w.shape[0]):
@@ -65,7 +65,7 @@ def _dot(w: Any, x: Any, y: Any) -> float:
     return total
 
 
-@compiled(fastmath=True)
+@compiled(fastmath=True, internal=True)
 def _between(w: Any, newest: Any, x: Any, y: Any) -> float:
     total = 0.0
     for j in range(w.shape[0]):
@@ -73,7 +73,7 @@ def _between(w: Any, newest: Any, x: Any, y: Any) -> float:
     return total
 
 
-@compiled()
+@compiled(internal=True)
 def _solve(normal: Any, share: Any, n: int) -> None:
     """Normal equations with a small ridge, in place; they are positive definite, so no pivots."""
     ridge = 1e-300

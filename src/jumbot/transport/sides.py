@@ -18,7 +18,7 @@ KL, BALANCED, TV, RANGE, CHI2 = range(5)
 ITERATIONS, LINEAR, OBJECTIVE, GAP, SCALE = range(5)
 
 
-@compiled()
+@compiled(internal=True)
 def _lambert(z: float) -> float:
     """y with y + log y = z."""
     z = max(z, -700.0)
@@ -59,7 +59,7 @@ def step(kind: int, tau: float, low: float, high: float, soft: Any, omega: float
             out[i] = h[i] + omega * (full - h[i])
 
 
-@compiled(fastmath=True)
+@compiled(fastmath=True, internal=True)
 def total(x: Any) -> float:
     result = 0.0
     for i in range(x.shape[0]):
@@ -67,7 +67,7 @@ def total(x: Any) -> float:
     return result
 
 
-@compiled(fastmath=True)
+@compiled(fastmath=True, internal=True)
 def dot(x: Any, y: Any) -> float:
     total = 0.0
     for i in range(x.shape[0]):
@@ -121,7 +121,7 @@ def side(
     sums[4] = total(p)
 
 
-@compiled()
+@compiled(internal=True)
 def both_sides(
     kind_a: int, tau_a: float, low_a: float, high_a: float, a: Any, F: Any, soft_a: Any, work_a: Any,
     kind_b: int, tau_b: float, low_b: float, high_b: float, b: Any, G: Any, soft_b: Any, work_b: Any, sums: Any,
@@ -134,7 +134,7 @@ def both_sides(
     return mass
 
 
-@compiled()
+@compiled(internal=True)
 def _log_tilted_mass(tau: float, a: Any, F: Any, work: Any) -> float:
     """log sum_i a_i e^{-F_i/tau}."""
     least = F[0]
