@@ -41,10 +41,10 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert "demo" in capsys.readouterr().out
 
 
-def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+def test_a_reader_that_has_seen_enough_gets_no_error_line() -> None:
     command = [sys.executable, "-m", "jumbot", "doctor"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()  # as `| head` does
-        assert (process.stderr.read(), process.wait()) == ("", 0)
+        assert (process.stderr.read(), process.wait()) == ("", 141)

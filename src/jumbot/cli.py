@@ -65,7 +65,7 @@ def _guarded(command: str, run: Callable[[], int]) -> int:
         return 130
     except BrokenPipeError:  # the reader, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return 141  # as a shell calls it
     except (jumbot.JumbotError, OSError) as error:
         print(f"jumbot {command}: {error}", file=sys.stderr)
         return 2

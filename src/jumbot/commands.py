@@ -102,15 +102,17 @@ class Evaluate(Reading):
 
 def main(command: str, arguments: Sequence[str]) -> int:
     """Run one of the commands and return the exit status."""
+    if command in ("adapt", "compare", "demo"):
+        from jumbot.adaptation.memory import keep_freed_memory
+
+        keep_freed_memory()
     return COMMANDS[command](list(arguments))
 
 
 def adapt_command(arguments: list[str]) -> int:
     from jumbot.adaptation.adapt import adapt
-    from jumbot.adaptation.memory import keep_freed_memory
 
     wanted, changes = parse(Adapt, arguments, "jumbot adapt")
-    keep_freed_memory()
     recipe = wanted.recipe or guess_recipe(wanted.source)
     model = adapt(
         wanted.source, wanted.target, method=wanted.method, recipe=recipe, labelled=wanted.labelled, out=wanted.out,

@@ -41,12 +41,14 @@ def test_digits(tiny_digits: Path, tmp_path: Path) -> None:
     assert config["input"]["size"] == [32, 32]
     assert config["method"]["reference"] == "ones"
     assert (config["method"]["eta1"], config["method"]["tau"], config["method"]["epsilon"]) == (0.1, 1.0, 0.1)
-    assert config["command"].startswith("jumbot reproduce digits --task S-M --methods jumbot --seed 0 --reference ones")
+    words = "jumbot reproduce digits --task S-M --methods jumbot --seed 0 --reference ones"
+    assert config["command"] == f"{words} --steps 2 --quick"
     again = reproduce("digits", tmp_path / "out", quick=True, **options)
     assert again["data"] == record["data"]
     lines = (tmp_path / "out" / "digits.md").read_text().splitlines()
     assert [line.split(" | ")[:2] for line in lines[2:]] == [[f"| {t}", "jumbot-ones"] for t in sorted(digits.TASKS)]
     assert all(f"| {digits.PAPER['jumbot'][line.split()[1]]} |" in line for line in lines[2:])
+    assert all("| 1 steps + 2 steps |" in line for line in lines[2:])
 
 
 def test_the_papers_schedule_of_digits() -> None:

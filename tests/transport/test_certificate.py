@@ -154,6 +154,13 @@ def test_zero_plan_where_it_is_optimal(name, epsilon, reference, rng):
     assert solution.value == pytest.approx(2e-4 + epsilon * problem.R.sum(), rel=1e-9)
 
 
+def test_a_plan_that_overflows_is_not_called_converged(rng):
+    """Costs far below -tau ask for more mass than a float can hold."""
+    with pytest.warns(jumbot.NotConvergedWarning):
+        solution = jumbot.solve(100 * (rng.random((20, 15)) - 0.5), epsilon=1e-4, tau=1e-9)
+    assert not solution.converged
+
+
 @pytest.mark.parametrize("case", cases(0, 0.05, settings=["kl", "tv", "chi2"]))
 @pytest.mark.parametrize("blocked", [np.s_[::2, ::3], np.s_[1], np.s_[:, 2], np.s_[:]], ids=str)
 def test_infinite_costs(blocked, case, rng):

@@ -42,6 +42,15 @@ def test_a_bad_start_does_no_harm(case, scale, rng):
     assert far.value == pytest.approx(problem.solve().value, rel=1e-5)
 
 
+@pytest.mark.parametrize("tau", [0.06, 0.5, 1.0])
+@pytest.mark.parametrize("height", [-1e3, -1.0, 1e3])
+def test_a_start_that_is_too_low_or_too_high_costs_a_few_sweeps(height, tau, rng):
+    problem = posed(rng, 20, 15, epsilon=0.01, tau=tau)
+    far = problem.solve(init=(np.full(20, height), np.full(15, height)))
+    assert far.converged
+    assert far.iterations < 100  # Newton steps, the way out of a broken sweep, would add to thousands
+
+
 def test_batched_and_torch(rng):
     cost = torch.tensor(rng.random((3, 10, 12)))
     cold = jumbot.solve(cost, epsilon=0.05, tau=1.0)

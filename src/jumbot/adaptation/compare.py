@@ -218,5 +218,8 @@ def _note(show: bool, number: int, total: int, run: Run) -> None:
 def _one_thread() -> None:
     import torch
 
+    from jumbot.adaptation.memory import keep_freed_memory
+
+    keep_freed_memory()
     os.environ["OMP_NUM_THREADS"] = "1"
     torch.set_num_threads(1)

@@ -99,10 +99,10 @@ def remarks(records: Sequence[Mapping[str, Any]], plan: Plan) -> list[str]:
     """What the records of training say about its settings."""
     masses = [record["mass"] for record in records if record["event"] == "step" and "mass" in record][-_LAST:]
     tau = getattr(plan.options, "tau", math.inf)
-    if not masses or math.isinf(tau) or statistics.fmean(masses) >= _LITTLE:
+    if not masses or math.isinf(tau) or (mass := statistics.fmean(masses)) >= _LITTLE:
         return []
     return [
-        f"only {100 * statistics.fmean(masses):.1f} % of the mass was transported at the end of training, so little "
+        f"only {100 * mass:.1f} % of the mass was transported at the end of training, so little "
         f"was learned from the target; raise tau (it was {tau:g})"
     ]
 

@@ -13,7 +13,7 @@ def keep_freed_memory() -> bool:
 
     glibc maps blocks of more than 32 MB anew at each use, and the system clears them page by page.  The activations of
     500 digits are larger: without this a quarter of a step on the CPU goes into clearing them.  It holds for the whole
-    process, so only the commands call it.
+    process, so only the commands that train call it.
     """
     if not sys.platform.startswith("linux"):
         return False

@@ -25,6 +25,9 @@ PAPER = {
     "deepjdot": {"U-M": 96.4, "M-MM": 91.8, "S-M": 95.4},
     "jumbot": {"U-M": 98.2, "M-MM": 97.0, "S-M": 98.9},
 }
+QUICK = {"source_epochs": 1, "epochs": 1, "batch_size": 50, "evaluate_samples": 500}
+#: options of training that `jumbot reproduce` has
+OPTIONS = ("source_epochs", "epochs", "steps", "evaluate_samples")
 #: share of the plan's mass between different labels along training on U->M, in the paper's text
 PAPER_WRONG_MASS = {"deepjdot": 0.07, "jumbot": 0.007}
 
@@ -42,7 +45,8 @@ def run(
     root: str | Path | None = None,
     **changes: Any,
 ) -> dict[str, Any]:
-    """Train every (task, method, seed) that is not finished, and write `digits.json` with the paper's figures beside.
+    """Train every (task, method, seed) that is not finished, and write `digits.json` and `digits.md` with the paper's
+    figures beside.
 
     Runs are folders `digits/TASK/METHOD-seedN`; those that were stopped go on from their last checkpoint.  `changes`
     are options of training (`epochs`, `source_epochs`, `evaluate_samples`, ...): a schedule other than the paper's is
@@ -54,7 +58,7 @@ def run(
     for name in methods:
         method_class(name)
     if quick:
-        changes = {"source_epochs": 1, "epochs": 1, "batch_size": 50, "evaluate_samples": 500} | changes
+        changes = QUICK | changes
     record = Record(
         "digits",
         "Accuracy on the target's test split at the end of training",
@@ -89,10 +93,13 @@ def table(folder: Path) -> str:
     ]
     for row in found:
         training, paper = row["training"], row["paper"]
-        steps = f"{training['steps']} steps" if training["epochs"] is None else training["epochs"]
+        before, after = (
+            f"{training[steps]} steps" if training[steps] is not None else training[epochs]
+            for steps, epochs in (("source_steps", "source_epochs"), ("steps", "epochs"))
+        )  # fmt: skip
         printed = PAPER_WRONG_MASS.get(row["method"]) if row["task"] == "U-M" else None
         cells = [
-            row["task"], row["variant"], row["seed"], f"{training['source_epochs']} + {steps}",
+            row["task"], row["variant"], row["seed"], f"{before} + {after}",
             f"{100 * row['accuracy']:.2f}", paper or "-", _percent(row["wrong_mass"]), _percent(printed),
         ]  # fmt: skip
         lines.append("| " + " | ".join(map(str, cells)) + " |")
@@ -116,14 +123,17 @@ def _one(
     adapt(
         train, unlabelled, method=name, recipe="digits", labelled=_some(load(target, "test", root), quick),
         out=out, resume=out.exists(), show=show, size=size,
-        channels=channels, seed=seed, command=_command(task, name, seed, reference, changes), **options,
+        channels=channels, seed=seed, command=_command(task, name, seed, reference, quick, changes), **options,
     )  # fmt: skip
     return row_of(out)
 
 
-def _command(task: str, name: str, seed: int, reference: str, changes: dict[str, Any]) -> str:
-    given = {"task": task, "methods": name, "seed": seed, "reference": reference, **changes}
-    return "jumbot reproduce digits " + " ".join(f"--{key.replace('_', '-')} {value}" for key, value in given.items())
+def _command(task: str, name: str, seed: int, reference: str, quick: bool, changes: dict[str, Any]) -> str:
+    """The command of this one run, as far as the command has its options."""
+    given = {"task": task, "methods": name, "seed": seed, "reference": reference}
+    given |= {key: changes[key] for key in OPTIONS if key in changes and (not quick or changes[key] != QUICK.get(key))}
+    words = [f"--{key.replace('_', '-')} {value}" for key, value in given.items()]
+    return " ".join(["jumbot reproduce digits", *words, *(["--quick"] if quick else [])])
 
 
 def row_of(out: Path) -> dict[str, Any]:
@@ -131,9 +141,10 @@ def row_of(out: Path) -> dict[str, Any]:
     config, results = read_config(out), json.loads((out / "results.json").read_text(encoding="utf-8"))
     task, name = out.parent.name, config["method"]["name"]
     reference = config["method"].get("reference")
-    steps = [r for r in read_metrics(out) if r["event"] == "step" and "wrong_mass" in r]
+    records = read_metrics(out)
+    steps = [r for r in records if r["event"] == "step" and "wrong_mass" in r]
     half = steps[len(steps) // 2 :]
-    evaluations = [r for r in read_metrics(out) if r["event"] == "evaluation"]
+    evaluations = [r for r in records if r["event"] == "evaluation"]
     return {
         "task": task, "method": name, "variant": f"{name}-{reference}" if reference else name,
         "seed": config["training"]["seed"], "accuracy": results["accuracy"],

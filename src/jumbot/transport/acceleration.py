@@ -11,11 +11,9 @@ _WORSE = 2.0  # growth of the gap after which the memory is dropped
 
 
 class Mixing:
-    """Anderson mixing of a contraction: the combination of past images whose residual is least.
+    """Anderson mixing of a contraction, as in `mixing.py`, which says why.
 
-    The sweep of a KL problem contracts by kappa^2 in the directions that move a cluster of rows against its columns,
-    and by much more in others.  Over-relaxation is tuned to the slowest direction only; mixing learns all that
-    share its rate at once.  A step that makes the gap worse is followed by a plain one, which never does.
+    Here the gap is known at every sweep: a step that makes it worse is followed by a plain one, which never does.
     """
 
     def __init__(self) -> None:

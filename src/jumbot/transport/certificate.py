@@ -16,6 +16,8 @@ from torch import Tensor
 
 from jumbot.transport.problem import Problem
 
+OVERFLOWN = 1e200  # a scale from which on a gap means nothing
+
 
 @dataclass(frozen=True)
 class Certificate:
@@ -31,8 +33,9 @@ class Certificate:
 
     @property
     def relative_gap(self) -> Tensor:
-        """gap / scale; a zero plan that is optimal has both zero."""
-        return torch.where(self.gap > 0, self.gap / self.scale.clamp_min(1e-300), self.gap)
+        """gap / scale; a zero plan that is optimal has both zero, and an overflown one proves nothing."""
+        relative = torch.where(self.gap > 0, self.gap / self.scale.clamp_min(1e-300), self.gap)
+        return torch.where(self.scale < OVERFLOWN, relative, torch.inf)
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class Outcome:
 
     def all_within(self, tol: float) -> bool:
         gap, scale = self.certificate.gap, self.certificate.scale
-        return bool(((gap <= tol * scale) & torch.isfinite(scale)).all())
+        return bool(((gap <= tol * scale) & (scale < OVERFLOWN)).all())
 
 
 def certify(problem: Problem, f: Tensor, g: Tensor) -> Certificate:

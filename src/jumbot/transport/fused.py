@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -12,7 +11,7 @@ import torch
 from torch import Tensor
 
 from jumbot.transport import divergences
-from jumbot.transport.certificate import Certificate
+from jumbot.transport.certificate import OVERFLOWN, Certificate
 from jumbot.transport.marginal import Marginal, PartialMarginal
 from jumbot.transport.problem import Problem
 from jumbot.transport.threads import run as threads_run
@@ -67,9 +66,9 @@ class RawOutcome:
     def all_within(self, tol: float) -> bool:
         if len(self.out) == 1:  # a few microseconds of numpy matter here
             _, _, _, gap, scale = self.out[0].tolist()
-            return bool(gap <= tol * scale < math.inf)
+            return bool(gap <= tol * scale and scale < OVERFLOWN)
         gap, scale = self.out[:, 3], self.out[:, 4]
-        return bool(((gap <= tol * scale) & (scale < math.inf)).all())
+        return bool(((gap <= tol * scale) & (scale < OVERFLOWN)).all())
 
 
 def kinds_known(problem: Problem) -> bool:
@@ -158,7 +157,7 @@ def reference(problem: Problem, weights: np.ndarray) -> tuple[np.ndarray, np.nda
     return np.ones_like(weights), np.log(weights)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=8)
 def _zeros(shape: tuple[int, ...]) -> np.ndarray:
     """Only to be read."""
     return np.zeros(shape)

@@ -1,8 +1,8 @@
-"""The sweeps of `sinkhorn.py`, fused into one loop a problem for the CPU.
+"""The sweeps of `sinkhorn.py`, fused into one function for the CPU.
 
 At 64 to 128 points a sweep is a microsecond of arithmetic, far less than one call into torch.  All is float64 and
 in units of epsilon (F = f/epsilon, cost C/epsilon, tau/epsilon): float32 would meet denormals, ten times slower.
-The certificate is evaluated at the plan itself, never at K.
+The certificate is evaluated at the plan itself, never at the sums over K.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from jumbot.transport.certificate import OVERFLOWN
 from jumbot.transport.gibbs import (
     CUT,
     SPREAD,
@@ -24,7 +25,7 @@ from jumbot.transport.gibbs import (
     spread,
     write_plan,
 )  # fmt: skip
-from jumbot.transport.mixing import DEPTH, LARGEST_TAU, STRIKES, SWEEPS, mix, remember
+from jumbot.transport.mixing import DEPTH, GROWTH, LARGEST_TAU, STRIKES, SWEEPS, mix, remember
 from jumbot.transport.sides import (
     BALANCED,
     GAP,
@@ -43,9 +44,6 @@ from jumbot.transport.sides import (
     translation,
 )  # fmt: skip
 from jumbot.transport.vectormath import compiled, log
-
-HUGE = 1e200
-GROWTH = 4.0  # of the squared residual, after which past images mislead
 
 
 @compiled()
@@ -71,9 +69,9 @@ def solve_range(
     images, residuals = np.empty((DEPTH + 1, m)), np.empty((DEPTH + 1, m))
     normal, share = np.empty((DEPTH, DEPTH)), np.empty(DEPTH)
     hard = kind_a in (BALANCED, RANGE) or kind_b in (BALANCED, RANGE)
-    soft = kind_a == KL and kind_b == KL
+    both_kl = kind_a == KL and kind_b == KL
     movable = kind_a <= BALANCED and kind_b <= BALANCED
-    known = movable and (kind_a == KL or kind_b == KL)
+    rate_known = movable and (kind_a == KL or kind_b == KL)
     kappa_a = tau_a / (tau_a + 1.0) if kind_a == KL else 1.0
     kappa_b = tau_b / (tau_b + 1.0) if kind_b == KL else 1.0
     entropy_bound = math.log(1.0 * m)
@@ -89,9 +87,9 @@ def solve_range(
         for j in range(m):
             skip_b[j] = 0.0 if r_b[j] > 0.0 else 1e200
             G[j] = 0.0 if cold else G[j]
-        best_omega = 2.0 / (1.0 + math.sqrt(1.0 - kappa_a * kappa_b)) if known else 1.0
-        mixing = soft and max(tau_a, tau_b) <= LARGEST_TAU
-        known_images, strikes, last_norm, worth = 0, 0, 1e300, -1.0
+        best_omega = 2.0 / (1.0 + math.sqrt(1.0 - kappa_a * kappa_b)) if rate_known else 1.0
+        mixing = both_kl and max(tau_a, tau_b) <= LARGEST_TAU
+        held, strikes, last_norm, worth = 0, 0, 1e300, -1.0
         sweep, ramp, safety, done = 0, 0, 1.0, False
         last_residual, best_residual, last_sweep, growth = -1.0, 1e300, 0, 0
         next_check, last_check, last_estimate = every, 0, 0.0
@@ -133,17 +131,20 @@ def solve_range(
                 soft_b[j] = G0[j] + o_b[j] - top_a - log(t[j])
             step(kind_b, tau_b, low_b, high_b, soft_b, omega, G, h_b)
 
-            if mixing:
-                norm = remember(G, h_b, b, tau_b, sweep, images, residuals, w)
-                known_images += 1
-                if not norm <= GROWTH * last_norm:
-                    strikes, known_images = strikes + 1, 1
-                last_norm = norm
-                # rows are at their optimum, so all of the gap is on the columns, and the residual tells it; a quarter
-                # of tol is aimed at, because the next image would be that close
-                if worth >= 0.0:
-                    next_check = sweep if 2.0 * tau_b * norm <= kappa_b**2 * safety * tol * worth else sweep + 1
             check = sweep >= next_check or sweep >= limit
+            shift = 0.0
+            if movable and (mixing or check):
+                shift = translation(kind_a, tau_a, kind_b, tau_b, a, b, F, h_b, work_a[0], work_b[0])
+            if mixing:
+                norm = remember(G, h_b, shift, b, tau_b, sweep, images, residuals, w)
+                held += 1
+                if not norm <= GROWTH * last_norm:
+                    strikes, held = strikes + 1, 1
+                last_norm = norm
+                # rows are at their optimum, so all of the gap is on the columns, and the residual predicts it; checked
+                # once it should be tol/4, so that the check seldom fails
+                near = 2.0 * tau_b * norm <= kappa_b**2 * safety * tol * worth
+                check = near or (worth < 0.0 and check) or sweep >= limit
             at_plan, linear, size = False, 0.0, 0.0
             while check:  # first at the kernel's marginals, which is an estimate, then at those of the plan itself
                 mass = both_sides(
@@ -158,7 +159,7 @@ def solve_range(
                     gap = epsilon * sums[0]
                     out[ITERATIONS], out[LINEAR], out[OBJECTIVE] = sweep, linear, value
                     out[GAP], out[SCALE] = gap, weight
-                    done = hard or (gap <= tol * weight and weight < HUGE) or sweep >= limit
+                    done = hard or (gap <= tol * weight and weight < OVERFLOWN) or sweep >= limit
                     if not done:
                         safety *= max(0.5 * tol * weight / gap, 1e-3)
                         fill(C, scale, F0, G0, CUT, K)
@@ -168,13 +169,13 @@ def solve_range(
                 estimate = sums[0] + price[k] * scale * sums[2]
                 # a check costs as much as a sweep or two: the next one where half of the way to tol should be left
                 wait = every
-                if every > 1 and 0.0 < estimate < last_estimate and worth < HUGE:
+                if every > 1 and 0.0 < estimate < last_estimate and worth < OVERFLOWN:
                     rate = math.log(last_estimate / estimate) / (sweep - last_check)
                     ahead = math.log(max(estimate / max(safety * tol * worth, 1e-300), 1.0)) / rate
                     wait = max(every, min(int(0.5 * ahead), 12))
                 last_estimate, last_check, next_check = estimate, sweep, sweep + wait
                 # over-relaxation may pass through plans that overflow, whose gap means nothing
-                if not ((estimate <= safety * tol * worth and worth < HUGE) or sweep >= limit):
+                if not ((estimate <= safety * tol * worth and worth < OVERFLOWN) or sweep >= limit):
                     break
                 if not moved and abs(top_a + top_b) <= SPREAD:
                     for i in range(n):
@@ -188,13 +189,13 @@ def solve_range(
             if done:
                 break
             if mixing and strikes < STRIKES and sweep < SWEEPS:
-                mix(images, residuals, w, sweep, known_images, normal, share, G)
+                mix(images, residuals, w, sweep, held, normal, share, G)
                 continue
             if check and not mixing:
                 residual = 0.0
                 for j in range(m):
                     residual = max(residual, abs(h_b[j] - G[j]) / omega if r_b[j] > 0.0 else 0.0)
-                if known:  # over-relaxation overshoots for a while; only a lasting rise means too far
+                if rate_known:  # over-relaxation overshoots for a while; only a lasting rise means too far
                     best_residual = min(best_residual, residual)
                     growth = growth + 1 if residual > 100.0 * best_residual else 0
                     if growth >= 40:
@@ -213,14 +214,10 @@ def solve_range(
                     last_residual, last_sweep = residual, sweep
             if mixing:  # over-relaxation from here, with a shorter ramp because the start is better
                 mixing, ramp, next_check = False, 6, sweep + every
+            for i in range(n):
+                F[i] += shift
             for j in range(m):
-                G[j] = h_b[j]
-            if check and movable:
-                shift = translation(kind_a, tau_a, kind_b, tau_b, a, b, F, G, work_a[0], work_b[0])
-                for i in range(n):
-                    F[i] += shift
-                for j in range(m):
-                    G[j] -= shift
+                G[j] = h_b[j] - shift
 
 
 @compiled()
@@ -279,7 +276,7 @@ def solve_symmetric_range(
     C: Any, a: Any, r: Any, o: Any, epsilon: float, kind: int, tau: float, low: float, high: float,
     tol: float, limit: int, price: Any, F: Any, P: Any, rows: Any, out: Any, first: int, last: int,
 ) -> None:  # fmt: skip
-    """The same for symmetric problems."""
+    """As `solve_range`, for symmetric problems."""
     many = a.shape[0] > 1
     for k in range(first, last):
         at = k if many else 0

@@ -1,7 +1,7 @@
 """One large problem at a time on the CPU: a float32 kernel, its rows shared among threads.
 
-Above a million entries a sweep is bound by memory, so K is stored in float32 and read once a sweep.  The algorithm
-is that of `kernels.py`, with the loop over sweeps in Python; the certificate is evaluated in float64 at the plan.
+Above a million entries a sweep is bound by memory, so K is stored in float32 and read once a sweep.  The sweeps
+are those of `kernels.py`, mixed at every tau, with the loop in Python; the certificate is made in float64 at the plan.
 """
 
 from __future__ import annotations

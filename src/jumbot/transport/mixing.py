@@ -2,9 +2,10 @@
 
 The sweep of a KL problem contracts by kappa_a kappa_b in the directions that move a cluster of rows against its
 columns, and by much more in others.  Over-relaxation is tuned to the slowest direction; mixing learns the few that
-share its rate at once: on the problems of `benchmarks/` 7 sweeps instead of 24 (VisDA), 20 instead of 32
-(Office-Home), 4 instead of 10 (partial).  Where tau/epsilon is large there are many such directions, and
-over-relaxation wins.
+share its rate at once: on the problems of `benchmarks/` 8 sweeps instead of 24 (VisDA), 21 instead of 32
+(Office-Home), 5 instead of 9 (partial), and on costs without clusters about as many as before.  The best translation
+is part of the mixed map, because without it that one direction fills the memory.  Where tau/epsilon is large there are
+many slow directions, and over-relaxation wins.
 """
 
 from __future__ import annotations
@@ -14,27 +15,34 @@ from typing import Any
 from jumbot.transport.vectormath import compiled, exp
 
 #: past images kept beside the newest
-DEPTH = 3
-#: sweeps at most, and growths of the residual that are forgiven
-SWEEPS = 20
-STRIKES = 2
+DEPTH = 5
+#: sweeps at most; growths of the squared residual that count, and how many of them end it
+SWEEPS = 30
+GROWTH = 4.0
+STRIKES = 3
 #: tau/epsilon above which over-relaxation needs fewer sweeps
 LARGEST_TAU = 100.0
-_RIDGE = 1e-6
+_RIDGE = 1e-8
 
 
 @compiled()
-def remember(x: Any, image: Any, b: Any, tau: float, count: int, images: Any, residuals: Any, w: Any) -> float:
-    """Write the image and residual of `x` to row `count` of the rings; returns the squared norm of the residual.
+def remember(
+    x: Any, image: Any, shift: float, b: Any, tau: float, count: int, images: Any, residuals: Any, w: Any
+) -> float:
+    """Write the image of `x`, moved by `shift`, and its residual to row `count` of the rings.
 
-    The weights `w` are the marginals that the image asks for, so that tau/2 times the norm is nearly the gap.
+    Returns the squared norm of the residual before the move.  The weights `w` are the marginals that the image asks
+    for, so that tau/(2 kappa^2) times that norm is nearly the gap.
     """
     row = count % (DEPTH + 1)
+    norm = 0.0
     for j in range(x.shape[0]):
-        images[row, j] = image[j]
-        residuals[row, j] = image[j] - x[j]
-        w[j] = b[j] * exp(min(-image[j] / tau, 700.0))
-    return _dot(w, residuals[row], residuals[row])
+        images[row, j] = image[j] - shift
+        residuals[row, j] = image[j] - shift - x[j]
+        w[j] = b[j] * exp(min(-image[j] / tau, 300.0))  # its square is still a float
+    for j in range(x.shape[0]):
+        norm += w[j] * (image[j] - x[j]) ** 2
+    return norm
 
 
 @compiled()
@@ -76,11 +84,8 @@ def _between(w: Any, newest: Any, x: Any, y: Any) -> float:
 @compiled(internal=True)
 def _solve(normal: Any, share: Any, n: int) -> None:
     """Normal equations with a small ridge, in place; they are positive definite, so no pivots."""
-    ridge = 1e-300
     for k in range(n):
-        ridge += _RIDGE * normal[k, k]
-    for k in range(n):
-        normal[k, k] += ridge
+        normal[k, k] += _RIDGE * normal[k, k] + 1e-300
     for k in range(n):
         for i in range(k + 1, n):
             factor = normal[i, k] / normal[k, k]

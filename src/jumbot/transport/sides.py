@@ -93,7 +93,7 @@ def side(
             r = log_x + F[i] * inverse
             x = exp(min(log_x, 700.0))
             series = slope * r * r * (0.5 + r * (1.0 / 3.0))
-            gap[i] = tau * a[i] * (x * r - x + slope if abs(r) > 1e-4 else series)
+            gap[i] = tau * a[i] * max(x * r - x + slope if abs(r) > 1e-4 else series, 0.0)
             penalty[i] = tau * a[i] * (x * (log_x - 1.0) + 1.0)
             p[i] = a[i] * x
     else:

@@ -6,7 +6,11 @@ These are branch-free polynomials, accurate to one unit in the last place on the
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
@@ -31,11 +35,26 @@ def compiled(fastmath: Any = frozenset(EXACT), internal: bool = False, **options
         keywords = {"nogil": True, "error_model": "numpy", "fastmath": flags, **options}
         keywords |= {"no_cpython_wrapper": internal, "no_cfunc_wrapper": internal}
         try:
-            return numba.njit(cache=True, **keywords)(function)
+            dispatcher = numba.njit(cache=True, **keywords)(function)
         except RuntimeError:  # neither the installation nor the user's cache folder can be written
             return numba.njit(**keywords)(function)
+        with contextlib.suppress(AttributeError):  # there is no public way
+            dispatcher._cache._cache_file._source_stamp = stamp()
+        return dispatcher
 
     return decorate
+
+
+@lru_cache(maxsize=1)
+def stamp() -> str:
+    """A digest of all files of compiled functions, with which each of them is cached.
+
+    numba looks at the file of a function alone: after a change elsewhere it would go on with what was inlined before.
+    """
+    package, digest = Path(__file__).parents[1], hashlib.sha256()
+    for file in sorted([*package.glob("transport/**/*.py"), *package.glob("minibatch/*.py"), package / "flow.py"]):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
 
 
 @intrinsic
