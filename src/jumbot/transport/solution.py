@@ -44,7 +44,7 @@ class Solution:
 
     >>> import jumbot, torch
     >>> jumbot.solve(torch.tensor([[0.0, 1.0], [1.0, 0.0]]), epsilon=0.1, tau=1.0)
-    Solution(value=0.068..., mass=0.9..., relative_gap=...e-08, status=CONVERGED)
+    Solution(value=0.068..., mass=0.9..., relative_gap=..., status=CONVERGED)
     """
 
     problem: Problem
