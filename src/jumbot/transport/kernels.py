@@ -24,7 +24,7 @@ from jumbot.transport.gibbs import (
     scalings,
     spread,
     write_plan,
-)  # fmt: skip
+)
 from jumbot.transport.mixing import DEPTH, GROWTH, LARGEST_TAU, STRIKES, SWEEPS, mix, remember
 from jumbot.transport.sides import (
     BALANCED,
@@ -42,7 +42,7 @@ from jumbot.transport.sides import (
     step,
     total,
     translation,
-)  # fmt: skip
+)
 from jumbot.transport.vectormath import compiled, log
 
 
@@ -90,10 +90,10 @@ def solve_range(
         best_omega = 2.0 / (1.0 + math.sqrt(1.0 - kappa_a * kappa_b)) if rate_known else 1.0
         mixing = both_kl and max(tau_a, tau_b) <= LARGEST_TAU
         held, strikes, last_norm, worth = 0, 0, 1e300, -1.0
-        sweep, ramp, safety, done = 0, 0, 1.0, False
+        sweep, ramp, safety = 0, 0, 1.0
         last_residual, best_residual, last_sweep, growth = -1.0, 1e300, 0, 0
         next_check, last_check, last_estimate = every, 0, 0.0
-        while not done:
+        while True:
             sweep += 1
             # rows: F given G
             for j in range(m):
@@ -145,7 +145,7 @@ def solve_range(
                 # once it should be tol/4, so that the check seldom fails
                 near = 2.0 * tau_b * norm <= kappa_b**2 * safety * tol * worth
                 check = near or (worth < 0.0 and check) or sweep >= limit
-            at_plan, linear, size = False, 0.0, 0.0
+            done, at_plan, linear, size = False, False, 0.0, 0.0
             while check:  # first at the kernel's marginals, which is an estimate, then at those of the plan itself
                 mass = both_sides(
                     kind_a, tau_a, low_a, high_a, a, F, soft_a, work_a,

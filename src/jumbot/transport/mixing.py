@@ -50,12 +50,13 @@ def mix(images: Any, residuals: Any, w: Any, count: int, known: int, normal: Any
     """out = the combination of the last `known` images, row `count` the newest, whose residual is least."""
     newest = count % (DEPTH + 1)
     unknowns = min(known - 1, DEPTH)
+    norm = _dot(w, residuals[newest], residuals[newest])
     for i in range(unknowns):
         row = (count - 1 - i) % (DEPTH + 1)
         for k in range(i + 1):
             other = (count - 1 - k) % (DEPTH + 1)
             normal[i, k] = normal[k, i] = _between(w, residuals[newest], residuals[row], residuals[other])
-        share[i] = _dot(w, residuals[newest], residuals[newest]) - _dot(w, residuals[newest], residuals[row])
+        share[i] = norm - _dot(w, residuals[newest], residuals[row])
     _solve(normal, share, unknowns)
     for j in range(w.shape[0]):
         out[j] = images[newest, j]
