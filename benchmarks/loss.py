@@ -19,10 +19,11 @@ from typing import Any
 
 import torch
 
-from jumbot.adaptation.methods import make_method
-from jumbot.adaptation.methods.base import Batch
-from jumbot.adaptation.networks import Network, digits_network, table_network
+from jumbot.adaptation.networks.build import digits_network, table_network
 from jumbot.loss import JointTransportLoss
+from jumbot.methods import make_method
+from jumbot.methods.base import Batch
+from jumbot.methods.network import Network
 
 
 def measure(network: Network, batch: Batch, options: dict[str, Any], rounds: int) -> dict[str, float]:

@@ -31,7 +31,7 @@ def __getattr__(name: str) -> Any:
 
 
 _LAZY = {
-    "DomainAdaptationClassifier": ("jumbot.adaptation.estimator", "DomainAdaptationClassifier"),
+    "DomainAdaptationClassifier": ("jumbot.adaptation.classifier", "DomainAdaptationClassifier"),
     "JointTransportLoss": ("jumbot.loss", "JointTransportLoss"),
     "adapt": ("jumbot.adaptation.adapt", "adapt"),
     "bounds": ("jumbot.minibatch.bounds", ""),

@@ -242,7 +242,7 @@ def _bench(options: argparse.Namespace) -> int:
 
 
 def _reproduce(options: argparse.Namespace) -> int:
-    from jumbot.adaptation.memory import keep_freed_memory
+    from jumbot.adaptation.training.memory import keep_freed_memory
     from jumbot.paper import reproduce
 
     keep_freed_memory()

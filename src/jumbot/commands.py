@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal
 import tyro
 from tyro.conf import OmitArgPrefixes, Positional
 
-from jumbot.adaptation.methods import METHODS
 from jumbot.adaptation.recipes import RECIPES, make_plan
 from jumbot.errors import ArgumentError
+from jumbot.methods import METHODS
 
 Method = Annotated[str, tyro.conf.arg(metavar="{" + ",".join(METHODS) + "}")]
 Recipe = Annotated[str | None, tyro.conf.arg(metavar="{" + ",".join(RECIPES) + "}")]
@@ -103,7 +103,7 @@ class Evaluate(Reading):
 def main(command: str, arguments: Sequence[str]) -> int:
     """Run one of the commands and return the exit status."""
     if command in ("adapt", "compare", "demo"):
-        from jumbot.adaptation.memory import keep_freed_memory
+        from jumbot.adaptation.training.memory import keep_freed_memory
 
         keep_freed_memory()
     return COMMANDS[command](list(arguments))
@@ -127,8 +127,8 @@ def adapt_command(arguments: list[str]) -> int:
 
 
 def compare_command(arguments: list[str]) -> int:
-    from jumbot.adaptation.compare import Task, accuracies, all_pairs, compare, rules_table
-    from jumbot.report.compare import draw_comparison, format_table
+    from jumbot.adaptation.runs.grid import Task, accuracies, all_pairs, compare, rules_table
+    from jumbot.report.comparison import draw_comparison, format_table
 
     wanted, changes = parse(Compare, arguments, "jumbot compare")
     if wanted.target is None:
@@ -172,7 +172,7 @@ def demo_command(arguments: list[str]) -> int:
     from rich.console import Console
     from rich.table import Table
 
-    from jumbot.adaptation.compare import Task, accuracies, compare
+    from jumbot.adaptation.runs.grid import Task, accuracies, compare
     from jumbot.data.embedded import embedded
     from jumbot.report.adaptation import write_report
 

@@ -62,7 +62,7 @@ def _state(package: str, module: str, extra: str) -> tuple[str, bool]:
 
 def _import(module: str) -> None:
     if module in ("torchvision", "timm"):
-        from jumbot.torchvision import import_timm, import_torchvision
+        from jumbot.data.torchvision import import_timm, import_torchvision
 
         (import_torchvision if module == "torchvision" else import_timm)()
     else:

@@ -28,7 +28,7 @@ def images(rng: np.random.Generator) -> torch.Tensor:
 
 @pytest.fixture
 def functional():
-    from jumbot.torchvision import import_torchvision
+    from jumbot.data.torchvision import import_torchvision
 
     try:
         import_torchvision()

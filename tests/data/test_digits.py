@@ -142,7 +142,7 @@ def test_broken_files(tmp_path: Path) -> None:
 def test_download_through_torchvision(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
 ) -> None:
-    torchvision = pytest.importorskip("jumbot.torchvision").import_torchvision()
+    torchvision = pytest.importorskip("jumbot.data.torchvision").import_torchvision()
     images = _bytes(rng, 2, 16, 16)
 
     def fetch(url: str, root: str, filename: str, md5: str | None = None) -> None:

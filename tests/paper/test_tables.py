@@ -9,10 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jumbot.adaptation.runs import read_config
+from jumbot.adaptation.runs.folder import read_config
 from jumbot.data import benchmarks
 from jumbot.errors import ArgumentError, JumbotError
-from jumbot.paper import digits, images, reproduce
+from jumbot.paper import digits_table as digits
+from jumbot.paper import images_table as images
+from jumbot.paper import reproduce
 
 image = pytest.importorskip("PIL.Image")
 
@@ -95,7 +97,7 @@ def tiny_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_images(tiny_images: Path, tmp_path: Path, item: str, task: str, folder: str, change: dict[str, str]) -> None:
-    from jumbot.torchvision import import_torchvision
+    from jumbot.data.torchvision import import_torchvision
 
     try:
         import_torchvision()

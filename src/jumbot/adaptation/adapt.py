@@ -16,21 +16,21 @@ import torch
 from torch import nn
 
 import jumbot
-from jumbot.adaptation.backbones import make_backbone
-from jumbot.adaptation.extractor import Extractor
-from jumbot.adaptation.finish import Before, finish
-from jumbot.adaptation.methods import make_method
+from jumbot.adaptation.judgement.monitor import Watch
 from jumbot.adaptation.model import NO_CROPS, Model, crop_transform, load
-from jumbot.adaptation.monitor import Watch
-from jumbot.adaptation.networks import make_network
+from jumbot.adaptation.networks.backbones import make_backbone
+from jumbot.adaptation.networks.build import make_network
+from jumbot.adaptation.networks.extractor import Extractor
 from jumbot.adaptation.recipes import Plan, make_plan
-from jumbot.adaptation.runs import FORMAT, RunFolder
-from jumbot.adaptation.training import Trainer
+from jumbot.adaptation.runs.finish import Before, finish
+from jumbot.adaptation.runs.folder import FORMAT, RunFolder
+from jumbot.adaptation.training.loop import Trainer
 from jumbot.data import as_domain, prepare
 from jumbot.data.domain import Domain
 from jumbot.data.inputs import kind_of
 from jumbot.data.labels import match_classes
 from jumbot.errors import ArgumentError
+from jumbot.methods import make_method
 
 
 def adapt(

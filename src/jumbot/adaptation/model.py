@@ -14,17 +14,18 @@ import torch
 from torch import Tensor, nn
 
 import jumbot
-from jumbot.adaptation.checkpoint import load_module, load_tensors, pack, save_tensors
-from jumbot.adaptation.evaluation import Evaluation, evaluate
-from jumbot.adaptation.extractor import Extractor
-from jumbot.adaptation.monitor import outputs
-from jumbot.adaptation.networks import Network, build_network
-from jumbot.adaptation.runs import FORMAT
+from jumbot.adaptation.judgement.evaluation import Evaluation, evaluate
+from jumbot.adaptation.judgement.monitor import outputs
+from jumbot.adaptation.networks.build import build_network
+from jumbot.adaptation.networks.extractor import Extractor
+from jumbot.adaptation.runs.folder import FORMAT
+from jumbot.adaptation.training.checkpoint import load_module, load_tensors, pack, save_tensors
 from jumbot.data import as_domain
 from jumbot.data.domain import Domain
 from jumbot.data.inputs import InputFormat, Transform
 from jumbot.data.labels import match_classes
 from jumbot.errors import ArgumentError
+from jumbot.methods.network import Network
 
 NO_CROPS = ("none", "whole")
 

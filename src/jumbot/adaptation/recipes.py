@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from jumbot.adaptation.methods import method_class, method_options
-from jumbot.adaptation.networks import NetworkOptions
-from jumbot.adaptation.settings import Training
+from jumbot.adaptation.networks.build import NetworkOptions
+from jumbot.adaptation.training.settings import Training
 from jumbot.errors import ArgumentError
+from jumbot.methods import method_class, method_options
 
 
 @dataclass(frozen=True)

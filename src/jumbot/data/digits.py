@@ -118,7 +118,7 @@ def _download(name: str, split: str, place: Path) -> str:
     except (OSError, ValueError) as error:
         return f"there is no network to download it ({error})"
     try:
-        from jumbot.torchvision import import_torchvision
+        from jumbot.data.torchvision import import_torchvision
 
         datasets = import_torchvision().datasets
         place.mkdir(parents=True, exist_ok=True)

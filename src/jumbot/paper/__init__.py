@@ -47,10 +47,10 @@ def reproduce(item: str, out: str | Path, quick: bool = False, seed: int = 0, **
     folder.mkdir(parents=True, exist_ok=True)
     if item in TRAINED:
         if item == "digits":
-            from jumbot.paper.digits import run as run_digits
+            from jumbot.paper.digits_table import run as run_digits
 
             return run_digits(folder, quick=quick, seed=seed, **options)
-        from jumbot.paper.images import run as run_images
+        from jumbot.paper.images_table import run as run_images
 
         return run_images(folder, item, quick=quick, seed=seed, **{"root": None, **options})
     if options:

@@ -10,7 +10,7 @@ from typing import Any
 
 import jumbot
 from jumbot.errors import ArgumentError, JumbotError
-from jumbot.report import compare, sections, words
+from jumbot.report import comparison, sections, words
 from jumbot.report.groups import Group, accuracies, group_runs
 from jumbot.report.html import Html, join, tag
 from jumbot.report.presence import warnings_of
@@ -196,10 +196,10 @@ def _tables(tasks: Mapping[str, list[Group]], pictures: sections.Pictures) -> Ht
     fair = {label: values for label, values in found.items() if not groups[label].oracle}
     common = [task for task in tasks if all(task in values for values in fair.values())]
     if len(fair) >= 2 and len(common) >= RANKED_TASKS:
-        ranking = compare.rank(fair)
+        ranking = comparison.rank(fair)
         colours = {label: group.colour for label, group in groups.items()}
-        ranks = pictures.add(compare.draw_ranks(ranking, colours), "Mean rank", "mean rank of each method")
-        wins = pictures.add(compare.draw_wins(ranking), "Wins and losses", "wins of each method over each other")
+        ranks = pictures.add(comparison.draw_ranks(ranking, colours), "Mean rank", "mean rank of each method")
+        wins = pictures.add(comparison.draw_wins(ranking), "Wins and losses", "wins of each method over each other")
         p_value = ranking.p_value
         alike = "" if p_value is None else f" Friedman's test that all methods are alike: p = {p_value:.2g}."
         parts += [
@@ -211,15 +211,15 @@ def _tables(tasks: Mapping[str, list[Group]], pictures: sections.Pictures) -> Ht
     return join(*parts)
 
 
-def _table(found: compare.Accuracies, groups: Mapping[str, Group]) -> Html:
-    table = compare.compare(found, aside=[label for label, group in groups.items() if group.oracle])
+def _table(found: comparison.Accuracies, groups: Mapping[str, Group]) -> Html:
+    table = comparison.compare(found, aside=[label for label, group in groups.items() if group.oracle])
     several = len(table.tasks) > 1
     head = tag("tr", *(tag("th", name) for name in ["method", *table.tasks, *(["mean"] if several else [])]))
     rows = []
     for method, row, mean in zip(table.methods, table.cells, table.means, strict=True):
         cells = [*row, *([mean] if several else [])]
         shown = [
-            tag("td", compare.NONE if cell is None else str(cell), class_="best" if cell and cell.best else "")
+            tag("td", comparison.NONE if cell is None else str(cell), class_="best" if cell and cell.best else "")
             for cell in cells
         ]
         rows.append(tag("tr", tag("td", sections.named(groups[method])), *shown))

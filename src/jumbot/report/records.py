@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from jumbot.adaptation.runs import read_config, read_metrics
+from jumbot.adaptation.runs.folder import read_config, read_metrics
 from jumbot.errors import ArgumentError
 
 

@@ -7,7 +7,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from jumbot.report import classes, curves, embedding
-from jumbot.report.compare import NONE
+from jumbot.report.comparison import NONE
 from jumbot.report.groups import Group
 from jumbot.report.html import Html, inline_svg, join, tag
 from jumbot.report.presence import absent_classes, class_shares, least_explained, truly_absent

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jumbot.adaptation.selection import RULES, SCORES
-from jumbot.report.compare import NONE
+from jumbot.adaptation.judgement.selection import RULES, SCORES
+from jumbot.report.comparison import NONE
 from jumbot.report.html import Html, join, tag
 from jumbot.report.records import RunRecord
 

@@ -1,0 +1,119 @@
+"""Evaluation along the way: label-free scores, and, for the record alone, accuracy where labels were given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from jumbot.adaptation.judgement.evaluation import evaluate
+from jumbot.adaptation.judgement.selection import scores
+from jumbot.adaptation.training.settings import Training
+from jumbot.adaptation.training.stratified import ShuffledSampler, StratifiedSampler
+from jumbot.data.domain import Domain
+from jumbot.loss import JointTransportLoss
+from jumbot.methods.base import Method, TargetOutputs
+from jumbot.methods.network import Network
+
+_ROWS = 500  # samples in one forward pass
+_SCORED = 2000  # target samples that the label-free scores look at
+_BATCHES = 5  # minibatches behind the transport score
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What only the records may see: labels of target minibatches, a labelled set to evaluate on, held-out source."""
+
+    target_labels: np.ndarray | None = None
+    labelled: Domain | None = None
+    validation: Domain | None = None
+
+
+class Monitor:
+    """Looks at the network between steps; it changes nothing."""
+
+    def __init__(
+        self, network: Network, method: Method, source: Domain, target: Domain, training: Training, watch: Watch,
+        device: torch.device,
+    ) -> None:  # fmt: skip
+        self.network, self.method, self.device = network, method, device
+        self.source, self.target, self.training, self.watch = source, target, training, watch
+
+    def evaluate(self, whole: bool) -> dict[str, Any]:
+        """Scores, and accuracies where there are labels; of `evaluate_samples` samples unless `whole`."""
+        limit = None if whole else self.training.evaluate_samples
+        some = _sample(self.target, min(_SCORED, limit or _SCORED), self.training.seed)
+        _, logits = outputs(self.network, some, self.device)
+        validation = self.watch.validation
+        held_out = None if validation is None else _accuracy(self.network, validation, self.device)["accuracy"]
+        record: dict[str, Any] = {"scores": scores(logits.softmax(-1), held_out, self._transport_value())}
+        if (labelled := self.watch.labelled) is not None:
+            if limit is not None:
+                labelled = _sample(labelled, limit, self.training.seed)
+            found = _accuracy(self.network, labelled, self.device)
+            record |= {name: found[name] for name in ("accuracy", "mean_class_accuracy", "per_class", "n")}
+        return record
+
+    def target_outputs(self) -> TargetOutputs:
+        """Embeddings and logits of all target samples."""
+        return TargetOutputs(*outputs(self.network, self.target, self.device))
+
+    def _transport_value(self) -> float | None:
+        """The mean full value of the method's own transport problem, on minibatches that are the same at each look."""
+        joint = getattr(self.method, "joint", None)
+        if not isinstance(joint, JointTransportLoss) or self.source.labels is None:
+            return None
+        size, seed = min(self.training.batch_size, 200), self.training.seed
+        sources, targets = (
+            StratifiedSampler(self.source.labels, size, seed),
+            ShuffledSampler(len(self.target), size, seed),
+        )
+        values = []
+        for i in range(_BATCHES):
+            rows = sources.batch(i)
+            z_s, _ = outputs(self.network, self.source.subset(rows), self.device)
+            z_t, logits = outputs(self.network, self.target.subset(targets.batch(i)), self.device)
+            values.append(float(joint(z_s, torch.from_numpy(self.source.labels[rows]), z_t, logits).value))
+        return float(np.mean(values))
+
+
+def outputs(network: Network, domain: Domain, device: torch.device | str | None = None) -> tuple[Tensor, Tensor]:
+    """Embeddings and logits of all samples of a domain, in evaluation mode, on the CPU.
+
+    Where a sample has several views (ten crops), its embedding is their mean, and its logits the logarithm of the mean
+    of their probabilities.
+    """
+    device = device or next(network.parameters()).device
+    training = network.training
+    network.eval()
+    embeddings, logits = [], []
+    try:
+        with torch.no_grad():
+            for start in range(0, len(domain), _ROWS):
+                x = domain.samples.batch(np.arange(start, min(start + _ROWS, len(domain)))).to(device)
+                if x.ndim == 5:
+                    z, y = network(x.flatten(0, 1))
+                    z = z.unflatten(0, x.shape[:2]).mean(1)
+                    y = y.softmax(-1).unflatten(0, x.shape[:2]).mean(1).log()
+                else:
+                    z, y = network(x)
+                embeddings.append(z.float().cpu())
+                logits.append(y.float().cpu())
+    finally:
+        network.train(training)
+    return torch.cat(embeddings), torch.cat(logits)
+
+
+def _accuracy(network: Network, domain: Domain, device: torch.device) -> dict[str, Any]:
+    _, logits = outputs(network, domain, device)
+    return evaluate(logits.softmax(-1), domain.labels, domain.classes).to_json()
+
+
+def _sample(domain: Domain, limit: int, seed: int) -> Domain:
+    """The same `limit` samples at each look."""
+    if len(domain) <= limit:
+        return domain
+    return domain.subset(np.sort(np.random.default_rng((seed, 5)).choice(len(domain), limit, replace=False)))

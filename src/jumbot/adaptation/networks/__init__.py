@@ -1,0 +1,1 @@
+"""Networks, pretrained backbones, and features taken from them."""

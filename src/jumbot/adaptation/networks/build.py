@@ -1,0 +1,171 @@
+"""Networks by the kind of data: for digits, for rows of numbers, around a pretrained or user-made backbone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from jumbot.errors import ArgumentError
+from jumbot.methods.network import Network, xavier
+
+
+class Bottleneck(nn.Module):
+    """A pretrained or user-made backbone, then a linear layer without activation, as in the image recipes."""
+
+    def __init__(self, backbone: nn.Module, width: int, features: int) -> None:
+        super().__init__()
+        self.pretrained = backbone
+        self.bottleneck = nn.Linear(width, features)
+
+    def forward(self, x: Tensor) -> Tensor:
+        z: Tensor = self.bottleneck(self.pretrained(x))
+        return z
+
+
+def digits_network(shape: tuple[int, ...], classes: int = 10, features: int = 128) -> Network:
+    """The network of the paper's digits: six convolutions in three pairs, each pair pooled, a sigmoid embedding.
+
+    Initial weights: convolutions N(0, .02), batch norms N(1, .02), linear layers N(0, .1), their biases zero.
+
+    >>> sum(p.numel() for p in digits_network((3, 32, 32)).parameters())
+    551466
+    >>> sum(p.numel() for p in digits_network((1, 28, 28)).parameters())
+    436202
+    """
+    channels, height, width = shape
+    if min(height, width) < 8:
+        raise ArgumentError(
+            f"network: images of {height}x{width} are too small for three poolings; enlarge to 8 or more."
+        )
+    layers: list[nn.Module] = []
+    for wide in (32, 64, 128):
+        for _ in range(2):
+            layers += [nn.Conv2d(channels, wide, 3, padding=1), nn.BatchNorm2d(wide), nn.ReLU(inplace=True)]
+            channels = wide
+        layers.append(nn.MaxPool2d(2))
+    flat = channels * (height // 8) * (width // 8)
+    layers += [nn.Flatten(), nn.Linear(flat, features), nn.Sigmoid()]
+    network = Network(nn.Sequential(*layers), features=features, classes=classes)
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.normal_(module.weight, 0.0, 0.02)
+        elif isinstance(module, nn.BatchNorm2d):
+            nn.init.normal_(module.weight, 1.0, 0.02)
+            nn.init.zeros_(module.bias)
+        elif isinstance(module, nn.Linear):
+            nn.init.normal_(module.weight, 0.0, 0.1)
+            nn.init.zeros_(module.bias)
+    return network
+
+
+def table_network(width: int, classes: int, features: int = 256, hidden: tuple[int, ...] = ()) -> Network:
+    """For rows of numbers: ReLU layers of the `hidden` widths, a linear embedding, all Xavier-normal, biases zero.
+
+    >>> table_network(2048, 10).backbone
+    Sequential(
+      (0): Linear(in_features=2048, out_features=256, bias=True)
+    )
+    """
+    layers: list[nn.Module] = []
+    for wide in hidden:
+        layers += [nn.Linear(width, wide), nn.ReLU()]
+        width = wide
+    layers.append(nn.Linear(width, features))
+    network = Network(nn.Sequential(*layers), features=features, classes=classes)
+    xavier(network)
+    return network
+
+
+@dataclass(frozen=True)
+class NetworkOptions:
+    """Which network to train."""
+
+    backbone: str | None = None
+    """"table" (rows of numbers), "digits" (small images), or a pretrained one for photographs: "efficientnet-lite0",
+    "resnet50", ..., "timm:NAME". By default it follows the data."""
+    features: int | None = None
+    """Width of the embedding; by default 128 for digits, 256 elsewhere."""
+    hidden: tuple[int, ...] = ()
+    """Widths of ReLU layers before the embedding of a table."""
+    weights: str | None = None
+    """Weights of a pretrained backbone: a file, or "imagenet" for the published ones."""
+    freeze: bool = False
+    """Keep the backbone as it is: features are extracted once, and only the layers after it are trained."""
+
+
+def make_network(
+    options: NetworkOptions, shape: tuple[int, ...], classes: int, module: nn.Module | None = None, kind: str = "user"
+) -> tuple[Network, dict[str, Any]]:
+    """The network for samples of this shape, and the description from which `build_network` makes it again.
+
+    `module` is a backbone to build on: the user's own, or a pretrained one whose name is `kind`.
+    """
+    if module is not None:
+        return _around(module, kind, shape, classes, options)
+    kind = "table" if len(shape) == 1 else "digits"
+    if options.backbone in ("table", "digits") and options.backbone != kind:
+        raise ArgumentError(
+            f"backbone: {options.backbone!r} does not fit samples of shape {shape}; leave it out to choose by the data."
+        )
+    features = options.features or (256 if kind == "table" else 128)
+    spec: dict[str, Any] = {"kind": kind, "shape": list(shape), "classes": classes, "features": features}
+    if kind == "table":
+        spec["hidden"] = list(options.hidden)
+    return build_network(spec), spec
+
+
+def build_network(spec: dict[str, Any], module: nn.Module | None = None) -> Network:
+    """The network that a description stands for, with fresh weights; `module` is the user's own backbone."""
+    kind, shape, classes = spec["kind"], tuple(spec["shape"]), spec["classes"]
+    if kind == "table":
+        return table_network(shape[0], classes, spec["features"], tuple(spec["hidden"]))
+    if kind == "digits":
+        return digits_network(shape, classes, spec["features"])
+    if module is None and kind == "user":
+        raise ArgumentError("backbone: this model was trained on a module of your own; pass backbone=that module.")
+    if module is None:
+        from jumbot.adaptation.networks.backbones import make_backbone
+
+        module = make_backbone(kind, weights=None).module
+    if spec.get("bottleneck"):
+        module = Bottleneck(module, spec["width"], spec["features"])
+    return Network(module, features=spec["features"], classes=classes)
+
+
+def _around(
+    module: nn.Module, kind: str, shape: tuple[int, ...], classes: int, options: NetworkOptions
+) -> tuple[Network, dict[str, Any]]:
+    pretrained = kind != "user"
+    width = output_width(module, shape)
+    bottleneck = pretrained or options.features not in (None, width)
+    features = options.features or (256 if pretrained else width)
+    spec = {
+        "kind": kind, "shape": list(shape), "classes": classes, "width": width, "features": features,
+        "bottleneck": bottleneck,
+    }  # fmt: skip
+    network = build_network(spec, module)
+    xavier(network.classifier)
+    if isinstance(network.backbone, Bottleneck):
+        xavier(network.backbone.bottleneck)
+    return network, spec
+
+
+def output_width(module: nn.Module, shape: tuple[int, ...]) -> int:
+    """How wide the output of `module` is, found by a dry run on one sample of zeros."""
+    training = module.training
+    module.eval()
+    device = next((p.device for p in module.parameters()), torch.device("cpu"))
+    try:
+        with torch.no_grad():
+            out = module(torch.zeros(1, *shape, device=device))
+    except Exception as error:
+        raise ArgumentError(f"backbone: it fails on a sample of shape {shape}: {error}") from error
+    finally:
+        module.train(training)
+    if not isinstance(out, Tensor) or out.ndim != 2:
+        got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
+        raise ArgumentError(f"backbone: returns {got} for one sample; it must return a tensor (batch, features).")
+    return out.shape[1]

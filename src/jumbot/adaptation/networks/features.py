@@ -1,0 +1,250 @@
+"""Features of a frozen backbone: extracted once, kept in a cache by content, and read from there ever after.
+
+A sample is known by the bytes of its file or array row together with its input format, a backbone by its layers and
+weights. So a renamed, moved or partly new folder finds what is known of it, and a changed weight or picture never finds
+what belongs to another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import os
+import tempfile
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import is_dataclass
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from jumbot.adaptation.networks.backbones import Backbone, Frozen
+from jumbot.data.domain import ArraySamples, Domain, Samples, SubsetSamples
+from jumbot.data.images import FileSamples
+from jumbot.data.inputs import FormattedSamples
+from jumbot.errors import ArgumentError
+from jumbot.minibatch.progress import progress
+
+_SHARD = 256  # samples a file of the cache: what an interruption can lose
+_KEY = np.dtype("V20")
+_PACKAGES = ("torch", "torchvision", "timm", "efficientnet_lite_pytorch", "jumbot")
+
+
+def default_cache() -> Path:
+    """`features` below $JUMBOT_CACHE, or below `jumbot` in the user's cache folder."""
+    own = os.environ.get("JUMBOT_CACHE")
+    shared = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return (Path(own) if own else Path(shared) / "jumbot") / "features"
+
+
+def extract(
+    backbone: Backbone | nn.Module,
+    domain: Domain,
+    cache: str | Path | None = None,
+    *,
+    batch_size: int = 16,
+    device: str | torch.device = "cpu",
+) -> Domain:
+    """`domain` with `backbone(samples)`, rows of float32, in place of its samples; labels and names stay.
+
+    The samples must be in the backbone's input format (`backbone.input_format.apply`). With a folder `cache`, samples
+    whose features it holds are not computed again, and what is computed is added to it 256 at a time, so that an
+    interrupted call goes on where it stopped. Only a few batches of images are in memory at once.
+
+    >>> images = Domain("noise", ArraySamples(np.zeros((5, 8, 8, 3), np.uint8)))
+    >>> extract(nn.Sequential(nn.AvgPool2d(8), nn.Flatten()), images).shape
+    (3,)
+    """
+    module = backbone.module if isinstance(backbone, Backbone) else backbone
+    if isinstance(backbone, Backbone) and backbone.name != "user":
+        module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    if batch_size < 1:
+        raise ArgumentError(f"batch_size: {batch_size} came in; it must be 1 or more.")
+    if not len(domain):
+        raise ArgumentError(f"{domain.name}: holds no samples.")
+    if cache is None:
+        features, rows = _compute_all(module, domain, batch_size, device), None
+    else:
+        store = _Store(Path(cache).expanduser() / fingerprint(module))
+        features, rows = store.complete(module, domain, batch_size, device)
+    return domain.with_samples(ArraySamples(features if rows is None else features[rows]))
+
+
+def fingerprint(module: nn.Module) -> str:
+    """40 hexadecimal digits for the layers and weights of a module, and for the code of layers that are the user's."""
+    if isinstance(module, Frozen):
+        module = module.module
+    digest = hashlib.blake2b(repr(module).encode(), digest_size=20)
+    for kind in sorted({type(layer) for layer in module.modules()}, key=lambda kind: kind.__qualname__):
+        if kind.__module__.partition(".")[0] not in _PACKAGES:
+            digest.update(_code(kind))
+    for name, tensor in module.state_dict().items():
+        digest.update(f"{name}{tensor.dtype}{tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+    return digest.hexdigest()
+
+
+def content_keys(samples: Samples, batch_size: int = 256) -> np.ndarray:
+    """`(n,)` keys of 20 bytes, equal for samples of equal content and input format."""
+    found = b"".join(_digests(samples, np.arange(len(samples)), batch_size))
+    return np.frombuffer(found, _KEY)
+
+
+def _digests(samples: Samples, rows: np.ndarray, batch_size: int) -> Iterator[bytes]:
+    if isinstance(samples, SubsetSamples):
+        yield from _digests(samples.samples, samples.indices[rows], batch_size)
+    elif isinstance(samples, FormattedSamples) and (samples.transform is None or is_dataclass(samples.transform)):
+        how = f"{samples.format}{samples.transform}".encode()
+        for raw in _digests(samples.raw, rows, batch_size):
+            yield _digest(raw, how)
+    elif isinstance(samples, FileSamples):
+        with ThreadPoolExecutor(4) as pool:
+            for start in range(0, len(rows), 1024):
+                yield from pool.map(_file_digest, [samples.paths[i] for i in rows[start : start + 1024]])
+    elif isinstance(samples, ArraySamples):
+        how = f"{samples.array.dtype.str}{samples.array.shape[1:]}".encode()
+        for row in rows:
+            yield _digest(how, np.ascontiguousarray(samples.array[row]).tobytes())
+    else:  # samples of unknown making are known by what the network sees of them
+        for start in range(0, len(rows), batch_size):
+            batch = samples.batch(rows[start : start + batch_size]).cpu()
+            how = f"{batch.dtype}{tuple(batch.shape[1:])}".encode()
+            for row in batch:
+                yield _digest(how, row.contiguous().numpy().tobytes())
+
+
+def _digest(*parts: bytes) -> bytes:
+    digest = hashlib.blake2b(digest_size=_KEY.itemsize)
+    for part in parts:
+        digest.update(part)
+    return digest.digest()
+
+
+def _file_digest(path: str) -> bytes:
+    return _digest(Path(path).read_bytes())
+
+
+def _code(kind: type) -> bytes:
+    try:
+        return inspect.getsource(kind).encode()
+    except (OSError, TypeError):  # typed in at a prompt
+        return bytes(kind.forward.__code__.co_code)  # type: ignore[attr-defined]
+
+
+def _compute_all(module: nn.Module, domain: Domain, batch_size: int, device: str | torch.device) -> np.ndarray:
+    with progress(len(domain), f"features of {domain.name}", least=_SHARD) as advance:
+        parts = []
+        for part in _compute(module, domain, np.arange(len(domain)), batch_size, device):
+            parts.append(part)
+            advance(len(part))
+    return np.concatenate(parts)
+
+
+def _compute(
+    module: nn.Module, domain: Domain, rows: np.ndarray, batch_size: int, device: str | torch.device
+) -> Iterator[np.ndarray]:
+    """Features batch by batch; the next batch is decoded while the backbone works on one."""
+    batches = [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
+    training = [layer for layer in module.modules() if layer.training]
+    module.eval().to(device)
+    try:
+        with ThreadPoolExecutor(1) as reader:
+            waiting = reader.submit(domain.samples.batch, batches[0])
+            for number, batch in enumerate(batches):
+                images = waiting.result()
+                if number + 1 < len(batches):
+                    waiting = reader.submit(domain.samples.batch, batches[number + 1])
+                yield _forward(module, domain, batch, images.to(device))
+    finally:
+        for layer in training:
+            layer.training = True
+
+
+@torch.no_grad()
+def _forward(module: nn.Module, domain: Domain, rows: np.ndarray, images: Tensor) -> np.ndarray:
+    out = module(images)
+    if not isinstance(out, Tensor) or out.ndim != 2 or len(out) != len(images):
+        got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
+        raise ArgumentError(
+            f"backbone: returns {got} for a batch of shape {tuple(images.shape)}; it must return (batch, features)."
+        )
+    features = out.float().cpu().numpy()
+    bad = np.flatnonzero(~np.isfinite(features).all(1))
+    if bad.size:
+        row = int(rows[bad[0]])
+        name = domain.ids[row] if domain.ids is not None else f"row {row}"
+        raise ArgumentError(f"{domain.name}: the backbone's features of {name} are NaN or infinite; check that sample.")
+    return features
+
+
+class _Store:
+    """Features of one backbone: files of up to 256 samples, each with the keys of its rows, each written at once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def complete(
+        self, module: nn.Module, domain: Domain, batch_size: int, device: str | torch.device
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Features of every different sample of `domain`, and the row of each sample among them."""
+        keys, first, rows = np.unique(content_keys(domain.samples), return_index=True, return_inverse=True)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ArgumentError(f"cache: {self.folder} cannot be made ({error.strerror}); give another one.") from error
+        known, features = self._read(keys)
+        missing = np.flatnonzero(~known)
+        missing = missing[np.argsort(first[missing])]  # in the order of the files, which disks like
+        shard = max(_SHARD // batch_size, 1) * batch_size
+        with progress(len(missing), f"features of {domain.name}", least=_SHARD) as advance:
+            for start in range(0, len(missing), shard):
+                part = missing[start : start + shard]
+                computed = []
+                for batch in _compute(module, domain, first[part], batch_size, device):
+                    computed.append(batch)
+                    advance(len(batch))
+                fresh = np.concatenate(computed)
+                self._write(keys[part], fresh)
+                if features is None:
+                    features = np.empty((len(keys), fresh.shape[1]), np.float32)
+                features[part] = fresh
+        assert features is not None
+        return features, None if np.array_equal(rows, np.arange(len(rows))) else rows
+
+    def _read(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Which of the sorted `keys` are stored, and an array of features with their rows filled in."""
+        known, features = np.zeros(len(keys), bool), None
+        for file in sorted(self.folder.glob("*.npz")):
+            try:
+                with file.open("rb") as opened, np.load(opened) as shard:
+                    held = shard["keys"].view(_KEY).reshape(-1)
+                    place = np.minimum(np.searchsorted(keys, held), len(keys) - 1)
+                    hit = keys[place] == held
+                    if hit.any():
+                        rows = shard["features"]
+                        if features is None:
+                            features = np.empty((len(keys), rows.shape[1]), np.float32)
+                        features[place[hit]] = rows[hit]
+                        known[place[hit]] = True
+            except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
+                warnings.warn(f"{file}: is damaged ({error}); its features are computed again.", stacklevel=4)
+        return known, features
+
+    def _write(self, keys: np.ndarray, features: np.ndarray) -> None:
+        """Under a name that follows from the content, and only when whole."""
+        plain = np.ascontiguousarray(keys).view(np.uint8).reshape(len(keys), _KEY.itemsize)
+        try:
+            handle, temporary = tempfile.mkstemp(suffix=".partial", dir=self.folder)
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    np.savez(file, keys=plain, features=features)
+                os.replace(temporary, self.folder / f"{_digest(plain.tobytes()).hex()}.npz")
+            except BaseException:
+                Path(temporary).unlink(missing_ok=True)
+                raise
+        except OSError as error:
+            raise ArgumentError(f"cache: {self.folder} cannot be written ({error}); give another one.") from error

@@ -1,0 +1,1 @@
+"""Run folders: how they are written, finished and compared."""

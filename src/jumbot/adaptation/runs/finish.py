@@ -1,0 +1,118 @@
+"""The end of a run: evaluation, diagnosis, embeddings, predictions, model, report."""
+
+from __future__ import annotations
+
+import copy
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jumbot.adaptation.judgement.diagnosis import Diagnosis, diagnose
+from jumbot.adaptation.judgement.evaluation import evaluate
+from jumbot.adaptation.judgement.monitor import outputs
+from jumbot.adaptation.model import Model, write_predictions
+from jumbot.adaptation.recipes import Plan
+from jumbot.adaptation.runs.folder import RunFolder, read_metrics
+from jumbot.adaptation.training.checkpoint import load_module, load_tensors, pack, save_tensors
+from jumbot.adaptation.training.loop import Trained
+from jumbot.data.domain import Domain
+from jumbot.methods.network import Network
+
+if TYPE_CHECKING:
+    from jumbot.adaptation.adapt import Domains
+
+_KEPT = 1000  # samples of each domain whose embeddings are kept
+_LAST, _LITTLE = 50, 0.1  # steps at the end of training, and a mass that teaches little
+_COMPARED = 4000  # samples of each domain that the diagnosis before adaptation looks at
+
+
+@dataclass(frozen=True)
+class Before:
+    """Called just before the first step of adaptation: keeps the weights, to be compared with those at the end."""
+
+    file: Path
+    network: Network
+
+    def __call__(self) -> None:
+        save_tensors(self.file, pack("network", self.network.state_dict()), {})
+
+
+def embeddings(network: Network, source: Domain, target: Domain, when: str) -> dict[str, np.ndarray]:
+    """Embeddings of the same few samples of each domain at every call."""
+    rows = {name: _rows(len(domain), _KEPT) for name, domain in (("source", source), ("target", target))}
+    found: dict[str, np.ndarray] = {}
+    for name, domain in (("source", source), ("target", target)):
+        z, logits = outputs(network, domain.subset(rows[name]))
+        found[f"{when}_{name}"] = z.numpy().astype(np.float16)
+        if name == "target":
+            found["target_predictions"] = logits.argmax(-1).numpy()
+    return found
+
+
+def finish(model: Model, trained: Trained, domains: Domains, plan: Plan, run: RunFolder) -> Model:
+    """Everything that a run folder holds beside the records of training, and the model with its results."""
+    source, target, seed = domains.source, domains.target, plan.training.seed
+    earlier = copy.deepcopy(model.network)
+    load_module(earlier, "network", load_tensors(run.before)[0], run.before)
+    z_source, _ = outputs(model.network, source)
+    z_target, logits = outputs(model.network, target)
+    probabilities = logits.softmax(-1)
+    # before its first step a network knows nothing that could be compared
+    trained_before = plan.method != "source-only" and plan.training.lengths(len(source))[1] > 0
+    before = _diagnose_some(earlier, source, target, seed) if trained_before else None
+    diagnosis = diagnose(z_source, source.labels, z_target, logits, before=before, seed=seed)
+    results: dict[str, Any] = {
+        "rule": plan.training.select,
+        "oracle": plan.training.select == "oracle",
+        "selected_step": trained.selected_step,
+        "seconds": round(trained.seconds, 1),
+        "diagnosis": diagnosis.to_json(),
+        "remarks": remarks(read_metrics(run.path), plan),
+    }
+    labelled = domains.labelled
+    if labelled is not None:
+        shares = probabilities if labelled is domains.target else outputs(model.network, labelled)[1].softmax(-1)
+        results |= evaluate(shares, labelled.labels, model.classes).to_json() | {"evaluated_on": labelled.name}
+    model = replace(model, results=results)
+    found: dict[str, Any] = embeddings(model.network, source, target, "after") | {
+        name: z for name, z in embeddings(earlier, source, target, "before").items() if name.startswith("before")
+    }
+    found["source_labels"] = np.asarray(source.labels)[_rows(len(source), _KEPT)]
+    rows = _rows(len(target), _KEPT)
+    found["target_labels"] = np.full(len(rows), -1) if target.labels is None else target.labels[rows]
+    np.savez_compressed(run.path / "embeddings.npz", **found)
+    write_predictions(
+        run.path / "predictions.csv", target, probabilities.numpy(), model.classes, diagnosis.received_mass
+    )
+    run.write_json("results.json", results)
+    model.save(run.path)
+    run.before.unlink(missing_ok=True)
+    return model
+
+
+def remarks(records: Sequence[Mapping[str, Any]], plan: Plan) -> list[str]:
+    """What the records of training say about its settings."""
+    masses = [record["mass"] for record in records if record["event"] == "step" and "mass" in record][-_LAST:]
+    tau = getattr(plan.options, "tau", math.inf)
+    if not masses or math.isinf(tau) or (mass := statistics.fmean(masses)) >= _LITTLE:
+        return []
+    return [
+        f"only {100 * mass:.1f} % of the mass was transported at the end of training, so little "
+        f"was learned from the target; raise tau (it was {tau:g})"
+    ]
+
+
+def _diagnose_some(network: Network, source: Domain, target: Domain, seed: int) -> Diagnosis:
+    """The diagnosis before adaptation, of a few thousand samples: only its proportions and its entropy are compared."""
+    source, target = source.subset(_rows(len(source), _COMPARED)), target.subset(_rows(len(target), _COMPARED))
+    z_source, _ = outputs(network, source)
+    return diagnose(z_source, source.labels, *outputs(network, target), seed=seed)
+
+
+def _rows(count: int, most: int) -> np.ndarray:
+    return np.arange(count) if count <= most else np.sort(np.random.default_rng(0).choice(count, most, replace=False))

@@ -1,0 +1,225 @@
+"""Several methods on one or several pairs of domains: independent runs, resumable, and a table of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, field
+from itertools import permutations
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from jumbot.adaptation.judgement.selection import RULES, SCORES, best
+from jumbot.adaptation.recipes import make_plan
+from jumbot.adaptation.runs.folder import RunFolder, read_config, read_metrics
+from jumbot.errors import ArgumentError, JumbotError
+from jumbot.methods import method_class
+
+
+@dataclass(frozen=True)
+class Task:
+    """A pair of domains, by what `jumbot.adapt` takes for them."""
+
+    name: str
+    source: Any
+    target: Any
+    labelled: Any = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training run of a comparison, and its folder."""
+
+    task: Task
+    method: str
+    seed: int
+    folder: Path
+    options: Mapping[str, Any] = field(default_factory=dict)
+    reading: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run is done; one that was made with other settings is refused, never passed off as this one."""
+        if not (self.folder / "model.json").exists():
+            return False
+        if recipe := self.options.get("recipe"):
+            changes = {name: value for name, value in self.options.items() if name != "recipe"}
+            plan = make_plan(self.method, recipe, {**changes, "seed": self.seed})
+            wanted = {"training": asdict(plan.training), "method": {"name": self.method, **asdict(plan.options)}}
+            RunFolder(self.folder).check_same(read_config(self.folder), wanted, tuple(wanted))
+        return True
+
+    def train(self, show: bool = False) -> None:
+        from jumbot.adaptation.adapt import adapt
+
+        adapt(
+            self.task.source, self.task.target, method=self.method, labelled=self.task.labelled, out=self.folder,
+            **self.reading,
+            resume=(self.folder / "config.json").exists(), seed=self.seed, show=show, **self.options,
+        )  # fmt: skip
+
+
+def compare(
+    tasks: Sequence[Task],
+    methods: Sequence[str],
+    out: str | Path,
+    *,
+    seeds: int | Sequence[int] = 1,
+    jobs: int = 1,
+    show: bool = False,
+    recipe: str | None = None,
+    label: str | None = None,
+    corrupt: str = "refuse",
+    root: str | Path | None = None,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    **common: Any,
+) -> dict[str, Any]:
+    """Train every (task, method, seed), `jobs` at a time, and return what `compare.json` holds.
+
+    Runs are folders `out/TASK/METHOD/seedN`: finished ones are not repeated, and those that were stopped go on.
+    `common` are options of every run, `options` those of single methods.  The table has the accuracy by the rule of
+    selection; beside it stands what every other rule would have chosen among the evaluations along the way.
+    """
+    for name in methods:
+        method_class(name)
+    out = Path(out)
+    runs = [
+        Run(task, name, seed, out / task.name / name / f"seed{seed}", {
+            **({"recipe": recipe} if recipe else {}), **_known(name, recipe, common), **(options or {}).get(name, {}),
+        }, {"label": label, "corrupt": corrupt, "root": root})
+        for task in tasks for name in methods for seed in (range(seeds) if isinstance(seeds, int) else seeds)
+    ]  # fmt: skip
+    failed = _train_all([run for run in runs if not run.finished], jobs, show)
+    record = summarise(runs, failed)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "compare.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    return record
+
+
+def all_pairs(table: str | Path) -> list[Task]:
+    """Every ordered pair of the domains in a table with a `domain` column, or of the folders in a folder."""
+    path = Path(table)
+    if path.is_dir():
+        names = sorted(entry.name for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+        places = {name: str(path / name) for name in names}
+    else:
+        from jumbot.data.tables import domains_of
+
+        places = {name: f"{path}:{name}" for name in domains_of(path)}
+    if len(places) < 2:
+        raise ArgumentError(f"{path}: holds {len(places)} domains; all pairs need at least two. Give SRC and TGT.")
+    return [Task(f"{s}-{t}", places[s], places[t]) for s, t in permutations(places, 2)]
+
+
+def summarise(runs: Sequence[Run], failed: Mapping[str, str]) -> dict[str, Any]:
+    """Accuracies by method, task and seed, and by rule of selection."""
+    rows = []
+    for run in runs:
+        if not run.finished:
+            continue
+        results = json.loads((run.folder / "results.json").read_text(encoding="utf-8"))
+        rows.append(
+            {
+                "task": run.task.name, "method": run.method, "seed": run.seed, "rule": results["rule"],
+                "accuracy": results.get("accuracy"), "mean_class_accuracy": results.get("mean_class_accuracy"),
+                "seconds": results["seconds"], "by_rule": _by_rule(run.folder),
+            }
+        )  # fmt: skip
+    return {"runs": rows, "failed": dict(failed)}
+
+
+def accuracies(record: Mapping[str, Any], key: str = "accuracy") -> dict[str, dict[str, list[float]]]:
+    """{method: {task: [accuracy of each seed]}}, for tables and pictures."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for row in record["runs"]:
+        value = row["by_rule"].get(key.removeprefix("rule:")) if key.startswith("rule:") else row[key]
+        if value is not None:
+            found.setdefault(row["method"], {}).setdefault(row["task"], []).append(value)
+    return found
+
+
+def rules_table(record: Mapping[str, Any]) -> str:
+    """Markdown: the mean target accuracy that each rule of selection would have had, a row a method.
+
+    A rule chooses among the evaluations along the way; "oracle" is what no rule without labels can exceed.
+    """
+    rules = [rule for rule in RULES if any(rule in row["by_rule"] for row in record["runs"])]
+    lines = ["| method | " + " | ".join(rules) + " |", "| --- |" + " ---: |" * len(rules)]
+    for method in dict.fromkeys(row["method"] for row in record["runs"]):
+        cells = []
+        for rule in rules:
+            found = [r["by_rule"][rule] for r in record["runs"] if r["method"] == method and rule in r["by_rule"]]
+            cells.append(f"{100 * statistics.fmean(found):.1f}" if found else "-")
+        lines.append(f"| {method} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _by_rule(folder: Path) -> dict[str, float]:
+    """The target accuracy of the evaluation that each rule chooses."""
+    history = [r for r in read_metrics(folder) if r["event"] == "evaluation" and r.get("accuracy") is not None]
+    found: dict[str, float] = {}
+    for rule in RULES:
+        if not history or (rule in SCORES and all(SCORES[rule].read(r) != SCORES[rule].read(r) for r in history)):
+            continue
+        step = best(history, rule)
+        found[rule] = next(r["accuracy"] for r in reversed(history) if r["step"] == step)
+    return found
+
+
+def _known(method: str, recipe: str | None, common: Mapping[str, Any]) -> dict[str, Any]:
+    """Of the common options, those that this method has: tau is none of source-only's."""
+    known = {}
+    for name, value in common.items():
+        try:
+            make_plan(method, recipe or "table", {name: value})
+        except ArgumentError as error:
+            if not str(error).startswith(f"{name}: not an option"):
+                raise
+            continue
+        known[name] = value
+    return known
+
+
+def _train_all(runs: Sequence[Run], jobs: int, show: bool) -> dict[str, str]:
+    """Train all; a run that fails is named with its reason, and the others go on."""
+    failed: dict[str, str] = {}
+    if jobs < 1:
+        raise ArgumentError(f"jobs: {jobs} came in; it must be at least 1.")
+    if jobs == 1:
+        for number, run in enumerate(runs, 1):
+            _note(show, number, len(runs), run)
+            try:
+                run.train(show and sys.stderr.isatty())
+            except JumbotError as error:
+                failed[str(run.folder)] = str(error)
+        return failed
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_one_thread) as pool:
+        waiting = {pool.submit(run.train): run for run in runs}
+        for number, future in enumerate(as_completed(waiting), 1):
+            run = waiting[future]
+            _note(show, number, len(runs), run)
+            try:
+                future.result()
+            except JumbotError as error:
+                failed[str(run.folder)] = str(error)
+    return failed
+
+
+def _note(show: bool, number: int, total: int, run: Run) -> None:
+    if show:
+        print(f"{number}/{total}  {run.task.name}  {run.method}  seed {run.seed}", file=sys.stderr, flush=True)
+
+
+def _one_thread() -> None:
+    import torch
+
+    from jumbot.adaptation.training.memory import keep_freed_memory
+
+    keep_freed_memory()
+    os.environ["OMP_NUM_THREADS"] = "1"
+    torch.set_num_threads(1)

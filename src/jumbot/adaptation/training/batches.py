@@ -1,0 +1,79 @@
+"""The minibatches of every step, loaded one step ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+
+from jumbot.adaptation.training.settings import Training
+from jumbot.adaptation.training.stratified import ShuffledSampler, StratifiedSampler
+from jumbot.data.domain import Domain
+from jumbot.errors import ArgumentError
+from jumbot.methods.base import Batch
+
+#: a pair of minibatches, and the rows of the target in it, by which the records find labels
+Loaded = tuple[Batch, np.ndarray]
+
+
+class Batches:
+    """k pairs of minibatches a step; number i over all steps and processes depends on (seed, i) alone."""
+
+    def __init__(
+        self, source: Domain, target: Domain, training: Training, source_steps: int, total: int, accelerator: Any
+    ) -> None:
+        if source.labels is None:
+            raise ArgumentError(f"source: {source.name} has no labels; the source must be labelled.")
+        self.source, self.target, self.labels = source, target, source.labels
+        self.seed, self.k = training.seed, training.k
+        self.source_steps, self.total = source_steps, total
+        self.device, self.rank, self.world = accelerator.device, accelerator.process_index, accelerator.num_processes
+        # convolutions on the CPU and on recent GPUs are faster with the channels last
+        self.layout = torch.channels_last if len(source.shape) >= 3 else torch.contiguous_format
+        self.sampler = StratifiedSampler(source.labels, training.batch_size, training.seed)
+        self.target_sampler = ShuffledSampler(len(target), training.batch_size, training.seed)
+
+    def progress(self, step: int) -> float:
+        """From 0 to 1 over the adaptation."""
+        return max(0, step - self.source_steps) / max(1, self.total - self.source_steps)
+
+    def load(self, step: int) -> list[Loaded]:
+        """The pairs of a step; without target rows while only the source is trained on."""
+        out: list[Loaded] = []
+        for j in range(self.k):
+            number = (step * self.k + j) * self.world + self.rank
+            rows = self.sampler.batch(number)
+            x = self.source.samples.batch(rows, np.random.default_rng((self.seed, 3, number)))
+            if step < self.source_steps:
+                target_rows, target = np.empty(0, np.int64), x[:0]
+            else:
+                target_rows = self.target_sampler.batch(number - self.source_steps * self.k * self.world)
+                target = self.target.samples.batch(target_rows, np.random.default_rng((self.seed, 4, number)))
+            batch = Batch(
+                x.to(self.device, memory_format=self.layout), torch.from_numpy(self.labels[rows]).to(self.device),
+                target.to(self.device, memory_format=self.layout), self.progress(step), step - self.source_steps,
+                target_index=torch.from_numpy(target_rows).to(self.device),
+            )  # fmt: skip
+            out.append((batch, target_rows))
+        return out
+
+    @contextmanager
+    def ahead(self) -> Iterator[Callable[[int], list[Loaded]]]:
+        """`load`, but images of the next step are decoded while this one is computed."""
+        if len(self.source.shape) == 1:
+            yield self.load
+            return
+        with ThreadPoolExecutor(1) as pool:
+            waiting: dict[int, Future[list[Loaded]]] = {}
+
+            def get(step: int) -> list[Loaded]:
+                current = waiting.pop(step, None) or pool.submit(self.load, step)
+                if step + 1 < self.total:
+                    waiting[step + 1] = pool.submit(self.load, step + 1)
+                return current.result()
+
+            yield get

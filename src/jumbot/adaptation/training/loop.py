@@ -1,0 +1,294 @@
+"""The training loop: two samplers, one method, one schedule; the source alone first, then both domains."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from jumbot.adaptation.judgement.monitor import Monitor, Watch
+from jumbot.adaptation.judgement.selection import best, check_rule
+from jumbot.adaptation.networks.build import Bottleneck
+from jumbot.adaptation.runs.folder import RunFolder
+from jumbot.adaptation.training.accelerator import devices, flat, make_accelerator, seed_step
+from jumbot.adaptation.training.batches import Batches, Loaded
+from jumbot.adaptation.training.checkpoint import (
+    load_module,
+    load_tensors,
+    pack,
+    pack_optimizer,
+    save_tensors,
+    unpack_optimizer,
+)
+from jumbot.adaptation.training.settings import Training
+from jumbot.data.domain import Domain
+from jumbot.errors import ArgumentError, NotFiniteError
+from jumbot.loss import mass_between
+from jumbot.methods.base import Batch, Method, Terms, source_term
+from jumbot.methods.joint_transport import TransportMethod
+from jumbot.methods.network import Network
+
+Record = dict[str, Any]
+
+
+@dataclass
+class Trained:
+    """What training leaves: the network of the chosen step, and the records of every step and evaluation."""
+
+    network: Network
+    method: Method
+    history: list[Record] = field(default_factory=list)
+    selected_step: int = 0
+    seconds: float = 0.0
+
+
+class Objective(nn.Module):
+    """Network and method as one module with one forward pass a step, which is what data parallelism wraps."""
+
+    def __init__(self, network: Network, method: Method) -> None:
+        super().__init__()
+        self.network, self.method = network, method
+
+    def forward(self, phase: str, batch: Batch) -> Terms:
+        if phase == "source":
+            return Terms({"source": source_term(self.network(batch.source)[1], batch.labels)})
+        return self.method.terms(self.network, batch)
+
+
+class Trainer:
+    """Trains `network` in place with `method` on a labelled source and a target whose labels it never reads.
+
+    `watch` may hold target labels: they go to the records alone.  Minibatch i depends on (seed, i), and the random
+    numbers of step i on (seed, i), so that a resumed run ends with the weights of an uninterrupted one.
+    """
+
+    def __init__(
+        self, source: Domain, target: Domain, network: Network, method: Method, training: Training, *,
+        watch: Watch | None = None, run: RunFolder | None = None, show: bool = False,
+    ) -> None:  # fmt: skip
+        if source.labels is None:
+            raise ArgumentError(f"source: {source.name} has no labels; the source must be labelled.")
+        check_rule(training.select)
+        self.training, self.run, self.show = training, run, show
+        self.watch = watch or Watch()
+        self.network, self.method = network, method
+        if isinstance(method, TransportMethod):
+            method.global_plan = training.global_plan
+        self.accelerator = make_accelerator(training, run)
+        self.epoch, self.source_steps, steps = training.lengths(len(source) // self.accelerator.num_processes)
+        self.total = self.source_steps + steps
+        self.batches = Batches(source, target, training, self.source_steps, self.total, self.accelerator)
+        self.objective = Objective(network, method).to(self.accelerator.device)
+        network.to(memory_format=self.batches.layout)  # type: ignore[call-overload]
+        self.wrapped = self.accelerator.prepare_model(self.objective)
+        self.monitor = Monitor(self.network, self.method, source, target, training, self.watch, self.accelerator.device)
+        self.before_adaptation: Callable[[], None] | None = None
+        self.step, self.before = 0, 0.0
+        self.history: list[Record] = []
+        self.optimizer = self._fresh_optimizer()
+
+    def fit(self, resume: bool = False) -> Trained:
+        """Run all steps, or those that a checkpoint has not done, and load the weights of the chosen one."""
+        with torch.random.fork_rng(devices=devices(self.accelerator.device)):
+            if resume and self.run is not None and self.run.checkpoint.exists():
+                self._resume()
+            if self.training.tensorboard:
+                self.accelerator.init_trackers("tensorboard")
+            start = self.saved = time.monotonic()
+            with self.batches.ahead() as batches, self._bar() as bar:
+                while self.step < self.total:
+                    self._one(batches(self.step), bar, start)
+                    self._after(start, bar)
+        self._save()
+        for tracker in self.accelerator.trackers:
+            tracker.finish()
+        seconds = self.before + time.monotonic() - start
+        return Trained(self.network, self.method, self.history, self._select(), seconds)
+
+    @property
+    def phase(self) -> str:
+        return "source" if self.step < self.source_steps else "adapt"
+
+    def _one(self, loaded: list[Loaded], bar: Callable[[Record], None], start: float) -> None:
+        """One step of the optimiser, on k pairs of minibatches."""
+        training, phase = self.training, self.phase
+        if self.step == self.source_steps:
+            if self.before_adaptation is not None and self.accelerator.is_main_process:
+                self.before_adaptation()
+            self.optimizer = self._fresh_optimizer()
+        self._set_rate()
+        if phase == "adapt" and (every := self._refresh_every) and (self.step - self.source_steps) % every == 0:
+            self.method.refresh(self.monitor.target_outputs())
+        seed_step(training.seed, self.step, self.accelerator.process_index)
+        self.objective.train()
+        self.optimizer.zero_grad(set_to_none=True)
+        record: Record = {"event": "step", "step": self.step, "epoch": self.step // self.epoch, "phase": phase}
+        sums: dict[str, float] = {}
+        for number, (batch, rows) in enumerate(loaded):
+            last = number == training.k - 1
+            try:
+                with nullcontext() if last else self.accelerator.no_sync(self.wrapped):
+                    terms: Terms = self.wrapped(phase, batch)
+                    self.accelerator.backward(terms.total / training.k)
+            except NotFiniteError as error:
+                raise self._stopped(str(error)) from error
+            found = {f"terms.{name}": float(loss.detach()) for name, loss in terms.losses.items()}
+            found |= self._plan_facts(terms, batch, rows)
+            for name, value in found.items():
+                sums[name] = sums.get(name, 0.0) + value / training.k
+        record["terms"] = {name[6:]: value for name, value in sums.items() if name.startswith("terms.")}
+        record["loss"] = sum(record["terms"].values())
+        record |= {name: value for name, value in sums.items() if not name.startswith("terms.")}
+        if not math.isfinite(record["loss"]):
+            raise self._stopped(", ".join(f"{name} = {value:g}" for name, value in record["terms"].items()))
+        self.optimizer.step()
+        record["seconds"] = round(self.before + time.monotonic() - start, 3)
+        self._record(record)
+        bar(record)
+        self.step += 1
+
+    @property
+    def _refresh_every(self) -> int | None:
+        """What the method asks for, but at least 20 times in a run: published intervals are for 10,000 steps."""
+        every = self.method.refresh_every
+        return None if every is None else max(1, min(every, (self.total - self.source_steps) // 20))
+
+    def _plan_facts(self, terms: Terms, batch: Batch, rows: np.ndarray) -> dict[str, float]:
+        """Mass of the plan, the transport value, and, for the record alone, the mass between different labels."""
+        if terms.plan is None:
+            return {}
+        found = {"mass": float(terms.plan.sum())}
+        if terms.value is not None:
+            found["value"] = float(terms.value)
+        if self.watch.target_labels is not None and not self.training.global_plan:
+            labels = torch.from_numpy(self.watch.target_labels[rows]).to(terms.plan.device)
+            if bool((labels >= 0).any()):
+                found["wrong_mass"] = float(mass_between(terms.plan, batch.labels, labels))
+        return found
+
+    def _after(self, start: float, bar: Callable[[Record], None]) -> None:
+        """Evaluation and checkpoint, where they are due; `step` steps are done."""
+        every = self.training.evaluate_every
+        every = max(self.epoch, 10) if every is None else every
+        done, ends = self.step, self.step in (self.source_steps, self.total)
+        if every and (done % every == 0 or ends):
+            if self.accelerator.is_main_process:
+                whole = done == self.total or self.training.evaluate_samples is None
+                record = {"event": "evaluation", "step": done, "epoch": done // self.epoch}
+                record["phase"] = "source" if done <= self.source_steps else "adapt"
+                record |= self.monitor.evaluate(whole)
+                record["seconds"] = round(self.before + time.monotonic() - start, 3)
+                self._record(record)
+                bar(record)
+                if self.training.select != "last" and self._best() == done:
+                    self._keep_best()
+            self.accelerator.wait_for_everyone()
+        due = self.training.checkpoint_every
+        if done < self.total and (done % due == 0 if due else time.monotonic() - self.saved > 60):
+            self._save()
+
+    def _select(self) -> int:
+        if self.training.select == "last" or not self.accelerator.is_main_process:
+            return self.total
+        step = self._best()
+        if step != self.total:
+            tensors = load_tensors(self.run.best)[0] if self.run else self.kept
+            load_module(self.network, "network", tensors, "best")
+            load_module(self.method, "method", tensors, "best")
+        return step
+
+    def _best(self) -> int:
+        """The step that the rule of selection takes, of those during adaptation."""
+        seen = [r for r in self.history if r["event"] == "evaluation" and r["phase"] == self.history[-1]["phase"]]
+        return best(seen, self.training.select)
+
+    def _keep_best(self) -> None:
+        tensors = pack("network", self.network.state_dict()) | pack("method", self.method.state_dict())
+        if self.run:
+            save_tensors(self.run.best, tensors, {"step": self.step})
+        else:
+            self.kept = {name: tensor.detach().clone() for name, tensor in tensors.items()}
+
+    def _save(self) -> None:
+        self.saved = time.monotonic()
+        if self.run is None or not self.accelerator.is_main_process:
+            return
+        if not all(bool(torch.isfinite(p).all()) for p in self.objective.parameters()):
+            raise self._stopped("the weights hold NaN or infinity")
+        tensors = pack("network", self.network.state_dict()) | pack("method", self.method.state_dict())
+        tensors |= pack_optimizer(self.optimizer)
+        seconds = self.history[-1]["seconds"] if self.history else 0.0
+        save_tensors(self.run.checkpoint, tensors, {"step": self.step, "seconds": seconds})
+
+    def _resume(self) -> None:
+        assert self.run is not None
+        tensors, header = load_tensors(self.run.checkpoint)
+        load_module(self.network, "network", tensors, self.run.checkpoint)
+        load_module(self.method, "method", tensors, self.run.checkpoint)
+        self.step, self.before = header["step"], header["seconds"]
+        unpack_optimizer(self.optimizer, tensors)
+        if self.accelerator.is_main_process:
+            self.history = self.run.rewind(self.step)
+        self.accelerator.wait_for_everyone()
+
+    def _record(self, record: Record) -> None:
+        if not self.accelerator.is_main_process:
+            return
+        self.history.append(record)
+        if self.run:
+            self.run.append(record)
+        if self.training.tensorboard:
+            self.accelerator.log(flat(record), step=self.step)
+
+    def _stopped(self, why: str) -> NotFiniteError:
+        kept = ""
+        if self.run and self.run.checkpoint.exists():
+            step = load_tensors(self.run.checkpoint)[1]["step"]
+            kept = f" The checkpoint after step {step} is kept: {self.run.checkpoint}."
+        return NotFiniteError(
+            f"step {self.step} ({self.phase}) is not finite: {why}. Lower learning_rate (now "
+            f"{self.training.learning_rate:g}), or look at the data.{kept}"
+        )
+
+    def _fresh_optimizer(self) -> torch.optim.Optimizer:
+        pretrained: list[nn.Parameter] = []
+        if isinstance(self.network.backbone, Bottleneck):
+            pretrained = [p for p in self.network.backbone.pretrained.parameters() if p.requires_grad]
+        known = {id(p) for p in pretrained}
+        new = [p for p in self.objective.parameters() if p.requires_grad and id(p) not in known]
+        groups: list[dict[str, Any]] = [{"params": new, "share": 1.0}]
+        if pretrained:
+            groups.append({"params": pretrained, "share": self.training.backbone_rate})
+        rate = self.training.learning_rate
+        decay = self.training.weight_decay
+        optimizer: torch.optim.Optimizer = (
+            torch.optim.Adam(groups, lr=rate)
+            if self.training.optimizer == "adam"
+            else torch.optim.SGD(groups, lr=rate, momentum=0.9, nesterov=True, weight_decay=decay)
+        )
+        prepared: torch.optim.Optimizer = self.accelerator.prepare_optimizer(optimizer)
+        return prepared
+
+    def _set_rate(self) -> None:
+        factor = 1.0
+        if self.training.schedule == "inverse" and self.phase == "adapt":
+            factor = (1 + 10 * self.batches.progress(self.step)) ** -0.75
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.training.learning_rate * factor * group["share"]
+
+    @contextmanager
+    def _bar(self) -> Iterator[Callable[[Record], None]]:
+        if not self.show or not self.accelerator.is_main_process:
+            yield lambda record: None
+            return
+        from jumbot.adaptation.training.bar import training_bar
+
+        with training_bar(self.total, self.step, self.method.name) as update:
+            yield update

@@ -1,0 +1,73 @@
+"""torchvision and timm, imported also where torchvision's compiled part does not fit the installed torch.
+
+A torchvision built for another torch (a CUDA build beside a CPU torch, most often) fails with `operator
+torchvision::nms does not exist` when it is imported, and takes timm with it, although nothing of its compiled part is
+needed for models, transforms and data sets. Declaring the two operators that it asks for is enough for these;
+`torchvision.ops.nms` and `torchvision.io` still need a torchvision that fits.
+
+    from jumbot.data.torchvision import import_torchvision
+    torchvision = import_torchvision()          # or this line alone, and then `import torchvision` anywhere else
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+
+import torch
+
+from jumbot.errors import MissingPackageError
+
+_FAILURE = "torchvision::nms does not exist"
+_SCHEMA = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+_declared: list[torch.library.Library] = []  # torch forgets the operators when their Library is garbage
+
+
+def import_torchvision() -> ModuleType:
+    """The module `torchvision`; its `models`, `transforms` and `datasets` work."""
+    return _import("torchvision", extra="vision")
+
+
+def import_timm() -> ModuleType:
+    """The module `timm`, which imports torchvision."""
+    return _import("timm", extra="vision")
+
+
+def _import(name: str, extra: str) -> ModuleType:
+    try:
+        return _attempt(name)
+    except ModuleNotFoundError as error:
+        raise MissingPackageError(
+            f"{error.name or name} is not installed; install it with: pip install 'jumbot[{extra}]'."
+        ) from error
+    except (ImportError, OSError, RuntimeError) as error:
+        torchvision, first, *_ = [_version("torchvision"), *str(error).strip().splitlines(), type(error).__name__]
+        raise MissingPackageError(
+            f"{name} is installed but does not import ({first}). torch is {torch.__version__}, torchvision is "
+            f"{torchvision}: install the two versions that belong together, see https://pytorch.org/get-started."
+        ) from error
+
+
+def _attempt(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except RuntimeError as error:
+        if _FAILURE not in str(error) or _declared:
+            raise
+    for module in [m for m in sys.modules if m.partition(".")[0] in ("torchvision", "timm")]:
+        del sys.modules[module]  # imported halfway; a second import would begin in the middle
+    library = torch.library.Library("torchvision", "DEF")
+    for operator in ("nms", "qnms"):
+        library.define(operator + _SCHEMA)
+    _declared.append(library)
+    return importlib.import_module(name)
+
+
+def _version(package: str) -> str:
+    from importlib import metadata
+
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"

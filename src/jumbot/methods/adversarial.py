@@ -1,0 +1,85 @@
+"""What the adversarial methods share: gradient reversal, the discriminator, entropies and the weights made of them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from jumbot.methods.network import xavier
+
+
+def reversal(progress: float) -> float:
+    """2 / (1 + exp(-10 p)) - 1: how strongly the features oppose the discriminator, from 0 to almost 1.
+
+    >>> [round(reversal(p), 3) for p in (0.0, 0.1, 0.5, 1.0)]
+    [0.0, 0.462, 0.987, 1.0]
+    """
+    return 2 / (1 + math.exp(-10 * progress)) - 1
+
+
+class _Reverse(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, coefficient: float) -> Tensor:
+        ctx.coefficient = coefficient
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return -ctx.coefficient * grad, None
+
+
+def reverse(x: Tensor, coefficient: float) -> Tensor:
+    """x itself, whose gradient is multiplied by -coefficient on the way back.
+
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> reverse(3 * x, 0.5).sum().backward()
+    >>> x.grad
+    tensor([-1.5000, -1.5000])
+    """
+    out: Tensor = _Reverse.apply(x, coefficient)
+    return out
+
+
+class Discriminator(nn.Sequential):
+    """hidden - hidden - outputs, with ReLU and dropout .5; scores are logits, high for the source."""
+
+    def __init__(self, width: int, *, hidden: int = 1024, outputs: int = 1) -> None:
+        super().__init__(
+            nn.Linear(width, hidden), nn.ReLU(), nn.Dropout(0.5),
+            nn.Linear(hidden, hidden), nn.ReLU(), nn.Dropout(0.5),
+            nn.Linear(hidden, outputs),
+        )  # fmt: skip
+        xavier(self)
+
+
+def domain_losses(scores_s: Tensor, scores_t: Tensor) -> tuple[Tensor, Tensor]:
+    """The binary cross-entropies of source = 1 and target = 0, one a sample.
+
+    >>> domain_losses(torch.zeros(2, 1), torch.zeros(1, 1))
+    (tensor([0.6931, 0.6931]), tensor([0.6931]))
+    """
+    return F.softplus(-scores_s.float()).squeeze(1), F.softplus(scores_t.float()).squeeze(1)
+
+
+def entropy(logits: Tensor) -> Tensor:
+    """H = -sum_k p_k log p_k of each row, p = softmax(logits).
+
+    >>> entropy(torch.zeros(1, 4))
+    tensor([1.3863])
+    """
+    log_p = logits.float().log_softmax(-1)
+    return -(log_p.exp() * log_p).sum(-1)
+
+
+def entropy_weights(entropies: Tensor) -> Tensor:
+    """w = 1 + exp(-H), scaled to mean 1: confident samples count up to twice as much as undecided ones.
+
+    >>> entropy_weights(torch.tensor([0.0, torch.inf]))
+    tensor([1.3333, 0.6667])
+    """
+    weights = 1 + torch.exp(-entropies)
+    return weights / weights.mean()

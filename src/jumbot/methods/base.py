@@ -1,0 +1,86 @@
+"""What a method is: given the network and two minibatches, which loss terms?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from jumbot.methods.network import Network
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One minibatch of each domain; `progress` runs from 0 to 1 over the adaptation, `step` counts its minibatches.
+
+    `target_index` says which of all target samples these are, for methods that keep something for each of them.
+    """
+
+    source: Tensor
+    labels: Tensor
+    target: Tensor
+    progress: float = 0.0
+    step: int = 0
+    target_index: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Loss terms whose sum is minimised; the detached plan (source, target) and its value, where there is one."""
+
+    losses: dict[str, Tensor]
+    plan: Tensor | None = None
+    value: Tensor | None = None
+
+    @property
+    def total(self) -> Tensor:
+        return torch.stack([loss.float() for loss in self.losses.values()]).sum()
+
+
+@dataclass(frozen=True)
+class TargetOutputs:
+    """What the network says of all target samples, on the CPU: for methods that look at them all now and then."""
+
+    embeddings: Tensor
+    logits: Tensor
+
+    @property
+    def probabilities(self) -> Tensor:
+        return self.logits.softmax(-1)
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    """A method without hyper-parameters."""
+
+
+class Method(nn.Module):
+    """Base of all methods.  A subclass sets `name` and `Options`, and writes `terms`.
+
+    It may own layers (a discriminator): they are trained with the rate of new layers.  `refresh` is called with the
+    network's outputs on all target samples before the first step and then every `refresh_every` steps.
+    """
+
+    name: ClassVar[str]
+    Options: ClassVar[type] = NoOptions
+    refresh_every: int | None = None
+
+    def __init__(self, options: Any, *, features: int, classes: int) -> None:
+        super().__init__()
+        self.options, self.features, self.classes = options, features, classes
+
+    def terms(self, network: Network, batch: Batch) -> Terms:
+        raise NotImplementedError
+
+    def refresh(self, outputs: TargetOutputs) -> None:
+        """Look at the whole target; methods that need no such look leave this alone."""
+
+
+def source_term(logits: Tensor, labels: Tensor, weights: Tensor | None = None) -> Tensor:
+    """The mean cross-entropy on the source, weighted where weights are given."""
+    if weights is None:
+        return F.cross_entropy(logits, labels)
+    return (weights * F.cross_entropy(logits, labels, reduction="none")).mean()

@@ -1,0 +1,85 @@
+"""CDAN-E: a discriminator that sees features together with predictions, and trusts confident samples more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from jumbot.methods.adversarial import (
+    Discriminator,
+    domain_losses,
+    entropy,
+    entropy_weights,
+    reversal,
+    reverse,
+)
+from jumbot.methods.base import Batch, Method, Terms, source_term
+from jumbot.methods.network import Network
+from jumbot.methods.options import MethodOptions
+
+
+@dataclass(frozen=True)
+class CDANOptions(MethodOptions):
+    """Hyper-parameters of CDAN-E."""
+
+    weight: float = 1.0
+    """Weight of the adversarial term in the loss."""
+    map: Literal["outer", "random"] = "outer"
+    """How features and probabilities are joined: "outer", all products, or "random", a fixed random map of them, for
+    many classes or wide embeddings."""
+    random_features: int = 1024
+    """Width of the random map."""
+    entropy_gradient: bool = False
+    """Let the (reversed) gradient flow through the entropies of the weights too, as the published code does."""
+    discriminator_width: int = 1024
+    """Width of the two hidden layers of the discriminator."""
+
+
+class CDAN(Method):
+    r"""DANN on T(z, p) with weights: CE on the source + weight/2 (E_s w log D(T) + E_t w log(1 - D(T))), max over D.
+
+    T is the outer product of the features z and the detached probabilities p, or (R_1 z * R_2 p) / sqrt(d) with fixed
+    Gaussian R_1, R_2. The weights are w = 1 + exp(-H(p)), scaled to mean 1 in each domain.
+
+    Long, Cao, Wang, Jordan: Conditional adversarial domain adaptation (2018).
+    """
+
+    name = "cdan-e"
+    Options = CDANOptions
+    random_z: Tensor
+    random_p: Tensor
+
+    def __init__(self, options: Any, *, features: int, classes: int) -> None:
+        super().__init__(options, features=features, classes=classes)
+        width = features * classes
+        if options.map == "random":
+            width = options.random_features
+            self.register_buffer("random_z", torch.randn(features, width))
+            self.register_buffer("random_p", torch.randn(classes, width))
+        self.discriminator = Discriminator(width, hidden=options.discriminator_width)
+
+    def joined(self, features: Tensor, probabilities: Tensor) -> Tensor:
+        """T(z, p), one row a sample."""
+        if self.options.map == "random":
+            return (features @ self.random_z) * (probabilities @ self.random_p) / self.random_z.shape[1] ** 0.5
+        return (probabilities[:, :, None] * features[:, None, :]).flatten(1)
+
+    def judged(self, features: Tensor, logits: Tensor, strength: float) -> tuple[Tensor, Tensor]:
+        """The discriminator's scores, and the weights of the samples."""
+        probabilities = logits.detach().float().softmax(-1)
+        scores = self.discriminator(self.joined(reverse(features, strength), probabilities))
+        entropies = reverse(entropy(logits), strength) if self.options.entropy_gradient else entropy(logits.detach())
+        return scores, entropy_weights(entropies)
+
+    def terms(self, network: Network, batch: Batch) -> Terms:
+        features_s, logits_s = network(batch.source)
+        features_t, logits_t = network(batch.target)
+        strength = reversal(batch.progress)
+        scores_s, weights_s = self.judged(features_s, logits_s, strength)
+        scores_t, weights_t = self.judged(features_t, logits_t, strength)
+        loss_s, loss_t = domain_losses(scores_s, scores_t)
+        adversarial = ((weights_s * loss_s).mean() + (weights_t * loss_t).mean()) / 2
+        return Terms({"source": source_term(logits_s, batch.labels), "adversarial": self.options.weight * adversarial})

@@ -1,0 +1,49 @@
+"""DANN: features that a discriminator cannot tell apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from jumbot.methods.adversarial import Discriminator, domain_losses, reversal, reverse
+from jumbot.methods.base import Batch, Method, Terms, source_term
+from jumbot.methods.network import Network
+from jumbot.methods.options import MethodOptions
+
+
+@dataclass(frozen=True)
+class DANNOptions(MethodOptions):
+    """Hyper-parameters of DANN."""
+
+    weight: float = 1.0
+    """Weight of the adversarial term in the loss."""
+    discriminator_width: int = 1024
+    """Width of the two hidden layers of the discriminator."""
+
+
+class DANN(Method):
+    r"""min over the network, max over D:  CE on the source + weight/2 (E_s log D(z_s) + E_t log(1 - D(z_t))).
+
+    The discriminator D minimises its binary cross-entropy; the features receive that gradient reversed, times
+    2 / (1 + exp(-10 p)) - 1 at progress p.
+
+    Ganin, Ustinova, Ajakan, Germain, Larochelle, Laviolette, Marchand, Lempitsky: Domain-adversarial training of
+    neural networks (2016).
+    """
+
+    name = "dann"
+    Options = DANNOptions
+
+    def __init__(self, options: Any, *, features: int, classes: int) -> None:
+        super().__init__(options, features=features, classes=classes)
+        self.discriminator = Discriminator(features, hidden=options.discriminator_width)
+
+    def terms(self, network: Network, batch: Batch) -> Terms:
+        features_s, logits_s = network(batch.source)
+        features_t, _ = network(batch.target)
+        strength = reversal(batch.progress)
+        loss_s, loss_t = domain_losses(
+            self.discriminator(reverse(features_s, strength)), self.discriminator(reverse(features_t, strength))
+        )
+        adversarial = (loss_s.mean() + loss_t.mean()) / 2
+        return Terms({"source": source_term(logits_s, batch.labels), "adversarial": self.options.weight * adversarial})

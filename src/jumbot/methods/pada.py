@@ -1,0 +1,57 @@
+"""PADA: adversarial alignment for a target that lacks some classes of the source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from jumbot.methods.adversarial import Discriminator, domain_losses, reversal, reverse
+from jumbot.methods.base import Batch, Terms, source_term
+from jumbot.methods.class_weights import ClassWeighted
+from jumbot.methods.network import Network
+from jumbot.methods.options import MethodOptions
+
+
+@dataclass(frozen=True)
+class PADAOptions(MethodOptions):
+    """Hyper-parameters of PADA."""
+
+    weight: float = 1.0
+    """Weight of the adversarial term in the loss."""
+    refresh_every: int = 500
+    """Steps between two estimates of the class weights."""
+    discriminator_width: int = 1024
+    """Width of the two hidden layers of the discriminator."""
+
+
+class PADA(ClassWeighted):
+    r"""E_s (gamma_y / mean gamma) CE + weight/2 (E_s (gamma_y / max gamma_y) log D + E_t log(1 - D)), max over D.
+
+    gamma is the mean of the probabilities of all target samples: classes that nobody is predicted to be fade out. The
+    maximum is over the source minibatch. Gradients are reversed as in DANN.
+
+    Cao, Ma, Long, Wang: Partial adversarial domain adaptation (2018).
+    """
+
+    name = "pada"
+    Options = PADAOptions
+
+    def __init__(self, options: Any, *, features: int, classes: int) -> None:
+        super().__init__(options, features=features, classes=classes)
+        self.discriminator = Discriminator(features, hidden=options.discriminator_width)
+
+    def terms(self, network: Network, batch: Batch) -> Terms:
+        features_s, logits_s = network(batch.source)
+        features_t, _ = network(batch.target)
+        strength = reversal(batch.progress)
+        loss_s, loss_t = domain_losses(
+            self.discriminator(reverse(features_s, strength)), self.discriminator(reverse(features_t, strength))
+        )
+        shares = self.shares[batch.labels]
+        adversarial = ((shares / shares.max().clamp_min(1e-12) * loss_s).mean() + loss_t.mean()) / 2
+        return Terms(
+            {
+                "source": source_term(logits_s, batch.labels, shares / self.shares.mean()),
+                "adversarial": self.options.weight * adversarial,
+            }
+        )

@@ -1,0 +1,16 @@
+"""No adaptation: the classifier of the source, as the mark to beat."""
+
+from __future__ import annotations
+
+from jumbot.methods.base import Batch, Method, Terms, source_term
+from jumbot.methods.network import Network
+
+
+class SourceOnly(Method):
+    """L = CE on the source; the target is never looked at."""
+
+    name = "source-only"
+
+    def terms(self, network: Network, batch: Batch) -> Terms:
+        _, logits = network(batch.source)
+        return Terms({"source": source_term(logits, batch.labels)})
