@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from jumbot.transport.acceleration import Mixing, Relaxation
-from jumbot.transport.buffers import borrow
 from jumbot.transport.certificate import Certificate, Outcome
 from jumbot.transport.fused import arguments, kinds_known, reference
 from jumbot.transport.problem import Problem
@@ -67,7 +66,7 @@ class _Large:
         soft = {self.source[0], self.target[0]} <= {sides.KL, sides.CHI2}
         noise = _NOISE * max(1.0, self.source[1], self.target[1])
         self.precision = np.float32 if soft and noise <= tol else np.float64
-        self.plan = borrow((self.n, self.m))
+        self.plan = np.empty((self.n, self.m))
         self.K = self.plan.reshape(-1).view(np.float32)[: self.n * self.m].reshape(self.n, self.m)
         self.F0, self.G0, self.new_G = np.empty(self.n), np.empty(self.m), np.empty(self.m)
         self.soft_a, self.soft_b = np.empty(self.n), np.empty(self.m)
