@@ -14,7 +14,7 @@ OPTIONAL := jax:ott:ott-jax demo:mlxtend:mlxtend tensorboard:tensorboard:tensorb
             vision:jumbot.data.torchvision.import_timm:torchvision,timm
 CHECK := import pkgutil, sys; found = pkgutil.resolve_name(sys.argv[1]); callable(found) and found()
 
-# One thread a process: pytest runs two of them, and oversubscribed OpenMP is slower by an order of magnitude.
+# One thread per process: pytest runs two of them, and oversubscribed OpenMP is slower by an order of magnitude.
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 help:  ## list these targets

@@ -44,7 +44,7 @@ FAILED = Certificate(math.nan, math.nan, math.inf, math.inf, math.nan, math.nan)
 
 
 def pair(tau: float | Pair) -> Pair:
-    """One tau for both sides, or one a side."""
+    """One tau for both sides, or one per side."""
     return tau if isinstance(tau, tuple) else (float(tau), float(tau))
 
 

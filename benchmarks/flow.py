@@ -1,7 +1,7 @@
 """``python -m benchmarks.flow [--quick]``: a step of a gradient flow, jumbot beside GeomLoss.
 
-The paper's flow: 10,000 points a side in two clusters of 6,400 and 3,600, swapped between the sides, one minibatch a
-step, Sinkhorn divergence.  ``SamplesLoss`` has the cost |x - y|^2 / 2, so its value at blur^2 = epsilon / 2 and
+The paper's flow: 10,000 points per side in two clusters of 6,400 and 3,600, swapped between the sides; one minibatch
+per step, Sinkhorn divergence.  ``SamplesLoss`` has the cost |x - y|^2 / 2, so its value at blur^2 = epsilon / 2 and
 reach^2 = tau / 2 is half of ours.  Both take turns on the same data; gradient errors are relative to a solution with a
 relative gap of 1e-13.
 """
@@ -83,7 +83,7 @@ def errors(x: np.ndarray, y: np.ndarray, m: int, tau: float, minibatches: int) -
 
 
 def times(x: np.ndarray, y: np.ndarray, m: int, tau: float, budget: float) -> dict[str, float]:
-    """Median seconds a step, a solver."""
+    """Median seconds per step of each solver."""
     ours = {
         f"jumbot, tol {tol:g}": partial(
             jumbot.gradient_flow, x, y, m=m, steps=OURS, learning_rate=RATE, epsilon=EPSILON, tau=tau, tol=tol
@@ -105,13 +105,13 @@ def times(x: np.ndarray, y: np.ndarray, m: int, tau: float, budget: float) -> di
 def main(argv: list[str] | None = None) -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.flow", description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="a few seconds a row instead of twenty")
+    parser.add_argument("--quick", action="store_true", help="a few seconds per row instead of twenty")
     options = parser.parse_args(argv)
     budget, minibatches = (3.0, 3) if options.quick else (20.0, 9)
     x, y = clouds()
     about = machine.describe()
     print(f"{about['processor']}, one thread; n = {N:,}, epsilon = {EPSILON:g}, one minibatch a step\n")
-    print("| m | tau | solver | ms a step | 5,000 steps | gradient error | time over jumbot's at tol 1e-6 |")
+    print("| m | tau | solver | ms per step | 5,000 steps | gradient error | time over jumbot's at tol 1e-6 |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     with threads(1):
         for m in (64, 128):

@@ -65,7 +65,7 @@ def main() -> None:
         times["ready"].append(seconds(ready) / K)
         times["pot"].append(seconds(pot) / POT_PROBLEMS)
     medians = {name: statistics.median(values) for name, values in times.items()}
-    print(f"microseconds a minibatch: {', '.join(f'{name} {1e6 * t:.0f}' for name, t in medians.items())}")
+    print(f"microseconds per minibatch: {', '.join(f'{name} {1e6 * t:.0f}' for name, t in medians.items())}")
     print(f"estimate / solve on ready costs: {medians['estimate'] / medians['ready']:.2f} (aim: at most 1.3)")
     print(f"loop over POT / estimate: {medians['pot'] / medians['estimate']:.1f} (aim: at least 10)")
 

@@ -53,7 +53,7 @@ QUICK = Effort(
 
 @dataclass
 class Entry:
-    """One solver in one regime; `median` is seconds a call, None where the accuracy was not reached.
+    """One solver in one regime; `median` is seconds per call, None where the accuracy was not reached.
 
     `given_up` is the seconds of its last call where it was the time that ran out, not the ladder: more would be
     needed to reach the accuracy.

@@ -83,3 +83,13 @@ def test_wrong_output_fails() -> None:
 
 def test_the_guide_has_examples() -> None:
     assert sum(len(blocks(page.read_text(encoding="utf-8"))) for page in PAGES) > 20
+
+
+def test_the_authors_stand_in_the_order_of_the_paper() -> None:
+    order = re.compile(r"Fatras, (?:\w\. )?S[eé]journ[eé], (?:\w\. )?(\w+)")
+    found = {
+        str(page): order.findall(page.read_text(encoding="utf-8"))
+        for page in [*PAGES, *sorted((ROOT / "src").rglob("*.py"))]
+    }
+    assert sum(map(len, found.values())) >= 4
+    assert {page: names for page, names in found.items() if set(names) - {"Courty"}} == {}

@@ -67,7 +67,7 @@ def gradient_flow(
     x0, y
         `(n, d)` and `(n_y, d)`, torch or numpy; neither is changed.
     m, k
-        Points a side in a minibatch, and minibatches a step.
+        Points per side in a minibatch, and minibatches per step.
     steps, learning_rate
         How many Euler steps, and their length.
     epsilon, tau, loss, cost, divergence
@@ -163,7 +163,7 @@ class Trajectory:
         return self.steps * self.settings["learning_rate"]
 
     def animate(self, path: str | Path, *, colors: Any = None, fps: int = 10, dpi: float = 100) -> Path:
-        """Write the snapshots, one a frame, as GIF, or as MP4 where ffmpeg is installed; returns the path.
+        """Write the snapshots, one per frame, as GIF, or as MP4 where ffmpeg is installed; returns the path.
 
         The first two coordinates are shown; `colors` is what matplotlib takes for the points.
         """

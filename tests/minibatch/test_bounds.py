@@ -90,7 +90,7 @@ def test_outlier_lower_bound_and_the_printed_one(rng):
         to_z = squared(z, y)[0]
         bound = bounds.outlier_lower_bound(clean, to_z, g, zeta=zeta)
         assert found >= bound - 1e-9
-        printed = zeta * clean + (1 - zeta) * (to_z - g + g.mean())  # one a point y*
+        printed = zeta * clean + (1 - zeta) * (to_z - g + g.mean())  # one per point y*
         assert bound == pytest.approx(printed.min(), abs=1e-12)
         violated += bool((printed > found + 1e-6).any())
     assert violated > SAMPLES / 2

@@ -1,4 +1,4 @@
-"""Theorem 2 and the structure of the complete estimator, enumerated on five points a side with `jumbot.solve` alone."""
+"""Theorem 2 and the structure of the complete estimator, enumerated on five points per side by `jumbot.solve`."""
 
 import itertools
 import math

@@ -101,6 +101,7 @@ def test_contents(single: Page) -> None:
     assert "ORACLE" not in single.source
     assert single.count("figure") >= 8
     assert ("meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"}) in single.tags
+    assert single.headings()[-1] == "Glossary"
 
 
 def test_pictures_have_a_description(single: Page) -> None:

@@ -136,7 +136,7 @@ class DomainAdaptationClassifier(ClassifierMixin, TransformerMixin, BaseEstimato
         return labels
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities, a column a class in the order of `classes_`."""
+        """Probabilities, a column per class in the order of `classes_`."""
         return torch.from_numpy(self._outputs(X)[1]).softmax(-1).numpy()
 
     def transform(self, X: Any) -> np.ndarray:

@@ -78,7 +78,7 @@ class Model:
         return self.names()[self.outputs(data)[1].argmax(-1).numpy()]
 
     def predict_proba(self, data: Any) -> np.ndarray:
-        """Probabilities, a column a class in the order of `classes`."""
+        """Probabilities, a column per class in the order of `classes`."""
         return self.outputs(data)[1].softmax(-1).numpy()
 
     def transform(self, data: Any) -> np.ndarray:
@@ -134,7 +134,7 @@ class Model:
 def write_predictions(
     file: Path, domain: Domain, probabilities: np.ndarray, classes: tuple[str, ...], received: np.ndarray | None = None
 ) -> Path:
-    """One line a sample."""
+    """One line per sample."""
     part = file.with_name(file.name + ".part")
     with part.open("w", newline="", encoding="utf-8") as handle:
         writer = csv.writer(handle)

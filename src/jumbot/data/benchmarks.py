@@ -213,7 +213,7 @@ def _check(facts: Benchmark, part: Part, domain: Domain, root: Path) -> None:
     if domain.labels is None or classes != facts.classes:
         raise ArgumentError(
             f"{facts.title}: {part.name} in {root} has {classes} classes where {facts.classes} were published; "
-            f"its images belong in one folder a class, or in a list with labels. {_get(facts)}"
+            f"its images belong in one folder per class, or in a list with labels. {_get(facts)}"
         )
     _compare(facts.title, part.name, len(domain), part.images)
 
@@ -249,7 +249,7 @@ def _list(root: Path, part: Part) -> Path | None:
 
 
 def _get(facts: Benchmark) -> str:
-    return f"Get {facts.title} from {facts.homepage} and unpack it so that there is one folder a domain."
+    return f"Get {facts.title} from {facts.homepage} and unpack it so that there is one folder per domain."
 
 
 def _plain(name: str, between: str = "") -> str:

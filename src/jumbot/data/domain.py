@@ -121,7 +121,7 @@ class Domain:
             labels = np.asarray(self.labels)
             if labels.ndim != 1 or labels.dtype.kind not in "iu":
                 raise ArgumentError(
-                    f"{self.name}: labels must be whole numbers, one a sample; use as_domain for names."
+                    f"{self.name}: labels must be whole numbers, one per sample; use as_domain for names."
                 )
             if labels.size and (labels.min() < -1 or labels.max() >= len(self.classes)):
                 raise ArgumentError(

@@ -100,7 +100,7 @@ def check_source(domain: Domain) -> Domain:
     """
     if domain.labels is None:
         raise ArgumentError(
-            f"{domain.name}: the source has no labels; give a folder with one subfolder a class, a table with a "
+            f"{domain.name}: the source has no labels; give a folder with one subfolder per class, a table with a "
             "column of labels, or a pair (X, y)."
         )
     missing = np.flatnonzero(domain.labels < 0)

@@ -57,7 +57,7 @@ class Discriminator(nn.Sequential):
 
 
 def domain_losses(scores_s: Tensor, scores_t: Tensor) -> tuple[Tensor, Tensor]:
-    """The binary cross-entropies of source = 1 and target = 0, one a sample.
+    """The binary cross-entropies of source = 1 and target = 0, one per sample.
 
     >>> domain_losses(torch.zeros(2, 1), torch.zeros(1, 1))
     (tensor([0.6931, 0.6931]), tensor([0.6931]))

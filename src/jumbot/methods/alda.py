@@ -95,6 +95,6 @@ def corrected(xi: Tensor, predicted: Tensor) -> Tensor:
 
 
 def cross_entropies(c: Tensor, goal: Tensor) -> Tensor:
-    """The binary cross-entropies summed over classes, one a sample."""
+    """The binary cross-entropies summed over classes, one per sample."""
     c = c.clamp(1e-6, 1 - 1e-6)
     return -(goal * c.log() + (1 - goal) * (1 - c).log()).sum(-1)

@@ -62,7 +62,7 @@ class CDAN(Method):
         self.discriminator = Discriminator(width, hidden=options.discriminator_width)
 
     def joined(self, features: Tensor, probabilities: Tensor) -> Tensor:
-        """T(z, p), one row a sample."""
+        """T(z, p), one row per sample."""
         if self.options.map == "random":
             return (features @ self.random_z) * (probabilities @ self.random_p) / self.random_z.shape[1] ** 0.5
         return (probabilities[:, :, None] * features[:, None, :]).flatten(1)

@@ -32,7 +32,7 @@ class JumbotOptions:
 class Jumbot(TransportMethod):
     r"""L = CE on the source + eta3 <P, C>, P the unbalanced plan for C_ij = eta1 |z_i - z_j|^2 + eta2 CE(y_i, f(z_j)).
 
-    Fatras, Sejourne, Flamary, Courty: Unbalanced minibatch optimal transport (2021).
+    Fatras, Séjourné, Courty, Flamary: Unbalanced minibatch optimal transport (2021).
     """
 
     name = "jumbot"

@@ -30,7 +30,7 @@ class MCCOptions(MethodOptions):
 class MCC(Method):
     r"""L = CE on the source + weight/C sum_{k != l} A_kl, the rows of A = P^T diag(w) P divided by their sums.
 
-    P holds the softmax of target logits / temperature, one row a sample, and w = 1 + exp(-H(P_i)), scaled to mean 1
+    P holds the softmax of target logits / temperature, one row per sample, and w = 1 + exp(-H(P_i)), scaled to mean 1
     and detached. A_kl is how much class k is mistaken for class l. No discriminator, no source features.
 
     Jin, Wang, Long, Wang: Minimum class confusion for versatile domain adaptation (2020).

@@ -73,7 +73,7 @@ def estimate(
         the lifted weights average to a; where both marginals are constrained (balanced), points are drawn with
         replacement by weight and are uniform inside the minibatch.
     m
-        Points a side in a minibatch.  A list gives one estimate each, as a `BiasCurve`.
+        Points per side in a minibatch.  A list gives one estimate each, as a `BiasCurve`.
     k
         How many minibatches, or "all".
     precision

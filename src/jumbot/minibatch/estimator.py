@@ -27,7 +27,7 @@ class Bound(float):
 
 @dataclass(frozen=True, repr=False)
 class Estimate:
-    """The mean of `values`, one a minibatch, and how far it may be off."""
+    """The mean of `values`, one per minibatch, and how far it may be off."""
 
     values: np.ndarray
     m: int

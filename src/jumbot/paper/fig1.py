@@ -50,7 +50,7 @@ def run(folder: Path, quick: bool = False, seed: int = 0) -> dict[str, Any]:
     """Compute, draw, save."""
     sizes = QUICK_SIZES if quick else SIZES
     settings = {
-        "n": 10, "m": sizes, "clusters": "5 + 5 points a side", "cost": "sqeuclidean", "epsilon": 0.0,
+        "n": 10, "m": sizes, "clusters": "5 + 5 points per side", "cost": "sqeuclidean", "epsilon": 0.0,
         "estimator": "complete", "tau of the unbalanced plans": TAU,
         "support": "entries above 1 % of the largest",
     }  # fmt: skip

@@ -1,6 +1,6 @@
 """Figure 4: gradient flows of minibatch Sinkhorn divergences between imbalanced clusters.
 
-10,000 points a side: 6,400 in the upper left and 3,600 in the upper right shape flow to 3,600 in the lower left and
+10,000 points per side: 6,400 in the upper left and 3,600 in the upper right shape flow to 3,600 in the lower left and
 6,400 in the lower right one; k = 1, learning rate 0.02, 5,000 steps, m = 64 and 128, as in the paper.  The paper gives
 neither epsilon, tau nor the shapes.  Here: epsilon = 0.02, tau = 1 (UMBOT) or infinite (MBOT); a disc and a square
 around (-1, 0.5) and (1, 0.5) flow to a crescent and a ring around (-1, -0.5) and (1, -0.5), each about 0.8 wide.

@@ -62,7 +62,7 @@ def errors_over_k(counts: list[int], data_sets: int) -> dict[str, Any]:
 
 
 def values_over_m(sizes: list[int], one: int) -> dict[str, Any]:
-    """The mean loss over minibatches of m points, and the loss of one problem with `one` points a side."""
+    """The mean loss over minibatches of m points, and the loss of one problem with `one` points per side."""
     x, y = make_clouds(N, 0)
     out: dict[str, Any] = {"m": sizes, "one problem": one}
     settings: dict[str, Any] = {"epsilon": EPSILON, "tau": TAU, "tol": 1e-4}

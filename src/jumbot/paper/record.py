@@ -17,7 +17,7 @@ import jumbot
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PAPER = "Fatras, Sejourne, Flamary, Courty: Unbalanced minibatch optimal transport (ICML 2021)"
+PAPER = "Fatras, Séjourné, Courty, Flamary: Unbalanced minibatch optimal transport (ICML 2021)"
 
 
 @dataclass(frozen=True)

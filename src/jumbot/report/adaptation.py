@@ -276,7 +276,7 @@ def _setting(run: RunRecord) -> Html:
 
 def _glossary() -> Html:
     return join(
-        tag("h2", "Words"),
+        tag("h2", "Glossary"),
         tag("dl", *(join(tag("dt", name), tag("dd", text)) for name, text in words.GLOSSARY.items())),
     )
 

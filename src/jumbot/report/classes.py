@@ -56,7 +56,7 @@ def draw_confusion(run: RunRecord, colour: str) -> Figure:
 
 
 def draw_per_class(groups: Sequence[Group], classes: Sequence[str]) -> Figure:
-    """One row a class, one dot a group: the mean over its seeds."""
+    """One row per class, one dot per group: the mean over its seeds."""
     marks = {}
     for group in groups:
         values = [run.per_class for run in group.runs if run.per_class]
@@ -69,7 +69,7 @@ def draw_per_class(groups: Sequence[Group], classes: Sequence[str]) -> Figure:
 
 
 def draw_proportions(classes: Sequence[str], proportions: Mapping[str, Sequence[float | None]]) -> Figure:
-    """One row a class, one mark a way to know its share of the target: `{"true" | "estimated" | ...: shares}`."""
+    """One row per class, one mark per way to know its share of the target: `{"true" | "estimated" | ...: shares}`."""
     looks = {"source": (FAINT, "|"), "true": (GREY, "D"), "estimated": ("#d55e00", "o"), "predicted": ("#0072b2", "s")}
     marks = {name: (*looks.get(name, (INK, "x")), values) for name, values in proportions.items()}
     return _draw_rows(classes, marks, "share of the target samples", legend=True)

@@ -1,6 +1,6 @@
 """Methods over tasks: a table with mean and spread, mean ranks with their critical difference, wins and losses.
 
-All take `{method: {task: [one accuracy a seed]}}`, accuracies as shares between 0 and 1.
+All take `{method: {task: [one accuracy per seed]}}`, accuracies as shares between 0 and 1.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def draw_wins(found: Ranking) -> Figure:
 
 
 def fill_ranks(axes: Axes, found: Ranking, colours: Mapping[str, str] | None = None) -> None:
-    """One row a method at its mean rank; a grey bar reaches as far as the critical difference from the best."""
+    """One row per method at its mean rank; a grey bar reaches as far as the critical difference from the best."""
     count = len(found.methods)
     colours = colours or method_colours(found.methods)
     critical = found.critical_difference
@@ -225,7 +225,7 @@ def fill_wins(axes: Axes, found: Ranking) -> None:
 
 def _check(accuracies: Accuracies) -> None:
     if not accuracies or not any(values for tasks in accuracies.values() for values in tasks.values()):
-        raise ArgumentError("accuracies: empty; give {method: {task: [one accuracy a seed]}}.")
+        raise ArgumentError("accuracies: empty; give {method: {task: [one accuracy per seed]}}.")
     for method, tasks in accuracies.items():
         for task, values in tasks.items():
             if not all(isinstance(value, int | float) and 0 <= value <= 1 for value in values):

@@ -37,7 +37,7 @@ def has_curve(groups: Sequence[Group], *path: str, event: str = "step") -> bool:
 
 
 def draw_curve(groups: Sequence[Group], *path: str, event: str = "step", label: str, share: bool = False) -> Figure:
-    """One line a group, the mean over its seeds, with each seed faint behind it."""
+    """One line per group, the mean over its seeds, with each seed faint behind it."""
     figure = new_figure(WIDTH, 3.1)
     axes = figure.subplots()
     _draw_groups(axes, groups, path, event)

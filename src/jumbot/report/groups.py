@@ -64,7 +64,7 @@ def group_runs(runs: Sequence[RunRecord]) -> dict[str, list[Group]]:
 
 
 def accuracies(tasks: Mapping[str, list[Group]], key: str = "accuracy") -> dict[str, dict[str, list[float]]]:
-    """`{label: {task: one value a seed}}` of the runs that have the figure, as `jumbot.report.comparison` takes it."""
+    """`{label: {task: one value per seed}}` of the runs that have the figure, for `jumbot.report.comparison`."""
     found: dict[str, dict[str, list[float]]] = {}
     for task, groups in tasks.items():
         for group in groups:

@@ -1,7 +1,7 @@
 """A run folder read back: what was asked for, what was measured on the way, and what came out.
 
 RUN/config.json      the request: data, method, settings, seed
-RUN/metrics.jsonl    one JSON object a line: each step and each evaluation
+RUN/metrics.jsonl    one JSON object per line: each step and each evaluation
 RUN/results.json     the selected model's figures; absent while the run is unfinished
 RUN/embeddings.npz   some source and target embeddings before and after, optional
 RUN/predictions.csv  id, label, confidence, received_mass of each target sample, optional

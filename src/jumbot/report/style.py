@@ -102,7 +102,7 @@ def method_colours(labels: Sequence[str]) -> dict[str, str]:
 
 
 def class_colours(count: int) -> list[str]:
-    """One colour a class; beyond twelve they repeat.
+    """One colour per class; beyond twelve they repeat.
 
     >>> len(set(class_colours(10))), len(class_colours(65))
     (10, 65)

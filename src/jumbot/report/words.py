@@ -89,7 +89,7 @@ HOW = {
         "no single score is proof."
     ),
     "per_class": (
-        "One row a class, one dot a method: the share of that class's target samples that are classified rightly."
+        "One row per class, one dot per method: the share of that class's target samples that are classified rightly."
         " A class far to the left of the others is the one to look at."
     ),
     "confusion": (

@@ -315,7 +315,7 @@ def _columns(
 
 
 def _votes(columns: Array, voting: Array) -> Array:
-    """One vote a sample; of those that may vote, or of all where none may."""
+    """One vote per sample; of those that may vote, or of all where none may."""
     kept = columns[voting] if voting.any() else columns
     total = kept.sum(1, keepdims=True)
     # a column that has underflowed to zero says nothing about its class

@@ -29,7 +29,7 @@ from jumbot.data.inputs import FormattedSamples
 from jumbot.errors import ArgumentError
 from jumbot.minibatch.progress import progress
 
-_SHARD = 256  # samples a file of the cache: what an interruption can lose
+_SHARD = 256  # samples per file of the cache: what an interruption can lose
 _KEY = np.dtype("V20")
 _PACKAGES = ("torch", "torchvision", "timm", "efficientnet_lite_pytorch", "jumbot")
 

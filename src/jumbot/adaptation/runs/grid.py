@@ -144,7 +144,7 @@ def accuracies(record: Mapping[str, Any], key: str = "accuracy") -> dict[str, di
 
 
 def rules_table(record: Mapping[str, Any]) -> str:
-    """Markdown: the mean target accuracy that each rule of selection would have had, a row a method.
+    """Markdown: the mean target accuracy that each rule of selection would have had, a row per method.
 
     A rule chooses among the evaluations along the way; "oracle" is what no rule without labels can exceed.
     """

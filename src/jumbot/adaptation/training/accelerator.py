@@ -20,7 +20,7 @@ def make_accelerator(training: Training, run: RunFolder | None) -> Any:
 
     cuda = torch.cuda.is_available()
     if training.device == "cuda" and not cuda:
-        raise ArgumentError("device: no CUDA device is to be seen; use 'auto' or 'cpu'.")
+        raise ArgumentError("device: no CUDA device was found; use 'auto' or 'cpu'.")
     if training.mixed_precision == "fp16" and not cuda:
         raise ArgumentError("mixed_precision: fp16 needs a CUDA device; use 'no'.")
     state = AcceleratorState._shared_state

@@ -21,7 +21,7 @@ Loaded = tuple[Batch, np.ndarray]
 
 
 class Batches:
-    """k pairs of minibatches a step; number i over all steps and processes depends on (seed, i) alone."""
+    """k pairs of minibatches per step; number i over all steps and processes depends on (seed, i) alone."""
 
     def __init__(
         self, source: Domain, target: Domain, training: Training, source_steps: int, total: int, accelerator: Any

@@ -80,7 +80,7 @@ class Training:
                 raise ArgumentError(f"{name}: {getattr(self, name)!r} is not known; use {' or '.join(known)}.")
 
     def lengths(self, samples: int) -> tuple[int, int, int]:
-        """(steps an epoch, steps on the source alone, steps of adaptation) for a source of that many samples."""
+        """(steps per epoch, steps on the source alone, steps of adaptation) for a source of that many samples."""
         epoch = max(1, samples // self.batch_size)
         source = self.source_epochs * epoch if self.source_steps is None else self.source_steps
         if self.steps is not None:
