@@ -13,6 +13,7 @@ from torch import Tensor
 
 from jumbot.transport.autograd import transport_value
 from jumbot.transport.certificate import Outcome
+from jumbot.transport.draws import Generator, draw_pairs
 from jumbot.transport.fused import RawOutcome
 from jumbot.transport.problem import Array, Problem
 
@@ -146,6 +147,21 @@ class Solution:
         """Whether `tol` was reached: a bool, or a boolean array for a batch."""
         done = self.statuses == Status.CONVERGED
         return bool(done[0]) if self._single else self._out(torch.from_numpy(done))
+
+    def sample(self, n: int, generator: Generator | None = None) -> tuple[Array, Array]:
+        """Indices (i, j), each `(..., n)`: n pairs of each problem, drawn independently with probability P_ij / mass.
+
+        `generator` is a `torch.Generator` or a `numpy.random.Generator`; without one each call draws anew, and the
+        global generators are left alone.
+
+        >>> import jumbot, torch
+        >>> solution = jumbot.solve(torch.tensor([[0.0, 9.0], [9.0, 0.0]]), epsilon=0.0)
+        >>> i, j = solution.sample(5, torch.Generator().manual_seed(0))
+        >>> i.shape, bool((i == j).all())
+        (torch.Size([5]), True)
+        """
+        i, j = draw_pairs(self.outcome.plan, n, generator)
+        return self._out(i, i.shape[-1]), self._out(j, j.shape[-1])
 
     @property
     def _single(self) -> bool:
