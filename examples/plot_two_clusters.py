@@ -18,32 +18,40 @@ follows later.
 import math
 
 import matplotlib.pyplot as plt
+import numpy as np
 
 import jumbot
-from jumbot.report.two_clusters import (
-    draw_two_clusters,
-    make_points,
-    solve_two_clusters,
+from jumbot.report import draw_plan
+
+rng = np.random.default_rng(0)
+x_cluster, y_cluster = np.repeat([0, 1], [5, 5]), np.repeat([0, 1], [3, 7])
+x = np.stack([np.zeros(10), 1.0 - 2 * x_cluster], -1) + rng.normal(
+    scale=0.22, size=(10, 2)
 )
+y = np.stack([np.ones(10), 1.0 - 2 * y_cluster], -1) + rng.normal(
+    scale=0.22, size=(10, 2)
+)
+cost = ((x[:, None] - y) ** 2).sum(-1)
 
-points = make_points()
-results = solve_two_clusters(points, taus=[math.inf, 10.0, 2.0, 0.5])
+taus = [math.inf, 10.0, 2.0, 0.5]
+solutions = [jumbot.solve(cost, epsilon=0, tau=tau) for tau in taus]
 
-figure = plt.figure(figsize=(10, 5.6), layout="constrained")
-draw_two_clusters(figure, points, results)
+figure, axes = plt.subplots(1, 4, figsize=(11, 3), layout="constrained")
+for ax, tau, solution in zip(axes, taus, solutions, strict=True):
+    # a full line carries the weight of one point, in every panel
+    draw_plan(ax, x, y, solution.plan, x_cluster, y_cluster, unit=0.1)
+    ax.set_title(rf"$\tau$ = {tau:g}, mass {float(solution.mass):.2f}")
 plt.show()
 
 # %%
 # The plans are exact, ``epsilon=0``, and each is certified: the relative gap bounds how
 # far the value can be from the optimum.
 
-for result in results:
-    mass, between = f"{result.mass:.4f}", f"{result.mass_between:.4f}"
-    print(f"tau {result.tau:4g}: mass {mass}, of it between clusters {between}", end="")
-    print(f", value {result.value:.4f}, relative gap {result.relative_gap:.0e}")
-
-# %%
-# Behind ``solve_two_clusters`` is one call to :func:`jumbot.solve` for each tau:
-
-solution = jumbot.solve(points.cost, epsilon=0, tau=10.0)
-print(f"mass between clusters {solution.plan[points.between].sum():.4f}")
+crossing = x_cluster[:, None] != y_cluster
+for tau, solution in zip(taus, solutions, strict=True):
+    mass, between = float(solution.mass), float(solution.plan[crossing].sum())
+    print(
+        f"tau {tau:4g}: mass {mass:.4f}, of it between clusters {between:.4f}", end=""
+    )
+    value, gap = float(solution.value), float(solution.relative_gap)
+    print(f", value {value:.4f}, relative gap {gap:.0e}")

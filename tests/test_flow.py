@@ -9,6 +9,7 @@ import torch
 
 import jumbot
 from jumbot.cost import parse_cost
+from jumbot.errors import MissingPackageError
 from jumbot.minibatch.sampling import draw_subsets
 
 from .generators import clouds
@@ -236,7 +237,7 @@ def test_animation_errors(tmp_path, rng, monkeypatch):
     with pytest.raises(jumbot.ArgumentError, match="one of them"):
         moved(rng, snapshots=[]).animate(tmp_path / "flow.gif")
     monkeypatch.setitem(sys.modules, "matplotlib.animation", None)
-    with pytest.raises(jumbot.UnsupportedError, match="pip install"):
+    with pytest.raises(MissingPackageError, match="pip install"):
         moved(rng).animate(tmp_path / "flow.gif")
 
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+from importlib import import_module
+from typing import Any
+
 
 class JumbotError(Exception):
     """Base of all errors of this package: ``except jumbot.JumbotError`` catches each of them."""
@@ -29,3 +34,36 @@ class NotFiniteError(JumbotError, ArithmeticError):
 
 class NotConvergedWarning(UserWarning):
     """A solver stopped short of ``tol``; the result is still certified by its ``gap``."""
+
+
+def suggest(word: object, known: Iterable[str]) -> str:
+    """The end of an error about a word that is not known: the nearest one, and all.
+
+    >>> suggest("DAN", ["jumbot", "dann"])
+    "did you mean 'dann'? Known: jumbot, dann."
+    >>> suggest("x", [f"model{i}" for i in range(1000)])
+    'there are 1000 others.'
+    """
+    names = list(known)
+    by_small = {name.lower(): name for name in reversed(names)}
+    near = difflib.get_close_matches(str(word).lower(), by_small, n=1, cutoff=0.5)
+    listed = f"Known: {', '.join(names) or 'none'}." if len(names) <= 60 else f"there are {len(names)} others."
+    return (f"did you mean {by_small[near[0]]!r}? " if near else "") + listed
+
+
+def need(module: str, purpose: str, extra: str, package: str | None = None) -> Any:
+    """The module, or an error that says which extra of jumbot brings it.
+
+    >>> need("nothing_of_that_name", "drawing", "adapt")
+    Traceback (most recent call last):
+    jumbot.errors.MissingPackageError: drawing needs nothing_of_that_name, which is not installed; install it with: ...
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        name = package or module.partition(".")[0]
+        absent = isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]
+        state = "is not installed" if absent else f"does not import ({error})"
+        raise MissingPackageError(
+            f"{purpose} needs {name}, which {state}; install it with: pip install 'jumbot[{extra}]'."
+        ) from error

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from jumbot.cost import Cost, parse_cost
-from jumbot.errors import ArgumentError, NotConvergedWarning, UnsupportedError
+from jumbot.errors import ArgumentError, NotConvergedWarning
 from jumbot.minibatch.costs import Minibatches
 from jumbot.minibatch.losses import Loss
 from jumbot.minibatch.points import Points
@@ -167,32 +167,9 @@ class Trajectory:
 
         The first two coordinates are shown; `colors` is what matplotlib takes for the points.
         """
-        path = Path(path)
-        writer = _writer(path, fps)
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
+        from jumbot.report.animation import animate
 
-        frames, target = np.asarray(self.snapshots, dtype=float), np.asarray(self.target, dtype=float)
-        if frames.shape[-1] < 2 or len(frames) == 0:
-            raise ArgumentError(f"snapshots: shape {frames.shape}; a picture needs one of them, in two coordinates.")
-        figure = Figure(figsize=(4.8, 4.8), layout="constrained")
-        FigureCanvasAgg(figure)
-        ax = figure.add_subplot(aspect="equal")
-        size = min(20.0, 4e3 / frames.shape[1])
-        ax.scatter(target[:, 0], target[:, 1], s=size, color="0.75", linewidths=0, label="target")
-        points = ax.scatter(frames[0, :, 0], frames[0, :, 1], s=size, c=colors, linewidths=0, label="points")
-        every = np.concatenate([frames[..., :2].reshape(-1, 2), target[:, :2]])
-        low, high = every.min(0), every.max(0)
-        margin = 0.03 * float((high - low).max()) or 1.0
-        ax.set(xlim=(low[0] - margin, high[0] + margin), ylim=(low[1] - margin, high[1] + margin))
-        if colors is None:
-            ax.legend(loc="upper right")
-        with writer.saving(figure, str(path), dpi):
-            for step, frame in zip(self.steps, frames, strict=True):
-                points.set_offsets(frame[:, :2])
-                ax.set_title(f"step {step}")
-                writer.grab_frame()
-        return path
+        return animate(self, path, colors=colors, fps=fps, dpi=dpi)
 
     def __repr__(self) -> str:
         ends = f", loss {self.losses[0]:.3f} -> {self.losses[-1]:.3f}" if len(self.losses) else ""
@@ -366,18 +343,3 @@ def _stops(snapshots: int | Sequence[int], steps: int) -> list[int]:
     if stops and stops[-1] > steps:
         raise ArgumentError(f"snapshots: step {stops[-1]} came in, but the flow ends after step {steps}.")
     return stops
-
-
-def _writer(path: Path, fps: int) -> Any:
-    """What writes frames to this path, or an error that says what is missing."""
-    if path.suffix.lower() not in (".gif", ".mp4"):
-        raise ArgumentError(f"path: {path.name!r} ends in neither .gif nor .mp4.")
-    try:
-        from matplotlib.animation import FFMpegWriter, PillowWriter
-    except ImportError:
-        raise UnsupportedError("animate: needs matplotlib and Pillow; pip install 'jumbot[adapt]'.") from None
-    if path.suffix.lower() == ".gif":
-        return PillowWriter(fps=fps)
-    if not FFMpegWriter.isAvailable():
-        raise UnsupportedError(f"path: {path.name!r} needs ffmpeg, which is not installed; write a .gif instead.")
-    return FFMpegWriter(fps=fps)

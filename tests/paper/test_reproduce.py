@@ -11,6 +11,7 @@ import pytest
 
 from jumbot.errors import ArgumentError
 from jumbot.paper import ITEMS, TRAINED, fig1, fig2, fig4, reproduce, theorem1
+from jumbot.report.two_clusters import make_points
 
 SINGLE = [item for item in ITEMS if item != "all-synthetic" and item not in TRAINED]
 
@@ -56,7 +57,7 @@ def test_same_seed_same_numbers(tmp_path: Path) -> None:
 def test_fig1_full_size_minibatch_is_ot() -> None:
     import ot
 
-    points = fig1.make_points(0)
+    points = make_points(0, target=(5, 5))
     weights = np.full(10, 0.1)
     np.testing.assert_allclose(fig1.plan_at(points, 10), ot.emd(weights, weights, points.cost), atol=1e-9)
 

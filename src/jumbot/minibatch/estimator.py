@@ -154,14 +154,6 @@ class BiasCurve:
 
     def plot(self, ax: Any = None) -> Any:
         """Value and 95 % interval over m, on a matplotlib axis."""
-        if ax is None:
-            import matplotlib.pyplot as plt
+        from jumbot.report.bias_curve import draw_bias_curve
 
-            _, ax = plt.subplots(figsize=(5, 3.4), layout="constrained")
-        low, high = self.intervals().T
-        ax.errorbar(self.m, self.values, yerr=[self.values - low, high - self.values], marker="o", capsize=3)
-        ax.set_xscale("log", base=2)
-        ax.set_xticks(self.m, [str(m) for m in self.m])
-        ax.set_xlabel("minibatch size m")
-        ax.set_ylabel("minibatch loss (95 % interval)")
-        return ax
+        return draw_bias_curve(self, ax)

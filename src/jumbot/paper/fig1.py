@@ -14,30 +14,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import jumbot
-from jumbot.paper.drawing import draw_lines, draw_matrix, new_figure, plan_legend, support
 from jumbot.paper.record import Record
+from jumbot.report.plans import draw_matrix, draw_plan, plan_legend, support
+from jumbot.report.style import new_figure
+from jumbot.report.two_clusters import Points, make_points
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from jumbot.report.two_clusters import Points
-
 SIZES = (10, 7, 5, 3, 2)
 QUICK_SIZES = (10, 9, 2)
 TAU = 0.5
-
-
-def make_points(seed: int) -> Points:
-    """Sources around (0, 1) and (0, -1), targets around (1, 1) and (1, -1), standard deviation 0.22."""
-    from jumbot.report.two_clusters import Points
-
-    random = np.random.default_rng(seed)
-    cluster = np.repeat([0, 1], 5)
-
-    def scatter(x: float) -> np.ndarray:
-        return np.stack([np.full(10, x), 1.0 - 2.0 * cluster], axis=-1) + 0.22 * random.standard_normal((10, 2))
-
-    return Points(scatter(0.0), scatter(1.0), cluster, cluster)
 
 
 def plan_at(points: Points, m: int, tau: float = math.inf) -> np.ndarray:
@@ -55,7 +42,7 @@ def run(folder: Path, quick: bool = False, seed: int = 0) -> dict[str, Any]:
         "support": "entries above 1 % of the largest",
     }  # fmt: skip
     record = Record("fig1", "figure 1", settings, seed, quick)
-    points = make_points(seed)
+    points = make_points(seed, target=(5, 5))
     plans = {m: plan_at(points, m) for m in sizes}
     unbalanced = {m: plan_at(points, m, TAU) for m in sizes}
 
@@ -94,9 +81,9 @@ def _draw(points: Points, plans: dict[int, np.ndarray]) -> Figure:
     axes = figure.subplots(2, len(plans), squeeze=False)
     for column, (m, plan) in enumerate(plans.items()):
         upper, lower = axes[:, column]
-        image = draw_matrix(upper, plan, points.source_cluster, points.target_cluster)
+        image = draw_matrix(upper, plan, *points.clusters)
         upper.set_title(f"OT ($m = n = {m}$)" if m == len(plan) else f"MBOT, $m = {m}$", fontsize=12)
-        draw_lines(lower, points, plan)
+        draw_plan(lower, points.source, points.target, plan, *points.clusters)
         lower.set_xlabel(f"mass between: {plan[points.between].sum():.2f}", fontsize=11)
     axes[0, 0].set_ylabel("plan / its maximum", fontsize=11)
     axes[1, 0].set_ylabel("its support", fontsize=11)

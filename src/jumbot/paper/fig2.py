@@ -19,8 +19,8 @@ import numpy as np
 
 import jumbot
 from jumbot.minibatch.bounds import outlier_upper_bound
-from jumbot.paper.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, SKY, VERMILION, new_figure
 from jumbot.paper.record import Record
+from jumbot.report.style import BLUE, GREEN, GREY, INK, ORANGE, SKY, VERMILION, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -145,7 +145,7 @@ def _draw(points: np.ndarray, outliers: np.ndarray, distances: np.ndarray, costs
     _draw_costs(middle, distances, costs)
     middle.set_title("what it costs")
     _draw_costs(right, distances, costs)
-    right.plot(distances, costs.bound, "--", color=BLACK, label="Lemma 1.1: bound of UOT")
+    right.plot(distances, costs.bound, "--", color=INK, label="Lemma 1.1: bound of UOT")
     top = max(costs.minibatch["UMBOT", 30].max(), costs.bound.max())
     right.set_ylim(0, 1.25 * top)
     right.set_title("the same, lower part")
@@ -159,7 +159,7 @@ def _draw(points: np.ndarray, outliers: np.ndarray, distances: np.ndarray, costs
 
 
 def _draw_costs(axes: Axes, distances: np.ndarray, costs: Costs) -> None:
-    axes.plot(distances, costs.ot, color=BLACK, label="OT", linewidth=2)
+    axes.plot(distances, costs.ot, color=INK, label="OT", linewidth=2)
     axes.plot(distances, costs.uot, color=GREEN, label="UOT", linewidth=2)
     for (name, k), colour in CURVES.items():
         mean, spread = costs.minibatch[name, k].mean(axis=0), np.sqrt(costs.variance(name, k))

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import jumbot
-from jumbot.paper.drawing import BLUE, GREEN, GREY, ORANGE, VERMILION, draw_lines, draw_matrix, new_figure, plan_legend
+from jumbot.paper.fig1 import plan_at
 from jumbot.paper.record import Record
+from jumbot.report.plans import draw_matrix, draw_plan, plan_legend
+from jumbot.report.style import BLUE, GREEN, GREY, ORANGE, VERMILION, new_figure
+from jumbot.report.two_clusters import Points, make_points
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from jumbot.report.two_clusters import Points
 
 M, EPSILON = 2, 0.5
 TAUS = (5.0, 1.0, 0.3)  # drawn as plans
@@ -32,16 +33,8 @@ def solve_plan(points: Points, epsilon: float = 0.0, tau: float = math.inf) -> n
     return np.asarray(jumbot.solve(points.cost, epsilon=epsilon, tau=tau).plan)
 
 
-def minibatch_plan(points: Points, tau: float = math.inf) -> np.ndarray:
-    """The complete minibatch plan at m = 2."""
-    estimate = jumbot.estimate(points.source, points.target, m=M, k="all", epsilon=0.0, tau=tau, plan=True)
-    return np.asarray(estimate.plan.to_dense())
-
-
 def run(folder: Path, quick: bool = False, seed: int = 0) -> dict[str, Any]:
     """Compute, draw, save."""
-    from jumbot.report.two_clusters import make_points
-
     taus = np.geomspace(0.1, 100, 4 if quick else 25)
     drawn = TAUS[1:2] if quick else TAUS
     settings = {
@@ -50,12 +43,12 @@ def run(folder: Path, quick: bool = False, seed: int = 0) -> dict[str, Any]:
     }  # fmt: skip
     record = Record("fig3", "figure 3", settings, seed, quick)
     points = make_points(seed)
-    plans = {"OT": solve_plan(points), "MBOT": minibatch_plan(points), "entropic OT": solve_plan(points, EPSILON)}
+    plans = {"OT": solve_plan(points), "MBOT": plan_at(points, M), "entropic OT": solve_plan(points, EPSILON)}
     plans |= {f"UOT, $\\tau = {tau:g}$": solve_plan(points, tau=tau) for tau in drawn}
-    plans |= {f"UMBOT, $\\tau = {tau:g}$": minibatch_plan(points, tau) for tau in drawn}
+    plans |= {f"UMBOT, $\\tau = {tau:g}$": plan_at(points, M, tau) for tau in drawn}
     curves = {
         "UOT": np.array([_mixing(points, solve_plan(points, tau=tau)) for tau in taus]),
-        "UMBOT": np.array([_mixing(points, minibatch_plan(points, tau)) for tau in taus]),
+        "UMBOT": np.array([_mixing(points, plan_at(points, M, tau)) for tau in taus]),
     }
     between = {name: _mixing(points, plan)[0] for name, plan in plans.items()}
     record.data = {
@@ -98,9 +91,9 @@ def _draw_plans(points: Points, plans: dict[str, np.ndarray]) -> Figure:
     axes = figure.subplots(2, len(plans), squeeze=False)
     for column, (name, plan) in enumerate(plans.items()):
         upper, lower = axes[:, column]
-        draw_matrix(upper, plan, points.source_cluster, points.target_cluster)
+        draw_matrix(upper, plan, *points.clusters)
         upper.set_title(name, fontsize=11.5)
-        draw_lines(lower, points, plan)
+        draw_plan(lower, points.source, points.target, plan, *points.clusters)
         mixing, mass = _mixing(points, plan)
         lower.set_xlabel(f"mass {mass:.2f}\nbetween {mixing:.3f}", fontsize=10.5)
     axes[0, 0].set_ylabel("plan / its maximum", fontsize=11)

@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import jumbot
-from jumbot.paper.drawing import GREEN, ORANGE, PURPLE, VERMILION, new_figure
 from jumbot.paper.record import Record
+from jumbot.report.style import GREEN, ORANGE, PURPLE, VERMILION, legend_below, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -200,14 +200,11 @@ def _draw_clouds(panel: Axes, clouds: Clouds, points: np.ndarray) -> None:
 
 
 def _legend(figure: Figure, clouds: Clouds) -> None:
-    from matplotlib.lines import Line2D
-
     left, right = np.bincount(clouds.source_side)
-    entries = {
+    colours = {
         f"source left ({left:,})": VERMILION,
         f"source right ({right:,})": PURPLE,
         f"target left ({right:,})": ORANGE,
         f"target right ({left:,})": GREEN,
     }
-    marks = [Line2D([], [], linestyle="none", marker="o", color=colour, markersize=8) for colour in entries.values()]
-    figure.legend(marks, list(entries), loc="outside lower center", ncols=4, frameon=False, fontsize=11)
+    legend_below(figure, {label: ("o", colour) for label, colour in colours.items()})

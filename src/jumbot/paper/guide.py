@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import jumbot
-from jumbot.paper.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, VERMILION, new_figure
 from jumbot.paper.record import plain
+from jumbot.report.style import BLUE, GREEN, GREY, INK, ORANGE, VERMILION, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -119,7 +119,7 @@ def main(folder: Path) -> None:
 
 
 def _draw_errors(axes: Axes, data: dict[str, Any]) -> None:
-    axes.plot(data["k"], data["measured"], "o", color=BLACK, label="measured, 60 data sets")
+    axes.plot(data["k"], data["measured"], "o", color=INK, label="measured, 60 data sets")
     axes.plot(data["k"], data["draw and data"], color=BLUE, label="standard_error()")
     axes.plot(data["k"], data["draw"], "--", color=VERMILION, label='standard_error("complete")')
     axes.set_yscale("log")
@@ -149,7 +149,7 @@ def _draw_values(axes: Axes, data: dict[str, Any]) -> None:
 def _draw_crossing(axes: Axes, data: dict[str, Any]) -> None:
     for (name, shares), colour in zip(list(data.items())[1:], (VERMILION, ORANGE, BLUE), strict=True):
         axes.plot(data["tau"], shares, color=colour, marker="o", ms=4, label=f"${name}$".replace("=", " = "))
-    axes.axhline(SHARES[0] - SHARES[1], color=BLACK, linestyle="--", linewidth=1, label="forced by the proportions")
+    axes.axhline(SHARES[0] - SHARES[1], color=INK, linestyle="--", linewidth=1, label="forced by the proportions")
     axes.set_yscale("log")
     axes.set_xlabel(r"$\tau$")
     axes.set_title("share of the mass between the clusters")

@@ -19,8 +19,8 @@ import numpy as np
 
 import jumbot
 from jumbot.minibatch import bounds
-from jumbot.paper.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION, new_figure
 from jumbot.paper.record import Record
+from jumbot.report.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, VERMILION, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -155,10 +155,10 @@ def _draw(
     left, middle, right = figure.subplots(1, 3)
     for at, k in enumerate(counts):
         _pair(left, sizes, quantile[:, at], bound[:, at], COLOURS[at], f"$k = {k}$")
-    left.plot(sizes, widths, ":", color=BLACK, linewidth=2, label=f"interval, $k = {counts[-1]}$")
+    left.plot(sizes, widths, ":", color=INK, linewidth=2, label=f"interval, $k = {counts[-1]}$")
     for at, n in enumerate(sizes):
         _pair(middle, counts, quantile[at], bound[at], COLOURS[at], f"$n = {n}$")
-    _pair(right, counts[:4], rows, row_bound, BLACK, f"$n = {SMALL_N}$, $m = {SMALL_M}$")
+    _pair(right, counts[:4], rows, row_bound, INK, f"$n = {SMALL_N}$, $m = {SMALL_M}$")
     left.set_title(f"over $n$ (Theorem 1.1, $m = {M}$)")
     middle.set_title(f"over $k$ (Theorem 1.1, $m = {M}$)")
     right.set_title("plan marginals over $k$ (Theorem 1.2)")

@@ -10,7 +10,7 @@ import numpy as np
 
 from jumbot.report.groups import Group
 from jumbot.report.records import RunRecord
-from jumbot.report.style import FAINT, GREY, INK, new_figure, percent_axis, plain
+from jumbot.report.style import BLUE, FAINT, GREY, INK, VERMILION, new_figure, percent_axis, plain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -70,7 +70,7 @@ def draw_per_class(groups: Sequence[Group], classes: Sequence[str]) -> Figure:
 
 def draw_proportions(classes: Sequence[str], proportions: Mapping[str, Sequence[float | None]]) -> Figure:
     """One row per class, one mark per way to know its share of the target: `{"true" | "estimated" | ...: shares}`."""
-    looks = {"source": (FAINT, "|"), "true": (GREY, "D"), "estimated": ("#d55e00", "o"), "predicted": ("#0072b2", "s")}
+    looks = {"source": (FAINT, "|"), "true": (GREY, "D"), "estimated": (VERMILION, "o"), "predicted": (BLUE, "s")}
     marks = {name: (*looks.get(name, (INK, "x")), values) for name, values in proportions.items()}
     return _draw_rows(classes, marks, "share of the target samples", legend=True)
 

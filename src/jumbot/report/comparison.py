@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from jumbot.errors import ArgumentError
-from jumbot.report.style import FAINT, INK, method_colours, new_figure, plain, styled
+from jumbot.report.style import BLUE, FAINT, INK, VERMILION, method_colours, new_figure, plain, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -204,7 +204,7 @@ def fill_wins(axes: Axes, found: Ranking) -> None:
 
     count, tasks = len(found.methods), len(found.tasks)
     margin: Any = (found.wins - found.wins.T) / tasks
-    loses, wins = "#0072b2", "#d55e00"
+    loses, wins = BLUE, VERMILION
     shades = LinearSegmentedColormap.from_list("margin", [loses + "cc", loses + "00", wins + "00", wins + "cc"])
     axes.imshow(margin, cmap=shades, vmin=-1, vmax=1, interpolation="none", aspect="auto")
     for i in range(count):

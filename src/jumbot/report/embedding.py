@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from jumbot.errors import need
 from jumbot.report.records import RunRecord
 from jumbot.report.style import GREY, class_colours, new_figure
 
@@ -72,11 +73,7 @@ def draw_map(found: Map, count: int) -> Figure:
 
 
 def _tsne(points: np.ndarray, seed: int) -> np.ndarray:
-    try:
-        from sklearn.manifold import TSNE
-    except ImportError as error:
-        raise ImportError("the report needs scikit-learn; install it with: pip install 'jumbot[adapt]'") from error
-    tsne = TSNE(
+    tsne = need("sklearn.manifold", "a map of the embedding", "adapt", "scikit-learn").TSNE(
         perplexity=min(30.0, (len(points) - 1) / 3),
         init="pca" if points.shape[1] >= 2 else "random",
         learning_rate="auto",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+
+from jumbot.errors import need
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -12,25 +14,25 @@ if TYPE_CHECKING:
 
 # On a page these three become the page's own colours, light or dark; in a file they are what they are.
 INK, FAINT, PAPER = "#1f2329", "#d0d7de", "#fefefd"
-GREY, WRONG = "#8a8f98", "#d55e00"
+GREY = "#8a8f98"
+# Okabe and Ito's palette, and five more that stay apart from it
+BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"
+VIOLET, BROWN, OLIVE, CRIMSON, TEAL = "#7570b3", "#a6761d", "#66a61e", "#c2185b", "#17a2a2"
 
 METHOD_COLOURS = {
     "source-only": GREY,
-    "jumbot": "#d55e00",
-    "deepjdot": "#0072b2",
-    "dann": "#009e73",
-    "cdan-e": "#cc79a7",
-    "alda": "#56b4e9",
-    "rot": "#a6761d",
-    "pada": "#66a61e",
-    "etn": "#7570b3",
-    "ba3us": "#e69f00",
-    "mcc": "#c2185b",
+    "jumbot": VERMILION,
+    "deepjdot": BLUE,
+    "dann": GREEN,
+    "cdan-e": PURPLE,
+    "alda": SKY,
+    "rot": BROWN,
+    "pada": OLIVE,
+    "etn": VIOLET,
+    "ba3us": ORANGE,
+    "mcc": CRIMSON,
 }
-CLASS_COLOURS = (
-    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9",
-    "#7570b3", "#a6761d", "#66a61e", "#8a8f98", "#c2185b", "#17a2a2",
-)  # fmt: skip
+CLASS_COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, VIOLET, BROWN, OLIVE, GREY, CRIMSON, TEAL)
 STYLE: dict[Any, Any] = {
     "axes.edgecolor": INK,
     "axes.facecolor": "none",
@@ -69,19 +71,25 @@ STYLE: dict[Any, Any] = {
 @contextmanager
 def styled() -> Iterator[None]:
     """Pictures made inside have the report's style; the caller's matplotlib settings come back afterwards."""
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise ImportError("the report needs matplotlib; install it with: pip install 'jumbot[adapt]'") from error
-    with matplotlib.rc_context(STYLE):
+    with need("matplotlib", "drawing", "adapt").rc_context(STYLE):
         yield
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure, in inches."""
-    from matplotlib.figure import Figure
+    """An empty figure, in inches, that no state of matplotlib knows of."""
+    figure: Figure = need("matplotlib.figure", "drawing", "adapt").Figure(figsize=(width, height), layout="constrained")
+    return figure
 
-    return Figure(figsize=(width, height), layout="constrained")
+
+def legend_below(figure: Figure, marks: Mapping[str, tuple[str, str]]) -> None:
+    """One row of entries under all panels, `{label: (marker, colour)}`; without a marker it is a line."""
+    from matplotlib.lines import Line2D
+
+    lines = [
+        Line2D([], [], linestyle="none" if marker else "-", marker=marker, color=colour, markersize=7, linewidth=2)
+        for marker, colour in marks.values()
+    ]
+    figure.legend(lines, list(marks), loc="outside lower center", ncols=len(marks), frameon=False, fontsize=10)
 
 
 def method_colours(labels: Sequence[str]) -> dict[str, str]:

@@ -14,14 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import jumbot
+from jumbot.report.plans import draw_matrix, draw_plan
+from jumbot.report.style import new_figure
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
-
-CLUSTER_COLOURS = ("#0072b2", "#009e73")
-BETWEEN_COLOUR = "#d55e00"
-WITHIN_COLOUR = "#777777"
 
 
 @dataclass(frozen=True)
@@ -37,6 +34,10 @@ class Points:
     def cost(self) -> np.ndarray:
         """|x_i - y_j|^2."""
         return ((self.source[:, None] - self.target[None]) ** 2).sum(-1)
+
+    @property
+    def clusters(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.source_cluster, self.target_cluster
 
     @property
     def between(self) -> np.ndarray:
@@ -60,14 +61,14 @@ class Result:
         return "balanced" if math.isinf(self.tau) else "unbalanced"
 
 
-def make_points(seed: int = 0) -> Points:
-    """Sources around (0, 1) and (0, -1), targets around (1, 1) and (1, -1).
+def make_points(seed: int = 0, target: tuple[int, int] = (3, 7)) -> Points:
+    """5 + 5 sources around (0, 1) and (0, -1), as many targets as said around (1, 1) and (1, -1); deviation 0.22.
 
     >>> make_points().cost.shape
     (10, 10)
     """
     random = np.random.default_rng(seed)
-    source_cluster, target_cluster = np.repeat([0, 1], [5, 5]), np.repeat([0, 1], [3, 7])
+    source_cluster, target_cluster = np.repeat([0, 1], [5, 5]), np.repeat([0, 1], target)
 
     def scatter(x: float, cluster: np.ndarray) -> np.ndarray:
         centres = np.stack([np.full(len(cluster), x), 1.0 - 2.0 * cluster], axis=-1)
@@ -110,11 +111,7 @@ def draw_two_clusters(figure: Figure, points: Points, results: Sequence[Result])
 
 def save_two_clusters(path: str, points: Points, results: Sequence[Result]) -> None:
     """Draw into a picture file; its format follows the file name."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("drawing needs matplotlib; install it with: pip install matplotlib") from error
-    figure = Figure(figsize=(10, 5.6), layout="constrained")
+    figure = new_figure(10, 5.6)
     draw_two_clusters(figure, points, results)
     figure.savefig(path, dpi=110)
 
@@ -124,34 +121,11 @@ def _draw_result(panel: SubFigure, points: Points, result: Result) -> None:
     between = f"{result.mass_between:.2g}" if result.mass_between >= 5e-4 else "below 0.001"
     panel.suptitle(f"{symbol}: mass {result.mass:.2f}, between clusters {between}", fontsize=11)
     left, right = panel.subplots(1, 2)
-    _draw_lines(left, points, result.plan)
-    _draw_matrix(right, points, result.plan)
-
-
-def _draw_lines(axes: Axes, points: Points, plan: np.ndarray) -> None:
-    # A line of width 3 carries the weight of one point, in every panel.
-    widths = 3 * plan * len(plan)
-    for i, j in zip(*np.nonzero(widths > 0.02), strict=True):
-        ends = np.stack([points.source[i], points.target[j]])
-        colour = BETWEEN_COLOUR if points.between[i, j] else WITHIN_COLOUR
-        axes.plot(*ends.T, color=colour, linewidth=widths[i, j], zorder=1, solid_capstyle="round")
-    for cluster, colour in enumerate(CLUSTER_COLOURS):
-        source, target = points.source_cluster == cluster, points.target_cluster == cluster
-        for chosen, marker in ((points.source[source], "o"), (points.target[target], "s")):
-            x, y = chosen.T
-            axes.scatter(x, y, color=colour, marker=marker, s=36, edgecolor="white", zorder=2)
-    axes.set_xticks([0, 1], ["source", "target"])
-    axes.set_yticks([])
-    axes.margins(0.12)
-    axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)
-
-
-def _draw_matrix(axes: Axes, points: Points, plan: np.ndarray) -> None:
-    axes.imshow(plan, cmap="Greys", vmin=0.0, vmax=1 / len(plan))
-    axes.axhline(np.sum(points.source_cluster == 0) - 0.5, color=BETWEEN_COLOUR, linewidth=0.8)
-    axes.axvline(np.sum(points.target_cluster == 0) - 0.5, color=BETWEEN_COLOUR, linewidth=0.8)
-    axes.set_xticks([])
-    axes.set_yticks([])
-    axes.set_xlabel("target")
-    axes.set_ylabel("source")
+    unit = 1 / len(result.plan)  # the weight of one point, in every panel
+    draw_plan(left, points.source, points.target, result.plan, *points.clusters, unit=unit)
+    draw_matrix(right, result.plan, *points.clusters, unit=unit)
+    left.set_xticks([0, 1], ["source", "target"])
+    left.tick_params(length=0)
+    left.spines[:].set_visible(False)
+    right.set_xlabel("target")
+    right.set_ylabel("source")

@@ -1,0 +1,55 @@
+"""The folders follow the data: a module imports only from what stands before it, and only `report` draws."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import jumbot
+
+SOURCE = Path(jumbot.__file__).parent
+ORDER = (
+    "errors", "cost", "transport", "minibatch", "flow", "loss", "coupling", "data", "methods", "adaptation", "report",
+    "paper", "cli",
+)  # fmt: skip
+
+
+def imports(tree: ast.AST, everywhere: bool = False) -> Iterator[str]:
+    """Modules imported when the module is: not those inside functions and `if TYPE_CHECKING`, unless asked for."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        elif everywhere or not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from imports(node, everywhere)
+
+
+def modules() -> Iterator[tuple[str, ast.AST]]:
+    for file in sorted(SOURCE.rglob("*.py")):
+        yield file.relative_to(SOURCE).as_posix(), ast.parse(file.read_text(encoding="utf-8"))
+
+
+def test_imports_go_one_way() -> None:
+    wrong = []
+    for name, tree in modules():
+        own = name.partition("/")[0].removesuffix(".py")
+        if own not in ORDER:
+            continue
+        for module in imports(tree):
+            parts = module.split(".")
+            if parts[0] == "jumbot" and len(parts) > 1 and ORDER.index(parts[1]) > ORDER.index(own):
+                wrong.append(f"{name} imports {module}")
+    assert not wrong
+
+
+def test_only_the_report_draws() -> None:
+    wrong = [
+        name
+        for name, tree in modules()
+        if not name.startswith("report/") and any(m.startswith("matplotlib") for m in imports(tree, everywhere=True))
+    ]
+    assert not wrong
