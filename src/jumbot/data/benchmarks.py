@@ -114,7 +114,7 @@ def load_benchmark(
     parts = facts.parts if domains is None else tuple(facts.part(name) for name in domains)
     archive = root / "features.npz" if root.is_dir() else root
     if archive.is_file() and (archive == root or not any(_folder(root, part) for part in parts)):
-        found = _from_features(facts, archive, parts)
+        found = _from_features(archive, parts)
     else:
         found = _from_folders(facts, root, parts)
     for part in parts:
@@ -189,7 +189,7 @@ def _from_folders(facts: Benchmark, root: Path, parts: Sequence[Part]) -> dict[s
     return found
 
 
-def _from_features(facts: Benchmark, archive: Path, parts: Sequence[Part]) -> dict[str, Domain]:
+def _from_features(archive: Path, parts: Sequence[Part]) -> dict[str, Domain]:
     with np.load(archive) as stored:
         lacking = [key for key in ("features", "label", "domain") if key not in stored.files]
         if lacking:

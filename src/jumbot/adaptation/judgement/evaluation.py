@@ -128,30 +128,6 @@ def evaluate(outputs: Any, labels: Any, classes: Sequence[str] | int | None = No
     return Evaluation(names, confusion, int((~known).sum()))
 
 
-def average_views(probabilities: Any) -> np.ndarray[Any, Any]:
-    """p_i = (1/V) sum_v p_i^v: one prediction from V views of each sample, as in ten-crop evaluation.
-
-    `probabilities` is `(V, n, C)`, or a sequence of V arrays `(n, C)`; rows are softmax outputs, since averaged
-    logits would let one confident view outvote the others.
-
-    >>> average_views([[[0.75, 0.25]], [[0.25, 0.75]]])
-    array([[0.5, 0.5]])
-    """
-    if isinstance(probabilities, torch.Tensor | np.ndarray):
-        views = as_array(probabilities)
-    else:
-        parts = [as_array(view) for view in probabilities]
-        shapes = sorted({part.shape for part in parts})
-        if len(shapes) != 1:
-            raise ArgumentError(f"probabilities: views of shapes {shapes}; give at least one view, all of one shape.")
-        views = np.stack(parts)
-    if views.ndim != 3 or not len(views):
-        raise ArgumentError(f"probabilities: shape {views.shape}; pass (views, n, C) with at least one view.")
-    views = views.astype(np.float64, copy=False)
-    check_probabilities(views)
-    return views.mean(0)
-
-
 def as_array(values: Any) -> np.ndarray[Any, Any]:
     """A tensor on any device, an array or nested lists as a numpy array; half precision becomes float32."""
     if isinstance(values, torch.Tensor):

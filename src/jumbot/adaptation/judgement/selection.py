@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from jumbot.adaptation.judgement.evaluation import as_array, check_probabilities, evaluate
+from jumbot.adaptation.judgement.evaluation import as_array, check_probabilities
 from jumbot.errors import ArgumentError
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -91,37 +91,6 @@ def snd(probabilities: Any, *, temperature: float = 0.05, most: int = 5_000, see
     return total / len(p)
 
 
-def source_validation(outputs: Any, labels: Any, classes: Sequence[str] | int | None = None) -> float:
-    """Accuracy on source samples that training did not see.  Higher is better.  Blind to the target.
-
-    >>> source_validation([[0.9, 0.1], [0.8, 0.2]], [0, 1])
-    0.5
-    """
-    return evaluate(outputs, labels, classes).accuracy
-
-
-def transport(values: Any) -> float:
-    """Mean over minibatches of the full unbalanced value min_P <C, P> + penalties.  Lower is better.
-
-    The full value, never <C, P> alone, which falls when mass is destroyed.  It compares models of one run: it scales
-    with the embedding and with eta1, eta2, so that runs with other settings are not comparable.
-
-    >>> transport([1.0, 3.0])
-    2.0
-    """
-    found = as_array(values).astype(np.float64)
-    return float(found.mean()) if found.size else math.nan
-
-
-def oracle(outputs: Any, labels: Any, classes: Sequence[str] | int | None = None) -> float:
-    """Accuracy on the target, from its labels: no rule for unlabelled targets, a bound on what rules can reach.
-
-    >>> oracle([0, 1, 1], [0, 1, 0], 2)
-    0.666...
-    """
-    return evaluate(outputs, labels, classes).accuracy
-
-
 SCORES: dict[str, Score] = {
     score.name: score
     for score in (
@@ -129,6 +98,7 @@ SCORES: dict[str, Score] = {
         Score("infomax", True, "entropy of the mean prediction minus mean entropy; misled by imbalanced targets"),
         Score("snd", True, "soft neighbourhood density of the target predictions; misled by collapse"),
         Score("source_validation", True, "accuracy on held-out source samples; blind to the target"),
+        # never <C, P> alone, which falls when mass is destroyed
         Score("transport", False, "mean full unbalanced transport value between source and target minibatches"),
         Score("oracle", True, "accuracy from the target labels: an upper bound for study, not a rule for use"),
     )

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from jumbot.adaptation.networks.build import output_width
-from jumbot.data.inputs import PIXELS, InputFormat
+from jumbot.data.inputs import PIXELS
 from jumbot.data.torchvision import import_timm, import_torchvision
 from jumbot.errors import ArgumentError, MissingPackageError
 
@@ -37,11 +37,6 @@ class Backbone:
     """Range of its pixels, in the words of `InputFormat`."""
     weights: str = "none"
     """"imagenet", the name of a file, or "none" for an untrained one."""
-
-    @property
-    def input_format(self) -> InputFormat:
-        """How raw images become its input."""
-        return InputFormat("image", size=(self.size, self.size), channels=3, pixels=self.pixels)
 
 
 def make_backbone(

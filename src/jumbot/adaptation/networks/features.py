@@ -51,9 +51,9 @@ def extract(
 ) -> Domain:
     """`domain` with `backbone(samples)`, rows of float32, in place of its samples; labels and names stay.
 
-    The samples must be in the backbone's input format (`backbone.input_format.apply`). With a folder `cache`, samples
-    whose features it holds are not computed again, and what is computed is added to it 256 at a time, so that an
-    interrupted call goes on where it stopped. Only a few batches of images are in memory at once.
+    The samples must have the backbone's size and pixels. With a folder `cache`, samples whose features it holds are not
+    computed again, and what is computed is added to it 256 at a time, so that an interrupted call goes on where it
+    stopped. Only a few batches of images are in memory at once.
 
     >>> images = Domain("noise", ArraySamples(np.zeros((5, 8, 8, 3), np.uint8)))
     >>> extract(nn.Sequential(nn.AvgPool2d(8), nn.Flatten()), images).shape
