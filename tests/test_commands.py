@@ -144,14 +144,14 @@ def test_bad_data_is_one_line(tables: tuple[str, str], tmp_path: Path, capsys: p
     one_class = tmp_path / "one.csv"
     one_class.write_text("a,b,c,label\n" + "1,2,3,x\n" * 5)
     (tmp_path / "empty").mkdir()
-    nan = tmp_path / "nan.csv"
-    nan.write_text("a,b,c\n1,2,3\n1,nan,3\n")
+    endless = tmp_path / "endless.csv"
+    endless.write_text("a,b,c\n1,2,3\n1,inf,3\n")
     wide = tmp_path / "wide.csv"
     wide.write_text("a,b,c,d\n1,2,3,4\n")
     unlabelled = write_table(tmp_path / "unlabelled.csv", 3, labels=False)
     bad = [
         (tables[0], str(tmp_path / "absent.csv")), (tables[0], str(tmp_path / "empty")), (str(one_class), tables[1]),
-        (tables[0], str(nan)), (tables[0], str(wide)), (unlabelled, tables[1]),
+        (tables[0], str(endless)), (tables[0], str(wide)), (unlabelled, tables[1]),
     ]  # fmt: skip
     for source, target in bad:
         assert status_of(["adapt", source, target, "--out", str(tmp_path / "run"), *QUICK]) == 2, (source, target)
@@ -200,7 +200,8 @@ def test_a_column_of_labels_by_name(tables: tuple[str, str], tmp_path: Path) -> 
     run = str(tmp_path / "run")
     assert status_of(["adapt", str(named), str(named), "--label", "species", "--out", run, *QUICK]) == 0
     assert status_of(["evaluate", run, str(named), "--label", "species"]) == 0
-    assert status_of(["evaluate", run, str(named)]) == 2
+    assert status_of(["evaluate", run, str(named)]) == 0  # the model knows the name
+    assert status_of(["evaluate", run, str(named), "--label", "kind"]) == 2
 
 
 def test_corrupt_photographs_are_refused_or_skipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

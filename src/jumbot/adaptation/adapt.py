@@ -6,7 +6,7 @@ import datetime
 import shutil
 import tempfile
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -25,10 +25,12 @@ from jumbot.adaptation.recipes import Plan, make_plan
 from jumbot.adaptation.runs.finish import Before, finish
 from jumbot.adaptation.runs.folder import FORMAT, RunFolder
 from jumbot.adaptation.training.loop import Trainer
-from jumbot.data import as_domain, prepare
+from jumbot.data import prepare
 from jumbot.data.domain import Domain
 from jumbot.data.inputs import kind_of
 from jumbot.data.labels import match_classes
+from jumbot.data.reading import Reading, as_names
+from jumbot.data.sources import read_domains
 from jumbot.errors import ArgumentError
 from jumbot.methods import make_method
 
@@ -42,6 +44,8 @@ def adapt(
     recipe: str | None = None,
     labelled: Any = None,
     label: str | None = None,
+    id: str | None = None,
+    drop: str | Sequence[str] = (),
     corrupt: str = "refuse",
     root: str | Path | None = None,
     out: str | Path | None = None,
@@ -52,17 +56,19 @@ def adapt(
 ) -> Model:
     """Train a classifier on labelled `source` data and adapt it to `target`, whose labels training never sees.
 
-    `source` and `target` are folders of images, tables (`.npz`, `.csv`, `.parquet`), arrays, pairs (X, y), or torch
-    Datasets.  Labels of the target, where it has any, and those of `labelled`, another part of the target, are for
-    evaluation alone.
+    `source` and `target` are folders of images, tables (`.csv`, `.parquet`, `.xlsx`, `.npz`), frames, arrays, pairs
+    (X, y), or torch Datasets.  Labels of the target, where it has any, and those of `labelled`, another part of the
+    target, are for evaluation alone.
 
     `recipe` names settings that fit a kind of data (by default it follows the data), and `options` change them: those
     of the method (`tau`, `epsilon`, `eta1`, ...), of `Training` (`steps`, `learning_rate`, `select`, `seed`, ...), of
     the network (`features`, `freeze`, ...) and of the inputs (`size`, `standardise`, ...).  `backbone` is a name or a
     module of your own that maps a batch to `(b, d)`.
 
-    `label` names the column of labels in a table, `corrupt` says whether broken image files are refused or skipped
-    ("skip"), `root` is where the digits are.
+    Columns of tables are matched by name.  `label` names the column of labels, which the target may lack, `id` that of
+    the names of the rows, and `drop` columns to leave out; `columns="shared"` takes those that both tables have.  All
+    of it is part of the model, which reads later tables in the same way.  `corrupt` says whether broken image files are
+    refused or skipped ("skip"), `root` is where the digits are.
 
     `out` is the folder of the run: configuration, metrics, checkpoints, model, predictions, report.  `resume` goes on
     with a run that was stopped there.  `show` draws a progress bar.
@@ -76,14 +82,8 @@ def adapt(
     """
     if target is None:
         raise ArgumentError("target: no target data; give the unlabelled data that the classifier is meant for.")
-
-    def read(data: Any, name: str) -> Domain:
-        # files and folders have names of their own
-        own = isinstance(data, str | Path)
-        return as_domain(data, name=None if own else name, label=label, corrupt=corrupt, root=root)
-
-    raw_source, raw_target = read(source, "source"), read(target, "target")
-    raw_labelled = None if labelled is None else read(labelled, "labelled")
+    reading = Reading(label=label, id=id, drop=as_names(drop), corrupt=corrupt, root=root)
+    raw_source, raw_target, raw_labelled = read_domains(source, target, labelled, reading)
     if isinstance(backbone, str):
         options["backbone"] = backbone
     elif backbone is not None:  # a recipe's own backbone gives way to the user's
@@ -167,8 +167,9 @@ class Domains:
 
             size = inputs.size or RESIZED
         self.source, self.target, self.input = prepare(
-            source, target, size, channels, pixels=pixels, standardise=inputs.standardise, transform=transform
-        )
+            source, target, size, channels, pixels=pixels, standardise=inputs.standardise, columns=inputs.columns,
+            transform=transform,
+        )  # fmt: skip
         evaluated = None
         if labelled is not None:
             raw = match_classes(labelled, self.source.classes)

@@ -24,6 +24,7 @@ from jumbot.data import as_domain
 from jumbot.data.domain import Domain
 from jumbot.data.inputs import InputFormat, Transform
 from jumbot.data.labels import match_classes
+from jumbot.data.roles import Roles
 from jumbot.errors import ArgumentError
 from jumbot.methods.network import Network
 
@@ -59,12 +60,15 @@ class Model:
     """What was cut from images: for training, and for prediction."""
 
     def domain(
-        self, data: Any, labels: Any = None, *, label: str | None = None, corrupt: str = "refuse",
-        root: str | Path | None = None,
+        self, data: Any, labels: Any = None, *, label: str | None = None, id: str | None = None,
+        domain: str | None = None, corrupt: str = "refuse", root: str | Path | None = None,
     ) -> Domain:  # fmt: skip
-        """`data` as this network takes it, its labels matched with the classes by name; read as `adapt` reads it."""
+        """`data` as this network takes it: read as the source was, columns and classes matched by name."""
         name = None if isinstance(data, str | Path) else "data"
-        read = as_domain(data, labels, name=name, label=label, corrupt=corrupt, root=root)
+        read = as_domain(
+            data, labels, name=name, label=label, id=id, domain=domain, corrupt=corrupt, root=root,
+            like=self.input.columns or Roles(()),
+        )  # fmt: skip
         raw = match_classes(read, self.classes)
         found = self.input.apply(raw, crop_transform(self.crops))
         return found if self.extractor is None else self.extractor(found)
@@ -73,22 +77,25 @@ class Model:
         """Embeddings and logits."""
         return outputs(self.network, self.domain(data, **reading))
 
-    def predict(self, data: Any) -> np.ndarray:
+    def predict(self, data: Any, **reading: Any) -> np.ndarray:
         """The class of each sample; names that are whole numbers come back as numbers."""
-        return self.names()[self.outputs(data)[1].argmax(-1).numpy()]
+        return self.names()[self.outputs(data, **reading)[1].argmax(-1).numpy()]
 
-    def predict_proba(self, data: Any) -> np.ndarray:
+    def predict_proba(self, data: Any, **reading: Any) -> np.ndarray:
         """Probabilities, a column per class in the order of `classes`."""
-        return self.outputs(data)[1].softmax(-1).numpy()
+        return self.outputs(data, **reading)[1].softmax(-1).numpy()
 
-    def transform(self, data: Any) -> np.ndarray:
+    def transform(self, data: Any, **reading: Any) -> np.ndarray:
         """Embeddings."""
-        return self.outputs(data)[0].numpy()
+        return self.outputs(data, **reading)[0].numpy()
 
     def evaluate(self, data: Any, labels: Any = None, **reading: Any) -> Evaluation:
         """Accuracies and confusion on labelled data; `reading` are options of `domain`."""
         domain = self.domain(data, labels, **reading)
         if domain.labels is None or not (domain.labels >= 0).any():
+            label = reading.get("label")
+            if label is not None and domain.roles is not None and domain.roles.label is None:
+                raise ArgumentError(f"{domain.name}: label: there is no column {label!r}.")
             raise ArgumentError(
                 f"{domain.name}: has no labels of the classes {', '.join(self.classes[:5])}, ...; give some."
             )

@@ -32,6 +32,8 @@ class Inputs:
     """Keep only these classes of a labelled target, to study partial adaptation: "first:25" or names with commas."""
     standardise: str = "none"
     """"source" scales the columns of a table to mean 0 and deviation 1 on the source."""
+    columns: str = "same"
+    """"shared" takes the columns that both tables have; otherwise one that only one of them has is refused."""
 
 
 @dataclass(frozen=True)

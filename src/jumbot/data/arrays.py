@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ def with_labels(domain: Domain, labels: Any) -> Domain:
     """`domain` with other labels, of any kind."""
     values = labels.numpy(force=True) if isinstance(labels, Tensor) else labels
     encoded, classes = encode_labels(values, domain.name)
-    return Domain(domain.name, domain.samples, encoded if classes else None, classes, domain.ids)
+    return replace(domain, labels=encoded if classes else None, classes=classes)
 
 
 def _check_finite(array: np.ndarray, name: str, where: Callable[[int], str]) -> None:

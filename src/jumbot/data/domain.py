@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from jumbot.data.roles import Roles
 from jumbot.errors import ArgumentError
 
 
@@ -112,6 +113,8 @@ class Domain:
     """Names of the classes, sorted; labels that are numbers in the order of the numbers."""
     ids: Sequence[str] | None = None
     """Names of the samples (files); None = row numbers."""
+    roles: Roles | None = None
+    """What the columns of the table are for that it was read from."""
 
     def __post_init__(self) -> None:
         for what, values in (("labels", self.labels), ("ids", self.ids)):

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot.data.domain import Domain, Samples, sample_shape
+from jumbot.data.columns import Columns
+from jumbot.data.domain import ArraySamples, Domain, Samples, sample_shape
+from jumbot.data.fitting import find_columns
 from jumbot.data.images import read_images
 from jumbot.data.labels import check_source, match_classes
+from jumbot.data.tables import TableSamples
 from jumbot.errors import ArgumentError
 
 PIXELS = {
@@ -48,6 +51,8 @@ class InputFormat:
     """Subtracted from features, where they are standardised."""
     std: tuple[float, ...] | None = None
     """What features are then divided by."""
+    columns: Columns | None = None
+    """How the columns of a table become features; None where the source had no columns with names or categories."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -64,13 +69,24 @@ class InputFormat:
         if unknown:
             raise ArgumentError(f"input: {', '.join(sorted(unknown))} is not known to this version of jumbot.")
         read: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
+        if read.get("columns") is not None:
+            read["columns"] = Columns.from_dict(read["columns"])
         return cls(**read)
 
     def apply(self, domain: Domain, transform: Transform | None = None) -> Domain:
         """`domain` with samples in this format. `transform(images, rng)` stands between resizing and scaling: crops and
         flips on `(b, c, h, w)` in [0, 1], random where `rng` is given."""
         self._check(domain)
-        return domain.with_samples(FormattedSamples(domain.samples, self, transform))
+        return domain.with_samples(FormattedSamples(self._numbers(domain), self, transform))
+
+    def _numbers(self, domain: Domain) -> Samples:
+        """The samples with the columns of a table as numbers."""
+        if isinstance(domain.samples, TableSamples):
+            columns = self.columns or Columns.in_order(self.width or 0)
+            return ArraySamples(columns.encode(domain.samples.table, domain.name))
+        if self.columns is not None:
+            self.columns.check_array(domain.shape[0], domain.name)
+        return domain.samples
 
     def scale(self, raw: Tensor) -> Tensor:
         """Numbers brought to the range that the network was trained on."""
@@ -85,7 +101,7 @@ class InputFormat:
         kind = kind_of(domain)
         if kind != self.kind:
             raise ArgumentError(f"{domain.name}: holds {_PLURAL[kind]} where {_PLURAL[self.kind]} are expected.")
-        if kind == "features" and domain.shape != self.shape:
+        if kind == "features" and self.columns is None and domain.shape != self.shape:
             raise ArgumentError(
                 f"{domain.name}: has {domain.shape[0]} features where {self.width} are expected; both domains need the "
                 "same columns in the same order."
@@ -123,6 +139,7 @@ def prepare(
     *,
     pixels: str = "symmetric",
     standardise: str = "none",
+    columns: str = "same",
     transform: Transform | None = None,
 ) -> tuple[Domain, Domain, InputFormat]:
     """Both domains as input of one network, and the format that does the same to later data.
@@ -130,7 +147,8 @@ def prepare(
     Labels of the target are matched to the source's classes by name; a target class that the source does not have
     becomes -1. Images come to one `size` (default: the larger height and width of the two; 224 for files that differ)
     and one number of `channels` (default: the larger of the two). `standardise="source"` subtracts the source's mean
-    from each feature and divides by its deviation.
+    from each feature and divides by its deviation. Columns of tables are matched by name and must be the same, in any
+    order; `columns="shared"` takes those that both domains have.
 
     >>> from jumbot.data.domain import ArraySamples
     >>> grey = Domain("usps", ArraySamples(np.zeros((2, 16, 16), np.uint8)), np.array([0, 1]), ("0", "1"))
@@ -146,6 +164,8 @@ def prepare(
         raise ArgumentError(f"pixels: {pixels!r} came in; use {', '.join(map(repr, PIXELS))}.")
     if standardise not in ("none", "source"):
         raise ArgumentError(f"standardise: {standardise!r} came in; use 'none' or 'source'.")
+    if columns not in ("same", "shared"):
+        raise ArgumentError(f"columns: {columns!r} came in; use 'same' or 'shared'.")
     source = check_source(source)
     target = match_classes(target, source.classes)
     kinds = kind_of(source), kind_of(target)
@@ -155,24 +175,34 @@ def prepare(
             "extract features of the images first, with the network that made the others."
         )
     if kinds[0] == "features":
-        format = _feature_format(source, standardise)
+        format = _feature_format(source, target, standardise, columns)
     else:
         format = _image_format(source, target, size, channels, pixels)
     return format.apply(source, transform), format.apply(target, transform), format
 
 
-def _feature_format(source: Domain, standardise: str) -> InputFormat:
+def _feature_format(source: Domain, target: Domain, standardise: str, columns: str) -> InputFormat:
+    tables = [d.samples.table if isinstance(d.samples, TableSamples) else None for d in (source, target)]
+    if columns == "shared" and not all(table is not None and table.named for table in tables):
+        raise ArgumentError("columns: 'shared' came in, but not both domains have names of columns.")
+    format = InputFormat("features", width=source.shape[0])
+    if isinstance(source.samples, TableSamples):
+        found = find_columns(source.samples.table, tables[1], (source.name, target.name), columns)
+        if source.roles is not None:
+            found = replace(found, label=source.roles.label, id=source.roles.id)
+        format = replace(format, width=len(found.features), columns=found)
     if standardise == "none":
-        return InputFormat("features", width=source.shape[0])
-    total, square = np.zeros(source.shape[0]), np.zeros(source.shape[0])
+        return format
+    samples, width = format._numbers(source), format.shape[0]
+    total, square = np.zeros(width), np.zeros(width)
     for rows in np.array_split(np.arange(len(source)), len(source) // 4096 + 1):
-        total += source.samples.batch(rows).double().sum(0).numpy()
+        total += samples.batch(rows).double().sum(0).numpy()
     mean = total / len(source)
     for rows in np.array_split(np.arange(len(source)), len(source) // 4096 + 1):
-        square += ((source.samples.batch(rows).double() - torch.from_numpy(mean)) ** 2).sum(0).numpy()
+        square += ((samples.batch(rows).double() - torch.from_numpy(mean)) ** 2).sum(0).numpy()
     std = np.sqrt(square / len(source))
     std[std <= 1e-7 * np.abs(mean)] = 1.0  # a constant column stays constant
-    return InputFormat("features", width=len(mean), mean=tuple(mean.tolist()), std=tuple(std.tolist()))
+    return replace(format, mean=tuple(mean.tolist()), std=tuple(std.tolist()))
 
 
 def _image_format(

@@ -34,7 +34,7 @@ def encode_labels(values: Any, name: str = "labels") -> tuple[np.ndarray, tuple[
     if array.dtype.kind in "fiu":
         named, missing = _from_numbers(array, name)
     else:
-        named = np.array(["" if _missing(v) else _text(v, name) for v in array.tolist()], dtype=object)
+        named = np.array(["" if _missing(v) else _class_name(v, name) for v in array.tolist()], dtype=object)
         missing = named == ""
     present = sorted({*named[~missing].tolist()}, key=_order)
     index = {text: i for i, text in enumerate(present)}
@@ -44,7 +44,7 @@ def encode_labels(values: Any, name: str = "labels") -> tuple[np.ndarray, tuple[
 def _from_numbers(array: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
     missing = np.isnan(array) if array.dtype.kind == "f" else np.zeros(len(array), bool)
     distinct, inverse = np.unique(np.where(missing, array.dtype.type(0), array), return_inverse=True)
-    texts = np.array([_text(v, name) for v in distinct.tolist()], dtype=object)
+    texts = np.array([_class_name(v, name) for v in distinct.tolist()], dtype=object)
     return np.where(missing, "", texts[inverse]) if len(texts) else array.astype(object), missing
 
 
@@ -52,10 +52,19 @@ def _missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and value != value) or str(value).strip() == ""
 
 
-def _text(value: Any, name: str) -> str:
-    if isinstance(value, float):
-        if not value.is_integer():
-            raise ArgumentError(f"{name}: {value!r} came in; labels are names or whole numbers.")
+def _class_name(value: Any, name: str) -> str:
+    if isinstance(value, float) and not value.is_integer():
+        raise ArgumentError(f"{name}: {value!r} came in; labels are names or whole numbers.")
+    return plain_text(value)
+
+
+def plain_text(value: Any) -> str:
+    """The text of a value by which values are compared: 3, 3.0 and "3" are one.
+
+    >>> plain_text(3.0), plain_text(" red "), plain_text(b"red")
+    ('3', 'red', 'red')
+    """
+    if isinstance(value, float | np.floating) and float(value).is_integer():
         return str(int(value))
     return value.decode() if isinstance(value, bytes) else str(value).strip()
 

@@ -1,15 +1,24 @@
-"""`as_domain`: whatever a user has, as a Domain of raw samples."""
+"""`as_domain`: whatever a user has, as a Domain of raw samples; `read_domains`: a source and what goes with it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from torch.utils.data import Dataset
 
 from jumbot.data.arrays import from_arrays, with_labels
+from jumbot.data.column_kinds import few
 from jumbot.data.domain import Domain
+from jumbot.data.frames import as_table, is_frame
+from jumbot.data.reading import Reading, as_names
+from jumbot.data.roles import Known, Roles
+from jumbot.data.tables import from_table, read_file
 from jumbot.errors import ArgumentError
+
+_AS_IT_IS = Reading()
 
 
 def as_domain(
@@ -18,58 +27,115 @@ def as_domain(
     *,
     name: str | None = None,
     label: str | None = None,
+    id: str | None = None,
+    drop: str | Sequence[str] = (),
     domain: str | None = None,
     corrupt: str = "refuse",
     root: str | Path | None = None,
+    like: Known | None = None,
 ) -> Domain:
     """A `Domain` of what `data` is; samples stay raw, `prepare` makes two domains alike.
 
     - a `Domain`: itself;
     - an array or tensor X, with `labels` or as a pair (X, y): `(n, d)` features, `(n, h, w)` or `(n, h, w, 3)` images;
+    - a frame of pandas or polars, with its labels in a column, as `labels`, or as a pair (X, y);
     - a torch Dataset of `x` or `(x, y)`;
     - a path: a folder of images (`class/name.jpg`, or flat and then without labels), a list of images (`.txt`), a table
-      (`.npz`, `.npy`, `.csv`, `.parquet`); "features.npz:amazon" or `domain="amazon"` takes one domain of a table;
+      (`.csv`, `.tsv`, `.parquet`, `.xlsx`, `.npz`, `.npy`); "features.npz:amazon" or `domain="amazon"` takes one domain
+      of a table;
     - the name of a set of digits, "mnist" or "mnist:test" (`root`: where its files are, see `load`).
 
-    `label` names the column of labels in a table, `corrupt` says what to do with broken image files.
+    In a table, `label` names the column of labels, `id` that of the names of the rows, and `drop` columns to leave out;
+    `like` says how the table was read that this one goes with, so that it may lack these columns. `corrupt` says what
+    to do with broken image files.
 
     >>> as_domain(([[0.0, 1.0], [1.0, 0.0]], ["cat", "dog"]), name="pets").classes
     ('cat', 'dog')
     """
+    reading = Reading(label=label, id=id, drop=as_names(drop), domain=domain, corrupt=corrupt, root=root)
+    found = _read(data, labels, name, reading, like)
+    if like is None:
+        _check_dropped([found], reading)
+    return found
+
+
+def read_domains(
+    source: Any, target: Any, labelled: Any = None, reading: Reading = _AS_IT_IS
+) -> tuple[Domain, Domain, Domain | None]:
+    """The source, and the target and another, labelled part of it, both read as the source was.
+
+    In tables these may lack the columns of labels and ids, and a column that is one of the source's features is never
+    taken for their labels.
+    """
+
+    def read(data: Any, name: str, like: Known | None) -> Domain:
+        # files and folders have names of their own
+        return _read(data, None, None if isinstance(data, str | Path) else name, reading, like)
+
+    first = read(source, "source", None)
+    like = first.roles or Roles(())
+    second = read(target, "target", like)
+    third = None if labelled is None else read(labelled, "labelled", like)
+    _check_dropped([first, second, *([] if third is None else [third])], reading)
+    return first, second, third
+
+
+def _read(data: Any, labels: Any, name: str | None, reading: Reading, like: Known | None) -> Domain:
     if isinstance(data, Domain):
         return data if labels is None else with_labels(data, labels)
     if data is None:
         raise ArgumentError(f"{name or 'data'}: no data came in; give a folder, a table, an array or a Dataset.")
     if isinstance(data, str | Path):
-        found = _from_path(str(data), name, label, domain, corrupt, root)
+        found = _from_path(str(data), name, reading, like)
         return found if labels is None else with_labels(found, labels)
+    name = name or "data"
+    if labels is None and isinstance(data, tuple) and len(data) == 2:
+        data, labels = data
+    if is_frame(data):
+        return from_table(as_table(data, name), labels, name, reading, like)
+    _check_columns(name, reading, like)
     if isinstance(data, Dataset):
         from jumbot.data.datasets import load_dataset
 
-        return load_dataset(data, labels, name=name or "data")
-    if labels is None and isinstance(data, tuple) and len(data) == 2:
-        data, labels = data
-    return from_arrays(data, labels, name=name or "data")
+        return load_dataset(data, labels, name=name)
+    return from_arrays(data, labels, name=name)
 
 
-def _from_path(
-    text: str, name: str | None, label: str | None, domain: str | None, corrupt: str, root: str | Path | None
-) -> Domain:
-    from jumbot.data import digits, folders, tables
+def _from_path(text: str, name: str | None, reading: Reading, like: Known | None) -> Domain:
+    from jumbot.data import digits, folders
 
     path, _, selector = text.rpartition(":")
     if not Path(text).exists() and path:
         if path in digits.NAMES:
-            return digits.load(path, selector, root)
+            _check_columns(text, reading, like)
+            return digits.load(path, selector, reading.root)
         if Path(path).is_file():
-            text, domain = path, domain or selector
+            text, reading = path, replace(reading, domain=reading.domain or selector)
     elif not Path(text).exists() and text in digits.NAMES:
-        return digits.load(text, "train", root)
+        _check_columns(text, reading, like)
+        return digits.load(text, "train", reading.root)
     place = Path(text)
-    if place.is_dir():
-        return folders.load_folder(place, name=name, corrupt=corrupt)
     if not place.exists():
         raise ArgumentError(f"{text}: there is no such file or folder.")
-    if place.suffix == ".txt":
-        return folders.from_list(place, root, name=name, corrupt=corrupt)
-    return tables.load_table(place, label, domain=domain, name=name)
+    if not place.is_dir() and place.suffix != ".txt":
+        return read_file(place, name, reading, like)
+    _check_columns(text, reading, like)
+    if place.is_dir():
+        return folders.load_folder(place, name=name, corrupt=reading.corrupt)
+    return folders.from_list(place, reading.root, name=name, corrupt=reading.corrupt)
+
+
+def _check_columns(name: str, reading: Reading, like: Known | None) -> None:
+    """Refuse names of columns for a source that has none; what goes with a source may lack them."""
+    for what, asked in (("label", reading.label), ("id", reading.id)):
+        if asked is not None and like is None:
+            raise ArgumentError(f"{name}: {what}: {asked!r} came in, but there are no columns with names.")
+
+
+def _check_dropped(domains: list[Domain], reading: Reading) -> None:
+    """Refuse columns to leave out that none of the domains has."""
+    tables = [domain.roles for domain in domains if domain.roles is not None]
+    for column in reading.drop:
+        if not any(column in roles.dropped for roles in tables):
+            known = few(list(dict.fromkeys(name for roles in tables for name in roles.names)), 12) or "none"
+            raise ArgumentError(f"drop: there is no column {column!r}; there are {known}.")

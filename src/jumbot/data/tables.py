@@ -1,34 +1,72 @@
-"""Point clouds and labelled feature tables from `.npy`, `.npz`, `.csv` and `.parquet` files."""
+"""Tables as domains: files (`.csv`, `.tsv`, `.parquet`, `.xlsx`, `.npz`, `.npy`) and frames, columns by their names."""
 
 from __future__ import annotations
 
-import csv
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from jumbot.data.arrays import from_arrays
+from jumbot.data import frames
+from jumbot.data.arrays import from_arrays, with_labels
+from jumbot.data.column_kinds import kind_of_column, numbers_of
 from jumbot.data.domain import Domain
-from jumbot.errors import ArgumentError, MissingPackageError
+from jumbot.data.frames import Table, read_table
+from jumbot.data.reading import Reading, as_names
+from jumbot.data.roles import DOMAINS, FEATURES, Known, find_one, find_roles, rows_of
+from jumbot.errors import ArgumentError
 
-FORMATS = (".npy", ".npz", ".csv", ".parquet")
-FEATURES = ("features", "x", "images", "data")
-LABELS = ("label", "labels", "y", "target", "class")
-DOMAINS = ("domain", "domains")
-IDS = ("id", "ids")
+FORMATS = (".npy", ".npz", *frames.FORMATS)
+
+
+class TableSamples:
+    """Rows of a table, its features as they were read; `prepare` fills what is missing and encodes categories."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+
+    def __len__(self) -> int:
+        return len(self.table.frame)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.table.frame.shape[1],)
+
+    def subset(self, indices: np.ndarray) -> TableSamples:
+        return TableSamples(self.table.rows(indices))
+
+    def batch(self, indices: np.ndarray, rng: np.random.Generator | None = None) -> Tensor:
+        """For tables of numbers; NaN where one is missing."""
+        rows = self.table.frame.iloc[np.asarray(indices)]
+        text = [column for column in rows if kind_of_column(rows[column]) != "numbers"]
+        if text:
+            raise ArgumentError(f"data: column {text[0]!r} is not made of numbers; `prepare` encodes it.")
+        stacked = np.stack([numbers_of(rows[column]) for column in rows], axis=1)
+        return torch.from_numpy(stacked.astype(np.float32))
 
 
 def load_table(
-    path: str | Path, label: str | None = None, *, domain: str | None = None, name: str | None = None
+    path: str | Path,
+    label: str | None = None,
+    *,
+    domain: str | None = None,
+    name: str | None = None,
+    id: str | None = None,
+    drop: str | Sequence[str] = (),
+    like: Known | None = None,
 ) -> Domain:
-    """A Domain of a table: features (float16 and wider; float32 at the batch), labels if the file has them.
+    """A Domain of a table in a file: features, and labels if the file has them.
 
-    `.npz`: arrays `features`, `X` or `images`, and `label`, `labels` or `y`. `.csv` and `.parquet`: every column of
-    numbers is a feature; the labels are the column `label`, by default the one named label, labels, y, target or
-    class. In both, `domain` (a text a row) chooses rows by the argument of that name, and `id` names the samples.
-    A column of text that is none of these is refused. `.npy`: features alone, memory-mapped.
+    `.csv` (with , ; or tab), `.tsv`, both also as `.gz`, `.parquet`, `.xlsx`: every column is a feature but for the
+    labels (the column `label`, by default the one named label, labels, y, target or class), the names of the rows (the
+    column `id`, by default one of that name), the column `domain`, of which the argument chooses a value, and those in
+    `drop`. `.npz`: arrays `features`, `X` or `images`, and `label`, `labels` or `y`, `domain`, `id`. `.npy`: features
+    alone, memory-mapped. `like` says how another table was read, for one that goes with it.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -37,156 +75,76 @@ def load_table(
     >>> pets.shape, pets.classes
     ((2,), ('cat', 'dog'))
     """
-    path = Path(path)
-    if not path.is_file():
-        raise ArgumentError(f"{path}: there is no such file.")
-    if path.suffix not in FORMATS:
-        raise ArgumentError(f"{path}: {path.suffix or 'no ending'} is not known; use {', '.join(FORMATS)}.")
-    if path.suffix == ".npy":
-        if label is not None or domain is not None:
-            raise ArgumentError(f"{path}: a .npy file has neither labels nor domains; use .npz, .csv or .parquet.")
+    return read_file(Path(path), name, Reading(label=label, id=id, drop=as_names(drop), domain=domain), like)
+
+
+def read_file(path: Path, name: str | None, reading: Reading, like: Known | None) -> Domain:
+    """What `load_table` returns."""
+    kind = _kind(path)
+    if kind == ".npy":
+        if reading.label is not None or reading.id is not None or reading.domain is not None:
+            raise ArgumentError(f"{path}: a .npy file has no columns with names; use .npz, .csv or .parquet.")
         return from_arrays(_load_numpy(path), name=name or path.stem)
-    columns = _read_columns(path)
-    labels = _take(path, columns, LABELS, label)
-    domains = _take(path, columns, DOMAINS)
-    ids = _take(path, columns, IDS)
-    if path.suffix == ".npz":
-        features = _take(path, columns, FEATURES)
-        if features is None and len(columns) == 1:
-            features = next(iter(columns.values()))
-        if features is None:
-            raise ArgumentError(f"{path}: has no array `features`; it holds {', '.join(columns) or 'nothing else'}.")
-    else:
-        features = _stack(path, columns)
-    lengths = {what: len(v) for what, v in (("labels", labels), ("domains", domains), ("ids", ids)) if v is not None}
-    for what, length in lengths.items():
-        if length != len(features):
-            raise ArgumentError(f"{path}: {length} {what} for {len(features)} rows.")
-    rows = _rows_of(path, domains, domain)
+    if kind == ".npz":
+        return _from_archive(path, name, reading, like)
+    table = read_table(path, reading.domain)
+    if table.sheet is not None:
+        name, reading = name or table.sheet, replace(reading, domain=None)
+    return from_table(table, None, name or path.name.removesuffix(kind), reading, like, str(path))
+
+
+def from_table(
+    table: Table, labels: Any, name: str, reading: Reading, like: Known | None = None, whose: str | None = None
+) -> Domain:
+    """A Domain of a Table; `whose` is what messages call it."""
+    whose = whose or name
+    roles = find_roles(table.frame.columns.tolist(), whose, reading, like, labels is not None)
+    rows = None
+    if roles.domain is not None:
+        rows = rows_of(table.frame[roles.domain].to_numpy(object), whose, reading.domain)
     if rows is not None:
-        features, labels, ids = (None if v is None else v[rows] for v in (features, labels, ids))
-    offset = 2 if path.suffix == ".csv" else 0  # lines of a .csv count from 1, and the first holds the names
-    place = "line" if offset else "row"
-    return from_arrays(
-        features,
-        labels,
-        name=name or (domain if domain is not None else path.stem),
-        ids=ids,
-        where=lambda row: f"{place} {(row if rows is None else int(rows[row])) + offset} of {path}",
-    )
+        table, name = table.rows(rows), reading.domain or name
+    frame = table.frame
+    if not roles.features:
+        raise ArgumentError(f"{whose}: has no columns of features.")
+    samples = TableSamples(replace(table, frame=frame[list(roles.features)]))
+    ids = None if roles.id is None else [str(value) for value in frame[roles.id]]
+    if ids is None and table.place == "row {}" and frame.index.tolist() != list(range(len(frame))):
+        ids = [str(value) for value in frame.index]  # a frame's own names of its rows
+    made = Domain(name, samples, ids=ids, roles=roles)
+    if labels is not None:
+        return with_labels(made, _aligned(labels, frame, whose))
+    return made if roles.label is None else with_labels(made, _values(frame[roles.label]))
 
 
 def domains_of(path: str | Path) -> list[str]:
     """The domains that a table's column `domain` names, sorted."""
     path = Path(path)
-    domains = _take(path, _read_columns(path), DOMAINS)
-    if domains is None:
+    kind = _kind(path)
+    columns = _load_numpy(path) if kind == ".npz" else {} if kind == ".npy" else read_table(path).frame
+    column = find_one(list(columns), DOMAINS, str(path))
+    if column is None:
         raise ArgumentError(f"{path}: the file has no column `domain`; give a source and a target.")
-    return sorted({str(value) for value in domains.tolist()})
-
-
-def _take(path: Path, columns: dict[str, np.ndarray], names: tuple[str, ...], asked: str | None = None) -> Any:
-    """The column that is meant, taken out of `columns`; None if there is none and none was asked for."""
-    if asked is not None:
-        if asked not in columns:
-            raise ArgumentError(f"{path}: label: there is no column {asked!r}; there are {', '.join(columns)}.")
-        return columns.pop(asked)
-    found = [column for column in columns if column.lower() in names]
-    if len(found) > 1:
-        raise ArgumentError(f"{path}: columns {' and '.join(found)} could both be meant; name one, drop the other.")
-    return columns.pop(found[0]) if found else None
-
-
-def _rows_of(path: Path, domains: np.ndarray | None, domain: str | None) -> np.ndarray | None:
-    if domains is None:
-        if domain is not None:
-            raise ArgumentError(f"{path}: domain: {domain!r} came in, but the file has no column `domain`.")
-        return None
-    texts = np.array([str(value) for value in domains.tolist()])
-    present = sorted(set(texts.tolist()))
-    if domain is None:
-        if len(present) > 1:
-            which = f"{len(present)} domains ({', '.join(present)})"
-            raise ArgumentError(f"{path}: holds {which}; choose one, e.g. {path.name}:{present[0]}.")
-        return None
-    if domain not in present:
-        raise ArgumentError(f"{path}: domain: {domain!r} came in; the file holds {', '.join(present)}.")
-    return np.flatnonzero(texts == domain)
-
-
-def _stack(path: Path, columns: dict[str, np.ndarray]) -> np.ndarray:
-    text = [name for name, column in columns.items() if column.dtype.kind not in "fiub"]
-    if text:
-        raise ArgumentError(f"{path}: column {text[0]!r} is not made of numbers; drop it or name it as the label.")
-    if not columns:
-        raise ArgumentError(f"{path}: has no columns of features.")
-    return np.stack([column.astype(np.float32) for column in columns.values()], 1)
-
-
-def _load_numpy(path: Path) -> Any:
-    try:
-        if path.suffix == ".npy":
-            return np.load(path, mmap_mode="r")
-        with np.load(path) as archive:
-            return {key: archive[key] for key in archive.files}
-    except (OSError, EOFError, ValueError, BadZipFile) as error:
-        raise ArgumentError(f"{path}: cannot be read ({error}).") from error
-
-
-def _read_columns(path: Path) -> dict[str, np.ndarray]:
-    """Columns (arrays of a `.npz`) by name; a `.csv` whose first line holds numbers has columns 1, 2, ..."""
-    if path.suffix == ".npz":
-        arrays: dict[str, np.ndarray] = _load_numpy(path)
-        return arrays
-    try:
-        from pyarrow import ArrowException, parquet
-        from pyarrow import csv as arrow_csv
-    except ImportError:
-        raise MissingPackageError(f"{path}: reading tables needs pyarrow; install jumbot[adapt].") from None
-    try:
-        if path.suffix == ".parquet":
-            table = parquet.read_table(path)
-        else:
-            with path.open(newline="", encoding="utf-8-sig") as file:
-                first = next(csv.reader(file), [])
-            named = any(_number(field) is None for field in first)
-            names = None if named else [str(i + 1) for i in range(len(first))]
-            table = arrow_csv.read_csv(path, read_options=arrow_csv.ReadOptions(column_names=names))
-    except (ArrowException, UnicodeDecodeError) as error:
-        raise ArgumentError(f"{path}: cannot be read ({error}).") from error
-    doubled = {column for column in table.column_names if table.column_names.count(column) > 1}
-    if doubled:
-        raise ArgumentError(f"{path}: several columns are named {sorted(doubled)[0]!r}; names must differ.")
-    if table.num_rows == 0:
-        raise ArgumentError(f"{path}: holds no rows.")
-    columns = {name: table.column(name).to_numpy(zero_copy_only=False) for name in table.column_names}
-    return {name.strip().removeprefix("\ufeff"): column for name, column in columns.items()}
+    return sorted({str(value) for value in np.asarray(columns[column]).tolist()})
 
 
 def load_points(path: str | Path) -> np.ndarray:
-    """`(n, d)` numbers; `.npy` files are memory-mapped, a first line of names in a `.csv` is skipped.
+    """`(n, d)` numbers; `.npy` files are memory-mapped, of a `.npz` the first array is taken.
 
     Whatever is wrong (no such file, text, lines of different length, NaN) raises an `ArgumentError` of one line.
     """
     path = Path(path)
-    if not path.is_file():
-        raise ArgumentError(f"{path}: there is no such file.")
-    if path.suffix not in FORMATS:
-        raise ArgumentError(f"{path}: {path.suffix or 'no ending'} is not known; use {', '.join(FORMATS)}.")
-    try:
-        if path.suffix == ".npy":
-            points = np.load(path, mmap_mode="r")
-        elif path.suffix == ".npz":
-            with np.load(path) as archive:
-                points = archive[archive.files[0]]
-        else:
-            points = _read_csv(path) if path.suffix == ".csv" else _read_parquet(path)
-    except (OSError, EOFError, IndexError) as error:
-        raise ArgumentError(f"{path}: cannot be read ({error}).") from error
-    except ValueError as error:
-        if isinstance(error, ArgumentError):
-            raise
-        raise ArgumentError(f"{path}: cannot be read ({error}).") from error
+    kind = _kind(path)
+    if kind in (".npy", ".npz"):
+        points = _load_numpy(path)
+        points = points if kind == ".npy" else next(iter(points.values()), np.empty(0))
+    else:
+        table = read_table(path)
+        for column in table.frame:
+            values = table.frame[column]
+            if kind_of_column(values) != "numbers":
+                raise ArgumentError(f"{path}: column {column!r} is text ({values.dropna().iloc[-1]}); drop it first.")
+        points = np.stack([numbers_of(table.frame[column]) for column in table.frame], axis=1)
     if points.ndim == 1:
         points = points[:, None]
     if points.ndim != 2 or points.size == 0 or points.dtype.kind not in "fiub":
@@ -199,50 +157,62 @@ def load_points(path: str | Path) -> np.ndarray:
     return points if points.dtype.kind == "f" else points.astype(np.float64)
 
 
-def _read_csv(path: Path) -> np.ndarray:
-    rows: list[list[float]] = []
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        for number, fields in enumerate(csv.reader(file), 1):
-            if not fields:
-                continue
-            values = [_number(field) for field in fields]
-            if None in values:
-                if not rows and number == 1:
-                    continue  # names of the columns
-                column = values.index(None)
-                raise ArgumentError(
-                    f"{path}: line {number}, column {column + 1} is text, {fields[column]!r}; drop it first."
-                )
-            if rows and len(values) != len(rows[0]):
-                raise ArgumentError(
-                    f"{path}: line {number} has {len(values)} columns where others have {len(rows[0])}."
-                )
-            rows.append([v for v in values if v is not None])
-    if not rows:
-        raise ArgumentError(f"{path}: holds no rows of numbers.")
-    return np.array(rows)
+def _kind(path: Path) -> str:
+    if not path.is_file():
+        raise ArgumentError(f"{path}: there is no such file.")
+    kind = frames.ending(path)
+    if kind not in FORMATS:
+        raise ArgumentError(f"{path}: {kind or 'no ending'} is not known; use {', '.join(FORMATS)}.")
+    return kind
 
 
-def _number(field: str) -> float | None:
+def _from_archive(path: Path, name: str | None, reading: Reading, like: Known | None) -> Domain:
+    arrays = _load_numpy(path)
+    roles = find_roles(list(arrays), str(path), reading, like)
+    rest = list(roles.features)
+    found = find_one(rest, FEATURES, str(path)) or (rest[0] if len(rest) == 1 else None)
+    if found is None:
+        raise ArgumentError(f"{path}: has no array `features`; it holds {', '.join(rest) or 'nothing else'}.")
+    features = arrays[found]
+    labels, domains, ids = (None if r is None else arrays[r] for r in (roles.label, roles.domain, roles.id))
+    for what, values in (("labels", labels), ("domains", domains), ("ids", ids)):
+        if values is not None and len(values) != len(features):
+            raise ArgumentError(f"{path}: {len(values)} {what} for {len(features)} rows.")
+    rows = None if domains is None else rows_of(domains, str(path), reading.domain)
+    if rows is not None:
+        features, labels, ids = (None if v is None else v[rows] for v in (features, labels, ids))
+    made = from_arrays(
+        features, labels, name=name or (path.stem if rows is None else reading.domain) or "data", ids=ids,
+        where=lambda row: f"row {row if rows is None else int(rows[row])} of {path}",
+    )  # fmt: skip
+    return replace(made, roles=replace(roles, features=()))  # the array has columns, but no names of them
+
+
+def _load_numpy(path: Path) -> Any:
     try:
-        return float(field) if field.strip() else float("nan")
-    except ValueError:
-        return None
-
-
-def _read_parquet(path: Path) -> np.ndarray:
-    try:
-        from pyarrow import ArrowException, parquet
-    except ImportError:
-        raise ArgumentError(f"{path}: reading .parquet needs pyarrow; install jumbot[adapt].") from None
-    try:
-        table = parquet.read_table(path)
-    except ArrowException as error:
+        if path.suffix.lower() == ".npy":
+            return np.load(path, mmap_mode="r")
+        with np.load(path) as archive:
+            return {key: archive[key] for key in archive.files}
+    except (OSError, EOFError, ValueError, BadZipFile) as error:
         raise ArgumentError(f"{path}: cannot be read ({error}).") from error
-    columns = []
-    for name in table.column_names:
-        column = table.column(name).to_numpy(zero_copy_only=False)
-        if column.dtype.kind not in "fiub":
-            raise ArgumentError(f"{path}: column {name!r} is not made of numbers; drop it first.")
-        columns.append(column.astype(np.float64))
-    return np.stack(columns, 1)
+
+
+def _values(column: Any) -> np.ndarray:
+    """Labels as numpy has them, None where one is missing."""
+    values: np.ndarray = column.to_numpy()
+    if values.dtype.kind in "fiub":
+        return values
+    return np.array([None if missing else v for v, missing in zip(column, column.isna(), strict=True)], dtype=object)
+
+
+def _aligned(labels: Any, frame: Any, whose: str) -> Any:
+    """`labels` as they are, unless they are a Series whose index says that they belong to other rows."""
+    index = getattr(labels, "index", None)
+    if index is None or callable(index) or len(index) != len(frame):
+        return labels
+    if index.tolist() != frame.index.tolist() and {*index.tolist()} == {*frame.index.tolist()}:
+        raise ArgumentError(
+            f"{whose}: the labels have the rows of the frame in another order, by their index; give y.loc[X.index]."
+        )
+    return _values(labels) if hasattr(labels, "isna") and labels.ndim == 1 else labels

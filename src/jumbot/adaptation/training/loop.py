@@ -29,6 +29,7 @@ from jumbot.adaptation.training.checkpoint import (
 )
 from jumbot.adaptation.training.settings import Training
 from jumbot.data.domain import Domain
+from jumbot.data.scales import outsize
 from jumbot.errors import ArgumentError, NotFiniteError
 from jumbot.loss import mass_between
 from jumbot.methods.base import Batch, Method, Terms, source_term
@@ -252,10 +253,10 @@ class Trainer:
         if self.run and self.run.checkpoint.exists():
             step = load_tensors(self.run.checkpoint)[1]["step"]
             kept = f" The checkpoint after step {step} is kept: {self.run.checkpoint}."
-        return NotFiniteError(
-            f"step {self.step} ({self.phase}) is not finite: {why}. Lower learning_rate (now "
-            f"{self.training.learning_rate:g}), or look at the data.{kept}"
-        )
+        rate = f"ower learning_rate (now {self.training.learning_rate:g})"
+        found = outsize(self.batches.source)
+        remedy = f"L{rate}, or look at the data" if found is None else f"{found}, or l{rate}"
+        return NotFiniteError(f"step {self.step} ({self.phase}) is not finite: {why}. {remedy}.{kept}")
 
     def _fresh_optimizer(self) -> torch.optim.Optimizer:
         pretrained: list[nn.Parameter] = []

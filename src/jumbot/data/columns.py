@@ -1,0 +1,167 @@
+"""The preprocessing of a table, as a value: columns matched by name, missing numbers filled, categories one-hot."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jumbot.data.column_kinds import few, kind_of_column, lacks, number_in, numbers_of
+from jumbot.data.frames import Table, pandas
+from jumbot.data.labels import plain_text
+from jumbot.errors import ArgumentError
+
+
+@dataclass(frozen=True)
+class Column:
+    """What becomes of one column: itself with `fill` for missing numbers, or one feature for each of `categories`.
+
+    >>> Column("colour", categories=("blue", "red")).features
+    ('colour=blue', 'colour=red')
+    """
+
+    name: str
+    fill: float | None = None
+    """Median of the source."""
+    categories: tuple[str, ...] | None = None
+    """Those of the source, sorted; a value that is missing or not among them is zero in every feature."""
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        if self.categories is None:
+            return (self.name,)
+        return tuple(f"{self.name}={category}" for category in self.categories)
+
+    def encode(self, table: Table, column: str, name: str) -> np.ndarray:
+        """float32 `(n, features)` of a column of `table`, which belongs to the domain `name`."""
+        values = table.frame[column]
+        if self.categories is None:
+            if kind_of_column(values) != "numbers":
+                row = next(i for i, value in enumerate(values) if number_in(value) is None)
+                raise ArgumentError(
+                    f"{name}: column {column!r} holds numbers in the source and {values.iloc[row]!r} in "
+                    f"{table.where(row)}; leave missing numbers empty."
+                )
+            return _finite(numbers_of(values), self.fill, table, column, name)[:, None]
+        codes, distinct = pandas().factorize(values)
+        texts = [plain_text(value) for value in distinct]
+        position = {category: i for i, category in enumerate(self.categories)}
+        unknown = [text for text in texts if text not in position]
+        if unknown:
+            listed = ", ".join(repr(text) for text in unknown[:5]) + (", ..." if len(unknown) > 5 else "")
+            warnings.warn(
+                f"{name}: column {column!r} has values that the source lacks ({listed}); they count as none of its "
+                "categories.",
+                stacklevel=2,
+            )
+        places = np.array([*(position.get(text, -1) for text in texts), -1])[codes]
+        encoded = np.zeros((len(values), len(self.categories)), np.float32)
+        known = np.flatnonzero(places >= 0)
+        encoded[known, places[known]] = 1
+        return encoded
+
+
+@dataclass(frozen=True)
+class Columns:
+    """How the rows of a table become numbers: found on the source, part of the model and of its file.
+
+    JSON-able with `dataclasses.asdict`, read back with `from_dict`.
+    """
+
+    columns: tuple[Column, ...]
+    named: bool = True
+    """Whether columns are matched by name; by place otherwise."""
+    label: str | None = None
+    """The column of the labels, which later data may lack."""
+    id: str | None = None
+    """The column that names the rows, which later data may lack."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the columns that must be there."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Names of the numbers that the network sees."""
+        return tuple(feature for column in self.columns for feature in column.features)
+
+    @classmethod
+    def in_order(cls, width: int) -> Columns:
+        """Numbers without names."""
+        return cls(tuple(Column(str(i + 1)) for i in range(width)), named=False)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Columns:
+        """The inverse of `asdict`, also after a way through JSON."""
+        columns = tuple(
+            Column(c["name"], c["fill"], None if c["categories"] is None else tuple(c["categories"]))
+            for c in values["columns"]
+        )
+        return cls(**{**values, "columns": columns})
+
+    def encode(self, table: Table, name: str) -> np.ndarray:
+        """float32 `(n, d)` of the columns of `table`, found by name; columns that are not asked for are left alone."""
+        own = table.frame.columns.tolist()
+        found: Sequence[str] = self.names
+        if not (self.named and table.named):
+            found = own
+            if len(own) != len(self.columns):
+                raise ArgumentError(
+                    f"{name}: has {len(own)} features where {len(self.columns)} are expected "
+                    f"({few(self.names) if self.named else 'without names'})."
+                )
+            if self.named != table.named:
+                _by_place(name, self.names if self.named else own, self.named)
+        missing = [column for column in found if column not in own]
+        if missing:
+            raise ArgumentError(f"{name}: {lacks(missing, own)}")
+        encoded = [c.encode(table, column, name) for c, column in zip(self.columns, found, strict=True)]
+        return np.concatenate(encoded, axis=1)
+
+    def check_array(self, width: int, name: str) -> None:
+        """Refuse rows without names that cannot be these columns in their order."""
+        categories = [column.name for column in self.columns if column.categories is not None]
+        if categories and self.named:
+            raise ArgumentError(
+                f"{name}: an array came in where column {categories[0]!r} holds categories; give a table or a frame "
+                "with names."
+            )
+        if width != len(self.columns):
+            raise ArgumentError(
+                f"{name}: has {width} features where {len(self.columns)} are expected ({few(self.names)})."
+            )
+        if self.named:
+            _by_place(name, self.names, True)
+
+
+def _finite(numbers: np.ndarray, fill: float | None, table: Table, column: str, name: str) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        bad = np.flatnonzero(np.isinf(numbers.astype(np.float32)))
+    if bad.size:
+        raise ArgumentError(
+            f"{name}: column {column!r} holds infinity or a number beyond float32 in {bad.size} rows, the first is "
+            f"{table.where(int(bad[0]))}; drop or fill them first."
+        )
+    missing = np.isnan(numbers)
+    if fill is None:
+        if missing.any():
+            where = table.where(int(missing.argmax()))
+            raise ArgumentError(
+                f"{name}: column {column!r} lacks {missing.sum()} numbers, the first in {where}; the source was an "
+                "array, which does not say what to fill them with. Fill them, or give a table as source."
+            )
+        return numbers.astype(np.float32)
+    return np.where(missing, fill, numbers).astype(np.float32)
+
+
+def _by_place(name: str, columns: Sequence[str], model_named: bool) -> None:
+    who = "it has no names of columns" if model_named else "the source had no names of columns"
+    warnings.warn(
+        f"{name}: {who}, so its columns are taken in their order as {few(columns)}; give names on both sides to be "
+        "sure.",
+        stacklevel=3,
+    )

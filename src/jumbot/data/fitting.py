@@ -1,0 +1,102 @@
+"""The preprocessing that fits a source: which columns, their medians, their categories; the rest refused by name."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from jumbot.data.column_kinds import few, kind_of_column, lacks, number_in, numbers_of, squeezed
+from jumbot.data.columns import Column, Columns
+from jumbot.data.frames import Table
+from jumbot.data.labels import plain_text
+from jumbot.errors import ArgumentError
+
+MOST_CATEGORIES = 1000
+_ROWS = 10  # fewer rows say nothing about a column that counts them
+_REMEDY = 'Leave columns out with drop (--drop), or take those that both have with columns="shared" (--columns shared).'
+
+
+def find_columns(source: Table, target: Table | None, names: tuple[str, str], columns: str = "same") -> Columns:
+    """The preprocessing that fits the source: its medians, its categories.
+
+    The target must have the same columns, in any order; with `columns="shared"` those that one of the two lacks are
+    left out. `names` are those of the two domains, for messages.
+    """
+    chosen = source.frame.columns.tolist()
+    if target is not None and source.named and target.named:
+        chosen = _matched(chosen, target.frame.columns.tolist(), names, columns)
+    found = tuple(_find(source, column, names[0]) for column in chosen)
+    if not found:
+        raise ArgumentError(f"{names[0]}: has no columns of features.")
+    return Columns(found, source.named)
+
+
+def _matched(source: list[str], target: list[str], names: tuple[str, str], columns: str) -> list[str]:
+    here, there = set(source), set(target)
+    lacking, more = [c for c in source if c not in there], [c for c in target if c not in here]
+    if columns == "same":
+        if lacking:
+            raise ArgumentError(f"{names[1]}: {lacks(lacking, target)} {_REMEDY}")
+        if more:
+            raise ArgumentError(f"{names[1]}: has columns that the source lacks: {few(more)}. {_REMEDY}")
+    for column in lacking:
+        if same := [other for other in more if squeezed(other) == squeezed(column)]:
+            raise ArgumentError(
+                f"columns: {column!r} in {names[0]} and {same[0]!r} in {names[1]} seem to be one; give them one name."
+            )
+    return [c for c in source if c in there]
+
+
+def _find(table: Table, column: str, name: str) -> Column:
+    values = table.frame[column]
+    kind = kind_of_column(values)
+    leave_out = f"or leave it out with drop={column!r} (--drop {column!r})"
+    if kind == "numbers":
+        numbers = numbers_of(values)
+        present = numbers[np.isfinite(numbers)]
+        if np.isnan(numbers).all():
+            raise ArgumentError(f"{name}: column {column!r} is empty; fill it, {leave_out}.")
+        if _counts_rows(present):
+            warnings.warn(
+                f"{name}: column {column!r} looks like a row number, which says nothing about other rows; if it is "
+                f"one, leave it out with drop={column!r} (--drop), or make it the id.",
+                stacklevel=2,
+            )
+        return Column(column, fill=float(np.median(present)) if present.size else None)
+    if kind == "dates":
+        raise ArgumentError(
+            f"{name}: column {column!r} holds dates ({values.dropna().iloc[0]}); turn them into numbers first (days, "
+            f"months, weekdays), {leave_out}."
+        )
+    if kind == "other":
+        value = values.dropna().iloc[0]
+        raise ArgumentError(
+            f"{name}: column {column!r} holds {type(value).__name__} values; turn them into numbers first, {leave_out}."
+        )
+    distinct = sorted({plain_text(value) for value in values.dropna().unique()})
+    rows = int(values.notna().sum())
+    declared = kind == "categories"
+    most = MOST_CATEGORIES if declared else min(max(min(20, rows / 2), rows / 10), MOST_CATEGORIES)
+    if len(distinct) > most:
+        numeric = sum(number_in(text) is not None for text in distinct)
+        odd = next((text for text in distinct if number_in(text) is None), None)
+        what = (
+            "free text" if numeric < len(distinct) / 2 else f"numbers and text ({odd!r})" if odd else "numbers as text"
+        )
+        remedy = "turn it into numbers or a few categories" if what == "free text" else "leave missing numbers empty"
+        raise ArgumentError(
+            f"{name}: column {column!r} holds {what}: {len(distinct)} different values in {rows} rows; {remedy}, "
+            f"{leave_out}."
+        )
+    return Column(column, categories=tuple(distinct))
+
+
+def _counts_rows(numbers: np.ndarray) -> bool:
+    """Whole numbers, all different, that grow from row to row or leave none out."""
+    if len(numbers) < _ROWS or (numbers % 1 != 0).any():
+        return False
+    steps = np.diff(numbers)
+    return bool((steps > 0).all()) or (
+        numbers.max() - numbers.min() == len(numbers) - 1 and len(np.unique(numbers)) == len(numbers)
+    )
