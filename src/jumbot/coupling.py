@@ -71,6 +71,10 @@ def couple(
     if not isinstance(matrix, Tensor) or matrix.shape != (len(x0), len(x1)):
         found = tuple(matrix.shape) if isinstance(matrix, Tensor) else type(matrix).__name__
         raise ArgumentError(f"cost: the callable returned {found}, not a tensor of shape {(len(x0), len(x1))}.")
+    if not math.isfinite(float(matrix.sum())):  # one look at the costs is quicker than one at every coordinate
+        for name, points in (("x0", points0), ("x1", points1)):
+            if not bool(torch.isfinite(points).all()):
+                raise ArgumentError(f"{name}: holds NaN or infinite values; clean them first.")
     i, j = _pairs(matrix.detach(), epsilon, tau, divergence, mass, tol, generator)
     index = (i.numpy(), j.numpy()) if numpy else (i, j)
     pair = x0[index[0]], x1[index[1]]
@@ -119,8 +123,6 @@ def _points(x0: Any, x1: Any) -> tuple[Tensor, Tensor]:
         flat = x.detach().reshape(len(x), -1)
         if flat.dtype not in (torch.float32, torch.float64):
             flat = flat.float() if flat.is_floating_point() else flat.double()
-        if not bool(torch.isfinite(flat).all()):
-            raise ArgumentError(f"{name}: holds NaN or infinite values; clean them first.")
         out.append(flat)
     return out[0], out[1]
 
