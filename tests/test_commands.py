@@ -182,9 +182,7 @@ def test_help_is_readable(command: str, capsys: pytest.CaptureFixture[str]) -> N
 def test_options_of_no_method_hide_those_of_training() -> None:
     import dataclasses
 
-    from jumbot.adaptation.networks.build import NetworkOptions
-    from jumbot.adaptation.recipes import Inputs
-    from jumbot.adaptation.training.settings import Training
+    from jumbot.adaptation.settings import Inputs, NetworkOptions, Training
     from jumbot.commands import Adapt
     from jumbot.methods import METHODS, method_class
 

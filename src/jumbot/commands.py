@@ -12,7 +12,8 @@ from typing import Annotated, Any, Literal
 import tyro
 from tyro.conf import OmitArgPrefixes, Positional
 
-from jumbot.adaptation.recipes import RECIPES, make_plan
+from jumbot.adaptation.config import make_config
+from jumbot.adaptation.recipes import RECIPES
 from jumbot.errors import ArgumentError
 from jumbot.methods import METHODS
 
@@ -242,7 +243,7 @@ def parse(cls: type[Any], arguments: list[str], prog: str) -> tuple[Any, dict[st
     if recipe is None:
         source = next((a for a in arguments if not a.startswith("-")), "")
         recipe = guess_recipe(source)
-    plan = make_plan(method, recipe, {})
+    plan = make_config(None, method, recipe, {})
     parts: dict[str, Any] = {"training": plan.training, "network": plan.network, "inputs": plan.inputs}
     if cls is Adapt:
         parts = {"options": plan.options, **parts}

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from jumbot.adaptation.networks.build import NetworkOptions, table_network
-from jumbot.adaptation.recipes import Inputs
-from jumbot.adaptation.training.settings import Training
+from jumbot.adaptation.settings import Inputs, Training
 from jumbot.errors import ArgumentError
 from jumbot.methods import make_method, method_class
 from jumbot.methods.base import Batch, Method, TargetOutputs, Terms

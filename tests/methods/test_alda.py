@@ -83,5 +83,5 @@ def test_who_learns_from_which_term() -> None:
 
 
 def test_threshold_below_1() -> None:
-    with pytest.raises(ArgumentError, match="threshold: 1 came in"):
+    with pytest.raises(ArgumentError, match="threshold: 1"):
         make_method("alda", {"threshold": 1.0}, features=2, classes=2)

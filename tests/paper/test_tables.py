@@ -39,7 +39,7 @@ def test_digits(tiny_digits: Path, tmp_path: Path) -> None:
     assert [run["task"] for run in record["data"]["runs"]] == list(digits.TASKS)
     assert [claim["measured"]["paper"] for claim in record["claims"]] == [98.2, 97.0, 98.9]
     assert json.loads((tmp_path / "out" / "digits.json").read_text()) == record
-    config = read_config(tmp_path / "out" / "digits" / "S-M" / "jumbot-ones-source_epochs1-epochs1-steps2-seed0")
+    config = read_config(tmp_path / "out" / "digits" / "S-M" / "jumbot-ones-source_steps1-steps2-seed0")
     assert config["input"]["size"] == [32, 32]
     assert config["method"]["reference"] == "ones"
     assert (config["method"]["eta1"], config["method"]["tau"], config["method"]["epsilon"]) == (0.1, 1.0, 0.1)
@@ -54,9 +54,9 @@ def test_digits(tiny_digits: Path, tmp_path: Path) -> None:
 
 
 def test_the_papers_schedule_of_digits() -> None:
-    from jumbot.adaptation.recipes import make_plan
+    from jumbot.adaptation.config import make_config
 
-    training = make_plan("jumbot", "digits", {}).training
+    training = make_config(None, "jumbot", "digits", {}).training
     assert training.lengths(7291) == (14, 140, 1400)
     assert (training.optimizer, training.learning_rate, training.schedule) == ("adam", 2e-4, "constant")
 

@@ -16,12 +16,12 @@ import torch
 from torch import nn
 
 import jumbot
+from jumbot.adaptation.config import RunConfig, check_changes, make_config
 from jumbot.adaptation.judgement.monitor import Watch
 from jumbot.adaptation.model import NO_CROPS, Model, crop_transform, load
 from jumbot.adaptation.networks.backbones import make_backbone
 from jumbot.adaptation.networks.build import make_network
 from jumbot.adaptation.networks.extractor import Extractor
-from jumbot.adaptation.recipes import Plan, make_plan
 from jumbot.adaptation.runs.finish import Before, finish
 from jumbot.adaptation.runs.folder import FORMAT, RunFolder
 from jumbot.adaptation.training.loop import Trainer
@@ -82,49 +82,50 @@ def adapt(
     """
     if target is None:
         raise ArgumentError("target: no target data; give the unlabelled data that the classifier is meant for.")
+    module = backbone if isinstance(backbone, nn.Module) else None
+    if module is not None:  # a recipe's own backbone gives way to the user's
+        options = {"backbone": None, "weights": None, "freeze": False, **options}
+    elif backbone is not None:
+        options["backbone"] = backbone
+    check_changes(method, recipe, options)
     reading = Reading(label=label, id=id, drop=as_names(drop), corrupt=corrupt, root=root)
     raw_source, raw_target, raw_labelled = read_domains(source, target, labelled, reading)
-    if isinstance(backbone, str):
-        options["backbone"] = backbone
-    elif backbone is not None:  # a recipe's own backbone gives way to the user's
-        options = {"backbone": None, "weights": None, "freeze": False, **options}
-    plan = make_plan(method, recipe or default_recipe(raw_source), options)
-    module = backbone if isinstance(backbone, nn.Module) else None
+    config = make_config(raw_source, method, recipe, options)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(plan.training.seed)
-        domains = Domains(raw_source, raw_target, raw_labelled, plan, module)
+        torch.manual_seed(config.training.seed)
+        domains = Domains(raw_source, raw_target, raw_labelled, config, module)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(plan.training.seed)
+        torch.manual_seed(config.training.seed)
         network, spec = make_network(
-            plan.network, domains.shape, len(domains.source.classes), domains.module, domains.kind
+            config.network, domains.shape, len(domains.source.classes), domains.module, domains.kind
         )
-        means = make_method(method, plan.options, features=network.features, classes=network.classes)
-    config = describe(plan, domains, spec, command)
+        adapting = make_method(method, config.options, features=network.features, classes=network.classes)
+    described = describe(config, domains, spec, command)
     temporary = Path(tempfile.mkdtemp(prefix="jumbot-")) if out is None else None
     run = RunFolder(temporary / "run" if temporary is not None else Path(str(out)))
     trainer = Trainer(
         domains.source,
         domains.target.unlabelled(),
         network,
-        means,
-        plan.training,
+        adapting,
+        config.training,
         watch=domains.watch,
         run=run,
         show=show,
     )
     if trainer.accelerator.is_main_process:
-        run.open(config, resume)
+        run.open(described, resume)
         if resume and (run.path / "model.json").exists():
             return load(run.path, module)
     trainer.accelerator.wait_for_everyone()
     trainer.before_adaptation = Before(run.before, network)
     trained = trainer.fit(resume=resume)
     model = Model(
-        network.cpu().eval(), domains.source.classes, domains.input, spec, config["method"], run=run.path,
+        network.cpu().eval(), domains.source.classes, domains.input, spec, described["method"], run=run.path,
         extractor=domains.extractor, crops=domains.crops,
     )  # fmt: skip
     if trainer.accelerator.is_main_process:
-        model = finish(model, trained, domains, plan, run)
+        model = finish(model, trained, domains, config, run)
     if temporary is not None:
         weakref.finalize(model, shutil.rmtree, temporary, ignore_errors=True)
     return model
@@ -138,12 +139,13 @@ class Domains:
     """
 
     def __init__(
-        self, source: Domain, target: Domain, labelled: Domain | None, plan: Plan, module: nn.Module | None
+        self, source: Domain, target: Domain, labelled: Domain | None, config: RunConfig, module: nn.Module | None
     ) -> None:
-        inputs, training, network = plan.inputs, plan.training, plan.network
+        inputs, training, network = config.inputs, config.training, config.network
         self.module, self.kind = module, "user"
         self.extractor: Extractor | None = None
-        size, channels, pixels = inputs.size, inputs.channels, inputs.pixels
+        pixels: str = inputs.pixels
+        size, channels = inputs.size, inputs.channels
         named = network.backbone not in (None, "table", "digits")
         if kind_of(source) == "image" and (named or network.freeze):
             if module is None and not named:
@@ -213,15 +215,7 @@ def hold_out(domain: Domain, share: float, seed: int) -> tuple[Domain, Domain]:
     return domain.subset(~out), domain.subset(out)
 
 
-def default_recipe(source: Domain) -> str:
-    """The recipe that fits this kind of data."""
-    if kind_of(source) == "features":
-        return "table"
-    size = getattr(source.samples, "size", None) or source.shape[1:]
-    return "digits" if max(size) <= 64 else "photographs"
-
-
-def describe(plan: Plan, domains: Domains, spec: Mapping[str, Any], command: str | None) -> dict[str, Any]:
+def describe(config: RunConfig, domains: Domains, spec: Mapping[str, Any], command: str | None) -> dict[str, Any]:
     """What `config.json` holds."""
     return {
         "format": FORMAT,
@@ -231,10 +225,9 @@ def describe(plan: Plan, domains: Domains, spec: Mapping[str, Any], command: str
         "source": {"name": domains.source.name, "n": len(domains.source)},
         "target": {"name": domains.target.name, "n": len(domains.target)},
         "classes": list(domains.source.classes),
-        "method": {"name": plan.method, **asdict(plan.options)},
-        "training": asdict(plan.training),
+        **config.to_json(),
         "network": dict(spec),
         "input": asdict(domains.input),
-        "select": plan.training.select,
-        "seed": plan.training.seed,
+        "select": config.training.select,
+        "seed": config.training.seed,
     }

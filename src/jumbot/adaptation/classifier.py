@@ -12,12 +12,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from jumbot.adaptation.networks.build import table_network
-from jumbot.adaptation.recipes import make_plan
+from jumbot.adaptation.config import make_config
+from jumbot.adaptation.networks.build import make_network
 from jumbot.adaptation.training.loop import Trainer
 from jumbot.data.domain import ArraySamples, Domain
 from jumbot.errors import ArgumentError
 from jumbot.methods import make_method
+from jumbot.options import Count, check
 
 
 class DomainAdaptationClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
@@ -102,22 +103,24 @@ class DomainAdaptationClassifier(ClassifierMixin, TransformerMixin, BaseEstimato
         self.scale_ = X.std(0) if self.standardise else np.ones(X.shape[1])
         self.scale_[self.scale_ <= 1e-12 * np.abs(X).max(0, initial=1e-300)] = 1.0
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        plan = make_plan(
-            self.method, "table",
-            {
-                **(self.options or {}), "steps": self.steps, "batch_size": max(self.batch_size, len(self.classes_)),
-                "optimizer": "adam", "learning_rate": self.learning_rate, "schedule": "constant", "evaluate_every": 0,
-                "seed": seed,
-            },
-        )  # fmt: skip
         names = tuple(map(str, range(len(self.classes_))))
         source = Domain("source", ArraySamples(self._scaled(X)), labels.astype(np.int64), names)
+        # fewer rows than classes would leave classes out of every minibatch
+        batch_size = max(check("batch_size", self.batch_size, Count), len(names))
+        config = make_config(
+            source, self.method, "table",
+            {
+                **(self.options or {}), "steps": self.steps, "batch_size": batch_size, "optimizer": "adam",
+                "learning_rate": self.learning_rate, "schedule": "constant", "evaluate_every": 0, "seed": seed,
+                "features": self.n_components, "hidden": self.hidden_layer_sizes,
+            },
+        )  # fmt: skip
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            network = table_network(X.shape[1], len(names), self.n_components, tuple(self.hidden_layer_sizes))
-            method = make_method(self.method, plan.options, features=network.features, classes=network.classes)
-        goal = Domain("target", ArraySamples(self._scaled(target)))
-        trained = Trainer(source, goal, network, method, plan.training).fit()
+            network, _ = make_network(config.network, source.shape, len(names))
+            method = make_method(self.method, config.options, features=network.features, classes=network.classes)
+        unlabelled = Domain("target", ArraySamples(self._scaled(target)))
+        trained = Trainer(source, unlabelled, network, method, config.training).fit()
         self.history_ = trained.history
         # in float64 a row is predicted alike alone and among others
         self.network_ = trained.network.cpu().double().eval()

@@ -2,43 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from jumbot.adaptation.networks.build import NetworkOptions
-from jumbot.adaptation.training.settings import Training
-from jumbot.errors import ArgumentError
-from jumbot.methods import method_class, method_options
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """How samples are brought to the network."""
-
-    size: int | None = None
-    """Side of the images; by default the larger of the two domains."""
-    channels: int | None = None
-    """1 or 3; by default the larger of the two domains."""
-    pixels: str = "symmetric"
-    """"symmetric" scales to [-1, 1], "imagenet" by ImageNet's mean and deviation."""
-    augment: str = "none"
-    """Of training images: "resized-crop" (random size and place) or "crop" (random place), each with a flip."""
-    views: str = "whole"
-    """Of images that are predicted: "whole", "centre-crop" or "ten-crop"."""
-    partial: str | None = None
-    """Keep only these classes of a labelled target, to study partial adaptation: "first:25" or names with commas."""
-    standardise: str = "none"
-    """"source" scales the columns of a table to mean 0 and deviation 1 on the source."""
-    columns: str = "same"
-    """"shared" takes the columns that both tables have; otherwise one that only one of them has is refused."""
-
 
 @dataclass(frozen=True)
 class Recipe:
-    """Changes to the defaults of `Training`, `NetworkOptions`, `Inputs`, and of each method's options."""
+    """Changes to the defaults of `Training`, `NetworkOptions` and `Inputs`.
+
+    Those in `methods` are for one method alone: its own options, or any of the others.
+    """
 
     help: str
     training: Mapping[str, Any] = field(default_factory=dict)
@@ -123,48 +97,3 @@ RECIPES: dict[str, Recipe] = {
         methods=_transport(0.005, 1.0, 1.0, 0.3, 0.01),
     ),
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Everything that a run is made with."""
-
-    method: str
-    options: Any
-    training: Training
-    network: NetworkOptions
-    inputs: Inputs
-
-
-def make_plan(method: str, recipe: str, changes: Mapping[str, Any]) -> Plan:
-    """A recipe with changes, each given to the part that has an option of that name.
-
-    >>> plan = make_plan("jumbot", "digits", {"tau": 2.0, "batch_size": 100})
-    >>> plan.options.tau, plan.training.batch_size, plan.training.epochs
-    (2.0, 100, 100)
-    """
-    if recipe not in RECIPES:
-        near = difflib.get_close_matches(str(recipe), RECIPES, n=1, cutoff=0.3)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise ArgumentError(f"recipe: {recipe!r} is not known; {hint}Known: {', '.join(RECIPES)}.")
-    found = RECIPES[recipe]
-    parts: dict[str, type[Any]] = {
-        "options": method_class(method).Options, "training": Training, "network": NetworkOptions, "inputs": Inputs,
-    }  # fmt: skip
-    values: dict[str, dict[str, Any]] = {
-        "options": dict(found.methods.get(method, {})), "training": dict(found.training),
-        "network": dict(found.network), "inputs": dict(found.inputs),
-    }  # fmt: skip
-    for name, value in changes.items():
-        owners = [part for part, cls in parts.items() if name in {f.name for f in dataclasses.fields(cls)}]
-        if not owners:
-            known = [f.name for cls in parts.values() for f in dataclasses.fields(cls)]
-            near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
-            hint = f"did you mean {near[0]!r}? " if near else ""
-            raise ArgumentError(f"{name}: not an option of {method} or its training; {hint}Known: {', '.join(known)}.")
-        for part in owners:
-            values[part][name] = value
-    return Plan(
-        method, method_options(method, values["options"]), Training(**values["training"]),
-        NetworkOptions(**values["network"]), Inputs(**values["inputs"]),
-    )  # fmt: skip

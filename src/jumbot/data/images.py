@@ -89,7 +89,8 @@ def _plain(image: Any, mode: str) -> Any:
 class FileSamples:
     """Images in files, decoded at the batch by a few threads; no picture stays in memory.
 
-    `size` is (h, w) if all files agree and None otherwise; `channels` is 1 if all are grey.
+    `size` is (h, w) if all files agree and None otherwise, `largest` the greatest height and width; `channels` is 1 if
+    all are grey.
     """
 
     def __init__(self, paths: list[str], sizes: np.ndarray, grey: np.ndarray) -> None:
@@ -98,6 +99,7 @@ class FileSamples:
         self.paths, self._sizes, self._grey = paths, sizes, grey
         same = bool((sizes == sizes[0]).all())
         self.size: tuple[int, int] | None = (int(sizes[0, 0]), int(sizes[0, 1])) if same else None
+        self.largest = (int(sizes[:, 0].max()), int(sizes[:, 1].max()))
         self.channels = 1 if bool(grey.all()) else 3
 
     def __len__(self) -> int:

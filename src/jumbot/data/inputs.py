@@ -24,8 +24,10 @@ PIXELS = {
     "unit": ((0.0,), (1.0,)),
     "as-is": ((0.0,), (1.0,)),
 }
+SMALL = 64
+"""Side up to which images are like digits: looked at whole, by a network of their own."""
 PHOTOGRAPH = 224
-"""Side of images from files that differ in size, where none is asked for."""
+"""Side of images from files that differ in size and are not small, where none is asked for."""
 Transform = Callable[[Tensor, np.random.Generator | None], Tensor]
 
 
@@ -145,10 +147,10 @@ def prepare(
     """Both domains as input of one network, and the format that does the same to later data.
 
     Labels of the target are matched to the source's classes by name; a target class that the source does not have
-    becomes -1. Images come to one `size` (default: the larger height and width of the two; 224 for files that differ)
-    and one number of `channels` (default: the larger of the two). `standardise="source"` subtracts the source's mean
-    from each feature and divides by its deviation. Columns of tables are matched by name and must be the same, in any
-    order; `columns="shared"` takes those that both domains have.
+    becomes -1. Images come to one `size` (default: the larger height and width of the two; 224 for photographs that
+    differ) and one number of `channels` (default: the larger of the two). `standardise="source"` subtracts the source's
+    mean from each feature and divides by its deviation. Columns of tables are matched by name and must be the same, in
+    any order; `columns="shared"` takes those that both domains have.
 
     >>> from jumbot.data.domain import ArraySamples
     >>> grey = Domain("usps", ArraySamples(np.zeros((2, 16, 16), np.uint8)), np.array([0, 1]), ("0", "1"))
@@ -215,7 +217,11 @@ def _image_format(
         raise ArgumentError(f"channels: {channels} came in; images have 1 or 3, and 3 with pixels='imagenet'.")
     if size is None:
         sizes = [known for _, known in facts if known is not None]
-        size = (PHOTOGRAPH, PHOTOGRAPH) if len(sizes) < 2 else (max(s[0] for s in sizes), max(s[1] for s in sizes))
+        if len(sizes) < 2 and max(map(largest_side, (source, target))) > SMALL:
+            size = (PHOTOGRAPH, PHOTOGRAPH)
+        else:
+            both = [largest_size(domain) for domain in (source, target)]
+            size = (max(s[0] for s in both), max(s[1] for s in both))
     elif isinstance(size, int):
         size = (size, size)
     if len(size) != 2 or min(size) < 1:
@@ -235,6 +241,17 @@ def kind_of(domain: Domain) -> str:
     raise ArgumentError(
         f"{domain.name}: samples of shape {shape}; they must be features (d,) or images (1 or 3, h, w)."
     )
+
+
+def largest_size(domain: Domain) -> tuple[int, int]:
+    """The greatest height and width of the raw images; files may differ in size."""
+    height, width = getattr(domain.samples, "largest", None) or domain.shape[1:]
+    return height, width
+
+
+def largest_side(domain: Domain) -> int:
+    """The greater of the two, in pixels."""
+    return max(largest_size(domain))
 
 
 def _image_facts(domain: Domain) -> tuple[int, tuple[int, int] | None]:

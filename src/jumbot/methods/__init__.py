@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
 from collections.abc import Mapping
+from dataclasses import fields
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jumbot.errors import ArgumentError
-from jumbot.methods.base import Method
+from jumbot.errors import ArgumentError, suggest
+from jumbot.methods import options as _options
+from jumbot.methods.options import MethodOptions
+
+if TYPE_CHECKING:
+    from jumbot.methods.base import Method
 
 METHODS = {
     "source-only": "source_only:SourceOnly",
@@ -32,30 +35,42 @@ def method_class(name: str) -> type[Method]:
     >>> method_class("jumbot").Options().tau
     0.5
     """
-    if name not in METHODS:
-        near = difflib.get_close_matches(str(name), METHODS, n=1, cutoff=0.3)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise ArgumentError(f"method: {name!r} is not known; {hint}Known: {', '.join(METHODS)}.")
-    file, attribute = METHODS[name].split(":")
+    file, attribute = _entry(name)
     found: type[Method] = getattr(import_module(f"jumbot.methods.{file}"), attribute)
     return found
 
 
-def method_options(name: str, options: Mapping[str, Any]) -> Any:
+def options_class(name: str) -> type[MethodOptions]:
+    """The dataclass of its hyper-parameters: of class X it is XOptions, found without importing the method.
+
+    >>> options_class("mcc")().temperature
+    2.5
+    """
+    found: type[MethodOptions] | None = getattr(_options, f"{_entry(name)[1]}Options", None)
+    return method_class(name).Options if found is None else found
+
+
+def method_options(name: str, options: Mapping[str, Any]) -> MethodOptions:
     """The options of a method: its defaults with these changes."""
-    cls = method_class(name).Options
-    known = [field.name for field in dataclasses.fields(cls)]
+    cls = options_class(name)
+    known = [field.name for field in fields(cls)]
     for option in options:
         if option not in known:
-            near = difflib.get_close_matches(option, known, n=1, cutoff=0.3)
-            hint = f"did you mean {near[0]!r}? " if near else ""
-            raise ArgumentError(f"{option}: not an option of {name}; {hint}Known: {', '.join(known) or 'none'}.")
+            raise ArgumentError(f"{option}: not an option of {name}; {suggest(option, known)}")
     return cls(**options)
 
 
-def make_method(name: str, options: Any = None, *, features: int, classes: int) -> Method:
+def make_method(
+    name: str, options: MethodOptions | Mapping[str, Any] | None = None, *, features: int, classes: int
+) -> Method:
     """A method for a network with that width of embedding; `options` is its dataclass, a mapping, or None."""
-    cls = method_class(name)
     if options is None or isinstance(options, Mapping):
         options = method_options(name, options or {})
-    return cls(options, features=features, classes=classes)
+    return method_class(name)(options, features=features, classes=classes)
+
+
+def _entry(name: str) -> tuple[str, str]:
+    if not isinstance(name, str) or name not in METHODS:
+        raise ArgumentError(f"method: {name!r} is not known; {suggest(name, METHODS)}")
+    file, attribute = METHODS[name].split(":")
+    return file, attribute

@@ -2,39 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from jumbot.errors import ArgumentError
 from jumbot.methods.adversarial import Discriminator, reversal, reverse
 from jumbot.methods.base import Batch, Method, Terms, source_term
 from jumbot.methods.network import Network
-from jumbot.methods.options import MethodOptions
-
-
-@dataclass(frozen=True)
-class ALDAOptions(MethodOptions):
-    """Hyper-parameters of ALDA; the defaults are those for photographs."""
-
-    threshold: float = 0.9
-    """Target samples whose largest probability is not above this are left out; .6 for digits."""
-    weight: float = 1.0
-    """Weight of the adversarial term and of the discriminator's own source term."""
-    self_training: float = 1.0
-    """Weight of the self-training with corrected labels."""
-    ramp: bool = True
-    """Raise the weight of the self-training from 0 to 1 as the gradient reversal; False for digits."""
-    discriminator_width: int = 1024
-    """Width of the two hidden layers of the discriminator."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.threshold >= 1:
-            raise ArgumentError(f"threshold: {self.threshold:g} came in; it must be below 1, or no sample passes.")
+from jumbot.methods.options import ALDAOptions
 
 
 class ALDA(Method):

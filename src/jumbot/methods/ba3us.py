@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -20,25 +19,7 @@ from jumbot.methods.adversarial import (
 from jumbot.methods.base import Batch, Terms
 from jumbot.methods.class_weights import ClassWeighted
 from jumbot.methods.network import Network
-from jumbot.methods.options import MethodOptions
-
-
-@dataclass(frozen=True)
-class BA3USOptions(MethodOptions):
-    """Hyper-parameters of BA3US."""
-
-    weight: float = 1.0
-    """Weight of the adversarial term in the loss."""
-    entropy: float = 0.1
-    """Weight of the entropy of target predictions."""
-    complement: float = 1.0
-    """Weight of the negative entropy of the wrong classes on the source."""
-    extra: float = 0.25
-    """Share of the source minibatch that stands in as target samples at the start; falls to 0 at the end."""
-    refresh_every: int = 500
-    """Steps between two estimates of the class weights."""
-    discriminator_width: int = 1024
-    """Width of the two hidden layers of the discriminator."""
+from jumbot.methods.options import BA3USOptions
 
 
 class BA3US(ClassWeighted):

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from jumbot.methods.network import Network
+from jumbot.methods.options import MethodOptions
 
 
 @dataclass(frozen=True)
@@ -52,11 +53,6 @@ class TargetOutputs:
         return self.logits.softmax(-1)
 
 
-@dataclass(frozen=True)
-class NoOptions:
-    """A method without hyper-parameters."""
-
-
 class Method(nn.Module):
     """Base of all methods.  A subclass sets `name` and `Options`, and writes `terms`.
 
@@ -65,7 +61,7 @@ class Method(nn.Module):
     """
 
     name: ClassVar[str]
-    Options: ClassVar[type] = NoOptions
+    Options: ClassVar[type[MethodOptions]] = MethodOptions
     refresh_every: int | None = None
 
     def __init__(self, options: Any, *, features: int, classes: int) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,24 +17,7 @@ from jumbot.methods.adversarial import (
 )
 from jumbot.methods.base import Batch, Method, Terms, source_term
 from jumbot.methods.network import Network
-from jumbot.methods.options import MethodOptions
-
-
-@dataclass(frozen=True)
-class CDANOptions(MethodOptions):
-    """Hyper-parameters of CDAN-E."""
-
-    weight: float = 1.0
-    """Weight of the adversarial term in the loss."""
-    map: Literal["outer", "random"] = "outer"
-    """How features and probabilities are joined: "outer", all products, or "random", a fixed random map of them, for
-    many classes or wide embeddings."""
-    random_features: int = 1024
-    """Width of the random map."""
-    entropy_gradient: bool = False
-    """Let the (reversed) gradient flow through the entropies of the weights too, as the published code does."""
-    discriminator_width: int = 1024
-    """Width of the two hidden layers of the discriminator."""
+from jumbot.methods.options import CDANOptions
 
 
 class CDAN(Method):

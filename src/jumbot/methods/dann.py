@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from jumbot.methods.adversarial import Discriminator, domain_losses, reversal, reverse
 from jumbot.methods.base import Batch, Method, Terms, source_term
 from jumbot.methods.network import Network
-from jumbot.methods.options import MethodOptions
-
-
-@dataclass(frozen=True)
-class DANNOptions(MethodOptions):
-    """Hyper-parameters of DANN."""
-
-    weight: float = 1.0
-    """Weight of the adversarial term in the loss."""
-    discriminator_width: int = 1024
-    """Width of the two hidden layers of the discriminator."""
+from jumbot.methods.options import DANNOptions
 
 
 class DANN(Method):

@@ -3,36 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from jumbot.cost import joint_cost, squared_euclidean
-from jumbot.errors import ArgumentError
 from jumbot.loss import JointLoss, JointTransportLoss
 from jumbot.methods.joint_transport import TransportMethod
+from jumbot.methods.options import DeepJDOTOptions
 from jumbot.transport.solve import solve
-
-
-@dataclass(frozen=True)
-class DeepJDOTOptions:
-    """Hyper-parameters of DeepJDOT; the defaults are those that the JUMBOT paper compares with on Office-Home."""
-
-    eta1: float = 0.01
-    """Weight of the squared distance between embeddings in the cost."""
-    eta2: float = 0.5
-    """Weight of the label term in the cost."""
-    eta3: float = 1.0
-    """Weight of the transport term in the loss."""
-    epsilon: float = 0.0
-    """0 is exact transport; above 0 the entropic variant."""
-    variant: Literal["paper", "original"] = "paper"
-    """"paper": one cost with the cross-entropy, as the JUMBOT paper has it. "original": the plan comes from squared
-    distances between one-hot labels and predicted probabilities, the loss from the cross-entropy; its authors took
-    eta1 = .001 and eta2 = .0001."""
 
 
 class DeepJDOT(TransportMethod):
@@ -46,8 +27,6 @@ class DeepJDOT(TransportMethod):
 
     def __init__(self, options: Any, *, features: int, classes: int) -> None:
         super().__init__(options, features=features, classes=classes)
-        if options.variant not in ("paper", "original"):
-            raise ArgumentError(f"variant: {options.variant!r} is not known; use 'paper' or 'original'.")
         self.joint = JointTransportLoss(options.eta1, options.eta2, math.inf, options.epsilon)
 
     def transport(self, features_s: Tensor, labels_s: Tensor, features_t: Tensor, logits_t: Tensor) -> JointLoss:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
@@ -12,23 +11,7 @@ from torch.nn import functional as F
 from jumbot.methods.adversarial import Discriminator, domain_losses, entropy, reversal, reverse
 from jumbot.methods.base import Batch, Method, Terms, source_term
 from jumbot.methods.network import Network, xavier
-from jumbot.methods.options import MethodOptions
-
-
-@dataclass(frozen=True)
-class ETNOptions(MethodOptions):
-    """Hyper-parameters of ETN."""
-
-    weight: float = 1.0
-    """Weight of the adversarial term in the loss."""
-    entropy: float = 0.2
-    """Weight of the entropy of target predictions."""
-    auxiliary_domain: float = 10.0
-    """Weight of the domain term of the auxiliary classifier."""
-    auxiliary_label: float = 1.0
-    """Weight of the label term of the auxiliary classifier."""
-    discriminator_width: int = 1024
-    """Width of the two hidden layers of the discriminator."""
+from jumbot.methods.options import ETNOptions
 
 
 class ETN(Method):

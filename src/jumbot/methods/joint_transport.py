@@ -11,7 +11,6 @@ from jumbot.loss import JointLoss
 from jumbot.methods.base import Batch, Method, Terms, source_term
 from jumbot.methods.network import Network
 from jumbot.minibatch.distributed import gather_rows
-from jumbot.transport.problem import check_number
 
 
 class TransportMethod(Method):
@@ -24,7 +23,7 @@ class TransportMethod(Method):
 
     def __init__(self, options: Any, *, features: int, classes: int) -> None:
         super().__init__(options, features=features, classes=classes)
-        self.eta3 = check_number("eta3", options.eta3, least=0)
+        self.eta3 = options.eta3
 
     def transport(self, features_s: Tensor, labels_s: Tensor, features_t: Tensor, logits_t: Tensor) -> JointLoss:
         raise NotImplementedError

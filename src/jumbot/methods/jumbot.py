@@ -2,31 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from torch import Tensor
 
 from jumbot.loss import JointLoss, JointTransportLoss
 from jumbot.methods.joint_transport import TransportMethod
-
-
-@dataclass(frozen=True)
-class JumbotOptions:
-    """Hyper-parameters of JUMBOT; the defaults are the paper's for Office-Home."""
-
-    eta1: float = 0.01
-    """Weight of the squared distance between embeddings in the cost."""
-    eta2: float = 0.5
-    """Weight of the cross-entropy between source label and target prediction in the cost."""
-    eta3: float = 1.0
-    """Weight of the transport term in the loss."""
-    tau: float = 0.5
-    """Price of leaving mass behind; pairs much dearer than 2 tau are hardly matched."""
-    epsilon: float = 0.01
-    """Strength of the entropy of the plan."""
-    reference: Literal["product", "ones"] = "product"
-    """"product" is the paper's text, "ones" its published code."""
+from jumbot.methods.options import JumbotOptions
 
 
 class Jumbot(TransportMethod):

@@ -2,29 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from torch import Tensor
 
 from jumbot.methods.adversarial import entropy, entropy_weights
 from jumbot.methods.base import Batch, Method, Terms, source_term
 from jumbot.methods.network import Network
-from jumbot.methods.options import MethodOptions
-from jumbot.transport.problem import check_number
-
-
-@dataclass(frozen=True)
-class MCCOptions(MethodOptions):
-    """Hyper-parameters of MCC."""
-
-    weight: float = 1.0
-    """Weight of the confusion in the loss."""
-    temperature: float = 2.5
-    """Divides the logits; above 1 it softens predictions that are too sure of themselves."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_number("temperature", self.temperature, least=0, strict=True)
+from jumbot.methods.options import MCCOptions
 
 
 class MCC(Method):

@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from jumbot.methods.adversarial import Discriminator, domain_losses, reversal, reverse
 from jumbot.methods.base import Batch, Terms, source_term
 from jumbot.methods.class_weights import ClassWeighted
 from jumbot.methods.network import Network
-from jumbot.methods.options import MethodOptions
-
-
-@dataclass(frozen=True)
-class PADAOptions(MethodOptions):
-    """Hyper-parameters of PADA."""
-
-    weight: float = 1.0
-    """Weight of the adversarial term in the loss."""
-    refresh_every: int = 500
-    """Steps between two estimates of the class weights."""
-    discriminator_width: int = 1024
-    """Width of the two hidden layers of the discriminator."""
+from jumbot.methods.options import PADAOptions
 
 
 class PADA(ClassWeighted):

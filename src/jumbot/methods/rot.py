@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,23 +12,7 @@ from torch.nn.utils.parametrizations import spectral_norm
 from jumbot.methods.adversarial import domain_losses, reverse
 from jumbot.methods.base import Batch, Method, TargetOutputs, Terms, source_term
 from jumbot.methods.network import Network, xavier
-from jumbot.methods.options import MethodOptions
-
-
-@dataclass(frozen=True)
-class ROTOptions(MethodOptions):
-    """Hyper-parameters of ROT."""
-
-    weight: float = 1.0
-    """Weight of the adversarial term in the loss."""
-    rho: float = 0.2
-    """Size of the chi-square ball around equal weights; 0 keeps them equal."""
-    critic_steps: int = 5
-    """The critic learns in every step, the features from it in one of so many."""
-    refresh_every: int = 500
-    """Steps between two computations of the weights over all target samples."""
-    critic_width: int = 256
-    """Width of the two hidden layers of the critic."""
+from jumbot.methods.options import ROTOptions
 
 
 class ROT(Method):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from jumbot.methods.base import Batch, Method, Terms, source_term
 from jumbot.methods.network import Network
+from jumbot.methods.options import SourceOnlyOptions
 
 
 class SourceOnly(Method):
     """L = CE on the source; the target is never looked at."""
 
     name = "source-only"
+    Options = SourceOnlyOptions
 
     def terms(self, network: Network, batch: Batch) -> Terms:
         _, logits = network(batch.source)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from jumbot.adaptation.adapt import adapt
+from jumbot.adaptation.config import INSTEAD
 from jumbot.adaptation.runs.folder import read_config, read_metrics
 from jumbot.data import load
 from jumbot.errors import ArgumentError
@@ -26,6 +27,8 @@ PAPER = {
     "jumbot": {"U-M": 98.2, "M-MM": 97.0, "S-M": 98.9},
 }
 QUICK = {"source_epochs": 1, "epochs": 1, "batch_size": 50, "evaluate_samples": 500}
+#: options that change the schedule, and so the name of the folder
+SCHEDULE = ("source_epochs", "source_steps", "epochs", "steps")
 #: options of training that `jumbot reproduce` has
 OPTIONS = ("source_epochs", "epochs", "steps", "evaluate_samples")
 #: share of the plan's mass between different labels along training on U->M, in the paper's text
@@ -58,7 +61,8 @@ def run(
     for name in methods:
         method_class(name)
     if quick:
-        changes = QUICK | changes
+        replaced = {INSTEAD[name] for name in changes if name in INSTEAD}
+        changes = {name: value for name, value in QUICK.items() if name not in replaced} | changes
     record = Record(
         "digits",
         "Accuracy on the target's test split at the end of training",
@@ -117,7 +121,7 @@ def _one(
     source, target, size, channels = TASKS[task]
     options = dict(changes) | ({"reference": reference} if name == "jumbot" else {})
     variant = f"{name}-{reference}" if name == "jumbot" else name
-    schedule = "".join(f"-{key}{changes[key]}" for key in ("source_epochs", "epochs", "steps") if key in changes)
+    schedule = "".join(f"-{key}{changes[key]}" for key in SCHEDULE if key in changes)
     out = folder / "digits" / task / f"{variant}{schedule}-seed{seed}"
     train, unlabelled = _some(load(source, "train", root), quick), _some(load(target, "train", root), quick)
     adapt(

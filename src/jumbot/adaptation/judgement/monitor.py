@@ -11,7 +11,7 @@ from torch import Tensor
 
 from jumbot.adaptation.judgement.evaluation import evaluate
 from jumbot.adaptation.judgement.selection import scores
-from jumbot.adaptation.training.settings import Training
+from jumbot.adaptation.settings import Training
 from jumbot.adaptation.training.stratified import ShuffledSampler, StratifiedSampler
 from jumbot.data.domain import Domain
 from jumbot.loss import JointTransportLoss

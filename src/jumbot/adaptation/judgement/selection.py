@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from jumbot.adaptation.judgement.evaluation import as_array, check_probabilities
-from jumbot.errors import ArgumentError
+from jumbot.errors import ArgumentError, suggest
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 LAST = "last"
@@ -114,9 +113,7 @@ def check_rule(rule: str) -> str:
     jumbot.errors.ArgumentError: select: 'entrpy' is not known; did you mean 'entropy'? Known: last, entropy, ...
     """
     if rule not in RULES:
-        near = difflib.get_close_matches(str(rule), RULES, n=2, cutoff=0.6)
-        hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
-        raise ArgumentError(f"select: {rule!r} is not known; {hint}Known: {', '.join(RULES)}.")
+        raise ArgumentError(f"select: {rule!r} is not known; {suggest(rule, RULES)}")
     return rule
 
 

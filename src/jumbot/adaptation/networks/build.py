@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from jumbot.adaptation.settings import NetworkOptions
 from jumbot.errors import ArgumentError
 from jumbot.methods.network import Network, xavier
 
@@ -77,23 +77,6 @@ def table_network(width: int, classes: int, features: int = 256, hidden: tuple[i
     network = Network(nn.Sequential(*layers), features=features, classes=classes)
     xavier(network)
     return network
-
-
-@dataclass(frozen=True)
-class NetworkOptions:
-    """Which network to train."""
-
-    backbone: str | None = None
-    """"table" (rows of numbers), "digits" (small images), or a pretrained one for photographs: "efficientnet-lite0",
-    "resnet50", ..., "timm:NAME". By default it follows the data."""
-    features: int | None = None
-    """Width of the embedding; by default 128 for digits, 256 elsewhere."""
-    hidden: tuple[int, ...] = ()
-    """Widths of ReLU layers before the embedding of a table."""
-    weights: str | None = None
-    """Weights of a pretrained backbone: a file, or "imagenet" for the published ones."""
-    freeze: bool = False
-    """Keep the backbone as it is: features are extracted once, and only the layers after it are trained."""
 
 
 def make_network(

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jumbot.adaptation.config import RunConfig
 from jumbot.adaptation.judgement.diagnosis import Diagnosis, diagnose
 from jumbot.adaptation.judgement.evaluation import evaluate
 from jumbot.adaptation.judgement.monitor import outputs
 from jumbot.adaptation.model import Model, write_predictions
-from jumbot.adaptation.recipes import Plan
 from jumbot.adaptation.runs.folder import RunFolder, read_metrics
 from jumbot.adaptation.training.checkpoint import load_module, load_tensors, pack, save_tensors
 from jumbot.adaptation.training.loop import Trained
@@ -54,25 +54,25 @@ def embeddings(network: Network, source: Domain, target: Domain, when: str) -> d
     return found
 
 
-def finish(model: Model, trained: Trained, domains: Domains, plan: Plan, run: RunFolder) -> Model:
+def finish(model: Model, trained: Trained, domains: Domains, config: RunConfig, run: RunFolder) -> Model:
     """Everything that a run folder holds beside the records of training, and the model with its results."""
-    source, target, seed = domains.source, domains.target, plan.training.seed
+    source, target, seed = domains.source, domains.target, config.training.seed
     earlier = copy.deepcopy(model.network)
     load_module(earlier, "network", load_tensors(run.before)[0], run.before)
     z_source, _ = outputs(model.network, source)
     z_target, logits = outputs(model.network, target)
     probabilities = logits.softmax(-1)
     # before its first step a network knows nothing that could be compared
-    trained_before = plan.method != "source-only" and plan.training.lengths(len(source))[1] > 0
+    trained_before = config.method != "source-only" and config.training.lengths(len(source))[1] > 0
     before = _diagnose_some(earlier, source, target, seed) if trained_before else None
     diagnosis = diagnose(z_source, source.labels, z_target, logits, before=before, seed=seed)
     results: dict[str, Any] = {
-        "rule": plan.training.select,
-        "oracle": plan.training.select == "oracle",
+        "rule": config.training.select,
+        "oracle": config.training.select == "oracle",
         "selected_step": trained.selected_step,
         "seconds": round(trained.seconds, 1),
         "diagnosis": diagnosis.to_json(),
-        "remarks": remarks(read_metrics(run.path), plan),
+        "remarks": remarks(read_metrics(run.path), config),
     }
     labelled = domains.labelled
     if labelled is not None:
@@ -95,10 +95,10 @@ def finish(model: Model, trained: Trained, domains: Domains, plan: Plan, run: Ru
     return model
 
 
-def remarks(records: Sequence[Mapping[str, Any]], plan: Plan) -> list[str]:
+def remarks(records: Sequence[Mapping[str, Any]], config: RunConfig) -> list[str]:
     """What the records of training say about its settings."""
     masses = [record["mass"] for record in records if record["event"] == "step" and "mass" in record][-_LAST:]
-    tau = getattr(plan.options, "tau", math.inf)
+    tau = getattr(config.options, "tau", math.inf)
     if not masses or math.isinf(tau) or (mass := statistics.fmean(masses)) >= _LITTLE:
         return []
     return [

@@ -8,17 +8,16 @@ import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import permutations
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from jumbot.adaptation.config import check_changes, make_config, option_names
 from jumbot.adaptation.judgement.selection import RULES, SCORES, best
-from jumbot.adaptation.recipes import make_plan
 from jumbot.adaptation.runs.folder import RunFolder, read_config, read_metrics
-from jumbot.errors import ArgumentError, JumbotError
-from jumbot.methods import method_class
+from jumbot.errors import ArgumentError, JumbotError, suggest
 
 
 @dataclass(frozen=True)
@@ -39,6 +38,7 @@ class Run:
     method: str
     seed: int
     folder: Path
+    recipe: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     reading: Mapping[str, Any] = field(default_factory=dict)
 
@@ -47,19 +47,18 @@ class Run:
         """Whether the run is done; one that was made with other settings is refused, never passed off as this one."""
         if not (self.folder / "model.json").exists():
             return False
-        if recipe := self.options.get("recipe"):
-            changes = {name: value for name, value in self.options.items() if name != "recipe"}
-            plan = make_plan(self.method, recipe, {**changes, "seed": self.seed})
-            wanted = {"training": asdict(plan.training), "method": {"name": self.method, **asdict(plan.options)}}
-            RunFolder(self.folder).check_same(read_config(self.folder), wanted, tuple(wanted))
+        found = read_config(self.folder)
+        if recipe := self.recipe or found.get("recipe"):
+            config = make_config(None, self.method, recipe, {**self.options, "seed": self.seed})
+            RunFolder(self.folder).check_same(found, config.to_json(), ("training", "method"))
         return True
 
     def train(self, show: bool = False) -> None:
         from jumbot.adaptation.adapt import adapt
 
         adapt(
-            self.task.source, self.task.target, method=self.method, labelled=self.task.labelled, out=self.folder,
-            **self.reading,
+            self.task.source, self.task.target, method=self.method, recipe=self.recipe, labelled=self.task.labelled,
+            out=self.folder, **self.reading,
             resume=(self.folder / "config.json").exists(), seed=self.seed, show=show, **self.options,
         )  # fmt: skip
 
@@ -85,13 +84,13 @@ def compare(
     `common` are options of every run, `options` those of single methods.  The table has the accuracy by the rule of
     selection; beside it stands what every other rule would have chosen among the evaluations along the way.
     """
-    for name in methods:
-        method_class(name)
+    chosen = _options(methods, common, options or {})
+    for name, changes in chosen.items():
+        check_changes(name, recipe, changes)
     out = Path(out)
+    reading = {"label": label, "corrupt": corrupt, "root": root}
     runs = [
-        Run(task, name, seed, out / task.name / name / f"seed{seed}", {
-            **({"recipe": recipe} if recipe else {}), **_known(name, recipe, common), **(options or {}).get(name, {}),
-        }, {"label": label, "corrupt": corrupt, "root": root})
+        Run(task, name, seed, out / task.name / name / f"seed{seed}", recipe, chosen[name], reading)
         for task in tasks for name in methods for seed in (range(seeds) if isinstance(seeds, int) else seeds)
     ]  # fmt: skip
     failed = _train_all([run for run in runs if not run.finished], jobs, show)
@@ -171,18 +170,19 @@ def _by_rule(folder: Path) -> dict[str, float]:
     return found
 
 
-def _known(method: str, recipe: str | None, common: Mapping[str, Any]) -> dict[str, Any]:
-    """Of the common options, those that this method has: tau is none of source-only's."""
-    known = {}
-    for name, value in common.items():
-        try:
-            make_plan(method, recipe or "table", {name: value})
-        except ArgumentError as error:
-            if not str(error).startswith(f"{name}: not an option"):
-                raise
-            continue
-        known[name] = value
-    return known
+def _options(
+    methods: Sequence[str], common: Mapping[str, Any], own: Mapping[str, Mapping[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """Of the common options those that each method has, tau being none of source-only's, and its own."""
+    known = {name: option_names(name) for name in methods}
+    for option in common:
+        if not any(option in names for names in known.values()):
+            every = sorted(set().union(*known.values()))
+            raise ArgumentError(f"{option}: not an option of {', '.join(methods)}; {suggest(option, every)}")
+    return {
+        name: {option: value for option, value in common.items() if option in names} | dict(own.get(name, {}))
+        for name, names in known.items()
+    }
 
 
 def _train_all(runs: Sequence[Run], jobs: int, show: bool) -> dict[str, str]:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from jumbot.adaptation.runs.folder import RunFolder
-from jumbot.adaptation.training.settings import Training
+from jumbot.adaptation.settings import Training
 from jumbot.errors import ArgumentError
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from jumbot.adaptation.training.settings import Training
+from jumbot.adaptation.settings import Training
 from jumbot.adaptation.training.stratified import ShuffledSampler, StratifiedSampler
 from jumbot.data.domain import Domain
 from jumbot.errors import ArgumentError

@@ -17,6 +17,7 @@ from jumbot.adaptation.judgement.monitor import Monitor, Watch
 from jumbot.adaptation.judgement.selection import best, check_rule
 from jumbot.adaptation.networks.build import Bottleneck
 from jumbot.adaptation.runs.folder import RunFolder
+from jumbot.adaptation.settings import Training
 from jumbot.adaptation.training.accelerator import devices, flat, make_accelerator, seed_step
 from jumbot.adaptation.training.batches import Batches, Loaded
 from jumbot.adaptation.training.checkpoint import (
@@ -27,7 +28,6 @@ from jumbot.adaptation.training.checkpoint import (
     save_tensors,
     unpack_optimizer,
 )
-from jumbot.adaptation.training.settings import Training
 from jumbot.data.domain import Domain
 from jumbot.data.scales import outsize
 from jumbot.errors import ArgumentError, NotFiniteError

@@ -1,0 +1,120 @@
+"""`RunConfig`: everything that a run is made with, and the one place where it is decided."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from jumbot.adaptation.recipes import RECIPES, Recipe
+from jumbot.adaptation.settings import Inputs, NetworkOptions, Training
+from jumbot.errors import ArgumentError, suggest
+from jumbot.methods import METHODS, method_options, options_class
+from jumbot.methods.options import MethodOptions
+
+if TYPE_CHECKING:
+    from jumbot.data.domain import Domain
+
+PARTS: dict[str, type[Any]] = {"training": Training, "network": NetworkOptions, "inputs": Inputs}
+INSTEAD = {"steps": "epochs", "source_steps": "source_epochs"}
+"""Options that take the place of others: who changes one may not change both."""
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Everything that a run is made with; where it came from no longer matters."""
+
+    method: str
+    recipe: str
+    options: MethodOptions
+    training: Training
+    network: NetworkOptions
+    inputs: Inputs
+
+    def to_json(self) -> dict[str, Any]:
+        """What `config.json` holds of it."""
+        return {
+            "method": {"name": self.method, **asdict(self.options)},
+            "recipe": self.recipe,
+            "training": asdict(self.training),
+        }
+
+
+def make_config(source: Domain | None, method: str, recipe: str | None, changes: Mapping[str, Any]) -> RunConfig:
+    """A recipe with changes, each given to the part that has an option of that name.
+
+    Without a `recipe` it is the one that fits the `source`.  A recipe may change values of a method and of its
+    training for that method alone; `changes` have the last word.
+
+    >>> config = make_config(None, "jumbot", "digits", {"tau": 2.0, "batch_size": 100})
+    >>> config.options.tau, config.training.batch_size, config.training.epochs
+    (2.0, 100, 100)
+    """
+    name = recipe_for(source) if recipe is None else recipe
+    found = find_recipe(name)
+    values: dict[str, dict[str, Any]] = {
+        "options": {}, "training": dict(found.training), "network": dict(found.network), "inputs": dict(found.inputs),
+    }  # fmt: skip
+    owners = _owners(method)
+    for option, value in {**found.methods.get(method, {}), **changes}.items():
+        if option not in owners:
+            raise ArgumentError(f"{option}: not an option of {method} or its training; {_where(option, method)}")
+        values[owners[option]][option] = value
+    for one, other in INSTEAD.items():
+        if changes.get(one) is not None and changes.get(other) is not None:
+            raise ArgumentError(f"{one}: {changes[one]} came in together with {other}={changes[other]}; give one.")
+    return RunConfig(
+        method, name, method_options(method, values["options"]), Training(**values["training"]),
+        NetworkOptions(**values["network"]), Inputs(**values["inputs"]),
+    )  # fmt: skip
+
+
+def check_changes(method: str, recipe: str | None, changes: Mapping[str, Any]) -> None:
+    """Refuse, before any data are read, what no data could make right."""
+    for name in DEFAULTS if recipe is None else (recipe,):
+        make_config(None, method, name, changes)
+
+
+def recipe_for(source: Domain | None) -> str:
+    """The recipe that fits this kind of data, wherever they come from."""
+    from jumbot.data.inputs import SMALL, kind_of, largest_side
+
+    if source is None:
+        raise ArgumentError(f"recipe: none came in, and no data to choose it by; use one of {', '.join(RECIPES)}.")
+    if kind_of(source) == "features":
+        return "table"
+    return "digits" if largest_side(source) <= SMALL else "photographs"
+
+
+DEFAULTS = ("table", "digits", "photographs")
+"""What `recipe_for` chooses from."""
+
+
+def find_recipe(name: str) -> Recipe:
+    """The recipe of that name."""
+    if not isinstance(name, str) or name not in RECIPES:
+        raise ArgumentError(f"recipe: {name!r} is not known; {suggest(name, RECIPES)}")
+    return RECIPES[name]
+
+
+def option_names(method: str) -> set[str]:
+    """Every name that `changes` may have for this method.
+
+    >>> "tau" in option_names("jumbot"), "tau" in option_names("dann"), "steps" in option_names("dann")
+    (True, False, True)
+    """
+    return set(_owners(method))
+
+
+def _owners(method: str) -> dict[str, str]:
+    """The part of the configuration that each option belongs to."""
+    parts = {"options": options_class(method), **PARTS}
+    return {field.name: part for part, cls in parts.items() for field in fields(cls)}
+
+
+def _where(option: str, method: str) -> str:
+    """Whose option it is, or which is meant."""
+    others = [name for name in METHODS if name != method and option in _owners(name)]
+    if others:
+        return f"it is one of {', '.join(others)}."
+    return suggest(option, _owners(method))

@@ -1,0 +1,119 @@
+"""What can be set in a run beside its method: training, network, inputs; each for function, command and record."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from jumbot.errors import ArgumentError
+from jumbot.options import Bounds, Count, Options, Positive, Seed, Share, Weight, Whole, Width
+
+Rule = Literal["last", "entropy", "infomax", "snd", "source_validation", "transport", "oracle"]
+
+
+@dataclass(frozen=True)
+class Training(Options):
+    """Length, optimiser and records of a training run."""
+
+    batch_size: Annotated[int, Bounds(at_least=1, at_most=2**20)] = 50
+    """Samples of each domain in a minibatch; the source's are stratified by class."""
+    source_epochs: Whole = 0
+    """Passes over the source before adaptation, on the source alone."""
+    epochs: Count | None = None
+    """Passes over the source during adaptation; an epoch is floor(source samples / batch_size) steps."""
+    steps: Count | None = None
+    """Steps of adaptation, instead of epochs."""
+    source_steps: Whole | None = None
+    """Steps on the source alone, instead of source_epochs."""
+    optimizer: Literal["adam", "sgd"] = "sgd"
+    """Adam, or SGD with momentum .9 (Nesterov)."""
+    learning_rate: Positive = 0.01
+    """Rate of the new layers."""
+    backbone_rate: Weight = 0.1
+    """Rate of a pretrained backbone, as a share of learning_rate."""
+    schedule: Literal["constant", "inverse"] = "inverse"
+    """"inverse" multiplies the rate by (1 + 10 progress)^-.75."""
+    weight_decay: Weight = 0.001
+    """Weight decay of SGD."""
+    k: Annotated[int, Bounds(at_least=1, at_most=2**20)] = 1
+    """Pairs of minibatches averaged in a step: the paper's k, on one process."""
+    global_plan: bool = False
+    """With several processes: join their minibatches into one problem instead of averaging over them."""
+    seed: Seed = 0
+    """Everything random follows from it."""
+    select: Rule = "last"
+    """The rule that chooses the model: last, or a label-free score: entropy, infomax, snd, source_validation,
+    transport. "oracle" looks at the target's labels, and every output says so."""
+    validation: Share = 0.0
+    """Share of the source held out for the score source_validation."""
+    evaluate_every: Whole | None = None
+    """Steps between evaluations; by default an epoch, and at least 10 steps. 0: none."""
+    evaluate_samples: Count | None = None
+    """Look at this many samples in evaluations along the way; the last is always whole."""
+    checkpoint_every: Count | None = None
+    """Steps between checkpoints; by default once a minute."""
+    mixed_precision: Literal["no", "fp16", "bf16"] = "no"
+    """Autocast of the network; the solver stays in float32 and float64."""
+    device: str = "auto"
+    """Where to train: auto, cpu, cuda, cuda:1, mps."""
+    tensorboard: bool = False
+    """Also write the curves for TensorBoard into the run folder."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", self.device):
+            raise ArgumentError(f"device: {self.device!r} is not known; use auto, cpu, cuda, cuda:N or mps.")
+        if self.select != "last" and self.evaluate_every == 0:
+            raise ArgumentError(
+                f"evaluate_every: 0 came in, but select={self.select!r} chooses among evaluations; give a number above "
+                "0, or select='last'."
+            )
+
+    def lengths(self, samples: int) -> tuple[int, int, int]:
+        """(steps per epoch, steps on the source alone, steps of adaptation) for a source of that many samples."""
+        epoch = max(1, samples // self.batch_size)
+        source = self.source_epochs * epoch if self.source_steps is None else self.source_steps
+        if self.steps is not None:
+            return epoch, source, self.steps
+        return epoch, source, epoch * self.epochs if self.epochs is not None else 500
+
+
+@dataclass(frozen=True)
+class NetworkOptions(Options):
+    """Which network to train."""
+
+    backbone: str | None = None
+    """"table" (rows of numbers), "digits" (small images), or a pretrained one for photographs: "efficientnet-lite0",
+    "resnet50", ..., "timm:NAME". By default it follows the data."""
+    features: Width | None = None
+    """Width of the embedding; by default 128 for digits, 256 elsewhere."""
+    hidden: tuple[Width, ...] = ()
+    """Widths of ReLU layers before the embedding of a table."""
+    weights: str | None = None
+    """Weights of a pretrained backbone: a file, or "imagenet" for the published ones."""
+    freeze: bool = False
+    """Keep the backbone as it is: features are extracted once, and only the layers after it are trained."""
+
+
+@dataclass(frozen=True)
+class Inputs(Options):
+    """How samples are brought to the network."""
+
+    size: Annotated[int, Bounds(at_least=1, at_most=2**14)] | None = None
+    """Side of the images; by default the larger of the two domains."""
+    channels: Literal[1, 3] | None = None
+    """1 or 3; by default the larger of the two domains."""
+    pixels: Literal["symmetric", "imagenet", "unit", "as-is"] = "symmetric"
+    """"symmetric" scales to [-1, 1], "unit" to [0, 1], "imagenet" by ImageNet's mean and deviation; "as-is" leaves
+    them."""
+    augment: Literal["none", "crop", "resized-crop"] = "none"
+    """Of training images: "resized-crop" (random size and place) or "crop" (random place), each with a flip."""
+    views: Literal["whole", "centre-crop", "ten-crop"] = "whole"
+    """Of images that are predicted: "whole", "centre-crop" or "ten-crop"."""
+    partial: str | None = None
+    """Keep only these classes of a labelled target, to study partial adaptation: "first:25" or names with commas."""
+    standardise: Literal["none", "source"] = "none"
+    """"source" scales the columns of a table to mean 0 and deviation 1 on the source."""
+    columns: Literal["same", "shared"] = "same"
+    """"shared" takes the columns that both tables have; otherwise one that only one of them has is refused."""

@@ -1,0 +1,121 @@
+"""Options as frozen dataclasses: the type of a field says what it may hold, and `check` is the one place that looks.
+
+The command, `jumbot.adapt` and the estimator make the same dataclasses, so that a wrong value has the same answer
+everywhere, before any work.  Nothing heavy is imported here: the command prints its help from these classes.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+import typing
+from dataclasses import dataclass, fields
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union
+
+from jumbot.errors import ArgumentError, suggest
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What a number may be.  Infinity is refused unless `infinite`, NaN always."""
+
+    at_least: float | None = None
+    above: float | None = None
+    at_most: float | None = None
+    below: float | None = None
+    infinite: bool = False
+
+    def __str__(self) -> str:
+        limits = {"at least": self.at_least, "above": self.above, "at most": self.at_most, "below": self.below}
+        return " and ".join(f"{word} {limit:.15g}" for word, limit in limits.items() if limit is not None)
+
+    def holds(self, value: float) -> bool:
+        return (
+            (self.at_least is None or value >= self.at_least)
+            and (self.above is None or value > self.above)
+            and (self.at_most is None or value <= self.at_most)
+            and (self.below is None or value < self.below)
+        )
+
+
+MOST = 10**9  # of anything that is counted: a larger number is a slip of the keyboard
+_COUNT = Bounds(at_least=1, at_most=MOST)
+Count = Annotated[int, _COUNT]
+Whole = Annotated[int, Bounds(at_least=0, at_most=MOST)]
+Width = Annotated[int, Bounds(at_least=1, at_most=2**20)]
+Seed = Annotated[int, Bounds(at_least=0, at_most=2**63 - 1)]
+Weight = Annotated[float, Bounds(at_least=0)]
+Positive = Annotated[float, Bounds(above=0)]
+Share = Annotated[float, Bounds(at_least=0, below=1)]
+
+
+@dataclass(frozen=True)
+class Options:
+    """Base of everything that can be set.  A bare `int` is a `Count` and a bare `float` a `Weight`.
+
+    >>> @dataclass(frozen=True)
+    ... class Mine(Options):
+    ...     weight: float = 1.0
+    ...     words: Literal["few", "many"] = "few"
+    >>> Mine(weight=-1)
+    Traceback (most recent call last):
+    jumbot.errors.ArgumentError: weight: -1 came in; it must be a number, at least 0.
+    >>> Mine(words="may")
+    Traceback (most recent call last):
+    jumbot.errors.ArgumentError: words: 'may' is not known; did you mean 'many'? Known: few, many.
+    """
+
+    def __post_init__(self) -> None:
+        kinds = typing.get_type_hints(type(self), include_extras=True)
+        for field in fields(self):
+            object.__setattr__(self, field.name, check(field.name, getattr(self, field.name), kinds[field.name]))
+
+
+def check(name: str, value: Any, kind: Any) -> Any:
+    """`value` as a plain Python object of that type, or an error that names it.
+
+    >>> check("steps", 20.0, Count), check("size", None, int | None), check("hidden", [8, 4], tuple[int, ...])
+    (20, None, (8, 4))
+    """
+    bounds: Bounds | None = None
+    if typing.get_origin(kind) is Annotated:
+        bounds = next((extra for extra in kind.__metadata__ if isinstance(extra, Bounds)), None)
+        kind = kind.__origin__
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (Union, UnionType):
+        (rest,) = (k for k in inner if k is not NoneType)
+        return None if value is None else check(name, value, rest)
+    if origin is Literal:
+        if value not in inner:
+            raise ArgumentError(f"{name}: {value!r} is not known; {suggest(value, map(str, inner))}")
+    elif origin is tuple:
+        if isinstance(value, str) or not hasattr(value, "__iter__"):
+            raise ArgumentError(f"{name}: {value!r} came in; give several values.")
+        return tuple(check(name, one, inner[0]) for one in value)
+    elif kind is bool:
+        if not isinstance(value, bool):
+            raise ArgumentError(f"{name}: {value!r} came in; use True or False.")
+    elif kind in (int, float):
+        return _number(name, value, kind, bounds or (_COUNT if kind is int else Bounds(at_least=0)))
+    elif kind is str:
+        if not isinstance(value, str | Path) or not str(value):
+            raise ArgumentError(f"{name}: {value!r} came in; it must be a word.")
+        return str(value)
+    return value
+
+
+def _number(name: str, value: Any, kind: type, bounds: Bounds) -> int | float:
+    what = "a whole number" if kind is int else "a number"
+    try:
+        if isinstance(value, bool) or not isinstance(value, numbers.Real) or math.isnan(value):
+            raise ValueError
+        number = kind(value)
+        if number != value or not bounds.holds(number) or (math.isinf(value) and not bounds.infinite):
+            raise ValueError
+    except (ValueError, OverflowError):
+        limits = str(bounds)
+        came = f"{value:.15g}" if isinstance(value, float) else repr(value)
+        raise ArgumentError(f"{name}: {came} came in; it must be {what}{', ' if limits else ''}{limits}.") from None
+    return number
