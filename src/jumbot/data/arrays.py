@@ -20,7 +20,10 @@ def from_arrays(
     data: Any, labels: Any = None, *, name: str = "data", ids: Any = None, where: Callable[[int], str] | None = None
 ) -> Domain:
     """A Domain of arrays; rows with NaN or infinity are refused, the first of them named by `where`."""
-    array = data.numpy(force=True) if isinstance(data, Tensor) else np.asanyarray(data)
+    try:
+        array = data.numpy(force=True) if isinstance(data, Tensor) else np.asanyarray(data)
+    except ValueError as error:
+        raise ArgumentError(f"{name}: its items differ in shape ({error}); bring them to one shape first.") from None
     try:
         samples = ArraySamples(array)
     except ArgumentError as error:
@@ -28,6 +31,25 @@ def from_arrays(
     _check_finite(array, name, where or (lambda row: f"row {row}"))
     made = Domain(name, samples, ids=None if ids is None else [str(i) for i in ids])
     return made if labels is None else with_labels(made, labels)
+
+
+def one_picture(data: Any, channels: int) -> Any:
+    """`data` as a stack of one, if it is an array of one picture: (h, w), or (h, w, c).
+
+    (c, h, w) could be one picture or c grey ones; that is refused.
+
+    >>> one_picture(np.zeros((256, 256, 3)), 3).shape, one_picture(np.zeros((9, 28, 28)), 1).shape
+    ((1, 256, 256, 3), (9, 28, 28))
+    """
+    shape = tuple(data.shape) if isinstance(data, np.ndarray | Tensor) else ()
+    if len(shape) == 2 or (len(shape) == 3 and shape[2] in (1, 3, channels)):
+        return data[None]
+    if len(shape) == 3 and channels > 1 and shape[0] in (3, channels):
+        raise ArgumentError(
+            f"data: an array of shape {shape} could be one picture or {shape[0]} grey ones; give x[None] for one, or "
+            "x[:, None] for grey ones."
+        )
+    return data
 
 
 def with_labels(domain: Domain, labels: Any) -> Domain:

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, Subset
 
-from jumbot.data.domain import Domain
+from jumbot.data.domain import Domain, Samples
+from jumbot.data.images import OpenSamples, is_picture
 from jumbot.data.labels import encode_labels
 from jumbot.errors import ArgumentError
 
@@ -18,7 +19,7 @@ from jumbot.errors import ArgumentError
 class DatasetSamples:
     """The first part of each item of a map-style Dataset; items are asked for at the batch and must have one shape.
 
-    PIL images and bytes become numbers in [0, 1]; float tensors stay as the Dataset's own transform made them.
+    Bytes become numbers in [0, 1]; float tensors stay as the Dataset's own transform made them.
     """
 
     def __init__(self, dataset: Dataset[Any]) -> None:
@@ -40,7 +41,8 @@ def load_dataset(dataset: Dataset[Any], labels: Any = None, *, name: str = "data
     """A Domain of a Dataset whose items are `x` or `(x, y, ...)`.
 
     Labels come from `labels`, else from the Dataset's `targets` or `labels`, else from one pass over its items; their
-    names from its `classes` where it has them.
+    names from its `classes` where it has them. A `Subset` has those of the Dataset that it is a part of. Items that are
+    PIL images may differ in size.
 
     >>> from torch.utils.data import TensorDataset
     >>> load_dataset(TensorDataset(torch.zeros(3, 2), torch.tensor([7, 5, 7]))).classes
@@ -50,26 +52,55 @@ def load_dataset(dataset: Dataset[Any], labels: Any = None, *, name: str = "data
         raise ArgumentError(f"{name}: an iterable Dataset has no length; give one with __len__ and __getitem__.")
     if len(dataset) == 0:
         raise ArgumentError(f"{name}: the Dataset is empty.")
-    samples = DatasetSamples(dataset)
+    pictures = is_picture(_first(dataset[0]))
+    samples: Samples = OpenSamples(_Firsts(dataset)) if pictures else DatasetSamples(dataset)
     if labels is None:
         labels = _labels(dataset)
     if labels is None:
         return Domain(name, samples)
-    names = getattr(dataset, "classes", None)
     values = labels.numpy(force=True) if isinstance(labels, Tensor) else np.asarray(labels)
+    names = _classes(dataset)
     if names is not None and values.dtype.kind in "iu" and values.max() < len(names) and values.min() >= 0:
         values = np.array([_plain(names[i], i) for i in values.tolist()])
     return Domain(name, samples, *encode_labels(values, name))
 
 
+class _Firsts:
+    """The first part of each item, by index."""
+
+    def __init__(self, dataset: Dataset[Any]) -> None:
+        self.dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self.dataset)  # type: ignore[arg-type]
+
+    def __getitem__(self, index: int) -> Any:
+        return _first(self.dataset[index])
+
+
 def _labels(dataset: Any) -> Any:
+    stored = _stored_labels(dataset)
+    if stored is not None:
+        return stored
+    if not isinstance(dataset[0], tuple | list) or len(dataset[0]) < 2:
+        return None
+    return [_scalar(dataset[i][1]) for i in range(len(dataset))]
+
+
+def _stored_labels(dataset: Any) -> Any:
+    """Labels that can be had without asking for items; of a Subset, those of its rows."""
+    if isinstance(dataset, Subset):
+        whole = _stored_labels(dataset.dataset)
+        return None if whole is None else [_scalar(whole[int(i)]) for i in dataset.indices]
     for attribute in ("targets", "labels"):
         values = getattr(dataset, attribute, None)
         if values is not None and len(values) == len(dataset):
             return values
-    if not isinstance(dataset[0], tuple | list) or len(dataset[0]) < 2:
-        return None
-    return [_scalar(dataset[i][1]) for i in range(len(dataset))]
+    return None
+
+
+def _classes(dataset: Any) -> Any:
+    return _classes(dataset.dataset) if isinstance(dataset, Subset) else getattr(dataset, "classes", None)
 
 
 def _scalar(value: Any) -> Any:

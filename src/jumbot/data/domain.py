@@ -46,6 +46,11 @@ class ArraySamples:
                 raise ArgumentError(
                     f"data: an array of shape {array.shape}; images have 1 or 3 channels, last or first."
                 )
+            if array.ndim == 3 and array.shape[2] in (1, 3):
+                raise ArgumentError(
+                    f"data: an array of shape {array.shape} is one picture; give (n, h, w, {array.shape[2]}), which is "
+                    "x[None] for one."
+                )
             if array.ndim == 3:
                 self.shape = (1, *array.shape[1:])
             else:

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 
+from jumbot.data.column_kinds import few
 from jumbot.data.domain import Domain
-from jumbot.data.images import FileSamples, _pil, decode
+from jumbot.data.images import FileSamples, _pil, decode, picture_facts
 from jumbot.data.labels import encode_labels
+from jumbot.data.roles import NO_DOMAINS
 from jumbot.errors import ArgumentError, MissingPackageError
 
 ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
-_ORIENTATION = 274  # EXIF tag; 5 ... 8 lie on their side
 _TAIL = 64
 
 
-def load_folder(folder: str | Path, *, name: str | None = None, corrupt: str = "refuse") -> Domain:
+def load_folder(
+    folder: str | Path, *, name: str | None = None, corrupt: str = "refuse", domain: str | None = None
+) -> Domain:
     """Images below `folder`; the first folder on the way to a file is its class, files right in `folder` have none.
+
+    A folder of domains, `camera/class/name.jpg`, is refused: give one of them, as its own folder or as `domain`; "none"
+    says that the folders are classes all the same.
 
     Hidden files and files that are no images by their ending are passed over. `corrupt` says what happens to image
     files that cannot be read: "refuse" names them and stops, "skip" names them in a warning and goes on.
@@ -38,11 +45,51 @@ def load_folder(folder: str | Path, *, name: str | None = None, corrupt: str = "
     folder = Path(folder)
     if not folder.is_dir():
         raise ArgumentError(f"{folder}: there is no such folder.")
+    if domain is not None and domain != NO_DOMAINS:
+        if not (folder / domain).is_dir():
+            known = ", ".join(sorted(f.name for f in folder.iterdir() if f.is_dir())) or "none"
+            raise ArgumentError(f"{folder}: domain: {domain!r} came in; the folders are {known}.")
+        folder = folder / domain
     files = images_below(folder)
     if not files:
         raise ArgumentError(f"{folder}: holds no images ({', '.join(ENDINGS)}), neither in it nor in its folders.")
+    if domain != NO_DOMAINS and (domains := domains_among(files)):
+        classes = sorted({file.split("/")[1] for file in files})
+        raise ArgumentError(
+            f"{folder}: seems to be a folder of domains, {few(domains)}, with the classes {few(classes)}. Take one: "
+            f"{folder / domains[0]}, or domain={domains[0]!r} (--domain {domains[0]}). If {few(domains, 2)} are the "
+            f"classes, say domain={NO_DOMAINS!r} (--domain {NO_DOMAINS})."
+        )
     kinds = [file.split("/")[0] if "/" in file else None for file in files]
     return _domain(folder, files, kinds, name or folder.name, corrupt)
+
+
+def load_files(paths: Sequence[str | Path], *, name: str = "data", corrupt: str = "refuse") -> Domain:
+    """Image files by their paths, without labels; the paths are their ids."""
+    absent = [str(path) for path in paths if not Path(path).is_file()]
+    if absent:
+        raise ArgumentError(f"{name}: {len(absent)} of {len(paths)} files are not there, the first is {absent[0]}.")
+    other = [str(path) for path in paths if not str(path).lower().endswith(ENDINGS)]
+    if other:
+        raise ArgumentError(f"{name}: a list of files must be of images ({', '.join(ENDINGS)}); {other[0]} came in.")
+    return _domain(Path(), [str(path) for path in paths], [None] * len(paths), name, corrupt)
+
+
+def domains_among(files: Sequence[str]) -> list[str]:
+    """Folders that seem to be domains: all files lie two folders deep, and most folders of the second level come more
+    than once.
+
+    >>> domains_among(["camA/mug/1.jpg", "camA/pen/1.jpg", "camB/mug/1.jpg", "camB/pen/1.jpg"])
+    ['camA', 'camB']
+    >>> domains_among(["mug/camA/1.jpg", "pen/1.jpg"])
+    []
+    """
+    if any(file.count("/") < 2 for file in files):
+        return []
+    pairs = {tuple(file.split("/")[:2]) for file in files}
+    count = Counter(inner for _, inner in pairs)
+    repeated = sum(times > 1 for times in count.values())
+    return sorted({outer for outer, _ in pairs}) if repeated >= 2 and 2 * repeated >= len(count) else []
 
 
 def from_list(
@@ -136,10 +183,7 @@ def _facts(path: str) -> tuple[int, int, bool] | str:
     """
     try:
         with _pil().open(path) as image:
-            width, height = image.size
-            if image.getexif().get(_ORIENTATION, 1) >= 5:
-                width, height = height, width
-            grey = image.mode in ("1", "L", "LA") or image.mode.startswith("I")
+            facts = picture_facts(image)
             kind = image.format
         with open(path, "rb") as file:
             file.seek(max(os.path.getsize(path) - _TAIL, 0))
@@ -151,4 +195,4 @@ def _facts(path: str) -> tuple[int, int, bool] | str:
         raise
     except Exception as error:  # a broken file makes PIL raise almost anything: struct.error, KeyError, SyntaxError
         return str(error).replace(path, "").strip(" :'") or type(error).__name__
-    return height, width, grey
+    return facts

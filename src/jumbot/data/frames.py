@@ -7,6 +7,7 @@ import gzip
 import io
 import re
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from jumbot.errors import ArgumentError, MissingPackageError
 
 TEXT = (".csv", ".tsv", ".tab")
 FORMATS = (*TEXT, *(f"{ending}.gz" for ending in TEXT), ".parquet", ".xlsx")
-_SEPARATORS = (",", ";", "\t")
+_SEPARATORS = ("\t", ";", ",")
 _LOOKED_AT = 20  # lines by which the separator is found
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+(,\d+)?([eE][-+]?\d+)?\s*")
 
@@ -103,13 +104,18 @@ def _of(path: Path, row: str = "row") -> str:
 
 
 def _checked(frame: Any, name: str) -> Any:
-    names = frame.columns.tolist()
-    doubled = sorted({column for column in names if names.count(column) > 1}) if len({*names}) < len(names) else []
-    if doubled:
-        raise ArgumentError(f"{name}: several columns are named {doubled[0]!r}; names must differ.")
+    _check_distinct(frame.columns.tolist(), name)
     if not len(frame):
         raise ArgumentError(f"{name}: holds no rows.")
     return frame
+
+
+def _check_distinct(names: Sequence[str], whose: str) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ArgumentError(f"{whose}: several columns are named {name!r}; names must differ.")
+        seen.add(name)
 
 
 def _read_text(path: Path, kind: str) -> Table:
@@ -124,6 +130,7 @@ def _read_text(path: Path, kind: str) -> Table:
     names = _names(first, separator == ";", str(path))
     if not lines[names is not None :]:
         raise ArgumentError(f"{path}: holds no rows.")
+    _check_distinct(names or (), str(path))
     pd = pandas()
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)
@@ -143,13 +150,18 @@ def _read_text(path: Path, kind: str) -> Table:
 
 
 def _separator(text: str) -> str:
-    """That of , ; and tab which cuts every line into the same number of columns; where several do, into the most."""
+    """The first of tab, ; and , that cuts every line into the same number of columns, two or more.
+
+    In this order: commas may be decimal points between the others, the others are hardly ever data between commas.
+    """
     head = "\n".join(text.splitlines()[:_LOOKED_AT])
-    found = []
+    most = {}
     for separator in _SEPARATORS:
         widths = [len(fields) for fields in csv.reader(io.StringIO(head), delimiter=separator) if fields]
-        found.append((len({*widths}) == 1 and widths[0] > 1, max(widths, default=0)))
-    return _SEPARATORS[found.index(max(found))]
+        if len({*widths}) == 1 and widths[0] > 1:
+            return separator
+        most[separator] = max(widths, default=0)
+    return max(reversed(_SEPARATORS), key=lambda separator: most[separator])
 
 
 def _lines(path: Path, text: str, separator: str) -> tuple[list[str], list[int]]:
@@ -219,7 +231,7 @@ def _read_workbook(path: Path, sheet: str | None) -> Table:
     sheet = sheet if sheet in filled else None
     rows = next(iter(filled.values())) if sheet is None else filled[sheet]
     names = _names(["" if value is None or value != value else str(value) for value in rows.iloc[0]], False, str(path))
-    frame = rows.iloc[names is not None :].set_axis(names or [str(i + 1) for i in range(rows.shape[1])], axis=1)
+    frame = rows.iloc[int(names is not None) :].set_axis(names or [str(i + 1) for i in range(rows.shape[1])], axis=1)
     frame = frame.set_axis(frame.index + 1, axis=0).infer_objects()
     empty = [name for name in frame.columns if name.startswith("Unnamed: ") and frame[name].isna().all()]
     return Table(_checked(frame.drop(columns=empty), str(path)), names is not None, _of(path), sheet)

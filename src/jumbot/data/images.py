@@ -15,6 +15,8 @@ from jumbot.data.domain import Samples
 from jumbot.errors import ArgumentError, MissingPackageError
 
 _THREADS = 4
+_LOOKED_AT = 32
+_ORIENTATION = 274  # EXIF tag; 5 ... 8 lie on their side
 _LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601, as PIL's conversion to "L"
 
 
@@ -61,16 +63,27 @@ def decode(path: str | Path, size: tuple[int, int] | None = None, channels: int 
 
     Palettes, CMYK and 16-bit grey are converted; what is transparent becomes white.
     """
-    pil = _pil()
-    with pil.open(path) as image:
+    with _pil().open(path) as image:
         if size is not None:
             image.draft(None, (2 * max(size), 2 * max(size)))  # JPEG: skip detail that the resizing would drop
-        upright = _pil("ImageOps").exif_transpose(image)
-    picture = _plain(upright, "L" if channels == 1 else "RGB")
+        return picture_bytes(image, size, channels)
+
+
+def picture_bytes(image: Any, size: tuple[int, int] | None = None, channels: int = 3) -> np.ndarray:
+    """`decode` of a PIL image that is open already."""
+    picture = _plain(_pil("ImageOps").exif_transpose(image), "L" if channels == 1 else "RGB")
     if size is not None and picture.size != (size[1], size[0]):
-        picture = picture.resize((size[1], size[0]), pil.Resampling.BILINEAR)
+        picture = picture.resize((size[1], size[0]), _pil().Resampling.BILINEAR)
     array = np.asarray(picture, dtype=np.uint8)
     return array[:, :, None] if array.ndim == 2 else array
+
+
+def picture_facts(image: Any) -> tuple[int, int, bool]:
+    """Height and width when upright, and whether it is grey."""
+    width, height = image.size
+    if image.getexif().get(_ORIENTATION, 1) >= 5:
+        width, height = height, width
+    return height, width, image.mode in ("1", "L", "LA") or image.mode.startswith("I")
 
 
 def _plain(image: Any, mode: str) -> Any:
@@ -86,43 +99,94 @@ def _plain(image: Any, mode: str) -> Any:
     return image.convert(mode)
 
 
-class FileSamples:
-    """Images in files, decoded at the batch by a few threads; no picture stays in memory.
+class PictureSamples:
+    """Pictures of any size, each asked for when a batch needs it, by a few threads; none stays in memory here.
 
-    `size` is (h, w) if all files agree and None otherwise, `largest` the greatest height and width; `channels` is 1 if
-    all are grey.
+    `size` is (h, w) if all agree and None otherwise, `largest` the greatest height and width; `channels` is 1 if all
+    are grey.
     """
 
-    def __init__(self, paths: list[str], sizes: np.ndarray, grey: np.ndarray) -> None:
-        if not paths:
-            raise ArgumentError("data: no image files.")
-        self.paths, self._sizes, self._grey = paths, sizes, grey
+    def __init__(self, sizes: np.ndarray, grey: np.ndarray) -> None:
+        self._sizes, self._grey = sizes, grey
         same = bool((sizes == sizes[0]).all())
         self.size: tuple[int, int] | None = (int(sizes[0, 0]), int(sizes[0, 1])) if same else None
         self.largest = (int(sizes[:, 0].max()), int(sizes[:, 1].max()))
         self.channels = 1 if bool(grey.all()) else 3
 
-    def __len__(self) -> int:
-        return len(self.paths)
+    def picture(self, index: int, size: tuple[int, int], channels: int) -> np.ndarray:
+        """`(*size, channels)` bytes."""
+        raise NotImplementedError
+
+    def content(self, index: int) -> bytes:
+        """Bytes that are the same for the same picture."""
+        raise NotImplementedError
 
     @property
     def shape(self) -> tuple[int, ...]:
         if self.size is None:
-            raise ArgumentError("data: the image files differ in size; `prepare` brings them to one.")
+            raise ArgumentError("data: the pictures differ in size; `prepare` brings them to one.")
         return (self.channels, *self.size)
 
-    def subset(self, indices: np.ndarray) -> FileSamples:
-        return FileSamples([self.paths[i] for i in indices], self._sizes[indices], self._grey[indices])
-
     def read(self, indices: np.ndarray, size: tuple[int, int], channels: int) -> Tensor:
-        paths = [self.paths[i] for i in indices]
-        with ThreadPoolExecutor(min(_THREADS, max(len(paths), 1))) as pool:
-            images = list(pool.map(lambda path: _decode_named(path, size, channels), paths))
+        wanted = [int(i) for i in indices]
+        with ThreadPoolExecutor(min(_THREADS, max(len(wanted), 1))) as pool:
+            images = list(pool.map(lambda i: self.picture(i, size, channels), wanted))
         stacked = np.stack(images) if images else np.empty((0, *size, channels), np.uint8)
         return torch.from_numpy(stacked.transpose(0, 3, 1, 2).astype(np.float32)) / 255
 
     def batch(self, indices: np.ndarray, rng: np.random.Generator | None = None) -> Tensor:
         return self.read(indices, (self.shape[1], self.shape[2]), self.channels)
+
+
+class FileSamples(PictureSamples):
+    """Images in files, decoded at the batch."""
+
+    def __init__(self, paths: list[str], sizes: np.ndarray, grey: np.ndarray) -> None:
+        if not paths:
+            raise ArgumentError("data: no image files.")
+        super().__init__(sizes, grey)
+        self.paths = paths
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def subset(self, indices: np.ndarray) -> FileSamples:
+        return FileSamples([self.paths[i] for i in indices], self._sizes[indices], self._grey[indices])
+
+    def picture(self, index: int, size: tuple[int, int], channels: int) -> np.ndarray:
+        return _decode_named(self.paths[index], size, channels)
+
+    def content(self, index: int) -> bytes:
+        return Path(self.paths[index]).read_bytes()
+
+
+class OpenSamples(PictureSamples):
+    """PIL images: a list of them, or anything else that gives one for an index.
+
+    >>> import PIL.Image
+    >>> OpenSamples([PIL.Image.new("L", (8, 6))]).shape
+    (1, 6, 8)
+    """
+
+    def __init__(self, images: Any, rows: np.ndarray | None = None) -> None:
+        self.images, self.rows = images, np.arange(len(images)) if rows is None else rows
+        # a data set that decodes its pictures is asked for a few of them; sizes that differ are met at the batch
+        some = self.rows[np.unique(np.linspace(0, len(self.rows) - 1, _LOOKED_AT).round().astype(int))]
+        facts = [picture_facts(images[int(i)]) for i in (self.rows if isinstance(images, list) else some)]
+        super().__init__(np.array([fact[:2] for fact in facts]), np.array([fact[2] for fact in facts]))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def subset(self, indices: np.ndarray) -> OpenSamples:
+        return OpenSamples(self.images, self.rows[indices])
+
+    def picture(self, index: int, size: tuple[int, int], channels: int) -> np.ndarray:
+        return picture_bytes(self.images[int(self.rows[index])], size, channels)
+
+    def content(self, index: int) -> bytes:
+        image = _pil("ImageOps").exif_transpose(self.images[int(self.rows[index])])
+        return f"{image.mode}{image.size}{image.getpalette()}".encode() + image.tobytes()
 
 
 def _decode_named(path: str, size: tuple[int, int], channels: int) -> np.ndarray:
@@ -134,6 +198,11 @@ def _decode_named(path: str, size: tuple[int, int], channels: int) -> np.ndarray
         raise ArgumentError(
             f"{path}: cannot be read as an image ({error}); remove it or use corrupt='skip'."
         ) from error
+
+
+def is_picture(value: Any) -> bool:
+    """Whether `value` is a PIL image; PIL is not imported for the question."""
+    return any(kind.__module__ == "PIL.Image" and kind.__name__ == "Image" for kind in type(value).__mro__)
 
 
 def _pil(module: str = "Image") -> Any:

@@ -103,6 +103,15 @@ def find_one(columns: Sequence[str], names: tuple[str, ...], whose: str) -> str 
     return found[0] if found else None
 
 
+def check_columns(name: str, reading: Reading, like: Known | None) -> None:
+    """Refuse names of columns for a source that has none; what goes with a source may lack them."""
+    for what, asked in (("label", reading.label), ("id", reading.id)):
+        if asked is not None and like is None:
+            raise ArgumentError(f"{name}: {what}: {asked!r} came in, but there are no columns with names.")
+    if reading.domain not in (None, NO_DOMAINS):
+        raise ArgumentError(f"{name}: domain: {reading.domain!r} came in, but the data name no domains.")
+
+
 def rows_of(domains: np.ndarray, whose: str, domain: str | None) -> np.ndarray | None:
     """The rows of `domain`; None for all of them, where there is one domain only."""
     texts = np.array([str(value) for value in domains.tolist()])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,11 @@ from jumbot.data.arrays import from_arrays, with_labels
 from jumbot.data.column_kinds import few
 from jumbot.data.domain import Domain
 from jumbot.data.frames import as_table, is_frame
+from jumbot.data.images import is_picture
+from jumbot.data.paths import from_path
 from jumbot.data.reading import Reading, as_names
-from jumbot.data.roles import Known, Roles
-from jumbot.data.tables import from_table, read_file
+from jumbot.data.roles import NO_DOMAINS, Known, Roles, check_columns
+from jumbot.data.tables import from_table
 from jumbot.errors import ArgumentError
 
 _AS_IT_IS = Reading()
@@ -65,12 +67,13 @@ def read_domains(
     """The source, and the target and another, labelled part of it, both read as the source was.
 
     In tables these may lack the columns of labels and ids, and a column that is one of the source's features is never
-    taken for their labels.
+    taken for their labels. `reading.domain` is the source's.
     """
 
     def read(data: Any, name: str, like: Known | None) -> Domain:
         # files and folders have names of their own
-        return _read(data, None, None if isinstance(data, str | Path) else name, reading, like)
+        own = replace(reading, domain=reading.domain if like is None or reading.domain == NO_DOMAINS else None)
+        return _read(data, None, None if isinstance(data, str | Path) else name, own, like)
 
     first = read(source, "source", None)
     like = first.roles or Roles(())
@@ -86,14 +89,19 @@ def _read(data: Any, labels: Any, name: str | None, reading: Reading, like: Know
     if data is None:
         raise ArgumentError(f"{name or 'data'}: no data came in; give a folder, a table, an array or a Dataset.")
     if isinstance(data, str | Path):
-        found = _from_path(str(data), name, reading, like)
+        found = from_path(str(data), name, reading, like)
         return found if labels is None else with_labels(found, labels)
     name = name or "data"
-    if labels is None and isinstance(data, tuple) and len(data) == 2:
-        data, labels = data
+    if is_picture(data):
+        data = [data]
+    if labels is None and isinstance(data, tuple) and len(data) == 2 and not _are(data, str | Path, is_picture):
+        return _read(*data, name, reading, like)
     if is_frame(data):
         return from_table(as_table(data, name), labels, name, reading, like)
-    _check_columns(name, reading, like)
+    check_columns(name, reading, like)
+    if isinstance(data, list | tuple) and _are(data, str | Path, is_picture):
+        found = _from_list(data, name, reading.corrupt)
+        return found if labels is None else with_labels(found, labels)
     if isinstance(data, Dataset):
         from jumbot.data.datasets import load_dataset
 
@@ -101,35 +109,17 @@ def _read(data: Any, labels: Any, name: str | None, reading: Reading, like: Know
     return from_arrays(data, labels, name=name)
 
 
-def _from_path(text: str, name: str | None, reading: Reading, like: Known | None) -> Domain:
-    from jumbot.data import digits, folders
-
-    path, _, selector = text.rpartition(":")
-    if not Path(text).exists() and path:
-        if path in digits.NAMES:
-            _check_columns(text, reading, like)
-            return digits.load(path, selector, reading.root)
-        if Path(path).is_file():
-            text, reading = path, replace(reading, domain=reading.domain or selector)
-    elif not Path(text).exists() and text in digits.NAMES:
-        _check_columns(text, reading, like)
-        return digits.load(text, "train", reading.root)
-    place = Path(text)
-    if not place.exists():
-        raise ArgumentError(f"{text}: there is no such file or folder.")
-    if not place.is_dir() and place.suffix != ".txt":
-        return read_file(place, name, reading, like)
-    _check_columns(text, reading, like)
-    if place.is_dir():
-        return folders.load_folder(place, name=name, corrupt=reading.corrupt)
-    return folders.from_list(place, reading.root, name=name, corrupt=reading.corrupt)
+def _are(items: Sequence[Any], kind: Any, test: Callable[[Any], bool]) -> bool:
+    return len(items) > 0 and (all(isinstance(item, kind) for item in items) or all(test(item) for item in items))
 
 
-def _check_columns(name: str, reading: Reading, like: Known | None) -> None:
-    """Refuse names of columns for a source that has none; what goes with a source may lack them."""
-    for what, asked in (("label", reading.label), ("id", reading.id)):
-        if asked is not None and like is None:
-            raise ArgumentError(f"{name}: {what}: {asked!r} came in, but there are no columns with names.")
+def _from_list(items: Sequence[Any], name: str, corrupt: str) -> Domain:
+    from jumbot.data.folders import load_files
+    from jumbot.data.images import OpenSamples
+
+    if isinstance(items[0], str | Path):
+        return load_files(items, name=name, corrupt=corrupt)
+    return Domain(name, OpenSamples(list(items)))
 
 
 def _check_dropped(domains: list[Domain], reading: Reading) -> None:

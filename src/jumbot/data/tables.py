@@ -90,7 +90,7 @@ def read_file(path: Path, name: str | None, reading: Reading, like: Known | None
     table = read_table(path, reading.domain)
     if table.sheet is not None:
         name, reading = name or table.sheet, replace(reading, domain=None)
-    return from_table(table, None, name or path.name.removesuffix(kind), reading, like, str(path))
+    return from_table(table, None, name or path.name[: -len(kind)], reading, like, str(path))
 
 
 def from_table(

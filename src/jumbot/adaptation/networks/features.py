@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from jumbot.adaptation.networks.backbones import Backbone, Frozen
 from jumbot.data.domain import ArraySamples, Domain, Samples, SubsetSamples
-from jumbot.data.images import FileSamples
+from jumbot.data.images import PictureSamples
 from jumbot.data.inputs import FormattedSamples
 from jumbot.errors import ArgumentError
 from jumbot.minibatch.progress import progress
@@ -101,10 +101,10 @@ def _digests(samples: Samples, rows: np.ndarray, batch_size: int) -> Iterator[by
         how = f"{samples.format}{samples.transform}".encode()
         for raw in _digests(samples.raw, rows, batch_size):
             yield _digest(raw, how)
-    elif isinstance(samples, FileSamples):
+    elif isinstance(samples, PictureSamples):
         with ThreadPoolExecutor(4) as pool:
             for start in range(0, len(rows), 1024):
-                yield from pool.map(_file_digest, [samples.paths[i] for i in rows[start : start + 1024]])
+                yield from pool.map(lambda row: _digest(samples.content(int(row))), rows[start : start + 1024])
     elif isinstance(samples, ArraySamples):
         how = f"{samples.array.dtype.str}{samples.array.shape[1:]}".encode()
         for row in rows:
@@ -122,10 +122,6 @@ def _digest(*parts: bytes) -> bytes:
     for part in parts:
         digest.update(part)
     return digest.digest()
-
-
-def _file_digest(path: str) -> bytes:
-    return _digest(Path(path).read_bytes())
 
 
 def _code(kind: type) -> bytes:

@@ -1,0 +1,39 @@
+"""What a path stands for: a folder of images, a picture, a list of pictures, a table, or digits by their name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from jumbot.data import digits, folders
+from jumbot.data.domain import Domain
+from jumbot.data.reading import Reading
+from jumbot.data.roles import Known, check_columns
+from jumbot.data.tables import read_file
+from jumbot.errors import ArgumentError
+
+
+def from_path(text: str, name: str | None, reading: Reading, like: Known | None) -> Domain:
+    """The Domain at a path; "PATH:DOMAIN" takes one domain of what is there."""
+    path, _, selector = text.rpartition(":")
+    if not Path(text).exists() and path:
+        if path in digits.NAMES:
+            check_columns(text, reading, like)
+            return digits.load(path, selector, reading.root)
+        if Path(path).exists():
+            text, reading = path, replace(reading, domain=reading.domain or selector)
+    elif not Path(text).exists() and text in digits.NAMES:
+        check_columns(text, reading, like)
+        return digits.load(text, "train", reading.root)
+    place = Path(text)
+    if not place.exists():
+        raise ArgumentError(f"{text}: there is no such file or folder.")
+    if place.is_file() and not text.lower().endswith((*folders.ENDINGS, ".txt")):
+        return read_file(place, name, reading, like)
+    if place.is_dir():
+        check_columns(text, replace(reading, domain=None), like)
+        return folders.load_folder(place, name=name, corrupt=reading.corrupt, domain=reading.domain)
+    check_columns(text, reading, like)
+    if place.suffix.lower() != ".txt":
+        return folders.load_files([text], name=name or place.name, corrupt=reading.corrupt)
+    return folders.from_list(place, reading.root, name=name, corrupt=reading.corrupt)
