@@ -47,7 +47,7 @@ def test_classes_are_the_first_folders(pets: Path) -> None:
 
 def test_flat_folder_has_no_labels(tmp_path: Path, pets: Path) -> None:
     for i in range(2):
-        _save(tmp_path / "new" / f"{i}.png", (30 + i, 20))
+        _save(tmp_path / "new" / f"{i}.png", (300 + i, 200))
     target = as_domain(tmp_path / "new")
     assert target.labels is None
     source, matched, format = prepare(as_domain(pets), target)
