@@ -4,6 +4,8 @@ import subprocess
 import sys
 
 LATER = (
+    "torch",
+    "numpy",
     "numba",
     "ot",
     "scipy",
@@ -19,9 +21,7 @@ LATER = (
 
 
 def test_import_is_light():
-    """Only what torch itself brings along may be there of these."""
-    code = "import sys, torch; before = set(sys.modules); import jumbot; "
-    code += f"print(sorted(set({LATER!r}) & set(sys.modules) - before))"
+    code = f"import sys, jumbot; print(sorted(set({LATER!r}) & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
@@ -31,18 +31,3 @@ def test_import_is_silent():
         [sys.executable, "-W", "error", "-c", "import jumbot"], capture_output=True, text=True, check=True
     )
     assert done.stdout == done.stderr == ""
-
-
-def test_public_names():
-    import jumbot
-
-    for name in (
-        "solve",
-        "Solution",
-        "sinkhorn_divergence",
-        "Divergence",
-        "JumbotError",
-        "NotConvergedWarning",
-    ):
-        assert hasattr(jumbot, name), name
-        assert name in jumbot.__all__

@@ -2,65 +2,76 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
-from jumbot.errors import (
-    ArgumentError,
-    JumbotError,
-    NotConvergedWarning,
-    NotFiniteError,
-    UnboundedError,
-    UnsupportedError,
-)
-from jumbot.transport.divergences import Divergence
-from jumbot.transport.sinkhorn_divergence import sinkhorn_divergence
-from jumbot.transport.solution import Solution, Status
-from jumbot.transport.solve import solve
+if TYPE_CHECKING:
+    from jumbot import data as data
+    from jumbot import methods as methods
+    from jumbot import report as report
+    from jumbot.adaptation.adapt import adapt as adapt
+    from jumbot.adaptation.classifier import DomainAdaptationClassifier as DomainAdaptationClassifier
+    from jumbot.adaptation.judgement.diagnosis import Diagnosis as Diagnosis
+    from jumbot.adaptation.model import Model as Model
+    from jumbot.adaptation.model import load as load
+    from jumbot.coupling import couple as couple
+    from jumbot.errors import ArgumentError as ArgumentError
+    from jumbot.errors import JumbotError as JumbotError
+    from jumbot.errors import MissingPackageError as MissingPackageError
+    from jumbot.errors import NotConvergedWarning as NotConvergedWarning
+    from jumbot.errors import NotFiniteError as NotFiniteError
+    from jumbot.errors import UnboundedError as UnboundedError
+    from jumbot.errors import UnsupportedError as UnsupportedError
+    from jumbot.flow import Trajectory as Trajectory
+    from jumbot.flow import gradient_flow as gradient_flow
+    from jumbot.loss import JointLoss as JointLoss
+    from jumbot.loss import JointTransportLoss as JointTransportLoss
+    from jumbot.minibatch import bounds as bounds
+    from jumbot.minibatch.estimate import estimate as estimate
+    from jumbot.minibatch.estimator import BiasCurve as BiasCurve
+    from jumbot.minibatch.estimator import Estimate as Estimate
+    from jumbot.minibatch.plan import LiftedPlan as LiftedPlan
+    from jumbot.transport.divergences import Divergence as Divergence
+    from jumbot.transport.sinkhorn_divergence import sinkhorn_divergence as sinkhorn_divergence
+    from jumbot.transport.solution import Solution as Solution
+    from jumbot.transport.solution import Status as Status
+    from jumbot.transport.solve import solve as solve
+else:
+    from jumbot.lazy import lazy
+
+    __getattr__, __dir__, __all__ = lazy(
+        __name__,
+        {
+            "ArgumentError": "errors",
+            "BiasCurve": "minibatch.estimator",
+            "Diagnosis": "adaptation.judgement.diagnosis",
+            "Divergence": "transport.divergences",
+            "DomainAdaptationClassifier": "adaptation.classifier",
+            "Estimate": "minibatch.estimator",
+            "JointLoss": "loss",
+            "JointTransportLoss": "loss",
+            "JumbotError": "errors",
+            "LiftedPlan": "minibatch.plan",
+            "MissingPackageError": "errors",
+            "Model": "adaptation.model",
+            "NotConvergedWarning": "errors",
+            "NotFiniteError": "errors",
+            "Solution": "transport.solution",
+            "Status": "transport.solution",
+            "Trajectory": "flow",
+            "UnboundedError": "errors",
+            "UnsupportedError": "errors",
+            "adapt": "adaptation.adapt",
+            "bounds": "[minibatch.bounds]",
+            "couple": "coupling",
+            "data": "[data]",
+            "estimate": "minibatch.estimate",
+            "gradient_flow": "flow",
+            "load": "adaptation.model",
+            "methods": "[methods]",
+            "report": "[report]",
+            "sinkhorn_divergence": "transport.sinkhorn_divergence",
+            "solve": "transport.solve",
+        },
+    )
 
 __version__ = "0.1.0"
-
-
-def __getattr__(name: str) -> Any:
-    """Names that need numba or more are imported when first used."""
-    if name in _LAZY:
-        module, attribute = _LAZY[name]
-        found = import_module(module)
-        return getattr(found, attribute) if attribute else found
-    raise AttributeError(f"module 'jumbot' has no attribute {name!r}")
-
-
-_LAZY = {
-    "DomainAdaptationClassifier": ("jumbot.adaptation.classifier", "DomainAdaptationClassifier"),
-    "JointTransportLoss": ("jumbot.loss", "JointTransportLoss"),
-    "adapt": ("jumbot.adaptation.adapt", "adapt"),
-    "bounds": ("jumbot.minibatch.bounds", ""),
-    "couple": ("jumbot.coupling", "couple"),
-    "estimate": ("jumbot.minibatch.estimate", "estimate"),
-    "data": ("jumbot.data", ""),
-    "gradient_flow": ("jumbot.flow", "gradient_flow"),
-    "load": ("jumbot.adaptation.model", "load"),
-}
-
-__all__ = [
-    "ArgumentError",
-    "Divergence",
-    "DomainAdaptationClassifier",
-    "JointTransportLoss",
-    "JumbotError",
-    "NotConvergedWarning",
-    "NotFiniteError",
-    "Solution",
-    "Status",
-    "UnboundedError",
-    "UnsupportedError",
-    "adapt",
-    "bounds",
-    "couple",
-    "data",
-    "estimate",
-    "gradient_flow",
-    "load",
-    "sinkhorn_divergence",
-    "solve",
-]

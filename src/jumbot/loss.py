@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -49,6 +51,9 @@ class JointTransportLoss(nn.Module):
     >>> out.plan.shape, logits.grad.shape
     (torch.Size([6, 4]), torch.Size([4, 2]))
     """
+
+    if TYPE_CHECKING:  # torch types every call of a module as Any
+        __call__: Callable[..., JointLoss]
 
     def __init__(
         self, eta1: float, eta2: float, tau: float, epsilon: float, reference: str = "product", *, tol: float = 1e-6

@@ -13,6 +13,12 @@ from jumbot.methods.options import MethodOptions
 
 if TYPE_CHECKING:
     from jumbot.methods.base import Method
+else:
+    from jumbot.lazy import lazy
+
+    __getattr__, __dir__, _ = lazy(__name__, {"Method": "base"})
+
+__all__ = ["METHODS", "Method", "MethodOptions", "make_method", "method_class", "method_options", "options_class"]
 
 METHODS = {
     "source-only": "source_only:SourceOnly",

@@ -18,6 +18,17 @@ from jumbot.transport.divergences import Divergence, parse
 from jumbot.transport.marginal import Marginal
 from jumbot.transport.problem import check_number, check_taus
 
+__all__ = [
+    "deviation_bound",
+    "divergence_bound",
+    "loss_bound",
+    "marginal_bound",
+    "mass_bound",
+    "outlier_lower_bound",
+    "outlier_upper_bound",
+    "value_bound",
+]
+
 Tau = float | tuple[float, float]
 
 

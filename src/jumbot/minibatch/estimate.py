@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Required, TypedDict, Unpack, overload
 
 import numpy as np
 import torch
@@ -33,6 +33,31 @@ _FIRST_STAGE = 128  # minibatches from which `precision` first judges the spread
 _CHUNK_ENTRIES = 1 << 21  # of the cost matrices of a chunk: malloc keeps arrays of at most 32 MB for reuse
 
 
+class _Settings(TypedDict, total=False):
+    """The keywords of `estimate` but m, for its two signatures."""
+
+    k: int | Literal["all"] | None
+    precision: float | None
+    loss: str
+    cost: str | Cost
+    epsilon: Required[float]
+    tau: float | tuple[float, float]
+    divergence: str | Divergence
+    reference: str
+    tol: float
+    seed: int
+    plan: bool
+    chunk: int | None
+    cost_bound: float | None
+    budget: int
+
+
+@overload
+def estimate(x: Any, y: Any, a: Any = None, b: Any = None, *, m: int, **settings: Unpack[_Settings]) -> Estimate: ...
+@overload
+def estimate(
+    x: Any, y: Any, a: Any = None, b: Any = None, *, m: Sequence[int], **settings: Unpack[_Settings]
+) -> BiasCurve: ...
 def estimate(
     x: Any,
     y: Any,
@@ -54,7 +79,7 @@ def estimate(
     chunk: int | None = None,
     cost_bound: float | None = None,
     budget: int = 100_000,
-) -> Any:
+) -> Estimate | BiasCurve:
     r"""The average transport loss between minibatches of two data sets.
 
     .. math::
@@ -107,11 +132,11 @@ def estimate(
         sizes = [int(size) for size in m]
         if not sizes:
             raise ArgumentError("m: an empty list came in; give at least one minibatch size.")
-        same = dict(
+        same = _Settings(
             k=k, precision=precision, loss=loss, cost=cost, epsilon=epsilon, tau=tau, divergence=divergence,
             reference=reference, tol=tol, seed=seed, plan=plan, chunk=chunk, cost_bound=cost_bound, budget=budget,
         )  # fmt: skip
-        return BiasCurve(tuple(estimate(x, y, a, b, m=size, **same) for size in sizes))  # type: ignore[arg-type]
+        return BiasCurve(tuple(estimate(x, y, a, b, m=size, **same) for size in sizes))
 
     source, target = Points.of("x", x), Points.of("y", y)
     if source.shape != target.shape:

@@ -30,6 +30,7 @@ TAU = 0.5
 def plan_at(points: Points, m: int, tau: float = math.inf) -> np.ndarray:
     """The complete minibatch plan, 10 x 10."""
     estimate = jumbot.estimate(points.source, points.target, m=m, k="all", epsilon=0.0, tau=tau, plan=True)
+    assert estimate.plan is not None
     return np.asarray(estimate.plan.to_dense())
 
 

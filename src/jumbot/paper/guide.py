@@ -90,6 +90,7 @@ def crossing_over_tau(taus: np.ndarray, sizes: list[int]) -> dict[str, Any]:
         shares = []
         for tau in taus:
             plan = jumbot.estimate(x, y, m=m, k=6_400 // m, epsilon=EPSILON, tau=float(tau), tol=1e-4, plan=True).plan
+            assert plan is not None
             triplets = plan.to_scipy().tocoo()
             crossing = first[0][triplets.row] != first[1][triplets.col]
             shares.append(float(triplets.data[crossing].sum() / plan.mass))

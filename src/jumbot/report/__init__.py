@@ -5,29 +5,26 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from jumbot.report.adaptation import write_report
-    from jumbot.report.comparison import draw_comparison, format_table
-    from jumbot.report.plans import draw_plan
-    from jumbot.report.records import RunRecord, read_run
+    from jumbot.report.adaptation import write_report as write_report
+    from jumbot.report.comparison import draw_comparison as draw_comparison
+    from jumbot.report.comparison import format_table as format_table
+    from jumbot.report.plans import draw_plan as draw_plan
+    from jumbot.report.records import RunRecord as RunRecord
+    from jumbot.report.records import read_run as read_run
+else:
+    from jumbot.lazy import lazy
 
-__all__ = ["RunRecord", "draw_comparison", "draw_plan", "format_table", "read_run", "write_report"]
-
-_FILES = {
-    "RunRecord": "records",
-    "draw_comparison": "comparison",
-    "draw_plan": "plans",
-    "format_table": "comparison",
-    "read_run": "records",
-    "write_report": "adaptation",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Each name is imported when first used: a plan is drawn without any of the adaptation."""
-    if name in _FILES:
-        return getattr(import_module(f"jumbot.report.{_FILES[name]}"), name)
-    raise AttributeError(f"module 'jumbot.report' has no attribute {name!r}")
+    __getattr__, __dir__, __all__ = lazy(
+        __name__,
+        {
+            "RunRecord": "records",
+            "draw_comparison": "comparison",
+            "draw_plan": "plans",
+            "format_table": "comparison",
+            "read_run": "records",
+            "write_report": "adaptation",
+        },
+    )

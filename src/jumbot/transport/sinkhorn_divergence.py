@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from typing import Required, TypedDict, Unpack, overload
 
+import numpy as np
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from jumbot.cost import Cost, parse_cost
@@ -23,6 +26,25 @@ def finer(tol: float) -> float:
     return max(_MARGIN * tol, min(tol, _FINEST))
 
 
+class _Settings(TypedDict, total=False):
+    """The keywords of `sinkhorn_divergence`, for its two signatures."""
+
+    cost: str | Cost
+    epsilon: Required[float]
+    tau: float
+    divergence: str | Divergence
+    tol: float
+    max_iterations: int
+
+
+@overload
+def sinkhorn_divergence(
+    x: Tensor, y: Array, a: Array | None = None, b: Array | None = None, **settings: Unpack[_Settings]
+) -> Tensor: ...
+@overload
+def sinkhorn_divergence(
+    x: ArrayLike, y: Array, a: Array | None = None, b: Array | None = None, **settings: Unpack[_Settings]
+) -> np.ndarray: ...
 def sinkhorn_divergence(
     x: Array,
     y: Array,

@@ -1,0 +1,35 @@
+"""Packages whose public names are imported when first used, so that importing the package costs nothing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+
+def lazy(package: str, places: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """`__getattr__`, `__dir__` and `__all__` of a package: `places` says in which of its modules each name is defined.
+
+    A name in brackets is the module itself.  Type checkers do not see this: beside it the package imports the same
+    names `if TYPE_CHECKING`.
+
+    >>> get, names, every = lazy("jumbot", {"solve": "transport.solve", "bounds": "[minibatch.bounds]"})
+    >>> get("bounds").__name__, every
+    ('jumbot.minibatch.bounds', ['bounds', 'solve'])
+    """
+
+    def get(name: str) -> Any:
+        if name not in places:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules[package])
+        place = places[name]
+        module = import_module(f"{package}.{place.strip('[]')}")
+        found = module if place.startswith("[") else getattr(module, name)
+        setattr(sys.modules[package], name, found)
+        return found
+
+    def names() -> list[str]:
+        here = vars(sys.modules[package])
+        return sorted({*here["__all__"], *(name for name in here if name.startswith("__"))})
+
+    return get, names, sorted(places)

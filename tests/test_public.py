@@ -1,0 +1,92 @@
+"""The public surface: what the reference shows, `dir` lists, and a user's type checker knows."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import jumbot
+
+ROOT = Path(__file__).resolve().parent.parent
+MODULES = {"jumbot": "jumbot"} | {
+    f"jumbot.{name}": module
+    for name, module in {
+        "bounds": "jumbot.minibatch.bounds",
+        "data": "jumbot.data",
+        "methods": "jumbot.methods",
+        "report": "jumbot.report",
+    }.items()
+}
+NAMES = [f"{public}.{name}" for public, module in MODULES.items() for name in import_module(module).__all__]
+CALLS = {
+    "jumbot.solve(np.ones((2, 2)), epsilon=0.1)": "Solution",
+    "jumbot.sinkhorn_divergence(torch.ones(2, 2), torch.ones(2, 2), epsilon=0.1)": "Tensor",
+    "jumbot.estimate(np.ones((9, 2)), np.ones((9, 2)), m=3, k=5, epsilon=0.1)": "Estimate",
+    "jumbot.estimate(np.ones((9, 2)), np.ones((9, 2)), m=[3, 4], k=5, epsilon=0.1)": "BiasCurve",
+    "jumbot.gradient_flow(np.ones((9, 2)), np.ones((9, 2)), m=3, steps=1, learning_rate=1, epsilon=1)": "Trajectory",
+    "jumbot.JointTransportLoss(1.0, 1.0, tau=1.0, epsilon=0.1)(np.ones(1))": "JointLoss",
+    "jumbot.adapt('a', 'b')": "Model",
+    "jumbot.load('run')": "Model",
+    "jumbot.DomainAdaptationClassifier().fit([[0]], [0])": "DomainAdaptationClassifier",
+    "jumbot.bounds.mass_bound(1.0, epsilon=0.1, tau=1.0)": "float",
+    "jumbot.data.load('usps')": "Domain",
+    "jumbot.methods.method_class('jumbot')": "type[jumbot.methods.base.Method]",
+    "jumbot.report.read_run('run')": "RunRecord",
+}
+
+
+@pytest.mark.parametrize("public", MODULES)
+def test_dir_lists_the_public_names(public: str) -> None:
+    module = import_module(MODULES[public])
+    assert set(module.__all__) <= set(dir(module))
+    for name in module.__all__:
+        assert getattr(module, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nothing_of_that_name'"):
+        module.nothing_of_that_name  # noqa: B018
+
+
+def test_dir_lists_nothing_else() -> None:
+    for module in (jumbot, jumbot.data, jumbot.methods, jumbot.report):
+        assert [name for name in dir(module) if not name.startswith("__")] == module.__all__
+
+
+def test_each_public_name_stands_in_the_reference() -> None:
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    documented = set(re.findall(r"auto(?:function|class|exception|data|module):: (\S+)", page))
+    for module, members in re.findall(r"automodule:: (\S+)\n\s+:members: ([\w,\s]+)", page):
+        documented |= {f"{module}.{name.strip()}" for name in members.split(",")}
+    assert set(NAMES) - documented == {f"jumbot.{name}" for name in ("data", "methods", "report")}
+
+
+def test_a_users_type_checker_knows_every_public_name(tmp_path: Path) -> None:
+    """As `mypy --strict` sees the installed package: `py.typed`, no name of type Any, and a misspelt one an error."""
+    assert (Path(jumbot.__file__).parent / "py.typed").exists()
+    shown = [*NAMES, *CALLS]
+    lines = [
+        "import jumbot",
+        "import numpy as np",
+        "import torch",
+        *(f"reveal_type({each})" for each in shown),
+        "jumbot.slove",
+    ]
+    script = tmp_path / "script.py"
+    script.write_text("\n".join(lines), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(ROOT / ".mypy_cache" / "user"), str(script)],
+        capture_output=True, text=True, cwd=tmp_path, check=False,
+    )  # fmt: skip
+    revealed = re.findall(r'script\.py:(\d+): note: Revealed type is "(.*)"', done.stdout)
+    types = {shown[int(number) - 4]: kind for number, kind in revealed}
+    assert set(types) == set(shown), done.stdout
+    untyped = {name for name, kind in types.items() if kind == "Any" or kind.endswith("-> Any")}
+    assert not untyped
+    for call, kind in CALLS.items():
+        assert types[call].rpartition(".")[2].strip("]") == kind.rpartition(".")[2].strip("]"), (call, types[call])
+    errors = re.findall(r"script\.py:(\d+): error: (.*)", done.stdout)
+    assert [int(number) for number, _ in errors] == [len(lines)], done.stdout
+    assert "has no attribute" in errors[0][1]
