@@ -129,3 +129,51 @@ def test_errors() -> None:
     for bad in ({"eta1": -1.0}, {"tau": 0.0}, {"epsilon": -0.1}, {"reference": "twos"}):
         with pytest.raises(ArgumentError, match=next(iter(bad))):
             jumbot.JointTransportLoss(**{"eta1": 0.1, "eta2": 0.1, "tau": 1.0, "epsilon": 0.1, **bad})
+
+
+@pytest.mark.parametrize("factor", [1e-3, 1.0, 250.0])
+def test_scale_makes_the_plan_independent_of_the_embeddings_units(factor: float) -> None:
+    torch.manual_seed(0)
+    z_s, z_t, logits = torch.randn(12, 5), torch.randn(9, 5), torch.randn(9, 3)
+    labels = torch.arange(12) % 3
+    plans = []
+    for k in (1.0, factor):
+        loss = jumbot.JointTransportLoss(0.01, 0.5, tau=0.5, epsilon=0.01, scale="auto")
+        for shift in (0.0, 0.3):  # the second call uses the running scale
+            out = loss(k * (z_s + shift * z_s.flip(0)), labels, k * z_t, logits)
+        plans.append(out.plan)
+    assert torch.allclose(*plans, rtol=1e-3, atol=1e-6)
+
+
+def test_scale_is_the_identity_where_source_distances_are_typical() -> None:
+    torch.manual_seed(0)
+    z_s, z_t, logits, labels = torch.randn(8, 4), torch.randn(6, 4), torch.randn(6, 2), torch.arange(8) % 2
+    typical = float(torch.cdist(z_s, z_s).square().mean())
+    plain = jumbot.JointTransportLoss(0.1, 0.1, tau=1.0, epsilon=0.1)
+    scaled = jumbot.JointTransportLoss(0.1, 0.1, tau=1.0, epsilon=0.1, scale=typical)
+    assert torch.allclose(plain(z_s, labels, z_t, logits).plan, scaled(z_s, labels, z_t, logits).plan, rtol=1e-4)
+
+
+def test_scale_follows_training_and_rests_in_evaluation() -> None:
+    loss = jumbot.JointTransportLoss(0.1, 0.1, tau=1.0, epsilon=0.1, scale=2.0)
+    z, labels, logits = torch.tensor([[0.0], [1.0]]), torch.tensor([0, 1]), torch.zeros(2, 2)
+    loss.eval()(z, labels, z, logits)
+    assert loss.scale.square == 0
+    loss.train()(z, labels, z, logits)
+    assert loss.scale.square == pytest.approx(0.5)
+    loss(3 * z, labels, z, logits)
+    assert loss.scale.square == pytest.approx(0.9 * 0.5 + 0.1 * 4.5)
+    loss.eval()(9 * z, labels, z, logits)
+    assert loss.scale.square == pytest.approx(0.9 * 0.5 + 0.1 * 4.5)
+    again = jumbot.JointTransportLoss(0.1, 0.1, tau=1.0, epsilon=0.1, scale=2.0)
+    again.load_state_dict(loss.state_dict())
+    assert again.scale.square == loss.scale.square
+
+
+def test_scale_of_equal_samples_is_left_alone() -> None:
+    loss = jumbot.JointTransportLoss(0.1, 0.1, tau=1.0, epsilon=0.1, scale="auto")
+    z = torch.ones(3, 2)
+    out = loss(z, torch.tensor([0, 1, 1]), z, torch.zeros(3, 2))
+    assert torch.isfinite(out.loss)
+    with pytest.raises(jumbot.ArgumentError, match="scale"):
+        jumbot.JointTransportLoss(0.1, 0.1, tau=1.0, epsilon=0.1, scale=0.0)

@@ -90,7 +90,7 @@ def euclidean(x: Tensor, y: Tensor) -> Tensor:
 
 
 def joint_cost(
-    features_s: Tensor, labels_s: Tensor, features_t: Tensor, logits_t: Tensor, eta1: float, eta2: float
+    features_s: Tensor, labels_s: Tensor, features_t: Tensor, logits_t: Tensor, eta1: float | Tensor, eta2: float
 ) -> Tensor:
     r"""C_ij = eta1 |z_i - z_j|^2 + eta2 CE(y_i, logits_j), between labelled source and unlabelled target points.
 

@@ -14,6 +14,9 @@ from jumbot.errors import ArgumentError, NotFiniteError
 from jumbot.transport.problem import check_number
 from jumbot.transport.solve import solve
 
+SCALE = 360.0  # mean squared distance between source embeddings, ResNet-50 features behind a Xavier bottleneck of 256
+_MEMORY = 0.1
+
 
 @dataclass(frozen=True)
 class JointLoss:
@@ -42,6 +45,10 @@ class JointTransportLoss(nn.Module):
     published code.  The two minibatches may differ in size.  For the paper's k > 1, add the losses of k pairs of
     minibatches and divide by k.  Under autocast the cost and the solver stay in float32 or float64.
 
+    `scale` lets the distances follow the scale of the embedding: eta1 then means what it means where source samples
+    have that mean squared distance, whatever the network at hand makes of them ("auto": 360, as on the paper's image
+    networks).  The scale is a running mean over training, see `EmbeddingScale`; without it distances count as they are.
+
     >>> torch.manual_seed(0)  # doctest: +ELLIPSIS
     <torch...>
     >>> loss = JointTransportLoss(0.1, 0.1, tau=1.0, epsilon=0.1)
@@ -56,7 +63,15 @@ class JointTransportLoss(nn.Module):
         __call__: Callable[..., JointLoss]
 
     def __init__(
-        self, eta1: float, eta2: float, tau: float, epsilon: float, reference: str = "product", *, tol: float = 1e-6
+        self,
+        eta1: float,
+        eta2: float,
+        tau: float,
+        epsilon: float,
+        reference: str = "product",
+        *,
+        scale: float | str | None = None,
+        tol: float = 1e-6,
     ) -> None:
         super().__init__()
         self.eta1 = check_number("eta1", eta1, least=0)
@@ -67,6 +82,7 @@ class JointTransportLoss(nn.Module):
         if reference not in ("product", "ones"):
             raise ArgumentError(f"reference: {reference!r} is not known; use 'product' or 'ones'.")
         self.reference = reference
+        self.scale = None if scale is None else EmbeddingScale(SCALE if scale == "auto" else scale)
 
     def extra_repr(self) -> str:
         names = "eta1", "eta2", "tau", "epsilon", "reference"
@@ -78,9 +94,11 @@ class JointTransportLoss(nn.Module):
         """The loss of `(n, d)` source features with labels `(n,)` against `(m, d)` features and `(m, c)` logits."""
         _check(features_s, labels_s, features_t, logits_t, labels_t)
         with torch.autocast(features_s.device.type, enabled=False):
+            features_s, features_t = _full(features_s), _full(features_t)
+            eta1 = self.eta1 if self.scale is None else self.eta1 * self.scale(features_s)
             cost = joint_cost(
-                _full(features_s), labels_s.long() if labels_s.ndim == 1 else _full(labels_s), _full(features_t),
-                _full(logits_t), self.eta1, self.eta2,
+                features_s, labels_s.long() if labels_s.ndim == 1 else _full(labels_s), features_t, _full(logits_t),
+                eta1, self.eta2,
             )  # fmt: skip
             if not torch.isfinite(cost.detach().sum()):
                 raise NotFiniteError(
@@ -91,6 +109,42 @@ class JointTransportLoss(nn.Module):
             plan, mass = solution.plan, solution.mass
             wrong = None if labels_t is None else mass_between(plan, labels_s, labels_t)
             return JointLoss(solution.linear, solution.value, plan, mass, wrong)
+
+
+class EmbeddingScale(nn.Module):
+    r"""`typical` / s, where s follows the mean squared distance between the source samples of each minibatch.
+
+    .. math:: s \leftarrow .9\, s + .1\, \tfrac{2}{n} \textstyle\sum_i \|z_i - \bar z\|^2
+
+    s is detached, starts with the first minibatch, and stays as it is in evaluation mode.  Multiplying every embedding
+    by a constant multiplies s by its square, and leaves s-scaled distances as they are.
+
+    >>> scale = EmbeddingScale(8.0)
+    >>> z = torch.tensor([[0.0], [2.0]])
+    >>> scale(z), scale(10 * z).round(decimals=2)
+    (tensor(4.), tensor(0.3700))
+    """
+
+    square: Tensor
+
+    def __init__(self, typical: float) -> None:
+        super().__init__()
+        self.typical = check_number("scale", typical, least=0, strict=True)
+        self.register_buffer("square", torch.zeros(()))
+
+    def extra_repr(self) -> str:
+        return f"{self.typical:g}"
+
+    @torch.no_grad()
+    def forward(self, features_s: Tensor) -> Tensor:
+        """The factor by which squared distances between embeddings are to be multiplied."""
+        now = 2 * features_s.detach().float().var(0, correction=0).sum()
+        begun = self.square > 0
+        if self.training:
+            self.square = torch.where(begun, (1 - _MEMORY) * self.square + _MEMORY * now, now)
+        square = torch.where(begun, self.square, now)
+        # one sample, or equal ones: there is no scale to follow
+        return torch.where(square > 0, self.typical / square, 1.0)
 
 
 def mass_between(plan: Tensor, labels_s: Tensor, labels_t: Tensor) -> Tensor:

@@ -1,0 +1,92 @@
+"""Rows of numbers brought to one scale, by what is learned on the source alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from jumbot.data.domain import Domain
+from jumbot.errors import ArgumentError
+
+STANDARDISE = ("auto", "source", "none")
+_CHUNK = 4096
+_FEW, _AT_MOST, _MOST = 0.1, 20, 0.8  # a tenth of the columns, 20 at most, that carry four fifths of the distances
+_RARE = 0.1  # a column with one and the same value in nine rows of ten is rarely used
+_DEVIATION = 10.0  # of 2,048 columns together: see `one_scale`
+
+
+class Scaling(NamedTuple):
+    """x -> scale (x - mean) / std, column by column; a column whose std is 0 is constant on the source and left out."""
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...] | None
+    """None: the columns keep their relation to each other."""
+    scale: float
+
+
+def learn_scaling(source: Domain, standardise: str = "auto") -> Scaling | None:
+    """The scaling of a source of rows; None where nothing shall be changed.
+
+    "source" brings each column to mean 0 and deviation 1, "auto" does so only where a few columns carry most of the
+    squared distances (other units), and both then multiply by one number, so that the units of the whole play no part.
+    Columns that are constant are never magnified, nor those that are rarely used: they are divided by the deviation of
+    the rows that use them.
+
+    >>> from jumbot.data.domain import ArraySamples
+    >>> rows = np.array([[0.0, 0.0], [1.0, 90000.0], [0.0, 90000.0], [1.0, 0.0]])
+    >>> found = learn_scaling(Domain("people", ArraySamples(rows)))
+    >>> found.mean, found.std
+    ((0.5, 45000.0), (0.5, 45000.0))
+    >>> learn_scaling(Domain("pixels", ArraySamples(rows / [1.0, 90000.0]))).std is None
+    True
+    """
+    if standardise not in STANDARDISE:
+        raise ArgumentError(f"standardise: {standardise!r} came in; use {', '.join(map(repr, STANDARDISE))}.")
+    if standardise == "none":
+        return None
+    mean = sum(rows.sum(0) for rows in _rows(source)) / len(source)
+    # where nine rows of ten share a value, it is the median
+    usual = np.median(next(_rows(source)), axis=0)
+    variance, used, about_usual = (np.zeros(len(mean)) for _ in range(3))
+    for rows in _rows(source):
+        variance += ((rows - mean) ** 2).sum(0) / len(source)
+        used += (rows != usual).mean(0) * len(rows) / len(source)
+        about_usual += ((rows - usual) ** 2).sum(0) / len(source)
+    std = np.sqrt(variance)
+    std[std <= 1e-7 * np.abs(mean)] = 0.0
+    if standardise == "auto" and not few_dominate(std**2):
+        return Scaling(tuple(mean.tolist()), None, one_scale(std))
+    rare = (used > 0) & (used < _RARE) & (std > 0)
+    std[rare] = np.sqrt(about_usual[rare] / used[rare])
+    each = np.divide(np.sqrt(variance), std, out=np.zeros_like(std), where=std > 0)
+    return Scaling(tuple(mean.tolist()), tuple(std.tolist()), one_scale(each))
+
+
+def few_dominate(variance: np.ndarray) -> bool:
+    """Whether a few columns carry most of the squared distances, as where one is in another unit.
+
+    >>> few_dominate(np.ones(5)), few_dominate(np.array([1.0, 1.0, 1e6]))
+    (False, True)
+    """
+    total = variance.sum()
+    few = min(max(1, math.ceil(_FEW * len(variance))), _AT_MOST)
+    return bool(total > 0 and len(variance) > 1 and np.sort(variance)[-few:].sum() > _MOST * total)
+
+
+def one_scale(std: np.ndarray) -> float:
+    """The number that brings rows with these deviations to the scale on which the recipes train.
+
+    A Xavier-normal layer from d columns to 256 multiplies squared distances by 512 / (d + 256).  So rows of d columns
+    get a total deviation of 10 sqrt((d + 256) / 2304): embeddings then begin with the same size whatever d is, and
+    ResNet's 2,048 features with a deviation of 10, where source-only does best.
+    """
+    total = math.sqrt(float((std**2).sum()))
+    return _DEVIATION * math.sqrt((len(std) + 256) / (2048 + 256)) / total if total > 0 else 1.0
+
+
+def _rows(source: Domain) -> Iterator[np.ndarray]:
+    for rows in np.array_split(np.arange(len(source)), len(source) // _CHUNK + 1):
+        yield source.samples.batch(rows).double().numpy()

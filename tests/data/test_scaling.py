@@ -1,0 +1,90 @@
+"""Rows of numbers in one scale: units play no part, and no column is magnified that carries nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import jumbot
+from jumbot.data.domain import ArraySamples, Domain
+from jumbot.data.scaling import Scaling, few_dominate, learn_scaling
+
+
+def learn(rows: np.ndarray, standardise: str = "auto") -> Scaling:
+    found = learn_scaling(Domain("rows", ArraySamples(rows)), standardise)
+    assert found is not None
+    return found
+
+
+def apply(rows: np.ndarray, found: Scaling) -> np.ndarray:
+    std = np.ones(rows.shape[1]) if found.std is None else np.array(found.std)
+    return found.scale * np.divide(rows - found.mean, std, out=np.zeros_like(rows), where=std > 0)
+
+
+@pytest.fixture
+def rows() -> np.ndarray:
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(300, 20)) * np.linspace(0.5, 2.0, 20) + rng.normal(size=20)
+
+
+@pytest.mark.parametrize("standardise", ["auto", "source"])
+@pytest.mark.parametrize("factor", [1e-6, 0.01, 7.0, 1e6])
+def test_units_of_the_whole_play_no_part(rows: np.ndarray, standardise: str, factor: float) -> None:
+    one, other = apply(rows, learn(rows, standardise)), apply(factor * rows, learn(factor * rows, standardise))
+    np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
+def test_an_offset_plays_no_part(rows: np.ndarray) -> None:
+    np.testing.assert_allclose(apply(rows, learn(rows)), apply(rows + 50, learn(rows + 50)), atol=1e-4)
+
+
+def test_columns_keep_their_relation_unless_a_few_dominate(rows: np.ndarray) -> None:
+    assert learn(rows).std is None
+    rows[:, 3] *= 1e6
+    found = learn(rows)
+    assert found.std is not None
+    np.testing.assert_allclose(apply(rows, found).std(0), found.scale, rtol=1e-5)
+
+
+@pytest.mark.parametrize("columns", [1, 3, 64, 2048])
+def test_total_deviation(columns: int) -> None:
+    rows = np.random.default_rng(1).normal(size=(500, columns)) * 33
+    total = np.sqrt(apply(rows, learn(rows)).var(0).sum())
+    assert total == pytest.approx(10 * np.sqrt((columns + 256) / 2304), rel=1e-4)
+
+
+def test_constant_and_rare_columns_are_not_magnified(rows: np.ndarray) -> None:
+    rows[:, 0] = 3.0
+    rows[:, 1] = 0.0
+    rows[:2, 1] = 1.0  # two rows of 300 use it
+    found = learn(rows, "source")
+    scaled = apply(rows, found) / found.scale
+    assert found.std is not None
+    assert found.std[0] == 0.0
+    assert (scaled[:, 0] == 0).all()
+    assert np.abs(scaled[:, 1]).max() == pytest.approx(1.0, abs=0.01)  # by its own deviation it would be 12
+    assert np.abs(scaled[:, 2:]).max() > 2
+
+
+def test_none_changes_nothing(rows: np.ndarray) -> None:
+    assert learn_scaling(Domain("rows", ArraySamples(rows)), "none") is None
+
+
+def test_unknown_word(rows: np.ndarray) -> None:
+    with pytest.raises(jumbot.ArgumentError, match="standardise: 'yes' came in"):
+        learn(rows, "yes")
+
+
+def test_many_rows_are_read_in_parts() -> None:
+    rows = np.random.default_rng(2).normal(size=(9000, 3)) * [1.0, 2.0, 3.0] + 5
+    found = learn(rows, "source")
+    assert found.std is not None
+    np.testing.assert_allclose(found.mean, rows.mean(0), rtol=1e-4)
+    np.testing.assert_allclose(found.std, rows.std(0), rtol=1e-4)
+
+
+def test_few_dominate() -> None:
+    assert not few_dominate(np.ones(1))
+    assert not few_dominate(np.zeros(3))
+    assert few_dominate(np.r_[np.ones(18), 100.0, 100.0])
+    assert not few_dominate(np.r_[np.ones(200), 100.0])
