@@ -82,7 +82,7 @@ class JointTransportLoss(nn.Module):
         if reference not in ("product", "ones"):
             raise ArgumentError(f"reference: {reference!r} is not known; use 'product' or 'ones'.")
         self.reference = reference
-        self.scale = None if scale is None else EmbeddingScale(SCALE if scale == "auto" else scale)
+        self.scale = None if scale is None else EmbeddingScale(scale)
 
     def extra_repr(self) -> str:
         names = "eta1", "eta2", "tau", "epsilon", "reference"
@@ -127,9 +127,9 @@ class EmbeddingScale(nn.Module):
 
     square: Tensor
 
-    def __init__(self, typical: float) -> None:
+    def __init__(self, typical: float | str = "auto") -> None:
         super().__init__()
-        self.typical = check_number("scale", typical, least=0, strict=True)
+        self.typical = SCALE if typical == "auto" else check_number("scale", typical, least=0, strict=True)
         self.register_buffer("square", torch.zeros(()))
 
     def extra_repr(self) -> str:

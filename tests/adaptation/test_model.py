@@ -112,7 +112,7 @@ def test_a_class_with_one_sample_and_strings() -> None:
     rng = np.random.default_rng(0)
     y = np.array(["cat"] * 20 + ["dog"] * 20 + ["emu"])
     X = rng.normal(size=(41, 3)) + 4 * (y == "dog")[:, None] - 4 * (y == "emu")[:, None]
-    model = jumbot.adapt((X, y), X + 0.1, steps=40, select="source_validation")
+    model = jumbot.adapt((X, y), X + 0.1, steps=150, select="source_validation")
     assert (model.predict(X) == y).mean() > 0.9
 
 
@@ -152,3 +152,26 @@ def test_partial_target(blobs: Any, tmp_path: Path) -> None:
 def test_table_network_layers() -> None:
     widths = [m.out_features for m in table_network(5, 3, 4, (8, 6)).modules() if isinstance(m, nn.Linear)]
     assert widths == [8, 6, 4, 3]
+
+
+@pytest.mark.parametrize("method", ["source-only", "jumbot", "dann"])
+def test_units_play_no_part(method: str) -> None:
+    rng = np.random.default_rng(0)
+    y = np.arange(120) % 3
+    X = 3 * np.eye(3)[y] + 0.7 * rng.normal(size=(120, 3))
+    target = X + [0.8, -0.8, 0.0] + 0.3 * rng.normal(size=X.shape)
+    plain = jumbot.adapt((X, y), target, method=method, steps=40).predict_proba(target)
+    for factor in (2.0**-20, 2.0**12):  # powers of two change no digit of a number
+        other = jumbot.adapt((factor * X, y), factor * target, method=method, steps=40)
+        np.testing.assert_allclose(other.predict_proba(factor * target), plain, atol=1e-4)
+        np.testing.assert_allclose(jumbot.load(other.run).predict_proba(factor * target), plain, atol=1e-4)
+
+
+def test_a_column_in_dollars_does_not_take_over() -> None:
+    rng = np.random.default_rng(0)
+    y = np.arange(150) % 3
+    X = np.c_[3 * np.eye(3)[y] + 0.5 * rng.normal(size=(150, 3)), rng.normal(50_000, 20_000, 150)]
+    target = X + np.array([0.5, -0.5, 0.0, 1000.0])
+    model = jumbot.adapt((X, y), target, steps=150)
+    assert (model.predict(target) == y).mean() > 0.9
+    assert model.input.std is not None

@@ -185,6 +185,7 @@ class Domains:
             self.target = keep_classes(self.target, kept)
             evaluated = None if evaluated is None else keep_classes(evaluated, kept)
         if self.extractor is not None:
+            self.extractor = self.extractor.scaled_on(self.source, inputs.standardise)
             self.source, self.target = self.extractor(self.source), self.extractor(self.target)
             evaluated = None if evaluated is None else self.extractor(evaluated)
         own = self.target if self.target.labels is not None and (self.target.labels >= 0).any() else None

@@ -16,6 +16,7 @@ from jumbot.adaptation.config import make_config
 from jumbot.adaptation.networks.build import make_network
 from jumbot.adaptation.training.loop import Trainer
 from jumbot.data.domain import ArraySamples, Domain
+from jumbot.data.scaling import learn_scaling
 from jumbot.errors import ArgumentError
 from jumbot.methods import make_method
 from jumbot.options import Count, check
@@ -37,7 +38,8 @@ class DomainAdaptationClassifier(ClassifierMixin, TransformerMixin, BaseEstimato
     steps, batch_size, learning_rate
         Length and step of Adam; a minibatch has `batch_size` rows of each domain, the source's stratified by class.
     standardise
-        Scale each column by the source's mean and deviation.
+        "auto" brings the rows to one scale, learned on the source, and each column to the same deviation where a few of
+        them carry most of the squared distances; "source" (or True) does so always, "none" (or False) changes nothing.
     random_state
         Seed; an int gives the same classifier at every fit.
 
@@ -75,7 +77,7 @@ class DomainAdaptationClassifier(ClassifierMixin, TransformerMixin, BaseEstimato
         steps: int = 300,
         batch_size: int = 50,
         learning_rate: float = 0.003,
-        standardise: bool = True,
+        standardise: str | bool = "auto",
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.method = method
@@ -99,9 +101,7 @@ class DomainAdaptationClassifier(ClassifierMixin, TransformerMixin, BaseEstimato
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ArgumentError(f"y: one class only, {self.classes_[0]!r}; a classifier needs at least two.")
-        self.mean_ = X.mean(0) if self.standardise else np.zeros(X.shape[1])
-        self.scale_ = X.std(0) if self.standardise else np.ones(X.shape[1])
-        self.scale_[self.scale_ <= 1e-12 * np.abs(X).max(0, initial=1e-300)] = 1.0
+        self.mean_, self.scale_ = _scaling(X, self.standardise)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         names = tuple(map(str, range(len(self.classes_))))
         source = Domain("source", ArraySamples(self._scaled(X)), labels.astype(np.int64), names)
@@ -155,6 +155,16 @@ class DomainAdaptationClassifier(ClassifierMixin, TransformerMixin, BaseEstimato
         with torch.no_grad():
             z, logits = self.network_(torch.from_numpy((X - self.mean_) / self.scale_))
         return z.numpy(), logits.numpy()
+
+
+def _scaling(X: np.ndarray, standardise: str | bool) -> tuple[np.ndarray, np.ndarray]:
+    """What to subtract and what to divide by; infinity leaves a column out."""
+    words = {True: "source", False: "none"}
+    found = learn_scaling(X, words[standardise] if isinstance(standardise, bool) else standardise)
+    if found is None:
+        return np.zeros(X.shape[1]), np.ones(X.shape[1])
+    std = np.ones(X.shape[1]) if found.std is None else np.array(found.std)
+    return np.array(found.mean), np.where(std > 0, std / found.scale, np.inf)
 
 
 def _split(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

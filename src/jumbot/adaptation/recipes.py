@@ -21,13 +21,17 @@ class Recipe:
     methods: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
-def _transport(eta1: float, eta2: float, eta3: float, tau: float, epsilon: float) -> dict[str, dict[str, Any]]:
-    return {
-        "jumbot": {"eta1": eta1, "eta2": eta2, "eta3": eta3, "tau": tau, "epsilon": epsilon},
-        "deepjdot": {"eta1": eta1, "eta2": eta2, "eta3": eta3},
-    }
+def _transport(
+    eta1: float, eta2: float, eta3: float, tau: float, epsilon: float, **scale: Any
+) -> dict[str, dict[str, Any]]:
+    shared = {"eta1": eta1, "eta2": eta2, "eta3": eta3, **scale}
+    return {"jumbot": {**shared, "tau": tau, "epsilon": epsilon}, "deepjdot": shared}
 
 
+_DIGITS = {
+    **_transport(0.1, 0.1, 1.0, 1.0, 0.1, scale="auto", scale_at=46.0),
+    "alda": {"threshold": 0.6, "ramp": False},
+}
 _IMAGES = {
     "evaluate_every": 500,
     "evaluate_samples": 1000,
@@ -42,14 +46,14 @@ RECIPES: dict[str, Recipe] = {
     "table": Recipe(
         "rows of numbers, such as features of a pretrained network",
         training={"batch_size": 50, "steps": 500},
-        methods=_transport(0.01, 0.5, 1.0, 0.5, 0.01),
+        methods=_transport(0.01, 0.5, 1.0, 0.5, 0.01, scale="auto"),
     ),
     "table-partial": Recipe(
         "rows of numbers, where the target lacks classes of the source: the paper's partial settings, twice its tau",
         training={"batch_size": 50, "steps": 500},
         # at the paper's .06 only 7 % of the mass moves on features that are not fine-tuned: of .06, .12 and .25 the
         # least tau that moves a quarter, which SND prefers too (Office-Caltech10, no labels)
-        methods=_transport(0.003, 0.75, 10.0, 0.12, 0.01),
+        methods=_transport(0.003, 0.75, 10.0, 0.12, 0.01, scale="auto"),
     ),
     "digits": Recipe(
         "the paper's digits: small images, a network from scratch",
@@ -58,7 +62,7 @@ RECIPES: dict[str, Recipe] = {
             "schedule": "constant", "weight_decay": 0.0,
         },
         network={"backbone": "digits", "features": 128},
-        methods=_transport(0.1, 0.1, 1.0, 1.0, 0.1) | {"alda": {"threshold": 0.6, "ramp": False}},
+        methods=_DIGITS,
     ),
     "embedded": Recipe(
         "the digits of `jumbot demo`: the paper's settings on 16x16 images and a short schedule",
@@ -67,13 +71,13 @@ RECIPES: dict[str, Recipe] = {
             "schedule": "constant", "weight_decay": 0.0, "evaluate_every": 50,
         },
         network={"backbone": "digits", "features": 128},
-        methods=_transport(0.1, 0.1, 1.0, 1.0, 0.1) | {"alda": {"threshold": 0.6, "ramp": False}},
+        methods=_DIGITS,
     ),
     "photographs": Recipe(
         "folders of photographs: features of a frozen, pretrained backbone, extracted once",
         training={"batch_size": 50, "steps": 500},
         network={"backbone": "efficientnet-lite0", "weights": "imagenet", "freeze": True},
-        methods=_transport(0.01, 0.5, 1.0, 0.5, 0.01),
+        methods=_transport(0.01, 0.5, 1.0, 0.5, 0.01, scale="auto"),
     ),
     "office-home": Recipe(
         "Office-Home: 65 classes, ResNet-50 trained whole",

@@ -113,7 +113,8 @@ class Inputs(Options):
     """Of images that are predicted: "whole", "centre-crop" or "ten-crop"."""
     partial: str | None = None
     """Keep only these classes of a labelled target, to study partial adaptation: "first:25" or names with commas."""
-    standardise: Literal["none", "source"] = "none"
-    """"source" scales the columns of a table to mean 0 and deviation 1 on the source."""
+    standardise: Literal["auto", "source", "none"] = "auto"
+    """Rows of numbers are brought to one scale, learned on the source; "source" also brings each column to deviation 1,
+    "auto" does so where a few of them carry most of the squared distances, "none" leaves the numbers as they are."""
     columns: Literal["same", "shared"] = "same"
     """"shared" takes the columns that both tables have; otherwise one that only one of them has is refused."""

@@ -15,6 +15,7 @@ from jumbot.data.domain import ArraySamples, Domain, Samples, sample_shape
 from jumbot.data.fitting import find_columns
 from jumbot.data.images import read_images
 from jumbot.data.labels import check_source, match_classes
+from jumbot.data.scaling import check_standardise, learn_scaling
 from jumbot.data.tables import TableSamples
 from jumbot.errors import ArgumentError
 
@@ -50,9 +51,11 @@ class InputFormat:
     pixels: str = "symmetric"
     """Pixels to [-1, 1] ("symmetric"), [0, 1] ("unit"), by ImageNet's mean and deviation ("imagenet"), or "as-is"."""
     mean: tuple[float, ...] | None = None
-    """Subtracted from features, where they are standardised."""
+    """Subtracted from features."""
     std: tuple[float, ...] | None = None
-    """What features are then divided by."""
+    """What features are then divided by, where they are standardised; 0 leaves a feature out."""
+    factor: float = 1.0
+    """What all features are then multiplied by: the number that brings the source to one scale."""
     columns: Columns | None = None
     """How the columns of a table become features; None where the source had no columns with names or categories."""
 
@@ -95,9 +98,14 @@ class InputFormat:
         if self.kind == "image":
             mean, std = (raw.new_tensor(values)[:, None, None] for values in PIXELS[self.pixels])
             return (raw - mean) / std
-        if self.mean is None or self.std is None:
+        if self.mean is None:
             return raw
-        return (raw - raw.new_tensor(self.mean)) / raw.new_tensor(self.std)
+        centred = raw - raw.new_tensor(self.mean)
+        if self.std is None:
+            return centred * self.factor
+        std = raw.new_tensor(self.std)
+        # what a feature that is constant on the source does elsewhere, the network has not learned to read
+        return torch.where(std > 0, centred / std, 0.0) * self.factor
 
     def _check(self, domain: Domain) -> None:
         kind = kind_of(domain)
@@ -140,7 +148,7 @@ def prepare(
     channels: int | None = None,
     *,
     pixels: str = "symmetric",
-    standardise: str = "none",
+    standardise: str = "auto",
     columns: str = "same",
     transform: Transform | None = None,
 ) -> tuple[Domain, Domain, InputFormat]:
@@ -148,9 +156,9 @@ def prepare(
 
     Labels of the target are matched to the source's classes by name; a target class that the source does not have
     becomes -1. Images come to one `size` (default: the larger height and width of the two; 224 for photographs that
-    differ) and one number of `channels` (default: the larger of the two). `standardise="source"` subtracts the source's
-    mean from each feature and divides by its deviation. Columns of tables are matched by name and must be the same, in
-    any order; `columns="shared"` takes those that both domains have.
+    differ) and one number of `channels` (default: the larger of the two). Features are brought to
+    one scale that is learned on the source; `standardise` is what `learn_scaling` takes. Columns of tables are matched
+    by name and must be the same, in any order; `columns="shared"` takes those that both domains have.
 
     >>> from jumbot.data.domain import ArraySamples
     >>> grey = Domain("usps", ArraySamples(np.zeros((2, 16, 16), np.uint8)), np.array([0, 1]), ("0", "1"))
@@ -164,8 +172,7 @@ def prepare(
             raise ArgumentError(f"{domain.name}: holds no samples.")
     if pixels not in PIXELS:
         raise ArgumentError(f"pixels: {pixels!r} came in; use {', '.join(map(repr, PIXELS))}.")
-    if standardise not in ("none", "source"):
-        raise ArgumentError(f"standardise: {standardise!r} came in; use 'none' or 'source'.")
+    check_standardise(standardise)
     if columns not in ("same", "shared"):
         raise ArgumentError(f"columns: {columns!r} came in; use 'same' or 'shared'.")
     source = check_source(source)
@@ -193,18 +200,13 @@ def _feature_format(source: Domain, target: Domain, standardise: str, columns: s
         if source.roles is not None:
             found = replace(found, label=source.roles.label, id=source.roles.id)
         format = replace(format, width=len(found.features), columns=found)
-    if standardise == "none":
-        return format
-    samples, width = format._numbers(source), format.shape[0]
-    total, square = np.zeros(width), np.zeros(width)
-    for rows in np.array_split(np.arange(len(source)), len(source) // 4096 + 1):
-        total += samples.batch(rows).double().sum(0).numpy()
-    mean = total / len(source)
-    for rows in np.array_split(np.arange(len(source)), len(source) // 4096 + 1):
-        square += ((samples.batch(rows).double() - torch.from_numpy(mean)) ** 2).sum(0).numpy()
-    std = np.sqrt(square / len(source))
-    std[std <= 1e-7 * np.abs(mean)] = 1.0  # a constant column stays constant
-    return replace(format, mean=tuple(mean.tolist()), std=tuple(std.tolist()))
+    return scaled(format, source.with_samples(format._numbers(source)), standardise)
+
+
+def scaled(format: InputFormat, source: Domain, standardise: str) -> InputFormat:
+    """`format` with the scaling that these rows of numbers teach."""
+    found = learn_scaling(source, standardise)
+    return format if found is None else replace(format, mean=found.mean, std=found.std, factor=found.scale)
 
 
 def _image_format(

@@ -27,8 +27,8 @@ class Scaling(NamedTuple):
     scale: float
 
 
-def learn_scaling(source: Domain, standardise: str = "auto") -> Scaling | None:
-    """The scaling of a source of rows; None where nothing shall be changed.
+def learn_scaling(source: Domain | np.ndarray, standardise: str = "auto") -> Scaling | None:
+    """The scaling of a source of rows, a domain or an array; None where nothing shall be changed.
 
     "source" brings each column to mean 0 and deviation 1, "auto" does so only where a few columns carry most of the
     squared distances (other units), and both then multiply by one number, so that the units of the whole play no part.
@@ -43,9 +43,7 @@ def learn_scaling(source: Domain, standardise: str = "auto") -> Scaling | None:
     >>> learn_scaling(Domain("pixels", ArraySamples(rows / [1.0, 90000.0]))).std is None
     True
     """
-    if standardise not in STANDARDISE:
-        raise ArgumentError(f"standardise: {standardise!r} came in; use {', '.join(map(repr, STANDARDISE))}.")
-    if standardise == "none":
+    if check_standardise(standardise) == "none":
         return None
     mean = sum(rows.sum(0) for rows in _rows(source)) / len(source)
     # where nine rows of ten share a value, it is the median
@@ -63,6 +61,13 @@ def learn_scaling(source: Domain, standardise: str = "auto") -> Scaling | None:
     std[rare] = np.sqrt(about_usual[rare] / used[rare])
     each = np.divide(np.sqrt(variance), std, out=np.zeros_like(std), where=std > 0)
     return Scaling(tuple(mean.tolist()), tuple(std.tolist()), one_scale(each))
+
+
+def check_standardise(word: str) -> str:
+    """`word` if it is known."""
+    if word not in STANDARDISE:
+        raise ArgumentError(f"standardise: {word!r} came in; use {', '.join(map(repr, STANDARDISE))}.")
+    return word
 
 
 def few_dominate(variance: np.ndarray) -> bool:
@@ -87,6 +92,6 @@ def one_scale(std: np.ndarray) -> float:
     return _DEVIATION * math.sqrt((len(std) + 256) / (2048 + 256)) / total if total > 0 else 1.0
 
 
-def _rows(source: Domain) -> Iterator[np.ndarray]:
+def _rows(source: Domain | np.ndarray) -> Iterator[np.ndarray]:
     for rows in np.array_split(np.arange(len(source)), len(source) // _CHUNK + 1):
-        yield source.samples.batch(rows).double().numpy()
+        yield source[rows] if isinstance(source, np.ndarray) else source.samples.batch(rows).double().numpy()

@@ -27,13 +27,14 @@ class DeepJDOT(TransportMethod):
 
     def __init__(self, options: Any, *, features: int, classes: int) -> None:
         super().__init__(options, features=features, classes=classes)
-        self.joint = JointTransportLoss(options.eta1, options.eta2, math.inf, options.epsilon)
+        self.joint = JointTransportLoss(options.eta1, options.eta2, math.inf, options.epsilon, scale=self.scale)
 
     def transport(self, features_s: Tensor, labels_s: Tensor, features_t: Tensor, logits_t: Tensor) -> JointLoss:
         if self.options.variant == "paper":
             out: JointLoss = self.joint(features_s, labels_s, features_t, logits_t)
             return out
-        eta1, eta2 = self.options.eta1, self.options.eta2
+        eta2 = self.options.eta2
+        eta1 = self.options.eta1 * (1.0 if self.joint.scale is None else self.joint.scale(features_s))
         with torch.no_grad():
             one_hot = F.one_hot(labels_s, logits_t.shape[1]).float()
             labels = squared_euclidean(one_hot, logits_t.float().softmax(-1))

@@ -25,6 +25,11 @@ class TransportMethod(Method):
         super().__init__(options, features=features, classes=classes)
         self.eta3 = options.eta3
 
+    @property
+    def scale(self) -> float | None:
+        """What `JointTransportLoss` takes for it."""
+        return None if self.options.scale is None else float(self.options.scale_at)
+
     def transport(self, features_s: Tensor, labels_s: Tensor, features_t: Tensor, logits_t: Tensor) -> JointLoss:
         raise NotImplementedError
 

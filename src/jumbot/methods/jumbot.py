@@ -22,7 +22,9 @@ class Jumbot(TransportMethod):
 
     def __init__(self, options: Any, *, features: int, classes: int) -> None:
         super().__init__(options, features=features, classes=classes)
-        self.joint = JointTransportLoss(options.eta1, options.eta2, options.tau, options.epsilon, options.reference)
+        self.joint = JointTransportLoss(
+            options.eta1, options.eta2, options.tau, options.epsilon, options.reference, scale=self.scale
+        )
 
     def transport(self, features_s: Tensor, labels_s: Tensor, features_t: Tensor, logits_t: Tensor) -> JointLoss:
         out: JointLoss = self.joint(features_s, labels_s, features_t, logits_t)

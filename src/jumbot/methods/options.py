@@ -33,6 +33,12 @@ class DeepJDOTOptions(MethodOptions):
     """Weight of the transport term in the loss."""
     epsilon: float = 0.0
     """0 is exact transport; above 0 the entropic variant."""
+    scale: Literal["auto"] | None = None
+    """"auto", in the recipes for your own data: distances follow the scale of the embedding, so that its units play no
+    part; None: they count as they are, as in the paper."""
+    scale_at: Positive = 360.0
+    """Mean squared distance between source embeddings at which eta1 holds: 360 on the paper's image networks, 46 on its
+    digits."""
     variant: Literal["paper", "original"] = "paper"
     """"paper": one cost with the cross-entropy, as the JUMBOT paper has it. "original": the plan comes from squared
     distances between one-hot labels and predicted probabilities, the loss from the cross-entropy; its authors took
@@ -55,6 +61,12 @@ class JumbotOptions(MethodOptions):
     """Strength of the entropy of the plan."""
     reference: Literal["product", "ones"] = "product"
     """"product" is the paper's text, "ones" its published code."""
+    scale: Literal["auto"] | None = None
+    """"auto", in the recipes for your own data: distances follow the scale of the embedding, so that its units play no
+    part; None: they count as they are, as in the paper."""
+    scale_at: Positive = 360.0
+    """Mean squared distance between source embeddings at which eta1 holds: 360 on the paper's image networks, 46 on its
+    digits."""
 
 
 @dataclass(frozen=True)

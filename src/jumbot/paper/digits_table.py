@@ -120,6 +120,8 @@ def _one(
 ) -> dict[str, Any]:  # fmt: skip
     source, target, size, channels = TASKS[task]
     options = dict(changes) | ({"reference": reference} if name == "jumbot" else {})
+    if name in ("jumbot", "deepjdot"):
+        options = {"scale": None, **options}
     variant = f"{name}-{reference}" if name == "jumbot" else name
     schedule = "".join(f"-{key}{changes[key]}" for key in SCHEDULE if key in changes)
     out = folder / "digits" / task / f"{variant}{schedule}-seed{seed}"

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -117,8 +118,14 @@ def test_killed_and_resumed_ends_with_the_same_weights(tmp_path: Path) -> None:
     assert a == b
 
 
+def free_port() -> str:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return str(found.getsockname()[1])
+
+
 def test_two_processes_are_k_equal_to_two(blobs: Any, tmp_path: Path) -> None:
-    torchrun = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29731")
+    torchrun = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", free_port())
     common = "'optimizer': 'sgd', 'steps': 4, 'source_steps': 0, 'learning_rate': .001"
     two = run_script(tmp_path, str(tmp_path / "two"), "fresh", "{" + common + "}", launcher=torchrun)
     assert two.returncode == 0, two.stderr

@@ -72,11 +72,14 @@ class Monitor:
             ShuffledSampler(len(self.target), size, seed),
         )
         values = []
+        training = joint.training
+        joint.eval()  # a look does not move the running scale of the embedding
         for i in range(_BATCHES):
             rows = sources.batch(i)
             z_s, _ = outputs(self.network, self.source.subset(rows), self.device)
             z_t, logits = outputs(self.network, self.target.subset(targets.batch(i)), self.device)
             values.append(float(joint(z_s, torch.from_numpy(self.source.labels[rows]), z_t, logits).value))
+        joint.train(training)
         return float(np.mean(values))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from torch import nn
 from jumbot.adaptation.networks.backbones import Backbone, make_backbone
 from jumbot.adaptation.networks.features import default_cache, extract, fingerprint
 from jumbot.data.domain import Domain
+from jumbot.data.inputs import InputFormat, scaled
 from jumbot.errors import ArgumentError
 
 
@@ -22,13 +23,23 @@ class Extractor:
     backbone: Backbone
     weights: str | None = None
     cache: Path | None = None
+    format: InputFormat | None = None
+    """The scale of the features, learned on those of the source."""
 
     def __call__(self, domain: Domain) -> Domain:
-        return extract(self.backbone, domain, self.cache if self.cache is not None else default_cache())
+        found = extract(self.backbone, domain, self.cache if self.cache is not None else default_cache())
+        return found if self.format is None else self.format.apply(found)
+
+    def scaled_on(self, source: Domain, standardise: str) -> Extractor:
+        """This extractor, with the features of `source`, an image domain, brought to one scale."""
+        features = replace(self, format=None)(source)
+        return replace(self, format=scaled(InputFormat("features", width=features.shape[0]), features, standardise))
 
     def to_json(self) -> dict[str, Any]:
         """What a saved model says of its backbone; the weights stay where they are."""
-        return {"name": self.backbone.name, "weights": self.weights, "fingerprint": fingerprint(self.backbone.module)}
+        described = {"name": self.backbone.name, "weights": self.weights}
+        format = None if self.format is None else asdict(self.format)
+        return {**described, "fingerprint": fingerprint(self.backbone.module), "format": format}
 
     @classmethod
     def from_json(cls, described: Mapping[str, Any], module: nn.Module | None = None) -> Extractor:
@@ -42,4 +53,5 @@ class Extractor:
                 f"backbone: {described['name']} with weights {weights!r} is not what this model was trained on; its "
                 "weights or its code have changed."
             )
-        return cls(backbone, weights)
+        format = described.get("format")
+        return cls(backbone, weights, format=None if format is None else InputFormat.from_dict(format))
