@@ -10,10 +10,10 @@ import torch
 from PIL import Image
 from torch.utils.data import Dataset, Subset, random_split
 
-from jumbot.adaptation.networks.features import content_keys
 from jumbot.data import as_domain, load_folder, prepare
 from jumbot.data.arrays import one_picture
 from jumbot.data.benchmarks import keep_classes
+from jumbot.data.content import content_keys
 from jumbot.data.sources import read_domains
 from jumbot.errors import ArgumentError
 

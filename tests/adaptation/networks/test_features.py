@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from jumbot.adaptation.networks.backbones import Frozen, make_backbone
-from jumbot.adaptation.networks.features import content_keys, default_cache, extract, fingerprint
+from jumbot.adaptation.networks.features import default_cache, extract, fingerprint
 from jumbot.data.augment import CentreCrop
+from jumbot.data.content import content_keys
 from jumbot.data.domain import ArraySamples, Domain
 from jumbot.data.folders import load_folder
 from jumbot.data.inputs import InputFormat

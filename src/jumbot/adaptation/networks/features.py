@@ -14,7 +14,6 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import is_dataclass
 from pathlib import Path
 from zipfile import BadZipFile
 
@@ -23,14 +22,12 @@ import torch
 from torch import Tensor, nn
 
 from jumbot.adaptation.networks.backbones import Backbone, Frozen
-from jumbot.data.domain import ArraySamples, Domain, Samples, SubsetSamples
-from jumbot.data.images import PictureSamples
-from jumbot.data.inputs import FormattedSamples
+from jumbot.data.content import KEY, content_keys, digest
+from jumbot.data.domain import ArraySamples, Domain
 from jumbot.errors import ArgumentError
 from jumbot.minibatch.progress import progress
 
 _SHARD = 256  # samples per file of the cache: what an interruption can lose
-_KEY = np.dtype("V20")
 _PACKAGES = ("torch", "torchvision", "timm", "efficientnet_lite_pytorch", "jumbot")
 
 
@@ -78,50 +75,14 @@ def fingerprint(module: nn.Module) -> str:
     """40 hexadecimal digits for the layers and weights of a module, and for the code of layers that are the user's."""
     if isinstance(module, Frozen):
         module = module.module
-    digest = hashlib.blake2b(repr(module).encode(), digest_size=20)
+    found = hashlib.blake2b(repr(module).encode(), digest_size=20)
     for kind in sorted({type(layer) for layer in module.modules()}, key=lambda kind: kind.__qualname__):
         if kind.__module__.partition(".")[0] not in _PACKAGES:
-            digest.update(_code(kind))
+            found.update(_code(kind))
     for name, tensor in module.state_dict().items():
-        digest.update(f"{name}{tensor.dtype}{tuple(tensor.shape)}".encode())
-        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
-    return digest.hexdigest()
-
-
-def content_keys(samples: Samples, batch_size: int = 256) -> np.ndarray:
-    """`(n,)` keys of 20 bytes, equal for samples of equal content and input format."""
-    found = b"".join(_digests(samples, np.arange(len(samples)), batch_size))
-    return np.frombuffer(found, _KEY)
-
-
-def _digests(samples: Samples, rows: np.ndarray, batch_size: int) -> Iterator[bytes]:
-    if isinstance(samples, SubsetSamples):
-        yield from _digests(samples.samples, samples.indices[rows], batch_size)
-    elif isinstance(samples, FormattedSamples) and (samples.transform is None or is_dataclass(samples.transform)):
-        how = f"{samples.format}{samples.transform}".encode()
-        for raw in _digests(samples.raw, rows, batch_size):
-            yield _digest(raw, how)
-    elif isinstance(samples, PictureSamples):
-        with ThreadPoolExecutor(4) as pool:
-            for start in range(0, len(rows), 1024):
-                yield from pool.map(lambda row: _digest(samples.content(int(row))), rows[start : start + 1024])
-    elif isinstance(samples, ArraySamples):
-        how = f"{samples.array.dtype.str}{samples.array.shape[1:]}".encode()
-        for row in rows:
-            yield _digest(how, np.ascontiguousarray(samples.array[row]).tobytes())
-    else:  # samples of unknown making are known by what the network sees of them
-        for start in range(0, len(rows), batch_size):
-            batch = samples.batch(rows[start : start + batch_size]).cpu()
-            how = f"{batch.dtype}{tuple(batch.shape[1:])}".encode()
-            for row in batch:
-                yield _digest(how, row.contiguous().numpy().tobytes())
-
-
-def _digest(*parts: bytes) -> bytes:
-    digest = hashlib.blake2b(digest_size=_KEY.itemsize)
-    for part in parts:
-        digest.update(part)
-    return digest.digest()
+        found.update(f"{name}{tensor.dtype}{tuple(tensor.shape)}".encode())
+        found.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+    return found.hexdigest()
 
 
 def _code(kind: type) -> bytes:
@@ -217,7 +178,7 @@ class _Store:
         for file in sorted(self.folder.glob("*.npz")):
             try:
                 with file.open("rb") as opened, np.load(opened) as shard:
-                    held = shard["keys"].view(_KEY).reshape(-1)
+                    held = shard["keys"].view(KEY).reshape(-1)
                     place = np.minimum(np.searchsorted(keys, held), len(keys) - 1)
                     hit = keys[place] == held
                     if hit.any():
@@ -232,13 +193,13 @@ class _Store:
 
     def _write(self, keys: np.ndarray, features: np.ndarray) -> None:
         """Under a name that follows from the content, and only when whole."""
-        plain = np.ascontiguousarray(keys).view(np.uint8).reshape(len(keys), _KEY.itemsize)
+        plain = np.ascontiguousarray(keys).view(np.uint8).reshape(len(keys), KEY.itemsize)
         try:
             handle, temporary = tempfile.mkstemp(suffix=".partial", dir=self.folder)
             try:
                 with os.fdopen(handle, "wb") as file:
                     np.savez(file, keys=plain, features=features)
-                os.replace(temporary, self.folder / f"{_digest(plain.tobytes()).hex()}.npz")
+                os.replace(temporary, self.folder / f"{digest(plain.tobytes()).hex()}.npz")
             except BaseException:
                 Path(temporary).unlink(missing_ok=True)
                 raise
