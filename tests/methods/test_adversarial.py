@@ -11,13 +11,34 @@ import scipy.stats
 import torch
 from torch.nn import functional as F
 
-from jumbot.methods.adversarial import domain_losses, entropy, entropy_weights, reversal, reverse
+from jumbot.errors import ArgumentError
+from jumbot.methods import make_method
+from jumbot.methods.adversarial import Adversarial, domain_losses, entropy, entropy_weights, reversal, reverse
+from jumbot.methods.base import Batch
 from tests.methods.method_case import Toy, build
 
 
 def test_reversal_over_progress() -> None:
     for p in np.linspace(0, 1, 11):
         assert reversal(p) == pytest.approx(math.tanh(5 * p), abs=1e-12)  # the same function, written otherwise
+
+
+@pytest.mark.parametrize("name", ["dann", "cdan-e", "alda", "pada", "etn", "ba3us"])
+def test_length_and_ceiling_of_the_ramp(name: str) -> None:
+    """2 / (1 + exp(-10 p)) - 1 times the ceiling, p = step / reversal_steps, or the progress of the run."""
+    defaults = make_method(name, features=4, classes=3)
+    assert isinstance(defaults, Adversarial)
+    assert defaults.options.reversal_steps == {"etn": 5000, "ba3us": None}.get(name, 10_000)
+    assert defaults.options.reversal_ceiling == (0.5 if name == "pada" else 1.0)
+    x = torch.zeros(1, 4)
+    batch = Batch(x, torch.zeros(1, dtype=torch.long), x, progress=0.5, step=250)
+    for steps, p in ((500, 0.5), (10_000, 0.025), (None, 0.5)):
+        method = make_method(name, {"reversal_steps": steps, "reversal_ceiling": 0.3}, features=4, classes=3)
+        assert isinstance(method, Adversarial)
+        assert method.ramp(batch) == pytest.approx(math.tanh(5 * p))
+        assert method.strength(batch) == pytest.approx(0.3 * math.tanh(5 * p))
+    with pytest.raises(ArgumentError, match="reversal_steps: 0 came in; it must be >= 1"):
+        make_method(name, {"reversal_steps": 0}, features=4, classes=3)
 
 
 def test_reverse_turns_the_gradient_round() -> None:

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from jumbot.methods import make_method
 from jumbot.methods.ba3us import complement
 from jumbot.methods.base import TargetOutputs
 from jumbot.methods.etn import leaky_softmax
@@ -44,12 +45,22 @@ def test_shares_of_absent_classes_go_to_zero(name: str) -> None:
 def test_shares_are_mean_probabilities_from_the_second_look_on(name: str) -> None:
     _, method = build(name)
     model: Any = method
-    assert model.refresh_every == 500
     looked = TargetOutputs(torch.zeros(6, 8), torch.randn(6, 3))
     model.refresh(looked)
     assert torch.equal(model.shares, torch.full((3,), 1 / 3))
     model.refresh(looked)
-    np.testing.assert_allclose(model.shares, np.exp(looked.logits.log_softmax(-1).numpy()).mean(0), rtol=1e-5)
+    sharpened = {"pada": 10, "ba3us": 1}[name] * looked.logits.double().numpy()
+    truth = np.exp(sharpened) / np.exp(sharpened).sum(1, keepdims=True)
+    np.testing.assert_allclose(model.shares, truth.mean(0), rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["pada", "ba3us", "rot"])
+def test_the_users_interval_is_obeyed_and_the_published_one_shortened(name: str) -> None:
+    method = make_method(name, features=4, classes=3)
+    assert [method.refresh_interval(steps) for steps in (100_000, 10_000, 500, 3)] == [500, 500, 25, 1]
+    given = make_method(name, {"refresh_every": 400}, features=4, classes=3)
+    assert given.refresh_interval(500) == 400
+    assert make_method("dann", features=4, classes=3).refresh_interval(500) is None
 
 
 @pytest.mark.parametrize("name", ["pada", "ba3us"])
@@ -80,7 +91,7 @@ def test_pada_against_a_loop() -> None:
     z_t, _ = network(batch.target)
     shares = [(0.6, 0.3, 0.1)[label] for label in batch.labels]
     log_p = logits_s.log_softmax(-1)
-    source = -np.mean([shares[i] * 3 * log_p[i, batch.labels[i]].item() for i in range(9)])
+    source = np.average([-log_p[i, batch.labels[i]].item() for i in range(9)], weights=shares)
     d_s, d_t = (torch.sigmoid(model.discriminator(z)).squeeze(1) for z in (z_s, z_t))
     adversarial = -np.mean([shares[i] / max(shares) * math.log(d_s[i].item()) for i in range(9)])
     adversarial -= np.mean([math.log(1 - d) for d in d_t.tolist()])
@@ -118,8 +129,8 @@ def test_etn_against_a_loop() -> None:
         "source": source,
         "adversarial": -(weights * d_s.log()).mean() - (1 - d_t).log().mean(),
         "entropy": -0.2 * (p * p.log()).sum(1).mean(),
-        "auxiliary domain": -10 * (q_s.sum(1).log().mean() + (1 - q_t.sum(1)).log().mean()) / 2,
-        "auxiliary label": F.binary_cross_entropy(q_s, F.one_hot(batch.labels, 3).double()),
+        "auxiliary domain": -10 * (q_s.sum(1).log().mean() + (1 - q_t.sum(1)).log().mean()),
+        "auxiliary label": F.binary_cross_entropy(q_s, F.one_hot(batch.labels, 3).double(), reduction="sum") / 6,
     }
     losses = model.terms(network, batch).losses
     assert losses.keys() == truth.keys()
@@ -167,12 +178,25 @@ def test_complement_does_not_touch_the_right_class() -> None:
     assert logits.grad.abs().sum() > 0
 
 
-@pytest.mark.parametrize(("progress", "extra"), [(0.0, 5), (0.5, 2), (0.9, 0), (1.0, 0)])
-def test_ba3us_tops_up_the_target(progress: float, extra: int) -> None:
-    """batch/4 (1 - progress) source samples are judged as target samples."""
+def test_complement_of_one_sample_has_a_finite_gradient() -> None:
+    logits = torch.tensor([[9.0, 1.0, -1.0]], requires_grad=True)
+    complement(logits, torch.tensor([0]), torch.ones(1)).backward()
+    assert logits.grad is not None
+    assert torch.isfinite(logits.grad).all()
+    assert logits.grad.abs().sum() > 0
+
+
+def test_ba3us_extra_samples_stand_on_the_other_side() -> None:
+    """A source sample and its extra copy pull the discriminator in opposite directions, with equal weight."""
     network, method = build("ba3us")
-    model: Any = method
-    judged = []
-    model.discriminator.register_forward_hook(lambda module, inputs, output: judged.append(len(output)))
-    model.terms(network, Toy().batch(0, progress, 20, 8))
-    assert judged == [20, 8 + extra]
+    method.eval()
+    batch = Toy().batch(0, 0.5)
+    alone = dataclasses.replace(batch, extra=(batch.source, batch.labels))
+    answers = []
+    for score in (-1.0, 1.0):
+        torch.nn.init.zeros_(method.discriminator[-1].weight)
+        torch.nn.init.constant_(method.discriminator[-1].bias, score)
+        answers.append(method.terms(network, alone).losses["adversarial"].item())
+    low, high = math.log1p(math.exp(-1)), math.log1p(math.exp(1))  # of a right and of a wrong answer
+    # rho = 1: the source side counts 2 and is half right whatever the score; the target's side counts 1
+    assert answers == pytest.approx([(low + high + low) / 3, (low + high + high) / 3], rel=1e-5)

@@ -1,4 +1,4 @@
-"""What the adversarial methods share: gradient reversal, the discriminator, entropies and the weights made of them."""
+"""What the adversarial methods share: gradient reversal and its ramp, the discriminator, weights from entropies."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from jumbot.methods.base import Batch, Method
 from jumbot.methods.network import xavier
 
 
@@ -42,6 +43,20 @@ def reverse(x: Tensor, coefficient: float) -> Tensor:
     """
     out: Tensor = _Reverse.apply(x, coefficient)
     return out
+
+
+class Adversarial(Method):
+    """A method whose features oppose a discriminator, more and more along the ramp of `reversal`."""
+
+    def ramp(self, batch: Batch) -> float:
+        """`reversal` at p = step / reversal_steps, or at the progress of the run."""
+        steps = self.options.reversal_steps
+        return reversal(batch.progress if steps is None else batch.step / steps)
+
+    def strength(self, batch: Batch) -> float:
+        """How much of the discriminator's gradient the features receive, reversed."""
+        ceiling: float = self.options.reversal_ceiling
+        return ceiling * self.ramp(batch)
 
 
 class Discriminator(nn.Sequential):
@@ -78,8 +93,10 @@ def entropy(logits: Tensor) -> Tensor:
 def entropy_weights(entropies: Tensor) -> Tensor:
     """w = 1 + exp(-H), scaled to mean 1: confident samples count up to twice as much as undecided ones.
 
+    Where a gradient flows through the entropies, the scale is held fixed, as in the published code of CDAN.
+
     >>> entropy_weights(torch.tensor([0.0, torch.inf]))
     tensor([1.3333, 0.6667])
     """
     weights = 1 + torch.exp(-entropies)
-    return weights / weights.mean()
+    return weights / weights.mean().detach()

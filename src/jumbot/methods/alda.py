@@ -8,19 +8,20 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from jumbot.methods.adversarial import Discriminator, reversal, reverse
-from jumbot.methods.base import Batch, Method, Terms, source_term
+from jumbot.methods.adversarial import Adversarial, Discriminator, reverse
+from jumbot.methods.base import Batch, Terms, source_term
 from jumbot.methods.network import Network
 from jumbot.methods.options import ALDAOptions
 
 
-class ALDA(Method):
-    r"""L = CE + weight (BCE(c, goal) + CE(discriminator, y)) - self_training E_t p . c, over confident target samples.
+class ALDA(Adversarial):
+    r"""L = CE + weight (BCE(c, goal) + CE(discriminator, y)) - self_training E_t (p . c) / C.
 
     The discriminator gives one xi_l = sigmoid(score_l) a class. Column l of the confusion matrix holds xi_l on the
     diagonal and (1 - xi_l)/(C - 1) elsewhere; the corrected label c is its column of the predicted class. The goal is
-    the true one-hot label on the source and (1 - one-hot prediction)/(C - 1) on the target; features receive the
-    gradient of this term reversed. The discriminator's CE trains it alone, and c is detached in the self-training.
+    the true one-hot label on the source and (1 - one-hot prediction)/(C - 1) on the target, of which only confident
+    samples count; features receive the gradient of this term reversed. The discriminator's CE trains it alone, and c
+    is detached in the self-training, whose mean over the C classes is that of the published code.
 
     Chen, Zhao, Liu, Cai: Adversarial-learned loss for domain adaptation (2020).
     """
@@ -35,7 +36,7 @@ class ALDA(Method):
     def terms(self, network: Network, batch: Batch) -> Terms:
         features_s, logits_s = network(batch.source)
         features_t, logits_t = network(batch.target)
-        strength = reversal(batch.progress)
+        strength = self.strength(batch)
         scores_s = self.discriminator(reverse(features_s, strength)).float()
         scores_t = self.discriminator(reverse(features_t, strength)).float()
 
@@ -50,7 +51,9 @@ class ALDA(Method):
 
         regulariser = F.cross_entropy(self.discriminator(features_s.detach()), batch.labels)
         agreement = (probabilities[kept] * corrected_t.detach()).sum() / kept.sum().clamp_min(1)
-        ramp = strength if self.options.ramp else 1.0
+        if self.options.over_classes == "mean":
+            agreement = agreement / self.classes
+        ramp = self.ramp(batch) if self.options.ramp else 1.0
         return Terms(
             {
                 "source": source_term(logits_s, batch.labels),

@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from jumbot.methods.adversarial import (
-    Discriminator,
-    domain_losses,
-    entropy,
-    reversal,
-    reverse,
-)
+from jumbot.methods.adversarial import domain_losses, entropy, reverse
 from jumbot.methods.base import Batch, Terms
-from jumbot.methods.class_weights import ClassWeighted
+from jumbot.methods.class_weights import ClassWeighted, weighted
 from jumbot.methods.network import Network
 from jumbot.methods.options import BA3USOptions
 
 
 class BA3US(ClassWeighted):
-    r"""E_s v CE + weight/2 (E_s v u log D + E_{t,extra} u log(1 - D)) + entropy E_t H + complement E_s v R, max over D.
+    r"""E_s v CE + weight ((1 + rho) E_{s,extra} v u B + E_t u B) / (2 + rho) + entropy E_t H + complement E_s v R.
 
     v is proportional to gamma_y, the mean target probability of the class of a source sample; u = 1 + exp(-H), H the
-    entropy of its prediction; every weighted mean is divided by the sum of its weights. Source samples, extra (1 - p) n
-    of them at progress p, are added to the target with weight gamma_y / mean gamma, so that its missing classes do not
-    pull. R = -H(p without y)/log(C - 1), counted by 1 - p_y, keeps the wrong classes undecided.
+    entropy of its prediction; every weighted mean is divided by the sum of its weights. B is the cross-entropy of the
+    discriminator, reversed, to which the extra source samples, rho = extra (1 - p) times the minibatch at progress p,
+    are target samples: so the classes that the target lacks do not pull. R = -H(p without y)/log(C - 1), counted by
+    1 - p_y, keeps the wrong classes undecided.
 
     Liang, Wang, Hu, He, Feng: A balanced and uncertainty-aware approach for partial domain adaptation (2020).
     """
@@ -36,41 +30,38 @@ class BA3US(ClassWeighted):
     name = "ba3us"
     Options = BA3USOptions
 
-    def __init__(self, options: Any, *, features: int, classes: int) -> None:
-        super().__init__(options, features=features, classes=classes)
-        self.discriminator = Discriminator(features, hidden=options.discriminator_width)
+    def extra_samples(self, batch_size: int, progress: float) -> int:
+        return int(self.options.extra * batch_size) * (10 - int(10 * progress)) // 10
 
     def terms(self, network: Network, batch: Batch) -> Terms:
-        features_s, logits_s = network(batch.source)
+        n, options, strength = len(batch.labels), self.options, self.strength(batch)
+        x, labels = batch.source, batch.labels
+        if batch.extra is not None:
+            x, labels = torch.cat([x, batch.extra[0]]), torch.cat([labels, batch.extra[1]])
+        features_s, logits_s = network(x)
         features_t, logits_t = network(batch.target)
-        strength = reversal(batch.progress)
-        shares = self.shares[batch.labels] / self.shares.mean()
-        sure_s, sure_t = (1 + torch.exp(-entropy(logits.detach())) for logits in (logits_s, logits_t))
+        shares, rho = self.shares[labels], (len(labels) - n) / n
 
-        # drawn, since source minibatches come sorted by class
-        count = int(self.options.extra * len(features_s) * (1 - batch.progress))
-        extra = torch.randperm(len(features_s), device=features_s.device)[:count]
-        loss_s, loss_t = domain_losses(
-            self.discriminator(reverse(features_s, strength)),
-            self.discriminator(reverse(torch.cat([features_t, features_s[extra]]), strength)),
-        )
-        weights_s = shares * sure_s
-        adversarial = weighted(loss_s, weights_s) + weighted(loss_t, torch.cat([sure_t, weights_s[extra]]))
-        undecided = complement(logits_s, batch.labels, shares)
-        options = self.options
+        scores_s, scores_t = (self.discriminator(reverse(z, strength)) for z in (features_s, features_t))
+        signs = torch.ones_like(scores_s)
+        signs[n:] = -1  # the extra samples are shown as target
+        loss_s, loss_t = domain_losses(signs * scores_s, scores_t)
+        adversarial = (1 + rho) * weighted(loss_s, shares * self.sure(logits_s, strength))
+        adversarial = (adversarial + weighted(loss_t, self.sure(logits_t, strength))) / (2 + rho)
+        logits_s, shares = logits_s[:n], shares[:n]
         return Terms(
             {
                 "source": weighted(F.cross_entropy(logits_s, batch.labels, reduction="none"), shares),
-                "adversarial": options.weight * adversarial / 2,
+                "adversarial": options.weight * adversarial,
                 "entropy": options.entropy * entropy(logits_t).mean(),
-                "complement": options.complement * undecided,
+                "complement": options.complement * complement(logits_s, batch.labels, shares),
             }
         )
 
-
-def weighted(losses: Tensor, weights: Tensor) -> Tensor:
-    """sum w l / sum w; 0 where all weights are 0."""
-    return (weights * losses).sum() / weights.sum().clamp_min(1e-12)
+    def sure(self, logits: Tensor, strength: float) -> Tensor:
+        """u = 1 + exp(-H)."""
+        h = reverse(entropy(logits), strength) if self.options.entropy_gradient else entropy(logits.detach())
+        return 1 + torch.exp(-h)
 
 
 def complement(logits: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
@@ -85,5 +76,6 @@ def complement(logits: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
     logits = logits.float()
     with torch.no_grad():
         weights = weights * (1 - logits.softmax(-1).gather(1, labels[:, None]).squeeze(1))
-    wrong = logits.masked_fill(F.one_hot(labels, classes).bool(), torch.finfo(torch.float32).min)
+    # far below any logit, far above the least number: its gradient, a multiple of it times 0, must not overflow
+    wrong = logits.masked_fill(F.one_hot(labels, classes).bool(), -1e30)
     return -weighted(entropy(wrong), weights) / math.log(classes - 1)

@@ -18,6 +18,7 @@ class Batch:
     """One minibatch of each domain; `progress` runs from 0 to 1 over the adaptation, `step` counts its minibatches.
 
     `target_index` says which of all target samples these are, for methods that keep something for each of them.
+    `extra` are further source samples, drawn apart, and their labels, where the method asks for them.
     """
 
     source: Tensor
@@ -26,6 +27,7 @@ class Batch:
     progress: float = 0.0
     step: int = 0
     target_index: Tensor | None = None
+    extra: tuple[Tensor, Tensor] | None = None
 
 
 @dataclass(frozen=True)
@@ -56,13 +58,14 @@ class TargetOutputs:
 class Method(nn.Module):
     """Base of all methods.  A subclass sets `name` and `Options`, and writes `terms`.
 
-    It may own layers (a discriminator): they are trained with the rate of new layers.  `refresh` is called with the
-    network's outputs on all target samples before the first step and then every `refresh_every` steps.
+    It may own layers (a discriminator): they are trained with the rate of new layers, or by an `own_optimizer`.
+    `refresh` is called with the network's outputs on all target samples before the first step and then every
+    `refresh_interval` steps.
     """
 
     name: ClassVar[str]
     Options: ClassVar[type[MethodOptions]] = MethodOptions
-    refresh_every: int | None = None
+    refresh_every: ClassVar[int | None] = None
 
     def __init__(self, options: Any, *, features: int, classes: int) -> None:
         super().__init__()
@@ -73,6 +76,25 @@ class Method(nn.Module):
 
     def refresh(self, outputs: TargetOutputs) -> None:
         """Look at the whole target; methods that need no such look leave this alone."""
+
+    def refresh_interval(self, steps: int) -> int | None:
+        """Steps between two calls of `refresh` in an adaptation of so many steps; None: it is never called.
+
+        An option `refresh_every` is obeyed.  Without it, that of the class is: it is published for 10,000 steps and
+        more, and is shortened so that a run has at least twenty.
+        """
+        given: int | None = getattr(self.options, "refresh_every", None)
+        if given is not None or self.refresh_every is None:
+            return given
+        return max(1, min(self.refresh_every, steps // 20))
+
+    def extra_samples(self, batch_size: int, progress: float) -> int:
+        """How many further source samples `batch.extra` shall hold, for a minibatch of that size."""
+        return 0
+
+    def own_optimizer(self) -> torch.optim.Optimizer | None:
+        """An optimiser for the method's own layers, at a rate that no schedule changes; None: the network's."""
+        return None
 
 
 def source_term(logits: Tensor, labels: Tensor, weights: Tensor | None = None) -> Tensor:

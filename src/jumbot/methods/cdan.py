@@ -8,19 +8,19 @@ import torch
 from torch import Tensor
 
 from jumbot.methods.adversarial import (
+    Adversarial,
     Discriminator,
     domain_losses,
     entropy,
     entropy_weights,
-    reversal,
     reverse,
 )
-from jumbot.methods.base import Batch, Method, Terms, source_term
+from jumbot.methods.base import Batch, Terms, source_term
 from jumbot.methods.network import Network
 from jumbot.methods.options import CDANOptions
 
 
-class CDAN(Method):
+class CDAN(Adversarial):
     r"""DANN on T(z, p) with weights: CE on the source + weight/2 (E_s w log D(T) + E_t w log(1 - D(T))), max over D.
 
     T is the outer product of the features z and the detached probabilities p, or (R_1 z * R_2 p) / sqrt(d) with fixed
@@ -59,7 +59,7 @@ class CDAN(Method):
     def terms(self, network: Network, batch: Batch) -> Terms:
         features_s, logits_s = network(batch.source)
         features_t, logits_t = network(batch.target)
-        strength = reversal(batch.progress)
+        strength = self.strength(batch)
         scores_s, weights_s = self.judged(features_s, logits_s, strength)
         scores_t, weights_t = self.judged(features_t, logits_t, strength)
         loss_s, loss_t = domain_losses(scores_s, scores_t)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from jumbot.methods.adversarial import Discriminator, domain_losses, reversal, reverse
-from jumbot.methods.base import Batch, Method, Terms, source_term
+from jumbot.methods.adversarial import Adversarial, Discriminator, domain_losses, reverse
+from jumbot.methods.base import Batch, Terms, source_term
 from jumbot.methods.network import Network
 from jumbot.methods.options import DANNOptions
 
 
-class DANN(Method):
+class DANN(Adversarial):
     r"""min over the network, max over D:  CE on the source + weight/2 (E_s log D(z_s) + E_t log(1 - D(z_t))).
 
     The discriminator D minimises its binary cross-entropy; the features receive that gradient reversed, times
-    2 / (1 + exp(-10 p)) - 1 at progress p.
+    2 / (1 + exp(-10 p)) - 1 at p = step / reversal_steps.
 
     Ganin, Ustinova, Ajakan, Germain, Larochelle, Laviolette, Marchand, Lempitsky: Domain-adversarial training of
     neural networks (2016).
@@ -30,7 +30,7 @@ class DANN(Method):
     def terms(self, network: Network, batch: Batch) -> Terms:
         features_s, logits_s = network(batch.source)
         features_t, _ = network(batch.target)
-        strength = reversal(batch.progress)
+        strength = self.strength(batch)
         loss_s, loss_t = domain_losses(
             self.discriminator(reverse(features_s, strength)), self.discriminator(reverse(features_t, strength))
         )

@@ -6,14 +6,21 @@ They stand apart from the methods so that the command can print them without imp
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from jumbot.options import Bounds, Options, Positive, Share, Width
+
+Sampler = Literal["stratified", "shuffled"]
 
 
 @dataclass(frozen=True)
 class MethodOptions(Options):
-    """Base of the options of a method: numbers must be finite and not negative, counts at least 1, words known."""
+    """Base of the options of a method: numbers must be finite and not negative, counts at least 1, words known.
+
+    `sampler` is how its authors draw source minibatches, unless the training says otherwise.
+    """
+
+    sampler: ClassVar[Sampler] = "shuffled"
 
 
 @dataclass(frozen=True)
@@ -25,6 +32,7 @@ class SourceOnlyOptions(MethodOptions):
 class DeepJDOTOptions(MethodOptions):
     """Hyper-parameters of DeepJDOT; the defaults are those that the JUMBOT paper compares with on Office-Home."""
 
+    sampler = "stratified"
     eta1: float = 0.01
     """Weight of the squared distance between embeddings in the cost."""
     eta2: float = 0.5
@@ -49,6 +57,7 @@ class DeepJDOTOptions(MethodOptions):
 class JumbotOptions(MethodOptions):
     """Hyper-parameters of JUMBOT; the defaults are the paper's for Office-Home."""
 
+    sampler = "stratified"
     eta1: float = 0.01
     """Weight of the squared distance between embeddings in the cost."""
     eta2: float = 0.5
@@ -70,46 +79,13 @@ class JumbotOptions(MethodOptions):
 
 
 @dataclass(frozen=True)
-class DANNOptions(MethodOptions):
-    """Hyper-parameters of DANN."""
+class MCCOptions(MethodOptions):
+    """Hyper-parameters of MCC."""
 
     weight: float = 1.0
-    """Weight of the adversarial term in the loss."""
-    discriminator_width: Width = 1024
-    """Width of the two hidden layers of the discriminator."""
-
-
-@dataclass(frozen=True)
-class CDANOptions(MethodOptions):
-    """Hyper-parameters of CDAN-E."""
-
-    weight: float = 1.0
-    """Weight of the adversarial term in the loss."""
-    map: Literal["outer", "random"] = "outer"
-    """How features and probabilities are joined: "outer", all products, or "random", a fixed random map of them, for
-    many classes or wide embeddings."""
-    random_features: Width = 1024
-    """Width of the random map."""
-    entropy_gradient: bool = False
-    """Let the (reversed) gradient flow through the entropies of the weights too, as the published code does."""
-    discriminator_width: Width = 1024
-    """Width of the two hidden layers of the discriminator."""
-
-
-@dataclass(frozen=True)
-class ALDAOptions(MethodOptions):
-    """Hyper-parameters of ALDA; the defaults are those for photographs."""
-
-    threshold: Share = 0.9
-    """Target samples whose largest probability is not above this are left out; .6 for digits."""
-    weight: float = 1.0
-    """Weight of the adversarial term and of the discriminator's own source term."""
-    self_training: float = 1.0
-    """Weight of the self-training with corrected labels."""
-    ramp: bool = True
-    """Raise the weight of the self-training from 0 to 1 as the gradient reversal; False for digits."""
-    discriminator_width: Width = 1024
-    """Width of the two hidden layers of the discriminator."""
+    """Weight of the confusion in the loss."""
+    temperature: Positive = 2.5
+    """Divides the logits; above 1 it softens predictions that are too sure of themselves."""
 
 
 @dataclass(frozen=True)
@@ -122,63 +98,108 @@ class ROTOptions(MethodOptions):
     """Size of the chi-square ball around equal weights; 0 keeps them equal."""
     critic_steps: int = 5
     """The critic learns in every step, the features from it in one of so many."""
-    refresh_every: int = 500
-    """Steps between two computations of the weights over all target samples."""
+    refresh_every: int | None = None
+    """Steps between two computations of the weights over all target samples; None: 500, or a twentieth of the run
+    where that is less."""
     critic_width: Width = 256
     """Width of the two hidden layers of the critic."""
+    critic_rate: Positive = 1e-4
+    """Rate of Adam, which trains the critic; the network has the optimiser of the run."""
 
 
 @dataclass(frozen=True)
-class MCCOptions(MethodOptions):
-    """Hyper-parameters of MCC."""
-
-    weight: float = 1.0
-    """Weight of the confusion in the loss."""
-    temperature: Positive = 2.5
-    """Divides the logits; above 1 it softens predictions that are too sure of themselves."""
-
-
-@dataclass(frozen=True)
-class PADAOptions(MethodOptions):
-    """Hyper-parameters of PADA."""
+class AdversarialOptions(MethodOptions):
+    """Hyper-parameters of every method whose features oppose a discriminator."""
 
     weight: float = 1.0
     """Weight of the adversarial term in the loss."""
-    refresh_every: int = 500
-    """Steps between two estimates of the class weights."""
+    reversal_steps: int | None = 10_000
+    """Length of the ramp of the gradient reversal in steps, whatever the length of the run; None: the run itself."""
+    reversal_ceiling: float = 1.0
+    """What the gradient reversal rises to."""
     discriminator_width: Width = 1024
     """Width of the two hidden layers of the discriminator."""
 
 
 @dataclass(frozen=True)
-class ETNOptions(MethodOptions):
-    """Hyper-parameters of ETN."""
+class DANNOptions(AdversarialOptions):
+    """Hyper-parameters of DANN."""
+
+
+@dataclass(frozen=True)
+class CDANOptions(AdversarialOptions):
+    """Hyper-parameters of CDAN-E."""
+
+    map: Literal["outer", "random"] = "outer"
+    """How features and probabilities are joined: "outer", all products, or "random", a fixed random map of them, for
+    many classes or wide embeddings."""
+    random_features: Width = 1024
+    """Width of the random map."""
+    entropy_gradient: bool = False
+    """Let the (reversed) gradient flow through the entropies of the weights too, as the published code does."""
+
+
+@dataclass(frozen=True)
+class ALDAOptions(AdversarialOptions):
+    """Hyper-parameters of ALDA; the defaults are those for photographs."""
 
     weight: float = 1.0
-    """Weight of the adversarial term in the loss."""
+    """Weight of the adversarial term and of the discriminator's own source term."""
+    threshold: Share = 0.9
+    """Target samples whose largest probability is not above this are left out; .6 for digits."""
+    self_training: float = 1.0
+    """Weight of the self-training with corrected labels."""
+    over_classes: Literal["mean", "sum"] = "mean"
+    """How the self-training takes p c over the classes: "mean", the published code, or "sum", the formula of the
+    article, as many times stronger as there are classes."""
+    ramp: bool = True
+    """Raise the weight of the self-training from 0 to 1 along the ramp of the gradient reversal; False for digits."""
+
+
+@dataclass(frozen=True)
+class PADAOptions(AdversarialOptions):
+    """Hyper-parameters of PADA; the defaults are what its authors took for most tasks of Office-Home."""
+
+    reversal_ceiling: float = 0.5
+    """What the gradient reversal rises to: .25 to .5 on most tasks of its authors, 1 on the others."""
+    temperature: Positive = 0.1
+    """Divides the target's logits when the class weights are estimated; below 1 it sharpens the probabilities."""
+    refresh_every: int | None = None
+    """Steps between two estimates of the class weights; None: 500, or a twentieth of the run where that is less."""
+
+
+@dataclass(frozen=True)
+class ETNOptions(AdversarialOptions):
+    """Hyper-parameters of ETN."""
+
+    sampler = "stratified"
+    reversal_steps: int | None = 5_000
+    """Length of the ramp of the gradient reversal in steps (the published 10,000 count both domains of a step);
+    None: the run itself."""
     entropy: float = 0.2
     """Weight of the entropy of target predictions."""
     auxiliary_domain: float = 10.0
     """Weight of the domain term of the auxiliary classifier."""
     auxiliary_label: float = 1.0
     """Weight of the label term of the auxiliary classifier."""
-    discriminator_width: Width = 1024
-    """Width of the two hidden layers of the discriminator."""
+    auxiliary_width: Width = 1024
+    """Width of the two hidden layers of the auxiliary classifier."""
 
 
 @dataclass(frozen=True)
-class BA3USOptions(MethodOptions):
+class BA3USOptions(AdversarialOptions):
     """Hyper-parameters of BA3US."""
 
-    weight: float = 1.0
-    """Weight of the adversarial term in the loss."""
+    reversal_steps: int | None = None
+    """Length of the ramp of the gradient reversal in steps; None: the run itself, as its authors have it."""
     entropy: float = 0.1
     """Weight of the entropy of target predictions."""
     complement: float = 1.0
     """Weight of the negative entropy of the wrong classes on the source."""
     extra: Annotated[float, Bounds(at_least=0, at_most=1)] = 0.25
-    """Share of the source minibatch that stands in as target samples at the start; falls to 0 at the end."""
-    refresh_every: int = 500
-    """Steps between two estimates of the class weights."""
-    discriminator_width: Width = 1024
-    """Width of the two hidden layers of the discriminator."""
+    """Extra source samples that stand in as target samples at the start, as a share of the minibatch; falls to 0 in
+    ten stairs."""
+    entropy_gradient: bool = True
+    """Let the (reversed) gradient flow through the entropies of the weights too, as the published code does."""
+    refresh_every: int | None = None
+    """Steps between two estimates of the class weights; None: 500, or a twentieth of the run where that is less."""

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from jumbot.methods.adversarial import Discriminator, domain_losses, reversal, reverse
-from jumbot.methods.base import Batch, Terms, source_term
-from jumbot.methods.class_weights import ClassWeighted
+from torch.nn import functional as F
+
+from jumbot.methods.adversarial import domain_losses, reverse
+from jumbot.methods.base import Batch, Terms
+from jumbot.methods.class_weights import ClassWeighted, weighted
 from jumbot.methods.network import Network
 from jumbot.methods.options import PADAOptions
 
 
 class PADA(ClassWeighted):
-    r"""E_s (gamma_y / mean gamma) CE + weight/2 (E_s (gamma_y / max gamma_y) log D + E_t log(1 - D)), max over D.
+    r"""E_s (gamma_y / mean gamma_y) CE + weight/2 (E_s (gamma_y / max gamma_y) log D + E_t log(1 - D)), max over D.
 
-    gamma is the mean of the probabilities of all target samples: classes that nobody is predicted to be fade out. The
-    maximum is over the source minibatch. Gradients are reversed as in DANN.
+    gamma is the mean of the sharpened probabilities of all target samples: classes that nobody is predicted to be fade
+    out. Mean and maximum are over the source minibatch. Gradients are reversed as in DANN.
 
     Cao, Ma, Long, Wang: Partial adversarial domain adaptation (2018).
     """
@@ -25,12 +27,12 @@ class PADA(ClassWeighted):
 
     def __init__(self, options: Any, *, features: int, classes: int) -> None:
         super().__init__(options, features=features, classes=classes)
-        self.discriminator = Discriminator(features, hidden=options.discriminator_width)
+        self.temperature = options.temperature
 
     def terms(self, network: Network, batch: Batch) -> Terms:
         features_s, logits_s = network(batch.source)
         features_t, _ = network(batch.target)
-        strength = reversal(batch.progress)
+        strength = self.strength(batch)
         loss_s, loss_t = domain_losses(
             self.discriminator(reverse(features_s, strength)), self.discriminator(reverse(features_t, strength))
         )
@@ -38,7 +40,7 @@ class PADA(ClassWeighted):
         adversarial = ((shares / shares.max().clamp_min(1e-12) * loss_s).mean() + loss_t.mean()) / 2
         return Terms(
             {
-                "source": source_term(logits_s, batch.labels, shares / self.shares.mean()),
+                "source": weighted(F.cross_entropy(logits_s, batch.labels, reduction="none"), shares),
                 "adversarial": self.options.weight * adversarial,
             }
         )

@@ -18,9 +18,10 @@ from jumbot.methods.options import ROTOptions
 class ROT(Method):
     r"""min over the network and w, max over D:  CE - weight (E_s softplus(-D(z_s)) + E_t w softplus(D(z_t))).
 
-    The critic D has three layers of spectral norm 1. The weights of all target samples lie in the chi-square ball
-    {w >= 0, mean w = 1, mean (w - 1)^2 / 2 <= rho} and maximise sum w softplus(D); they are equal until the second
-    look at the target. For a minibatch without `target_index` they are those of the minibatch alone.
+    The critic D has three layers of spectral norm 1, and an optimiser of its own. The weights of all target samples
+    lie in the chi-square ball {w >= 0, mean w = 1, mean (w - 1)^2 / 2 <= rho} and maximise sum w softplus(D); they are
+    equal until the second look at the target. For a minibatch without `target_index` they are those of the minibatch
+    alone.
 
     Balaji, Chellappa, Feizi: Robust optimal transport with applications in generative modeling and domain adaptation
     (2020).
@@ -28,12 +29,12 @@ class ROT(Method):
 
     name = "rot"
     Options = ROTOptions
+    refresh_every = 500
     weights: Tensor
     begun: Tensor
 
     def __init__(self, options: Any, *, features: int, classes: int) -> None:
         super().__init__(options, features=features, classes=classes)
-        self.refresh_every = options.refresh_every
         layers = nn.Linear(features, options.critic_width), nn.Linear(options.critic_width, options.critic_width)
         last = nn.Linear(options.critic_width, 1)
         for layer in (*layers, last):
@@ -53,6 +54,9 @@ class ROT(Method):
         loss_s, loss_t = domain_losses(scores[: len(features_s)], scores[len(features_s) :])
         adversarial = loss_s.mean() + (self.of(batch, loss_t.detach()) * loss_t).mean()
         return Terms({"source": source_term(logits_s, batch.labels), "adversarial": self.options.weight * adversarial})
+
+    def own_optimizer(self) -> torch.optim.Optimizer:
+        return torch.optim.Adam(self.critic.parameters(), lr=self.options.critic_rate)
 
     def of(self, batch: Batch, losses: Tensor) -> Tensor:
         """The weights of the target samples of a minibatch."""

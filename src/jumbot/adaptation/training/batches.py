@@ -14,7 +14,7 @@ from jumbot.adaptation.settings import Training
 from jumbot.adaptation.training.stratified import ShuffledSampler, StratifiedSampler
 from jumbot.data.domain import Domain
 from jumbot.errors import ArgumentError
-from jumbot.methods.base import Batch
+from jumbot.methods.base import Batch, Method
 
 #: a pair of minibatches, and the rows of the target in it, by which the records find labels
 Loaded = tuple[Batch, np.ndarray]
@@ -24,12 +24,14 @@ class Batches:
     """k pairs of minibatches per step; number i over all steps and processes depends on (seed, i) alone."""
 
     def __init__(
-        self, source: Domain, target: Domain, training: Training, source_steps: int, total: int, accelerator: Any
-    ) -> None:
+        self, source: Domain, target: Domain, method: Method, training: Training, source_steps: int, total: int,
+        accelerator: Any,
+    ) -> None:  # fmt: skip
         if source.labels is None:
             raise ArgumentError(f"source: {source.name} has no labels; the source must be labelled.")
         self.source, self.target, self.labels = source, target, source.labels
-        self.seed, self.k = training.seed, training.k
+        self.seed, self.k, self.size = training.seed, training.k, training.batch_size
+        self.extra_samples, self.labelled = method.extra_samples, np.flatnonzero(source.labels >= 0)
         self.source_steps, self.total = source_steps, total
         self.device, self.rank, self.world = accelerator.device, accelerator.process_index, accelerator.num_processes
         # convolutions on the CPU and on recent GPUs are faster with the channels last
@@ -56,10 +58,19 @@ class Batches:
             batch = Batch(
                 x.to(self.device, memory_format=self.layout), torch.from_numpy(self.labels[rows]).to(self.device),
                 target.to(self.device, memory_format=self.layout), self.progress(step), step - self.source_steps,
-                target_index=torch.from_numpy(target_rows).to(self.device),
+                target_index=torch.from_numpy(target_rows).to(self.device), extra=self._extra(step, number),
             )  # fmt: skip
             out.append((batch, target_rows))
         return out
+
+    def _extra(self, step: int, number: int) -> tuple[torch.Tensor, torch.Tensor] | None:
+        """The further source samples that the method asks for, drawn in passes of their own."""
+        count = self.extra_samples(self.size, self.progress(step)) if step >= self.source_steps else 0
+        if count == 0:
+            return None
+        rows = self.labelled[ShuffledSampler(len(self.labelled), count, self.seed, stream=5).batch(number)]
+        x = self.source.samples.batch(rows, np.random.default_rng((self.seed, 7, number)))
+        return x.to(self.device, memory_format=self.layout), torch.from_numpy(self.labels[rows]).to(self.device)
 
     @contextmanager
     def ahead(self) -> Iterator[Callable[[int], list[Loaded]]]:

@@ -72,21 +72,21 @@ def load_module(module: nn.Module, prefix: str, tensors: Mapping[str, Tensor], w
         raise ArgumentError(f"{where}: does not fit this {prefix}: {detail}") from error
 
 
-def pack_optimizer(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Its state as named tensors; rates and other settings follow from the configuration."""
+def pack_optimizer(prefix: str, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Its state as named tensors under a prefix; rates and other settings follow from the configuration."""
     state = optimizer.state_dict()["state"]
     return {
-        f"optimizer.{number}.{name}": value if isinstance(value, Tensor) else torch.tensor(value)
+        f"{prefix}.{number}.{name}": value if isinstance(value, Tensor) else torch.tensor(value)
         for number, entries in state.items()
         for name, value in entries.items()
         if value is not None
     }
 
 
-def unpack_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+def unpack_optimizer(prefix: str, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
     """Put back what `pack_optimizer` took."""
     state: dict[int, dict[str, Tensor]] = {}
-    for key, value in unpack("optimizer", tensors).items():
+    for key, value in unpack(prefix, tensors).items():
         number, name = key.split(".", 1)
         state.setdefault(int(number), {})[name] = value
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

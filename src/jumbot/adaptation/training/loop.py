@@ -85,7 +85,8 @@ class Trainer:
         self.accelerator = make_accelerator(training, run)
         self.epoch, self.source_steps, steps = training.lengths(len(source) // self.accelerator.num_processes)
         self.total = self.source_steps + steps
-        self.batches = Batches(source, target, training, self.source_steps, self.total, self.accelerator)
+        self.refresh_every = method.refresh_interval(steps)
+        self.batches = Batches(source, target, method, training, self.source_steps, self.total, self.accelerator)
         self.objective = Objective(network, method).to(self.accelerator.device)
         network.to(memory_format=self.batches.layout)  # type: ignore[call-overload]
         self.wrapped = self.accelerator.prepare_model(self.objective)
@@ -93,7 +94,7 @@ class Trainer:
         self.before_adaptation: Callable[[], None] | None = None
         self.step, self.before = 0, 0.0
         self.history: list[Record] = []
-        self.optimizer = self._fresh_optimizer()
+        self.optimizers = self._fresh_optimizers()
 
     def fit(self, resume: bool = False) -> Trained:
         """Run all steps, or those that a checkpoint has not done, and load the weights of the chosen one."""
@@ -123,13 +124,14 @@ class Trainer:
         if self.step == self.source_steps:
             if self.before_adaptation is not None and self.accelerator.is_main_process:
                 self.before_adaptation()
-            self.optimizer = self._fresh_optimizer()
+            self.optimizers = self._fresh_optimizers()
         self._set_rate()
-        if phase == "adapt" and (every := self._refresh_every) and (self.step - self.source_steps) % every == 0:
+        if phase == "adapt" and (every := self.refresh_every) and (self.step - self.source_steps) % every == 0:
             self.method.refresh(self.monitor.target_outputs())
         seed_step(training.seed, self.step, self.accelerator.process_index)
         self.objective.train()
-        self.optimizer.zero_grad(set_to_none=True)
+        for optimizer in self.optimizers.values():
+            optimizer.zero_grad(set_to_none=True)
         record: Record = {"event": "step", "step": self.step, "epoch": self.step // self.epoch, "phase": phase}
         sums: dict[str, float] = {}
         for number, (batch, rows) in enumerate(loaded):
@@ -149,17 +151,12 @@ class Trainer:
         record |= {name: value for name, value in sums.items() if not name.startswith("terms.")}
         if not math.isfinite(record["loss"]):
             raise self._stopped(", ".join(f"{name} = {value:g}" for name, value in record["terms"].items()))
-        self.optimizer.step()
+        for optimizer in self.optimizers.values():
+            optimizer.step()
         record["seconds"] = round(self.before + time.monotonic() - start, 3)
         self._record(record)
         bar(record)
         self.step += 1
-
-    @property
-    def _refresh_every(self) -> int | None:
-        """What the method asks for, but at least 20 times in a run: published intervals are for 10,000 steps."""
-        every = self.method.refresh_every
-        return None if every is None else max(1, min(every, (self.total - self.source_steps) // 20))
 
     def _plan_facts(self, terms: Terms, batch: Batch, rows: np.ndarray) -> dict[str, float]:
         """Mass of the plan, the transport value, and, for the record alone, the mass between different labels."""
@@ -224,7 +221,8 @@ class Trainer:
         if not all(bool(torch.isfinite(p).all()) for p in self.objective.parameters()):
             raise self._stopped("the weights hold NaN or infinity")
         tensors = pack("network", self.network.state_dict()) | pack("method", self.method.state_dict())
-        tensors |= pack_optimizer(self.optimizer)
+        for name, optimizer in self.optimizers.items():
+            tensors |= pack_optimizer(name, optimizer)
         seconds = self.history[-1]["seconds"] if self.history else 0.0
         save_tensors(self.run.checkpoint, tensors, {"step": self.step, "seconds": seconds})
 
@@ -234,7 +232,8 @@ class Trainer:
         load_module(self.network, "network", tensors, self.run.checkpoint)
         load_module(self.method, "method", tensors, self.run.checkpoint)
         self.step, self.before = header["step"], header["seconds"]
-        unpack_optimizer(self.optimizer, tensors)
+        for name, optimizer in self.optimizers.items():
+            unpack_optimizer(name, optimizer, tensors)
         if self.accelerator.is_main_process:
             self.history = self.run.rewind(self.step)
         self.accelerator.wait_for_everyone()
@@ -258,12 +257,15 @@ class Trainer:
         remedy = f"L{rate}, or look at the data" if found is None else f"{found}, or l{rate}"
         return NotFiniteError(f"step {self.step} ({self.phase}) is not finite: {why}. {remedy}.{kept}")
 
-    def _fresh_optimizer(self) -> torch.optim.Optimizer:
+    def _fresh_optimizers(self) -> dict[str, torch.optim.Optimizer]:
+        """That of the network, and that of the method's own layers where it has one; by their names in checkpoints."""
         pretrained: list[nn.Parameter] = []
         if isinstance(self.network.backbone, Bottleneck):
             pretrained = [p for p in self.network.backbone.pretrained.parameters() if p.requires_grad]
-        known = {id(p) for p in pretrained}
-        new = [p for p in self.objective.parameters() if p.requires_grad and id(p) not in known]
+        own = self.method.own_optimizer()
+        apart = {id(p) for group in own.param_groups for p in group["params"]} if own is not None else set()
+        apart |= {id(p) for p in pretrained}
+        new = [p for p in self.objective.parameters() if p.requires_grad and id(p) not in apart]
         groups: list[dict[str, Any]] = [{"params": new, "share": 1.0}]
         if pretrained:
             groups.append({"params": pretrained, "share": self.training.backbone_rate})
@@ -274,14 +276,14 @@ class Trainer:
             if self.training.optimizer == "adam"
             else torch.optim.SGD(groups, lr=rate, momentum=0.9, nesterov=True, weight_decay=decay)
         )
-        prepared: torch.optim.Optimizer = self.accelerator.prepare_optimizer(optimizer)
-        return prepared
+        found = {"optimizer": optimizer} | ({"own_optimizer": own} if own is not None else {})
+        return {name: self.accelerator.prepare_optimizer(one) for name, one in found.items()}
 
     def _set_rate(self) -> None:
         factor = 1.0
         if self.training.schedule == "inverse" and self.phase == "adapt":
             factor = (1 + 10 * self.batches.progress(self.step)) ** -0.75
-        for group in self.optimizer.param_groups:
+        for group in self.optimizers["optimizer"].param_groups:
             group["lr"] = self.training.learning_rate * factor * group["share"]
 
     @contextmanager

@@ -56,6 +56,8 @@ class StratifiedSampler:
 class ShuffledSampler:
     """Passes over all samples, each in a new order; what does not fill a minibatch is left to the next pass.
 
+    Samplers of different `stream` draw independently.
+
     >>> sampler = ShuffledSampler(10, batch_size=5, seed=0)
     >>> sorted(np.concatenate([sampler.batch(2), sampler.batch(3)]).tolist()) == list(range(10))
     True
@@ -64,6 +66,7 @@ class ShuffledSampler:
     size: int
     batch_size: int
     seed: int
+    stream: int = 2
 
     def __post_init__(self) -> None:
         if self.size < 1:
@@ -71,7 +74,7 @@ class ShuffledSampler:
 
     def batch(self, i: int) -> np.ndarray:
         """Indices of minibatch i; all samples, where there are fewer than `batch_size`."""
-        return _slice(self.size, min(self.batch_size, self.size), i, (self.seed, 2))
+        return _slice(self.size, min(self.batch_size, self.size), i, (self.seed, self.stream))
 
 
 def _slice(size: int, share: int, i: int, key: tuple[int, ...]) -> np.ndarray:
