@@ -99,6 +99,15 @@ def test_compare_prints_a_table_and_repeats_nothing(
     assert "other settings" in capsys.readouterr().err
 
 
+def test_what_is_typed_wins_even_where_it_is_the_value_of_the_recipe(tables: tuple[str, str], tmp_path: Path) -> None:
+    """.01 is the recipe's rate, but not the one that it has for ETN."""
+    out = tmp_path / "comparison"
+    methods = ["--methods", "etn", "etn:learning_rate=0.002"]
+    assert status_of(["compare", *tables, *methods, "--out", str(out), "--learning-rate", "0.01", *QUICK]) == 0
+    rates = [json.loads(file.read_text())["training"]["learning_rate"] for file in sorted(out.rglob("config.json"))]
+    assert rates == [0.01, 0.002]
+
+
 def test_compare_takes_every_pair_of_a_table_of_domains(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(0)
     label = np.arange(90) % 3

@@ -66,7 +66,8 @@ class Compare(Reading):
     out: Path = Path("comparison")
     """Folder of the runs and of the table."""
     methods: Annotated[tuple[str, ...], tyro.conf.arg(metavar="METHOD ...")] = ("source-only", "deepjdot", "jumbot")
-    """Methods to compare; `jumbot adapt --help` lists them."""
+    """Methods to compare; `jumbot adapt --help` lists them. NAME:OPTION=VALUE,... is a variant with a row of its own,
+    such as dann:reversal_steps=none."""
     seeds: int = 1
     """Runs of each method, with seeds 0, 1, ..."""
     jobs: int = 1
@@ -174,6 +175,7 @@ def demo_command(arguments: list[str]) -> int:
     from rich.table import Table
 
     from jumbot.adaptation.runs.grid import Task, accuracies, compare
+    from jumbot.adaptation.runs.variants import read_variant
     from jumbot.data.embedded import embedded
     from jumbot.report.adaptation import write_report
 
@@ -191,7 +193,7 @@ def demo_command(arguments: list[str]) -> int:
     Console().print(table)
     for folder, why in record["failed"].items():
         print(f"jumbot demo: {folder}: {why}", file=sys.stderr)
-    folders = [wanted.out / r["task"] / r["method"] / f"seed{r['seed']}" for r in record["runs"]]
+    folders = [wanted.out / r["task"] / read_variant(r["method"]).folder / f"seed{r['seed']}" for r in record["runs"]]
     if folders:
         print(f"report: {write_report(folders, wanted.out, 'Digits of scikit-learn to MNIST')}")
     return 1 if record["failed"] else 0
@@ -234,7 +236,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
 
 
 def parse(cls: type[Any], arguments: list[str], prog: str) -> tuple[Any, dict[str, Any]]:
-    """The command's own arguments, and the options of method, training, network and inputs that differ from the recipe.
+    """The command's own arguments, and the options of method, training, network and inputs that were given.
 
     The defaults in the help are those of the method and the recipe that the other arguments name.
     """
@@ -256,13 +258,14 @@ def parse(cls: type[Any], arguments: list[str], prog: str) -> tuple[Any, dict[st
     )
     whole.__doc__ = cls.__doc__
     found: Any = tyro.cli(whole, args=arguments, prog=prog, config=(OmitArgPrefixes,))
-    changes = {}
-    for name, default in parts.items():
-        given = getattr(found, name)
-        for field in dataclasses.fields(default):
-            value = getattr(given, field.name)
-            if value != getattr(default, field.name):
-                changes[field.name] = value
+    # Also where it is the recipe's value: a recipe may have another for one of several methods.
+    given = {argument.partition("=")[0].lstrip("-").replace("-", "_") for argument in arguments if argument[:2] == "--"}
+    changes = {
+        field.name: getattr(getattr(found, name), field.name)
+        for name, default in parts.items()
+        for field in dataclasses.fields(default)
+        if {field.name, f"no_{field.name}"} & given
+    }
     return found.command, changes
 
 

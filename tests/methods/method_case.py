@@ -124,10 +124,11 @@ class MethodCase:
         with pytest.raises(ArgumentError, match="wait: not an option"):
             make_method(name, {"wait": 1}, features=8, classes=3)
         cls = method_class(name).Options
-        for field, kind in typing.get_type_hints(cls).items():
-            for wrong in wrong_values(kind):
-                with pytest.raises(ArgumentError, match=f"^{field}: "):
-                    make_method(name, {field: wrong}, features=8, classes=3)
+        kinds = typing.get_type_hints(cls)
+        for field in dataclasses.fields(cls):
+            for wrong in wrong_values(kinds[field.name]):
+                with pytest.raises(ArgumentError, match=f"^{field.name}: "):
+                    make_method(name, {field.name: wrong}, features=8, classes=3)
 
     @pytest.mark.parametrize("classes", [2, 3])
     @pytest.mark.parametrize("sizes", [(12, 12), (12, 5), (4, 9), (1, 1)])

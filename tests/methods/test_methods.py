@@ -10,6 +10,7 @@ import pytest
 
 from jumbot.errors import ArgumentError
 from jumbot.methods import METHODS, method_class
+from jumbot.methods.options import MethodOptions
 from tests.methods.method_case import MethodCase
 
 
@@ -24,7 +25,8 @@ def test_every_option_has_a_docstring(name: str) -> None:
     """A string right after each field: it is what the command line shows."""
     options = method_class(name).Options
     module = ast.parse(inspect.getsource(sys.modules[options.__module__]))
-    body = next(node.body for node in module.body if isinstance(node, ast.ClassDef) and node.name == options.__name__)
+    classes = {node.name: node.body for node in module.body if isinstance(node, ast.ClassDef)}
+    body = [line for cls in options.__mro__ for line in classes.get(cls.__name__, ()) if cls is not MethodOptions]
     for field, text in zip(body, [*body[1:], None], strict=True):
         if isinstance(field, ast.AnnAssign):
             assert isinstance(text, ast.Expr), ast.unparse(field)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -108,13 +109,14 @@ def test_images(tiny_images: Path, tmp_path: Path, item: str, task: str, folder:
     )
     [run] = record["data"]["runs"]
     assert run["paper"] == images.PAPER[item]["jumbot"][images.TASKS[item].index(task)]
-    config = read_config(tmp_path / "out" / item / task / "jumbot-seed0")
+    config = read_config(tmp_path / "out" / item / task / "jumbot-ones-seed0")
+    assert config["method"]["reference"] == "ones"  # as published, and as the help says
     assert config["input"]["size"] == [256, 256]
     assert config["network"]["bottleneck"] is True
-    results = json.loads((tmp_path / "out" / item / task / "jumbot-seed0" / "results.json").read_text())
+    results = json.loads((tmp_path / "out" / item / task / "jumbot-ones-seed0" / "results.json").read_text())
     assert results["n"] == (4 if change else 6)
     assert len(results["classes"]) == 3
-    model = json.loads((tmp_path / "out" / item / task / "jumbot-seed0" / "model.json").read_text())
+    model = json.loads((tmp_path / "out" / item / task / "jumbot-ones-seed0" / "model.json").read_text())
     assert model["crops"][1] == ("centre-crop" if change else "ten-crop")
 
 
@@ -127,3 +129,22 @@ def test_absent_data_is_named(tmp_path: Path) -> None:
         reproduce("fig1", tmp_path, seeds=3)
     with pytest.raises(JumbotError, match=r"usps"):
         reproduce("digits", tmp_path, root=tmp_path / "nowhere")
+
+
+def test_reference_is_for_jumbot_alone(tiny_images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """--reference beside DeepJDOT, which has none, is no error."""
+    seen: dict[str, dict[str, object]] = {}
+
+    def note(source: object, target: object, *, method: str, **options: object) -> object:
+        seen[method] = options
+        results = {"accuracy": 0.5, "mean_class_accuracy": 0.5, "rule": "last", "seconds": 0.0}
+        return SimpleNamespace(results=results)
+
+    monkeypatch.setattr(images, "adapt", note)
+    reproduce(
+        "office-home", tmp_path / "out", root=tiny_images / "office-home", tasks=["Art-Clipart"],
+        methods=["deepjdot", "jumbot", "source-only"], reference="product", show=False,
+    )  # fmt: skip
+    assert {name: options.get("reference") for name, options in seen.items()} == {
+        "deepjdot": None, "jumbot": "product", "source-only": None,
+    }  # fmt: skip

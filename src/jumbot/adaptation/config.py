@@ -53,7 +53,8 @@ def make_config(source: Domain | None, method: str, recipe: str | None, changes:
     name = recipe_for(source) if recipe is None else recipe
     found = find_recipe(name)
     values: dict[str, dict[str, Any]] = {
-        "options": {}, "training": dict(found.training), "network": dict(found.network), "inputs": dict(found.inputs),
+        "options": {}, "training": {"sampler": options_class(method).sampler, **found.training},
+        "network": dict(found.network), "inputs": dict(found.inputs),
     }  # fmt: skip
     owners = _owners(method)
     for option, value in {**found.methods.get(method, {}), **changes}.items():

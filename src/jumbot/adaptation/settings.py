@@ -17,7 +17,10 @@ class Training(Options):
     """Length, optimiser and records of a training run."""
 
     batch_size: Annotated[int, Bounds(at_least=1, at_most=2**20)] = 50
-    """Samples of each domain in a minibatch; the source's are stratified by class."""
+    """Samples of each domain in a minibatch."""
+    sampler: Literal["stratified", "shuffled"] = "stratified"
+    """How source minibatches are drawn: "stratified", as many of each class, or "shuffled", in passes over all samples;
+    by default as the authors of the method do."""
     source_epochs: Whole = 0
     """Passes over the source before adaptation, on the source alone."""
     epochs: Count | None = None
@@ -33,7 +36,9 @@ class Training(Options):
     backbone_rate: Weight = 0.1
     """Rate of a pretrained backbone, as a share of learning_rate."""
     schedule: Literal["constant", "inverse"] = "inverse"
-    """"inverse" multiplies the rate by (1 + 10 progress)^-.75."""
+    """"inverse" multiplies the rate by (1 + 10 p)^-.75 at p = step / schedule_steps."""
+    schedule_steps: Count | None = None
+    """Steps after which the schedule is at p = 1, and goes on; None: those of the adaptation."""
     weight_decay: Weight = 0.001
     """Weight decay of SGD."""
     k: Annotated[int, Bounds(at_least=1, at_most=2**20)] = 1

@@ -50,13 +50,14 @@ def run(
     seeds: int = 1,
     tasks: Sequence[str] | None = None,
     methods: Sequence[str] = ("jumbot",),
+    reference: str = "ones",
     show: bool = True,
     **changes: Any,
 ) -> dict[str, Any]:
     """Train every (task, method, seed) that is not finished, and write `ITEM.json` with the paper's figures beside.
 
-    `root` holds the data in its published layout.  `quick` takes two steps of a small untrained backbone, to see that
-    everything is in place.
+    `root` holds the data in its published layout.  `reference` is that of JUMBOT's entropy alone.  `quick` takes two
+    steps of a small untrained backbone, to see that everything is in place.
     """
     if root is None:
         raise ArgumentError(f"data: {item} is not downloaded; give the folder that holds it with --data.")
@@ -72,16 +73,18 @@ def run(
     if quick:
         small = {"steps": 2, "batch_size": 8, "backbone": "resnet18", "weights": None, "evaluate_every": 0}
         changes = small | changes
-    record = Record(item, "Accuracy on the target at the end of training", {**changes, "caveat": _CAVEAT}, seed, quick)
+    settings = {"reference": reference, **changes, "caveat": _CAVEAT}
+    record = Record(item, "Accuracy on the target at the end of training", settings, seed, quick)
     rows = []
     for task in chosen:
         source, target = (domains[name] for name in task.split("-"))
         for name in methods:
+            own, variant = ({"reference": reference}, f"{name}-{reference}") if name == "jumbot" else ({}, name)
             for number in range(seed, seed + seeds):
-                out = folder / item / task / f"{name}-seed{number}"
+                out = folder / item / task / f"{variant}-seed{number}"
                 model = adapt(
                     source, target, method=name, recipe=item, out=out, resume=out.exists(), show=show, seed=number,
-                    command=f"jumbot reproduce {item}", **changes,
+                    command=f"jumbot reproduce {item}", **own, **changes,
                 )  # fmt: skip
                 rows.append(
                     {

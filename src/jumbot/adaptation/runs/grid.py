@@ -17,6 +17,7 @@ from typing import Any
 from jumbot.adaptation.config import check_changes, make_config, option_names
 from jumbot.adaptation.judgement.selection import RULES, SCORES, best
 from jumbot.adaptation.runs.folder import RunFolder, read_config, read_metrics
+from jumbot.adaptation.runs.variants import Variant, read_variant
 from jumbot.errors import ArgumentError, JumbotError, suggest
 
 
@@ -35,7 +36,7 @@ class Run:
     """One training run of a comparison, and its folder."""
 
     task: Task
-    method: str
+    variant: Variant
     seed: int
     folder: Path
     recipe: str | None = None
@@ -49,7 +50,7 @@ class Run:
             return False
         found = read_config(self.folder)
         if recipe := self.recipe or found.get("recipe"):
-            config = make_config(None, self.method, recipe, {**self.options, "seed": self.seed})
+            config = make_config(None, self.variant.method, recipe, {**self.options, "seed": self.seed})
             RunFolder(self.folder).check_same(found, config.to_json(), ("training", "method"))
         return True
 
@@ -57,8 +58,8 @@ class Run:
         from jumbot.adaptation.adapt import adapt
 
         adapt(
-            self.task.source, self.task.target, method=self.method, recipe=self.recipe, labelled=self.task.labelled,
-            out=self.folder, **self.reading,
+            self.task.source, self.task.target, method=self.variant.method, recipe=self.recipe,
+            labelled=self.task.labelled, out=self.folder, **self.reading,
             resume=(self.folder / "config.json").exists(), seed=self.seed, show=show, **self.options,
         )  # fmt: skip
 
@@ -80,18 +81,21 @@ def compare(
 ) -> dict[str, Any]:
     """Train every (task, method, seed), `jobs` at a time, and return what `compare.json` holds.
 
+    A method may carry changes in its name, as in "dann:reversal_steps=none", and is a row of its own then.
     Runs are folders `out/TASK/METHOD/seedN`: finished ones are not repeated, and those that were stopped go on.
-    `common` are options of every run, `options` those of single methods.  The table has the accuracy by the rule of
-    selection; beside it stands what every other rule would have chosen among the evaluations along the way.
+    `common` are options of every run, `options` those of single methods, by the names in `methods`.  The table has
+    the accuracy by the rule of selection; beside it stands what every other rule would have chosen among the
+    evaluations along the way.
     """
-    chosen = _options(methods, common, options or {})
-    for name, changes in chosen.items():
-        check_changes(name, recipe, changes)
+    chosen = _options([read_variant(name) for name in dict.fromkeys(methods)], common, options or {})
+    for variant, changes in chosen:
+        check_changes(variant.method, recipe, changes)
     out = Path(out)
     reading = {"label": label, "corrupt": corrupt, "root": root}
     runs = [
-        Run(task, name, seed, out / task.name / name / f"seed{seed}", recipe, chosen[name], reading)
-        for task in tasks for name in methods for seed in (range(seeds) if isinstance(seeds, int) else seeds)
+        Run(task, variant, seed, out / task.name / variant.folder / f"seed{seed}", recipe, changes, reading)
+        for task in tasks for variant, changes in chosen
+        for seed in (range(seeds) if isinstance(seeds, int) else seeds)
     ]  # fmt: skip
     failed = _train_all([run for run in runs if not run.finished], jobs, show)
     record = summarise(runs, failed)
@@ -124,7 +128,7 @@ def summarise(runs: Sequence[Run], failed: Mapping[str, str]) -> dict[str, Any]:
         results = json.loads((run.folder / "results.json").read_text(encoding="utf-8"))
         rows.append(
             {
-                "task": run.task.name, "method": run.method, "seed": run.seed, "rule": results["rule"],
+                "task": run.task.name, "method": run.variant.label, "seed": run.seed, "rule": results["rule"],
                 "accuracy": results.get("accuracy"), "mean_class_accuracy": results.get("mean_class_accuracy"),
                 "seconds": results["seconds"], "by_rule": _by_rule(run.folder),
             }
@@ -171,18 +175,24 @@ def _by_rule(folder: Path) -> dict[str, float]:
 
 
 def _options(
-    methods: Sequence[str], common: Mapping[str, Any], own: Mapping[str, Mapping[str, Any]]
-) -> dict[str, dict[str, Any]]:
+    variants: Sequence[Variant], common: Mapping[str, Any], own: Mapping[str, Mapping[str, Any]]
+) -> list[tuple[Variant, dict[str, Any]]]:
     """Of the common options those that each method has, tau being none of source-only's, and its own."""
-    known = {name: option_names(name) for name in methods}
+    known = [option_names(variant.method) for variant in variants]
     for option in common:
-        if not any(option in names for names in known.values()):
-            every = sorted(set().union(*known.values()))
-            raise ArgumentError(f"{option}: not an option of {', '.join(methods)}; {suggest(option, every)}")
-    return {
-        name: {option: value for option, value in common.items() if option in names} | dict(own.get(name, {}))
-        for name, names in known.items()
-    }
+        if not any(option in names for names in known):
+            every = sorted(set().union(*known))
+            methods = ", ".join(variant.label for variant in variants)
+            raise ArgumentError(f"{option}: not an option of {methods}; {suggest(option, every)}")
+    return [
+        (
+            variant,
+            {option: value for option, value in common.items() if option in names}
+            | dict(own.get(variant.label, {}))
+            | dict(variant.changes),
+        )
+        for variant, names in zip(variants, known, strict=True)
+    ]
 
 
 def _train_all(runs: Sequence[Run], jobs: int, show: bool) -> dict[str, str]:
@@ -212,7 +222,7 @@ def _train_all(runs: Sequence[Run], jobs: int, show: bool) -> dict[str, str]:
 
 def _note(show: bool, number: int, total: int, run: Run) -> None:
     if show:
-        print(f"{number}/{total}  {run.task.name}  {run.method}  seed {run.seed}", file=sys.stderr, flush=True)
+        print(f"{number}/{total}  {run.task.name}  {run.variant.label}  seed {run.seed}", file=sys.stderr, flush=True)
 
 
 def _one_thread() -> None:

@@ -31,12 +31,16 @@ class Batches:
             raise ArgumentError(f"source: {source.name} has no labels; the source must be labelled.")
         self.source, self.target, self.labels = source, target, source.labels
         self.seed, self.k, self.size = training.seed, training.k, training.batch_size
-        self.extra_samples, self.labelled = method.extra_samples, np.flatnonzero(source.labels >= 0)
+        self.extra_samples = method.extra_samples
         self.source_steps, self.total = source_steps, total
         self.device, self.rank, self.world = accelerator.device, accelerator.process_index, accelerator.num_processes
         # convolutions on the CPU and on recent GPUs are faster with the channels last
         self.layout = torch.channels_last if len(source.shape) >= 3 else torch.contiguous_format
-        self.sampler = StratifiedSampler(source.labels, training.batch_size, training.seed)
+        self.sampler: StratifiedSampler | ShuffledSampler = (
+            StratifiedSampler(source.labels, training.batch_size, training.seed)
+            if training.sampler == "stratified"
+            else ShuffledSampler(len(source), training.batch_size, training.seed, stream=8)
+        )
         self.target_sampler = ShuffledSampler(len(target), training.batch_size, training.seed)
 
     def progress(self, step: int) -> float:
@@ -68,7 +72,7 @@ class Batches:
         count = self.extra_samples(self.size, self.progress(step)) if step >= self.source_steps else 0
         if count == 0:
             return None
-        rows = self.labelled[ShuffledSampler(len(self.labelled), count, self.seed, stream=5).batch(number)]
+        rows = ShuffledSampler(len(self.source), count, self.seed, stream=5).batch(number)
         x = self.source.samples.batch(rows, np.random.default_rng((self.seed, 7, number)))
         return x.to(self.device, memory_format=self.layout), torch.from_numpy(self.labels[rows]).to(self.device)
 

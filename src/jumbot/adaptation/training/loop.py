@@ -282,7 +282,8 @@ class Trainer:
     def _set_rate(self) -> None:
         factor = 1.0
         if self.training.schedule == "inverse" and self.phase == "adapt":
-            factor = (1 + 10 * self.batches.progress(self.step)) ** -0.75
+            step, length = self.step - self.source_steps, self.total - self.source_steps
+            factor = (1 + 10 * step / (self.training.schedule_steps or length)) ** -0.75
         for group in self.optimizers["optimizer"].param_groups:
             group["lr"] = self.training.learning_rate * factor * group["share"]
 
