@@ -26,6 +26,7 @@ from jumbot.minibatch.points import Points
 from jumbot.minibatch.progress import progress
 from jumbot.minibatch.sampling import draw_subsets
 from jumbot.transport import entropic, fused
+from jumbot.transport.certificate import solved
 from jumbot.transport.divergences import Divergence
 from jumbot.transport.problem import Array, Problem, as_tensor, check_number, make_problem
 from jumbot.transport.solve import MAX_ITERATIONS, solve_problem
@@ -278,7 +279,7 @@ class _Flow:
         start, tol = None, self.loss.tol
         if self.quick:
             raw, gap = self._sweep(cost, symmetric)
-            if (gap <= tol * raw.out[:, 4]).all():
+            if solved(gap, raw.out[:, 4], tol).all():
                 return _Solved(raw.plan, torch.from_numpy(raw.out[:, 2] + self.loss.epsilon), torch.from_numpy(gap))
             start = raw.f, raw.g
         problem = self._problem(cost)

@@ -4,8 +4,12 @@ import math
 
 import numpy as np
 import pytest
+import torch
 
 import jumbot
+from jumbot.transport import kernels
+from jumbot.transport.certificate import certify, solved
+from jumbot.transport.problem import make_problem
 
 from ..generators import posed, rectangular
 from ..oracles import SETTINGS, Problem, cases
@@ -211,3 +215,29 @@ def test_far_outlier_at_epsilon_zero_is_certified():
     solution = jumbot.solve(np.array([[0.0, 1], [1, 0], [700, 701]]), np.array([0.4, 0.4, 0.2]), epsilon=0, tau=0.5)
     assert solution.converged
     assert solution.value == pytest.approx(0.2 * 0.5 + 0.5 * 2 * (0.9 - math.sqrt(0.8)), rel=1e-6)
+
+
+@pytest.mark.parametrize("tau", [math.inf, (math.inf, 1.0), (1.0, math.inf)])
+def test_a_plan_that_cannot_be_rounded_proves_nothing(tau, rng):
+    """Rows that underflow stay empty, whatever they are multiplied by: an exact marginal is then not met."""
+    problem = posed(rng, 3, 3, epsilon=0.1).but(tau=tau)
+    checked = make_problem(
+        torch.from_numpy(problem.cost), torch.from_numpy(problem.a), torch.from_numpy(problem.b), epsilon=0.1, tau=tau,
+        divergence="kl", reference="product", mass=None,
+    )  # fmt: skip
+    far = torch.full((1, 3), -1e6, dtype=torch.float64)
+    certificate = certify(checked, far, far)
+    met = [np.allclose(p[0], w) for p, w in ((certificate.rows, problem.a), (certificate.columns, problem.b))]
+    needed = [math.isinf(t) for t in problem.taus]
+    assert bool(torch.isinf(certificate.gap)) or all(m for m, n in zip(met, needed, strict=True) if n)
+
+
+@pytest.mark.parametrize("gap", [0.0, 1e-7, 1e-5, math.nan, math.inf])
+@pytest.mark.parametrize("scale", [0.0, 1.0, 1e250, math.inf, math.nan])
+def test_solved_means_the_same_everywhere(gap, scale):
+    expected = gap <= 1e-6 * scale and scale < 1e200
+    assert bool(solved(gap, scale, 1e-6)) == expected
+    assert bool(solved(np.array([gap]), np.array([scale]), 1e-6)[0]) == expected
+    assert bool(solved(torch.tensor([gap]).double(), torch.tensor([scale]).double(), 1e-6)[0]) == expected
+    if math.isfinite(gap) and math.isfinite(scale):  # compiled code has neither
+        assert kernels.solved(gap, scale, 1e-6) == expected

@@ -17,6 +17,7 @@ import torch
 
 from jumbot.minibatch.costs import Minibatches, squared_distances
 from jumbot.transport import fused, kernels
+from jumbot.transport.certificate import solved
 from jumbot.transport.divergences import KL
 from jumbot.transport.marginal import Marginal
 from jumbot.transport.sides import GAP, OBJECTIVE, SCALE
@@ -131,4 +132,4 @@ def solve_tiles(batch: Minibatches, first: str, second: str, sides: Sides, tol: 
         run(work, [starts] * threads)
     gap, scale = out[:, GAP], out[:, SCALE]
     value = out[:, OBJECTIVE] + epsilon * sides.a.sum(1) * sides.b.sum(1)
-    return Solved(value, gap, slopes, plans, np.flatnonzero(~((gap <= tol * scale) & (scale < np.inf))))
+    return Solved(value, gap, slopes, plans, np.flatnonzero(~solved(gap, scale, tol)))

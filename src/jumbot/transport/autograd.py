@@ -50,10 +50,10 @@ def weight_gradient(solution: Solution, k: int) -> Tensor:
     """dOT/da (k = 0) or dOT/db (k = 1), `(B, n)` or `(B, m)` in float64."""
     problem, outcome, epsilon = solution.problem, solution.outcome, solution.problem.epsilon
     side, weights = problem.sides[k]
+    mass = problem.given[1 - k].sum(-1, keepdim=True)
     potential, other = (outcome.f, outcome.g) if k == 0 else (outcome.g, outcome.f)
     if epsilon > 0 and problem.reference == "product" and not side.hard and bool((weights > 0).all()):
         marginal = outcome.certificate.rows if k == 0 else outcome.certificate.columns
-        mass = problem.sides[1 - k][1].sum(-1, keepdim=True)
         gradient = side.weight_gradient(potential, weights) + epsilon * (mass - marginal / weights)
     elif epsilon > 0 and problem.reference == "product":
         other_weights = problem.sides[1 - k][1]
@@ -65,9 +65,13 @@ def weight_gradient(solution: Solution, k: int) -> Tensor:
         # (P1)_i / a_i without dividing by a_i
         ratio = torch.exp((potential - soft) / epsilon)
         gradient = side.weight_gradient(potential, weights)
-        gradient = gradient + epsilon * (other_weights.sum(-1, keepdim=True) - ratio)
+        gradient = gradient + epsilon * (mass - ratio)
     else:
         gradient = side.weight_gradient(potential, weights)
+    if problem.closed is not None:  # a closed point loses all of its weight
+        closed = problem.closed.rows if k == 0 else problem.closed.columns
+        lost = side.tau * side.divergence.phi(torch.zeros_like(gradient))
+        gradient = torch.where(closed, lost + (epsilon * mass if problem.reference == "product" else 0.0), gradient)
     if problem.source.exact and problem.target.exact:
         mean = (weights * gradient).sum(-1, keepdim=True) / weights.sum(-1, keepdim=True)
         gradient = gradient - mean

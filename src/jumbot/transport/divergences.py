@@ -171,13 +171,7 @@ class ChiSquare(Divergence):
         return torch.where(s > -2, (x - 1 - s / 2) ** 2, x * (x - 2 - s))
 
     def step(self, f: Tensor, tau: float, epsilon: float) -> Tensor:
-        # h = 2 tau - epsilon W(e^z), W by Newton on y + log y = z, which needs no e^z where z is large.
-        z = (math.log(2 * tau / epsilon) + (2 * tau - f) / epsilon).clamp_min(-700)
-        y = torch.where(z > 1, z - torch.log(z.clamp_min(1)), torch.exp(z.clamp_max(1)))
-        y = torch.where(z > 1, y, y / (1 + y))
-        for _ in range(6):
-            y = y * (1 + z - torch.log(y)) / (1 + y)
-        return 2 * tau - epsilon * y
+        return 2 * tau - epsilon * _lambert(math.log(2 * tau / epsilon) + (2 * tau - f) / epsilon)
 
 
 @dataclass(frozen=True)
@@ -246,6 +240,28 @@ class Power(Divergence):
 
     def conjugate_gradient(self, s: Tensor) -> Tensor:
         return (1 + (self.p - 1) * s).clamp_min(0) ** (1 / (self.p - 1))
+
+    def fenchel_young(self, x: Tensor, s: Tensor) -> Tensor:
+        # y^p phi(x/y) with y = phi*'(s), by its series near x = y: no difference of large numbers
+        p, y = self.p, self.conjugate_gradient(s)
+        slope = 1 + (p - 1) * s
+        exact = (x**p - torch.where(y > 0, y, 1.0) ** p * (y > 0) - p * slope * (x - y)) / (p * (p - 1))
+        d = x / y - 1
+        return torch.where(d.abs() < 1e-4, y**p * d * d * (0.5 + (p - 2) / 6 * d), exact).clamp_min(0)
+
+    def step(self, f: Tensor, tau: float, epsilon: float) -> Tensor:
+        q = self.p - 1
+        return (tau - epsilon * _lambert(math.log(tau / epsilon) + (tau - q * f) / epsilon)) / q
+
+
+def _lambert(z: Tensor) -> Tensor:
+    """W(e^z): y with y + log y = z, by Newton, which needs no e^z where z is large."""
+    z = z.clamp_min(-700)
+    y = torch.where(z > 1, z - torch.log(z.clamp_min(1)), torch.exp(z.clamp_max(1)))
+    y = torch.where(z > 1, y, y / (1 + y))
+    for _ in range(6):
+        y = y * (1 + z - torch.log(y)) / (1 + y)
+    return y
 
 
 #: name -> maker; the arguments in "name(x,y)" are passed on as numbers.

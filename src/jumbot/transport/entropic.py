@@ -18,8 +18,10 @@ from jumbot.transport.translation import translate
 AnyOutcome = Outcome | fused.RawOutcome
 Sweep = Callable[..., AnyOutcome]
 
+_EMPTY = 1e12  # prices at which a point keeps no mass
 _STALLS = 4  # rounds without much progress before a problem is given up
-_PATIENCE = 3000  # sweeps before a Newton step of the same cost is tried
+_PATIENCE = 3000  # sweeps before Newton steps are tried
+_TORCH_PATIENCE = 300  # in torch operations a sweep costs nearly as much as a Newton step
 
 
 def solve_entropic(
@@ -28,24 +30,33 @@ def solve_entropic(
     """Sweeps first; for what they leave open, rounds of Newton steps and more sweeps."""
     compiled = fused.fits(problem)
     hard = problem.source.hard or problem.target.hard
-    if compiled and start is None and not hard and not symmetric and _is_kl(problem):  # the common case
-        outcome: AnyOutcome = fused.sweep(problem, None, tol, min(_PATIENCE, max_iterations), None)
-        if outcome.all_within(tol):
-            return outcome
     price = _price(problem) if hard else _no_price(problem.cost.shape[0], problem.cost.device)
     sweep: Sweep = fused.sweep if compiled else large.sweep if large.fits(problem) else sinkhorn.sweep
-    limit = min(_PATIENCE, max_iterations) if newton.fits(problem) else max_iterations
+    limit = min(_patience(sweep), max_iterations) if newton.fits(problem) else max_iterations
     if symmetric and fused.is_symmetric(problem):
-        outcome = fused.sweep_symmetric(problem, tol, limit, price)
+        outcome: AnyOutcome = fused.sweep_symmetric(problem, tol, limit, price)
     else:
         if start is None and needs_annealing(problem):
             start = anneal(problem, sweep, price)
         outcome = sweep(problem, start, tol, limit, price)
-    if hard and sweep is not sinkhorn.sweep:
+    leaks = problem.blocked is not None and bool((outcome.plan[problem.blocked] > 0).any())
+    if hard or leaks:  # the compiled sweeps neither round nor know which pairs are blocked
         outcome = Outcome(outcome.f, outcome.g, outcome.taken, certify(problem, outcome.f, outcome.g))
     if not outcome.all_within(tol):
         _finish(problem, outcome, sweep, price, tol, max_iterations)
+    if problem.closed is not None:
+        _add_closed(problem, outcome)
     return outcome
+
+
+def _add_closed(problem: Problem, outcome: AnyOutcome) -> None:
+    """What the closed rows and columns lose, and potentials that ask for none of their mass."""
+    assert problem.closed is not None
+    assert problem.lost is not None
+    for total in (outcome.certificate.objective, outcome.certificate.scale):
+        total += problem.lost
+    outcome.f[problem.closed.rows] = _EMPTY * problem.source.tau
+    outcome.g[problem.closed.columns] = _EMPTY * problem.target.tau
 
 
 def _finish(
@@ -98,8 +109,12 @@ def _push(
             best = certify(problem, f, g)
             if bool((best.relative_gap <= tol).all()):
                 return Outcome(f, g, taken, best)
-    swept = sweep(problem, (f, g), tol, max(min(4 * _PATIENCE, left), 1), price)
+    swept = sweep(problem, (f, g), tol, max(min(4 * _patience(sweep), left), 1), price)
     return Outcome(swept.f, swept.g, taken + swept.taken, certify(problem, swept.f, swept.g))
+
+
+def _patience(sweep: Sweep) -> int:
+    return _TORCH_PATIENCE if sweep is sinkhorn.sweep else _PATIENCE
 
 
 def _is_kl(problem: Problem) -> bool:
@@ -131,7 +146,9 @@ def anneal(problem: Problem, sweep: Sweep, price: Tensor) -> tuple[Tensor, Tenso
 def _price(problem: Problem) -> Tensor:
     """A first guess of what rounding a unit of violated constraint costs: the average cost under R."""
     weights = problem.a[:, :, None] * problem.b[:, None, :]
-    total = (problem.cost.abs() * weights).sum((-2, -1)) / weights.sum((-2, -1))
+    if problem.blocked is not None:
+        weights = weights.masked_fill(problem.blocked, 0.0)
+    total = (problem.cost.abs() * weights).sum((-2, -1)) / weights.sum((-2, -1)).clamp_min(1e-300)
     return total.double() + problem.epsilon
 
 

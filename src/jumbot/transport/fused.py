@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from jumbot.transport import divergences
-from jumbot.transport.certificate import OVERFLOWN, Certificate
+from jumbot.transport.certificate import Certificate, solved
 from jumbot.transport.marginal import Marginal, PartialMarginal
 from jumbot.transport.problem import Problem
 from jumbot.transport.threads import run as threads_run
@@ -23,6 +23,7 @@ _KINDS: dict[type, int] = {
     divergences.TV: 2,
     divergences.Range: 3,
     divergences.ChiSquare: 4,
+    divergences.Power: 4,
 }
 #: One problem larger than this gains more from float32 passes in threads than from fusion.
 LARGEST = 1 << 20
@@ -66,17 +67,18 @@ class RawOutcome:
     def all_within(self, tol: float) -> bool:
         if len(self.out) == 1:  # a few microseconds of numpy matter here
             _, _, _, gap, scale = self.out[0].tolist()
-            return bool(gap <= tol * scale and scale < OVERFLOWN)
-        gap, scale = self.out[:, 3], self.out[:, 4]
-        return bool(((gap <= tol * scale) & (scale < OVERFLOWN)).all())
+            return bool(solved(gap, scale, tol))
+        return bool(solved(self.out[:, 3], self.out[:, 4], tol).all())
 
 
 def kinds_known(problem: Problem) -> bool:
     """Whether the kernels know both marginals."""
     if isinstance(problem.source, PartialMarginal):
         return False
-    if problem.reference == "ones" and not (bool((problem.a > 0).all()) and bool((problem.b > 0).all())):
-        return False
+    if problem.reference == "ones":
+        r_a, r_b = problem.reference_weights
+        if bool(((problem.a <= 0) & (r_a > 0)).any()) or bool(((problem.b <= 0) & (r_b > 0)).any()):
+            return False
     return type(problem.source.divergence) in _KINDS and type(problem.target.divergence) in _KINDS
 
 
@@ -89,13 +91,16 @@ def fits(problem: Problem) -> bool:
 
 @lru_cache(maxsize=64)
 def arguments(side: Marginal, epsilon: float) -> tuple[int, float, float, float]:
-    """(kind, tau/epsilon, lower, upper), as the kernels take them."""
-    upper = side.divergence.upper
-    return _KINDS[type(side.divergence)], side.tau / epsilon, side.divergence.lower, min(upper, 1e300)
+    """(kind, tau/epsilon, lower or the exponent, upper), as the kernels take them."""
+    phi, tau = side.divergence, side.tau / epsilon
+    if isinstance(phi, divergences.ChiSquare):
+        return _KINDS[type(phi)], 2 * tau, 2.0, 1e300
+    lower = phi.p if isinstance(phi, divergences.Power) else phi.lower
+    return _KINDS[type(phi)], tau, lower, min(phi.upper, 1e300)
 
 
 def sweep(
-    problem: Problem, start: tuple[Tensor, Tensor] | None, tol: float, limit: int, price: Tensor | None
+    problem: Problem, start: tuple[Tensor, Tensor] | None, tol: float, limit: int, price: Tensor
 ) -> RawOutcome:  # fmt: skip
     """Sweep from `start`; the certificate is exact only where no marginal is constrained.
 
@@ -112,13 +117,11 @@ def sweep(
         G = np.array(start[1].expand(batch, m).numpy() / epsilon)
     plan, rows, columns, out = np.empty((batch, n, m)), np.empty((batch, n)), np.empty((batch, m)), np.empty((batch, 5))
     a, b = problem.a.contiguous().numpy(), problem.b.contiguous().numpy()
-    r_a, o_a = reference(problem, a)
-    r_b, o_b = reference(problem, b)
     _in_threads(
         kernels.solve_range, batch, cost.size,
-        cost, a, b, r_a, r_b, o_a, o_b, epsilon,
+        cost, a, b, *reference(problem), epsilon,
         *arguments(problem.source, epsilon), *arguments(problem.target, epsilon),
-        start is None, tol, limit, _zeros((batch,)) if price is None else price.numpy(), F, G, plan, rows, columns, out,
+        start is None, tol, limit, price.numpy(), F, G, plan, rows, columns, out,
     )  # fmt: skip
     return RawOutcome(epsilon, F, G, plan, rows, columns, out)
 
@@ -142,7 +145,7 @@ def sweep_symmetric(
     batch, n, _ = cost.shape
     F, plan, rows, out = np.empty((batch, n)), np.empty((batch, n, n)), np.empty((batch, n)), np.empty((batch, 5))
     a = problem.a.contiguous().numpy()
-    r, o = reference(problem, a)
+    r, _, o, _ = reference(problem)
     _in_threads(
         kernels.solve_symmetric_range, batch, cost.size,
         cost, a, r, o, epsilon, *arguments(problem.source, epsilon), tol, limit, price.numpy(), F, plan, rows, out,
@@ -150,11 +153,13 @@ def sweep_symmetric(
     return RawOutcome(epsilon, F, F, plan, rows, rows.copy(), out)
 
 
-def reference(problem: Problem, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Reference weights r and offsets log(a/r)."""
+def reference(problem: Problem) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Reference weights r and offsets log(a/r) of either side: r_a, r_b, o_a, o_b."""
+    r_a, r_b = (r.contiguous().numpy() for r in problem.reference_weights)
     if problem.reference == "product":
-        return weights, _zeros(weights.shape)
-    return np.ones_like(weights), np.log(weights)
+        return r_a, r_b, _zeros(r_a.shape), _zeros(r_b.shape)
+    o_a, o_b = problem.offsets
+    return r_a, r_b, o_a.numpy() / problem.epsilon, o_b.numpy() / problem.epsilon
 
 
 @lru_cache(maxsize=8)

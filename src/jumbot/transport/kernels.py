@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from jumbot.transport.certificate import OVERFLOWN
+from jumbot.transport import certificate
 from jumbot.transport.gibbs import (
     CUT,
     SPREAD,
@@ -44,6 +44,8 @@ from jumbot.transport.sides import (
     translation,
 )
 from jumbot.transport.vectormath import compiled, log
+
+solved = compiled()(certificate.solved)
 
 
 @compiled()
@@ -159,7 +161,7 @@ def solve_range(
                     gap = epsilon * sums[0]
                     out[ITERATIONS], out[LINEAR], out[OBJECTIVE] = sweep, linear, value
                     out[GAP], out[SCALE] = gap, weight
-                    done = hard or (gap <= tol * weight and weight < OVERFLOWN) or sweep >= limit
+                    done = hard or solved(gap, weight, tol) or sweep >= limit
                     if not done:
                         safety *= max(0.5 * tol * weight / gap, 1e-3)
                         fill(C, scale, F0, G0, CUT, K)
@@ -169,13 +171,12 @@ def solve_range(
                 estimate = sums[0] + price[k] * scale * sums[2]
                 # a check costs as much as a sweep or two: the next one where half of the way to tol should be left
                 wait = every
-                if every > 1 and 0.0 < estimate < last_estimate and worth < OVERFLOWN:
+                if every > 1 and 0.0 < estimate < last_estimate:
                     rate = math.log(last_estimate / estimate) / (sweep - last_check)
                     ahead = math.log(max(estimate / max(safety * tol * worth, 1e-300), 1.0)) / rate
                     wait = max(every, min(int(0.5 * ahead), 12))
                 last_estimate, last_check, next_check = estimate, sweep, sweep + wait
-                # over-relaxation may pass through plans that overflow, whose gap means nothing
-                if not ((estimate <= safety * tol * worth and worth < OVERFLOWN) or sweep >= limit):
+                if not (solved(estimate, worth, safety * tol) or sweep >= limit):
                     break
                 if not moved and abs(top_a + top_b) <= SPREAD:
                     for i in range(n):
@@ -251,7 +252,7 @@ def _solve_symmetric(
         side(kind, tau, low, high, a, F, soft, work, sums)
         worth = 2.0 * sums[1] + sums[4] + max(0.0, 2.0 * sums[3] - sums[4] * math.log(1.0 * n))
         last = sweep >= limit or spread(F, r) > SPREAD
-        if last or 2.0 * (sums[0] + price * scale * sums[2]) <= safety * tol * worth:
+        if last or solved(2.0 * (sums[0] + price * scale * sums[2]), worth, safety * tol):
             linear, size = write_plan(C, scale, r, r, F, F, P, rows, columns)
             soft_from_marginal(F, rows, a, soft)
             sums[:] = 0.0
@@ -261,7 +262,7 @@ def _solve_symmetric(
             value = epsilon * (2.0 * dot(F, rows) - mass + 2.0 * sums[1])
             gap = 2.0 * epsilon * sums[0]
             out[ITERATIONS], out[LINEAR], out[OBJECTIVE], out[GAP], out[SCALE] = sweep, linear, value, gap, weight
-            if hard or last or gap <= tol * weight:
+            if hard or last or solved(gap, weight, tol):
                 break
             safety *= max(0.5 * tol * weight / gap, 1e-3)
             F_zero = s

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from jumbot.transport.acceleration import Mixing, Relaxation
-from jumbot.transport.certificate import Certificate, Outcome
+from jumbot.transport.certificate import Certificate, Outcome, solved
 from jumbot.transport.fused import arguments, kinds_known, reference
 from jumbot.transport.problem import Problem
 from jumbot.transport.threads import run, split
@@ -57,13 +57,13 @@ class _Large:
         self.epsilon, self.scale = problem.epsilon, 1 / problem.epsilon
         self.cost = problem.cost[0].contiguous().numpy()
         self.a, self.b = problem.a[0].numpy(), problem.b[0].numpy()
-        (self.r_a, self.o_a), (self.r_b, self.o_b) = reference(problem, self.a), reference(problem, self.b)
+        self.r_a, self.r_b, self.o_a, self.o_b = (x[0] for x in reference(problem))
         self.source, self.target = arguments(problem.source, self.epsilon), arguments(problem.target, self.epsilon)
         (self.lifted_a, self.lift_a), (self.lifted_b, self.lift_b) = (self._lift(r) for r in (self.r_a, self.r_b))
         self.skip_a, self.skip_b = (np.where(r > 0, 0.0, 1e200) for r in (self.r_a, self.r_b))
         self.n, self.m = self.cost.shape
         self.blocks = [slice(*part) for part in split(self.n, _SHARES * torch.get_num_threads())]
-        soft = {self.source[0], self.target[0]} <= {sides.KL, sides.CHI2}
+        soft = {self.source[0], self.target[0]} <= {sides.KL, sides.POWER}
         noise = _NOISE * max(1.0, self.source[1], self.target[1])
         self.precision = np.float32 if soft and noise <= tol else np.float64
         self.plan = np.empty((self.n, self.m))
@@ -75,10 +75,11 @@ class _Large:
         self.mixing = Mixing() if {self.source[0], self.target[0]} == {sides.KL} else None
         self.count, self.omega, self.top_a = 0, 1.0, 0.0
         self.fresh = self.unbuilt = False
-        if start is None:
+        if start is None and problem.blocked is None:
             self._begin()
-        else:
-            self.F, self.G = start[0] * self.scale, start[1] * self.scale
+        else:  # where pairs are blocked, some rows do not stand for all
+            f, g = (np.zeros(self.n), np.zeros(self.m)) if start is None else start
+            self.F, self.G = f * self.scale, g * self.scale
             self._centre_rows(self.G)
             self._build()
 
@@ -186,8 +187,8 @@ class _Large:
         run(task, range(len(self.blocks)))
         return sums.sum(0), top_a
 
-    def _sweep(self, price: float) -> float:
-        """One sweep, with the next G kept apart; returns an estimate of the relative gap at F and G."""
+    def _sweep(self, price: float) -> tuple[float, float]:
+        """One sweep, with the next G kept apart; returns estimates of the gap at F and G and of its scale."""
         gibbs, sides = self.gibbs, self.sides
         self.count += 1
         if not self.fresh and gibbs.spread(self.G - self.G0, self.r_b) > _SPREAD:
@@ -201,8 +202,9 @@ class _Large:
         sides.step(*self.target, self.soft_b, self.omega, self.G, self.new_G)
         sums, mass = self._fenchel_young()
         worth = sums[1] + mass + max(0.0, sums[3] - mass * math.log(self.m))
-        self.estimate = float((sums[0] + price * self.scale * sums[2]) / max(worth, 1e-300))
-        return self.estimate
+        gap = float(sums[0] + price * self.scale * sums[2])
+        self.estimate = gap / max(float(worth), 1e-300)
+        return gap, float(worth)
 
     def _fenchel_young(self) -> tuple[np.ndarray, float]:
         """What `sides.side` sums over both sides, and the mass of the rows."""
@@ -233,14 +235,14 @@ class _Large:
         hard = {self.source[0], self.target[0]} & {self.sides.BALANCED, self.sides.RANGE}
         safety, best, best_at = 1.0, math.inf, 0
         while True:
-            estimate = self._sweep(price)
-            if estimate < 0.99 * best:
-                best, best_at = estimate, self.count
+            estimated = self._sweep(price)
+            if self.estimate < 0.99 * best:
+                best, best_at = self.estimate, self.count
             last = self.count >= limit or self.count > best_at + _PATIENCE
-            if last or estimate <= safety * tol:
+            if last or solved(*estimated, safety * tol):
                 rows, columns, stats = self._certify()
                 gap, scale = stats[3], stats[4]
-                if hard or last or gap <= tol * scale:
+                if hard or last or solved(gap, scale, tol):
                     return self.F * self.epsilon, self.G * self.epsilon, self.plan, rows, columns, stats
                 safety *= max(0.5 * tol * scale / gap, 1e-3)
                 self._build()

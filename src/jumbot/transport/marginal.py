@@ -18,6 +18,8 @@ from torch import Tensor
 
 from jumbot.transport.divergences import Balanced, Divergence
 
+_ROUNDING = 1e-9  # of a constraint, relative to the mass
+
 
 def _ratio(p: Tensor, a: Tensor) -> Tensor:
     return p / torch.where(a > 0, a, 1.0)
@@ -48,6 +50,11 @@ class Marginal:
     def bounds(self, a: Tensor) -> tuple[Tensor, Tensor]:
         upper = self.divergence.upper
         return self.divergence.lower * a, upper * a if upper < math.inf else torch.full_like(a, math.inf)
+
+    def broken(self, p: Tensor, a: Tensor) -> Tensor:
+        """Whether `p` breaks the constraint by more than rounding, for each problem."""
+        off = (p - torch.clamp(p, *self.bounds(a))).abs().sum(-1) if self.hard else torch.zeros_like(p[..., 0])
+        return ~(off <= _ROUNDING * a.sum(-1))
 
     def step(self, f: Tensor, a: Tensor, epsilon: float) -> Tensor:
         """The potential that maximises the dual given the soft minimum `f` over the other side."""
@@ -102,6 +109,9 @@ class PartialMarginal(Marginal):
         from jumbot.transport.divergences import Range
 
         return cls(Range(0.0, 1.0), 1.0, mass)
+
+    def broken(self, p: Tensor, a: Tensor) -> Tensor:
+        return super().broken(p, a) | ~((p.sum(-1) - self.mass).abs() <= _ROUNDING * self.mass)
 
     def _level(self, f: Tensor, a: Tensor) -> Tensor:
         """The potential at which filling the cheapest weights first has reached `mass`."""

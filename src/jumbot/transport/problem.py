@@ -13,13 +13,28 @@ import torch
 from torch import Tensor
 
 from jumbot.errors import ArgumentError, UnboundedError, UnsupportedError
-from jumbot.transport.divergences import KL, TV, ChiSquare, Divergence, parse
+from jumbot.transport.divergences import KL, TV, Divergence, parse
 from jumbot.transport.marginal import Marginal, PartialMarginal
 from jumbot.transport.threads import run, split
 
 _SMALL = 1 << 14  # entries that torch sums on one thread
 _LARGE = 1 << 20  # entries whose sum takes longer than handing it to threads
+#: The cost of a blocked pair in the sweeps: beyond any potential, so that e^{(f+g-C)/epsilon} is zero.
+FORBIDDEN = 1e60
 Array = Any  # a torch tensor or a numpy array: numpy in, numpy out
+
+
+@dataclass(frozen=True)
+class Closed:
+    """Rows and columns of which every pair is blocked: their mass is lost whatever the others do.
+
+    In the problem that is solved they have no weight; `a` and `b` are the weights as given.
+    """
+
+    rows: Tensor
+    columns: Tensor
+    a: Tensor
+    b: Tensor
 
 
 @dataclass(frozen=True)
@@ -36,33 +51,65 @@ class Problem:
     source: Marginal
     target: Marginal
     reference: str
-    blocked: Tensor | None  # where the cost as given was +inf: never matched
+    blocked: Tensor | None = None  # where the cost as given was +inf: never matched
+    closed: Closed | None = None
 
     @property
     def sides(self) -> tuple[tuple[Marginal, Tensor], tuple[Marginal, Tensor]]:
         return (self.source, self.a), (self.target, self.b)
 
+    @property
+    def given(self) -> tuple[Tensor, Tensor]:
+        """The weights as given."""
+        return (self.a, self.b) if self.closed is None else (self.closed.a, self.closed.b)
+
     @cached_property
     def reference_weights(self) -> tuple[Tensor, Tensor]:
-        """R = r_a r_b'."""
+        """R = r_a r_b', zero on closed rows and columns."""
         if self.reference == "product":
             return self.a, self.b
-        return torch.ones_like(self.a), torch.ones_like(self.b)
+        if self.closed is None:
+            return torch.ones_like(self.a), torch.ones_like(self.b)
+        return (~self.closed.rows).double(), (~self.closed.columns).double()
 
     @cached_property
     def offsets(self) -> tuple[Tensor, Tensor]:
         """epsilon log(a / r_a): what turns a soft minimum under R into the argument of `Marginal.step`."""
         if self.reference == "product":
             return torch.zeros_like(self.a), torch.zeros_like(self.b)
-        return self.epsilon * torch.log(self.a), self.epsilon * torch.log(self.b)
+        r_a, r_b = self.reference_weights
+        return (
+            self.epsilon * torch.log(torch.where(r_a > 0, self.a, 1.0)),
+            self.epsilon * torch.log(torch.where(r_b > 0, self.b, 1.0)),
+        )
+
+    @cached_property
+    def groups(self) -> tuple[Tensor, Tensor]:
+        """A number for each row and column `(B, n)`, `(B, m)`: blocked pairs separate those of different numbers."""
+        batch, n, m = self.cost.shape
+        labels = torch.zeros(batch, n + m, dtype=torch.long)
+        if self.blocked is not None:
+            labels = torch.from_numpy(np.stack([_components(pairs) for pairs in ~self.blocked.cpu().numpy()])).long()
+        labels = labels.to(self.cost.device)
+        return labels[:, :n], labels[:, n:]
 
     @cached_property
     def constant(self) -> float | Tensor:
         """epsilon sum(R), the part of epsilon KL(P | R) that no plan changes."""
         if self.epsilon == 0:
             return 0.0
-        r_a, r_b = self.reference_weights
+        r_a, r_b = self.given if self.reference == "product" else map(torch.ones_like, self.given)
         return self.epsilon * r_a.sum(-1) * r_b.sum(-1)
+
+    @cached_property
+    def lost(self) -> Tensor | None:
+        """F_a + F_b of the closed rows and columns, `(B,)`."""
+        if self.closed is None:
+            return None
+        rows, columns = self.closed.a - self.a, self.closed.b - self.b
+        return self.source.penalty(torch.zeros_like(rows), rows) + self.target.penalty(
+            torch.zeros_like(columns), columns
+        )
 
     def take(self, index: Tensor | slice) -> Problem:
         """The problems at `index` of the batch."""
@@ -71,9 +118,10 @@ class Problem:
             return x if x.shape[0] == 1 else x[index]
 
         blocked = None if self.blocked is None else self.blocked[index]
+        closed = self.closed and Closed(*(x[index] for x in vars(self.closed).values()))
         return Problem(
             self.cost[index], rows(self.a), rows(self.b), self.epsilon,
-            self.source, self.target, self.reference, blocked,
+            self.source, self.target, self.reference, blocked, closed,
         )  # fmt: skip
 
 
@@ -177,7 +225,12 @@ def make_problem(
     weights_a = check_weights("a", a, n, cost, batch)
     weights_b = check_weights("b", b, m, cost, batch)
     flat = cost.detach().reshape(-1, n, m)
-    flat, blocked = _block(flat, epsilon, taus, source, target)
+    flat, blocked = _block(flat, epsilon, taus, (source, target))
+    closed = None
+    if blocked is not None and epsilon > 0:
+        weights_a, weights_b = weights_a.expand(len(flat), n), weights_b.expand(len(flat), m)
+        closed = _close(blocked, weights_a, weights_b, (source, target), reference)
+        weights_a, weights_b = weights_a.masked_fill(closed.rows, 0.0), weights_b.masked_fill(closed.columns, 0.0)
     if source.hard and target.hard:
         _check_masses(weights_a, weights_b, source, target, 1e-5 if cost.dtype == torch.float32 else 1e-6)
         if source.exact and target.exact:  # masses that differ by rounding are made equal
@@ -189,7 +242,7 @@ def make_problem(
                 f"cost: {least:g} is below -(tau_a + tau_b) = {-sum(taus):g}, so transporting ever more mass pays; "
                 "raise tau or shift the cost."
             )
-    return Problem(flat, weights_a, weights_b, epsilon, source, target, reference, blocked)
+    return Problem(flat, weights_a, weights_b, epsilon, source, target, reference, blocked, closed)
 
 
 @lru_cache(maxsize=256)
@@ -227,8 +280,35 @@ def _marginals(
     return source, target
 
 
+def _components(pairs: np.ndarray) -> np.ndarray:
+    """The connected component of each row, then of each column, where `pairs` may be matched."""
+    from scipy.sparse import bmat, csr_array
+    from scipy.sparse.csgraph import connected_components
+
+    return connected_components(bmat([[None, csr_array(pairs)], [csr_array(pairs.T), None]]), directed=False)[1]
+
+
+def _close(
+    blocked: Tensor, a: Tensor, b: Tensor, sides: tuple[Marginal, Marginal], reference: str
+) -> Closed:  # fmt: skip
+    """What is closed; an error where that has to keep its mass.  Under R = a b' no mass meets a zero weight."""
+    absent_a, absent_b = ((w <= 0) & (reference == "product") for w in (a, b))
+    closed = Closed((blocked | absent_b[:, None, :]).all(-1), (blocked | absent_a[:, :, None]).all(-2), a, b)
+    _refuse_closed(closed.rows & (a > 0), sides[0], "row")
+    _refuse_closed(closed.columns & (b > 0), sides[1], "column")
+    return closed
+
+
+def _refuse_closed(closed: Tensor, side: Marginal, name: str) -> None:
+    if math.isinf(float(side.divergence.phi(torch.zeros(())))) and bool(closed.any()):
+        raise ArgumentError(
+            f"cost: a {name} is +inf throughout, but its marginal may not be zero; "
+            "give that side a finite tau and a divergence such as 'kl'."
+        )
+
+
 def _block(
-    cost: Tensor, epsilon: float, taus: tuple[float, float], source: Marginal, target: Marginal
+    cost: Tensor, epsilon: float, taus: tuple[float, float], sides: tuple[Marginal, Marginal]
 ) -> tuple[Tensor, Tensor | None]:
     """Replace +inf by a price that no plan pays; refuse NaN and -inf."""
     # numpy's sum on one thread: torch's wakes OpenMP threads, which on a busy machine takes longer than solving
@@ -248,23 +328,18 @@ def _block(
     blocked = cost.isposinf()
     if not bool(blocked.any()):
         return cost, None  # only the sum overflowed
-    if source.hard and target.hard:
+    if all(side.hard for side in sides):
         raise ArgumentError(
             "cost: holds +inf while both marginals are constrained, so a plan may not exist; "
             "+inf means 'never matched' where tau is finite. Use a large finite cost instead."
         )
-    for side, axis, name in ((source, -1, "row"), (target, -2, "column")):
-        must_match = math.isinf(float(side.divergence.phi(torch.zeros(()))))
-        if must_match and bool(blocked.all(axis).any()):
-            raise ArgumentError(
-                f"cost: a {name} is +inf throughout, but its marginal may not be zero; "
-                "give that side a finite tau and a divergence such as 'kl'."
-            )
-    # KL and the like empty a point exponentially in cost/tau, the power divergences only like a power
-    quick = all(isinstance(side.divergence, KL | TV | ChiSquare) or side.hard for side in (source, target))
-    price = sum(t for t in taus if math.isfinite(t)) + epsilon
+    if epsilon > 0:
+        return cost.double().masked_fill(blocked, FORBIDDEN), blocked
+    for side, axis, name in ((sides[0], -1, "row"), (sides[1], -2, "column")):
+        _refuse_closed(blocked.all(axis), side, name)
+    # the exact methods take costs of one size; their potentials are at most some hundred tau (KL) or tau (TV)
     reach = float(cost.abs().masked_fill(blocked, 0).max())
-    return cost.masked_fill(blocked, 2 * reach + (2e3 if quick else 1e12) * price), blocked
+    return cost.masked_fill(blocked, 2 * reach + 2e3 * sum(t for t in taus if math.isfinite(t))), blocked
 
 
 def _sum(x: np.ndarray) -> float:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from jumbot.transport.certificate import Outcome, certify
+from jumbot.transport.certificate import Outcome, certify, solved
 from jumbot.transport.divergences import KL, Balanced
 from jumbot.transport.problem import Problem
 
@@ -136,7 +136,7 @@ class _Sweeps:
             soft_b = kernel.g0 + o_b - epsilon * kernel.log_sums(log_u, r_a, rows=False)
             new_g = problem.target.relaxed_step(self.g, soft_b, problem.b, epsilon, omega)
             if self.count % _CHECK_EVERY == 0 or self.count >= limit:
-                done = (self._estimate(soft_a, soft_b) <= tol) | (self.count >= limit)
+                done = solved(*self._estimate(soft_a, soft_b), tol) | (self.count >= limit)
                 if bool(done.any()):
                     # the finished keep the g that was certified, the others go on
                     self.g = torch.where(done[:, None], self.g, new_g)
@@ -144,8 +144,8 @@ class _Sweeps:
                 self._adapt((new_g - self.g) / omega, omega)
             self.g = new_g
 
-    def _estimate(self, soft_a: Tensor, soft_b: Tensor) -> Tensor:
-        """The relative gap at (f, g), in O(n + m), with violated constraints at their price."""
+    def _estimate(self, soft_a: Tensor, soft_b: Tensor) -> tuple[Tensor, Tensor]:
+        """The gap at (f, g) and its scale, in O(n + m), with violated constraints at their price."""
         problem, epsilon = self.problem, self.problem.epsilon
         gap = penalty = cross = torch.zeros_like(self.price)
         masses = []
@@ -163,7 +163,7 @@ class _Sweeps:
             cross = cross + torch.where(p > 0, p * potential, 0.0).sum(-1)
             masses.append(p.sum(-1))
         floor = (cross - epsilon * masses[0] * math.log(problem.cost.shape[-1])).clamp_min(0)
-        return gap / (penalty + epsilon * masses[0] + floor).clamp_min(1e-300)
+        return gap, penalty + epsilon * masses[0] + floor
 
     def _adapt(self, change: Tensor, omega: Tensor) -> None:
         """Estimate the best factor from the rate of the residuals (Young's relation), every 12 sweeps."""

@@ -14,19 +14,25 @@ from jumbot.transport.problem import Problem
 
 
 def translate(problem: Problem, f: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
-    """Maximise the concave dual over t by bisection of its derivative, one t a problem."""
+    """Maximise the concave dual over t by bisection of its derivative.
+
+    One t for each problem, or for each of the groups into which blocked pairs divide it.
+    """
     (source, a), (target, b) = problem.sides
     if isinstance(source, PartialMarginal) or (source.exact and target.exact):
         return f, g
 
-    def slope(t: Tensor) -> Tensor:
-        rows = source.divergence.conjugate_gradient(-(f + t) / source.tau)
-        columns = target.divergence.conjugate_gradient(-(g - t) / target.tau)
-        up = torch.where(a > 0, a * rows, 0.0).sum(-1, keepdim=True)
-        down = torch.where(b > 0, b * columns, 0.0).sum(-1, keepdim=True)
-        return torch.nan_to_num(up, posinf=1e300) - torch.nan_to_num(down, posinf=1e300)
+    rows, columns = problem.groups
+    count = 1 + int(torch.maximum(rows.max(), columns.max()))
 
-    width = torch.ones_like(f[:, :1]) * problem.epsilon
+    def slope(t: Tensor) -> Tensor:
+        up = a * source.divergence.conjugate_gradient(-(f + t.gather(-1, rows)) / source.tau)
+        down = b * target.divergence.conjugate_gradient(-(g - t.gather(-1, columns)) / target.tau)
+        up, down = torch.where(a > 0, up, 0.0), torch.where(b > 0, down, 0.0)
+        up = torch.zeros_like(t).scatter_add(-1, rows, up.nan_to_num(posinf=1e300))
+        return up - torch.zeros_like(t).scatter_add(-1, columns, down.nan_to_num(posinf=1e300))
+
+    width = torch.full_like(f[:, :1], problem.epsilon).expand(-1, count)
     low, high = -width, width
     for _ in range(80):
         wrong_low, wrong_high = slope(low) < 0, slope(high) > 0
@@ -40,8 +46,8 @@ def translate(problem: Problem, f: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
         low, high = torch.where(rising, t, low), torch.where(rising, high, t)
     t = (low + high) / 2
     moved = (
-        (f + t).clamp_min(-source.tau * source.divergence.recession),
-        (g - t).clamp_min(-target.tau * target.divergence.recession),
+        (f + t.gather(-1, rows)).clamp_min(-source.tau * source.divergence.recession),
+        (g - t.gather(-1, columns)).clamp_min(-target.tau * target.divergence.recession),
     )
     before = source.dual(f, a) + target.dual(g, b)
     better = (source.dual(moved[0], a) + target.dual(moved[1], b) > before)[:, None]

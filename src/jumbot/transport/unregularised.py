@@ -86,7 +86,7 @@ def certify_unregularised(problem: Problem, plan: Tensor, f: Tensor, g: Tensor) 
     slack = (cost - f[:, :, None] - g[:, None, :]).clamp_min(0)
     gap, penalty, rounding = (plan * slack).sum((-2, -1)), torch.zeros_like(linear), 1e-15 * size
     for (side, weights), potential, p in zip(problem.sides, (f, g), (rows, columns), strict=True):
-        gap = gap + side.fenchel_young(p, potential, weights)
+        gap = torch.where(side.broken(p, weights), torch.inf, gap + side.fenchel_young(p, potential, weights))
         penalty = penalty + side.penalty(p, weights)
         if not side.hard:
             rounding = rounding + 1e-15 * side.tau * (weights.sum(-1) + p.sum(-1))
