@@ -7,6 +7,7 @@ import decimal
 import json
 import warnings
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from jumbot.data import InputFormat, as_domain, prepare
+from jumbot.data import InputFormat, as_domain
+from jumbot.data import prepare as prepare_scaled
 from jumbot.data.reading import Reading
 from jumbot.data.sources import read_domains
 from jumbot.errors import ArgumentError
 
 ROWS = 24
+prepare = partial(prepare_scaled, standardise="none")
 
 
 def _frame(rng: np.random.Generator, **more: Any) -> pd.DataFrame:

@@ -68,7 +68,7 @@ def test_labels_that_do_not_fit(labels: list[float], match: str) -> None:
     [
         (np.zeros(3), "shape"),
         (np.zeros((0, 4)), "no samples"),
-        (np.zeros((2, 5, 8, 8)), "1 or 3 channels"),
+        (np.zeros((2, 20, 18, 18)), "1 to 16 channels"),
         (np.array([["a", "b"]]), "must be numbers"),
         ([[1.0, "x"]], "must be numbers"),
     ],

@@ -127,7 +127,7 @@ def test_float_pixels_out_of_range() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [{"pixels": "loud"}, {"standardise": "target"}, {"size": 0}, {"size": (3, 4, 5)}, {"channels": 2}]
+    "arguments", [{"pixels": "loud"}, {"standardise": "target"}, {"size": 0}, {"size": (3, 4, 5)}, {"channels": 17}]
 )
 def test_bad_arguments_are_named(arguments: dict) -> None:
     domain = as_domain((np.zeros((2, 8, 8), np.uint8), [0, 1]))

@@ -20,7 +20,7 @@ from jumbot.adaptation.config import RunConfig, check_changes, make_config
 from jumbot.adaptation.judgement.monitor import Watch
 from jumbot.adaptation.model import NO_CROPS, Model, crop_transform, load
 from jumbot.adaptation.networks.backbones import make_backbone
-from jumbot.adaptation.networks.build import make_network
+from jumbot.adaptation.networks.build import BUILT_IN, make_network
 from jumbot.adaptation.networks.extractor import Extractor
 from jumbot.adaptation.runs.finish import Before, finish
 from jumbot.adaptation.runs.folder import FORMAT, RunFolder
@@ -29,7 +29,7 @@ from jumbot.data import prepare
 from jumbot.data.domain import Domain
 from jumbot.data.inputs import kind_of
 from jumbot.data.labels import match_classes
-from jumbot.data.reading import Reading, as_names
+from jumbot.data.reading import make_reading
 from jumbot.data.sources import read_domains
 from jumbot.errors import ArgumentError
 from jumbot.methods import make_method
@@ -46,6 +46,8 @@ def adapt(
     label: str | None = None,
     id: str | None = None,
     drop: str | Sequence[str] = (),
+    domain: str | None = None,
+    kind: str | None = None,
     corrupt: str = "refuse",
     root: str | Path | None = None,
     out: str | Path | None = None,
@@ -67,8 +69,10 @@ def adapt(
 
     Columns of tables are matched by name.  `label` names the column of labels, which the target may lack, `id` that of
     the names of the rows, and `drop` columns to leave out; `columns="shared"` takes those that both tables have.  All
-    of it is part of the model, which reads later tables in the same way.  `corrupt` says whether broken image files are
-    refused or skipped ("skip"), `root` is where the digits are.
+    of it is part of the model, which reads later tables in the same way.  `domain` takes one domain of a source that
+    holds several.  `kind` says what arrays hold that are neither features nor images: "signal", which is
+    `(n, channels, length)`, or "raw", tensors that pass as they are to a `backbone` of your own.  `corrupt` says if
+    broken image files are refused or skipped ("skip"), `root` is where the digits are.
 
     `out` is the folder of the run: configuration, metrics, checkpoints, model, predictions, report.  `resume` goes on
     with a run that was stopped there.  `show` draws a progress bar.
@@ -88,7 +92,9 @@ def adapt(
     elif backbone is not None:
         options["backbone"] = backbone
     check_changes(method, recipe, options)
-    reading = Reading(label=label, id=id, drop=as_names(drop), corrupt=corrupt, root=root)
+    reading = make_reading(
+        label=label, id=id, drop=drop, domain=domain, kind=kind, corrupt=corrupt, root=root
+    )  # fmt: skip
     raw_source, raw_target, raw_labelled = read_domains(source, target, labelled, reading)
     config = make_config(raw_source, method, recipe, options)
     with torch.random.fork_rng(devices=[]):
@@ -97,8 +103,9 @@ def adapt(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.training.seed)
         network, spec = make_network(
-            config.network, domains.shape, len(domains.source.classes), domains.module, domains.kind
-        )
+            config.network, domains.shape, len(domains.source.classes), domains.module, domains.kind,
+            domains.input.dtype,
+        )  # fmt: skip
         adapting = make_method(method, config.options, features=network.features, classes=network.classes)
     described = describe(config, domains, spec, command)
     temporary = Path(tempfile.mkdtemp(prefix="jumbot-")) if out is None else None
@@ -146,7 +153,12 @@ class Domains:
         self.extractor: Extractor | None = None
         pixels: str = inputs.pixels
         size, channels = inputs.size, inputs.channels
-        named = network.backbone not in (None, "table", "digits")
+        named = network.backbone not in (None, *BUILT_IN)
+        if kind_of(source) in ("signal", "raw"):
+            if module is None and kind_of(source) == "raw":
+                raise ArgumentError("backbone: kind='raw' came in without one; give a module that takes such tensors.")
+            if network.freeze or named:
+                raise ArgumentError("backbone: pretrained and frozen ones are for images; give a module, or none.")
         if kind_of(source) == "image" and (named or network.freeze):
             if module is None and not named:
                 raise ArgumentError("freeze: there is no pretrained backbone to freeze; name one with backbone.")
@@ -200,7 +212,7 @@ class Domains:
     @property
     def shape(self) -> tuple[int, ...]:
         """Of one sample as the network sees it: several views of an image are several inputs."""
-        return self.source.shape[-3:]
+        return self.source.shape[-3:] if self.input.kind == "image" else self.source.shape
 
 
 def hold_out(domain: Domain, share: float, seed: int) -> tuple[Domain, Domain]:

@@ -84,10 +84,12 @@ def recipe_for(source: Domain | None) -> str:
         raise ArgumentError(f"recipe: none came in, and no data to choose it by; use one of {', '.join(RECIPES)}.")
     if kind_of(source) == "features":
         return "table"
+    if kind_of(source) in ("signal", "raw"):
+        return "signals"
     return "digits" if largest_side(source) <= SMALL else "photographs"
 
 
-DEFAULTS = ("table", "digits", "photographs")
+DEFAULTS = ("table", "digits", "photographs", "signals")
 """What `recipe_for` chooses from."""
 
 

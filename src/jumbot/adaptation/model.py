@@ -21,11 +21,11 @@ from jumbot.adaptation.networks.extractor import Extractor
 from jumbot.adaptation.runs.folder import FORMAT
 from jumbot.adaptation.training.checkpoint import load_module, load_tensors, pack, save_tensors
 from jumbot.data import as_domain
-from jumbot.data.arrays import one_picture
 from jumbot.data.domain import Domain
 from jumbot.data.inputs import InputFormat, Transform
 from jumbot.data.labels import match_classes
 from jumbot.data.roles import Roles
+from jumbot.data.tensors import KINDS
 from jumbot.errors import ArgumentError
 from jumbot.methods.network import Network
 
@@ -66,11 +66,9 @@ class Model:
     ) -> Domain:  # fmt: skip
         """`data` as this network takes it: read as the source was, columns and classes matched by name."""
         name = None if isinstance(data, str | Path) else "data"
-        if self.input.kind == "image":
-            data = one_picture(data, self.input.channels or 0)
         read = as_domain(
-            data, labels, name=name, label=label, id=id, domain=domain, corrupt=corrupt, root=root,
-            like=self.input.columns or Roles(()),
+            self.input.stack(data), labels, name=name, label=label, id=id, domain=domain, corrupt=corrupt, root=root,
+            kind=self.input.kind if self.input.kind in KINDS else None, like=self.input.columns or Roles(()),
         )  # fmt: skip
         raw = match_classes(read, self.classes)
         found = self.input.apply(raw, crop_transform(self.crops))

@@ -85,6 +85,15 @@ RECIPES: dict[str, Recipe] = {
         network={"backbone": "digits", "features": 128},
         methods=_DIGITS,
     ),
+    "signals": Recipe(
+        "signals (n, channels, length), and raw tensors with a backbone of your own: trained from scratch",
+        training={
+            "batch_size": 100, "source_steps": 150, "steps": 300, "optimizer": "adam", "learning_rate": 5e-4,
+            "schedule": "constant", "weight_decay": 0.0, "evaluate_every": 50,
+        },
+        network={"backbone": "signal", "features": 128},
+        methods=_transport(0.1, 0.1, 1.0, 1.0, 0.1) | {"alda": {"threshold": 0.6, "ramp": False}},
+    ),
     "photographs": Recipe(
         "folders of photographs: features of a frozen, pretrained backbone, extracted once",
         training={"batch_size": 50, "steps": 500},

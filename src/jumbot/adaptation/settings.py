@@ -89,10 +89,10 @@ class NetworkOptions(Options):
     """Which network to train."""
 
     backbone: str | None = None
-    """"table" (rows of numbers), "digits" (small images), or a pretrained one for photographs: "efficientnet-lite0",
-    "resnet50", ..., "timm:NAME". By default it follows the data."""
+    """"table" (rows of numbers), "digits" (small images), "signal" (signals), or a pretrained one for photographs:
+    "efficientnet-lite0", "resnet50", ..., "timm:NAME". By default it follows the data."""
     features: Width | None = None
-    """Width of the embedding; by default 128 for digits, 256 elsewhere."""
+    """Width of the embedding; by default 128 for digits and signals, 256 elsewhere."""
     hidden: tuple[Width, ...] = ()
     """Widths of ReLU layers before the embedding of a table."""
     weights: str | None = None
@@ -107,8 +107,8 @@ class Inputs(Options):
 
     size: Annotated[int, Bounds(at_least=1, at_most=2**14)] | None = None
     """Side of the images; by default the larger of the two domains."""
-    channels: Literal[1, 3] | None = None
-    """1 or 3; by default the larger of the two domains."""
+    channels: Annotated[int, Bounds(at_least=1, at_most=16)] | None = None
+    """Of the images, 1 to 16; by default the larger of the two domains."""
     pixels: Literal["symmetric", "imagenet", "unit", "as-is"] = "symmetric"
     """"symmetric" scales to [-1, 1], "unit" to [0, 1], "imagenet" by ImageNet's mean and deviation; "as-is" leaves
     them."""
@@ -120,6 +120,7 @@ class Inputs(Options):
     """Keep only these classes of a labelled target, to study partial adaptation: "first:25" or names with commas."""
     standardise: Literal["auto", "source", "none"] = "auto"
     """Rows of numbers are brought to one scale, learned on the source; "source" also brings each column to deviation 1,
-    "auto" does so where a few of them carry most of the squared distances, "none" leaves the numbers as they are."""
+    "auto" does so where a few of them carry most of the squared distances, "none" leaves the numbers as they are. The
+    channels of signals come to mean 0 and deviation 1, unless "none"."""
     columns: Literal["same", "shared"] = "same"
     """"shared" takes the columns that both tables have; otherwise one that only one of them has is refused."""

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from jumbot.data.folders import from_list as from_list
     from jumbot.data.folders import load_folder as load_folder
     from jumbot.data.inputs import InputFormat as InputFormat
-    from jumbot.data.inputs import prepare as prepare
     from jumbot.data.labels import match_classes as match_classes
     from jumbot.data.mnistm import make_mnistm as make_mnistm
+    from jumbot.data.pair import prepare as prepare
     from jumbot.data.sources import as_domain as as_domain
     from jumbot.data.tables import load_table as load_table
 else:
@@ -36,6 +36,6 @@ else:
             "load_table": "tables",
             "make_mnistm": "mnistm",
             "match_classes": "labels",
-            "prepare": "inputs",
+            "prepare": "pair",
         },
     )

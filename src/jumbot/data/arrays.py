@@ -9,15 +9,22 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from jumbot.data.domain import ArraySamples, Domain
+from jumbot.data.domain import ArraySamples, Domain, Samples
 from jumbot.data.labels import encode_labels
+from jumbot.data.tensors import TensorSamples
 from jumbot.errors import ArgumentError
 
 _ROWS = 8192  # looked at together, so that memory-mapped arrays are never read as a whole
 
 
 def from_arrays(
-    data: Any, labels: Any = None, *, name: str = "data", ids: Any = None, where: Callable[[int], str] | None = None
+    data: Any,
+    labels: Any = None,
+    *,
+    name: str = "data",
+    ids: Any = None,
+    where: Callable[[int], str] | None = None,
+    kind: str | None = None,
 ) -> Domain:
     """A Domain of arrays; rows with NaN or infinity are refused, the first of them named by `where`."""
     try:
@@ -25,7 +32,7 @@ def from_arrays(
     except ValueError as error:
         raise ArgumentError(f"{name}: its items differ in shape ({error}); bring them to one shape first.") from None
     try:
-        samples = ArraySamples(array)
+        samples: Samples = ArraySamples(array) if kind is None else TensorSamples(array, kind)
     except ArgumentError as error:
         raise ArgumentError(str(error).replace("data:", f"{name}:", 1)) from None
     _check_finite(array, name, where or (lambda row: f"row {row}"))

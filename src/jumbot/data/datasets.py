@@ -13,31 +13,41 @@ from torch.utils.data import Dataset, Subset
 from jumbot.data.domain import Domain, Samples
 from jumbot.data.images import OpenSamples, is_picture
 from jumbot.data.labels import encode_labels
+from jumbot.data.tensors import as_tensors, check_shape
 from jumbot.errors import ArgumentError
 
 
 class DatasetSamples:
     """The first part of each item of a map-style Dataset; items are asked for at the batch and must have one shape.
 
-    Bytes become numbers in [0, 1]; float tensors stay as the Dataset's own transform made them.
+    Bytes become numbers in [0, 1]; float tensors stay as the Dataset's own transform made them. With a `kind` ("raw" or
+    "signal") all do, as in `TensorSamples`.
     """
 
-    def __init__(self, dataset: Dataset[Any]) -> None:
-        self.dataset = dataset
+    def __init__(self, dataset: Dataset[Any], kind: str | None = None) -> None:
+        self.dataset, self.kind = dataset, kind
         self.shape = tuple(self.batch(np.arange(1)).shape[1:])
+        if kind is not None:
+            check_shape(self.shape, kind)
 
     def __len__(self) -> int:
         return len(self.dataset)  # type: ignore[arg-type]
 
     def batch(self, indices: np.ndarray, rng: np.random.Generator | None = None) -> Tensor:
-        items = [_tensor(_first(self.dataset[int(i)])) for i in indices]
+        items = [self._tensor(_first(self.dataset[int(i)])) for i in indices]
         shapes = {tuple(item.shape) for item in items}
         if len(shapes) > 1:
             raise ArgumentError(f"data: items of shapes {sorted(shapes)}; let the Dataset's transform resize to one.")
         return torch.stack(items)
 
+    def _tensor(self, value: Any) -> Tensor:
+        if self.kind is None:
+            return _tensor(value)
+        array = value.numpy(force=True) if isinstance(value, Tensor) else np.asarray(value)
+        return as_tensors(array[None], self.kind)[0]
 
-def load_dataset(dataset: Dataset[Any], labels: Any = None, *, name: str = "data") -> Domain:
+
+def load_dataset(dataset: Dataset[Any], labels: Any = None, *, name: str = "data", kind: str | None = None) -> Domain:
     """A Domain of a Dataset whose items are `x` or `(x, y, ...)`.
 
     Labels come from `labels`, else from the Dataset's `targets` or `labels`, else from one pass over its items; their
@@ -52,8 +62,8 @@ def load_dataset(dataset: Dataset[Any], labels: Any = None, *, name: str = "data
         raise ArgumentError(f"{name}: an iterable Dataset has no length; give one with __len__ and __getitem__.")
     if len(dataset) == 0:
         raise ArgumentError(f"{name}: the Dataset is empty.")
-    pictures = is_picture(_first(dataset[0]))
-    samples: Samples = OpenSamples(_Firsts(dataset)) if pictures else DatasetSamples(dataset)
+    pictures = kind is None and is_picture(_first(dataset[0]))
+    samples: Samples = OpenSamples(_Firsts(dataset)) if pictures else DatasetSamples(dataset, kind)
     if labels is None:
         labels = _labels(dataset)
     if labels is None:

@@ -13,6 +13,8 @@ from torch import Tensor
 from jumbot.data.roles import Roles
 from jumbot.errors import ArgumentError
 
+MOST_CHANNELS = 16
+
 
 @runtime_checkable
 class Samples(Protocol):
@@ -28,8 +30,8 @@ class Samples(Protocol):
 class ArraySamples:
     """Samples of one array, in memory or memory-mapped, turned into float32 at the batch and not before.
 
-    `(n, d)` numbers are features. `(n, h, w)`, `(n, h, w, c)` and `(n, c, h, w)` with c = 1 or 3 are images: a batch of
-    them is `(b, c, h, w)`, bytes divided by 255, floats as they are.
+    `(n, d)` numbers are features. `(n, h, w)`, `(n, h, w, c)` and `(n, c, h, w)` with c from 1 to 16 are images: a
+    batch of them is `(b, c, h, w)`, bytes divided by 255, floats as they are.
 
     >>> ArraySamples(np.full((4, 8, 8), 255, np.uint8)).batch(np.array([0, 2])).shape
     torch.Size([2, 1, 8, 8])
@@ -40,21 +42,16 @@ class ArraySamples:
             raise ArgumentError(f"data: an array of {array.dtype}; samples must be numbers.")
         if array.ndim == 2:
             self.shape: tuple[int, ...] = (array.shape[1],)
-        elif array.ndim in (3, 4):
-            self._channels_last = array.ndim == 4 and array.shape[3] in (1, 3)
-            if array.ndim == 4 and not self._channels_last and array.shape[1] not in (1, 3):
-                raise ArgumentError(
-                    f"data: an array of shape {array.shape}; images have 1 or 3 channels, last or first."
-                )
-            if array.ndim == 3 and array.shape[2] in (1, 3):
+        elif array.ndim == 4:
+            self._channels_last = _channel_axis(array.shape) == 3
+            self.shape = (array.shape[3], *array.shape[1:3]) if self._channels_last else array.shape[1:]
+        elif array.ndim == 3:
+            if array.shape[2] in (1, 3) or array.shape[2] <= MOST_CHANNELS < array.shape[1]:
                 raise ArgumentError(
                     f"data: an array of shape {array.shape} is one picture; give (n, h, w, {array.shape[2]}), which is "
-                    "x[None] for one."
+                    "x[None] for one, or x[..., None] for grey ones."
                 )
-            if array.ndim == 3:
-                self.shape = (1, *array.shape[1:])
-            else:
-                self.shape = (array.shape[3], *array.shape[1:3]) if self._channels_last else array.shape[1:]
+            self.shape = (1, *array.shape[1:])
         else:
             raise ArgumentError(
                 f"data: an array of shape {array.shape}; give (n, d) features, or (n, h, w) or (n, h, w, 3) images."
@@ -76,6 +73,19 @@ class ArraySamples:
         return tensor / 255 if rows.ndim == 4 and rows.dtype == np.uint8 else tensor
 
 
+def _channel_axis(shape: tuple[int, ...]) -> int:
+    """1 or 3, whichever of the two holds the channels of `(n, ., ., .)` images."""
+    for few in ((1, 3), range(1, MOST_CHANNELS + 1)):
+        found = [axis for axis in (3, 1) if shape[axis] in few]
+        if len(found) == 1 or (found and len(few) == 2):
+            return found[0]
+    square = [axis for axis, sides in ((3, shape[1:3]), (1, shape[2:4])) if sides[0] == sides[1]]
+    if not found or len(square) != 1:
+        where = f"1 to {MOST_CHANNELS} channels, last or first" if not found else "channels last or first, not both"
+        raise ArgumentError(f"data: an array of shape {shape}; images have {where}; see kind='raw' for others.")
+    return square[0]
+
+
 class SubsetSamples:
     """Some rows of other samples, in the given order; nothing is copied."""
 
@@ -88,6 +98,11 @@ class SubsetSamples:
     @property
     def shape(self) -> tuple[int, ...]:
         return sample_shape(self.samples)
+
+    @property
+    def kind(self) -> str | None:
+        found: str | None = getattr(self.samples, "kind", None)
+        return found
 
     def batch(self, indices: np.ndarray, rng: np.random.Generator | None = None) -> Tensor:
         return self.samples.batch(self.indices[np.asarray(indices)], rng)

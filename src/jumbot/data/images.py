@@ -34,7 +34,7 @@ def resize(images: Tensor, size: tuple[int, int]) -> Tensor:
 
 
 def match_channels(images: Tensor, channels: int) -> Tensor:
-    """`(..., c, h, w)` images, grey to colour by repetition, colour to grey by luma, .299 R + .587 G + .114 B."""
+    """`(..., c, h, w)` images, grey to more by repetition, colour to grey by luma, .299 R + .587 G + .114 B."""
     *before, own, height, width = images.shape
     if own == channels:
         return images

@@ -8,7 +8,7 @@ from pathlib import Path
 from jumbot.data import digits, folders
 from jumbot.data.domain import Domain
 from jumbot.data.reading import Reading
-from jumbot.data.roles import Known, check_columns
+from jumbot.data.roles import Known, check_columns, check_kind
 from jumbot.data.tables import read_file
 from jumbot.errors import ArgumentError
 
@@ -18,11 +18,13 @@ def from_path(text: str, name: str | None, reading: Reading, like: Known | None)
     path, _, selector = text.rpartition(":")
     if not Path(text).exists() and path:
         if path in digits.NAMES:
+            check_kind(text, reading)
             check_columns(text, reading, like)
             return digits.load(path, selector, reading.root)
         if Path(path).exists():
             text, reading = path, replace(reading, domain=reading.domain or selector)
     elif not Path(text).exists() and text in digits.NAMES:
+        check_kind(text, reading)
         check_columns(text, reading, like)
         return digits.load(text, "train", reading.root)
     place = Path(text)
@@ -30,6 +32,7 @@ def from_path(text: str, name: str | None, reading: Reading, like: Known | None)
         raise ArgumentError(f"{text}: there is no such file or folder.")
     if place.is_file() and not text.lower().endswith((*folders.ENDINGS, ".txt")):
         return read_file(place, name, reading, like)
+    check_kind(text, reading)
     if place.is_dir():
         check_columns(text, replace(reading, domain=None), like)
         return folders.load_folder(place, name=name, corrupt=reading.corrupt, domain=reading.domain)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
+
+from jumbot.options import Options
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class Reading(Options):
     """How data are read: the same in every command."""
 
     label: str | None = None
@@ -19,12 +22,20 @@ class Reading:
     """Columns of a table to leave out."""
     domain: str | None = None
     """Domain to take from data that hold several, in a column `domain`; "none" if that is a column like others."""
-    corrupt: str = "refuse"
-    """What to do with image files that cannot be read: "refuse" or "skip"."""
-    root: str | Path | None = None
+    kind: Literal["signal", "raw"] | None = None
+    """What arrays hold that are neither rows of numbers nor images: "signal", (n, channels, length), or "raw", tensors
+    that pass as they are to a backbone of your own."""
+    corrupt: Literal["refuse", "skip"] = "refuse"
+    """What to do with image files that cannot be read."""
+    root: str | None = None
     """Folder of the digits; by default that in JUMBOT_DATA."""
 
 
-def as_names(names: str | Sequence[str]) -> tuple[str, ...]:
-    """One name, or several."""
-    return (names,) if isinstance(names, str) else tuple(names)
+def make_reading(*, drop: str | Sequence[str] = (), root: str | Path | None = None, **values: Any) -> Reading:
+    """A `Reading` of what users give: one name or several to leave out, a path in any form.
+
+    >>> make_reading(drop="notes").drop
+    ('notes',)
+    """
+    names = (drop,) if isinstance(drop, str) else tuple(drop)
+    return Reading(drop=names, root=None if root is None else str(root), **values)

@@ -112,6 +112,12 @@ def check_columns(name: str, reading: Reading, like: Known | None) -> None:
         raise ArgumentError(f"{name}: domain: {reading.domain!r} came in, but the data name no domains.")
 
 
+def check_kind(name: str, reading: Reading) -> None:
+    """Refuse a kind of tensors for data that are no arrays."""
+    if reading.kind is not None:
+        raise ArgumentError(f"{name}: kind: {reading.kind!r} came in, which is for arrays and Datasets of tensors.")
+
+
 def rows_of(domains: np.ndarray, whose: str, domain: str | None) -> np.ndarray | None:
     """The rows of `domain`; None for all of them, where there is one domain only."""
     texts = np.array([str(value) for value in domains.tolist()])

@@ -15,8 +15,8 @@ from jumbot.data.domain import Domain
 from jumbot.data.frames import as_table, is_frame
 from jumbot.data.images import is_picture
 from jumbot.data.paths import from_path
-from jumbot.data.reading import Reading, as_names
-from jumbot.data.roles import NO_DOMAINS, Known, Roles, check_columns
+from jumbot.data.reading import Reading, make_reading
+from jumbot.data.roles import NO_DOMAINS, Known, Roles, check_columns, check_kind
 from jumbot.data.tables import from_table
 from jumbot.errors import ArgumentError
 
@@ -34,6 +34,7 @@ def as_domain(
     domain: str | None = None,
     corrupt: str = "refuse",
     root: str | Path | None = None,
+    kind: str | None = None,
     like: Known | None = None,
 ) -> Domain:
     """A `Domain` of what `data` is; samples stay raw, `prepare` makes two domains alike.
@@ -48,13 +49,14 @@ def as_domain(
     - the name of a set of digits, "mnist" or "mnist:test" (`root`: where its files are, see `load`).
 
     In a table, `label` names the column of labels, `id` that of the names of the rows, and `drop` columns to leave out;
-    `like` says how the table was read that this one goes with, so that it may lack these columns. `corrupt` says what
-    to do with broken image files.
+    `like` says how the table was read that this one goes with, so that it may lack these columns. `kind` says what
+    arrays hold that are neither features nor images: "signal", `(n, channels, length)`, or "raw", which pass as they
+    are to a backbone of your own. `corrupt` says what to do with broken image files.
 
     >>> as_domain(([[0.0, 1.0], [1.0, 0.0]], ["cat", "dog"]), name="pets").classes
     ('cat', 'dog')
     """
-    reading = Reading(label=label, id=id, drop=as_names(drop), domain=domain, corrupt=corrupt, root=root)
+    reading = make_reading(label=label, id=id, drop=drop, domain=domain, corrupt=corrupt, root=root, kind=kind)
     found = _read(data, labels, name, reading, like)
     if like is None:
         _check_dropped([found], reading)
@@ -100,13 +102,14 @@ def _read(data: Any, labels: Any, name: str | None, reading: Reading, like: Know
         return from_table(as_table(data, name), labels, name, reading, like)
     check_columns(name, reading, like)
     if isinstance(data, list | tuple) and _are(data, str | Path, is_picture):
+        check_kind(name, reading)
         found = _from_list(data, name, reading.corrupt)
         return found if labels is None else with_labels(found, labels)
     if isinstance(data, Dataset):
         from jumbot.data.datasets import load_dataset
 
-        return load_dataset(data, labels, name=name)
-    return from_arrays(data, labels, name=name)
+        return load_dataset(data, labels, name=name, kind=reading.kind)
+    return from_arrays(data, labels, name=name, kind=reading.kind)
 
 
 def _are(items: Sequence[Any], kind: Any, test: Callable[[Any], bool]) -> bool:

@@ -17,8 +17,8 @@ from jumbot.data.arrays import from_arrays, with_labels
 from jumbot.data.column_kinds import kind_of_column, numbers_of
 from jumbot.data.domain import Domain
 from jumbot.data.frames import Table, read_table
-from jumbot.data.reading import Reading, as_names
-from jumbot.data.roles import DOMAINS, FEATURES, Known, find_one, find_roles, rows_of
+from jumbot.data.reading import Reading, make_reading
+from jumbot.data.roles import DOMAINS, FEATURES, Known, check_kind, find_one, find_roles, rows_of
 from jumbot.errors import ArgumentError
 
 FORMATS = (".npy", ".npz", *frames.FORMATS)
@@ -75,7 +75,7 @@ def load_table(
     >>> pets.shape, pets.classes
     ((2,), ('cat', 'dog'))
     """
-    return read_file(Path(path), name, Reading(label=label, id=id, drop=as_names(drop), domain=domain), like)
+    return read_file(Path(path), name, make_reading(label=label, id=id, drop=drop, domain=domain), like)
 
 
 def read_file(path: Path, name: str | None, reading: Reading, like: Known | None) -> Domain:
@@ -84,7 +84,7 @@ def read_file(path: Path, name: str | None, reading: Reading, like: Known | None
     if kind == ".npy":
         if reading.label is not None or reading.id is not None or reading.domain is not None:
             raise ArgumentError(f"{path}: a .npy file has no columns with names; use .npz, .csv or .parquet.")
-        return from_arrays(_load_numpy(path), name=name or path.stem)
+        return from_arrays(_load_numpy(path), name=name or path.stem, kind=reading.kind)
     if kind == ".npz":
         return _from_archive(path, name, reading, like)
     table = read_table(path, reading.domain)
@@ -98,6 +98,7 @@ def from_table(
 ) -> Domain:
     """A Domain of a Table; `whose` is what messages call it."""
     whose = whose or name
+    check_kind(whose, reading)
     roles = find_roles(table.frame.columns.tolist(), whose, reading, like, labels is not None)
     rows = None
     if roles.domain is not None:
@@ -183,7 +184,7 @@ def _from_archive(path: Path, name: str | None, reading: Reading, like: Known | 
         features, labels, ids = (None if v is None else v[rows] for v in (features, labels, ids))
     made = from_arrays(
         features, labels, name=name or (path.stem if rows is None else reading.domain) or "data", ids=ids,
-        where=lambda row: f"row {row if rows is None else int(rows[row])} of {path}",
+        where=lambda row: f"row {row if rows is None else int(rows[row])} of {path}", kind=reading.kind,
     )  # fmt: skip
     return replace(made, roles=replace(roles, features=()))  # the array has columns, but no names of them
 

@@ -97,7 +97,7 @@ def outputs(network: Network, domain: Domain, device: torch.device | str | None 
         with torch.no_grad():
             for start in range(0, len(domain), _ROWS):
                 x = domain.samples.batch(np.arange(start, min(start + _ROWS, len(domain)))).to(device)
-                if x.ndim == 5:
+                if x.ndim == 5 and getattr(domain.samples, "kind", "image") == "image":
                     z, y = network(x.flatten(0, 1))
                     z = z.unflatten(0, x.shape[:2]).mean(1)
                     y = y.softmax(-1).unflatten(0, x.shape[:2]).mean(1).log()

@@ -7,9 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from jumbot.adaptation.networks.signals import signal_network
 from jumbot.adaptation.settings import NetworkOptions
 from jumbot.errors import ArgumentError
 from jumbot.methods.network import Network, xavier
+
+BUILT_IN = ("table", "digits", "signal")
 
 
 class Bottleneck(nn.Module):
@@ -80,16 +83,21 @@ def table_network(width: int, classes: int, features: int = 256, hidden: tuple[i
 
 
 def make_network(
-    options: NetworkOptions, shape: tuple[int, ...], classes: int, module: nn.Module | None = None, kind: str = "user"
+    options: NetworkOptions,
+    shape: tuple[int, ...],
+    classes: int,
+    module: nn.Module | None = None,
+    kind: str = "user",
+    dtype: torch.dtype = torch.float32,
 ) -> tuple[Network, dict[str, Any]]:
     """The network for samples of this shape, and the description from which `build_network` makes it again.
 
     `module` is a backbone to build on: the user's own, or a pretrained one whose name is `kind`.
     """
     if module is not None:
-        return _around(module, kind, shape, classes, options)
-    kind = "table" if len(shape) == 1 else "digits"
-    if options.backbone in ("table", "digits") and options.backbone != kind:
+        return _around(module, kind, shape, classes, options, dtype)
+    kind = {1: "table", 2: "signal", 3: "digits"}.get(len(shape), "none")
+    if options.backbone in BUILT_IN and options.backbone != kind:
         raise ArgumentError(
             f"backbone: {options.backbone!r} does not fit samples of shape {shape}; leave it out to choose by the data."
         )
@@ -107,6 +115,8 @@ def build_network(spec: dict[str, Any], module: nn.Module | None = None) -> Netw
         return table_network(shape[0], classes, spec["features"], tuple(spec["hidden"]))
     if kind == "digits":
         return digits_network(shape, classes, spec["features"])
+    if kind == "signal":
+        return signal_network(shape, classes, spec["features"])
     if module is None and kind == "user":
         raise ArgumentError("backbone: this model was trained on a module of your own; pass backbone=that module.")
     if module is None:
@@ -119,10 +129,10 @@ def build_network(spec: dict[str, Any], module: nn.Module | None = None) -> Netw
 
 
 def _around(
-    module: nn.Module, kind: str, shape: tuple[int, ...], classes: int, options: NetworkOptions
+    module: nn.Module, kind: str, shape: tuple[int, ...], classes: int, options: NetworkOptions, dtype: torch.dtype
 ) -> tuple[Network, dict[str, Any]]:
     pretrained = kind != "user"
-    width = output_width(module, shape)
+    width = output_width(module, shape, dtype)
     bottleneck = pretrained or options.features not in (None, width)
     features = options.features or (256 if pretrained else width)
     spec = {
@@ -136,14 +146,14 @@ def _around(
     return network, spec
 
 
-def output_width(module: nn.Module, shape: tuple[int, ...]) -> int:
+def output_width(module: nn.Module, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> int:
     """How wide the output of `module` is, found by a dry run on one sample of zeros."""
     training = module.training
     module.eval()
     device = next((p.device for p in module.parameters()), torch.device("cpu"))
     try:
         with torch.no_grad():
-            out = module(torch.zeros(1, *shape, device=device))
+            out = module(torch.zeros(1, *shape, device=device, dtype=dtype))
     except Exception as error:
         raise ArgumentError(f"backbone: it fails on a sample of shape {shape}: {error}") from error
     finally:

@@ -35,7 +35,8 @@ class Batches:
         self.source_steps, self.total = source_steps, total
         self.device, self.rank, self.world = accelerator.device, accelerator.process_index, accelerator.num_processes
         # convolutions on the CPU and on recent GPUs are faster with the channels last
-        self.layout = torch.channels_last if len(source.shape) >= 3 else torch.contiguous_format
+        images = len(source.shape) >= 3 and getattr(source.samples, "kind", "image") == "image"
+        self.layout = torch.channels_last if images else torch.contiguous_format
         self.sampler: StratifiedSampler | ShuffledSampler = (
             StratifiedSampler(source.labels, training.batch_size, training.seed)
             if training.sampler == "stratified"
