@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 import jumbot
+from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy
 from jumbot.adaptation.judgement.evaluation import Evaluation, evaluate
 from jumbot.adaptation.judgement.monitor import outputs
 from jumbot.adaptation.networks.build import build_network
@@ -59,6 +60,14 @@ class Model:
     extractor: Extractor | None = None
     crops: tuple[str, str] = NO_CROPS
     """What was cut from images: for training, and for prediction."""
+    temperature: float = 1.0
+    """What logits are divided by before they become probabilities, so that these say how sure they may be."""
+
+    @property
+    def estimated_accuracy(self) -> EstimatedAccuracy | None:
+        """The accuracy on the unlabelled target, with an interval; None for models of versions that had none."""
+        found = self.results.get("estimated_accuracy")
+        return None if found is None else EstimatedAccuracy.from_json(found)
 
     def domain(
         self, data: Any, labels: Any = None, *, label: str | None = None, id: str | None = None,
@@ -84,7 +93,11 @@ class Model:
 
     def predict_proba(self, data: Any, **reading: Any) -> np.ndarray:
         """Probabilities, a column per class in the order of `classes`."""
-        return self.outputs(data, **reading)[1].softmax(-1).numpy()
+        return self.probabilities(self.outputs(data, **reading)[1]).numpy()
+
+    def probabilities(self, logits: Tensor) -> Tensor:
+        """Of the classes, calibrated by the temperature."""
+        return (logits / self.temperature).softmax(-1)
 
     def transform(self, data: Any, **reading: Any) -> np.ndarray:
         """Embeddings."""
@@ -100,7 +113,7 @@ class Model:
             raise ArgumentError(
                 f"{domain.name}: has no labels of the classes {', '.join(self.classes[:5])}, ...; give some."
             )
-        return evaluate(outputs(self.network, domain)[1].softmax(-1), domain.labels, self.classes)
+        return evaluate(self.probabilities(outputs(self.network, domain)[1]), domain.labels, self.classes)
 
     def names(self) -> np.ndarray:
         """The classes as an array: numbers where all are whole numbers."""
@@ -116,6 +129,7 @@ class Model:
             "format": FORMAT, "jumbot": jumbot.__version__, "classes": list(self.classes), "input": asdict(self.input),
             "network": dict(self.spec), "method": dict(self.method), "results": dict(self.results),
             "extractor": None if self.extractor is None else self.extractor.to_json(), "crops": list(self.crops),
+            "temperature": self.temperature,
         }  # fmt: skip
         save_tensors(folder / "model.safetensors", pack("network", self.network.state_dict()), {"format": FORMAT})
         part = folder / "model.json.part"
@@ -135,7 +149,7 @@ class Model:
     def write_predictions(self, data: Any, file: str | Path, **reading: Any) -> Path:
         """A csv with id, label and confidence; `reading` are options of `domain`."""
         domain = self.domain(data, **reading)
-        probabilities = outputs(self.network, domain)[1].softmax(-1).numpy()
+        probabilities = self.probabilities(outputs(self.network, domain)[1]).numpy()
         return write_predictions(Path(file), domain, probabilities, self.classes)
 
 
@@ -183,5 +197,5 @@ def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
         network, tuple(described["classes"]), InputFormat.from_dict(described["input"]), described["network"],
         described["method"], described["results"], folder if (folder / "config.json").exists() else None,
         None if extractor is None else Extractor.from_json(extractor, backbone),
-        tuple(described.get("crops", NO_CROPS)),
+        tuple(described.get("crops", NO_CROPS)), float(described.get("temperature", 1.0)),
     )  # fmt: skip

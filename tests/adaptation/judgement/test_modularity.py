@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from jumbot.adaptation.judgement.modularity import modularity, nearest
+from jumbot.adaptation.judgement.modularity import modularity, nearest, some_rows
+from jumbot.data.domain import ArraySamples, Domain
 from jumbot.errors import ArgumentError
 
 
@@ -75,3 +76,13 @@ def test_what_cannot_be_is_refused() -> None:
         modularity([0.5, 0.1], [[1], [0]])
     with pytest.raises(ArgumentError, match="whole numbers"):
         modularity([0, 1, 1], [[1], [0]])
+
+
+def test_rows_of_images_and_of_many_samples() -> None:
+    images = Domain("i", ArraySamples(np.zeros((5, 3, 40, 24), np.float32)))
+    assert some_rows(images)[1].shape == (5, 3 * 16 * 16)
+    many = Domain("m", ArraySamples(np.arange(5000.0)[:, None]))
+    index, rows = some_rows(many, seed=1)
+    assert len(index) == 2000
+    np.testing.assert_array_equal(index, rows[:, 0])
+    np.testing.assert_array_equal(index, some_rows(many, seed=1)[0])

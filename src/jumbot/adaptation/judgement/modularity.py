@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from torch.nn import functional as F
 
 from jumbot.adaptation.judgement.evaluation import as_array
+from jumbot.data.domain import Domain
 from jumbot.errors import ArgumentError
 
 Array = np.ndarray[Any, Any]
 NEIGHBOURS = 7
+MOST = 2000  # samples that are looked at
 _CHUNK = 512  # rows of the matrix of distances at once
+_SIDE = 16  # images are compared at this size
 
 
 def nearest(rows: Any, k: int = NEIGHBOURS) -> Array:
@@ -66,3 +70,19 @@ def modularity(labels: Any, neighbours: Any) -> float:
     shares = np.bincount(y, minlength=classes) / len(y)
     around = np.bincount(y[graph].ravel(), minlength=classes) / graph.size
     return float((y[graph] == y[:, None]).mean() - shares @ around)
+
+
+def some_rows(domain: Domain, seed: int = 0) -> tuple[Array, Array]:
+    """(indices, rows): at most `MOST` samples as the network gets them, as rows; images shrunk, views averaged."""
+    index = np.arange(len(domain))
+    if len(index) > MOST:
+        index = np.sort(np.random.default_rng((seed, 7)).choice(index, MOST, replace=False))
+    parts = []
+    for some in np.array_split(index, len(index) // _CHUNK + 1):
+        x = domain.samples.batch(some)
+        if x.ndim == 5:
+            x = x.mean(1)
+        if x.ndim == 4:
+            x = F.adaptive_avg_pool2d(x, (min(x.shape[-2], _SIDE), min(x.shape[-1], _SIDE)))
+        parts.append(x.flatten(1).double().numpy())
+    return index, np.concatenate(parts)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jumbot.adaptation.config import RunConfig
+from jumbot.adaptation.judgement.accuracy import calibrating_temperature, estimate_accuracy
 from jumbot.adaptation.judgement.diagnosis import Diagnosis, diagnose
 from jumbot.adaptation.judgement.evaluation import evaluate
 from jumbot.adaptation.judgement.monitor import outputs
@@ -61,7 +62,10 @@ def finish(model: Model, trained: Trained, domains: Domains, config: RunConfig, 
     load_module(earlier, "network", load_tensors(run.before)[0], run.before)
     z_source, _ = outputs(model.network, source)
     z_target, logits = outputs(model.network, target)
-    probabilities = logits.softmax(-1)
+    accuracy = estimate_accuracy(source, target, logits.argmax(-1).numpy(), len(model.classes), seed)
+    if accuracy.value is not None:
+        model = replace(model, temperature=calibrating_temperature(logits, accuracy.value))
+    probabilities = model.probabilities(logits)
     # before its first step a network knows nothing that could be compared
     trained_before = config.method != "source-only" and config.training.lengths(len(source))[1] > 0
     before = _diagnose_some(earlier, source, target, seed) if trained_before else None
@@ -71,12 +75,15 @@ def finish(model: Model, trained: Trained, domains: Domains, config: RunConfig, 
         "oracle": config.training.select == "oracle",
         "selected_step": trained.selected_step,
         "seconds": round(trained.seconds, 1),
+        "estimated_accuracy": accuracy.to_json(),
         "diagnosis": diagnosis.to_json(),
         "remarks": remarks(read_metrics(run.path), config),
     }
     labelled = domains.labelled
     if labelled is not None:
-        shares = probabilities if labelled is domains.target else outputs(model.network, labelled)[1].softmax(-1)
+        shares = (
+            probabilities if labelled is domains.target else model.probabilities(outputs(model.network, labelled)[1])
+        )
         results |= evaluate(shares, labelled.labels, model.classes).to_json() | {"evaluated_on": labelled.name}
     model = replace(model, results=results)
     found: dict[str, Any] = embeddings(model.network, source, target, "after") | {
