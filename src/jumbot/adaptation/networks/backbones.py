@@ -48,7 +48,7 @@ def make_backbone(
 ) -> Backbone:
     """A backbone by name, or around a module of the user.
 
-    "efficientnet-lite0" comes with its weights (extra `offline`); "resnet18" ... "resnet152" are torchvision's and
+    "efficientnet-lite0" comes with its weights; "resnet18" ... "resnet152" are torchvision's and
     "timm:NAME" is any model of timm (extra `vision`). `weights`: "imagenet" for the published ones (torchvision's first
     version, which the papers of this field use), a file (`.pth`, read without running code, or `.safetensors`), or None
     for random ones. `size` is the side of the images, by default what the model was trained on. `freeze` wraps the
@@ -207,7 +207,7 @@ def _efficientnet_lite0(pretrained: bool) -> _Found:
         from efficientnet_lite_pytorch import EfficientNet
     except ImportError:
         raise MissingPackageError(
-            f"backbone: {OFFLINE} is not installed; install it with: pip install 'jumbot[offline]'."
+            f"backbone: {OFFLINE} is not installed; install it with: pip install 'jumbot[adapt]'."
         ) from None
     module = EfficientNet.from_name(OFFLINE)
     module._dropout = module._fc = nn.Identity()
