@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from jumbot.data.labels import match_classes as match_classes
     from jumbot.data.mnistm import make_mnistm as make_mnistm
     from jumbot.data.pair import prepare as prepare
+    from jumbot.data.reading import Reading as Reading
     from jumbot.data.sources import as_domain as as_domain
     from jumbot.data.tables import load_table as load_table
 else:
@@ -27,6 +28,7 @@ else:
             "ArraySamples": "domain",
             "Domain": "domain",
             "InputFormat": "inputs",
+            "Reading": "reading",
             "Samples": "domain",
             "as_domain": "sources",
             "from_list": "folders",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset, Subset
+from torch.utils.data import DataLoader, Dataset, Subset
 
 from jumbot.data.domain import Domain, Samples
 from jumbot.data.images import OpenSamples, is_picture
@@ -59,7 +59,7 @@ def load_dataset(dataset: Dataset[Any], labels: Any = None, *, name: str = "data
     ('5', '7')
     """
     if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
-        raise ArgumentError(f"{name}: an iterable Dataset has no length; give one with __len__ and __getitem__.")
+        raise ArgumentError(f"{name}: the Dataset lacks __len__ or __getitem__; give one with both.")
     if len(dataset) == 0:
         raise ArgumentError(f"{name}: the Dataset is empty.")
     pictures = kind is None and is_picture(_first(dataset[0]))
@@ -69,10 +69,14 @@ def load_dataset(dataset: Dataset[Any], labels: Any = None, *, name: str = "data
     if labels is None:
         return Domain(name, samples)
     values = labels.numpy(force=True) if isinstance(labels, Tensor) else np.asarray(labels)
-    names = _classes(dataset)
-    if names is not None and values.dtype.kind in "iu" and values.max() < len(names) and values.min() >= 0:
-        values = np.array([_plain(names[i], i) for i in values.tolist()])
-    return Domain(name, samples, *encode_labels(values, name))
+    return Domain(name, samples, *encode_labels(named_labels(values, classes_of(dataset)), name))
+
+
+def named_labels(values: np.ndarray, names: Any) -> np.ndarray:
+    """Numbers of classes as their names, where these are known."""
+    if names is None or values.dtype.kind not in "iu" or values.max() >= len(names) or values.min() < 0:
+        return values
+    return np.array([_plain(names[i], i) for i in values.tolist()])
 
 
 class _Firsts:
@@ -109,8 +113,11 @@ def _stored_labels(dataset: Any) -> Any:
     return None
 
 
-def _classes(dataset: Any) -> Any:
-    return _classes(dataset.dataset) if isinstance(dataset, Subset) else getattr(dataset, "classes", None)
+def classes_of(dataset: Any) -> Any:
+    """Names of the classes, of a Dataset or of what a Subset or DataLoader takes its samples from."""
+    if isinstance(dataset, Subset | DataLoader):
+        return classes_of(dataset.dataset)
+    return getattr(dataset, "classes", None)
 
 
 def _scalar(value: Any) -> Any:

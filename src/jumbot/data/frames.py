@@ -15,7 +15,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from jumbot.errors import ArgumentError, MissingPackageError
+from jumbot.errors import ArgumentError, MissingPackageError, need
 
 TEXT = (".csv", ".tsv", ".tab")
 FORMATS = (*TEXT, *(f"{ending}.gz" for ending in TEXT), ".parquet", ".xlsx")
@@ -44,13 +44,9 @@ class Table:
         return replace(self, frame=self.frame.iloc[chosen])
 
 
-def pandas(what: str = "tables") -> Any:
-    """The module, or a message that says what to install."""
-    try:
-        import pandas
-    except ImportError:
-        raise MissingPackageError(f"{what}: reading them needs pandas; pip install 'jumbot[adapt]'.") from None
-    return pandas
+def pandas() -> Any:
+    """The module, which is imported when a table is."""
+    return need("pandas", "reading tables", "adapt")
 
 
 def ending(path: str | Path) -> str:
@@ -76,19 +72,37 @@ def as_table(data: Any, name: str) -> Table:
     if list(frame.columns) == list(range(width)):  # what pandas calls columns that were given no names
         frame = frame.set_axis([str(i + 1) for i in range(width)], axis=1)
         return Table(_checked(frame, name), named=False)
-    return Table(_checked(frame.set_axis([str(column).strip() for column in frame.columns], axis=1), name))
+    _check_distinct(names := [str(column).strip() for column in frame.columns], name)
+    return Table(_checked(unfold(frame.set_axis(names, axis=1)), name))
+
+
+def unfold(frame: Any) -> Any:
+    """`frame` with columns of lists of numbers, all of one length, as columns of numbers: embedding[0], ..."""
+    parts = []
+    for column in frame.columns:
+        values = frame[column]
+        if values.dtype == object and isinstance(next(iter(values), None), list | tuple | np.ndarray):
+            lengths = {np.shape(value) for value in values}
+            stacked = np.array(values.tolist()) if len(lengths) == 1 else np.empty(0, object)
+            if stacked.ndim == 2 and stacked.dtype.kind in "fiub":
+                names = [f"{column}[{i}]" for i in range(stacked.shape[1])]
+                parts.append(pandas().DataFrame(stacked, index=frame.index, columns=names))
+                continue
+        parts.append(values.to_frame())
+    return frame if len(parts) == frame.shape[1] == sum(p.shape[1] for p in parts) else pandas().concat(parts, axis=1)
 
 
 def read_table(path: Path, sheet: str | None = None) -> Table:
     """The table in a file; `sheet` may name one of a workbook."""
-    pd = pandas(str(path))
+    pd = pandas()
     kind = ending(path)
     try:
         if kind == ".parquet":
             frame = pd.read_parquet(path)
             if frame.index.name is not None:  # pandas stores a named index beside the columns
                 frame = frame.reset_index()
-            return Table(_checked(frame.set_axis([str(c) for c in frame.columns], axis=1), str(path)), True, _of(path))
+            frame = unfold(frame.set_axis([str(c) for c in frame.columns], axis=1))
+            return Table(_checked(frame, str(path)), True, _of(path))
         return _read_workbook(path, sheet) if kind == ".xlsx" else _read_text(path, kind)
     except ArgumentError:
         raise

@@ -12,7 +12,8 @@ from jumbot.data.domain import Domain
 from jumbot.errors import ArgumentError
 
 STANDARDISE = ("auto", "source", "none")
-_CHUNK = 4096
+_CHUNK = 4096  # rows looked at together
+_NUMBERS = 2**24  # and numbers: wide rows that are stored sparse do not fit in memory all at once
 _FEW, _AT_MOST, _MOST = 0.1, 20, 0.8  # a tenth of the columns, 20 at most, that carry four fifths of the distances
 _RARE = 0.1  # a column with one and the same value in nine rows of ten is rarely used
 _DEVIATION = 10.0  # of 2,048 columns together: see `one_scale`
@@ -93,5 +94,7 @@ def one_scale(std: np.ndarray) -> float:
 
 
 def _rows(source: Domain | np.ndarray) -> Iterator[np.ndarray]:
-    for rows in np.array_split(np.arange(len(source)), len(source) // _CHUNK + 1):
+    width = source.shape[1] if isinstance(source, np.ndarray) else source.shape[0]
+    chunk = min(_CHUNK, max(_NUMBERS // width, 1))
+    for rows in np.array_split(np.arange(len(source)), len(source) // chunk + 1):
         yield source[rows] if isinstance(source, np.ndarray) else source.samples.batch(rows).double().numpy()

@@ -7,16 +7,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from scipy.sparse import issparse
 from torch.utils.data import Dataset
 
 from jumbot.data.arrays import from_arrays, with_labels
 from jumbot.data.column_kinds import few
 from jumbot.data.domain import Domain
 from jumbot.data.frames import as_table, is_frame
+from jumbot.data.huggingface import from_huggingface, is_huggingface
 from jumbot.data.images import is_picture
 from jumbot.data.paths import from_path
 from jumbot.data.reading import Reading, make_reading
 from jumbot.data.roles import NO_DOMAINS, Known, Roles, check_columns, check_kind
+from jumbot.data.sparse import SparseSamples
+from jumbot.data.streams import is_stream, read_stream, refuse_source
 from jumbot.data.tables import from_table
 from jumbot.errors import ArgumentError
 
@@ -42,7 +46,10 @@ def as_domain(
     - a `Domain`: itself;
     - an array or tensor X, with `labels` or as a pair (X, y): `(n, d)` features, `(n, h, w)` or `(n, h, w, 3)` images;
     - a frame of pandas or polars, with its labels in a column, as `labels`, or as a pair (X, y);
-    - a torch Dataset of `x` or `(x, y)`;
+    - rows of a scipy.sparse matrix;
+    - a torch Dataset of `x` or `(x, y)`, or a `datasets.Dataset` of Hugging Face, by the names of its columns;
+    - a list of image files or of PIL images;
+    - with `like`, also a DataLoader or an iterable, which is read once and kept;
     - a path: a folder of images (`class/name.jpg`, or flat and then without labels), a list of images (`.txt`), a table
       (`.csv`, `.tsv`, `.parquet`, `.xlsx`, `.npz`, `.npy`); "features.npz:amazon" or `domain="amazon"` takes one domain
       of a table;
@@ -98,6 +105,8 @@ def _read(data: Any, labels: Any, name: str | None, reading: Reading, like: Know
         data = [data]
     if labels is None and isinstance(data, tuple) and len(data) == 2 and not _are(data, str | Path, is_picture):
         return _read(*data, name, reading, like)
+    if is_huggingface(data):
+        return from_huggingface(data, labels, name, reading, like)
     if is_frame(data):
         return from_table(as_table(data, name), labels, name, reading, like)
     check_columns(name, reading, like)
@@ -105,10 +114,18 @@ def _read(data: Any, labels: Any, name: str | None, reading: Reading, like: Know
         check_kind(name, reading)
         found = _from_list(data, name, reading.corrupt)
         return found if labels is None else with_labels(found, labels)
+    if is_stream(data):
+        if like is None:
+            refuse_source(data, name)
+        return read_stream(data, labels, name, reading.kind)
     if isinstance(data, Dataset):
         from jumbot.data.datasets import load_dataset
 
         return load_dataset(data, labels, name=name, kind=reading.kind)
+    if issparse(data):
+        check_kind(name, reading)
+        found = Domain(name, SparseSamples(data))
+        return found if labels is None else with_labels(found, labels)
     return from_arrays(data, labels, name=name, kind=reading.kind)
 
 

@@ -1,0 +1,96 @@
+"""Data sets of Hugging Face's `datasets`, by the names of their columns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from jumbot.data.arrays import with_labels
+from jumbot.data.column_kinds import few
+from jumbot.data.domain import Domain
+from jumbot.data.frames import as_table
+from jumbot.data.images import OpenSamples
+from jumbot.data.reading import Reading
+from jumbot.data.roles import LABELS, Known, check_kind, find_one, find_roles, rows_of
+from jumbot.data.streams import refuse_source
+from jumbot.data.tables import from_table
+from jumbot.errors import ArgumentError
+
+
+def is_huggingface(data: Any) -> bool:
+    """Whether `data` is of `datasets`, which is not imported for the question."""
+    return type(data).__module__.partition(".")[0] == "datasets" and hasattr(data, "column_names")
+
+
+def from_huggingface(data: Any, labels: Any, name: str, reading: Reading, like: Known | None) -> Domain:
+    """A Domain of a `datasets.Dataset`: its pictures if a column holds any, otherwise its columns as a table.
+
+    The labels are the column `label`, by default the one named so or the only one of classes; beside pictures, columns
+    that are no label, id or domain are left alone.
+    """
+    check_kind(name, reading)
+    if isinstance(data, dict):
+        raise ArgumentError(f"{name}: holds the splits {few(list(data))}; give one, e.g. data[{next(iter(data))!r}].")
+    if not hasattr(data, "__len__"):
+        if like is None:
+            refuse_source(data, name)
+        data = _read_whole(data)
+    if not len(data):
+        raise ArgumentError(f"{name}: the Dataset is empty.")
+    data = data.with_format(None)
+    kinds = {column: type(feature).__name__ for column, feature in data.features.items()}
+    if reading.label is None and labels is None and find_one(list(kinds), LABELS, name) is None:
+        classes = [column for column, kind in kinds.items() if kind == "ClassLabel"]
+        if len(classes) == 1 and (like is None or classes[0] not in like.names):
+            reading = replace(reading, label=classes[0])
+    pictures = [column for column, kind in kinds.items() if kind == "Image" and column not in reading.drop]
+    if not pictures:
+        return from_table(as_table(_frame(data, kinds), name), labels, name, reading, like)
+    if len(pictures) > 1:
+        raise ArgumentError(f"{name}: {few(pictures)} all hold pictures; leave out all but one with drop.")
+    roles = find_roles(list(kinds), name, reading, like, labels is not None)
+    if roles.domain is not None:
+        rows = rows_of(np.array(data[roles.domain], dtype=object), name, reading.domain)
+        data = data if rows is None else data.select(rows)
+    ids = None if roles.id is None else [str(value) for value in data[roles.id]]
+    domain = Domain(name, OpenSamples(_Pictures(data, pictures[0])), ids=ids, roles=replace(roles, features=()))
+    if labels is None and roles.label is not None:
+        labels = _names(data, roles.label, kinds)
+    return domain if labels is None else with_labels(domain, labels)
+
+
+class _Pictures:
+    """The pictures of a column, decoded when asked for."""
+
+    def __init__(self, data: Any, column: str) -> None:
+        self.data, self.column = data.select_columns([column]), column
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.data[index][self.column]
+
+
+def _frame(data: Any, kinds: dict[str, str]) -> Any:
+    """The columns as a frame, numbers of classes as their names."""
+    frame = data.to_pandas()
+    for column in (column for column, kind in kinds.items() if kind == "ClassLabel"):
+        frame[column] = _names(data, column, kinds)
+    return frame
+
+
+def _names(data: Any, column: str, kinds: dict[str, str]) -> list[Any]:
+    values = list(data[column])
+    if kinds[column] != "ClassLabel":
+        return values
+    names = data.features[column].names
+    return [None if value is None or value < 0 else names[value] for value in values]
+
+
+def _read_whole(stream: Any) -> Any:
+    from datasets import Dataset
+
+    return Dataset.from_list(list(stream), features=stream.features)

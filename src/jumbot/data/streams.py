@@ -1,0 +1,86 @@
+"""DataLoaders and iterables: read once, whole, as a target or for predictions; never as a source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+from torch.utils.data import DataLoader, IterableDataset, RandomSampler
+
+from jumbot.data.arrays import from_arrays, with_labels
+from jumbot.data.datasets import classes_of, named_labels
+from jumbot.data.domain import Domain
+from jumbot.data.images import OpenSamples, is_picture
+from jumbot.errors import ArgumentError
+
+MOST_BYTES = 4 << 30
+"""Read from a stream before it is taken for endless."""
+
+
+def is_stream(data: Any) -> bool:
+    """Whether `data` gives its samples one after the other and no other way."""
+    return isinstance(data, DataLoader | IterableDataset | Iterator)
+
+
+def refuse_source(data: Any, name: str) -> None:
+    """Minibatches of the source are drawn by class, any row at any time, which a stream cannot give."""
+    what = "a DataLoader" if isinstance(data, DataLoader) else "an iterable Dataset, which has no length,"
+    instead = "its .dataset" if isinstance(data, DataLoader) else "a Dataset with __len__ and __getitem__"
+    raise ArgumentError(
+        f"{name}: {what} gives its samples once, in its own order, and minibatches of the source are drawn by class; "
+        f"give {instead}, or arrays."
+    )
+
+
+def read_stream(stream: Any, labels: Any, name: str, kind: str | None) -> Domain:
+    """All samples of a stream of `x` or `(x, y, ...)`, kept in memory; a DataLoader's are minibatches of them."""
+    batched = isinstance(stream, DataLoader) and stream.batch_size is not None
+    if isinstance(stream, DataLoader):
+        _check_order(stream, name)
+    samples, found = _collect(stream, name, batched)
+    if not samples:
+        raise ArgumentError(f"{name}: the stream is empty.")
+    if is_picture(samples[0]):
+        domain = Domain(name, OpenSamples(samples))
+    else:
+        shapes = {part.shape[1:] if batched else part.shape for part in samples}
+        if len(shapes) > 1:
+            raise ArgumentError(f"{name}: samples of shapes {sorted(shapes)[:3]}; bring them to one shape first.")
+        domain = from_arrays(np.concatenate(samples) if batched else np.stack(samples), name=name, kind=kind)
+    if labels is None and found:
+        labels = named_labels(np.concatenate(found) if batched else np.array(found), classes_of(stream))
+    return domain if labels is None else with_labels(domain, labels)
+
+
+def _check_order(loader: DataLoader[Any], name: str) -> None:
+    if isinstance(loader.sampler, RandomSampler):
+        raise ArgumentError(
+            f"{name}: the DataLoader shuffles, and nobody could tell which prediction belongs to which sample; give "
+            "one with shuffle=False, or its .dataset."
+        )
+    if loader.drop_last:
+        raise ArgumentError(f"{name}: the DataLoader leaves out samples (drop_last=True); give one that does not.")
+
+
+def _collect(stream: Any, name: str, batched: bool) -> tuple[list[Any], list[Any]]:
+    samples: list[Any] = []
+    labels: list[Any] = []
+    size = 0
+    for item in stream:
+        if isinstance(item, dict):
+            raise ArgumentError(f"{name}: items with names ({', '.join(map(str, item))}) came in; give x or (x, y).")
+        x, *rest = item if isinstance(item, tuple | list) and not (batched and is_picture(item[0])) else [item]
+        part: Any = x if is_picture(x) else x.numpy(force=True) if isinstance(x, Tensor) else np.asarray(x)
+        size += 3 * part.width * part.height if is_picture(part) else part.nbytes
+        if size > MOST_BYTES:
+            raise ArgumentError(
+                f"{name}: more than {MOST_BYTES / 2**30:g} GiB came from the stream, which may be endless; give a "
+                "Dataset with a length, or a memory-mapped .npy file."
+            )
+        samples.append(part)
+        if rest:
+            y = rest[0]
+            labels.append(y.numpy(force=True) if isinstance(y, Tensor) else np.asarray(y) if batched else y)
+    return samples, labels
