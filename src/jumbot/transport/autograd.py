@@ -3,7 +3,9 @@
     dOT/dC = P,    dOT/da_i = -tau_a phi*(-f_i/tau_a) + epsilon (m_b - (P1)_i / a_i)
 
 The last term belongs to R = a b' only.  With both marginals exact dOT/da is defined up to a constant; the
-representative of zero a-weighted mean is returned.
+representative of zero a-weighted mean is returned.  Total variation has a kink where the masses are equal and none is
+destroyed: more and less of a side cost differently, and the mean of both derivatives is returned, as central
+differences would.  At epsilon = 0 kinks are common (uniform weights); what is returned is one of the subgradients.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+
+from jumbot.transport.translation import centre
 
 if TYPE_CHECKING:
     from jumbot.transport.solution import Solution
@@ -51,7 +55,8 @@ def weight_gradient(solution: Solution, k: int) -> Tensor:
     problem, outcome, epsilon = solution.problem, solution.outcome, solution.problem.epsilon
     side, weights = problem.sides[k]
     mass = problem.given[1 - k].sum(-1, keepdim=True)
-    potential, other = (outcome.f, outcome.g) if k == 0 else (outcome.g, outcome.f)
+    f, g = centre(problem, outcome.f, outcome.g) if epsilon > 0 else (outcome.f, outcome.g)
+    potential, other = (f, g) if k == 0 else (g, f)
     if epsilon > 0 and problem.reference == "product" and not side.hard and bool((weights > 0).all()):
         marginal = outcome.certificate.rows if k == 0 else outcome.certificate.columns
         gradient = side.weight_gradient(potential, weights) + epsilon * (mass - marginal / weights)

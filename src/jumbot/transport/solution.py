@@ -84,7 +84,10 @@ class Solution:
 
     @cached_property
     def value(self) -> Array:
-        """The full objective at `plan`; differentiable in the cost and the weights by the envelope theorem."""
+        """The full objective at `plan`; differentiable in the cost and the weights by the envelope theorem.
+
+        At a kink in the weights ("tv" with equal masses, epsilon = 0) the gradient is one of the subgradients.
+        """
         value = self._out(self._objective)
         return value if self.numpy else transport_value(value, self)
 

@@ -9,8 +9,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from jumbot.transport.divergences import TV
 from jumbot.transport.marginal import PartialMarginal
 from jumbot.transport.problem import Problem
+
+_EQUAL = 1e-9  # relative difference of masses that counts as rounding
 
 
 def translate(problem: Problem, f: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
@@ -52,3 +55,21 @@ def translate(problem: Problem, f: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
     before = source.dual(f, a) + target.dual(g, b)
     better = (source.dual(moved[0], a) + target.dual(moved[1], b) > before)[:, None]
     return torch.where(better, moved[0], f), torch.where(better, moved[1], g)
+
+
+def centre(problem: Problem, f: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
+    """The middle of all optimal translations, where total variation leaves more than one.
+
+    With equal masses the dual does not change while |f + t| <= tau_a and |g - t| <= tau_b.
+    """
+    sides = problem.source, problem.target
+    if all(side.exact for side in sides) or not all(side.exact or isinstance(side.divergence, TV) for side in sides):
+        return f, g
+    (mass_a, mass_b), (r_a, r_b) = (w.sum(-1, keepdim=True) for w in problem.given), problem.reference_weights
+    low, high = torch.full_like(f[:, :1], -torch.inf), torch.full_like(f[:, :1], torch.inf)
+    for side, x, r in ((sides[0], f, r_a), (sides[1], -g, r_b)):
+        if not side.exact:
+            low = torch.maximum(low, (torch.where(r > 0, -x, -torch.inf) - side.tau).amax(-1, keepdim=True))
+            high = torch.minimum(high, (torch.where(r > 0, -x, torch.inf) + side.tau).amin(-1, keepdim=True))
+    t = torch.where(((mass_a - mass_b).abs() <= _EQUAL * mass_a) & (low < high), (low + high) / 2, 0.0)
+    return f + t, g - t
