@@ -21,6 +21,7 @@ def test_page(name: str) -> None:
     assert listed == {
         option: str(value) if not isinstance(value, str) else f'"{value}"' for option, value in defaults.items()
     }
+    assert re.findall(r"^## (.*)$", text, re.MULTILINE)[-1] == "When not to use it"
     index = (DOCS / "index.md").read_text(encoding="utf-8")
     assert f"\n{name}\n" in index
     assert f"| {{doc}}`{name}` |" in index
