@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from pathlib import Path
 
@@ -23,8 +22,8 @@ pytestmark = [
 def accuracy(task: str, method: str, partial: bool) -> float:
     source, target = (f"{FEATURES}:{name}" for name in task.split("-"))
     recipe, kept = ("table-partial", "first:5") if partial else ("table", None)
+    # training stops with an error on a loss that is not finite
     model = adapt(source, target, method=method, recipe=recipe, partial=kept, evaluate_every=0)
-    assert all(math.isfinite(record["loss"]) for record in model.history if record["event"] == "step")
     return float(model.results["accuracy"])
 
 
