@@ -32,6 +32,7 @@ CALLS = {
     "jumbot.JointTransportLoss(1.0, 1.0, tau=1.0, epsilon=0.1)(np.ones(1))": "JointLoss",
     "jumbot.adapt('a', 'b')": "Model",
     "jumbot.load('run')": "Model",
+    "jumbot.tune('a', 'b')": "Tuned",
     "jumbot.DomainAdaptationClassifier().fit([[0]], [0])": "DomainAdaptationClassifier",
     "jumbot.bounds.mass_bound(1.0, epsilon=0.1, tau=1.0)": "float",
     "jumbot.data.load('usps')": "Domain",

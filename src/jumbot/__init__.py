@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from jumbot.adaptation.adapt import adapt as adapt
     from jumbot.adaptation.classifier import DomainAdaptationClassifier as DomainAdaptationClassifier
     from jumbot.adaptation.judgement.diagnosis import Diagnosis as Diagnosis
+    from jumbot.adaptation.judgement.tune import Tuned as Tuned
+    from jumbot.adaptation.judgement.tune import tune as tune
     from jumbot.adaptation.model import Model as Model
     from jumbot.adaptation.model import load as load
     from jumbot.coupling import couple as couple
@@ -58,6 +60,7 @@ else:
             "Solution": "transport.solution",
             "Status": "transport.solution",
             "Trajectory": "flow",
+            "Tuned": "adaptation.judgement.tune",
             "UnboundedError": "errors",
             "UnsupportedError": "errors",
             "adapt": "adaptation.adapt",
@@ -71,6 +74,7 @@ else:
             "report": "[report]",
             "sinkhorn_divergence": "transport.sinkhorn_divergence",
             "solve": "transport.solve",
+            "tune": "adaptation.judgement.tune",
         },
     )
 

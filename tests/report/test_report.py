@@ -15,6 +15,7 @@ from jumbot.errors import ArgumentError
 from jumbot.report import read_run, write_report
 from jumbot.report.embedding import make_map
 from jumbot.report.records import RunRecord
+from jumbot.report.words import describe_run
 from tests.report.runs import make_run
 
 VOID = {"meta", "br", "hr", "link", "img", "input"}
@@ -266,3 +267,15 @@ def test_refusals(tmp_path: Path) -> None:
     config = json.loads((run / "config.json").read_text())
     (run / "config.json").write_text(json.dumps(config | {"classes": []}))
     assert write_report([run], tmp_path / "classless.html").exists()
+
+
+def test_the_report_says_what_tau_came_to_and_why_the_run_was_picked(tmp_path: Path) -> None:
+    run = read_run(make_run(tmp_path / "run", options={"tau": 0.5}))
+    moved = np.mean([step["mass"] for step in run.steps[-50:]])
+    assert f"tau is 0.5: {100 * moved:.0f}\N{NO-BREAK SPACE}% of the mass moves" in describe_run(run)
+    assert "tau is" not in describe_run(read_run(make_run(tmp_path / "other", method="source-only")))
+    picked = make_run(tmp_path / "picked", method="source-only")
+    (picked / "decision.json").write_text('{"why": ["Adaptation was not used: so <it> is."]}', encoding="utf-8")
+    assert "Adaptation was not used: so &lt;it&gt; is." in describe_run(read_run(picked))
+    (picked / "decision.json").write_text("{", encoding="utf-8")
+    assert "decision.json cannot be read" in read_run(picked).notes[0]

@@ -31,6 +31,8 @@ from jumbot.errors import ArgumentError
 from jumbot.methods.network import Network
 
 NO_CROPS = ("none", "whole")
+BEST = "best"
+"""The file in which `tune` names the folder of the run that it picked."""
 
 
 def crop_transform(crops: tuple[str, str]) -> Transform | None:
@@ -169,12 +171,22 @@ def write_predictions(
     return file
 
 
-def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
-    """The model in a run folder, or in a folder that `Model.save` wrote; no code in it is run.
+def picked(folder: Path) -> Path:
+    """The folder of the run that `tune` picked in `folder`; any other folder is itself."""
+    if not (folder / BEST).is_file():
+        return folder
+    name = (folder / BEST).read_text(encoding="utf-8").strip()
+    if Path(name).name != name or not (folder / name).is_dir():
+        raise ArgumentError(f"{folder / BEST}: names {name!r}, which is no folder beside it; tune again.")
+    return folder / name
 
-    `backbone` is needed for a model that was trained on a module of your own.
+
+def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
+    """The model in a run folder, in a folder that `Model.save` wrote, or the one that `tune` picked in its folder.
+
+    No code in it is run.  `backbone` is needed for a model that was trained on a module of your own.
     """
-    folder = Path(path)
+    folder = picked(Path(path))
     try:
         described = json.loads((folder / "model.json").read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import jumbot
 from jumbot.errors import ArgumentError, JumbotError
 from jumbot.report import comparison, sections, words
 from jumbot.report.groups import Group, accuracies, group_runs
-from jumbot.report.html import Html, join, tag
+from jumbot.report.html import Html, document, join, tag
 from jumbot.report.presence import warnings_of
 from jumbot.report.records import RunRecord, read_run
 from jumbot.report.style import styled
@@ -68,14 +67,7 @@ def _page(records: Sequence[RunRecord], title: str) -> str:
                 f"{DETAILED} of them shows curves, classes and embeddings.", class_="soft")
         )  # fmt: skip
     parts += [_settings(records, tasks), _glossary()]
-    style = files("jumbot.report").joinpath("page.css").read_text(encoding="utf-8")
-    head = join(
-        tag("meta", charset="utf-8"),
-        tag("meta", name_="viewport", content="width=device-width, initial-scale=1"),
-        tag("title", title),
-        tag("style", Html(style)),
-    )
-    return f"<!DOCTYPE html>\n{tag('html', tag('head', head), tag('body', tag('main', *parts)), lang='en')}\n"
+    return document(title, *parts)
 
 
 def _subtitle(records: Sequence[RunRecord]) -> Html:

@@ -6,6 +6,7 @@ import html
 import io
 import re
 import warnings
+from importlib.resources import files
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
@@ -42,6 +43,18 @@ def tag(name: str, *children: str, **attributes: str | bool) -> Html:
 def join(*children: str) -> Html:
     """Markup side by side."""
     return Html("".join(child if isinstance(child, Html) else html.escape(child) for child in children))
+
+
+def document(title: str, *parts: str) -> str:
+    """A whole page that needs no other file."""
+    style = files("jumbot.report").joinpath("page.css").read_text(encoding="utf-8")
+    head = join(
+        tag("meta", charset="utf-8"),
+        tag("meta", name_="viewport", content="width=device-width, initial-scale=1"),
+        tag("title", title),
+        tag("style", Html(style)),
+    )
+    return f"<!DOCTYPE html>\n{tag('html', tag('head', head), tag('body', tag('main', *parts)), lang='en')}\n"
 
 
 def inline_svg(figure: Figure, label: str, prefix: str) -> Html:

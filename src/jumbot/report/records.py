@@ -5,6 +5,7 @@ RUN/metrics.jsonl    one JSON object per line: each step and each evaluation
 RUN/results.json     the selected model's figures; absent while the run is unfinished
 RUN/embeddings.npz   some source and target embeddings before and after, optional
 RUN/predictions.csv  id, label, confidence, received_mass of each target sample, optional
+RUN/decision.json    why `jumbot tune` picked the run, where it did
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from jumbot.adaptation.runs.folder import read_config, read_metrics
+from jumbot.adaptation.runs.folder import DECISION, final_mass, read_config, read_metrics
 from jumbot.errors import ArgumentError
 
 
@@ -45,6 +46,8 @@ class RunRecord:
     embeddings: Mapping[str, np.ndarray] = field(default_factory=dict)
     predictions: Sequence[Prediction] = ()
     notes: Sequence[str] = ()
+    why: Sequence[str] = ()
+    """Sentences of `jumbot tune`, if it picked this run."""
 
     @property
     def finished(self) -> bool:
@@ -146,6 +149,11 @@ class RunRecord:
         return {name: value for name, value in found.items() if value is not None}
 
     @property
+    def mass(self) -> float | None:
+        """The share of the mass that moved at the end of training; None for methods without a plan."""
+        return final_mass(self.steps)
+
+    @property
     def adaptation_start(self) -> float | None:
         """The first step of the adaptation phase, None if the source-only phase did not come first."""
         phases = [(each.get("phase"), each["step"]) for each in self.steps]
@@ -205,6 +213,7 @@ def read_run(folder: str | Path) -> RunRecord:
         results=_read_results(folder / "results.json", notes),
         embeddings=_read_embeddings(folder / "embeddings.npz", notes),
         predictions=_read_predictions(folder / "predictions.csv", notes),
+        why=_read_why(folder / DECISION, notes),
         notes=tuple(notes),
     )
 
@@ -232,6 +241,16 @@ def _read_results(path: Path, notes: list[str]) -> Mapping[str, Any] | None:
         return results
     notes.append("results.json is not an object: the run is shown as unfinished.")
     return None
+
+
+def _read_why(path: Path, notes: list[str]) -> tuple[str, ...]:
+    if not path.is_file():
+        return ()
+    try:
+        return tuple(map(str, json.loads(path.read_text(encoding="utf-8"))["why"]))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        notes.append(f"{DECISION} cannot be read ({error}): why the run was picked is not known.")
+        return ()
 
 
 def _read_embeddings(path: Path, notes: list[str]) -> dict[str, np.ndarray]:

@@ -137,6 +137,15 @@ def percent(value: float | None) -> str:
     return NONE if value is None else f"{100 * value:.1f}\N{NO-BREAK SPACE}%"
 
 
+def percent_whole(value: float) -> str:
+    """A share in per cent, no digit.
+
+    >>> percent_whole(0.283).split()
+    ['28', '%']
+    """
+    return f"{100 * value:.0f}\N{NO-BREAK SPACE}%"
+
+
 def listed(names: Sequence[str], most: int = 12) -> str:
     """`a, b and c`; what exceeds `most` is counted.
 
@@ -184,7 +193,17 @@ def describe_run(run: RunRecord) -> Html:
             tag("b", run.target),
             f"{classes}. ",
         )
-    return join(what, describe_rule(run), " ", _outcome(run))
+    return join(what, describe_rule(run), " ", *(f"{sentence} " for sentence in describe_choice(run)), _outcome(run))
+
+
+def describe_choice(run: RunRecord) -> list[str]:
+    """What was decided about the settings and why: the words of `jumbot tune`, or what tau came to."""
+    if run.why:
+        return list(run.why)
+    tau = run.options.get("tau")
+    if run.mass is None or not isinstance(tau, int | float):
+        return []
+    return [f"tau is {tau:g}: {percent_whole(run.mass)} of the mass moves at the end of training."]
 
 
 def _outcome(run: RunRecord) -> str:

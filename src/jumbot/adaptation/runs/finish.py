@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from jumbot.adaptation.judgement.diagnosis import Diagnosis, diagnose
 from jumbot.adaptation.judgement.evaluation import evaluate
 from jumbot.adaptation.judgement.monitor import outputs
 from jumbot.adaptation.model import Model, write_predictions
-from jumbot.adaptation.runs.folder import RunFolder, read_metrics
+from jumbot.adaptation.runs.folder import RunFolder, final_mass, read_metrics
 from jumbot.adaptation.training.checkpoint import load_module, load_tensors, pack, save_tensors
 from jumbot.adaptation.training.loop import Trained
 from jumbot.data.domain import Domain
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from jumbot.adaptation.adapt import Domains
 
 _KEPT = 1000  # samples of each domain whose embeddings are kept
-_LAST, _LITTLE = 50, 0.1  # steps at the end of training, and a mass that teaches little
+_LITTLE = 0.1  # a mass that teaches little
 _COMPARED = 4000  # samples of each domain that the diagnosis before adaptation looks at
 
 
@@ -104,9 +103,8 @@ def finish(model: Model, trained: Trained, domains: Domains, config: RunConfig, 
 
 def remarks(records: Sequence[Mapping[str, Any]], config: RunConfig) -> list[str]:
     """What the records of training say about its settings."""
-    masses = [record["mass"] for record in records if record["event"] == "step" and "mass" in record][-_LAST:]
-    tau = getattr(config.options, "tau", math.inf)
-    if not masses or math.isinf(tau) or (mass := statistics.fmean(masses)) >= _LITTLE:
+    mass, tau = final_mass(records), getattr(config.options, "tau", math.inf)
+    if mass is None or math.isinf(tau) or mass >= _LITTLE:
         return []
     return [
         f"only {100 * mass:.1f} % of the mass was transported at the end of training, so little "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,9 @@ from typing import Any
 from jumbot.errors import ArgumentError, JumbotError
 
 FORMAT = 1
+DECISION = "decision.json"
+"""Why `tune` picked the run: sentences, in the folder of the run that it picked."""
+_LAST = 50  # steps at the end of training
 
 
 class RunFolder:
@@ -127,3 +131,9 @@ def _difference(part: str, old: Any, new: Any) -> str:
             if json.loads(json.dumps(new[key])) != old.get(key):
                 return f"{part}.{key} was {old.get(key)!r}, now {new[key]!r}"
     return f"{part} differs"
+
+
+def final_mass(records: Sequence[Mapping[str, Any]]) -> float | None:
+    """The share of the mass that plans moved at the end of training; None for methods without a plan."""
+    masses = [record["mass"] for record in records if record["event"] == "step" and "mass" in record][-_LAST:]
+    return statistics.fmean(masses) if masses else None

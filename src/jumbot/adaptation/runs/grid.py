@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import statistics
 import sys
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,11 @@ class Run:
     recipe: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     reading: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """For people who wait."""
+        return f"{self.task.name}  {self.variant.label}  seed {self.seed}"
 
     @property
     def finished(self) -> bool:
@@ -97,7 +102,7 @@ def compare(
         for task in tasks for variant, changes in chosen
         for seed in (range(seeds) if isinstance(seeds, int) else seeds)
     ]  # fmt: skip
-    failed = _train_all([run for run in runs if not run.finished], jobs, show)
+    failed = train_all(runs, jobs, show)
     record = summarise(runs, failed)
     out.mkdir(parents=True, exist_ok=True)
     (out / "compare.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
@@ -195,41 +200,58 @@ def _options(
     ]
 
 
-def _train_all(runs: Sequence[Run], jobs: int, show: bool) -> dict[str, str]:
-    """Train all; a run that fails is named with its reason, and the others go on."""
+def train_all(
+    runs: Sequence[Run], jobs: int = 1, show: bool = False, *, until: float = math.inf, least: int = 0
+) -> dict[str, str]:
+    """Train those that are not finished, `jobs` at a time; one that fails is named with its reason, the others go on.
+
+    After `until`, a time of `time.monotonic`, none is started but the first `least` of them.
+    """
     failed: dict[str, str] = {}
     if jobs < 1:
         raise ArgumentError(f"jobs: {jobs} came in; it must be at least 1.")
-    if jobs == 1:
-        for number, run in enumerate(runs, 1):
-            _note(show, number, len(runs), run)
-            try:
-                run.train(show and sys.stderr.isatty())
-            except JumbotError as error:
-                failed[str(run.folder)] = str(error)
-        return failed
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_one_thread) as pool:
-        waiting = {pool.submit(run.train): run for run in runs}
-        for number, future in enumerate(as_completed(waiting), 1):
-            run = waiting[future]
-            _note(show, number, len(runs), run)
-            try:
-                future.result()
-            except JumbotError as error:
-                failed[str(run.folder)] = str(error)
+    waiting = [(number, run) for number, run in enumerate(runs) if not run.finished]
+    starting = (run for number, run in waiting if number < least or time.monotonic() < until)
+    done: Iterator[tuple[Run, str | None]]
+    if jobs == 1 or len(waiting) == 1:
+        done = ((run, _train(run, show and sys.stderr.isatty())) for run in starting)
+    else:
+        done = _train_in_parallel(starting, min(jobs, len(waiting)))
+    for number, (run, reason) in enumerate(done, 1):
+        if show:
+            print(f"{number}/{len(waiting)}  {run.name}", file=sys.stderr, flush=True)
+        if reason is not None:
+            failed[str(run.folder)] = reason
     return failed
 
 
-def _note(show: bool, number: int, total: int, run: Run) -> None:
-    if show:
-        print(f"{number}/{total}  {run.task.name}  {run.variant.label}  seed {run.seed}", file=sys.stderr, flush=True)
+def _train_in_parallel(runs: Iterable[Run], jobs: int) -> Iterator[tuple[Run, str | None]]:
+    """In processes of one thread each, as they finish; a run is asked for when there is a process for it.
+
+    joblib's processes need no `if __name__ == "__main__"` in the user's script.
+    """
+    from joblib import Parallel, delayed, parallel_config
+
+    with parallel_config("loky", inner_max_num_threads=1):
+        pool = Parallel(jobs, pre_dispatch=jobs, batch_size=1, return_as="generator_unordered")
+        yield from pool(delayed(_train_alone)(run, os.getcwd()) for run in runs)
 
 
-def _one_thread() -> None:
+def _train_alone(run: Run, place: str) -> tuple[Run, str | None]:
     import torch
 
     from jumbot.adaptation.training.memory import keep_freed_memory
 
+    os.chdir(place)  # the process may be older than the user's last change of folder
     keep_freed_memory()
-    os.environ["OMP_NUM_THREADS"] = "1"
     torch.set_num_threads(1)
+    return run, _train(run)
+
+
+def _train(run: Run, show: bool = False) -> str | None:
+    """Why it failed, if it did."""
+    try:
+        run.train(show)
+    except JumbotError as error:
+        return str(error)
+    return None

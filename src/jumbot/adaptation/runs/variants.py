@@ -23,7 +23,7 @@ class Variant:
     @property
     def folder(self) -> str:
         """Its label as the name of a folder, on every system."""
-        return self.label.replace(":", "-")
+        return self.label.replace(":", "-").replace(" ", "-")
 
 
 def read_variant(text: str) -> Variant:

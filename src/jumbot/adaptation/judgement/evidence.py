@@ -1,0 +1,64 @@
+"""Evidence for one of several classifiers of the same unlabelled target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jumbot.adaptation.judgement.evaluation import as_array
+from jumbot.adaptation.judgement.modularity import modularity
+from jumbot.adaptation.judgement.selection import entropy, infomax, snd
+from jumbot.errors import ArgumentError
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What speaks for a candidate: its predictions respect neighbourhoods of the target, and the others share them.
+
+    The other scores are known rules of selection, to compare with.
+    """
+
+    modularity: float
+    agreement: float
+    entropy: float
+    infomax: float
+    snd: float
+
+    @property
+    def value(self) -> float:
+        """modularity + agreement: the candidate with the largest is picked."""
+        return self.modularity + self.agreement
+
+
+def weigh(probabilities: Mapping[str, Any], neighbours: Any) -> dict[str, Evidence]:
+    r"""The evidence for each of several candidates.
+
+    .. math::
+        \mathrm{evidence}_k = \mathrm{modularity}(y_k)
+        + \frac1n \sum_i \Bigl\langle p_{ki},\; \frac1K \sum_l p_{li} \Bigr\rangle
+
+    with probabilities `p_k` `(n, C)` of the same n target samples by candidate, their largest entries `y_k`, and
+    `neighbours` `(n, k)` of each sample among them.  Collapse to one class has modularity 0; what only one candidate
+    believes has little agreement.
+
+    >>> sure, unsure = [[1.0, 0.0], [0.0, 1.0]], [[0.5, 0.5], [0.5, 0.5]]
+    >>> found = weigh({"a": sure, "b": sure, "c": unsure}, [[1], [0]])
+    >>> round(found["a"].agreement, 3), round(found["c"].agreement, 3)
+    (0.833, 0.5)
+    """
+    arrays = {name: as_array(p).astype(np.float64) for name, p in probabilities.items()}
+    if not arrays or len({p.shape for p in arrays.values()}) > 1:
+        shapes = ", ".join(f"{name} {p.shape}" for name, p in arrays.items()) or "none"
+        raise ArgumentError(f"probabilities: {shapes}; pass (n, C) of the same samples for at least one candidate.")
+    mean = np.mean(list(arrays.values()), axis=0)
+    return {
+        name: Evidence(
+            modularity(p.argmax(1), neighbours), float((p * mean).sum(1).mean()), entropy(p), infomax(p), snd(p)
+        )
+        for name, p in arrays.items()
+    }

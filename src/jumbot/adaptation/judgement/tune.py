@@ -1,0 +1,236 @@
+"""`jumbot.tune`: candidates trained and judged without target labels, and the best of them."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import torch
+
+import jumbot
+from jumbot.adaptation.config import DEFAULTS, PARTS, find_recipe, make_config
+from jumbot.adaptation.judgement.candidates import candidates
+from jumbot.adaptation.judgement.search import FIRST, Search
+from jumbot.adaptation.judgement.verdict import verdict
+from jumbot.adaptation.model import BEST, Model, load
+from jumbot.adaptation.runs.folder import DECISION
+from jumbot.adaptation.runs.grid import Task
+from jumbot.data.content import domain_hash
+from jumbot.data.domain import Domain
+from jumbot.data.reading import make_reading
+from jumbot.data.sources import read_domains
+from jumbot.errors import ArgumentError, JumbotError, suggest
+from jumbot.methods import METHODS, options_class
+from jumbot.options import Bounds, Count, Positive, Seed, check
+
+if TYPE_CHECKING:
+    import pandas
+
+RECORD = "tune.json"
+
+
+@dataclass(frozen=True, eq=False)
+class Tuned:
+    """What `jumbot.tune` returns."""
+
+    model: Model
+    """The picked model, of a whole run with predictions and report."""
+    table: pandas.DataFrame
+    """A row per candidate, the picked one first, with its evidence and the folder of its run."""
+    why: tuple[str, ...]
+    """What was decided and why, in sentences."""
+    out: Path
+    """The folder of it all: `jumbot.load` takes it too."""
+
+    def __str__(self) -> str:
+        return "\n".join(self.why)
+
+
+def tune(
+    source: Any,
+    target: Any,
+    *,
+    out: str | Path | None = None,
+    minutes: float | None = None,
+    runs: int | None = None,
+    jobs: int | None = None,
+    seed: int = 0,
+    recipe: str | None = None,
+    evaluate_on: Any = None,
+    stop_early: bool = True,
+    label: str | None = None,
+    id: str | None = None,
+    drop: str | Sequence[str] = (),
+    domain: str | None = None,
+    kind: str | None = None,
+    corrupt: str = "refuse",
+    root: str | Path | None = None,
+    show: bool = False,
+    command: str | None = None,
+    **options: Any,
+) -> Tuned:
+    """Try candidates on the same data and pick one by evidence that needs no target labels.
+
+    The candidates are source-only, DeepJDOT, MCC, and JUMBOT with the general and the partial settings at five values
+    of tau.  The one with the largest evidence, `modularity + agreement`, is picked: its predictions respect the
+    neighbourhoods of the target beyond what class sizes alone give, and the other candidates share them.  Source-only
+    can win: then nothing is gained by adaptation.
+
+    `source`, `target`, `evaluate_on`, `recipe` and the options of reading are those of `jumbot.adapt`, and so are
+    `options`: of training, network and inputs, the same for every candidate.  Labels of the target, where there are
+    any, give a column of the table and are used for nothing else.
+
+    Candidates are trained `jobs` at a time (by default one per core) in folders below `out`.  Called again with the
+    same data and settings, it goes on where it was stopped.  Every candidate is trained first for a third of the steps,
+    and the better half goes on; `stop_early=False` trains all of them whole.  `runs` is the most candidates, and after
+    `minutes` no new one is started; source-only and the recipe's JUMBOT are always trained.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(0, 2, 60)
+    >>> X = rng.normal(size=(60, 3)) + 4 * y[:, None]
+    >>> best = tune((X, y), X + 0.5, runs=3, jobs=1, steps=20)
+    >>> len(best.table), float((best.model.predict(X + 0.5) == y).mean()) > 0.9
+    (3, True)
+    """
+    if target is None:
+        raise ArgumentError("target: no target data; give the unlabelled data that the classifier is meant for.")
+    minutes = check("minutes", minutes, Positive | None)
+    runs = check("runs", runs, Annotated[int, Bounds(at_least=FIRST)] | None)
+    jobs = check("jobs", _cores() if jobs is None else jobs, Count)
+    seed = check("seed", seed, Seed)
+    check("stop_early", stop_early, bool)
+    _check_options(recipe, options)
+    temporary = Path(tempfile.mkdtemp(prefix="jumbot-")) if out is None else None
+    folder = temporary / "tune" if temporary is not None else Path(str(out))
+    try:
+        _check_folder(folder)
+        reading = make_reading(label=label, id=id, drop=drop, domain=domain, kind=kind, corrupt=corrupt, root=root)
+        read = read_domains(source, target, evaluate_on, reading)
+        config = make_config(read[0], "jumbot", recipe, {**options, "seed": seed})
+        search = Search(
+            folder, Task("tune", *read), _as_the_network_takes_it(read, config),
+            candidates(config.recipe)[:runs], config, options, seed, jobs, show,
+        )  # fmt: skip
+        record = _begin(search, command, options)
+        weighed = search.weigh_all(minutes, stop_early)
+        if not weighed:
+            reasons = "; ".join(f"{name}: {reason}" for name, reason in search.failed.items())
+            raise JumbotError(f"{folder}: no candidate could be trained ({reasons}).")
+        record |= verdict(search, weighed) | {"minutes": minutes, "runs": runs, "jobs": jobs, "stop_early": stop_early}
+        found = _finish(search, record)
+    except BaseException:
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    if temporary is not None:
+        weakref.finalize(found.model, shutil.rmtree, temporary, ignore_errors=True)
+    return found
+
+
+def _check_options(recipe: str | None, options: Mapping[str, Any]) -> None:
+    """Refuse, before any work, what no data could make right."""
+    shared = {field.name for part in PARTS.values() for field in fields(part)}
+    for option, value in options.items():
+        owners = [name for name in METHODS if option in {field.name for field in fields(options_class(name))}]
+        if option not in shared and owners:
+            raise ArgumentError(
+                f"{option}: {value!r} came in; options of methods are what tune chooses. Leave it out, or give it to "
+                "jumbot.adapt with the method."
+            )
+        if option not in shared:
+            raise ArgumentError(f"{option}: not an option of training, network or inputs; {suggest(option, shared)}")
+    if isinstance(options.get("backbone"), torch.nn.Module):
+        raise ArgumentError(
+            "backbone: a module came in, which every candidate would train in turn; give the name of a backbone, or "
+            "tune on the rows that your module gives."
+        )
+    if options.get("select") == "oracle":
+        raise ArgumentError("select: 'oracle' looks at target labels, and tune must not; choose another rule.")
+    for name in DEFAULTS if recipe is None else (recipe,):
+        find_recipe(name)
+        for variant in candidates(name):
+            make_config(None, variant.method, name, {**options, **variant.changes})
+
+
+def _check_folder(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise ArgumentError(f"out: {folder} is a file; give the name of a folder.")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / RECORD).exists():
+        raise ArgumentError(f"out: {folder} holds other files, and no {RECORD}; give another name.")
+
+
+def _as_the_network_takes_it(read: tuple[Domain, Domain, Domain | None], config: Any) -> Domain:
+    """The target; features of a frozen backbone are extracted here, once for all candidates."""
+    from jumbot.adaptation.adapt import Domains
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.training.seed)
+        return Domains(*read, config, None).target.unlabelled()
+
+
+def _begin(search: Search, command: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What is known before the first run; a folder with other data or settings is refused."""
+    task, file = search.task, search.out / RECORD
+    same = {
+        "source": {"name": task.source.name, "n": len(task.source), "hash": domain_hash(task.source)},
+        "target": {"name": task.target.name, "n": len(task.target), "hash": domain_hash(task.target)},
+        "recipe": search.config.recipe,
+        "seed": search.seed,
+        "options": json.loads(json.dumps(dict(options), default=str)),
+    }
+    if file.exists():
+        old = json.loads(file.read_text(encoding="utf-8"))
+        for name, value in same.items():
+            if old.get(name) != value:
+                raise ArgumentError(
+                    f"out: {search.out} was begun with another {name} ({old.get(name)}, now {value}); tune with the "
+                    "same, or give another name."
+                )
+    record = {
+        "jumbot": jumbot.__version__,
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "command": command,
+        **same,
+    }
+    if not file.exists():
+        _write(file, record)
+    return record
+
+
+def _finish(search: Search, record: dict[str, Any]) -> Tuned:
+    """Write the record and the pages, and load the picked model."""
+    import pandas
+
+    from jumbot.report.tuning import write_tuning
+
+    out = search.out
+    folder = record["candidates"][0]["folder"]
+    for run in out.glob(f"*/{DECISION}"):
+        run.unlink()
+    _write(out / folder / DECISION, {"why": record["why"]})
+    _write(out / RECORD, record)
+    (out / BEST).write_text(folder + "\n", encoding="utf-8")
+    write_tuning(record, out)
+    model = load(out)
+    model.report()
+    return Tuned(model, pandas.DataFrame(record["candidates"]), tuple(record["why"]), out)
+
+
+def _write(file: Path, content: Any) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    part = file.with_name(file.name + ".part")
+    part.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    part.replace(file)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,135 @@
+"""The page of `jumbot tune`: every candidate with its evidence, the picked one marked, and how to overrule it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jumbot.report.comparison import NONE
+from jumbot.report.html import Html, document, inline_svg, join, tag
+from jumbot.report.sections import how, scroll
+from jumbot.report.style import BLUE, GREY, ORANGE, new_figure, plain, styled
+from jumbot.report.words import percent
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+COLUMNS = {
+    "evidence": "modularity + agreement; the largest of a whole run is picked",
+    "modularity": (
+        "how far the predictions respect the neighbourhoods of the target, beyond what class sizes alone give; 0 for "
+        "one class only, and for predictions at random"
+    ),
+    "agreement": "the mean probability that the candidates together give to what this one believes",
+    "entropy": "mean entropy of the predictions; lower is surer, and lowest for a collapsed model",
+    "infomax": "entropy of the mean prediction minus the mean entropy; prefers classes of equal size",
+    "snd": "soft neighbourhood density of the predictions; highest for a collapsed model",
+    "mass": "share of the mass that plans move at the end of training, for methods with a plan",
+    "proportions_distance": "share of the target by which predicted and estimated class proportions differ",
+    "accuracy_not_used": "from labels of the target, where they were given; it decided nothing",
+}
+_SHARES = ("mass", "proportions_distance", "accuracy_not_used")
+
+
+def write_tuning(record: Mapping[str, Any], out: Path) -> Path:
+    """Write `tune.md` and `tune.html` of what `tune.json` holds into `out`; returns the page."""
+    rows = record["candidates"]
+    _replace(out / "tune.md", "\n".join([*record["why"], "", *_markdown(rows), "", *_legend(rows), ""]))
+    with styled():
+        picture = inline_svg(draw_evidence(rows), "evidence for each candidate", "f1")
+    what = f"From {record['source']['name']} to {record['target']['name']}, {len(rows)} candidates"
+    made = f"{what}, {record['created'][:10]}. Written by jumbot {record['jumbot']}."
+    folder = rows[0]["folder"]
+    overrule = join(
+        "The picked model is in ", tag("code", f"{folder}/"), ", with ", tag("code", "predictions.csv"), " and ",
+        tag("a", "its report", href=f"{folder}/report.html"), "; ", tag("code", "jumbot predict"), " and ",
+        tag("code", "jumbot.load"), " take the folder of this page for it. If you know better, take the folder of "
+        "another candidate; all whole runs have models and predictions of their own.",
+    )  # fmt: skip
+    command = [tag("h2", "Command"), tag("pre", str(record["command"]))] if record.get("command") else []
+    page = document(
+        "Tuning report", tag("h1", "Tuning report"), tag("p", made, class_="soft"),
+        tag("p", " ".join(record["why"]), class_="lead"), tag("figure", tag("figcaption", "Evidence"), picture),
+        how("Bars that are longer speak for a candidate. Pale ones were stopped early and cannot be picked."),
+        tag("h2", "Candidates"), scroll(_table(rows)),
+        tag("dl", *(join(tag("dt", _title(name)), tag("dd", text)) for name, text in _columns(rows).items())),
+        tag("h2", "To overrule it"), tag("p", overrule), *command,
+    )  # fmt: skip
+    _replace(out / "tune.html", page)
+    return out / "tune.html"
+
+
+def draw_evidence(rows: Sequence[Mapping[str, Any]]) -> Figure:
+    """Modularity and agreement of each candidate, end to end."""
+    figure = new_figure(6.4, 0.9 + 0.3 * len(rows))
+    axes = figure.subplots()
+    for place, row in enumerate(rows):
+        alpha = 1.0 if row["whole"] else 0.35
+        axes.barh(place, row["modularity"], color=ORANGE, alpha=alpha, label="modularity" if place == 0 else None)
+        axes.barh(
+            place, row["agreement"], left=max(row["modularity"], 0.0), color=BLUE, alpha=alpha,
+            label="agreement" if place == 0 else None,
+        )  # fmt: skip
+        axes.annotate(
+            f"{row['evidence']:.2f}" + (" picked" if place == 0 else ""),
+            (max(row["modularity"], 0.0) + row["agreement"], place), xytext=(4, 0), textcoords="offset points",
+            va="center", fontsize=9, fontweight="bold" if place == 0 else "normal",
+        )  # fmt: skip
+    axes.axvline(0, color=GREY, linewidth=0.8)
+    axes.set_yticks(range(len(rows)), [plain(row["candidate"], 28) for row in rows])
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.set_xlim(right=1.2 * max(max(row["modularity"], 0.0) + row["agreement"] for row in rows))
+    axes.grid(axis="y", visible=False)
+    figure.legend(loc="outside lower center", ncols=2)
+    return figure
+
+
+def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Those that any candidate has, with their meaning."""
+    return {name: text for name, text in COLUMNS.items() if any(row[name] is not None for row in rows)}
+
+
+def _title(name: str) -> str:
+    return {"accuracy_not_used": "accuracy (not used)"}.get(name, name.replace("_", " "))
+
+
+def _value(row: Mapping[str, Any], name: str) -> str:
+    value = row[name]
+    return NONE if value is None else percent(value) if name in _SHARES else f"{value:.3f}"
+
+
+def _name(row: Mapping[str, Any], first: bool) -> str:
+    return row["candidate"] + (" (picked)" if first else "" if row["whole"] else " (stopped early)")
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> Html:
+    names = list(_columns(rows))
+    head = tag("tr", tag("th", "candidate"), *(tag("th", _title(name)) for name in names), tag("th", "folder"))
+    body = [
+        tag(
+            "tr", tag("td", _name(row, place == 0), class_="best" if place == 0 else ""),
+            *(tag("td", _value(row, name)) for name in names), tag("td", tag("code", row["folder"])),
+        )
+        for place, row in enumerate(rows)
+    ]  # fmt: skip
+    return tag("table", head, *body)
+
+
+def _markdown(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    names = list(_columns(rows))
+    lines = [["candidate", *map(_title, names), "folder"], ["---"] + ["---:"] * len(names) + ["---"]]
+    for place, row in enumerate(rows):
+        name = f"**{_name(row, True)}**" if place == 0 else _name(row, False)
+        lines.append([name, *(_value(row, each) for each in names), f"`{row['folder']}`"])
+    return ["| " + " | ".join(line) + " |" for line in lines]
+
+
+def _legend(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [f"- {_title(name)}: {text}." for name, text in _columns(rows).items()]
+
+
+def _replace(file: Path, text: str) -> None:
+    part = file.with_name(file.name + ".part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(file)

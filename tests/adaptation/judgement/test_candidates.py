@@ -1,0 +1,47 @@
+"""What `tune` tries."""
+
+from __future__ import annotations
+
+import pytest
+
+from jumbot.adaptation.config import make_config
+from jumbot.adaptation.judgement.candidates import candidates
+from jumbot.adaptation.recipes import RECIPES
+
+
+def settings(recipe: str) -> dict[str, float]:
+    options = make_config(None, "jumbot", recipe, {}).options
+    return {name: getattr(options, name) for name in ("eta1", "eta2", "eta3", "tau")}
+
+
+def test_thirteen_candidates_with_the_settings_of_both_table_recipes() -> None:
+    found = candidates("table")
+    assert len(found) == len({each.label for each in found}) == len({each.folder for each in found}) == 13
+    assert [each.method for each in found[:5]] == ["source-only", "jumbot", "jumbot", "deepjdot", "mcc"]
+    assert found[1].changes == settings("table")
+    assert found[2].changes == settings("table-partial")
+    taus = {word: [c.changes["tau"] for c in found if c.label.startswith(f"{word} tau")] for word in WORDS}
+    assert sorted(taus["jumbot"]) == [0.125, 0.25, 0.5, 1, 2]
+    assert sorted(taus["jumbot partial"]) == pytest.approx([0.03, 0.06, 0.12, 0.24, 0.48])
+
+
+WORDS = ("jumbot", "jumbot partial")
+
+
+def test_digits_have_partial_settings_in_the_same_proportion() -> None:
+    assert candidates("digits")[2].changes == {"eta1": 0.03, "eta2": 0.15, "eta3": 10.0, "tau": 0.24}
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_the_second_candidate_is_what_adapt_would_do(recipe: str) -> None:
+    found = candidates(recipe)
+    assert found[0].method == "source-only"
+    assert found[1].changes == settings(recipe)
+    assert len(found) == 13
+    assert all(" " not in each.folder for each in found)
+
+
+def test_a_partial_recipe_tries_the_general_settings_too() -> None:
+    first = {c.label: dict(c.changes) for c in candidates("table")}
+    second = {c.label: dict(c.changes) for c in candidates("table-partial")}
+    assert first == second
