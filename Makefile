@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow bench docs lint format build clean
+.PHONY: help setup demo test test-slow fuzz bench docs lint format build clean
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -47,6 +47,12 @@ test: lint  ## lint, then every test that is not slow, doctests included; ends w
 
 test-slow: $(TEST)  ## the slow tests alone
 	$(ONE_THREAD) $(SAY) pytest $(BIN)/pytest -n 2 -m slow
+
+# SEED is drawn and printed if not given
+MINUTES ?= 10
+SEED ?=
+fuzz: $(TEST)  ## random problems over the whole contract for MINUTES=10, from SEED=; each failure is a line to run again
+	$(ONE_THREAD) $(BIN)/python -m tests.fuzz --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 bench: $(TEST)  ## time jumbot beside its peers; writes to results/
 	$(BIN)/python -m benchmarks
