@@ -100,6 +100,13 @@ def test_balanced_weights_are_drawn_with_replacement():
         jumbot.estimate(X[:5], Y[:5], np.arange(5.0) / 10, m=2, k="all", epsilon=0.1)
 
 
+def test_a_weight_of_zero_leaves_the_error_finite():
+    """With the reference of ones the derivative there is infinite, and none of the minibatch's."""
+    a = np.where(np.arange(60) % 3 == 0, 0.0, 1 / 40)
+    result = jumbot.estimate(X, Y, a, m=8, k=30, epsilon=0.1, tau=1.0, reference="ones")
+    assert math.isfinite(result.standard_error())
+
+
 @pytest.mark.parametrize("loss", ["transport", "sinkhorn_divergence"])
 def test_reproducible_whatever_the_chunks_and_threads(loss):
     def run(**how):

@@ -72,3 +72,11 @@ def test_inputs_are_left_alone_and_any_layout_is_read(epsilon, rng):
 def test_same_call_same_bits(rng):
     problem = posed(rng, 30, 20, epsilon=0.01, tau=0.5)
     np.testing.assert_array_equal(problem.solve().plan, problem.solve().plan)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_arrays_that_run_backwards(size):
+    cost, weights = np.arange(float(size * size)).reshape(size, size), np.arange(1.0, size + 1) / size
+    forward = jumbot.solve(cost[::-1, ::-1].copy(), weights[::-1].copy(), epsilon=0.1, tau=1.0)
+    backward = jumbot.solve(cost[::-1, ::-1], weights[::-1], epsilon=0.1, tau=1.0)
+    np.testing.assert_array_equal(backward.plan, forward.plan)

@@ -232,7 +232,8 @@ class _Work:
         for side, (index, slopes) in enumerate(((I, out.slopes_x), (J, out.slopes_y))):
             w = batch_weights[side]
             # the derivative in a weight, times what the weight would be if uniform, scaled to m
-            scaled = slopes if w is None else slopes * w.numpy() * self.m
+            # (with "ones" it is infinite at a weight of zero, which plays no part)
+            scaled = slopes if w is None else np.where(w.numpy() > 0, slopes, 0.0) * w.numpy() * self.m
             self.influence[side].add(index, scaled)
         if self.builder is not None and out.plans is not None:
             self.builder.add(I, J, out.plans)

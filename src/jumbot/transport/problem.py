@@ -141,7 +141,9 @@ def as_tensor(x: Array, name: str, like: Tensor | None = None, numpy: bool = Fal
             raise ArgumentError(f"{name}: dtype {array.dtype}; pass float32 or float64, e.g. {name}.astype('float64').")
         if like is not None and not isinstance(x, np.ndarray):
             array = array.astype(np.float64 if like.dtype == torch.float64 else np.float32)
-        tensor = torch.from_numpy(np.ascontiguousarray(array) if array.flags.writeable else array.copy())
+        # an array of one entry counts as contiguous even if it runs backwards, which torch refuses
+        plain = array.flags.writeable and min(array.strides, default=0) >= 0
+        tensor = torch.from_numpy(np.ascontiguousarray(array) if plain else array.copy())
         if like is not None and like.device != tensor.device:
             tensor = tensor.to(like.device)
     if tensor.dtype not in (torch.float32, torch.float64):
