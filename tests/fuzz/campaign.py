@@ -15,7 +15,6 @@ from .families import FAMILIES
 from .report import Report
 from .watch import Fault, Refused, Watch
 
-
 _EVERY = 30.0  # seconds between two words on how far it is
 
 
