@@ -46,7 +46,7 @@ def suggest(word: object, known: Iterable[str]) -> str:
     """
     names = list(known)
     by_small = {name.lower(): name for name in reversed(names)}
-    near = difflib.get_close_matches(str(word).lower(), by_small, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(str(word).lower(), by_small, n=1, cutoff=0.6)
     listed = f"Known: {', '.join(names) or 'none'}." if len(names) <= 60 else f"there are {len(names)} others."
     return (f"did you mean {by_small[near[0]]!r}? " if near else "") + listed
 

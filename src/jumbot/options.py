@@ -85,8 +85,7 @@ def check(name: str, value: Any, kind: Any) -> Any:
         kind = kind.__origin__
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin in (Union, UnionType):
-        (rest,) = (k for k in inner if k is not NoneType)
-        return None if value is None else check(name, value, rest)
+        return None if value is None else check(name, value, next(k for k in inner if k is not NoneType))
     if origin is Literal:
         if value not in inner:
             raise ArgumentError(f"{name}: {value!r} is not known; {suggest(value, map(str, inner))}")
@@ -99,10 +98,10 @@ def check(name: str, value: Any, kind: Any) -> Any:
             raise ArgumentError(f"{name}: {value!r} came in; use True or False.")
     elif kind in (int, float):
         return _number(name, value, kind, bounds or (_COUNT if kind is int else Bounds(at_least=0)))
-    elif kind is str:
-        if not isinstance(value, str | Path) or not str(value):
-            raise ArgumentError(f"{name}: {value!r} came in; it must be a word.")
-        return str(value)
+    elif kind in (str, Path):
+        if not isinstance(value, str | Path) or not str(value).strip():
+            raise ArgumentError(f"{name}: {value!r} came in; it must be a {'word' if kind is str else 'path'}.")
+        return kind(value)
     return value
 
 

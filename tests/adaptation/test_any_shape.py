@@ -28,7 +28,7 @@ def _waves(rng: np.random.Generator, n: int, drift: float) -> tuple[np.ndarray, 
 
 def test_signals_are_adapted_to_a_drift(rng: np.random.Generator, tmp_path: Path) -> None:
     source, target = _waves(rng, 240, 0.0), _waves(rng, 240, 2.0)
-    model = jumbot.adapt(source, target[0], kind="signal", source_steps=60, steps=60, batch_size=60, labelled=target)
+    model = jumbot.adapt(source, target[0], kind="signal", source_steps=60, steps=60, batch_size=60, evaluate_on=target)
     assert model.spec["kind"] == "signal"
     assert model.evaluate(target).accuracy > 0.9
     saved = jumbot.load(model.save(tmp_path))

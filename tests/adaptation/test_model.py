@@ -131,7 +131,7 @@ def test_what_cannot_be_adapted(blobs: Any) -> None:
     with pytest.raises(ArgumentError, match="did you mean 'tau'"):
         jumbot.adapt(source, target, tua=1.0)
     with pytest.raises(ArgumentError, match="labelled"):
-        jumbot.adapt(source, target, labelled=target.unlabelled())
+        jumbot.adapt(source, target, evaluate_on=target.unlabelled())
     with pytest.raises(ArgumentError, match="freeze"):
         jumbot.adapt((np.zeros((9, 8, 8)), [0, 1, 2] * 3), np.zeros((9, 8, 8)), backbone=None, freeze=True)
 

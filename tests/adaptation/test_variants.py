@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jumbot.adaptation.runs.folder import read_config
-from jumbot.adaptation.runs.grid import Task, accuracies, compare
+from jumbot.adaptation.runs.grid import Pair, accuracies, compare
 from jumbot.adaptation.runs.variants import read_variant
 from jumbot.errors import ArgumentError
 
@@ -40,18 +40,18 @@ def test_rows_of_a_comparison(blobs: Any, tmp_path: Path) -> None:
     source, target = blobs()
     methods = ["dann", "dann:reversal_steps=none", "rot:learning_rate=0.02"]
     common: dict[str, Any] = {"steps": 3, "evaluate_every": 0, "learning_rate": 0.01}
-    record = compare([Task("blobs", source, target)], methods, tmp_path, recipe="table", **common)
+    record = compare([Pair("blobs", source, target)], methods, tmp_path, recipe="table", **common)
     assert record["failed"] == {}
     assert list(accuracies(record)) == methods
     configs = [read_config(tmp_path / "blobs" / read_variant(name).folder / "seed0") for name in methods]
     assert [c["method"]["reversal_steps"] for c in configs[:2]] == [10_000, None]
     assert [c["training"]["learning_rate"] for c in configs] == [0.01, 0.01, 0.02]
     assert json.loads((tmp_path / "compare.json").read_text()) == record
-    again = compare([Task("blobs", source, target)], methods, tmp_path, recipe="table", **common)
+    again = compare([Pair("blobs", source, target)], methods, tmp_path, recipe="table", **common)
     assert again == record
 
 
 def test_wrong_options_of_a_variant_are_named_before_any_work(blobs: Any, tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="rho: not an option of dann"):
-        compare([Task("blobs", *blobs())], ["source-only", "dann:rho=1"], tmp_path / "out", recipe="table")
+        compare([Pair("blobs", *blobs())], ["source-only", "dann:rho=1"], tmp_path / "out", recipe="table")
     assert not (tmp_path / "out").exists()

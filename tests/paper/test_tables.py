@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from jumbot.adaptation.runs.folder import read_config
+from jumbot.adaptation.runs.grid import Run
 from jumbot.data import benchmarks
 from jumbot.errors import ArgumentError, JumbotError
 from jumbot.paper import digits_table as digits
@@ -133,18 +133,16 @@ def test_absent_data_is_named(tmp_path: Path) -> None:
 
 def test_reference_is_for_jumbot_alone(tiny_images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """--reference beside DeepJDOT, which has none, is no error."""
-    seen: dict[str, dict[str, object]] = {}
+    seen: dict[str, object] = {}
 
-    def note(source: object, target: object, *, method: str, **options: object) -> object:
-        seen[method] = options
-        results = {"accuracy": 0.5, "mean_class_accuracy": 0.5, "rule": "last", "seconds": 0.0}
-        return SimpleNamespace(results=results)
+    def note(runs: list[Run], **_: object) -> dict[str, str]:
+        seen.update({run.variant.method: run.changes.get("reference") for run in runs})
+        return {"folder": "enough"}
 
-    monkeypatch.setattr(images, "adapt", note)
-    reproduce(
-        "office-home", tmp_path / "out", root=tiny_images / "office-home", tasks=["Art-Clipart"],
-        methods=["deepjdot", "jumbot", "source-only"], reference="product", show=False,
-    )  # fmt: skip
-    assert {name: options.get("reference") for name, options in seen.items()} == {
-        "deepjdot": None, "jumbot": "product", "source-only": None,
-    }  # fmt: skip
+    monkeypatch.setattr(images, "train_all", note)
+    with pytest.raises(JumbotError, match="enough"):
+        reproduce(
+            "office-home", tmp_path / "out", root=tiny_images / "office-home", tasks=["Art-Clipart"],
+            methods=["deepjdot", "jumbot", "source-only"], reference="product", show=False,
+        )  # fmt: skip
+    assert seen == {"deepjdot": None, "jumbot": "product", "source-only": None}

@@ -70,10 +70,10 @@ def make_config(source: Domain | None, method: str, recipe: str | None, changes:
     )  # fmt: skip
 
 
-def check_changes(method: str, recipe: str | None, changes: Mapping[str, Any]) -> None:
-    """Refuse, before any data are read, what no data could make right."""
-    for name in DEFAULTS if recipe is None else (recipe,):
-        make_config(None, method, name, changes)
+def check_changes(method: str, recipe: str | None, changes: Mapping[str, Any]) -> RunConfig:
+    """Refuse, before any data are read, what no data could make right; returns what may come out."""
+    able, *_ = (make_config(None, method, name, changes) for name in (DEFAULTS if recipe is None else (recipe,)))
+    return able
 
 
 def recipe_for(source: Domain | None) -> str:

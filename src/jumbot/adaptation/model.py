@@ -25,9 +25,11 @@ from jumbot.data import as_domain
 from jumbot.data.domain import Domain
 from jumbot.data.inputs import InputFormat, Transform
 from jumbot.data.labels import match_classes
+from jumbot.data.reading import Corrupt
 from jumbot.data.roles import Roles
 from jumbot.data.tensors import KINDS
 from jumbot.errors import ArgumentError
+from jumbot.files import replacing, write_text
 from jumbot.methods.network import Network
 
 NO_CROPS = ("none", "whole")
@@ -73,7 +75,7 @@ class Model:
 
     def domain(
         self, data: Any, labels: Any = None, *, label: str | None = None, id: str | None = None,
-        domain: str | None = None, corrupt: str = "refuse", root: str | Path | None = None,
+        domain: str | None = None, corrupt: Corrupt = "refuse", root: str | Path | None = None,
     ) -> Domain:  # fmt: skip
         """`data` as this network takes it: read as the source was, columns and classes matched by name."""
         name = None if isinstance(data, str | Path) else "data"
@@ -134,9 +136,7 @@ class Model:
             "temperature": self.temperature,
         }  # fmt: skip
         save_tensors(folder / "model.safetensors", pack("network", self.network.state_dict()), {"format": FORMAT})
-        part = folder / "model.json.part"
-        part.write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
-        part.replace(folder / "model.json")
+        write_text(folder / "model.json", json.dumps(described, indent=1) + "\n")
         return folder
 
     def report(self, out: str | Path | None = None) -> Path:
@@ -159,15 +159,13 @@ def write_predictions(
     file: Path, domain: Domain, probabilities: np.ndarray, classes: tuple[str, ...], received: np.ndarray | None = None
 ) -> Path:
     """One line per sample."""
-    part = file.with_name(file.name + ".part")
-    with part.open("w", newline="", encoding="utf-8") as handle:
+    with replacing(file) as part, part.open("w", newline="", encoding="utf-8") as handle:
         writer = csv.writer(handle)
         writer.writerow(["id", "label", "confidence", *([] if received is None else ["received_mass"])])
         for i, row in enumerate(probabilities):
             best = int(row.argmax())
             extra = [] if received is None else [f"{received[i]:.6g}"]
             writer.writerow([domain.ids[i] if domain.ids is not None else i, classes[best], f"{row[best]:.4f}", *extra])
-    part.replace(file)
     return file
 
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+from jumbot.adaptation.networks.names import check_backbone, check_weights
 from jumbot.errors import ArgumentError
 from jumbot.options import Bounds, Count, Options, Positive, Seed, Share, Weight, Whole, Width
 
@@ -99,6 +100,13 @@ class NetworkOptions(Options):
     """Weights of a pretrained backbone: a file, or "imagenet" for the published ones."""
     freeze: bool = False
     """Keep the backbone as it is: features are extracted once, and only the layers after it are trained."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.backbone is not None:
+            check_backbone(self.backbone)
+        if self.weights is not None:
+            check_weights(self.weights)
 
 
 @dataclass(frozen=True)

@@ -9,26 +9,34 @@ from typing import Any, Literal
 
 from jumbot.options import Options
 
+Corrupt = Literal["refuse", "skip"]
+
 
 @dataclass(frozen=True, kw_only=True)
-class Reading(Options):
+class ReadingOptions(Options):
     """How data are read: the same in every command."""
 
     label: str | None = None
     """Column of the labels in a table; by default label, labels, y, target or class. The target may lack it."""
     id: str | None = None
     """Column that names the rows of a table; by default one named id."""
-    drop: tuple[str, ...] = ()
-    """Columns of a table to leave out."""
     domain: str | None = None
     """Domain to take from data that hold several, in a column `domain`; "none" if that is a column like others."""
-    kind: Literal["signal", "raw"] | None = None
-    """What arrays hold that are neither rows of numbers nor images: "signal", (n, channels, length), or "raw", tensors
-    that pass as they are to a backbone of your own."""
-    corrupt: Literal["refuse", "skip"] = "refuse"
+    corrupt: Corrupt = "refuse"
     """What to do with image files that cannot be read."""
     root: str | None = None
     """Folder of the digits; by default that in JUMBOT_DATA."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading(ReadingOptions):
+    """How data are read that a model is made from."""
+
+    drop: tuple[str, ...] = ()
+    """Columns of a table to leave out."""
+    kind: Literal["signal", "raw"] | None = None
+    """What arrays hold that are neither rows of numbers nor images: "signal", (n, channels, length), or "raw", tensors
+    that pass as they are to a backbone of your own."""
 
 
 def make_reading(*, drop: str | Sequence[str] = (), root: str | Path | None = None, **values: Any) -> Reading:

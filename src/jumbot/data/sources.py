@@ -17,7 +17,7 @@ from jumbot.data.frames import as_table, is_frame
 from jumbot.data.huggingface import from_huggingface, is_huggingface
 from jumbot.data.images import is_picture
 from jumbot.data.paths import from_path
-from jumbot.data.reading import Reading, make_reading
+from jumbot.data.reading import Corrupt, Reading, make_reading
 from jumbot.data.roles import NO_DOMAINS, Known, Roles, check_columns, check_kind
 from jumbot.data.sparse import SparseSamples
 from jumbot.data.streams import is_stream, read_stream, refuse_source
@@ -36,7 +36,7 @@ def as_domain(
     id: str | None = None,
     drop: str | Sequence[str] = (),
     domain: str | None = None,
-    corrupt: str = "refuse",
+    corrupt: Corrupt = "refuse",
     root: str | Path | None = None,
     kind: str | None = None,
     like: Known | None = None,

@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from jumbot.errors import ArgumentError
+from jumbot.errors import ArgumentError, suggest
 
 #: What can be reproduced, and what it shows.
 ITEMS = {
@@ -42,7 +42,7 @@ def reproduce(item: str, out: str | Path, quick: bool = False, seed: int = 0, **
     ['fig1', 'fig2', 'fig3', 'fig4', 'theorem1', 'all-synthetic', 'digits', 'office-home', ...]
     """
     if item not in ITEMS:
-        raise ArgumentError(f"item: {item!r} is not known; use one of {', '.join(ITEMS)}.")
+        raise ArgumentError(f"item: {item!r} is not known; {suggest(item, ITEMS)}")
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     if item in TRAINED:
@@ -52,7 +52,7 @@ def reproduce(item: str, out: str | Path, quick: bool = False, seed: int = 0, **
             return run_digits(folder, quick=quick, seed=seed, **options)
         from jumbot.paper.images_table import run as run_images
 
-        return run_images(folder, item, quick=quick, seed=seed, **{"root": None, **options})
+        return run_images(folder, item, quick=quick, seed=seed, **options)
     if options:
         raise ArgumentError(f"{next(iter(options))}: an option of {', '.join(TRAINED)} alone; {item} trains nothing.")
     if item == "all-synthetic":

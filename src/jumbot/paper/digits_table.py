@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jumbot.adaptation.adapt import adapt
 from jumbot.adaptation.config import INSTEAD
 from jumbot.adaptation.runs.folder import read_config, read_metrics
+from jumbot.adaptation.runs.grid import Pair, Run, outcome, train_all
+from jumbot.adaptation.runs.variants import Variant, share_changes
 from jumbot.data import load
-from jumbot.errors import ArgumentError
-from jumbot.methods import method_class
+from jumbot.errors import ArgumentError, JumbotError, suggest
 from jumbot.paper.record import Record
 
 #: source, target, side and channels of the network's input
@@ -57,12 +56,13 @@ def run(
     """
     for task in tasks:
         if task not in TASKS:
-            raise ArgumentError(f"task: {task!r} is not known; use one of {', '.join(TASKS)}.")
-    for name in methods:
-        method_class(name)
+            raise ArgumentError(f"task: {task!r} is not known; {suggest(task, TASKS)}")
     if quick:
         replaced = {INSTEAD[name] for name in changes if name in INSTEAD}
         changes = {name: value for name, value in QUICK.items() if name not in replaced} | changes
+    fixed = {} if "scale" in changes else {"scale": None}  # the paper's cost has no unit of its own
+    own: dict[str, dict[str, Any]] = {"jumbot": {"reference": reference, **fixed}, "deepjdot": fixed}
+    chosen = share_changes(methods, "digits", changes, own)
     record = Record(
         "digits",
         "Accuracy on the target's test split at the end of training",
@@ -72,9 +72,20 @@ def run(
     )
     rows = []
     for task in tasks:
-        for name in methods:
-            for number in range(seed, seed + seeds):
-                rows.append(_one(folder, task, name, number, reference, quick, changes, show, root))
+        source, target, size, channels = TASKS[task]
+        parts = ((source, "train"), (target, "train"), (target, "test"))
+        pair = Pair(task, *(_some(load(name, split, root), quick) for name, split in parts))
+        runs = [
+            Run(
+                pair, variant, number, _folder(folder, task, variant, reference, changes, number), "digits",
+                {**options, "size": size, "channels": channels},
+                command=_command(task, variant.label, number, reference, quick, changes),
+            )
+            for variant, options in chosen for number in range(seed, seed + seeds)
+        ]  # fmt: skip
+        for why in train_all(runs, show=show).values():
+            raise JumbotError(why)
+        rows += [row_of(run.folder) for run in runs]
     record.data["runs"] = rows
     for task in tasks:
         for name in methods:
@@ -114,24 +125,10 @@ def _percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.1f} %"
 
 
-def _one(
-    folder: Path, task: str, name: str, seed: int, reference: str, quick: bool, changes: dict[str, Any], show: bool,
-    root: str | Path | None,
-) -> dict[str, Any]:  # fmt: skip
-    source, target, size, channels = TASKS[task]
-    options = dict(changes) | ({"reference": reference} if name == "jumbot" else {})
-    if name in ("jumbot", "deepjdot"):
-        options = {"scale": None, **options}
-    variant = f"{name}-{reference}" if name == "jumbot" else name
+def _folder(folder: Path, task: str, variant: Variant, reference: str, changes: dict[str, Any], seed: int) -> Path:
+    name = f"{variant.folder}-{reference}" if variant.method == "jumbot" else variant.folder
     schedule = "".join(f"-{key}{changes[key]}" for key in SCHEDULE if key in changes)
-    out = folder / "digits" / task / f"{variant}{schedule}-seed{seed}"
-    train, unlabelled = _some(load(source, "train", root), quick), _some(load(target, "train", root), quick)
-    adapt(
-        train, unlabelled, method=name, recipe="digits", labelled=_some(load(target, "test", root), quick),
-        out=out, resume=out.exists(), show=show, size=size,
-        channels=channels, seed=seed, command=_command(task, name, seed, reference, quick, changes), **options,
-    )  # fmt: skip
-    return row_of(out)
+    return folder / "digits" / task / f"{name}{schedule}-seed{seed}"
 
 
 def _command(task: str, name: str, seed: int, reference: str, quick: bool, changes: dict[str, Any]) -> str:
@@ -144,22 +141,17 @@ def _command(task: str, name: str, seed: int, reference: str, quick: bool, chang
 
 def row_of(out: Path) -> dict[str, Any]:
     """What the folder of a finished run says, for the record and the table."""
-    config, results = read_config(out), json.loads((out / "results.json").read_text(encoding="utf-8"))
-    task, name = out.parent.name, config["method"]["name"]
-    reference = config["method"].get("reference")
+    config, row = read_config(out), outcome(out, out.parent.name)
+    name, reference = row["method"], config["method"].get("reference")
     records = read_metrics(out)
     steps = [r for r in records if r["event"] == "step" and "wrong_mass" in r]
     half = steps[len(steps) // 2 :]
-    evaluations = [r for r in records if r["event"] == "evaluation"]
-    return {
-        "task": task, "method": name, "variant": f"{name}-{reference}" if reference else name,
-        "seed": config["training"]["seed"], "accuracy": results["accuracy"],
-        "mean_class_accuracy": results["mean_class_accuracy"], "seconds": results["seconds"],
-        "rule": results["rule"], "training": config["training"],
+    return row | {
+        "variant": f"{name}-{reference}" if reference else name, "training": config["training"],
         "wrong_mass": statistics.fmean(r["wrong_mass"] for r in half) if half else None,
         "mass": statistics.fmean(r["mass"] for r in half) if half else None,
-        "curve": [[r["epoch"], r["accuracy"]] for r in evaluations],
-        "paper": PAPER.get(name, {}).get(task),
+        "curve": [[r["epoch"], r["accuracy"]] for r in records if r["event"] == "evaluation"],
+        "paper": PAPER.get(name, {}).get(row["task"]),
     }  # fmt: skip
 
 

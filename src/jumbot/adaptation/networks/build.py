@@ -7,12 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from jumbot.adaptation.networks.names import BUILT_IN
 from jumbot.adaptation.networks.signals import signal_network
 from jumbot.adaptation.settings import NetworkOptions
 from jumbot.errors import ArgumentError
 from jumbot.methods.network import Network, xavier
-
-BUILT_IN = ("table", "digits", "signal")
 
 
 class Bottleneck(nn.Module):

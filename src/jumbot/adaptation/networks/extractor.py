@@ -25,9 +25,11 @@ class Extractor:
     cache: Path | None = None
     format: InputFormat | None = None
     """The scale of the features, learned on those of the source."""
+    device: str = "cpu"
 
     def __call__(self, domain: Domain) -> Domain:
-        found = extract(self.backbone, domain, self.cache if self.cache is not None else default_cache())
+        cache = self.cache if self.cache is not None else default_cache()
+        found = extract(self.backbone, domain, cache, device=self.device)
         return found if self.format is None else self.format.apply(found)
 
     def scaled_on(self, source: Domain, standardise: str) -> Extractor:

@@ -24,7 +24,7 @@ from jumbot.data.domain import Domain
 from jumbot.methods.network import Network
 
 if TYPE_CHECKING:
-    from jumbot.adaptation.adapt import Domains
+    from jumbot.adaptation.domains import Domains
 
 _KEPT = 1000  # samples of each domain whose embeddings are kept
 _LITTLE = 0.1  # a mass that teaches little
@@ -78,12 +78,12 @@ def finish(model: Model, trained: Trained, domains: Domains, config: RunConfig, 
         "diagnosis": diagnosis.to_json(),
         "remarks": remarks(read_metrics(run.path), config),
     }
-    labelled = domains.labelled
-    if labelled is not None:
+    evaluated = domains.evaluated
+    if evaluated is not None:
         shares = (
-            probabilities if labelled is domains.target else model.probabilities(outputs(model.network, labelled)[1])
+            probabilities if evaluated is domains.target else model.probabilities(outputs(model.network, evaluated)[1])
         )
-        results |= evaluate(shares, labelled.labels, model.classes).to_json() | {"evaluated_on": labelled.name}
+        results |= evaluate(shares, evaluated.labels, model.classes).to_json() | {"evaluated_on": evaluated.name}
     model = replace(model, results=results)
     found: dict[str, Any] = embeddings(model.network, source, target, "after") | {
         name: z for name, z in embeddings(earlier, source, target, "before").items() if name.startswith("before")

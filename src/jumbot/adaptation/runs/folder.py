@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from jumbot.adaptation.settings import Training
 from jumbot.errors import ArgumentError, JumbotError
+from jumbot.files import write_text
+from jumbot.methods import options_class
 
 FORMAT = 1
 DECISION = "decision.json"
@@ -39,39 +42,48 @@ class RunFolder:
     def metrics(self) -> Path:
         return self.path / "metrics.jsonl"
 
-    def open(self, config: Mapping[str, Any], resume: bool) -> None:
-        """Begin a run here, or go on with the one that is here."""
+    @property
+    def finished(self) -> bool:
+        return (self.path / "model.json").exists()
+
+    def check(self, resume: bool) -> None:
+        """Refuse a place where no run can begin, or none go on."""
         if self.path.exists() and not self.path.is_dir():
             raise ArgumentError(f"{self.path}: is a file; give the name of a folder.")
+        if (self.path / "config.json").exists():
+            if not resume:
+                raise ArgumentError(
+                    f"{self.path}: holds a run already; go on with it by --resume, or give another name."
+                )
+            read_config(self.path)
+        elif self.path.is_dir() and any(self.path.iterdir()):
+            raise ArgumentError(f"{self.path}: holds other files, and no run; give another name.")
+
+    def open(self, config: Mapping[str, Any], resume: bool) -> bool:
+        """Begin a run here, or go on with the one that is here; whether that is finished."""
+        self.check(resume)
         if not (self.path / "config.json").exists():
-            if self.path.is_dir() and any(self.path.iterdir()):
-                raise ArgumentError(f"{self.path}: holds other files, and no run; give another name.")
-            self.path.mkdir(parents=True, exist_ok=True)
             self.write_json("config.json", config)
-            return
-        if not resume:
-            raise ArgumentError(f"{self.path}: holds a run already; go on with it by --resume, or give another name.")
+            return False
         parts = ("method", "training", "network", "classes", "input", "source", "target")
         self.check_same(read_config(self.path), config, parts)
+        return self.finished
 
     def check_same(self, old: Mapping[str, Any], new: Mapping[str, Any], parts: Sequence[str]) -> None:
         """Refuse a configuration that differs from the one that the run here was begun with."""
         for part in parts:
-            if json.loads(json.dumps(new.get(part))) != old.get(part):
+            now, then = json.loads(json.dumps(new.get(part))), old.get(part)
+            if isinstance(now, dict) and isinstance(then, dict):
+                then = _defaults(part, now) | then
+            if now != then:
                 raise ArgumentError(
-                    f"{self.path}: was begun with other settings ({_difference(part, old.get(part), new.get(part))}); "
+                    f"{self.path}: was begun with other settings ({_difference(part, then, now)}); "
                     "resume with the same, or give another name."
                 )
 
     def write_json(self, name: str, content: Any) -> None:
         """Written whole or not at all."""
-        part = self.path / f"{name}.part"
-        try:
-            part.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-            part.replace(self.path / name)
-        except OSError as error:
-            part.unlink(missing_ok=True)
-            raise JumbotError(f"{self.path / name}: cannot be written ({error}).") from error
+        write_text(self.path / name, json.dumps(content, indent=1) + "\n")
 
     def append(self, record: Mapping[str, Any]) -> None:
         """One more line of `metrics.jsonl`."""
@@ -87,9 +99,7 @@ class RunFolder:
         A step is recorded under its number from 0, an evaluation under the number of steps before it.
         """
         kept = [r for r in read_metrics(self.path) if r["step"] < step + (r["event"] == "evaluation")]
-        part = self.path / "metrics.jsonl.part"
-        part.write_text("".join(json.dumps(record) + "\n" for record in kept), encoding="utf-8")
-        os.replace(part, self.metrics)
+        write_text(self.metrics, "".join(json.dumps(record) + "\n" for record in kept))
         return kept
 
 
@@ -125,11 +135,24 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     return records
 
 
-def _difference(part: str, old: Any, new: Any) -> str:
-    if isinstance(old, dict) and isinstance(new, Mapping):
-        for key in new:
-            if json.loads(json.dumps(new[key])) != old.get(key):
-                return f"{part}.{key} was {old.get(key)!r}, now {new[key]!r}"
+def _defaults(part: str, now: Mapping[str, Any]) -> dict[str, Any]:
+    """What an option that the run's version did not know stands for."""
+    if part == "training":
+        return asdict(Training())
+    if part == "method":
+        return asdict(options_class(now["name"])())
+    if part == "input":
+        from jumbot.data.inputs import InputFormat
+
+        return asdict(InputFormat(now["kind"]))
+    return {}
+
+
+def _difference(part: str, then: Any, now: Any) -> str:
+    if isinstance(then, dict) and isinstance(now, dict):
+        for key in now:
+            if now[key] != then.get(key):
+                return f"{part}.{key} was {then.get(key)!r}, now {now[key]!r}"
     return f"{part} differs"
 
 

@@ -1,4 +1,4 @@
-"""Several methods on one or several pairs of domains: independent runs, resumable, and a table of them."""
+"""Every (pair of domains, method, seed) as a run of its own: trained where it is not finished, and put into tables."""
 
 from __future__ import annotations
 
@@ -9,44 +9,48 @@ import statistics
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import permutations
 from pathlib import Path
 from typing import Any
 
-from jumbot.adaptation.config import check_changes, make_config, option_names
+from jumbot.adaptation.config import make_config
 from jumbot.adaptation.judgement.selection import RULES, SCORES, best
 from jumbot.adaptation.runs.folder import RunFolder, read_config, read_metrics
-from jumbot.adaptation.runs.variants import Variant, read_variant
-from jumbot.errors import ArgumentError, JumbotError, suggest
+from jumbot.adaptation.runs.variants import Variant, share_changes
+from jumbot.data.reading import Reading
+from jumbot.errors import ArgumentError, JumbotError
+from jumbot.files import write_text
+from jumbot.options import Count, Seed, check
 
 
 @dataclass(frozen=True)
-class Task:
-    """A pair of domains, by what `jumbot.adapt` takes for them."""
+class Pair:
+    """A source and a target, by what `jumbot.adapt` takes for them."""
 
     name: str
     source: Any
     target: Any
-    labelled: Any = None
+    evaluate_on: Any = None
 
 
 @dataclass(frozen=True)
 class Run:
-    """One training run of a comparison, and its folder."""
+    """One training run, and its folder."""
 
-    task: Task
+    pair: Pair
     variant: Variant
     seed: int
     folder: Path
     recipe: str | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
+    changes: Mapping[str, Any] = field(default_factory=dict)
     reading: Mapping[str, Any] = field(default_factory=dict)
+    command: str | None = None
 
     @property
     def name(self) -> str:
         """For people who wait."""
-        return f"{self.task.name}  {self.variant.label}  seed {self.seed}"
+        return f"{self.pair.name}  {self.variant.label}  seed {self.seed}"
 
     @property
     def finished(self) -> bool:
@@ -55,7 +59,7 @@ class Run:
             return False
         found = read_config(self.folder)
         if recipe := self.recipe or found.get("recipe"):
-            config = make_config(None, self.variant.method, recipe, {**self.options, "seed": self.seed})
+            config = make_config(None, self.variant.method, recipe, {**self.changes, "seed": self.seed})
             RunFolder(self.folder).check_same(found, config.to_json(), ("training", "method"))
         return True
 
@@ -63,14 +67,18 @@ class Run:
         from jumbot.adaptation.adapt import adapt
 
         adapt(
-            self.task.source, self.task.target, method=self.variant.method, recipe=self.recipe,
-            labelled=self.task.labelled, out=self.folder, **self.reading,
-            resume=(self.folder / "config.json").exists(), seed=self.seed, show=show, **self.options,
+            self.pair.source, self.pair.target, method=self.variant.method, recipe=self.recipe,
+            evaluate_on=self.pair.evaluate_on, out=self.folder, resume=(self.folder / "config.json").exists(),
+            show=show, report=False, command=self.command, seed=self.seed, **self.reading, **self.changes,
         )  # fmt: skip
+
+    def outcome(self) -> dict[str, Any]:
+        """What its folder says, under the name that the method has in the table."""
+        return outcome(self.folder, self.pair.name) | {"method": self.variant.label}
 
 
 def compare(
-    tasks: Sequence[Task],
+    pairs: Sequence[Pair],
     methods: Sequence[str],
     out: str | Path,
     *,
@@ -78,38 +86,34 @@ def compare(
     jobs: int = 1,
     show: bool = False,
     recipe: str | None = None,
-    label: str | None = None,
-    corrupt: str = "refuse",
-    root: str | Path | None = None,
     options: Mapping[str, Mapping[str, Any]] | None = None,
+    reading: Reading | None = None,
     **common: Any,
 ) -> dict[str, Any]:
-    """Train every (task, method, seed), `jobs` at a time, and return what `compare.json` holds.
+    """Train every (pair, method, seed), `jobs` at a time, and return what `compare.json` holds.
 
     A method may carry changes in its name, as in "dann:reversal_steps=none", and is a row of its own then.
-    Runs are folders `out/TASK/METHOD/seedN`: finished ones are not repeated, and those that were stopped go on.
+    Runs are folders `out/PAIR/METHOD/seedN`: finished ones are not repeated, and those that were stopped go on.
     `common` are options of every run, `options` those of single methods, by the names in `methods`.  The table has
     the accuracy by the rule of selection; beside it stands what every other rule would have chosen among the
     evaluations along the way.
     """
-    chosen = _options([read_variant(name) for name in dict.fromkeys(methods)], common, options or {})
-    for variant, changes in chosen:
-        check_changes(variant.method, recipe, changes)
+    chosen = share_changes(methods, recipe, common, options)
+    numbers = range(check("seeds", seeds, Count)) if isinstance(seeds, int) else check("seeds", seeds, tuple[Seed, ...])
+    how = {} if reading is None else asdict(reading)
     out = Path(out)
-    reading = {"label": label, "corrupt": corrupt, "root": root}
     runs = [
-        Run(task, variant, seed, out / task.name / variant.folder / f"seed{seed}", recipe, changes, reading)
-        for task in tasks for variant, changes in chosen
-        for seed in (range(seeds) if isinstance(seeds, int) else seeds)
+        Run(pair, variant, seed, out / pair.name / variant.folder / f"seed{seed}", recipe, changes, how)
+        for pair in pairs for variant, changes in chosen for seed in numbers
     ]  # fmt: skip
     failed = train_all(runs, jobs, show)
-    record = summarise(runs, failed)
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "compare.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    rows = [run.outcome() | {"by_rule": by_rule(run.folder)} for run in runs if run.finished]
+    record = {"runs": rows, "failed": failed}
+    write_text(out / "compare.json", json.dumps(record, indent=1) + "\n")
     return record
 
 
-def all_pairs(table: str | Path) -> list[Task]:
+def all_pairs(table: str | Path) -> list[Pair]:
     """Every ordered pair of the domains in a table with a `domain` column, or of the folders in a folder."""
     path = Path(table)
     if path.is_dir():
@@ -121,24 +125,17 @@ def all_pairs(table: str | Path) -> list[Task]:
         places = {name: f"{path}:{name}" for name in domains_of(path)}
     if len(places) < 2:
         raise ArgumentError(f"{path}: holds {len(places)} domains; all pairs need at least two. Give SRC and TGT.")
-    return [Task(f"{s}-{t}", places[s], places[t]) for s, t in permutations(places, 2)]
+    return [Pair(f"{s}-{t}", places[s], places[t]) for s, t in permutations(places, 2)]
 
 
-def summarise(runs: Sequence[Run], failed: Mapping[str, str]) -> dict[str, Any]:
-    """Accuracies by method, task and seed, and by rule of selection."""
-    rows = []
-    for run in runs:
-        if not run.finished:
-            continue
-        results = json.loads((run.folder / "results.json").read_text(encoding="utf-8"))
-        rows.append(
-            {
-                "task": run.task.name, "method": run.variant.label, "seed": run.seed, "rule": results["rule"],
-                "accuracy": results.get("accuracy"), "mean_class_accuracy": results.get("mean_class_accuracy"),
-                "seconds": results["seconds"], "by_rule": _by_rule(run.folder),
-            }
-        )  # fmt: skip
-    return {"runs": rows, "failed": dict(failed)}
+def outcome(folder: Path, task: str) -> dict[str, Any]:
+    """What the folder of a finished run says, for a table."""
+    config, results = read_config(folder), json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    return {
+        "task": task, "method": config["method"]["name"], "seed": config["training"]["seed"], "rule": results["rule"],
+        "accuracy": results.get("accuracy"), "mean_class_accuracy": results.get("mean_class_accuracy"),
+        "seconds": results["seconds"],
+    }  # fmt: skip
 
 
 def accuracies(record: Mapping[str, Any], key: str = "accuracy") -> dict[str, dict[str, list[float]]]:
@@ -167,7 +164,7 @@ def rules_table(record: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _by_rule(folder: Path) -> dict[str, float]:
+def by_rule(folder: Path) -> dict[str, float]:
     """The target accuracy of the evaluation that each rule chooses."""
     history = [r for r in read_metrics(folder) if r["event"] == "evaluation" and r.get("accuracy") is not None]
     found: dict[str, float] = {}
@@ -179,27 +176,6 @@ def _by_rule(folder: Path) -> dict[str, float]:
     return found
 
 
-def _options(
-    variants: Sequence[Variant], common: Mapping[str, Any], own: Mapping[str, Mapping[str, Any]]
-) -> list[tuple[Variant, dict[str, Any]]]:
-    """Of the common options those that each method has, tau being none of source-only's, and its own."""
-    known = [option_names(variant.method) for variant in variants]
-    for option in common:
-        if not any(option in names for names in known):
-            every = sorted(set().union(*known))
-            methods = ", ".join(variant.label for variant in variants)
-            raise ArgumentError(f"{option}: not an option of {methods}; {suggest(option, every)}")
-    return [
-        (
-            variant,
-            {option: value for option, value in common.items() if option in names}
-            | dict(own.get(variant.label, {}))
-            | dict(variant.changes),
-        )
-        for variant, names in zip(variants, known, strict=True)
-    ]
-
-
 def train_all(
     runs: Sequence[Run], jobs: int = 1, show: bool = False, *, until: float = math.inf, least: int = 0
 ) -> dict[str, str]:
@@ -208,8 +184,7 @@ def train_all(
     After `until`, a time of `time.monotonic`, none is started but the first `least` of them.
     """
     failed: dict[str, str] = {}
-    if jobs < 1:
-        raise ArgumentError(f"jobs: {jobs} came in; it must be at least 1.")
+    check("jobs", jobs, Count)
     waiting = [(number, run) for number, run in enumerate(runs) if not run.finished]
     starting = (run for number, run in waiting if number < least or time.monotonic() < until)
     done: Iterator[tuple[Run, str | None]]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from jumbot.errors import ArgumentError
+from jumbot.adaptation.config import check_changes, option_names
+from jumbot.errors import ArgumentError, suggest
+from jumbot.methods import METHODS
 
 _WORDS = {"none": None, "true": True, "false": False}
 
@@ -43,6 +45,34 @@ def read_variant(text: str) -> Variant:
             raise ArgumentError(f"methods: {text!r} gives {name} twice.")
         changes[name] = _value(value.strip())
     return Variant(text, method, changes)
+
+
+def share_changes(
+    methods: Sequence[str],
+    recipe: str | None,
+    common: Mapping[str, Any],
+    own: Mapping[str, Mapping[str, Any]] | None = None,
+) -> list[tuple[Variant, dict[str, Any]]]:
+    """The changes of each method: of the `common` ones those that it has, tau being none of dann's, its `own` by the
+    names in `methods`, and what its name says.
+
+    >>> [changes for _, changes in share_changes(["jumbot", "dann:weight=2"], "table", {"tau": 0.3, "steps": 9})]
+    [{'tau': 0.3, 'steps': 9}, {'steps': 9, 'weight': 2}]
+    """
+    variants = [read_variant(name) for name in dict.fromkeys(methods)]
+    known = [option_names(variant.method) for variant in variants]
+    if not variants:
+        raise ArgumentError(f"methods: none came in; {suggest('', METHODS)}")
+    for option in common:
+        if not any(option in names for names in known):
+            every = sorted(set().union(*known))
+            raise ArgumentError(f"{option}: not an option of {', '.join(methods)}; {suggest(option, every)}")
+    shared = []
+    for variant, names in zip(variants, known, strict=True):
+        changes = {option: value for option, value in common.items() if option in names}
+        shared.append((variant, changes | dict((own or {}).get(variant.label, {})) | dict(variant.changes)))
+        check_changes(variant.method, recipe, shared[-1][1])
+    return shared
 
 
 def _value(text: str) -> Any:

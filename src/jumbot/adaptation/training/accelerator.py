@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 
 from jumbot.adaptation.runs.folder import RunFolder
 from jumbot.adaptation.settings import Training
-from jumbot.errors import ArgumentError
+from jumbot.errors import ArgumentError, JumbotError, need
+
+T = TypeVar("T")
 
 
 def make_accelerator(training: Training, run: RunFolder | None) -> Any:
@@ -18,11 +21,10 @@ def make_accelerator(training: Training, run: RunFolder | None) -> Any:
     from accelerate import Accelerator, DistributedDataParallelKwargs
     from accelerate.state import AcceleratorState
 
-    cuda = torch.cuda.is_available()
-    if training.device == "cuda" and not cuda:
-        raise ArgumentError("device: no CUDA device was found; use 'auto' or 'cpu'.")
-    if training.mixed_precision == "fp16" and not cuda:
-        raise ArgumentError("mixed_precision: fp16 needs a CUDA device; use 'no'.")
+    check_able(training)
+    device = device_of(training)
+    if device.startswith("cuda:"):
+        torch.cuda.set_device(device)
     state = AcceleratorState._shared_state
     if state and state.get("_mixed_precision", "no") != training.mixed_precision:
         AcceleratorState._reset_state()  # one process may train twice, in different precision
@@ -30,10 +32,60 @@ def make_accelerator(training: Training, run: RunFolder | None) -> Any:
     parallel = DistributedDataParallelKwargs(find_unused_parameters=True, broadcast_buffers=False)
     folder = str(run.path) if run and training.tensorboard else None
     accelerator: Any = Accelerator(
-        cpu=training.device == "cpu" or not cuda, mixed_precision=training.mixed_precision, kwargs_handlers=[parallel],
+        cpu=device == "cpu", mixed_precision=training.mixed_precision, kwargs_handlers=[parallel],
         log_with="tensorboard" if folder else None, project_dir=folder,
     )  # fmt: skip
     return accelerator
+
+
+def check_able(training: Training, reports: bool = False) -> None:
+    """Refuse what this machine cannot do: a device that it lacks, a package that is not installed."""
+    kind, _, number = training.device.partition(":")
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise ArgumentError(f"device: {training.device!r} came in, but no CUDA device was found; use 'auto' or 'cpu'.")
+    if number and int(number) >= torch.cuda.device_count():
+        raise ArgumentError(f"device: {training.device!r} came in, but there are {torch.cuda.device_count()} of them.")
+    if kind == "mps" and not torch.backends.mps.is_available():
+        raise ArgumentError("device: 'mps' came in, but no Metal device was found; use 'auto' or 'cpu'.")
+    if training.mixed_precision == "fp16" and not device_of(training).startswith("cuda"):
+        raise ArgumentError("mixed_precision: 'fp16' needs a CUDA device; use 'no' or 'bf16'.")
+    need("accelerate", "training", "adapt")
+    if training.tensorboard:
+        need("tensorboard", "tensorboard=True", "tensorboard")
+    if reports:
+        need("matplotlib", "the report of a run", "adapt")
+
+
+def device_of(training: Training) -> str:
+    """Where this process computes; under torchrun each has a CUDA device of its own."""
+    if training.device == "auto":
+        return "cpu" if not torch.cuda.is_available() else f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
+    if training.device == "cuda":
+        return f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
+    return training.device
+
+
+def first_process() -> bool:
+    """Whether this is the process that writes; known before any group of processes is formed."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def decided_by_first(accelerator: Any, action: Callable[[], T]) -> T:
+    """What `action` gives the first process, in all of them; an error of the first is everyone's."""
+    outcome: list[Any] = [None, None]
+    if accelerator.is_main_process:
+        try:
+            outcome[0] = action()
+        except JumbotError as error:
+            outcome[1] = error
+    if accelerator.num_processes > 1:
+        from accelerate.utils import broadcast_object_list
+
+        broadcast_object_list(outcome)
+    if outcome[1] is not None:
+        raise outcome[1]
+    found: T = outcome[0]
+    return found
 
 
 def devices(device: torch.device) -> list[int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,29 +11,23 @@ import torch
 from torch import Tensor, nn
 
 from jumbot.errors import ArgumentError, JumbotError
+from jumbot.files import replacing
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> None:
-    """Write beside `path`, then rename: a kill or a full disk leaves the file that was there before."""
+    """Tensors and a header as one file."""
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
-    part = path.with_name(path.name + ".part")
     plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        save_file(plain, part, metadata={"jumbot": json.dumps(header)})
-        with part.open("rb") as file:
-            os.fsync(file.fileno())
-        part.replace(path)
-    except Exception as error:  # safetensors has an error class of its own for a full disk
-        if not isinstance(error, OSError) and type(error).__module__.partition(".")[0] not in (
-            "safetensors",
-            "safetensors_rust",
-        ):
-            raise
-        part.unlink(missing_ok=True)
-        kept = " The one before it is kept; make room and go on with --resume." if path.exists() else ""
-        raise JumbotError(f"{path}: cannot be written ({error}).{kept}") from error
+        with replacing(path) as part:
+            try:
+                save_file(plain, part, metadata={"jumbot": json.dumps(header)})
+            except SafetensorError as error:  # what it makes of a full disk
+                raise OSError(str(error)) from error
+    except JumbotError as error:
+        raise JumbotError(f"{error} A run that was stopped goes on with --resume.") from error
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -6,8 +6,7 @@ import sys
 
 import pytest
 
-from jumbot import doctor
-from jumbot.cli import main
+from jumbot.cli import doctor, main
 
 
 def test_all_is_named(capsys: pytest.CaptureFixture[str]) -> None:

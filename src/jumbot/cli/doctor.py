@@ -1,16 +1,18 @@
-"""What this machine has of all that jumbot can use: versions, extras, devices, data, and what is wrong with each."""
+"""`jumbot doctor`: versions, extras, devices, data, and what is wrong with each."""
 
 from __future__ import annotations
 
 import os
 import platform
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import jumbot
+from jumbot.cli.parsing import parse
+from jumbot.options import Options
 
 #: package, module to import, the extra that installs it, what it is for
 PACKAGES = (
@@ -32,6 +34,17 @@ PACKAGES = (
     ("efficientnet-lite-pytorch", "efficientnet_lite_pytorch", "adapt", "a backbone without a network"),
     ("tensorboard", "tensorboard", "tensorboard", "curves in TensorBoard"),
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Doctor(Options):
+    """Say what this machine has of all that jumbot can use; the exit status is 1 where something is broken."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    if arguments:  # without any it runs also where tyro is missing
+        parse(Doctor, arguments, "jumbot doctor")
+    return min(examine(), 1)
 
 
 def examine(say: Callable[[str], None] = print) -> int:
@@ -85,7 +98,3 @@ def _say_data(say: Callable[[str], None]) -> None:
     root: Path = data_root()
     found = [name for name in NAMES if (root / name).exists()]
     say(f"digits below {root}: {', '.join(found) or 'none'}")
-
-
-if __name__ == "__main__":
-    sys.exit(min(examine(), 1))

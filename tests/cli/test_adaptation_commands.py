@@ -192,7 +192,7 @@ def test_options_of_no_method_hide_those_of_training() -> None:
     import dataclasses
 
     from jumbot.adaptation.settings import Inputs, NetworkOptions, Training
-    from jumbot.commands import Adapt
+    from jumbot.cli.adapt import Adapt
     from jumbot.methods import METHODS, method_class
 
     common = [field.name for cls in (Training, NetworkOptions, Inputs, Adapt) for field in dataclasses.fields(cls)]

@@ -1,0 +1,109 @@
+"""Source, target and evaluation data as one network takes them."""
+
+from __future__ import annotations
+
+import numpy as np
+from torch import nn
+
+from jumbot.adaptation.config import RunConfig
+from jumbot.adaptation.judgement.monitor import Watch
+from jumbot.adaptation.model import NO_CROPS, crop_transform
+from jumbot.adaptation.networks.backbones import make_backbone
+from jumbot.adaptation.networks.extractor import Extractor
+from jumbot.adaptation.networks.names import BUILT_IN
+from jumbot.adaptation.training.accelerator import device_of
+from jumbot.data import prepare
+from jumbot.data.domain import Domain
+from jumbot.data.inputs import kind_of
+from jumbot.data.labels import match_classes
+from jumbot.errors import ArgumentError
+
+
+class Domains:
+    """Source, target and evaluation data as one network takes them.
+
+    With a pretrained backbone the images come in its format, and where it is frozen, as its features.  A share of the
+    source is held out where the rule of selection asks for it.
+    """
+
+    def __init__(
+        self, source: Domain, target: Domain, evaluate_on: Domain | None, config: RunConfig, module: nn.Module | None
+    ) -> None:
+        inputs, training, network = config.inputs, config.training, config.network
+        self.module, self.kind = module, "user"
+        self.extractor: Extractor | None = None
+        pixels: str = inputs.pixels
+        size, channels = inputs.size, inputs.channels
+        named = network.backbone not in (None, *BUILT_IN)
+        if kind_of(source) in ("signal", "raw"):
+            if module is None and kind_of(source) == "raw":
+                raise ArgumentError("backbone: kind='raw' came in without one; give a module that takes such tensors.")
+            if network.freeze or named:
+                raise ArgumentError("backbone: pretrained and frozen ones are for images; give a module, or none.")
+        if kind_of(source) == "image" and (named or network.freeze):
+            if module is None and not named:
+                raise ArgumentError("freeze: there is no pretrained backbone to freeze; name one with backbone.")
+            backbone = make_backbone(
+                module if module is not None else str(network.backbone),
+                network.weights,
+                freeze=network.freeze,
+                size=size,
+            )
+            if network.freeze:
+                self.extractor, self.module = Extractor(backbone, network.weights, device=device_of(training)), None
+            else:
+                self.module, self.kind = backbone.module, backbone.name
+            if module is None:
+                size, channels, pixels = backbone.size, 3, backbone.pixels
+        self.crops = (inputs.augment, inputs.views) if kind_of(source) == "image" else NO_CROPS
+        transform = crop_transform(self.crops)
+        if transform is not None:
+            from jumbot.data.augment import RESIZED
+
+            size = inputs.size or RESIZED
+        self.source, self.target, self.input = prepare(
+            source, target, size, channels, pixels=pixels, standardise=inputs.standardise, columns=inputs.columns,
+            transform=transform,
+        )  # fmt: skip
+        evaluated = None
+        if evaluate_on is not None:
+            raw = match_classes(evaluate_on, self.source.classes)
+            if raw.labels is None or not (raw.labels >= 0).any():
+                raise ArgumentError(f"evaluate_on: {raw.name} has no labels of the source's classes; leave it out.")
+            evaluated = self.input.apply(raw, transform)
+        if inputs.partial is not None:
+            from jumbot.data.benchmarks import keep_classes, partial_classes
+
+            kept = partial_classes(inputs.partial, self.source.classes)
+            self.target = keep_classes(self.target, kept)
+            evaluated = None if evaluated is None else keep_classes(evaluated, kept)
+        if self.extractor is not None:
+            self.extractor = self.extractor.scaled_on(self.source, inputs.standardise)
+            self.source, self.target = self.extractor(self.source), self.extractor(self.target)
+            evaluated = None if evaluated is None else self.extractor(evaluated)
+        own = self.target if self.target.labels is not None and (self.target.labels >= 0).any() else None
+        self.evaluated = own if evaluated is None else evaluated
+        validation = None
+        if training.validation or training.select == "source_validation":
+            self.source, validation = hold_out(self.source, training.validation or 0.1, training.seed)
+        if training.select == "oracle" and self.evaluated is None:
+            raise ArgumentError("select: 'oracle' needs target labels, and none were given; choose another rule.")
+        self.watch = Watch(self.target.labels, self.evaluated, validation)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one sample as the network sees it: several views of an image are several inputs."""
+        return self.source.shape[-3:] if self.input.kind == "image" else self.source.shape
+
+
+def hold_out(domain: Domain, share: float, seed: int) -> tuple[Domain, Domain]:
+    """(the rest, about `share` of each class); a class of one sample stays whole in the rest."""
+    assert domain.labels is not None
+    rng = np.random.default_rng((seed, 6))
+    out = np.zeros(len(domain), bool)
+    for c in np.unique(domain.labels):
+        members = rng.permutation(np.flatnonzero(domain.labels == c))
+        out[members[: min(round(share * len(members)), len(members) - 1)]] = True
+    if not out.any():
+        raise ArgumentError(f"validation: a share of {share:g} of {len(domain)} source samples is none; hold out more.")
+    return domain.subset(~out), domain.subset(out)

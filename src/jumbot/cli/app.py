@@ -1,0 +1,72 @@
+"""`main`: finds the command, runs it, and turns errors into one line and an exit status."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import jumbot
+from jumbot.cli.parsing import UsageError
+from jumbot.errors import JumbotError, suggest
+
+#: Each is a file of this folder, imported when it is used; its function `main` takes the arguments.
+COMMANDS = {
+    "demo": "adapt the embedded digits with three methods; writes a report",
+    "adapt": "adapt a classifier from a labelled source to an unlabelled target",
+    "predict": "classes of new samples, from the model of a run",
+    "evaluate": "accuracy of the model of a run on labelled samples",
+    "compare": "several methods and seeds on the same data, as a table",
+    "distance": "minibatch transport distance between two data files, with its interval",
+    "flow": "move the points of one file towards those of another",
+    "reproduce": "compute a figure or table of the paper and check what it claims",
+    "bench": "time jumbot beside its peers (in a clone of the repository)",
+    "doctor": "what this machine has of all that jumbot can use",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return the exit status.
+
+    0 done, 1 something failed on the way, 2 bad input, 130 stopped by the user, 141 the reader went away.
+    """
+    command, *rest = list(sys.argv[1:] if arguments is None else arguments) or [""]
+    prog = f"jumbot {command}" if command in COMMANDS else "jumbot"
+    try:
+        if command in ("-h", "--help"):
+            print(_help())
+        elif command == "--version":
+            print(f"jumbot {jumbot.__version__}")
+        elif command not in COMMANDS:
+            what = f"{command!r} is no command" if command else "which command?"
+            raise UsageError(f"{what}; {suggest(command, COMMANDS)}")
+        else:
+            status: int = import_module(f"jumbot.cli.{command}").main(rest)
+            sys.stdout.flush()
+            return status
+        return 0
+    except KeyboardInterrupt:
+        print(f"{prog}: stopped" + ("; go on with --resume" if command == "adapt" else ""), file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141  # as a shell calls it
+    except UsageError as error:
+        said = str(error).removesuffix(".")
+        print(f"{prog}: {said}{'' if said.endswith('?') else ';'} see '{prog} --help'", file=sys.stderr)
+        return 2
+    except (JumbotError, OSError) as error:
+        print(f"{prog}: {error}", file=sys.stderr)
+        return 2
+
+
+def _help() -> str:
+    lines = [f"  {name:<10} {what}" for name, what in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: jumbot COMMAND [ARGUMENTS]", "",
+            "Optimal transport between minibatches, and adaptation of classifiers with it.", "",
+            "commands:", *lines, "", "'jumbot COMMAND --help' explains a command; 'jumbot --version' is the version.",
+        ]
+    )  # fmt: skip

@@ -1,0 +1,29 @@
+"""`jumbot bench`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jumbot.cli.parsing import parse
+from jumbot.errors import ArgumentError
+from jumbot.options import Options
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench(Options):
+    """Time jumbot beside its peers, in a clone of the repository."""
+
+    quick: bool = False
+    """Fewer rounds."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    wanted = parse(Bench, arguments, "jumbot bench")
+    if not Path("benchmarks/__main__.py").exists():
+        raise ArgumentError("there are no benchmarks here; run this in a clone of the repository, after make setup.")
+    command = [sys.executable, "-m", "benchmarks", *(["--quick"] if wanted.quick else [])]
+    return subprocess.run(command, check=False).returncode

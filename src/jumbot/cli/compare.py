@@ -1,0 +1,83 @@
+"""`jumbot compare SRC [TGT] --methods ...`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from jumbot.adaptation.runs.variants import read_variant, share_changes
+from jumbot.cli.arguments import Argument, Option
+from jumbot.cli.parsing import parse_with, usage_errors
+from jumbot.cli.predict import reading
+from jumbot.cli.run_options import RECIPE, every_option, groups
+from jumbot.data.reading import Reading
+from jumbot.options import Count
+
+THREE = ("source-only", "deepjdot", "jumbot")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compare(Reading):
+    """Train several methods and seeds on the same data and print a table; finished runs are not repeated."""
+
+    source: Annotated[str, Argument("SRC")]
+    """Labelled data, as for `jumbot adapt`; without TGT: a table or a folder of several domains, of which every
+    ordered pair is a task."""
+    target: Annotated[str | None, Argument("[TGT]")] = None
+    """Data to adapt to."""
+    out: Path = Path("comparison")
+    """Folder of the runs and of the table."""
+    methods: Annotated[tuple[str, ...], Option("METHOD ...")] = THREE
+    """Methods to compare; `jumbot adapt --help` lists them. NAME:OPTION=VALUE,... is a variant with a row of its own,
+    such as dann:reversal_steps=none."""
+    seeds: Count = 1
+    """Runs of each method, with seeds 0, 1, ..."""
+    jobs: Count = 1
+    """Runs at the same time, each on one thread."""
+    recipe: Annotated[str | None, Option(RECIPE)] = None
+    """Settings that fit a kind of data; by default it follows the data."""
+    evaluate_on: Annotated[str | None, Option(aliases=("--labelled",))] = None
+    """Another, labelled part of the target, to evaluate on."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    wanted, changes = parse_with(
+        Compare, arguments, "jumbot compare", every_option(),
+        lambda given: groups([read_variant(m).method for m in given.get("methods") or THREE], given.get("recipe")),
+    )  # fmt: skip
+    with usage_errors({"methods", "recipe", *changes}):
+        share_changes(wanted.methods, wanted.recipe, changes)
+    from jumbot.adaptation.runs.grid import Pair, accuracies, all_pairs, compare, rules_table
+    from jumbot.adaptation.training.memory import keep_freed_memory
+    from jumbot.report.adaptation import write_report
+    from jumbot.report.comparison import draw_comparison, format_table
+
+    keep_freed_memory()
+    if wanted.target is None:
+        pairs = all_pairs(wanted.source)
+    else:
+        name = f"{Path(wanted.source).name}-{Path(wanted.target).name}".replace(":", "_")
+        pairs = [Pair(name, wanted.source, wanted.target, wanted.evaluate_on)]
+    record = compare(
+        pairs, wanted.methods, wanted.out, seeds=wanted.seeds, jobs=wanted.jobs, show=True, recipe=wanted.recipe,
+        reading=Reading(**reading(wanted, Reading)), **changes,
+    )  # fmt: skip
+    found = accuracies(record)
+    for folder, why in record["failed"].items():
+        print(f"jumbot compare: {folder}: {why}", file=sys.stderr)
+    if not found:
+        for row in record["runs"]:
+            folder = wanted.out / row["task"] / read_variant(row["method"]).folder / f"seed{row['seed']}"
+            print(f"report: {write_report([folder], folder)}")
+        print("no target labels were given, so there is no accuracy to compare; every run has its own report.")
+        return 1 if record["failed"] else 0
+    print(format_table(found, "text"))
+    text = f"{format_table(found)}\n\nMean accuracy by the rule that chooses the model:\n\n{rules_table(record)}\n"
+    (wanted.out / "table.md").write_text(text, encoding="utf-8")
+    if len(found) > 1:
+        draw_comparison(found).savefig(wanted.out / "comparison.png", dpi=150)
+    print(f"table, picture, runs: {wanted.out}")
+    return 1 if record["failed"] else 0

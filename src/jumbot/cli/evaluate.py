@@ -1,0 +1,41 @@
+"""`jumbot evaluate RUN DATA`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from jumbot.cli.arguments import Argument
+from jumbot.cli.parsing import parse
+from jumbot.cli.predict import reading
+from jumbot.cli.summary import rule_line
+from jumbot.data.reading import ReadingOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluate(ReadingOptions):
+    """Accuracy of the model of a run on labelled data: overall, per class, confusion."""
+
+    run: Annotated[Path, Argument("RUN")]
+    """Folder of a run, or of a saved model."""
+    data: Annotated[str, Argument("DATA")]
+    """Labelled samples."""
+    json: bool = False
+    """Print JSON instead of text."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    wanted = parse(Evaluate, arguments, "jumbot evaluate")
+    from jumbot.adaptation.model import load
+
+    model = load(wanted.run)
+    found = model.evaluate(wanted.data, **reading(wanted))
+    if wanted.json:
+        print(json.dumps(found.to_json() | {"rule": model.results.get("rule"), "oracle": model.results.get("oracle")}))
+    else:
+        print(found)
+        print(rule_line(model.results))
+    return 0

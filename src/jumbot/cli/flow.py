@@ -1,0 +1,61 @@
+"""`jumbot flow X Y --epsilon 0.1`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from jumbot.cli.arguments import Option
+from jumbot.cli.distance import MinibatchLoss
+from jumbot.cli.parsing import UsageError, parse
+from jumbot.options import Count, Positive
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flow(MinibatchLoss):
+    """Explicit Euler steps down the minibatch loss; writes the final points, or an animation."""
+
+    loss: Literal["transport", "sinkhorn_divergence"] = "sinkhorn_divergence"
+    """The loss of a pair of minibatches."""
+    m: Annotated[Count, Option(aliases=("--minibatch-size",))] = 64
+    """Points in a minibatch."""
+    k: Annotated[Count, Option(aliases=("--minibatches",))] = 1
+    """Minibatches per step."""
+    steps: Count = 1000
+    """Number of steps."""
+    learning_rate: Positive = 0.02
+    """Length of a step."""
+    out: Path = Path("flow.npy")
+    """File for the final points, .npy."""
+    animate: Path | None = None
+    """Also write this .gif or .mp4 (points in the plane)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.out.suffix != ".npy":
+            raise UsageError(f"--out: {self.out} must end in .npy.")
+        if self.animate is not None and self.animate.suffix not in (".gif", ".mp4"):
+            raise UsageError(f"--animate: {self.animate} must end in .gif or .mp4.")
+
+
+def main(arguments: Sequence[str]) -> int:
+    wanted = parse(Flow, arguments, "jumbot flow")
+    loss = wanted.loss_options()
+    import numpy as np
+
+    import jumbot
+    from jumbot.data.tables import load_points
+
+    x, y = load_points(wanted.x), load_points(wanted.y)
+    trajectory = jumbot.gradient_flow(
+        np.array(x, dtype=np.float64), np.array(y, dtype=np.float64), m=wanted.m, k=wanted.k, steps=wanted.steps,
+        learning_rate=wanted.learning_rate, **loss,
+    )  # fmt: skip
+    np.save(wanted.out, trajectory.points)
+    print(f"loss {trajectory.losses[0]:.6g} -> {trajectory.losses[-1]:.6g}; points: {wanted.out}")
+    if wanted.animate:
+        trajectory.animate(wanted.animate)
+        print(f"animation: {wanted.animate}")
+    return 0

@@ -1,0 +1,41 @@
+"""`jumbot predict RUN DATA`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any
+
+from jumbot.cli.arguments import Argument
+from jumbot.cli.parsing import parse
+from jumbot.data.reading import ReadingOptions
+from jumbot.errors import ArgumentError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predict(ReadingOptions):
+    """Predict the class of each sample with the model of a run."""
+
+    run: Annotated[Path, Argument("RUN")]
+    """Folder of a run, or of a saved model."""
+    data: Annotated[str, Argument("DATA")]
+    """Samples, in any form that `jumbot adapt` takes."""
+    csv: Path = Path("predictions.csv")
+    """File for id, label and confidence; an existing one is not overwritten."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    wanted = parse(Predict, arguments, "jumbot predict")
+    if wanted.csv.exists():
+        raise ArgumentError(f"{wanted.csv}: exists already; give another name with --csv.")
+    from jumbot.adaptation.model import load
+
+    file = load(wanted.run).write_predictions(wanted.data, wanted.csv, **reading(wanted))
+    print(f"predictions: {file}")
+    return 0
+
+
+def reading(wanted: ReadingOptions, cls: type[ReadingOptions] = ReadingOptions) -> dict[str, Any]:
+    """The options of reading alone, as the functions take them."""
+    return {field.name: getattr(wanted, field.name) for field in fields(cls)}

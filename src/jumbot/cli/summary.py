@@ -1,0 +1,35 @@
+"""The outcome of a run in a few lines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jumbot.adaptation.model import Model
+
+
+def summary(model: Model) -> str:
+    """What was chosen, how it does where labels are known, and what to beware of."""
+    results = model.results
+    lines = [rule_line(results)]
+    if results.get("accuracy") is not None:
+        lines.append(
+            f"target accuracy {100 * results['accuracy']:.1f} %, mean over classes "
+            f"{100 * results['mean_class_accuracy']:.1f} % (evaluation: labels that training never saw)"
+        )
+    diagnosis = results["diagnosis"]
+    absent = [model.classes[c] for c in diagnosis["absent_classes"]]
+    if absent:
+        lines.append(f"source classes that seem absent from the target: {', '.join(absent)}")
+    lines.append(f"target samples that no source sample explains: {len(diagnosis['unexplained'])}")
+    lines += [f"warning: negative transfer is likely: {reason}" for reason in diagnosis["reasons"]]
+    lines += [f"warning: {remark}" for remark in results.get("remarks", ())]
+    return "\n".join(lines)
+
+
+def rule_line(results: Mapping[str, Any]) -> str:
+    """Which rule chose the model; oracle says what it is."""
+    if results.get("oracle"):
+        return "model chosen by: oracle (LOOKED AT TARGET LABELS; not a result that can be had without them)"
+    return f"model chosen by: {results.get('rule', 'unknown')}" + (" iterate" if results.get("rule") == "last" else "")

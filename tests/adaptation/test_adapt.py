@@ -1,0 +1,81 @@
+"""`jumbot.adapt`: what it leaves behind, and what it is told."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from torch import nn
+
+import jumbot
+from jumbot.adaptation import adapt as adapt_module
+from jumbot.adaptation.networks import features
+from jumbot.errors import ArgumentError, NotFiniteError
+
+
+def test_the_report_is_written_where_out_is_given(blobs: Any, tmp_path: Path) -> None:
+    jumbot.adapt(*blobs(), steps=3, out=tmp_path / "run")
+    assert "<html" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+
+
+def test_no_temporary_folder_stays_behind(blobs: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(NotFiniteError):
+        jumbot.adapt(*blobs(), steps=50, learning_rate=1e30, evaluate_every=0)
+    assert list(tmp_path.glob("jumbot-*")) == []
+    model = jumbot.adapt(*blobs(), steps=2)
+    assert len(list(tmp_path.glob("jumbot-*"))) == 1
+    del model
+    assert list(tmp_path.glob("jumbot-*")) == []
+
+
+def test_evaluate_on_was_called_labelled(blobs: Any) -> None:
+    source, target = blobs()
+    model = jumbot.adapt(source, target.unlabelled(), evaluate_on=target, steps=3)
+    with pytest.warns(DeprecationWarning, match="evaluate_on"):
+        old = jumbot.adapt(source, target.unlabelled(), labelled=target, steps=3)
+    assert old.results["accuracy"] == model.results["accuracy"]
+    with pytest.raises(ArgumentError, match="both came in"):
+        jumbot.adapt(source, target, evaluate_on=target, labelled=target, steps=3)
+
+
+def test_features_are_extracted_on_the_device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JUMBOT_CACHE", str(tmp_path))
+    seen: list[str] = []
+    monkeypatch.setattr(adapt_module, "check_able", lambda *_, **__: None)
+    monkeypatch.setattr("jumbot.adaptation.domains.device_of", lambda training: training.device)
+    monkeypatch.setattr("jumbot.adaptation.training.accelerator.check_able", lambda *_: None)
+    monkeypatch.setattr("jumbot.adaptation.training.accelerator.device_of", lambda training: "cpu")
+    compute = features._compute
+
+    def spy(module: nn.Module, domain: Any, rows: np.ndarray, batch_size: int, device: str) -> Any:
+        seen.append(device)
+        return compute(module, domain, rows, batch_size, "cpu")
+
+    monkeypatch.setattr(features, "_compute", spy)
+    images = np.random.default_rng(0).integers(0, 255, (8, 70, 70, 3), dtype=np.uint8)
+    backbone = nn.Sequential(nn.AdaptiveAvgPool2d(2), nn.Flatten())
+    jumbot.adapt(
+        (images, [0, 1] * 4), images, backbone=backbone, freeze=True, steps=1, batch_size=4, device="cuda:1",
+        recipe="photographs",
+    )  # fmt: skip
+    assert seen
+    assert set(seen) == {"cuda:1"}
+
+
+def test_an_error_of_the_first_process_is_everyones() -> None:
+    from jumbot.adaptation.training.accelerator import decided_by_first
+
+    class Alone:
+        is_main_process, num_processes = True, 1
+
+    assert decided_by_first(Alone(), lambda: 7) == 7
+
+    def refuse() -> int:
+        raise ArgumentError("out: taken")
+
+    with pytest.raises(ArgumentError, match="taken"):
+        decided_by_first(Alone(), refuse)
