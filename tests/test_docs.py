@@ -20,7 +20,7 @@ PAGES = [
 ]
 FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 #: needed by one block of a page, and not installed everywhere
-OPTIONAL = {"jax", "ott"}
+OPTIONAL = {"datasets", "jax", "ott"}
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot.data import frames
+from jumbot.data import tablefiles
 from jumbot.data.arrays import from_arrays, with_labels
 from jumbot.data.column_kinds import kind_of_column, numbers_of
 from jumbot.data.domain import Domain
-from jumbot.data.frames import Table, read_table
+from jumbot.data.frames import Table
 from jumbot.data.reading import Reading, make_reading
 from jumbot.data.roles import DOMAINS, FEATURES, Known, check_kind, find_one, find_roles, rows_of
+from jumbot.data.tablefiles import read_table
 from jumbot.errors import ArgumentError
 
-FORMATS = (".npy", ".npz", *frames.FORMATS)
+FORMATS = (".npy", ".npz", *tablefiles.FORMATS)
 
 
 class TableSamples:
@@ -110,7 +111,7 @@ def from_table(
         raise ArgumentError(f"{whose}: has no columns of features.")
     samples = TableSamples(replace(table, frame=frame[list(roles.features)]))
     ids = None if roles.id is None else [str(value) for value in frame[roles.id]]
-    if ids is None and table.place == "row {}" and frame.index.tolist() != list(range(len(frame))):
+    if ids is None and table.file is None and frame.index.tolist() != list(range(len(frame))):
         ids = [str(value) for value in frame.index]  # a frame's own names of its rows
     made = Domain(name, samples, ids=ids, roles=roles)
     if labels is not None:
@@ -161,7 +162,7 @@ def load_points(path: str | Path) -> np.ndarray:
 def _kind(path: Path) -> str:
     if not path.is_file():
         raise ArgumentError(f"{path}: there is no such file.")
-    kind = frames.ending(path)
+    kind = tablefiles.ending(path)
     if kind not in FORMATS:
         raise ArgumentError(f"{path}: {kind or 'no ending'} is not known; use {', '.join(FORMATS)}.")
     return kind

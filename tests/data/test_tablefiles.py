@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from jumbot.data import as_domain, load_table
-from jumbot.data.frames import read_table
+from jumbot.data.tablefiles import read_table
 from jumbot.data.tables import load_points
 from jumbot.errors import ArgumentError
 

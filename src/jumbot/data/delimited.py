@@ -1,0 +1,127 @@
+"""Tables in text files: separators, names, decimal commas, lines that are too short."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from jumbot.data.frames import Table, check_distinct, checked, pandas
+from jumbot.errors import ArgumentError
+
+_SEPARATORS = ("\t", ";", ",")
+_LOOKED_AT = 20  # lines by which the separator is found
+_DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+(,\d+)?([eE][-+]?\d+)?\s*")
+
+
+def read_text(path: Path, kind: str) -> Table:
+    """The table in a `.csv`, `.tsv` or `.tab` file, which may be a `.gz`."""
+    content = gzip.decompress(path.read_bytes()) if kind.endswith(".gz") else path.read_bytes()
+    encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    try:
+        text = content.decode(encoding)
+    except UnicodeDecodeError:
+        raise ArgumentError(f'{path}: is not UTF-8; save it as such (in Excel: "CSV UTF-8").') from None
+    separator = _separator(text) if kind.startswith(".csv") else "\t"
+    first, lines = _lines(path, text, separator)
+    names = names_in(first, separator == ";", str(path))
+    if not lines[names is not None :]:
+        raise ArgumentError(f"{path}: holds no rows.")
+    check_distinct(names or (), str(path))
+    pd = pandas()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        frame = pd.read_csv(
+            io.StringIO(text), sep=separator, header=None, skiprows=lines[0] if names is not None else 0,
+            names=names or [str(i + 1) for i in range(len(first))], index_col=False, low_memory=False,
+            skipinitialspace=True,
+        )  # fmt: skip
+    lines = lines[names is not None :]
+    if len(frame) != len(lines):
+        raise ArgumentError(f"{path}: cannot be read ({len(lines)} lines gave {len(frame)} rows; look at its quotes).")
+    frame.index = pd.Index(lines)
+    if separator != ",":
+        frame = frame.apply(_with_decimal_point)
+    empty = [name for name in frame.columns if name.startswith("Unnamed: ") and frame[name].isna().all()]
+    return Table(checked(frame.drop(columns=empty), str(path)), names is not None, str(path), "line")
+
+
+def names_in(first: list[str], decimal_comma: bool, name: str) -> list[str] | None:
+    """Names of the columns, if that is what the first line holds."""
+    fields = [field.strip() for field in first]
+    numbers = [_number(field.replace(",", ".") if decimal_comma else field) for field in fields]
+    counted = [field for field in fields if field] == [str(i) for i in range(len(fields) - (not fields[0]))]
+    if None not in numbers and not (counted and len(fields) > 2):  # 0, 1, 2, ... is what pandas calls columns
+        return None
+    broken = [f for f, number in zip(fields, numbers, strict=True) if number is not None and number % 1 != 0 and f]
+    if broken:
+        raise ArgumentError(
+            f"{name}: the first line holds {broken[0]!r} beside texts: names of columns or data? Put a line of names "
+            "above the data."
+        )
+    return [field or f"Unnamed: {i}" for i, field in enumerate(fields)]
+
+
+def _separator(text: str) -> str:
+    """The first of tab, ; and , that cuts every line into the same number of columns, two or more.
+
+    In this order: commas may be decimal points between the others, the others are hardly ever data between commas.
+    """
+    head = "".join(islice(io.StringIO(text), _LOOKED_AT))
+    most = {}
+    for separator in _SEPARATORS:
+        widths = [len(fields) for fields in csv.reader(io.StringIO(head), delimiter=separator) if fields]
+        if len({*widths}) == 1 and widths[0] > 1:
+            return separator
+        most[separator] = max(widths, default=0)
+    return max(reversed(_SEPARATORS), key=lambda separator: most[separator])
+
+
+def _lines(path: Path, text: str, separator: str) -> tuple[list[str], list[int]]:
+    """The first line, and the number of the last line of every row; pandas would fill short rows without a word."""
+    first: list[str] = []
+    lines: list[int] = []
+    for number, fields, width in _fields(text, separator):
+        first = first or list(fields)
+        lines.append(number)
+        if width != len(first):
+            raise ArgumentError(f"{path}: line {number} has {width} columns where others have {len(first)}.")
+    if not first:
+        raise ArgumentError(f"{path}: holds no rows.")
+    return first, lines
+
+
+def _fields(text: str, separator: str) -> Iterator[tuple[int, Sequence[str], int]]:
+    """For each row its last line, its fields (of the first row alone, where nothing is quoted), and their number."""
+    if '"' in text:
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True)
+        yield from ((reader.line_num, fields, len(fields)) for fields in reader if fields)
+        return
+    fields: list[str] = []
+    for number, line in enumerate(io.StringIO(text, newline=None), 1):
+        if line != "\n":
+            fields = fields or line.rstrip("\n").split(separator)
+            yield number, fields, line.count(separator) + 1
+
+
+def _number(field: str) -> float | None:
+    try:
+        return float(field) if field else float("nan")
+    except ValueError:
+        return None
+
+
+def _with_decimal_point(column: Any) -> Any:
+    """ "1,5" as 1.5: files with ; or tab come from places where the comma is the decimal point."""
+    if column.dtype.kind in "fiub":
+        return column
+    texts = column.dropna().astype(str)
+    if not texts.str.contains(",").any() or not texts.str.fullmatch(_DECIMAL_COMMA).all():
+        return column
+    return texts.str.replace(",", ".").astype(float).reindex(column.index)

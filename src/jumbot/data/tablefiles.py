@@ -1,0 +1,64 @@
+"""Tables in files, of every format, read by pandas."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from zipfile import BadZipFile
+
+from jumbot.data.delimited import names_in, read_text
+from jumbot.data.frames import Table, checked, pandas, unfold
+from jumbot.errors import ArgumentError, MissingPackageError
+
+TEXT = (".csv", ".tsv", ".tab")
+FORMATS = (*TEXT, *(f"{ending}.gz" for ending in TEXT), ".parquet", ".xlsx")
+
+
+def ending(path: str | Path) -> str:
+    """The ending that says what a file is, ".csv.gz" whole."""
+    parts = [suffix.lower() for suffix in Path(path).suffixes]
+    return "".join(parts[-2:]) if parts[-1:] == [".gz"] else "".join(parts[-1:])
+
+
+def read_table(path: Path, sheet: str | None = None) -> Table:
+    """The table in a file; `sheet` may name one of a workbook."""
+    pd = pandas()
+    kind = ending(path)
+    try:
+        if kind == ".parquet":
+            frame = pd.read_parquet(path)
+            if frame.index.name is not None:  # pandas stores a named index beside the columns
+                frame = frame.reset_index()
+            frame = unfold(frame.set_axis([str(c) for c in frame.columns], axis=1))
+            return Table(checked(frame, str(path)), True, str(path))
+        return _read_workbook(path, sheet) if kind == ".xlsx" else read_text(path, kind)
+    except ArgumentError:
+        raise
+    except ImportError as error:
+        raise MissingPackageError(f"{path}: {error}; pip install 'jumbot[adapt]'.") from None
+    except (OSError, EOFError, ValueError, KeyError, BadZipFile, csv.Error) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise ArgumentError(f"{path}: cannot be read ({reason}).") from error
+
+
+def _read_workbook(path: Path, sheet: str | None) -> Table:
+    pd = pandas()
+    sheets = pd.read_excel(path, sheet_name=None, header=None, dtype=object, engine="openpyxl")
+    filled = {str(key): rows.dropna(how="all") for key, rows in sheets.items()}
+    filled = {key: rows for key, rows in filled.items() if len(rows)}
+    if not filled:
+        raise ArgumentError(f"{path}: holds no rows.")
+    if sheet is None and len(filled) > 1:
+        listed = ", ".join(filled)
+        raise ArgumentError(f"{path}: has the sheets {listed}; choose one, e.g. {path.name}:{next(iter(filled))}.")
+    if sheet is not None and len(filled) > 1 and sheet not in filled:
+        raise ArgumentError(f"{path}: there is no sheet {sheet!r}; there are {', '.join(filled)}.")
+    sheet = sheet if sheet in filled else None
+    rows = next(iter(filled.values())) if sheet is None else filled[sheet]
+    names = names_in(
+        ["" if value is None or value != value else str(value) for value in rows.iloc[0]], False, str(path)
+    )
+    frame = rows.iloc[int(names is not None) :].set_axis(names or [str(i + 1) for i in range(rows.shape[1])], axis=1)
+    frame = frame.set_axis(frame.index + 1, axis=0).infer_objects()
+    empty = [name for name in frame.columns if name.startswith("Unnamed: ") and frame[name].isna().all()]
+    return Table(checked(frame.drop(columns=empty), str(path)), names is not None, str(path), sheet=sheet)
