@@ -15,7 +15,7 @@ from jumbot.errors import ArgumentError
 from jumbot.report import read_run, write_report
 from jumbot.report.embedding import make_map
 from jumbot.report.records import RunRecord
-from jumbot.report.words import describe_run
+from jumbot.report.words import describe_run, verdict
 from tests.report.runs import make_run
 
 VOID = {"meta", "br", "hr", "link", "img", "input"}
@@ -279,3 +279,22 @@ def test_the_report_says_what_tau_came_to_and_why_the_run_was_picked(tmp_path: P
     assert "Adaptation was not used: so &lt;it&gt; is." in describe_run(read_run(picked))
     (picked / "decision.json").write_text("{", encoding="utf-8")
     assert "decision.json cannot be read" in read_run(picked).notes[0]
+
+
+def test_the_verdict_comes_first(tmp_path: Path) -> None:
+    estimate = {"value": 0.91, "low": 0.85, "high": 0.97, "why": "clusters"}
+    cases = {
+        "labelled": (0.95, estimate, "of the target predictions are right, by labels that training never saw; before"),
+        "unlabelled": (None, estimate, "Probably 91 % (85 % to 97 %) of the target predictions are right"),
+        "unknown": (None, dict.fromkeys(("value", "low", "high")) | {"why": "too few"}, "without labels: too few."),
+        "old": (None, None, "cannot be told without labels."),
+    }
+    for name, (accuracy, found, words) in cases.items():
+        folder = make_run(tmp_path / name, accuracy=accuracy)
+        results = json.loads((folder / "results.json").read_text())
+        (folder / "results.json").write_text(json.dumps(results | ({"estimated_accuracy": found} if found else {})))
+        text = verdict(read_run(folder))
+        assert words in text.replace("\N{NO-BREAK SPACE}", " "), (name, text)
+        assert str(describe_run(read_run(folder))).startswith("<b>")
+    harmed = make_run(tmp_path / "harmed", accuracy=None, reasons=("proportions moved",))
+    assert "did harm" in verdict(read_run(harmed))

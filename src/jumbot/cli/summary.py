@@ -18,6 +18,8 @@ def summary(model: Model) -> str:
             f"target accuracy {100 * results['accuracy']:.1f} %, mean over classes "
             f"{100 * results['mean_class_accuracy']:.1f} % (evaluation: labels that training never saw)"
         )
+    if (estimate := model.estimated_accuracy) is not None:
+        lines.append(f"{estimate}, without labels")
     diagnosis = results["diagnosis"]
     absent = [model.classes[c] for c in diagnosis["absent_classes"]]
     if absent:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from jumbot.adaptation.judgement.selection import RULES, SCORES
 from jumbot.report.comparison import NONE
 from jumbot.report.html import Html, join, tag
-from jumbot.report.records import RunRecord
+from jumbot.report.presence import warnings_of
+from jumbot.report.records import RunRecord, number
 
 EVALUATION = "evaluation: labels that training never saw"
 
@@ -174,7 +175,7 @@ def describe_rule(run: RunRecord) -> Html:
 
 
 def describe_run(run: RunRecord) -> Html:
-    """One run in three sentences."""
+    """One run in a few sentences, the verdict first."""
     classes = f", {len(run.classes)} classes" if run.classes else ""
     what = join(
         tag("b", run.method),
@@ -193,7 +194,38 @@ def describe_run(run: RunRecord) -> Html:
             tag("b", run.target),
             f"{classes}. ",
         )
-    return join(what, describe_rule(run), " ", *(f"{sentence} " for sentence in describe_choice(run)), _outcome(run))
+    return join(
+        tag("b", verdict(run)),
+        " ",
+        what,
+        describe_rule(run),
+        " ",
+        *(f"{sentence} " for sentence in describe_choice(run)),
+        _outcome(run),
+    )
+
+
+def verdict(run: RunRecord) -> str:
+    """How good the predictions are, as far as it is known, and whether adaptation helped."""
+    estimate = run.final.get("estimated_accuracy")
+    estimate = estimate if isinstance(estimate, Mapping) else {}
+    value, low, high = (number(estimate.get(name)) for name in ("value", "low", "high"))
+    about = ""
+    if value is not None and low is not None and high is not None:
+        about = f"{percent_whole(value)} ({percent_whole(low)} to {percent_whole(high)})"
+    if run.accuracy is not None:
+        said = f"{percent(run.accuracy)} of the target predictions are right, by labels that training never saw"
+        if run.accuracy_before is not None and run.method != "source-only":
+            said += f"; before adaptation {percent(run.accuracy_before)} were"
+        return said + (f". Without labels the estimate was {about}." if about else ".")
+    if about:
+        said = f"Probably {about} of the target predictions are right, as far as can be told without labels."
+    else:
+        why = estimate.get("why")
+        said = "How many of the target predictions are right cannot be told without labels" + (
+            f": {why}." if why else "."
+        )
+    return said + (" There are signs that adaptation did harm, see the warnings." if warnings_of(run) else "")
 
 
 def describe_choice(run: RunRecord) -> list[str]:
