@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import argparse
 import re
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
+import heartbeat
 from heartbeat import run
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -57,23 +58,25 @@ class Environment:
 
     def offer(self, extra: str, check: str, packages: list[str], *arguments: str) -> None:
         """Keep what installs and imports here, and take back what does not."""
-        installed = self.install(f"extra '{extra}'", extra, *arguments)
         probe = [str(self.python), "-W", "ignore", "-c", CHECK, check]
-        found = subprocess.run(probe, cwd=ROOT, capture_output=True, text=True) if installed else None
-        if found and found.returncode == 0:
-            return
-        with self.log(extra).open("a", encoding="utf-8") as log:
-            log.write(found.stderr if found else "")
-        remove = [str(self.python), "-m", "pip", "uninstall", "--yes", *packages]
-        subprocess.run(remove, capture_output=True)
-        say(f"extra '{extra}' left out, it does not install or import here (see {self.log(extra)})")
+        name = extra
+        if self.install(f"extra '{extra}'", extra, *arguments):
+            name = f"{extra}-import"
+            if run("setup", probe, self.log(name)) == 0:
+                return
+        run("setup", [str(self.python), "-m", "pip", "uninstall", "--yes", *packages], self.log(f"{extra}-removal"))
+        say(f"extra '{extra}' left out, it does not install or import here (see {self.log(name)})")
 
     def log(self, name: str) -> Path:
         return self.folder / f"setup-{name}.log"
 
 
 def say(text: str) -> None:
-    print(f"setup: {text}", flush=True)
+    heartbeat.say(f"setup: {text}")
+
+
+def project() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
 def constraints(dependencies: str) -> list[str]:
@@ -81,9 +84,8 @@ def constraints(dependencies: str) -> list[str]:
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     chosen = [line for line in lines if line.startswith("torch==")]
     if dependencies == "oldest":
-        project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-        extras = project["optional-dependencies"].values()
-        required = [*project["dependencies"], *(name for extra in extras for name in extra)]
+        extras = project()["optional-dependencies"].values()
+        required = [*project()["dependencies"], *(name for extra in extras for name in extra)]
         bounds = {re.sub(r"\s*>=\s*", "==", name) for name in required if ">=" in name}
         chosen += sorted(bound for bound in bounds if not bound.startswith("torch=="))
     return chosen
@@ -102,7 +104,7 @@ def main() -> None:
     else:
         environment.need("tests, documentation and peers", "test", "--editable", f"{ROOT}[demo,dev,docs,peers]")
         for extra, check, packages in OPTIONAL:
-            environment.offer(extra, check, packages, "--editable", f"{ROOT}[{extra}]")
+            environment.offer(extra, check, packages, *project()["optional-dependencies"][extra])
         environment.offer("torchcfm", "torchcfm.optimal_transport", ["torchcfm"], "--no-deps", ALONE)
     (options.venv / f".jumbot-{options.target}").touch()
 

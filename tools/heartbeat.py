@@ -17,6 +17,13 @@ EVERY = 8.0  # seconds
 #: how lines of pip begin that say what it is at
 TELLING = ("Collecting", "Downloading", "Using cached", "Building", "Installing")
 
+_spoken = [time.monotonic()]  # when something was last printed, by whichever of several commands
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+    _spoken[0] = time.monotonic()
+
 
 def run(label: str, command: list[str], log: Path | None = None) -> int:
     """The exit code of `command`; with a log its output goes there, and pip's latest deed is told with the time."""
@@ -30,10 +37,8 @@ def run(label: str, command: list[str], log: Path | None = None) -> int:
     try:
         while not output.ended.wait(0.1):
             now = time.monotonic()
-            if now - output.last > EVERY:
-                output.last = now
-                sys.stdout.write(f"{output.break_line()}{label}: {now - start:.0f} s{output.latest()}\n")
-                sys.stdout.flush()
+            if now - _spoken[0] > EVERY:
+                say(f"{output.break_line()}{label}: {now - start:.0f} s{output.latest()}")
     except KeyboardInterrupt:  # the command had it too, and has the last word
         output.ended.wait()
     return process.wait()
@@ -45,8 +50,7 @@ class _Output(threading.Thread):
     def __init__(self, process: subprocess.Popen[bytes], log: Path | None) -> None:
         super().__init__(daemon=True)
         self.process, self.log = process, log
-        self.last, self.ended = time.monotonic(), threading.Event()
-        self._tail = b"\n"
+        self.ended, self._tail = threading.Event(), b"\n"
         self.start()
 
     def run(self) -> None:
@@ -57,7 +61,7 @@ class _Output(threading.Thread):
             sink.flush()
             self._tail = (self._tail + block)[-20_000:]
             if not self.log:
-                self.last = time.monotonic()
+                _spoken[0] = time.monotonic()
         self.process.stdout.close()
         if self.log:
             sink.close()

@@ -10,10 +10,9 @@ import argparse
 import subprocess
 import sys
 import tempfile
-import venv
 from pathlib import Path
 
-from heartbeat import run
+from heartbeat import run, say
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -21,11 +20,11 @@ ROOT = Path(__file__).resolve().parents[1]
 def try_file(file: Path, demo: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        venv.create(place / "venv", with_pip=True)
+        say(f"build: a new environment for {file.name}")
+        run("build", [sys.executable, "-m", "venv", str(place / "venv")])
         programs = place / "venv" / ("Scripts" if sys.platform == "win32" else "bin")
-        pip = [str(programs / "python"), "-m", "pip", "install", "--disable-pip-version-check"]
+        pip = [str(programs / "python"), "-m", "pip", "install", "--disable-pip-version-check", "--no-compile"]
         pip += ["--constraint", str(ROOT / "constraints.txt"), f"jumbot[demo] @ {file.as_uri()}"]
-        print(f"build: installing {file.name}", flush=True)
         if run("build", pip, place / "log"):
             sys.exit((place / "log").read_text(encoding="utf-8", errors="replace"))
         for command in (["--version"], ["doctor"], *([["demo"]] if demo else [])):
