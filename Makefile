@@ -61,7 +61,7 @@ docs: $(TEST)  ## build the documentation, examples executed, into docs/_build/h
 	$(SAY) docs $(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 	@echo "docs: open docs/_build/html/index.html"
 
-build: $(TEST)  ## the wheel and the source distribution into dist/, each tried in a new environment
+build: $(TEST)  ## the wheel and the source distribution into dist/, tried in a new environment
 	rm -rf dist
 	$(SAY) build $(BIN)/python -m build
 	$(BIN)/python tools/try_build.py
