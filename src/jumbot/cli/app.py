@@ -15,6 +15,7 @@ from jumbot.errors import JumbotError, suggest
 COMMANDS = {
     "demo": "adapt the embedded digits with three methods; writes a report",
     "adapt": "adapt a classifier from a labelled source to an unlabelled target",
+    "tune": "try methods and settings, pick one without target labels",
     "predict": "classes of new samples, from the model of a run",
     "evaluate": "accuracy of the model of a run on labelled samples",
     "compare": "several methods and seeds on the same data, as a table",
@@ -24,6 +25,8 @@ COMMANDS = {
     "bench": "time jumbot beside its peers (in a clone of the repository)",
     "doctor": "what this machine has of all that jumbot can use",
 }
+
+GOING_ON = {"adapt": "; go on with --resume", "tune": "; the same command goes on"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -47,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return status
         return 0
     except KeyboardInterrupt:
-        print(f"{prog}: stopped" + ("; go on with --resume" if command == "adapt" else ""), file=sys.stderr)
+        print(f"{prog}: stopped" + GOING_ON.get(command, ""), file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

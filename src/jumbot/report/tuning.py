@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jumbot.files import write_text
 from jumbot.report.comparison import NONE
 from jumbot.report.html import Html, document, inline_svg, join, tag
 from jumbot.report.sections import how, scroll
@@ -35,7 +37,7 @@ _SHARES = ("mass", "proportions_distance", "accuracy_not_used")
 def write_tuning(record: Mapping[str, Any], out: Path) -> Path:
     """Write `tune.md` and `tune.html` of what `tune.json` holds into `out`; returns the page."""
     rows = record["candidates"]
-    _replace(out / "tune.md", "\n".join([*record["why"], "", *_markdown(rows), "", *_legend(rows), ""]))
+    write_text(out / "tune.md", "\n".join([*record["why"], "", *_markdown(rows), "", *_legend(rows), ""]))
     with styled():
         picture = inline_svg(draw_evidence(rows), "evidence for each candidate", "f1")
     what = f"From {record['source']['name']} to {record['target']['name']}, {len(rows)} candidates"
@@ -56,8 +58,7 @@ def write_tuning(record: Mapping[str, Any], out: Path) -> Path:
         tag("dl", *(join(tag("dt", _title(name)), tag("dd", text)) for name, text in _columns(rows).items())),
         tag("h2", "To overrule it"), tag("p", overrule), *command,
     )  # fmt: skip
-    _replace(out / "tune.html", page)
-    return out / "tune.html"
+    return write_text(out / "tune.html", page)
 
 
 def draw_evidence(rows: Sequence[Mapping[str, Any]]) -> Figure:
@@ -85,9 +86,25 @@ def draw_evidence(rows: Sequence[Mapping[str, Any]]) -> Figure:
     return figure
 
 
+def text_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The candidates for a terminal: their evidence, and the accuracy where it is known."""
+    names = [n for n in ("evidence", "modularity", "agreement", "mass", "accuracy_not_used") if n in _columns(rows)]
+    lines = [["candidate", *map(_title, names)]]
+    lines += [[_name(row, place == 0), *(_value(row, n) for n in names)] for place, row in enumerate(rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join([line[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(line[1:], widths[1:], strict=True))])
+        for line in lines
+    )
+
+
 def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Those that any candidate has, with their meaning."""
-    return {name: text for name, text in COLUMNS.items() if any(row[name] is not None for row in rows)}
+    return {name: text for name, text in COLUMNS.items() if any(_known(row[name]) for row in rows)}
+
+
+def _known(value: float | None) -> bool:
+    return value is not None and not math.isnan(value)  # frames hold NaN for None
 
 
 def _title(name: str) -> str:
@@ -96,7 +113,7 @@ def _title(name: str) -> str:
 
 def _value(row: Mapping[str, Any], name: str) -> str:
     value = row[name]
-    return NONE if value is None else percent(value) if name in _SHARES else f"{value:.3f}"
+    return NONE if not _known(value) else percent(value) if name in _SHARES else f"{value:.3f}"
 
 
 def _name(row: Mapping[str, Any], first: bool) -> str:
@@ -127,9 +144,3 @@ def _markdown(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _legend(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return [f"- {_title(name)}: {text}." for name, text in _columns(rows).items()]
-
-
-def _replace(file: Path, text: str) -> None:
-    part = file.with_name(file.name + ".part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(file)

@@ -158,8 +158,8 @@ def test_not_to_adapt_can_win_and_wins_ties(
     best = tuned(blobs(), tmp_path / "a", runs=3)
     assert best.table["candidate"].iloc[0] == "source-only"
     assert best.why[0] == (
-        "Adaptation was not used: source-only has the largest evidence, 1.00 (modularity 0.50 + agreement 0.50); the "
-        "best that adapts, jumbot tau=0.5, has 1.00."
+        "Adaptation was not used: source-only has the largest evidence, 1.000 (modularity 0.500 + agreement 0.500); "
+        "the best that adapts, jumbot tau=0.5, has 1.000."
     )
     assert best.model.method["name"] == "source-only"
 

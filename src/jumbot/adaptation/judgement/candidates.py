@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from jumbot.adaptation.config import make_config
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Annotated, Any
+
+from jumbot.adaptation.config import DEFAULTS, PARTS, make_config
 from jumbot.adaptation.runs.variants import Variant
+from jumbot.errors import ArgumentError, suggest
+from jumbot.methods import METHODS, options_class
+from jumbot.options import Bounds
 
 PARTIAL = {"eta1": 0.3, "eta2": 1.5, "eta3": 10.0, "tau": 0.24}
 """The settings for targets that lack classes, as multiples of the general ones: `table-partial` beside `table`."""
 TAUS = (1.0, 2.0, 0.5, 4.0, 0.25)
 """Multiples of a setting's own tau, in the order in which they are tried."""
 SOURCE_ONLY = "source-only"
+FIRST = 2
+"""Candidates that are always trained whole: source-only and the recipe's JUMBOT."""
+Candidates = Annotated[int, Bounds(at_least=FIRST)]
+"""How many there may be."""
 
 
 def candidates(recipe: str) -> tuple[Variant, ...]:
@@ -37,3 +48,27 @@ def _jumbot(word: str, settings: dict[str, float], factor: float) -> Variant:
     changes = {**settings, "tau": settings["tau"] * factor}
     changes = {name: float(f"{value:.6g}") for name, value in changes.items()}
     return Variant(f"{word} tau={changes['tau']:g}", "jumbot", changes)
+
+
+def check_shared(recipe: str | None, options: Mapping[str, Any]) -> None:
+    """Refuse, before any data are read, options that no candidate may have, and values that none could take.
+
+    >>> check_shared("table", {"tau": 0.3})
+    Traceback (most recent call last):
+    jumbot.errors.ArgumentError: tau: 0.3 came in; options of methods are what tune chooses. Leave it out, or ...
+    """
+    shared = {field.name for part in PARTS.values() for field in fields(part)}
+    owned = {field.name for name in METHODS for field in fields(options_class(name))}
+    for option, value in options.items():
+        if option not in shared and option in owned:
+            raise ArgumentError(
+                f"{option}: {value!r} came in; options of methods are what tune chooses. Leave it out, or adapt with "
+                "a method and this option instead."
+            )
+        if option not in shared:
+            raise ArgumentError(f"{option}: not an option of training, network or inputs; {suggest(option, shared)}")
+    if options.get("select") == "oracle":
+        raise ArgumentError("select: 'oracle' looks at target labels, and tune must not; choose another rule.")
+    for name in DEFAULTS if recipe is None else (recipe,):
+        for variant in candidates(name):
+            make_config(None, variant.method, name, {**options, **variant.changes})

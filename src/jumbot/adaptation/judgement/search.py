@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from jumbot.adaptation.config import RunConfig
+from jumbot.adaptation.judgement.candidates import FIRST
 from jumbot.adaptation.judgement.evidence import Evidence, weigh
 from jumbot.adaptation.judgement.modularity import nearest, some_rows
 from jumbot.adaptation.judgement.monitor import outputs
@@ -22,7 +23,6 @@ from jumbot.adaptation.runs.grid import Pair, Run, train_all
 from jumbot.adaptation.runs.variants import Variant
 from jumbot.data.domain import Domain
 
-FIRST = 2  # candidates that are always trained whole: source-only and the recipe's JUMBOT
 RUNG = 3  # a short run has one in so many steps
 LEAST_STEPS = 300  # of a whole run, below which short ones would save nothing
 
@@ -73,6 +73,7 @@ class Search:
     seed: int
     jobs: int
     show: bool
+    command: str | None
     failed: dict[str, str] = field(default_factory=dict)
     """Labels of candidates whose training failed, with the reason."""
 
@@ -119,7 +120,7 @@ class Search:
             lengths = {"source_steps": source // RUNG, "steps": adaptation // RUNG}
             changes = {n: v for n, v in changes.items() if n not in ("epochs", "source_epochs")} | lengths
         folder = self.out / variant.folder if whole else self.out / "rungs" / variant.folder
-        return Run(self.pair, variant, self.seed, folder, self.config.recipe, changes)
+        return Run(self.pair, variant, self.seed, folder, self.config.recipe, changes, command=self.command)
 
     def _train(self, runs: Sequence[Run], until: float, least: int) -> list[Run]:
         """Those that are finished now."""

@@ -9,16 +9,16 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 import jumbot
-from jumbot.adaptation.config import DEFAULTS, PARTS, find_recipe, make_config
-from jumbot.adaptation.judgement.candidates import candidates
-from jumbot.adaptation.judgement.search import FIRST, Search
+from jumbot.adaptation.config import make_config
+from jumbot.adaptation.judgement.candidates import Candidates, candidates, check_shared
+from jumbot.adaptation.judgement.search import Search
 from jumbot.adaptation.judgement.verdict import verdict
 from jumbot.adaptation.model import BEST, Model, load
 from jumbot.adaptation.runs.folder import DECISION
@@ -27,9 +27,9 @@ from jumbot.data.content import domain_hash
 from jumbot.data.domain import Domain
 from jumbot.data.reading import make_reading
 from jumbot.data.sources import read_domains
-from jumbot.errors import ArgumentError, JumbotError, suggest
-from jumbot.methods import METHODS, options_class
-from jumbot.options import Bounds, Count, Positive, Seed, check
+from jumbot.errors import ArgumentError, JumbotError
+from jumbot.files import write_text
+from jumbot.options import Count, Positive, Seed, check
 
 if TYPE_CHECKING:
     import pandas
@@ -104,11 +104,16 @@ def tune(
     if target is None:
         raise ArgumentError("target: no target data; give the unlabelled data that the classifier is meant for.")
     minutes = check("minutes", minutes, Positive | None)
-    runs = check("runs", runs, Annotated[int, Bounds(at_least=FIRST)] | None)
+    runs = check("runs", runs, Candidates | None)
     jobs = check("jobs", _cores() if jobs is None else jobs, Count)
     seed = check("seed", seed, Seed)
     check("stop_early", stop_early, bool)
-    _check_options(recipe, options)
+    if isinstance(options.get("backbone"), torch.nn.Module):
+        raise ArgumentError(
+            "backbone: a module came in, which every candidate would train in turn; give the name of a backbone, or "
+            "tune on the rows that your module gives."
+        )
+    check_shared(recipe, options)
     temporary = Path(tempfile.mkdtemp(prefix="jumbot-")) if out is None else None
     folder = temporary / "tune" if temporary is not None else Path(str(out))
     try:
@@ -118,9 +123,9 @@ def tune(
         config = make_config(read[0], "jumbot", recipe, {**options, "seed": seed})
         search = Search(
             folder, Pair("tune", *read), _as_the_network_takes_it(read, config),
-            candidates(config.recipe)[:runs], config, options, seed, jobs, show,
+            candidates(config.recipe)[:runs], config, options, seed, jobs, show, command,
         )  # fmt: skip
-        record = _begin(search, command, options)
+        record = _begin(search, options)
         weighed = search.weigh_all(minutes, stop_early)
         if not weighed:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in search.failed.items())
@@ -134,31 +139,6 @@ def tune(
     if temporary is not None:
         weakref.finalize(found.model, shutil.rmtree, temporary, ignore_errors=True)
     return found
-
-
-def _check_options(recipe: str | None, options: Mapping[str, Any]) -> None:
-    """Refuse, before any work, what no data could make right."""
-    shared = {field.name for part in PARTS.values() for field in fields(part)}
-    for option, value in options.items():
-        owners = [name for name in METHODS if option in {field.name for field in fields(options_class(name))}]
-        if option not in shared and owners:
-            raise ArgumentError(
-                f"{option}: {value!r} came in; options of methods are what tune chooses. Leave it out, or give it to "
-                "jumbot.adapt with the method."
-            )
-        if option not in shared:
-            raise ArgumentError(f"{option}: not an option of training, network or inputs; {suggest(option, shared)}")
-    if isinstance(options.get("backbone"), torch.nn.Module):
-        raise ArgumentError(
-            "backbone: a module came in, which every candidate would train in turn; give the name of a backbone, or "
-            "tune on the rows that your module gives."
-        )
-    if options.get("select") == "oracle":
-        raise ArgumentError("select: 'oracle' looks at target labels, and tune must not; choose another rule.")
-    for name in DEFAULTS if recipe is None else (recipe,):
-        find_recipe(name)
-        for variant in candidates(name):
-            make_config(None, variant.method, name, {**options, **variant.changes})
 
 
 def _check_folder(folder: Path) -> None:
@@ -177,7 +157,7 @@ def _as_the_network_takes_it(read: tuple[Domain, Domain, Domain | None], config:
         return Domains(*read, config, None).target.unlabelled()
 
 
-def _begin(search: Search, command: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
+def _begin(search: Search, options: Mapping[str, Any]) -> dict[str, Any]:
     """What is known before the first run; a folder with other data or settings is refused."""
     pair, file = search.pair, search.out / RECORD
     same = {
@@ -198,11 +178,11 @@ def _begin(search: Search, command: str | None, options: Mapping[str, Any]) -> d
     record = {
         "jumbot": jumbot.__version__,
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "command": command,
+        "command": search.command,
         **same,
     }
     if not file.exists():
-        _write(file, record)
+        write_text(file, json.dumps(record, indent=1) + "\n")
     return record
 
 
@@ -216,20 +196,13 @@ def _finish(search: Search, record: dict[str, Any]) -> Tuned:
     folder = record["candidates"][0]["folder"]
     for run in out.glob(f"*/{DECISION}"):
         run.unlink()
-    _write(out / folder / DECISION, {"why": record["why"]})
-    _write(out / RECORD, record)
-    (out / BEST).write_text(folder + "\n", encoding="utf-8")
+    write_text(out / folder / DECISION, json.dumps({"why": record["why"]}, indent=1) + "\n")
+    write_text(out / RECORD, json.dumps(record, indent=1) + "\n")
+    write_text(out / BEST, folder + "\n")
     write_tuning(record, out)
     model = load(out)
     model.report()
     return Tuned(model, pandas.DataFrame(record["candidates"]), tuple(record["why"]), out)
-
-
-def _write(file: Path, content: Any) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_name(file.name + ".part")
-    part.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    part.replace(file)
 
 
 def _cores() -> int:

@@ -34,17 +34,17 @@ def sentences(
 ) -> list[str]:
     """What was decided and why."""
     whole = [row for row in rest if row["whole"]]
-    own = f"{picked['evidence']:.2f} (modularity {picked['modularity']:.2f} + agreement {picked['agreement']:.2f})"
+    own = f"{picked['evidence']:.3f} (modularity {picked['modularity']:.3f} + agreement {picked['agreement']:.3f})"
     said = []
     if picked["candidate"] == SOURCE_ONLY:
-        beaten = f"; the best that adapts, {whole[0]['candidate']}, has {whole[0]['evidence']:.2f}" if whole else ""
+        beaten = f"; the best that adapts, {whole[0]['candidate']}, has {whole[0]['evidence']:.3f}" if whole else ""
         said.append(f"Adaptation was not used: source-only has the largest evidence, {own}{beaten}.")
     else:
-        next_one = f"; the next is {whole[0]['candidate']} with {whole[0]['evidence']:.2f}" if whole else ""
+        next_one = f"; the next is {whole[0]['candidate']} with {whole[0]['evidence']:.3f}" if whole else ""
         said.append(f"{picked['candidate']} was chosen: its evidence is the largest, {own}{next_one}.")
         without = next((row for row in whole if row["candidate"] == SOURCE_ONLY), None)
         if without is not None and without is not whole[0]:
-            said.append(f"Without adaptation, source-only has {without['evidence']:.2f}.")
+            said.append(f"Without adaptation, source-only has {without['evidence']:.3f}.")
         if picked["mass"] is not None and "tau" in picked["settings"]:
             said.append(f"tau is {picked['settings']['tau']:g}: {100 * picked['mass']:.0f} % of the mass moves.")
     stopped = [row["candidate"] for row in rest if not row["whole"]]

@@ -1,0 +1,66 @@
+"""`jumbot tune SRC TGT --out DIR`."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from jumbot.adaptation.judgement.candidates import Candidates, check_shared
+from jumbot.cli.arguments import Argument, Option
+from jumbot.cli.parsing import parse_with, usage_errors
+from jumbot.cli.predict import reading
+from jumbot.cli.run_options import RECIPE, every_option, groups
+from jumbot.data.reading import Reading
+from jumbot.options import Count, Positive, Seed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tune(Reading):
+    """Try thirteen candidates, no adaptation among them, and pick one by evidence that needs no target labels."""
+
+    source: Annotated[str, Argument("SRC")]
+    """Labelled data, as for `jumbot adapt`."""
+    target: Annotated[str, Argument("TGT")]
+    """Data to adapt to, labelled or not; its labels give a column of the table and decide nothing."""
+    out: Path
+    """Folder of the runs, the table and the page; the same command goes on with what was stopped there, and `jumbot
+    predict` takes it for the picked model."""
+    minutes: Positive | None = None
+    """No new run is started after so many; source-only and the recipe's JUMBOT are always trained."""
+    runs: Candidates | None = None
+    """The most candidates; by default all thirteen."""
+    jobs: Count | None = None
+    """Runs at the same time, each on one thread; by default one per core."""
+    seed: Seed = 0
+    """Everything random follows from it."""
+    whole: bool = False
+    """Train every candidate whole; otherwise the poor half is stopped at a third of the steps."""
+    recipe: Annotated[str | None, Option(RECIPE)] = None
+    """Settings that fit a kind of data; by default it follows the data."""
+    evaluate_on: Annotated[str | None, Option(aliases=("--labelled",))] = None
+    """Another, labelled part of the target, to evaluate on."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    wanted, changes = parse_with(
+        Tune, arguments, "jumbot tune", every_option(), lambda given: groups(["jumbot"], given.get("recipe"))[1:]
+    )
+    with usage_errors({"recipe", *changes}):
+        check_shared(wanted.recipe, changes)
+    from jumbot.adaptation.judgement.tune import tune
+    from jumbot.adaptation.training.memory import keep_freed_memory
+    from jumbot.report.tuning import text_table
+
+    keep_freed_memory()
+    best = tune(
+        wanted.source, wanted.target, out=wanted.out, minutes=wanted.minutes, runs=wanted.runs, jobs=wanted.jobs,
+        seed=wanted.seed, recipe=wanted.recipe, evaluate_on=wanted.evaluate_on, stop_early=not wanted.whole, show=True,
+        command=shlex.join(["jumbot", "tune", *arguments]), **reading(wanted, Reading), **changes,
+    )  # fmt: skip
+    print(text_table(best.table.to_dict("records")))
+    print(best)
+    print(f"model, predictions, report: {best.model.run}\nevery candidate: {wanted.out / 'tune.html'}")
+    return 0

@@ -1,0 +1,32 @@
+"""The table of regrets: what each rule picks, on records made by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks.regret import judged, table_of, thinned
+from jumbot.data.domain import ArraySamples, Domain
+
+
+def row(candidate: str, accuracy: float, evidence: float, entropy: float) -> dict[str, Any]:
+    others = dict.fromkeys(("modularity", "agreement", "infomax", "snd", "proportions_distance"), 0.0)
+    return {"candidate": candidate, "accuracy_not_used": accuracy, "evidence": evidence, "entropy": entropy, **others}
+
+
+def test_rules_are_judged_by_the_accuracy_of_their_pick() -> None:
+    rows = [row("jumbot", 0.8, 1.5, 0.3), row("source-only", 0.7, 1.2, 0.2), row("mcc", 0.9, 1.4, 0.1)]
+    record = {"candidates": rows, "picked": "jumbot", "default": "jumbot"}
+    found = judged(record, {"picked": "mcc"})
+    assert found["evidence"] == found["default"] == 0.8
+    assert found["entropy"] == found["evidence, stopped early"] == found["best"] == 0.9
+    assert found["source-only"] == 0.7
+    lines = table_of([found, found | {"evidence": 0.6}])
+    assert "| evidence | 70.0 | -20.0 | -10.0 | +0.0 | -10.0 |" in lines
+
+
+def test_every_second_class_keeps_an_eighth() -> None:
+    labels = np.repeat(np.arange(3), (16, 16, 4))
+    domain = Domain("a", ArraySamples(np.zeros((36, 2))), labels, ("a", "b", "c"))
+    assert thinned(domain).counts().tolist() == [16, 2, 4]
