@@ -10,8 +10,8 @@ import jumbot
 
 SOURCE = Path(jumbot.__file__).parent
 ORDER = (
-    "lazy", "errors", "options", "cost", "transport", "minibatch", "flow", "loss", "coupling", "data", "methods",
-    "adaptation", "report", "paper", "cli",
+    "lazy", "errors", "files", "options", "cost", "transport", "minibatch", "flow", "loss", "coupling", "data",
+    "methods", "adaptation", "report", "paper", "cli",
 )  # fmt: skip
 
 
