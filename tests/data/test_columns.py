@@ -133,6 +133,22 @@ def test_text_among_the_targets_numbers(rng: np.random.Generator) -> None:
         prepare(as_domain(_frame(rng)), as_domain(target))
 
 
+def test_numbers_in_another_dress(rng: np.random.Generator) -> None:
+    source = _frame(rng, floor=[1, 2, 3] * (ROWS // 3))
+    for floors in (pd.Categorical(source["floor"]), source["floor"].astype(str)):
+        a, b, _ = prepare(as_domain(source), as_domain(source.assign(floor=floors)))
+        np.testing.assert_array_equal(_numbers(a), _numbers(b))
+
+
+def test_labels_that_are_among_the_features(rng: np.random.Generator) -> None:
+    frame = _frame(rng).rename(columns={"label": "outcome"})
+    with pytest.raises(ArgumentError, match="the labels are the column 'outcome' of the features too"):
+        as_domain((frame, frame["outcome"]))
+    with pytest.raises(ArgumentError, match="the labels are the column 'label' of the features too"):
+        as_domain((_frame(rng), _frame(rng)["label"].tolist()))
+    assert as_domain((frame.drop(columns="outcome"), frame["outcome"])).classes == ("no", "yes")
+
+
 def test_infinity_is_named_by_column_and_line(rng: np.random.Generator, tmp_path: Path) -> None:
     frame = _frame(rng)
     frame.loc[2, "height"] = np.inf

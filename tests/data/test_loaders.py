@@ -70,7 +70,7 @@ def test_sparse_rows_teach_a_model(rng: np.random.Generator) -> None:
     np.testing.assert_array_equal(model.predict(rows), model.predict(dense))
 
 
-def test_huggingface_tables() -> None:
+def test_huggingface_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     datasets = pytest.importorskip("datasets")
     data = datasets.Dataset.from_pandas(FRAME)
     _read_alike(data, FRAME)
@@ -88,6 +88,9 @@ def test_huggingface_tables() -> None:
     assert (len(target), target.classes) == (4, ("cat", "dog"))
     with pytest.raises(ArgumentError, match="the Dataset is empty"):
         as_domain(data.select([]))
+    monkeypatch.setattr(streams, "MOST_BYTES", 100)
+    with pytest.raises(ArgumentError, match="which may be endless"):
+        read_domains(named, named.to_iterable_dataset())
 
 
 def test_huggingface_pictures() -> None:
@@ -176,6 +179,9 @@ def test_iterables_are_read_whole_as_targets(monkeypatch: pytest.MonkeyPatch) ->
         read_domains(source, iter([]))
     with pytest.raises(ArgumentError, match=r"items with names \(x, y\)"):
         read_domains(source, iter([{"x": 1, "y": 2}]))
+    pictures = DataLoader([Image.new("L", (8, 6))] * 3, batch_size=2, collate_fn=list)
+    with pytest.raises(ArgumentError, match=r"gives lists of pictures; give its \.dataset"):
+        read_domains(source, pictures)
     with pytest.raises(ArgumentError, match="bring them to one shape"):
         read_domains(source, iter([np.zeros(2), np.zeros(3)]))
     monkeypatch.setattr(streams, "MOST_BYTES", 1000)

@@ -37,7 +37,8 @@ def kind_of_column(values: Any) -> str:
 
 def numbers_of(values: Any) -> np.ndarray:
     """float64, NaN where a value is missing."""
-    array: np.ndarray = pandas().to_numeric(values).to_numpy(np.float64, na_value=np.nan)
+    plain = values if pandas().api.types.is_numeric_dtype(values.dtype) else values.astype(object)
+    array: np.ndarray = pandas().to_numeric(plain).to_numpy(np.float64, na_value=np.nan)
     return array
 
 

@@ -39,11 +39,13 @@ class Column:
         """float32 `(n, features)` of a column of `table`, which belongs to the domain `name`."""
         values = table.frame[column]
         if self.categories is None:
-            if kind_of_column(values) != "numbers":
-                row = next(i for i, value in enumerate(values) if number_in(value) is None)
+            odd = None
+            if kind_of_column(values) != "numbers":  # numbers may be written as text, or declared to be categories
+                odd = next((i for i, value in enumerate(values) if number_in(value) is None), None)
+            if odd is not None:
                 raise ArgumentError(
-                    f"{name}: column {column!r} holds numbers in the source and {values.iloc[row]!r} in "
-                    f"{table.where(row)}; leave missing numbers empty."
+                    f"{name}: column {column!r} holds numbers in the source and {values.iloc[odd]!r} in "
+                    f"{table.where(odd)}; leave missing numbers empty."
                 )
             return _finite(numbers_of(values), self.fill, table, column, name)[:, None]
         codes, distinct = pandas().factorize(values)

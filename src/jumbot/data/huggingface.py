@@ -14,7 +14,7 @@ from jumbot.data.frames import as_table
 from jumbot.data.images import OpenSamples
 from jumbot.data.reading import Reading
 from jumbot.data.roles import LABELS, Known, check_kind, find_one, find_roles, rows_of
-from jumbot.data.streams import refuse_source
+from jumbot.data.streams import bytes_of, check_size, refuse_source
 from jumbot.data.tables import from_table
 from jumbot.errors import ArgumentError
 
@@ -36,7 +36,7 @@ def from_huggingface(data: Any, labels: Any, name: str, reading: Reading, like: 
     if not hasattr(data, "__len__"):
         if like is None:
             refuse_source(data, name)
-        data = _read_whole(data)
+        data = _read_whole(data, name)
     if not len(data):
         raise ArgumentError(f"{name}: the Dataset is empty.")
     data = data.with_format(None)
@@ -90,7 +90,12 @@ def _names(data: Any, column: str, kinds: dict[str, str]) -> list[Any]:
     return [None if value is None or value < 0 else names[value] for value in values]
 
 
-def _read_whole(stream: Any) -> Any:
+def _read_whole(stream: Any, name: str) -> Any:
     from datasets import Dataset
 
-    return Dataset.from_list(list(stream), features=stream.features)
+    items, size = [], 0
+    for item in stream:
+        items.append(item)
+        size += bytes_of(item)
+        check_size(size, name)
+    return Dataset.from_list(items, features=stream.features)

@@ -21,7 +21,8 @@ class ReadingOptions(Options):
     id: str | None = None
     """Column that names the rows of a table; by default one named id."""
     domain: str | None = None
-    """Domain to take from data that hold several, in a column `domain`; "none" if that is a column like others."""
+    """Domain to take from data that hold several (of the source, where there are two data sets): a folder of folders of
+    classes, or a value of the column `domain`; "none" if these are classes, or a column like others."""
     corrupt: Corrupt = "refuse"
     """What to do with image files that cannot be read."""
     root: str | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -54,6 +55,24 @@ def read_stream(stream: Any, labels: Any, name: str, kind: str | None) -> Domain
     return domain if labels is None else with_labels(domain, labels)
 
 
+def bytes_of(value: Any) -> int:
+    """About how much memory a sample takes."""
+    if is_picture(value):
+        return 3 * int(value.width * value.height)
+    if isinstance(value, dict | list | tuple):
+        return sum(bytes_of(part) for part in (value.values() if isinstance(value, dict) else value))
+    return int(value.nbytes) if isinstance(value, np.ndarray | Tensor) else sys.getsizeof(value)
+
+
+def check_size(size: int, name: str) -> None:
+    """Refuse a stream that does not end."""
+    if size > MOST_BYTES:
+        raise ArgumentError(
+            f"{name}: more than {MOST_BYTES / 2**30:g} GiB came from the stream, which may be endless; give a Dataset "
+            "with a length, or a memory-mapped .npy file."
+        )
+
+
 def _check_order(loader: DataLoader[Any], name: str) -> None:
     if isinstance(loader.sampler, RandomSampler):
         raise ArgumentError(
@@ -71,14 +90,12 @@ def _collect(stream: Any, name: str, batched: bool) -> tuple[list[Any], list[Any
     for item in stream:
         if isinstance(item, dict):
             raise ArgumentError(f"{name}: items with names ({', '.join(map(str, item))}) came in; give x or (x, y).")
-        x, *rest = item if isinstance(item, tuple | list) and not (batched and is_picture(item[0])) else [item]
+        x, *rest = item if isinstance(item, tuple | list) else [item]
+        if batched and is_picture(x):
+            raise ArgumentError(f"{name}: the DataLoader gives lists of pictures; give its .dataset.")
         part: Any = x if is_picture(x) else x.numpy(force=True) if isinstance(x, Tensor) else np.asarray(x)
-        size += 3 * part.width * part.height if is_picture(part) else part.nbytes
-        if size > MOST_BYTES:
-            raise ArgumentError(
-                f"{name}: more than {MOST_BYTES / 2**30:g} GiB came from the stream, which may be endless; give a "
-                "Dataset with a length, or a memory-mapped .npy file."
-            )
+        size += bytes_of(part)
+        check_size(size, name)
         samples.append(part)
         if rest:
             y = rest[0]

@@ -17,8 +17,9 @@ from jumbot.data.arrays import from_arrays, with_labels
 from jumbot.data.column_kinds import kind_of_column, numbers_of
 from jumbot.data.domain import Domain
 from jumbot.data.frames import Table
+from jumbot.data.labels import plain_text
 from jumbot.data.reading import Reading, make_reading
-from jumbot.data.roles import DOMAINS, FEATURES, Known, check_kind, find_one, find_roles, rows_of
+from jumbot.data.roles import DOMAINS, FEATURES, LABELS, Known, check_kind, find_one, find_roles, rows_of
 from jumbot.data.tablefiles import read_table
 from jumbot.errors import ArgumentError
 
@@ -115,6 +116,7 @@ def from_table(
         ids = [str(value) for value in frame.index]  # a frame's own names of its rows
     made = Domain(name, samples, ids=ids, roles=roles)
     if labels is not None:
+        _check_leak(labels, frame[list(roles.features)], whose)
         return with_labels(made, _aligned(labels, frame, whose))
     return made if roles.label is None else with_labels(made, _values(frame[roles.label]))
 
@@ -206,6 +208,20 @@ def _values(column: Any) -> np.ndarray:
     if values.dtype.kind in "fiub":
         return values
     return np.array([None if missing else v for v, missing in zip(column, column.isna(), strict=True)], dtype=object)
+
+
+def _check_leak(labels: Any, features: Any, whose: str) -> None:
+    """Refuse labels that are a column of the features too: the network would read the answer."""
+    suspects = [c for c in features if c == str(getattr(labels, "name", None)) or c.lower() in LABELS]
+    for column in suspects:
+        told, given = (
+            [plain_text(value) for value in values] for values in (features[column], np.asarray(labels).ravel())
+        )
+        if told == given:
+            raise ArgumentError(
+                f"{whose}: the labels are the column {column!r} of the features too; give the frame alone, with "
+                f"label={column!r}, or leave the column out."
+            )
 
 
 def _aligned(labels: Any, frame: Any, whose: str) -> Any:
