@@ -50,10 +50,6 @@ class TargetOutputs:
     embeddings: Tensor
     logits: Tensor
 
-    @property
-    def probabilities(self) -> Tensor:
-        return self.logits.softmax(-1)
-
 
 class Method(nn.Module):
     """Base of all methods.  A subclass sets `name` and `Options`, and writes `terms`.
