@@ -30,7 +30,8 @@ class DomainAdaptationClassifier(ClassifierMixin, TransformerMixin, BaseEstimato
     method
         "jumbot", "deepjdot", "source-only", or another name of `jumbot.methods.METHODS`.
     options
-        Changes to the method's own settings, e.g. `{"tau": 1.0, "epsilon": 0.1}`.
+        Changes to the method's own settings, e.g. `{"tau": 1.0, "epsilon": 0.1}`; `jumbot.tune` finds
+        some without labels.
     hidden_layer_sizes
         Widths of the ReLU layers before the embedding.
     n_components

@@ -73,7 +73,7 @@ def draw_evidence(rows: Sequence[Mapping[str, Any]]) -> Figure:
             label="agreement" if place == 0 else None,
         )  # fmt: skip
         axes.annotate(
-            f"{row['evidence']:.2f}" + (" picked" if place == 0 else ""),
+            f"{row['evidence']:.3f}" + (" picked" if place == 0 else ""),
             (max(row["modularity"], 0.0) + row["agreement"], place), xytext=(4, 0), textcoords="offset points",
             va="center", fontsize=9, fontweight="bold" if place == 0 else "normal",
         )  # fmt: skip
