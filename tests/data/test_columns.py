@@ -107,6 +107,7 @@ def test_numbers_of_every_kind(rng: np.random.Generator) -> None:
     [
         ([f"patient number {i}" for i in range(ROWS)], r"'notes' holds free text: 24 different values in 24 rows"),
         ([f"{i}.5" for i in range(ROWS - 1)] + ["?"], r"'notes' holds numbers and text \('\?'\)"),
+        ([*np.arange(1.5, ROWS), "?"], r"'notes' holds numbers and text \('\?'\)"),
         ([datetime.date(2024, 1, 1)] * ROWS, r"'notes' holds dates \(2024-01-01\)"),
         (["2024-01-01 10:00", None] * (ROWS // 2), "'notes' holds dates"),
         (["3/12/24"] * ROWS, "'notes' holds dates"),
@@ -138,6 +139,21 @@ def test_numbers_in_another_dress(rng: np.random.Generator) -> None:
     for floors in (pd.Categorical(source["floor"]), source["floor"].astype(str)):
         a, b, _ = prepare(as_domain(source), as_domain(source.assign(floor=floors)))
         np.testing.assert_array_equal(_numbers(a), _numbers(b))
+
+
+def test_a_column_that_is_empty_in_the_target(rng: np.random.Generator) -> None:
+    with pytest.warns(UserWarning, match=r"there: column 'age' is empty; .*, the source's median, stands for it"):
+        prepare(as_domain(_frame(rng)), as_domain(_frame(rng).assign(age=None), name="there"))
+
+
+def test_what_is_no_frame(rng: np.random.Generator) -> None:
+    with pytest.raises(ArgumentError, match=r"a Series is one row, or one column; give a frame"):
+        as_domain(_frame(rng).iloc[0])
+    with pytest.raises(ArgumentError, match=r"a dict came in; give pandas\.DataFrame"):
+        as_domain({"age": [1]})
+    unlabelled = as_domain(_frame(rng)[["age", "height"]], name="here")
+    with pytest.raises(ArgumentError, match=r"here: the source has no labels; name their column .*age, height"):
+        prepare(unlabelled, unlabelled)
 
 
 def test_labels_that_are_among_the_features(rng: np.random.Generator) -> None:

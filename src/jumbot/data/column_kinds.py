@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numbers
 import re
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -29,8 +31,8 @@ def kind_of_column(values: Any) -> str:
         return "numbers"
     if inferred in _DATES or types.is_datetime64_any_dtype(values.dtype):
         return "dates"
-    present = values.dropna().unique() if inferred in ("string", "mixed-integer") else None
-    if present is None:
+    present = values.dropna().tolist()
+    if not all(isinstance(value, str | numbers.Real | Decimal) for value in present):
         return "other"
     return "dates" if all(isinstance(value, str) and _DATE.fullmatch(value) for value in present) else "text"
 

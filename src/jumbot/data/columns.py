@@ -47,6 +47,11 @@ class Column:
                     f"{name}: column {column!r} holds numbers in the source and {values.iloc[odd]!r} in "
                     f"{table.where(odd)}; leave missing numbers empty."
                 )
+            if self.fill is not None and values.isna().all():
+                warnings.warn(
+                    f"{name}: column {column!r} is empty; {self.fill:g}, the source's median, stands for it.",
+                    stacklevel=2,
+                )
             return _finite(numbers_of(values), self.fill, table, column, name)[:, None]
         codes, distinct = pandas().factorize(values)
         texts = [plain_text(value) for value in distinct]

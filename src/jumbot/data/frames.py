@@ -10,6 +10,8 @@ import numpy as np
 
 from jumbot.errors import ArgumentError, need
 
+_FRAMES = ("DataFrame", "LazyFrame", "Series")
+
 
 @dataclass(frozen=True)
 class Table:
@@ -42,13 +44,15 @@ def pandas() -> Any:
 def is_frame(data: Any) -> bool:
     """Whether `data` is a frame of pandas or polars; neither is imported."""
     kind = type(data)
-    return kind.__module__.partition(".")[0] in ("pandas", "polars") and kind.__name__ in ("DataFrame", "LazyFrame")
+    return kind.__module__.partition(".")[0] in ("pandas", "polars") and kind.__name__ in _FRAMES
 
 
 def as_table(data: Any, name: str) -> Table:
     """A frame of pandas or polars as a Table."""
     if type(data).__name__ == "LazyFrame":
         raise ArgumentError(f"{name}: a polars LazyFrame holds no rows yet; give data.collect().")
+    if type(data).__name__ == "Series":
+        raise ArgumentError(f"{name}: a Series is one row, or one column; give a frame, such as frame.loc[[row]].")
     frame = data.to_pandas() if type(data).__module__.startswith("polars") else data
     if frame.columns.nlevels > 1:
         raise ArgumentError(f"{name}: the columns have names of {frame.columns.nlevels} levels; give them one each.")

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from jumbot.data.column_kinds import few
 from jumbot.data.domain import Domain
 from jumbot.errors import ArgumentError
 
@@ -93,8 +94,8 @@ def match_classes(domain: Domain, classes: Sequence[str]) -> Domain:
     position = {name: i for i, name in enumerate(classes)}
     if not any(name in position for name in domain.classes):
         warnings.warn(
-            f"{domain.name}: its labels ({_few(domain.classes)}) have no name in common with the source's "
-            f"({_few(classes)}); it is taken as unlabelled.",
+            f"{domain.name}: its labels ({few(domain.classes, 4)}) have no name in common with the source's "
+            f"({few(classes, 4)}); it is taken as unlabelled.",
             stacklevel=3,
         )
         return replace(domain, labels=None, classes=classes)
@@ -108,6 +109,11 @@ def check_source(domain: Domain) -> Domain:
     A class with a single sample is allowed: the stratified sampler repeats it.
     """
     if domain.labels is None:
+        if domain.roles is not None and domain.roles.features:
+            raise ArgumentError(
+                f"{domain.name}: the source has no labels; name their column with label (--label). There are "
+                f"{few(domain.roles.features, 12)}."
+            )
         raise ArgumentError(
             f"{domain.name}: the source has no labels; give a folder with one subfolder per class, a table with a "
             "column of labels, or a pair (X, y)."
@@ -129,7 +135,3 @@ def check_source(domain: Domain) -> Domain:
     if len(present) < len(domain.classes):
         domain = match_classes(domain, [domain.classes[i] for i in present])
     return domain
-
-
-def _few(names: Sequence[str], at_most: int = 4) -> str:
-    return ", ".join(names[:at_most]) + (", ..." if len(names) > at_most else "")

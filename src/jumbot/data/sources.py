@@ -114,6 +114,8 @@ def _read(data: Any, labels: Any, name: str | None, reading: Reading, like: Know
         check_kind(name, reading)
         found = _from_list(data, name, reading.corrupt)
         return found if labels is None else with_labels(found, labels)
+    if isinstance(data, dict):
+        raise ArgumentError(f"{name}: a dict came in; give pandas.DataFrame(data), or a pair (X, y).")
     if is_stream(data):
         if like is None:
             refuse_source(data, name)

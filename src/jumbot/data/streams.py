@@ -27,7 +27,9 @@ def is_stream(data: Any) -> bool:
 
 def refuse_source(data: Any, name: str) -> None:
     """Minibatches of the source are drawn by class, any row at any time, which a stream cannot give."""
-    what = "a DataLoader" if isinstance(data, DataLoader) else "an iterable Dataset, which has no length,"
+    what = (
+        "a DataLoader" if isinstance(data, DataLoader) else f"an iterable ({type(data).__name__}), which has no length,"
+    )
     instead = "its .dataset" if isinstance(data, DataLoader) else "a Dataset with __len__ and __getitem__"
     raise ArgumentError(
         f"{name}: {what} gives its samples once, in its own order, and minibatches of the source are drawn by class; "
