@@ -284,8 +284,7 @@ class _Flow:
             start = raw.f, raw.g
         problem = self._problem(cost)
         solution = solve_problem(problem, start, tol, MAX_ITERATIONS, (cost, None, None), False, symmetric)
-        if not solution.outcome.all_within(solution.reachable_tol):
-            self.short += int((solution.outcome.certificate.relative_gap > solution.reachable_tol).sum())
+        self.short += len(solution._unsolved)
         return _Solved(solution.plan, solution.value, solution.gap)
 
     def _sweep(self, cost: Tensor, symmetric: bool) -> tuple[fused.RawOutcome, np.ndarray]:

@@ -64,6 +64,23 @@ def test_weights_broadcast(epsilon, rng):
     np.testing.assert_allclose(mixed.plan[1, 2], alone.plan, atol=1e-6)
 
 
+@pytest.mark.parametrize("case", cases(0, 0.1))
+def test_weights_shared_by_a_batch(case, rng):
+    """Given once, or not at all, or for each problem."""
+    problem = posed(rng, 6, 5, **case)
+    cost = rng.random((3, 6, 5))
+    shared = jumbot.solve(cost, problem.a, problem.b, **problem.arguments, tol=1e-9)
+    for k in range(3):
+        alone = jumbot.solve(cost[k], problem.a, problem.b, **problem.arguments, tol=1e-9)
+        assert shared.value[k] == pytest.approx(alone.value, rel=1e-7)
+        np.testing.assert_allclose(shared.plan[k], alone.plan, atol=1e-4 * alone.plan.max())
+    leaves = [torch.tensor(x, requires_grad=True) for x in (cost, problem.a, problem.b)]
+    together = jumbot.solve(*leaves, **problem.arguments, tol=1e-9).value.sum()
+    gradient = torch.autograd.grad(together, leaves)
+    assert [x.shape for x in gradient] == [x.shape for x in leaves]
+    assert jumbot.solve(cost, **problem.arguments).converged.all()
+
+
 def test_default_weights_are_uniform(rng):
     cost = rng.random((3, 4, 7))
     default = jumbot.solve(cost, epsilon=0.1)

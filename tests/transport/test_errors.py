@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import scipy.sparse
 import torch
 
 import jumbot
@@ -38,6 +39,11 @@ INVALID = [
     wrong("cost", "complex", cost=COST.astype(complex)),
     wrong("cost", "half precision", cost=torch.tensor(COST, dtype=torch.float16), a=None, b=None),
     wrong("cost", "text", cost=np.array([["x"] * M] * N)),
+    wrong("cost", "sparse, torch", cost=torch.tensor(COST).to_sparse(), a=None, b=None),
+    wrong("cost", "sparse, scipy", cost=scipy.sparse.csr_array(COST)),
+    wrong("cost", "meta", cost=torch.empty(N, M, device="meta"), a=None, b=None),
+    wrong("cost", "masked", cost=np.ma.masked_greater(COST, 0.5)),
+    wrong("a", "sparse", **tensors() | {"a": torch.tensor(A).to_sparse()}),
     wrong("a", "NaN", a=spoiled(A, np.nan)),
     wrong("b", "NaN", b=spoiled(B, np.nan)),
     wrong("a", "infinite", a=spoiled(A, np.inf)),
@@ -181,6 +187,8 @@ X, Y = np.arange(6.0).reshape(3, 2), np.arange(8.0).reshape(4, 2)
         wrong("y", "another dtype", y=Y.astype(np.float32)),
         wrong("x", "a vector", x=np.zeros(3)),
         wrong("x", "NaN", x=spoiled(X, np.nan)),
+        wrong("x", "sparse", x=torch.tensor(X).to_sparse(), y=torch.tensor(Y)),
+        wrong("y", "meta", x=torch.tensor(X), y=torch.tensor(Y, device="meta")),
         wrong("a", "negative", a=spoiled(A, -1.0)),
         wrong("b", "too long", b=np.ones(5)),
         wrong("cost", "unknown", cost="manhattan"),

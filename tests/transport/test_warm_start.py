@@ -1,6 +1,7 @@
 """`init`, from a Solution or from potentials, changes the way and not the answer."""
 
 import numpy as np
+import ot
 import pytest
 import torch
 
@@ -60,8 +61,36 @@ def test_batched_and_torch(rng):
         torch.testing.assert_close(warm.plan, cold.plan, rtol=0, atol=1e-3 * float(cold.plan.max()))
 
 
+@pytest.mark.parametrize("zeros", [0, 2])
+@pytest.mark.parametrize("how", ["answer", "neighbour", "far"])
 @pytest.mark.parametrize("case", cases(0))
-def test_accepted_without_entropy(case, rng):
-    problem = posed(rng, 8, 6, **case)
+def test_without_entropy(case, how, zeros, rng):
+    for n, m in ((8, 6), (6, 8), (7, 7)):
+        problem = posed(rng, n, m, zeros, **case)
+        if case["epsilon"] == 0 and n == m and not zeros:
+            problem = problem.but(a=np.full(n, 1 / n), b=np.full(m, 1 / m))
+        cold = problem.solve()
+        near = problem.but(cost=problem.cost + 0.01 * rng.random((n, m))).solve()
+        far = 1e6 * rng.normal(size=n), 1e6 * rng.normal(size=m)
+        warm = problem.solve(init={"answer": cold, "neighbour": near, "far": far}[how])
+        assert warm.converged
+        assert warm.value == pytest.approx(cold.value, rel=1e-6, abs=1e-12)
+
+
+@pytest.mark.parametrize("setting", [{}, {"mass": 0.7}, {"divergence": "tv", "tau": 0.3}], ids=str)
+def test_the_start_reaches_the_network_simplex(setting, rng, monkeypatch):
+    """The simplex is given costs that are zero where the plan will be."""
+    problem = posed(rng, 40, 30, epsilon=0, **setting)
+    cold, seen = problem.solve(), []
+    emd = ot.lp.emd
+    monkeypatch.setattr(ot.lp, "emd", lambda a, b, cost, **options: seen.append(cost) or emd(a, b, cost, **options))
+    warm = problem.solve(init=cold)
+    slack = seen[0] if len(seen[0]) >= 40 else seen[0].T
+    assert slack[:40, :30][cold.plan > 0].max() < 1e-9
+    np.testing.assert_allclose(warm.plan, cold.plan, atol=1e-9)
+
+
+def test_fewer_steps_of_the_interior_point(rng):
+    problem = posed(rng, 40, 30, epsilon=0, tau=5.0)
     cold = problem.solve()
-    assert problem.solve(init=cold).value == pytest.approx(cold.value, rel=1e-6)
+    assert problem.solve(init=cold).iterations < cold.iterations

@@ -17,7 +17,6 @@ from jumbot.transport.divergences import Divergence, parse
 from jumbot.transport.marginal import Marginal
 from jumbot.transport.problem import check_taus, make_problem
 from jumbot.transport.sinkhorn_divergence import finer
-from jumbot.transport.solution import Solution
 from jumbot.transport.solve import MAX_ITERATIONS, solve_problem
 
 LOSSES = ("transport", "sinkhorn_divergence")
@@ -127,17 +126,11 @@ class Loss:
         )  # fmt: skip
         return Solved(
             _array(solution.value), _array(solution.gap),
-            (_array(weight_gradient(solution, 0)), _array(weight_gradient(solution, 1))),
-            _array(solution.plan) if plan else None, _unsolved(solution),
+            (_array(weight_gradient(problem, solution._outcome, 0)),
+             _array(weight_gradient(problem, solution._outcome, 1))),
+            _array(solution.plan) if plan else None, solution._unsolved,
         )  # fmt: skip
 
 
 def _array(x: Tensor) -> np.ndarray:
     return x.detach().cpu().numpy()
-
-
-def _unsolved(solution: Solution) -> np.ndarray:
-    tol = solution.reachable_tol
-    if solution.outcome.all_within(tol):
-        return np.empty(0, dtype=np.int64)
-    return np.flatnonzero(_array(solution.outcome.certificate.relative_gap > tol))

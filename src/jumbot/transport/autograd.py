@@ -6,54 +6,75 @@ The last term belongs to R = a b' only.  With both marginals exact dOT/da is def
 representative of zero a-weighted mean is returned.  Total variation has a kink where the masses are equal and none is
 destroyed: more and less of a side cost differently, and the mean of both derivatives is returned, as central
 differences would.  At epsilon = 0 kinks are common (uniform weights); what is returned is one of the subgradients.
+
+Nodes of the graph keep the outcome and not the `Solution`, which keeps them: a cycle would outlive its last name.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from jumbot.transport.certificate import Outcome
+from jumbot.transport.fused import RawOutcome
+from jumbot.transport.problem import Problem
 from jumbot.transport.translation import centre
 
-if TYPE_CHECKING:
-    from jumbot.transport.solution import Solution
+AnyOutcome = Outcome | RawOutcome
+Inputs = tuple[Tensor, Tensor | None, Tensor | None]
 
 
-class _Envelope(torch.autograd.Function):
+class _Value(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, value: Tensor, solution: Solution, *inputs: Tensor | None) -> Tensor:
-        ctx.solution = solution
+    def forward(ctx: Any, value: Tensor, problem: Problem, outcome: AnyOutcome, *inputs: Tensor | None) -> Tensor:
+        ctx.problem, ctx.outcome = problem, outcome
+        ctx.like = [None if x is None else (x.shape, x.dtype) for x in inputs]
+        ctx.save_for_backward(outcome.plan)
         return value.clone()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        solution = ctx.solution
-        cost, a, b = solution.inputs
+        (plan,), batch = ctx.saved_tensors, ctx.like[0][0][:-2]
         grads: list[Tensor | None] = [None, None, None]
-        if ctx.needs_input_grad[2]:
-            grads[0] = grad[..., None, None] * solution.plan
-        for k, (weights, needed) in enumerate(zip((a, b), ctx.needs_input_grad[3:], strict=True)):
+        for k, needed in enumerate(ctx.needs_input_grad[3:]):
             if needed:
-                slope = weight_gradient(solution, k).reshape(*cost.shape[:-2], -1).to(cost.dtype)
-                grads[k + 1] = (grad[..., None] * slope).sum_to_size(weights.shape)
-        return None, None, *grads
+                shape, dtype = ctx.like[k]
+                slope = plan if k == 0 else weight_gradient(ctx.problem, ctx.outcome, k - 1)
+                product = grad.reshape(-1, *[1] * (slope.ndim - 1)) * slope
+                grads[k] = product.reshape(*batch, *slope.shape[1:]).sum_to_size(shape).to(dtype)
+        return None, None, None, *grads
 
 
-def transport_value(value: Tensor, solution: Solution) -> Tensor:
-    """`value` with its gradient in the inputs of `solution`, where any is asked for."""
-    if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in solution.inputs):
-        return _Envelope.apply(value, solution, *solution.inputs)
-    return value
+class _Linear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, linear: Tensor, plan: Tensor, cost: Tensor) -> Tensor:
+        ctx.save_for_backward(plan)
+        ctx.like = cost.shape, cost.dtype
+        return linear.clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        (plan,), (shape, dtype) = ctx.saved_tensors, ctx.like
+        return None, None, (grad[:, None, None] * plan).reshape(shape).to(dtype)
 
 
-def weight_gradient(solution: Solution, k: int) -> Tensor:
+def with_gradients(value: Tensor, problem: Problem, outcome: AnyOutcome, inputs: Inputs) -> Tensor:
+    """The objectives `(B,)` with their gradients in cost and weights."""
+    return _Value.apply(value, problem, outcome, *inputs)
+
+
+def with_plan(linear: Tensor, plan: Tensor, cost: Tensor) -> Tensor:
+    """<C, P> `(B,)` with its gradient in the cost, the plan."""
+    return _Linear.apply(linear, plan, cost)
+
+
+def weight_gradient(problem: Problem, outcome: AnyOutcome, k: int) -> Tensor:
     """dOT/da (k = 0) or dOT/db (k = 1), `(B, n)` or `(B, m)` in float64."""
-    problem, outcome, epsilon = solution.problem, solution.outcome, solution.problem.epsilon
-    side, weights = problem.sides[k]
+    epsilon, (side, weights) = problem.epsilon, problem.sides[k]
     mass = problem.given[1 - k].sum(-1, keepdim=True)
     f, g = centre(problem, outcome.f, outcome.g) if epsilon > 0 else (outcome.f, outcome.g)
     potential, other = (f, g) if k == 0 else (g, f)

@@ -44,6 +44,11 @@ class Certificate:
     scale: Tensor
 
     @property
+    def largest(self) -> Tensor:
+        """The largest number of each problem."""
+        return torch.stack([self.objective.abs(), self.linear.abs(), self.gap, self.rows.sum(-1)]).amax(0)
+
+    @property
     def relative_gap(self) -> Tensor:
         """gap / scale; a zero plan that is optimal has both zero, and an overflown one proves nothing."""
         relative = torch.where(self.gap > 0, self.gap / self.scale.clamp_min(1e-300), self.gap)
@@ -62,6 +67,10 @@ class Outcome:
     @property
     def plan(self) -> Tensor:
         return self.certificate.plan
+
+    def largest(self) -> float:
+        """The largest of all numbers, potentials apart."""
+        return float(self.certificate.largest.max())
 
     def all_within(self, tol: float) -> bool:
         return bool(solved(self.certificate.gap, self.certificate.scale, tol).all())

@@ -64,6 +64,12 @@ class RawOutcome:
         rows, columns = torch.from_numpy(self.rows), torch.from_numpy(self.columns)
         return Certificate(self.plan, rows, columns, linear, objective, gap, scale)
 
+    def largest(self) -> float:
+        if len(self.out) == 1:
+            _, linear, objective, gap, _ = self.out[0].tolist()
+            return max(abs(linear), abs(objective), gap, float(self.rows.sum()))
+        return float(max(np.abs(self.out[:, 1:4]).max(), self.rows.sum(1).max()))
+
     def all_within(self, tol: float) -> bool:
         if len(self.out) == 1:  # a few microseconds of numpy matter here
             _, _, _, gap, scale = self.out[0].tolist()
@@ -155,9 +161,10 @@ def sweep_symmetric(
 
 def reference(problem: Problem) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Reference weights r and offsets log(a/r) of either side: r_a, r_b, o_a, o_b."""
-    r_a, r_b = (r.contiguous().numpy() for r in problem.reference_weights)
+    a, b = problem.a.contiguous().numpy(), problem.b.contiguous().numpy()
     if problem.reference == "product":
-        return r_a, r_b, _zeros(r_a.shape), _zeros(r_b.shape)
+        return a, b, _zeros(a.shape), _zeros(b.shape)
+    r_a, r_b = (r.contiguous().numpy() for r in problem.reference_weights)
     o_a, o_b = problem.offsets
     return r_a, r_b, o_a.numpy() / problem.epsilon, o_b.numpy() / problem.epsilon
 

@@ -116,7 +116,7 @@ class PartialMarginal(Marginal):
     def _level(self, f: Tensor, a: Tensor) -> Tensor:
         """The potential at which filling the cheapest weights first has reached `mass`."""
         order = torch.argsort(f, dim=-1)
-        filled = torch.cumsum(torch.gather(a, -1, order), -1)
+        filled = torch.cumsum(torch.gather(a.expand_as(f), -1, order), -1)
         last = (filled < self.mass * (1 - 1e-12)).sum(-1, keepdim=True).clamp_max(f.shape[-1] - 1)
         return torch.gather(torch.gather(f, -1, order), -1, last)
 

@@ -20,7 +20,8 @@ LARGEST = 1024  # points on the smaller side: a step factorises a matrix of that
 
 
 def fits(problem: Problem) -> bool:
-    return min(problem.cost.shape[-2:]) <= LARGEST and problem.cost[0].numel() <= 4 * LARGEST**2
+    n, m = problem.cost.shape[-2:]
+    return min(n, m) <= LARGEST and n * m <= 4 * LARGEST**2
 
 
 def _soft(problem: Problem, g: Tensor, rows: bool) -> tuple[Tensor, Tensor]:

@@ -98,8 +98,10 @@ class Problem:
         """epsilon sum(R), the part of epsilon KL(P | R) that no plan changes."""
         if self.epsilon == 0:
             return 0.0
-        r_a, r_b = self.given if self.reference == "product" else map(torch.ones_like, self.given)
-        return self.epsilon * r_a.sum(-1) * r_b.sum(-1)
+        if self.reference == "ones":
+            return self.epsilon * self.cost.shape[1] * self.cost.shape[2]
+        a, b = self.given
+        return self.epsilon * a.sum(-1) * b.sum(-1)
 
     @cached_property
     def lost(self) -> Tensor | None:
@@ -127,6 +129,7 @@ class Problem:
 
 def as_tensor(x: Array, name: str, like: Tensor | None = None, numpy: bool = False) -> Tensor:
     """`x` as a tensor of float32 or float64 on the device of `like`, or an error that says what to change."""
+    check_dense(x, name)
     if isinstance(x, Tensor):
         if numpy:
             raise ArgumentError(f"{name}: a torch tensor beside a numpy cost; pass all as torch or all as numpy.")
@@ -153,6 +156,20 @@ def as_tensor(x: Array, name: str, like: Tensor | None = None, numpy: bool = Fal
     if like is not None and tensor.device != like.device:
         raise ArgumentError(f"{name}: on {tensor.device} while the cost is on {like.device}; move one of them.")
     return tensor
+
+
+def check_dense(x: Any, name: str) -> None:
+    """An error where `x` is not an ordinary array: sparse, masked, or without numbers."""
+    if isinstance(x, Tensor):
+        if x.layout is not torch.strided or x.is_nested:
+            kind = "nested" if x.is_nested else str(x.layout).removeprefix("torch.")
+            raise ArgumentError(f"{name}: a tensor of layout {kind}; pass an ordinary one, e.g. {name}.to_dense().")
+        if x.is_meta:
+            raise ArgumentError(f"{name}: on the device meta, which holds no numbers; make it on another, such as cpu.")
+    elif hasattr(x, "toarray"):
+        raise ArgumentError(f"{name}: {type(x).__name__} is sparse; pass {name}.toarray().")
+    elif isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
+        raise ArgumentError(f"{name}: a masked array with masked entries; fill them first, e.g. {name}.filled(...).")
 
 
 def check_number(name: str, value: Any, *, least: float, strict: bool = False, infinite: bool = False) -> float:
@@ -218,11 +235,10 @@ def make_problem(
         raise ArgumentError(
             f"cost: shape {tuple(cost.shape)}; it must be (..., n, m) with at least one row and one column."
         )
-    try:
-        settings = _settings(epsilon, tau, divergence, reference, mass)
-    except TypeError:  # not hashable, such as a list of two taus
-        settings = _settings.__wrapped__(epsilon, tau, divergence, reference, mass)
-    epsilon, taus, source, target = settings
+    epsilon, taus = check_number("epsilon", epsilon, least=0), check_taus(tau)
+    source, target = marginals(divergence, taus, mass, exact=epsilon == 0)
+    if reference not in ("product", "ones"):
+        raise ArgumentError(f"reference: {reference!r} is not known; use 'product' (the paper) or 'ones'.")
     batch, (n, m) = cost.shape[:-2], cost.shape[-2:]
     weights_a = check_weights("a", a, n, cost, batch)
     weights_b = check_weights("b", b, m, cost, batch)
@@ -247,17 +263,22 @@ def make_problem(
     return Problem(flat, weights_a, weights_b, epsilon, source, target, reference, blocked, closed)
 
 
-@lru_cache(maxsize=256)
-def _settings(
-    epsilon: Any, tau: Any, divergence: str | Divergence, reference: str, mass: Any
-) -> tuple[float, tuple[float, float], Marginal, Marginal]:
-    """What does not depend on the data, checked once for every combination: a training loop asks again each step."""
-    epsilon = check_number("epsilon", epsilon, least=0)
-    taus = check_taus(tau)
+def marginals(
+    divergence: str | Divergence, taus: tuple[float, float], mass: Any = None, *, exact: bool = False
+) -> tuple[Marginal, Marginal]:  # fmt: skip
+    """The two sides that a divergence with its prices, or a total mass, stands for; `exact` means epsilon = 0."""
     mass = None if mass is None else check_number("mass", mass, least=0, strict=True)
-    if reference not in ("product", "ones"):
-        raise ArgumentError(f"reference: {reference!r} is not known; use 'product' (the paper) or 'ones'.")
-    return epsilon, taus, *_marginals(parse(divergence), taus, mass, epsilon == 0)
+    if isinstance(divergence, str):
+        return _named_marginals(divergence, taus, mass, exact)
+    return _marginals(parse(divergence), taus, mass, exact)
+
+
+@lru_cache(maxsize=256)
+def _named_marginals(
+    name: str, taus: tuple[float, float], mass: float | None, exact: bool
+) -> tuple[Marginal, Marginal]:  # fmt: skip
+    """Made once for every combination of numbers: a training loop asks again each step."""
+    return _marginals(parse(name), taus, mass, exact)
 
 
 def _marginals(

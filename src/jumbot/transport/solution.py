@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,11 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot.transport.autograd import transport_value
-from jumbot.transport.certificate import Outcome
+from jumbot.transport.autograd import AnyOutcome, Inputs, with_gradients, with_plan
 from jumbot.transport.draws import Generator, draw_pairs
-from jumbot.transport.fused import RawOutcome
 from jumbot.transport.problem import Array, Problem
+
+_ROOM = torch.finfo(torch.float32).max
 
 
 class Status(enum.Enum):
@@ -34,12 +35,13 @@ class Status(enum.Enum):
         "No further progress is possible in this precision, and the relative gap is above tol. The optimum still "
         "lies in [value - gap, value]; check the scale of the cost against epsilon and tau, or pass float64."
     )
+    OVERFLOW = "The answer is larger than float32 can hold, so that some of its numbers are infinite; pass float64."
 
     def __str__(self) -> str:
         return self.value
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Solution:
     """The answer to one problem or a batch; scalars have the batch shape, all but `value` and `linear` are detached.
 
@@ -48,39 +50,63 @@ class Solution:
     Solution(value=0.068..., mass=0.9..., relative_gap=..., status=CONVERGED)
     """
 
-    problem: Problem
-    outcome: Outcome | RawOutcome
-    tol: float
-    limit: int
-    inputs: tuple[Tensor, Tensor | None, Tensor | None]
-    numpy: bool
+    _problem: Problem
+    _outcome: AnyOutcome
+    _tol: float
+    _limit: int
+    _inputs: Inputs
+    _numpy: bool
+    _graph: bool  # whether `value` and `linear` are to be differentiated, wherever they are read
+
+    def __post_init__(self) -> None:
+        if self._graph:  # made later under `inference_mode`, these tensors could not be saved for backward
+            _ = self._outcome.certificate, self._outcome.f, self._outcome.g
 
     @property
-    def reachable_tol(self) -> float:
+    def _reachable_tol(self) -> float:
         """`tol`, but not below what float64 can prove."""
-        return max(self.tol, 1e-14 if self.problem.epsilon > 0 else 1e-12)
+        return max(self._tol, 1e-14 if self._problem.epsilon > 0 else 1e-12)
+
+    @property
+    def _all_converged(self) -> bool:
+        if self._inputs[0].dtype == torch.float32:
+            constant = self._problem.constant
+            most = float(constant.max()) if isinstance(constant, Tensor) else constant
+            if not self._outcome.largest() <= _ROOM - most:
+                return False
+        return self._outcome.all_within(self._reachable_tol)
+
+    @property
+    def _unsolved(self) -> np.ndarray[Any, Any]:
+        """Numbers of the problems of the flattened batch that are not solved."""
+        if self._all_converged:
+            return np.empty(0, dtype=np.int64)
+        return np.flatnonzero(self._statuses != Status.CONVERGED)
 
     @cached_property
-    def statuses(self) -> np.ndarray[Any, Any]:
-        """One `Status` a problem of the flattened batch."""
-        done = (self.outcome.certificate.relative_gap <= self.reachable_tol).tolist()
-        spent = (self.outcome.taken >= self.limit).tolist()
+    def _statuses(self) -> np.ndarray[Any, Any]:
+        """One `Status` for each problem of the flattened batch."""
+        certificate = self._outcome.certificate
+        done = (certificate.relative_gap <= self._reachable_tol).tolist()
+        spent = (self._outcome.taken >= self._limit).tolist()
         out = np.empty(len(done), dtype=object)
         for k, (ok, all_spent) in enumerate(zip(done, spent, strict=True)):
             out[k] = Status.CONVERGED if ok else Status.MAX_ITERATIONS if all_spent else Status.FAILED
+        if self._inputs[0].dtype == torch.float32:
+            out[~(certificate.largest <= _ROOM - self._problem.constant).cpu().numpy()] = Status.OVERFLOW
         return out
 
     def _out(self, x: Tensor, *shape: int) -> Array:
-        cost = self.inputs[0]
+        cost = self._inputs[0]
         x = x.reshape((*cost.shape[:-2], *shape))
         if x.dtype == torch.float64 and cost.dtype != torch.float64:
             x = x.to(cost.dtype)
-        return x.numpy() if self.numpy else x
+        return x.numpy() if self._numpy else x
 
     @cached_property
     def plan(self) -> Array:
         """P, `(..., n, m)`: R e^{(f+g-C)/epsilon} for epsilon > 0, rounded to exact marginals where there are any."""
-        return self._out(self.outcome.plan, *self.inputs[0].shape[-2:])
+        return self._out(self._outcome.plan, *self._inputs[0].shape[-2:])
 
     @cached_property
     def value(self) -> Array:
@@ -88,67 +114,81 @@ class Solution:
 
         At a kink in the weights ("tv" with equal masses, epsilon = 0) the gradient is one of the subgradients.
         """
-        value = self._out(self._objective)
-        return value if self.numpy else transport_value(value, self)
+        return self._graphed(lambda: self._out(self._value))
+
+    @cached_property
+    def _value(self) -> Tensor:
+        """`value` in float64, `(B,)`."""
+        if not self._graph:
+            return self._objective
+        return self._graphed(lambda: with_gradients(self._objective, self._problem, self._outcome, self._inputs))
 
     @property
     def _objective(self) -> Tensor:
-        return self.outcome.certificate.objective + self.problem.constant
+        return self._outcome.certificate.objective + self._problem.constant
 
     @cached_property
     def linear(self) -> Array:
         """<C, P>; its gradient in the cost is `plan`."""
-        cost = self.inputs[0]
-        if self.numpy or not cost.requires_grad:
-            return self._out(self.outcome.certificate.linear)
-        return (torch.where(self.plan > 0, cost, 0.0) * self.plan).sum((-2, -1))
+        linear, cost = self._outcome.certificate.linear, self._inputs[0]
+        if not (self._graph and cost.requires_grad):
+            return self._out(linear)
+        return self._graphed(lambda: self._out(with_plan(linear, self._outcome.plan, cost)))
+
+    def _graphed(self, make: Callable[[], Any]) -> Any:
+        """What `make` makes, with its graph: read first under `no_grad`, it is still kept for later."""
+        if not self._graph:
+            return make()
+        with torch.inference_mode(False), torch.enable_grad():
+            return make()
 
     @cached_property
     def gap(self) -> Array:
         """value - dual >= 0, from an identity in which no two large numbers are subtracted."""
-        return self._out(self.outcome.certificate.gap)
+        return self._out(self._outcome.certificate.gap)
 
     @cached_property
     def dual(self) -> Array:
         """A lower bound of the optimum."""
-        return self._out(self._objective - self.outcome.certificate.gap)
+        return self._out(self._objective - self._outcome.certificate.gap)
 
     @cached_property
     def relative_gap(self) -> Array:
         """gap / (<|C|, P> + tau_a D_a + tau_b D_b + epsilon mass), the quantity that `tol` bounds."""
-        return self._out(self.outcome.certificate.relative_gap)
+        return self._out(self._outcome.certificate.relative_gap)
 
     @cached_property
     def mass(self) -> Array:
         """The total mass of `plan`."""
-        return self._out(self.outcome.certificate.rows.sum(-1))
+        return self._out(self._outcome.certificate.rows.sum(-1))
 
     @cached_property
     def marginals(self) -> tuple[Array, Array]:
         """(P 1, P' 1)."""
-        n, m = self.inputs[0].shape[-2:]
-        return self._out(self.outcome.certificate.rows, n), self._out(self.outcome.certificate.columns, m)
+        n, m = self._inputs[0].shape[-2:]
+        certificate = self._outcome.certificate
+        return self._out(certificate.rows.clone(), n), self._out(certificate.columns.clone(), m)
 
     @cached_property
     def potentials(self) -> tuple[Array, Array]:
         """(f, g), the dual variables; pass them or the whole solution as `init` of a similar problem."""
-        n, m = self.inputs[0].shape[-2:]
-        return self._out(self.outcome.f, n), self._out(self.outcome.g, m)
+        n, m = self._inputs[0].shape[-2:]
+        return self._out(self._outcome.f.clone(), n), self._out(self._outcome.g.clone(), m)
 
     @cached_property
     def iterations(self) -> Any:
         """Sweeps (or interior-point steps) taken: an int, or an integer array for a batch."""
-        return int(self.outcome.taken) if self._single else self._out(self.outcome.taken.long())
+        return int(self._outcome.taken) if self._single else self._out(self._outcome.taken.long())
 
     @cached_property
     def status(self) -> Any:
         """A `Status`, or an array of them for a batch."""
-        return self.statuses[0] if self._single else self.statuses.reshape(self.inputs[0].shape[:-2])
+        return self._statuses[0] if self._single else self._statuses.reshape(self._inputs[0].shape[:-2])
 
     @cached_property
     def converged(self) -> Any:
         """Whether `tol` was reached: a bool, or a boolean array for a batch."""
-        done = self.statuses == Status.CONVERGED
+        done = self._statuses == Status.CONVERGED
         return bool(done[0]) if self._single else self._out(torch.from_numpy(done))
 
     def sample(self, n: int, generator: Generator | None = None) -> tuple[Array, Array]:
@@ -163,12 +203,12 @@ class Solution:
         >>> i.shape, bool((i == j).all())
         (torch.Size([5]), True)
         """
-        i, j = draw_pairs(self.outcome.plan, n, generator)
+        i, j = draw_pairs(self._outcome.plan, n, generator)
         return self._out(i, i.shape[-1]), self._out(j, j.shape[-1])
 
     @property
     def _single(self) -> bool:
-        return self.inputs[0].ndim == 2
+        return self._inputs[0].ndim == 2
 
     def __repr__(self) -> str:
         if self._single:
@@ -176,6 +216,6 @@ class Solution:
                 f"Solution(value={float(self._out(self._objective)):.4g}, mass={float(self.mass):.4g}, "
                 f"relative_gap={float(self.relative_gap):.1g}, status={self.status.name})"
             )
-        shape = tuple(self.inputs[0].shape[:-2])
-        done = int(np.sum(self.statuses == Status.CONVERGED))
-        return f"Solution(batch={shape}, converged={done} of {self.statuses.size})"
+        shape = tuple(self._inputs[0].shape[:-2])
+        done = int(np.sum(self._statuses == Status.CONVERGED))
+        return f"Solution(batch={shape}, converged={done} of {self._statuses.size})"

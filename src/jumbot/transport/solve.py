@@ -6,12 +6,12 @@ import math
 import warnings
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from jumbot.errors import ArgumentError, NotConvergedWarning
-from jumbot.transport.certificate import Outcome
+from jumbot.transport.autograd import AnyOutcome, Inputs
 from jumbot.transport.divergences import Divergence
-from jumbot.transport.fused import RawOutcome
 from jumbot.transport.problem import Array, Problem, as_tensor, check_number, make_problem
 from jumbot.transport.solution import Solution, Status
 
@@ -61,7 +61,7 @@ def solve(
     max_iterations
         Sweeps at most.  Stopping short warns and is told by `Solution.status`; it never raises.
     init
-        A `Solution` of a similar problem, or its potentials, to start from (epsilon > 0).
+        A `Solution` of a similar problem, or its potentials, to start from; it changes the way, not the answer.
 
     Examples
     --------
@@ -88,32 +88,33 @@ def solve(
 
 def solve_problem(
     problem: Problem, start: tuple[Tensor, Tensor] | None, tol: float, limit: int,
-    inputs: tuple[Tensor, Tensor | None, Tensor | None], numpy: bool, symmetric: bool = False,
+    inputs: Inputs, numpy: bool, symmetric: bool = False,
 ) -> Solution:  # fmt: skip
     """Solve a checked problem; `inputs` are what gradients are taken in, `symmetric` promises equal sides."""
     if problem.epsilon == 0:
         from jumbot.transport.unregularised import solve_unregularised
 
-        outcome: Outcome | RawOutcome = solve_unregularised(problem, tol, limit)
+        outcome: AnyOutcome = solve_unregularised(problem, start, tol, limit)
     else:
         from jumbot.transport.entropic import solve_entropic
 
         outcome = solve_entropic(problem, start, tol, limit, symmetric)
-    return Solution(problem, outcome, tol, limit, inputs, numpy)
+    graph = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in inputs)
+    return Solution(problem, outcome, tol, limit, inputs, numpy, graph)
 
 
 def warn_if_short(*solutions: Solution) -> None:
     """One `NotConvergedWarning` for all problems that stopped above `tol`; call from the public function itself."""
-    short = [s for s in solutions if not s.outcome.all_within(s.reachable_tol)]
+    short = [s for s in solutions if not s._all_converged]
     if not short:
         return
-    statuses = [status for s in short for status in s.statuses.tolist() if status is not Status.CONVERGED]
-    count = sum(s.statuses.size for s in solutions)
-    worst = max(float(s.outcome.certificate.relative_gap.max()) for s in short)
+    statuses = [status for s in short for status in s._statuses.tolist() if status is not Status.CONVERGED]
+    count = sum(s._statuses.size for s in solutions)
+    worst = max(float(s._outcome.certificate.relative_gap.max()) for s in short)
     if statuses:
         warnings.warn(
             f"{len(statuses)} of {count} problems stopped at a relative gap of up to {worst:.1e} "
-            f"(tol = {short[0].tol:g}). {statuses[0]}",
+            f"(tol = {short[0]._tol:g}). {statuses[0]}",
             NotConvergedWarning,
             stacklevel=3,
         )

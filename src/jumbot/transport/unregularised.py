@@ -17,7 +17,9 @@ from jumbot.transport.problem import Problem
 from jumbot.transport.threads import run
 
 
-def solve_unregularised(problem: Problem, tol: float, max_iterations: int) -> Outcome | RawOutcome:
+def solve_unregularised(
+    problem: Problem, start: tuple[Tensor, Tensor] | None, tol: float, max_iterations: int
+) -> Outcome | RawOutcome:
     """Each problem by its method; the combinatorial ones count no iterations."""
     device = problem.cost.device
     cost = problem.cost.double().cpu().numpy()
@@ -26,8 +28,11 @@ def solve_unregularised(problem: Problem, tol: float, max_iterations: int) -> Ou
     batch = cost.shape[0]
     threads = min(torch.get_num_threads(), batch)
 
+    first = start and (start[0].cpu().numpy(), start[1].cpu().numpy())
+
     def one(k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-        return _solve_one(problem, cost[k], a[k], b[k], tol, max_iterations)
+        near = first and (first[0][k], first[1][k])
+        return _solve_one(problem, cost[k], a[k], b[k], near, tol, max_iterations)
 
     if threads > 1 and batch * cost[0].size > 1 << 14:
         results = run(one, range(batch))
@@ -60,20 +65,21 @@ def _certified(problem: Problem, results: list[tuple[np.ndarray, np.ndarray, np.
 
 
 def _solve_one(
-    problem: Problem, cost: np.ndarray, a: np.ndarray, b: np.ndarray, tol: float, max_iterations: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    problem: Problem, cost: np.ndarray, a: np.ndarray, b: np.ndarray, start: tuple[np.ndarray, np.ndarray] | None,
+    tol: float, max_iterations: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:  # fmt: skip
     from jumbot.transport import exact
 
     source, target = problem.source, problem.target
     if isinstance(source, PartialMarginal):
-        return *exact.partial(cost, a, b, source.mass), 0
+        return *exact.partial(cost, a, b, source.mass, start and start[0]), 0
     if source.exact and target.exact:
-        return *exact.balanced(cost, a, b), 0
+        return *exact.balanced(cost, a, b, start and start[0]), 0
     tau_a, tau_b = (np.inf if side.exact else side.tau for side in (source, target))
     soft = target if source.exact else source
     if isinstance(soft.divergence, KL):
-        return exact.kl(cost, a, b, tau_a, tau_b, tol, max_iterations)
-    return *exact.total_variation(cost, a, b, tau_a, tau_b), 0
+        return exact.kl(cost, a, b, tau_a, tau_b, tol, max_iterations, start)
+    return *exact.total_variation(cost, a, b, tau_a, tau_b, start), 0
 
 
 def certify_unregularised(problem: Problem, plan: Tensor, f: Tensor, g: Tensor) -> Certificate:

@@ -15,16 +15,24 @@ _REFINEMENTS = 4
 _PIVOTS = 10**8
 
 
-def balanced(cost: Array, a: Array, b: Array) -> tuple[Array, Array, Array]:
+def balanced(cost: Array, a: Array, b: Array, start: Array | None = None) -> tuple[Array, Array, Array]:
     """min_{P >= 0} <C, P>  subject to  P1 = a, P'1 = b.
 
     `cost` is `(n, m)`, the masses of `a` and `b` are equal. Returns the plan and the potentials that maximise
-    <a, f> + <b, g> subject to f_i + g_j <= C_ij, by the network simplex of POT.
+    <a, f> + <b, g> subject to f_i + g_j <= C_ij, by the network simplex of POT.  From `start`, potentials of the rows
+    near the optimum, it is several times quicker: the slack C - f - g then has its zeros where the plan will be.
 
     >>> plan, f, g = balanced(np.array([[0.0, 1.0], [1.0, 0.0]]), np.ones(2), np.ones(2))
     >>> plan.tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
+    if start is not None:
+        first_g = (cost - start[:, None]).min(0)
+        first_f = (cost - first_g).min(1)  # differs by no more than the costs do, however far `start` is off
+        first_f -= first_f.mean()
+        first_g = (cost - first_f[:, None]).min(0)
+        plan, f, g = balanced(cost - first_f[:, None] - first_g, a, b)
+        return plan, first_f + f, first_g + g
     from jumbot.transport.exact.assignment import assignment, is_assignment  # numba takes a moment to load
 
     if is_assignment(a, b):

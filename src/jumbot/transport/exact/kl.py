@@ -18,8 +18,9 @@ _HUGE = 300.0
 
 
 def kl(
-    cost: Array, a: Array, b: Array, tau_a: float, tau_b: float, tol: float, max_iterations: int
-) -> tuple[Array, Array, Array, int]:
+    cost: Array, a: Array, b: Array, tau_a: float, tau_b: float, tol: float, max_iterations: int,
+    start: tuple[Array, Array] | None = None,
+) -> tuple[Array, Array, Array, int]:  # fmt: skip
     """min_{P >= 0} <C, P> + tau_a KL(P1 | a) + tau_b KL(P'1 | b),   KL(x | y) = sum x log(x/y) - x + y.
 
     `cost` is `(n, m)`; one of `tau_a`, `tau_b` may be `math.inf`, and then that marginal is exact. Returns
@@ -32,13 +33,14 @@ def kl(
     """
     rows, columns = a > 0, b > 0
     if rows.all() and columns.all():
-        return _positive(cost, a, b, tau_a, tau_b, tol, max_iterations)
+        return _positive(cost, a, b, tau_a, tau_b, tol, max_iterations, start)
     plan, f, g, iterations = np.zeros(cost.shape), np.zeros(a.shape), np.zeros(b.shape), 0
     if rows.any() and columns.any():
         inside = np.ix_(rows, columns)
         plan[inside], f[rows], g[columns], iterations = _positive(
-            cost[inside], a[rows], b[columns], tau_a, tau_b, tol, max_iterations
-        )
+            cost[inside], a[rows], b[columns], tau_a, tau_b, tol, max_iterations,
+            start and (start[0][rows], start[1][columns]),
+        )  # fmt: skip
     elif (rows.any() and tau_a == math.inf) or (columns.any() and tau_b == math.inf):
         raise ArgumentError(
             f"one side has to transport all its mass, the other has none: masses {a.sum():g} and {b.sum():g}"
@@ -53,11 +55,12 @@ def kl(
 
 
 def _positive(
-    cost: Array, a: Array, b: Array, tau_a: float, tau_b: float, tol: float, max_iterations: int
-) -> tuple[Array, Array, Array, int]:
+    cost: Array, a: Array, b: Array, tau_a: float, tau_b: float, tol: float, max_iterations: int,
+    start: tuple[Array, Array] | None,
+) -> tuple[Array, Array, Array, int]:  # fmt: skip
     """The same for positive weights."""
     if cost.shape[0] > cost.shape[1]:  # the interior point factors a matrix of the size of the rows
-        plan, g, f, iterations = _positive(cost.T, b, a, tau_b, tau_a, tol, max_iterations)
+        plan, g, f, iterations = _positive(cost.T, b, a, tau_b, tau_a, tol, max_iterations, start and start[::-1])
         return plan.T, f, g, iterations
     # numba and its cached functions load when the first problem is solved
     from jumbot.transport.exact.majorisation import majorise
@@ -67,6 +70,10 @@ def _positive(
     iterations = 0
     if max(tau_a, tau_b) < math.inf:
         _refuse_overflow(cost, a, b, tau_a, tau_b)
+    if start is not None:
+        g = (cost - start[0][:, None]).min(0)
+        return _without_empty(cost, a, b, tau_a, tau_b, (cost - g).min(1), g, tol, max_iterations)
+    if max(tau_a, tau_b) < math.inf:
         f, g = np.empty(a.shape), np.empty(b.shape)
         plan, iterations, gap = majorise(cost, a, b, tau_a, tau_b, f, g, tol, max_iterations)
         if gap <= tol:

@@ -10,7 +10,7 @@ from jumbot.transport.exact.balanced import balanced
 Array = NDArray[np.float64]
 
 
-def partial(cost: Array, a: Array, b: Array, mass: float) -> tuple[Array, Array, Array]:
+def partial(cost: Array, a: Array, b: Array, mass: float, start: Array | None = None) -> tuple[Array, Array, Array]:
     """min_{P >= 0} <C, P>  subject to  P1 <= a, P'1 <= b, sum P = mass.
 
     `cost` is `(n, m)`. Returns the plan and potentials with f_i + g_j <= C_ij that close the dual
@@ -27,7 +27,9 @@ def partial(cost: Array, a: Array, b: Array, mass: float) -> tuple[Array, Array,
     extended = np.pad(cost, ((0, 1), (0, 1)))
     extended[-1, -1] = forbidden
     rest_a, rest_b = max(b.sum() - mass, 0.0), max(a.sum() - mass, 0.0)
-    plan, f, g = balanced(extended, np.append(a, rest_a), np.append(b, rest_b))
+    if start is not None:
+        start = np.append(start, -(cost - start[:, None]).min(0).max())
+    plan, f, g = balanced(extended, np.append(a, rest_a), np.append(b, rest_b), start)
     # potentials against the dummy target: 0 for a source that is not sent whole, negative for the others
     f = f[:-1] + g[-1]
     g = (cost - f[:, None]).min(0)

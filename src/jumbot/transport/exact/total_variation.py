@@ -15,7 +15,9 @@ Solved = tuple[Array, Array, Array]
 _SAME_MASS = 1e-14
 
 
-def total_variation(cost: Array, a: Array, b: Array, tau_a: float, tau_b: float) -> Solved:
+def total_variation(
+    cost: Array, a: Array, b: Array, tau_a: float, tau_b: float, start: tuple[Array, Array] | None = None
+) -> Solved:
     """min_{P >= 0} <C, P> + tau_a |P1 - a|_1 + tau_b |P'1 - b|_1.
 
     `cost` is `(n, m)`; one of `tau_a`, `tau_b` may be `math.inf`, and then that marginal is exact. Returns
@@ -43,17 +45,17 @@ def total_variation(cost: Array, a: Array, b: Array, tau_a: float, tau_b: float)
         if is_assignment(a, b):
             return assignment_with_prices(cost, a[0], tau_a)
     if surplus < 0:
-        plan, g, f = total_variation(cost.T, b, a, tau_b, tau_a)
+        plan, g, f = total_variation(cost.T, b, a, tau_b, tau_a, start and start[::-1])
         return plan.T, f, g
     u, v = np.minimum(tau_a, tau_b + cost.min(1)), np.minimum(tau_b, tau_a + cost.min(0))
     spared = u[:, None] + v
     cut = np.minimum(cost, spared)
     if surplus > _SAME_MASS * b.sum():
-        plan, f, g = balanced(np.vstack([cut, v]), np.append(a, surplus), b)
+        plan, f, g = balanced(np.vstack([cut, v]), np.append(a, surplus), b, start and np.append(start[0], 0.0))
         unserved, shift = plan[-1], -f[-1]
         plan, f = plan[:-1], f[:-1]
     else:
-        plan, f, g = balanced(cut, a, b)
+        plan, f, g = balanced(cut, a, b, start and start[0])
         # every shift that keeps f <= u and g <= v is right: take the middle one
         unserved, shift = np.zeros(b.shape), _middle(u - f, g - v, a, b)
     dropped = np.where(cost >= spared, plan, 0.0)
