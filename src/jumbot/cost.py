@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from jumbot.errors import ArgumentError
+from jumbot.errors import ArgumentError, suggest
 
 Cost = Callable[[Tensor, Tensor], Tensor]
 _FEW = 8  # up to this many coordinates the differences are summed, which loses no digits
@@ -114,7 +113,5 @@ def parse_cost(cost: str | Cost) -> Cost:
     if callable(cost):
         return cost
     if cost not in COSTS:
-        near = difflib.get_close_matches(str(cost), COSTS, n=1, cutoff=0.3)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise ArgumentError(f"cost: {cost!r} is not known; {hint}Known: {', '.join(COSTS)}, or a callable (x, y) -> C.")
+        raise ArgumentError(f"cost: {cost!r} is not known; {suggest(cost, COSTS)} A callable (x, y) -> C will do too.")
     return COSTS[cost]

@@ -61,9 +61,18 @@ def need(module: str, purpose: str, extra: str, package: str | None = None) -> A
     try:
         return import_module(module)
     except ImportError as error:
-        name = package or module.partition(".")[0]
-        absent = isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]
-        state = "is not installed" if absent else f"does not import ({error})"
-        raise MissingPackageError(
-            f"{purpose} needs {name}, which {state}; install it with: pip install 'jumbot[{extra}]'."
-        ) from error
+        raise missing(error, purpose, extra, package or module.partition(".")[0]) from error
+
+
+def missing(error: ImportError, purpose: str, extra: str, package: str | None = None) -> MissingPackageError:
+    """What to say where an import failed."""
+    absent = isinstance(error, ModuleNotFoundError)
+    name = (error.name or "").partition(".")[0] if absent else package
+    state = "is not installed" if absent else f"does not import ({error})"
+    found = _PACKAGES.get(name or "", name)
+    return MissingPackageError(
+        f"{purpose} needs {found}, which {state}; install it with: pip install 'jumbot[{extra}]'."
+    )
+
+
+_PACKAGES = {"PIL": "Pillow", "sklearn": "scikit-learn"}  # where the module has another name

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
+from jumbot.errors import missing
+
 
 def lazy(package: str, places: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """`__getattr__`, `__dir__` and `__all__` of a package: `places` says in which of its modules each name is defined.
@@ -23,7 +25,12 @@ def lazy(package: str, places: Mapping[str, str]) -> tuple[Callable[[str], Any],
         if name not in places:
             raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules[package])
         place = places[name]
-        module = import_module(f"{package}.{place.strip('[]')}")
+        try:
+            module = import_module(f"{package}.{place.strip('[]')}")
+        except ModuleNotFoundError as error:
+            if (error.name or "").startswith("jumbot"):
+                raise
+            raise missing(error, f"{package}.{name}", "adapt") from error
         found = module if place.startswith("[") else getattr(module, name)
         setattr(sys.modules[package], name, found)
         return found

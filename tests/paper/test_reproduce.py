@@ -44,7 +44,7 @@ def test_all_synthetic_runs_every_item(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_unknown_item(tmp_path: Path) -> None:
-    with pytest.raises(ArgumentError, match=r"fig9.*use one of fig1, .*all-synthetic"):
+    with pytest.raises(ArgumentError, match=r"fig9.*Known: fig1, .*all-synthetic"):
         reproduce("fig9", tmp_path)
 
 

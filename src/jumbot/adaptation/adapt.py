@@ -75,6 +75,7 @@ def adapt(
     `resume` goes on with a run that was stopped there.  `show` draws a progress bar.  Whatever can be refused is
     refused before any data are read.  (`labelled` is the former name of `evaluate_on`.)
 
+    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> y = rng.integers(0, 2, 100)
     >>> X = rng.normal(size=(100, 3)) + 4 * y[:, None]

@@ -9,7 +9,7 @@ from importlib import import_module
 
 import jumbot
 from jumbot.cli.parsing import UsageError
-from jumbot.errors import JumbotError, suggest
+from jumbot.errors import JumbotError, missing, suggest
 
 #: Each is a file of this folder, imported when it is used; its function `main` takes the arguments.
 COMMANDS = {
@@ -58,6 +58,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UsageError as error:
         said = str(error).removesuffix(".")
         print(f"{prog}: {said}{'' if said.endswith('?') else ';'} see '{prog} --help'", file=sys.stderr)
+        return 2
+    except ModuleNotFoundError as error:
+        print(f"{prog}: {missing(error, 'this', 'adapt')}", file=sys.stderr)
         return 2
     except (JumbotError, OSError) as error:
         print(f"{prog}: {error}", file=sys.stderr)

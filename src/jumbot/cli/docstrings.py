@@ -10,7 +10,7 @@ from itertools import pairwise
 
 
 def field_docs(cls: type) -> dict[str, str]:
-    """Docstrings of the fields, those of base classes too.
+    """Docstrings of the fields, those of base classes too; what is None in Python is typed as none.
 
     >>> from jumbot.adaptation.settings import Training
     >>> field_docs(Training)["steps"]
@@ -36,5 +36,5 @@ def _of_body(body: list[ast.stmt]) -> dict[str, str]:
     for field, doc in pairwise(body):
         match field, doc:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                found[name] = inspect.cleandoc(text).replace("\n", " ")
+                found[name] = inspect.cleandoc(text).replace("\n", " ").replace("None", "none")
     return found

@@ -5,7 +5,6 @@ None of them may be passed on, so none is downloaded: a message says what is mis
 
 from __future__ import annotations
 
-import difflib
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ import numpy as np
 
 from jumbot.data.domain import ArraySamples, Domain
 from jumbot.data.folders import from_list, load_folder
-from jumbot.errors import ArgumentError
+from jumbot.errors import ArgumentError, suggest
 
 
 @dataclass(frozen=True)
@@ -105,9 +104,7 @@ def load_benchmark(
     """
     facts = BENCHMARKS.get(_plain(benchmark, "-"))
     if facts is None:
-        near = difflib.get_close_matches(benchmark.lower(), BENCHMARKS, 1)
-        meant = f" (do you mean {near[0]!r}?)" if near else ""
-        raise ArgumentError(f"benchmark: {benchmark!r} is not known{meant}; use {', '.join(BENCHMARKS)}.")
+        raise ArgumentError(f"benchmark: {benchmark!r} is not known; {suggest(benchmark, BENCHMARKS)}")
     root = Path(root).expanduser()
     if not root.exists():
         raise ArgumentError(f"{facts.title}: there is no folder {root}. {_get(facts)}")
@@ -145,11 +142,7 @@ def partial_classes(spec: str | Sequence[str], classes: Sequence[str]) -> tuple[
     asked = [name.strip() for name in spec.split(",")] if isinstance(spec, str) else list(spec)
     for name in asked:
         if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            meant = f" (do you mean {near[0]!r}?)" if near else ""
-            raise ArgumentError(
-                f"partial: there is no class {name!r}{meant}; use first:N or names out of {_some(known)}."
-            )
+            raise ArgumentError(f"partial: there is no class {name!r}; use first:N or names; {suggest(name, known)}")
     if len(set(asked)) < len(asked):
         twice = next(name for name in asked if asked.count(name) > 1)
         raise ArgumentError(f"partial: the class {twice!r} is named twice.")

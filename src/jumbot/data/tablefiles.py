@@ -8,7 +8,7 @@ from zipfile import BadZipFile
 
 from jumbot.data.delimited import names_in, read_text
 from jumbot.data.frames import Table, checked, pandas, unfold
-from jumbot.errors import ArgumentError, MissingPackageError
+from jumbot.errors import ArgumentError, missing
 
 TEXT = (".csv", ".tsv", ".tab")
 FORMATS = (*TEXT, *(f"{ending}.gz" for ending in TEXT), ".parquet", ".xlsx")
@@ -35,7 +35,7 @@ def read_table(path: Path, sheet: str | None = None) -> Table:
     except ArgumentError:
         raise
     except ImportError as error:
-        raise MissingPackageError(f"{path}: {error}; pip install 'jumbot[adapt]'.") from None
+        raise missing(error, str(path), "adapt", "another package") from error
     except (OSError, EOFError, ValueError, KeyError, BadZipFile, csv.Error) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ArgumentError(f"{path}: cannot be read ({reason}).") from error

@@ -17,7 +17,7 @@ from types import ModuleType
 
 import torch
 
-from jumbot.errors import MissingPackageError
+from jumbot.errors import MissingPackageError, missing
 
 _FAILURE = "torchvision::nms does not exist"
 _SCHEMA = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
@@ -38,9 +38,7 @@ def _import(name: str, extra: str) -> ModuleType:
     try:
         return _attempt(name)
     except ModuleNotFoundError as error:
-        raise MissingPackageError(
-            f"{error.name or name} is not installed; install it with: pip install 'jumbot[{extra}]'."
-        ) from error
+        raise missing(error, "this", extra) from error
     except (ImportError, OSError, RuntimeError) as error:
         torchvision, first, *_ = [_version("torchvision"), *str(error).strip().splitlines(), type(error).__name__]
         raise MissingPackageError(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
-from jumbot.errors import ArgumentError
+from jumbot.errors import ArgumentError, suggest
 from jumbot.minibatch.costs import Minibatches
 from jumbot.minibatch.tiles import Sides, Solved, solve_tiles
 from jumbot.transport.autograd import weight_gradient
@@ -47,9 +46,7 @@ class Loss:
 
     def __post_init__(self) -> None:
         if self.name not in LOSSES:
-            near = difflib.get_close_matches(str(self.name), LOSSES, n=1, cutoff=0.3)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise ArgumentError(f"loss: {self.name!r} is not known; use {LOSSES[0]!r} or {LOSSES[1]!r}.{hint}")
+            raise ArgumentError(f"loss: {self.name!r} is not known; {suggest(self.name, LOSSES)}")
         if self.name == "sinkhorn_divergence":
             if self.reference != "product":
                 raise ArgumentError("reference: the Sinkhorn divergence is defined with 'product' only.")

@@ -8,7 +8,6 @@ A `Divergence` is convex, non-negative, zero at 1.  To add one, subclass it with
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from abc import ABC, abstractmethod
@@ -19,7 +18,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from jumbot.errors import ArgumentError
+from jumbot.errors import ArgumentError, suggest
 
 
 class Divergence(ABC):
@@ -289,10 +288,8 @@ def _named(divergence: str) -> Divergence:
     match = re.fullmatch(r"\s*([\w-]+)\s*(?:\(([^()]*)\))?\s*", divergence) if isinstance(divergence, str) else None
     name = match[1].lower() if match else ""
     if match is None or name not in REGISTRY:
-        near = difflib.get_close_matches(str(divergence).lower(), REGISTRY, n=2, cutoff=0.3)
-        hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
-        known = ", ".join(["kl", "tv", "chi2", "range(lo,hi)", "power(p)", "balanced"])
-        raise ArgumentError(f"divergence: {divergence!r} is not known; {hint}Known: {known}, or a Divergence.")
+        known = ["kl", "tv", "chi2", "range(lo,hi)", "power(p)", "balanced"]
+        raise ArgumentError(f"divergence: {divergence!r} is not known; {suggest(divergence, known)}")
     try:
         arguments = [float(part) for part in match[2].split(",")] if match[2] else []
         return REGISTRY[name](*arguments)

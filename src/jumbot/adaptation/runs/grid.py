@@ -19,7 +19,7 @@ from jumbot.adaptation.judgement.selection import RULES, SCORES, best
 from jumbot.adaptation.runs.folder import RunFolder, read_config, read_metrics
 from jumbot.adaptation.runs.variants import Variant, share_changes
 from jumbot.data.reading import Reading
-from jumbot.errors import ArgumentError, JumbotError
+from jumbot.errors import ArgumentError, JumbotError, need
 from jumbot.files import write_text
 from jumbot.options import Count, Seed, check
 
@@ -205,11 +205,10 @@ def _train_in_parallel(runs: Iterable[Run], jobs: int) -> Iterator[tuple[Run, st
 
     joblib's processes need no `if __name__ == "__main__"` in the user's script.
     """
-    from joblib import Parallel, delayed, parallel_config
-
-    with parallel_config("loky", inner_max_num_threads=1):
-        pool = Parallel(jobs, pre_dispatch=jobs, batch_size=1, return_as="generator_unordered")
-        yield from pool(delayed(_train_alone)(run, os.getcwd()) for run in runs)
+    joblib = need("joblib", "jobs above 1", "adapt")
+    with joblib.parallel_config("loky", inner_max_num_threads=1):
+        pool = joblib.Parallel(jobs, pre_dispatch=jobs, batch_size=1, return_as="generator_unordered")
+        yield from pool(joblib.delayed(_train_alone)(run, os.getcwd()) for run in runs)
 
 
 def _train_alone(run: Run, place: str) -> tuple[Run, str | None]:

@@ -49,7 +49,8 @@ def check_able(training: Training, reports: bool = False) -> None:
         raise ArgumentError("device: 'mps' came in, but no Metal device was found; use 'auto' or 'cpu'.")
     if training.mixed_precision == "fp16" and not device_of(training).startswith("cuda"):
         raise ArgumentError("mixed_precision: 'fp16' needs a CUDA device; use 'no' or 'bf16'.")
-    need("accelerate", "training", "adapt")
+    for module in ("accelerate", "safetensors", "sklearn"):
+        need(module, "training", "adapt")
     if training.tensorboard:
         need("tensorboard", "tensorboard=True", "tensorboard")
     if reports:

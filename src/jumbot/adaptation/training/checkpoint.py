@@ -10,14 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from jumbot.errors import ArgumentError, JumbotError
+from jumbot.errors import ArgumentError, JumbotError, need
 from jumbot.files import replacing
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> None:
     """Tensors and a header as one file."""
+    save_file = need("safetensors.torch", "a checkpoint", "adapt").save_file
     from safetensors import SafetensorError
-    from safetensors.torch import save_file
 
     plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     try:
@@ -32,7 +32,8 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str,
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """What `save_tensors` wrote; no code is run."""
-    from safetensors import SafetensorError, safe_open
+    safe_open = need("safetensors", f"{path}: it", "adapt").safe_open
+    from safetensors import SafetensorError
 
     try:
         with safe_open(path, framework="pt") as file:

@@ -1,0 +1,110 @@
+"""Help and usage errors: quick, in one line, with the name that was meant."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from jumbot.cli import main
+from jumbot.cli.app import COMMANDS
+from jumbot.methods import METHODS
+
+HEAVY = ("torch", "numpy", "numba", "ot", "sklearn", "matplotlib", "accelerate", "pandas")
+USAGE = [
+    ["adpt"], [], ["adapt"], ["adapt", "a", "b", "--out", "c", "--steps", "0"], ["distance", "a", "b", "--epsilon"],
+    ["compare", "a", "--methods", "nonsense"], ["demo", "--seed", "-1"], ["reproduce", "fig9"],
+]  # fmt: skip
+
+
+def status_of(arguments: list[str]) -> int:
+    try:
+        return main(arguments)
+    except SystemExit as stop:
+        return int(stop.code or 0)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], *([name, "--help"] for name in COMMANDS), *USAGE])
+def test_nothing_heavy_is_imported_to_say_so(arguments: list[str]) -> None:
+    code = (
+        "import sys\nfrom jumbot.cli import main\n"
+        f"try: status = main({arguments!r})\nexcept SystemExit as stop: status = stop.code or 0\n"
+        f"print(status, [name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    expected = 0 if "--help" in arguments else 2
+    assert done.stderr.splitlines()[-1] == f"{expected} []"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_each_of_its_options(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of([name, "--help"]) == 0
+    out = capsys.readouterr().out
+    assert f"usage: jumbot {name}" in out
+    assert "%%" not in out
+    assert "None" not in out
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_help_of_adapt_shows_the_options_of_the_method(method: str, capsys: pytest.CaptureFixture[str]) -> None:
+    from dataclasses import fields
+
+    from jumbot.methods import options_class
+
+    assert status_of(["adapt", "--help", "--method", method, "--recipe", "digits"]) == 0
+    out = capsys.readouterr().out
+    assert all(f"--{field.name.replace('_', '-')}" in out for field in fields(options_class(method)))
+    assert "(default: 500)" in out  # the batch of the recipe
+
+
+def test_defaults_differ_by_recipe_until_one_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of(["adapt", "--help"]) == 0
+    out = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "table 0.5, digits 1.0" in out  # tau
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["adpt"], "did you mean 'adapt'"),
+        (["adapt", "a", "b", "--out", "c", "--tua", "3"], "did you mean --tau? see 'jumbot adapt --help'"),
+        (["adapt", "a", "b", "--out", "c", "--method", "DANN"], "--method: 'DANN' is not known; did you mean 'dann'?"),
+        (["adapt", "a", "b", "--out", "c", "--method", "dann", "--tau", "3"], "--tau: not an option of dann"),
+        (["adapt", "a", "b", "--out", "c", "--steps", "x"], "--steps: 'x' came in; it must be a whole number"),
+        (
+            ["adapt", "a", "b", "--out", "c", "--optimizer", "adm"],
+            "--optimizer: 'adm' is not known; did you mean 'adam'",
+        ),
+        (["adapt", "a", "--out", "c"], "TGT is missing"),
+        (["adapt", "a", "b"], "--out is missing"),
+        (["adapt", "a", "b", "c", "--out", "d"], "'c' is one argument too many"),
+        (["adapt", "a", "b", "--out"], "Missing value for argument '--out'"),
+        (["distance", "a", "b", "--epsilon", "nan"], "--epsilon: nan came in"),
+        (["distance", "a", "b", "--epsilon", "1", "--k", "3", "--precision", ".1"], "--k and --precision"),
+        (["distance", "a", "b", "--epsilon", "1", "--seed", "99999999999999999999"], "--seed: 99999999999999999999"),
+        (["flow", "a", "b", "--epsilon", "1", "--out", "x.txt"], "must end in .npy"),
+        (["reproduce", "fig1", "--seeds", "3"], "--seeds: an option of digits"),
+        (["reproduce", "digts"], "did you mean 'digits'"),
+        (["compare", "a", "--seeds", "0"], "--seeds: 0 came in"),
+        (["compare", "a", "--methods"], "--methods: none came in"),
+    ],
+)
+def test_usage_errors_are_one_line(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert words in captured.err
+    assert captured.err.count("\n") == 1
+    assert "--help'" in captured.err
+
+
+def test_longer_names_for_torchrun(tmp_path: object, capsys: pytest.CaptureFixture[str]) -> None:
+    import numpy as np
+
+    np.save(f"{tmp_path}/x.npy", np.arange(20.0).reshape(10, 2))
+    common = ["distance", f"{tmp_path}/x.npy", f"{tmp_path}/x.npy", "--epsilon", "1"]
+    assert status_of([*common, "--m", "4", "--k", "7"]) == 0
+    short = capsys.readouterr().out.rpartition("  ")[0]
+    assert status_of([*common, "--minibatch-size", "4", "--minibatches", "7"]) == 0
+    assert capsys.readouterr().out.rpartition("  ")[0] == short

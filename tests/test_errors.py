@@ -1,0 +1,98 @@
+"""What errors say: the nearest word, the package to install."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import jumbot
+from jumbot.errors import MissingPackageError, need, suggest
+from jumbot.files import replacing, write_text
+
+
+@pytest.mark.parametrize(
+    ("word", "known", "near"),
+    [
+        ("jumbo", ["jumbot", "dann"], "jumbot"),
+        ("DANN", ["jumbot", "dann"], "dann"),
+        ("cdan", ["cdan-e", "dann"], "cdan-e"),
+        ("xyz", ["jumbot", "dann"], None),
+        (3, ["jumbot"], None),
+        (None, [], None),
+    ],
+)
+def test_the_nearest_word(word: object, known: list[str], near: str | None) -> None:
+    said = suggest(word, known)
+    assert said.startswith(f"did you mean {near!r}? " if near else "Known: ")
+    assert all(name in said for name in known)
+
+
+def test_a_missing_package_is_one_class_of_error_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    with pytest.raises(MissingPackageError, match=r"curves needs tensorboard, which is not installed.*jumbot\[tensorb"):
+        need("tensorboard", "curves", "tensorboard")
+    assert issubclass(MissingPackageError, (ImportError, jumbot.JumbotError))
+
+
+HIDE = "import sys; sys.modules[{!r}] = None; "
+
+
+@pytest.mark.parametrize(
+    ("package", "code", "extra"),
+    [
+        ("sklearn", "import jumbot; jumbot.DomainAdaptationClassifier", "adapt"),
+        ("accelerate", "import jumbot, numpy; x = numpy.eye(4); jumbot.adapt((x, [0, 1, 0, 1]), x)", "adapt"),
+        ("safetensors", "import jumbot; jumbot.load('tests/models/0.1/table')", "adapt"),
+        ("matplotlib", "import jumbot, numpy; x = numpy.eye(4); jumbot.adapt((x, [0, 1, 0, 1]), x, out='x')", "adapt"),
+    ],
+)
+def test_from_every_place(package: str, code: str, extra: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", HIDE.format(package) + code],
+        capture_output=True, text=True, check=False, cwd=Path(__file__).parents[1],
+    )  # fmt: skip
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("jumbot.errors.MissingPackageError")
+    assert f"jumbot[{extra}]" in last
+
+
+@pytest.mark.parametrize("arguments", [["distance", "x", "y"], ["adapt", "--help"], ["demo", "--seed", "1"]])
+def test_the_command_without_tyro_says_what_to_install(arguments: list[str]) -> None:
+    code = HIDE.format("tyro") + f"from jumbot.cli import main; sys.exit(main({arguments!r}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "pip install 'jumbot[adapt]'" in done.stderr
+
+
+def test_files_are_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    file = write_text(tmp_path / "deep" / "a.txt", "before")
+
+    def half() -> None:
+        with replacing(file) as part:
+            part.write_text("half")
+            raise ValueError("half-way")
+
+    with pytest.raises(ValueError, match="half"):
+        half()
+    assert file.read_text() == "before"
+    assert [path.name for path in file.parent.iterdir()] == ["a.txt"]
+    with pytest.raises(jumbot.JumbotError, match=r"cannot be written \(.*full\).*kept"), replacing(file):
+        raise OSError("disk full")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(jumbot.JumbotError, match="cannot be written"):
+        write_text(tmp_path / "file" / "a.txt", "x")
+
+
+def test_files_follow_the_umask(tmp_path: Path) -> None:
+    from safetensors.torch import save_file
+    from torch import ones
+
+    with replacing(tmp_path / "model.safetensors") as part:
+        save_file({"x": ones(1)}, part)
+    plain = tmp_path / "plain"
+    plain.write_text("")
+    assert (tmp_path / "model.safetensors").stat().st_mode == plain.stat().st_mode
