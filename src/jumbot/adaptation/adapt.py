@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import shutil
 import tempfile
 import warnings
@@ -15,13 +14,13 @@ from typing import Any
 import torch
 from torch import nn
 
-import jumbot
 from jumbot.adaptation.config import RunConfig, check_changes, make_config
 from jumbot.adaptation.domains import Domains
 from jumbot.adaptation.model import Model, load
 from jumbot.adaptation.networks.build import make_network
 from jumbot.adaptation.runs.finish import Before, finish
 from jumbot.adaptation.runs.folder import FORMAT, RunFolder
+from jumbot.adaptation.runs.provenance import describe_data, stamp
 from jumbot.adaptation.training.accelerator import check_able, decided_by_first, first_process
 from jumbot.adaptation.training.loop import Trainer
 from jumbot.data.reading import Corrupt, make_reading
@@ -105,7 +104,10 @@ def adapt(
         torch.manual_seed(config.training.seed)
         domains = Domains(raw_source, raw_target, raw_evaluated, config, module)
     if out is not None:
-        model = train(config, domains, RunFolder(out), resume=resume, show=show, command=command, module=module)
+        data = describe_data(source=raw_source, target=raw_target, evaluate_on=raw_evaluated)
+        model = train(
+            config, domains, RunFolder(out), resume=resume, show=show, command=command, data=data, module=module
+        )
         if report and first_process() and not (Path(out) / "report.html").exists():
             model.report()
         return model
@@ -127,6 +129,7 @@ def train(
     resume: bool = False,
     show: bool = False,
     command: str | None = None,
+    data: Mapping[str, Any] | None = None,
     module: nn.Module | None = None,
 ) -> Model:
     """Train on domains that are ready, in the folder of a run; one that is finished there is loaded."""
@@ -137,7 +140,7 @@ def train(
             domains.input.dtype,
         )  # fmt: skip
         method = make_method(config.method, config.options, features=network.features, classes=network.classes)
-    described = describe(config, domains, spec, command)
+    described = describe(config, domains, spec) | stamp(command) | ({"data": data} if data else {})
     trainer = Trainer(
         domains.source, domains.target.unlabelled(), network, method, config.training, watch=domains.watch, run=run,
         show=show,
@@ -153,13 +156,10 @@ def train(
     return finish(model, trained, domains, config, run) if trainer.accelerator.is_main_process else model
 
 
-def describe(config: RunConfig, domains: Domains, spec: Mapping[str, Any], command: str | None) -> dict[str, Any]:
-    """What `config.json` holds."""
+def describe(config: RunConfig, domains: Domains, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """What `config.json` holds of the run itself."""
     return {
         "format": FORMAT,
-        "jumbot": jumbot.__version__,
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "command": command,
         "source": {"name": domains.source.name, "n": len(domains.source)},
         "target": {"name": domains.target.name, "n": len(domains.target)},
         "classes": list(domains.source.classes),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -63,7 +64,7 @@ def main(arguments: Sequence[str]) -> int:
         pairs = [Pair(name, wanted.source, wanted.target, wanted.evaluate_on)]
     record = compare(
         pairs, wanted.methods, wanted.out, seeds=wanted.seeds, jobs=wanted.jobs, show=True, recipe=wanted.recipe,
-        reading=Reading(**reading(wanted, Reading)), **changes,
+        reading=Reading(**reading(wanted, Reading)), command=shlex.join(["jumbot", "compare", *arguments]), **changes,
     )  # fmt: skip
     found = accuracies(record)
     for folder, why in record["failed"].items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import statistics
 import sys
 from collections.abc import Sequence
@@ -50,6 +51,7 @@ def main(arguments: Sequence[str]) -> int:
     record = compare(
         pairs, wanted.methods, wanted.out, show=True, recipe="embedded",
         seeds=range(wanted.seed, wanted.seed + wanted.seeds), jobs=wanted.jobs or os.cpu_count() or 1,
+        command=shlex.join(["jumbot", "demo", *arguments]),
     )  # fmt: skip
     found = accuracies(record)
     table = Table(title="Accuracy (%) on 1,000 target digits that training never saw, last iterate")

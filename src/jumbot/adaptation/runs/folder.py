@@ -66,7 +66,8 @@ class RunFolder:
             self.write_json("config.json", config)
             return False
         parts = ("method", "training", "network", "classes", "input", "source", "target")
-        self.check_same(read_config(self.path), config, parts)
+        old = read_config(self.path)
+        self.check_same(old, config, parts + ("data",) * ("data" in old))
         return self.finished
 
     def check_same(self, old: Mapping[str, Any], new: Mapping[str, Any], parts: Sequence[str]) -> None:

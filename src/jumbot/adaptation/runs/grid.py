@@ -17,6 +17,7 @@ from typing import Any
 from jumbot.adaptation.config import make_config
 from jumbot.adaptation.judgement.selection import RULES, SCORES, best
 from jumbot.adaptation.runs.folder import RunFolder, read_config, read_metrics
+from jumbot.adaptation.runs.provenance import data_of, settings_of, stamp
 from jumbot.adaptation.runs.variants import Variant, share_changes
 from jumbot.data.reading import Reading
 from jumbot.errors import ArgumentError, JumbotError, need
@@ -88,6 +89,7 @@ def compare(
     recipe: str | None = None,
     options: Mapping[str, Mapping[str, Any]] | None = None,
     reading: Reading | None = None,
+    command: str | None = None,
     **common: Any,
 ) -> dict[str, Any]:
     """Train every (pair, method, seed), `jobs` at a time, and return what `compare.json` holds.
@@ -103,12 +105,18 @@ def compare(
     how = {} if reading is None else asdict(reading)
     out = Path(out)
     runs = [
-        Run(pair, variant, seed, out / pair.name / variant.folder / f"seed{seed}", recipe, changes, how)
+        Run(pair, variant, seed, out / pair.name / variant.folder / f"seed{seed}", recipe, changes, how, command)
         for pair in pairs for variant, changes in chosen for seed in numbers
     ]  # fmt: skip
     failed = train_all(runs, jobs, show)
-    rows = [run.outcome() | {"by_rule": by_rule(run.folder)} for run in runs if run.finished]
-    record = {"runs": rows, "failed": failed}
+    done = [run for run in runs if run.finished]
+    record = stamp(command, [run.folder for run in done]) | {
+        "seeds": list(numbers),
+        "settings": settings_of((run.variant.label, run.folder) for run in done),
+        "data": data_of(run.folder for run in done),
+        "runs": [run.outcome() | {"by_rule": by_rule(run.folder)} for run in done],
+        "failed": failed,
+    }
     write_text(out / "compare.json", json.dumps(record, indent=1) + "\n")
     return record
 
@@ -151,15 +159,18 @@ def accuracies(record: Mapping[str, Any], key: str = "accuracy") -> dict[str, di
 def rules_table(record: Mapping[str, Any]) -> str:
     """Markdown: the mean target accuracy that each rule of selection would have had, a row per method.
 
-    A rule chooses among the evaluations along the way; "oracle" is what no rule without labels can exceed.
+    A rule chooses among the evaluations along the way; "oracle" is what no rule without labels can exceed.  Only means
+    over the same tasks stand in a column: a method that lacks one of them has none.
     """
+    tasks = {row["task"] for row in record["runs"]}
     rules = [rule for rule in RULES if any(rule in row["by_rule"] for row in record["runs"])]
     lines = ["| method | " + " | ".join(rules) + " |", "| --- |" + " ---: |" * len(rules)]
     for method in dict.fromkeys(row["method"] for row in record["runs"]):
         cells = []
         for rule in rules:
-            found = [r["by_rule"][rule] for r in record["runs"] if r["method"] == method and rule in r["by_rule"]]
-            cells.append(f"{100 * statistics.fmean(found):.1f}" if found else "-")
+            chosen = [row for row in record["runs"] if row["method"] == method and rule in row["by_rule"]]
+            whole = {row["task"] for row in chosen} == tasks
+            cells.append(f"{100 * statistics.fmean(row['by_rule'][rule] for row in chosen):.1f}" if whole else "-")
         lines.append(f"| {method} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
