@@ -5,71 +5,86 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
+from jumbot.adaptation.runs.variants import read_variant, share_changes
 from jumbot.cli.arguments import Argument, Option
-from jumbot.cli.parsing import UsageError, parse
+from jumbot.cli.parsing import UsageError, parse_with, usage_errors
+from jumbot.cli.run_options import every_option, groups
 from jumbot.errors import suggest
 from jumbot.methods import METHODS
-from jumbot.options import Count, Options, Seed, Whole
+from jumbot.options import Count, Options, Seed
 from jumbot.paper import ITEMS, TRAINED
+
+OWN = ("tasks", "methods", "seeds", "over", "samples", "root")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reproduce(Options):
-    """Compute a figure or table of the paper, with a JSON record of the numbers behind it."""
+    """Compute a figure or table of the paper, with a JSON record of the numbers behind it.
+
+    Items that train take the options of methods, training, network and inputs too, to leave the paper's point; JUMBOT's
+    reference is "ones" there, as published.  Their runs go on where they were stopped.
+    """
 
     epilog: ClassVar[str] = "".join(f"  {name:<20} {what}\n" for name, what in ITEMS.items())
     item: Annotated[str, Argument("ITEM")]
     """What to compute, of the list below."""
     out: Path = Path("reproduced")
-    """Folder of the pictures and records."""
+    """Folder of the pictures, tables, records and runs."""
     quick: bool = False
-    """A small version, in seconds."""
+    """A small version, to see that everything is in place."""
     seed: Seed = 0
     """The first seed."""
     tasks: Annotated[tuple[str, ...], Option("TASK ...", aliases=("--task",))] = ()
-    """Tables: tasks, such as U-M; by default U-M, and all of an image set."""
-    seeds: Count | None = None
-    """Tables: how many seeds; by default 1."""
+    """Items that train: tasks, such as U-M; by default those of the figure, U-M of the digits, all of an image set."""
     methods: Annotated[tuple[str, ...], Option("METHOD ...")] = ()
-    """Tables: methods; by default jumbot, and for digits also deepjdot and source-only."""
-    reference: Literal["ones", "product"] | None = None
-    """Digits: of JUMBOT's entropy; by default ones, as published."""
+    """Items that train: methods; by default those of the figure, and for tables jumbot, for digits two more."""
+    seeds: Count | None = None
+    """Tables, fig6 and max: how many seeds; by default 1."""
+    over: Annotated[tuple[str, ...], Option("{tau,epsilon,m} ...")] = ()
+    """fig6: over what; by default all three."""
+    samples: Count | None = None
+    """fig5: how many; by default 10000."""
     root: Annotated[Path | None, Option(aliases=("--data",))] = None
-    """Tables: folder of the data; by default that in JUMBOT_DATA."""
-    source_epochs: Whole | None = None
-    """Tables: epochs on the source alone; by default the paper's."""
-    epochs: Count | None = None
-    """Tables: epochs of adaptation; by default the paper's."""
-    steps: Count | None = None
-    """Tables: steps of adaptation, instead of epochs."""
-    evaluate_samples: Count | None = None
-    """Tables: evaluate on this many along the way (the end: on all)."""
+    """Items that train: folder of the data; by default that in JUMBOT_DATA."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.item not in ITEMS:
             raise UsageError(f"ITEM: {self.item!r} is not known; {suggest(self.item, ITEMS)}")
-        for name in self.methods:
-            if name not in METHODS:
-                raise UsageError(f"--methods: {name!r} is not known; {suggest(name, METHODS)}")
 
 
 def main(arguments: Sequence[str]) -> int:
-    wanted = parse(Reproduce, arguments, "jumbot reproduce")
-    names = ("tasks", "seeds", "methods", "reference", "root", "source_epochs", "epochs", "steps", "evaluate_samples")
-    given = {name: value for name in names if (value := getattr(wanted, name)) not in (None, ())}
-    if given and wanted.item not in TRAINED:
-        raise UsageError(
-            f"--{next(iter(given)).replace('_', '-')}: an option of {', '.join(TRAINED)}; {wanted.item} trains nothing."
-        )
+    wanted, changes = parse_with(
+        Reproduce, arguments, "jumbot reproduce", every_option(),
+        lambda given: groups(
+            [read_variant(m).method for m in given.get("methods") or ("jumbot", "deepjdot")],
+            _recipe(str(given.get("item"))),
+        ),
+    )  # fmt: skip
+    given: dict[str, Any] = {name: value for name in OWN if (value := getattr(wanted, name)) not in (None, ())}
+    if wanted.item not in TRAINED:
+        for name in (*given, *changes):
+            raise UsageError(f"--{name.replace('_', '-')}: an option of {', '.join(TRAINED)}; {wanted.item} has none.")
+    for name, items in (("over", ("fig6",)), ("samples", ("fig5",)), ("seeds", set(TRAINED) - {"fig5", "fig7"})):
+        if name in given and wanted.item not in items:
+            raise UsageError(f"--{name}: an option of {', '.join(sorted(items))}, not of {wanted.item}.")
+    with usage_errors({"methods", *changes}):
+        share_changes(wanted.methods or tuple(METHODS), _recipe(wanted.item), changes)
     from jumbot.adaptation.training.memory import keep_freed_memory
     from jumbot.paper import reproduce
 
     keep_freed_memory()
-    record = reproduce(wanted.item, wanted.out, quick=wanted.quick, seed=wanted.seed, **given)
+    record = reproduce(wanted.item, wanted.out, quick=wanted.quick, seed=wanted.seed, **given, **changes)
     for claim in record["claims"]:
         print(f"{'holds        ' if claim['holds'] else 'DOES NOT HOLD'}  {claim['statement']}")
-    print(f"pictures and records: {wanted.out}")
+    if warning := record.get("data", {}).get("warning"):
+        print(warning)
+    print(f"pictures, tables, records: {wanted.out}")
     return 0
+
+
+def _recipe(item: str) -> str:
+    """Whose defaults the help shows, and whose runs an item makes."""
+    return {"max": "office-home"}.get(item, item if TRAINED.get(item) == "images_table" else "digits")

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import jumbot
+from jumbot.adaptation.runs.provenance import stamp
+from jumbot.files import write_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,6 +39,10 @@ class Record:
     settings: Mapping[str, Any]
     seed: int
     quick: bool
+    command: str | None = None
+    inputs: Mapping[str, Any] | str = "drawn from the seed"
+    runs: Sequence[Path] = ()
+    """Folders of the runs that it rests on, if any."""
     claims: list[Claim] = field(default_factory=list)
     data: dict[str, Any] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)
@@ -59,24 +64,28 @@ class Record:
         figure.savefig(folder / f"{name}.pdf", dpi=110, metadata={"CreationDate": None})
         self.files += [f"{name}.png", f"{name}.pdf"]
 
+    @property
+    def _command(self) -> str:
+        return self.command or f"jumbot reproduce {self.name} --seed {self.seed}{' --quick' * self.quick}"
+
     def save(self, folder: Path) -> dict[str, Any]:
         record = plain(
             {
                 "item": self.name,
                 "shows": self.shows,
                 "paper": PAPER,
-                "jumbot": jumbot.__version__,
+                **stamp(self._command, self.runs),
                 "quick": self.quick,
                 "seed": self.seed,
                 "settings": self.settings,
+                "inputs": self.inputs,
                 "seconds": round(time.perf_counter() - self.started, 1),
                 "claims": [asdict(claim) for claim in self.claims],
                 "files": [*self.files, f"{self.name}.json"],
                 "data": self.data,
             }
         )
-        text = json.dumps(record, indent=1, allow_nan=False)
-        (folder / f"{self.name}.json").write_text(text + "\n", encoding="utf-8")
+        write_text(folder / f"{self.name}.json", json.dumps(record, indent=1, allow_nan=False) + "\n")
         return record
 
 

@@ -45,7 +45,7 @@ def make_map(run: RunRecord, when: str, seed: int = 0) -> Map | None:
     points = np.concatenate([source[source_rows], target[target_rows]]).astype(np.float32)
     if len(points) < 5 or not np.ptp(points, axis=0).any():
         return None
-    places = _tsne(points, seed)
+    places = tsne(points, seed)
     cut = len(source_rows)
     return Map(places[:cut], places[cut:], source_labels[source_rows], target_labels[target_rows], known)
 
@@ -72,15 +72,16 @@ def draw_map(found: Map, count: int) -> Figure:
     return figure
 
 
-def _tsne(points: np.ndarray, seed: int) -> np.ndarray:
-    tsne = need("sklearn.manifold", "a map of the embedding", "adapt", "scikit-learn").TSNE(
+def tsne(points: np.ndarray, seed: int, iterations: int = ITERATIONS) -> np.ndarray:
+    """Places `(n, 2)` on a map that keeps neighbours together."""
+    mapping = need("sklearn.manifold", "a map of the embedding", "adapt", "scikit-learn").TSNE(
         perplexity=min(30.0, (len(points) - 1) / 3),
         init="pca" if points.shape[1] >= 2 else "random",
         learning_rate="auto",
-        max_iter=ITERATIONS,
+        max_iter=iterations,
         random_state=seed,
     )
-    return np.asarray(tsne.fit_transform(points))
+    return np.asarray(mapping.fit_transform(points))
 
 
 def _chosen(points: np.ndarray) -> np.ndarray:
