@@ -19,6 +19,7 @@ COMMANDS = {
     "predict": "classes of new samples, from the model of a run",
     "evaluate": "accuracy of the model of a run on labelled samples",
     "compare": "several methods and seeds on the same data, as a table",
+    "features": "a table of features from folders of images",
     "distance": "minibatch transport distance between two data files, with its interval",
     "flow": "move the points of one file towards those of another",
     "reproduce": "compute a figure or table of the paper and check what it claims",

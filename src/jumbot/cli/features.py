@@ -1,0 +1,60 @@
+"""`jumbot features SRC`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from jumbot.adaptation.networks.names import check_backbone, check_weights
+from jumbot.adaptation.settings import Training
+from jumbot.cli.arguments import Argument
+from jumbot.cli.parsing import parse, usage_errors
+from jumbot.data.reading import Corrupt
+from jumbot.options import Options
+
+
+@dataclass(frozen=True, kw_only=True)
+class Features(Options):
+    """Make a table of features from images, for `jumbot adapt` and `compare`; a call that was stopped goes on."""
+
+    source: Annotated[str, Argument("SRC")]
+    """Images: a folder (class/name.jpg), a folder of domains (domain/class/name.jpg), or a list (.txt)."""
+    out: Path = Path("features.npz")
+    """The table, .npz, .parquet or .csv; an existing one is not overwritten."""
+    backbone: str = "efficientnet-lite0"
+    """The network that sees them: "efficientnet-lite0", "resnet50", ..., "timm:NAME"."""
+    weights: str = "imagenet"
+    """Its weights: "imagenet" for the published ones, or a file; "none" for random ones."""
+    views: Literal["whole", "centre-crop"] = "whole"
+    """"whole" shrinks an image to what the network takes, "centre-crop" takes the middle 224 of 256 pixels."""
+    corrupt: Corrupt = "refuse"
+    """What to do with image files that cannot be read."""
+    device: str = "auto"
+    """Where to compute: auto, cpu, cuda, cuda:1, mps."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_backbone(self.backbone)
+        check_weights(self.weights)
+        Training(device=self.device)
+
+
+def main(arguments: Sequence[str]) -> int:
+    wanted = parse(Features, arguments, "jumbot features")
+    with usage_errors({"out"}):
+        from jumbot.adaptation.networks.feature_table import check_out, write_features
+
+        check_out(wanted.out)
+    from jumbot.adaptation.training.accelerator import check_able, device_of
+
+    training = Training(device=wanted.device)
+    check_able(training, reports=False)
+    rows, width = write_features(
+        wanted.source, wanted.out, backbone=wanted.backbone,
+        weights=None if wanted.weights == "none" else wanted.weights, views=wanted.views, device=device_of(training),
+        corrupt=wanted.corrupt,
+    )  # fmt: skip
+    print(f"{rows:,} rows of {width:,} features: {wanted.out}")
+    return 0
