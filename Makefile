@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow fuzz bench docs lint format build clean
+.PHONY: help setup demo test test-slow fuzz bench tables docs lint format build clean
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -56,6 +56,9 @@ fuzz: $(TEST)  ## random problems over the whole contract for MINUTES=10, from S
 
 bench: $(TEST)  ## time jumbot beside its peers; writes to results/
 	$(BIN)/python -m benchmarks
+
+tables: $(TEST)  ## write the tables of README and docs/adaptation/results.md from the records in results/
+	$(BIN)/python tools/tables.py
 
 docs: $(TEST)  ## build the documentation, examples executed, into docs/_build/html
 	$(SAY) docs $(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html

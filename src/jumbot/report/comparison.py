@@ -86,19 +86,24 @@ def compare(accuracies: Accuracies, aside: Collection[str] = ()) -> Table:
 def format_table(accuracies: Accuracies, style: Literal["markdown", "text"] = "markdown") -> str:
     """Accuracies in per cent, `mean ± spread` over seeds, the best of each column bold (markdown) or starred (text).
 
-    >>> print(format_table({"a": {"t": [0.5, 0.7]}, "b": {"t": [0.8, 0.8]}}))
-    | method | t              |
-    | ---    | ---            |
-    | a      | 60.0 ± 14.1    |
-    | b      | **80.0 ± 0.0** |
+    A column says how many seeds a row has, where not all have one.
+
+    >>> print(format_table({"a": {"t": [0.5, 0.7]}, "b": {"t": [0.8]}}))
+    | method | seeds | t           |
+    | ---    | ---   | ---         |
+    | a      | 2     | 60.0 ± 14.1 |
+    | b      | 1     | **80.0**    |
     """
     if style not in ("markdown", "text"):
         raise ArgumentError(f"style: {style!r} is not known; use 'markdown' or 'text'.")
     table = compare(accuracies)
     several = len(table.tasks) > 1
-    lines = [["method", *table.tasks, *(["mean"] if several else [])]]
-    for method, row, mean in zip(table.methods, table.cells, table.means, strict=True):
-        lines.append([method, *(_format(cell, style) for cell in [*row, *([mean] if several else [])])])
+    seeds = [sorted({cell.seeds for cell in row if cell is not None}) for row in table.cells]
+    counted = any(counts != [1] for counts in seeds)
+    lines = [["method", *(["seeds"] * counted), *table.tasks, *(["mean"] * several)]]
+    for method, counts, row, mean in zip(table.methods, seeds, table.cells, table.means, strict=True):
+        number = [f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else str(counts[0])] * counted
+        lines.append([method, *number, *(_format(cell, style) for cell in [*row, *([mean] * several)])])
     if style == "markdown":
         lines = [[text.replace("|", r"\|") for text in line] for line in lines]
         lines.insert(1, ["---"] * len(lines[0]))

@@ -1,0 +1,244 @@
+"""The tables of README.md and docs/adaptation/results.md, from the records in results/.
+
+    python tools/tables.py           # write them
+    python tools/tables.py --check   # say which pages hold others than the records give
+
+A table stands between `<!-- table: NAME -->` and `<!-- end of NAME -->`; the functions below make them.  A folder of
+results may hold several records of `jumbot compare`, of commands that differ in methods or seeds: their runs are put
+into one table.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from jumbot.adaptation.runs.grid import accuracies, rules_table
+from jumbot.cli.demo import mean_and_deviation
+from jumbot.paper.digits_table import percent, row_of, schedule
+from jumbot.paper.digits_table import table as digits_table
+from jumbot.paper.targets import WRONG_MASS
+from jumbot.report import format_table
+from jumbot.report.comparison import NONE
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "results"
+PAGES = (ROOT / "README.md", ROOT / "docs" / "adaptation" / "results.md")
+BLOCK = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
+NOT_RUN = "Not run yet.\n"
+
+
+def markdown(head: Sequence[str], rows: Sequence[Sequence[Any]], text: int = 1) -> str:
+    """A table whose first `text` columns are words and the others numbers."""
+    lines = [head, ["---"] * text + ["---:"] * (len(head) - text), *rows]
+    return "".join("| " + " | ".join(map(str, line)) + " |\n" for line in lines)
+
+
+def read(folder: str) -> list[dict[str, Any]]:
+    """The records of comparisons in a folder of results, in the order of their names."""
+    found = [json.loads(file.read_text()) for file in sorted((RESULTS / folder).glob("*.json"))]
+    return [record for record in found if "runs" in record]
+
+
+def merged(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """One record of all runs; the same run in two records is an error."""
+    runs = [row for record in records for row in record["runs"]]
+    keys = [(row["task"], row["method"], row["seed"]) for row in runs]
+    if twice := {key for key in keys if keys.count(key) > 1}:
+        raise SystemExit(f"results: {sorted(twice)[0]} stands in two records")
+    failed = {name: why for record in records for name, why in record["failed"].items()}
+    return {"runs": runs, "failed": failed}
+
+
+def origin(records: Sequence[dict[str, Any]]) -> str:
+    """The commands behind a table, with date and version."""
+    lines = []
+    for record in records:
+        commands = record["command"] if isinstance(record["command"], list) else [record["command"]]
+        lines += [f"{command}  # {record['created'][:10]}, jumbot {record['jumbot']}" for command in commands]
+    return "\n".join(["```bash", *lines, "```", "", ""])
+
+
+def comparison(folder: str) -> str:
+    """Commands, accuracies of every task, and what each rule of selection chooses."""
+    if not (records := read(folder)):
+        return NOT_RUN
+    record = merged(records)
+    rules = f"Mean accuracy by the rule that chooses the model:\n\n{rules_table(record)}\n"
+    failed = "".join(f"\n{name}: {why}.\n" for name, why in record["failed"].items())
+    return f"{origin(records)}{format_table(accuracies(record))}\n{failed}\n{rules}"
+
+
+def means(folder: str) -> dict[str, tuple[int, str]]:
+    """`{method: (seeds, mean over all tasks)}`; a dash where a task is missing."""
+    if not (records := read(folder)):
+        return {}
+    found = accuracies(merged(records))
+    tasks = {task for row in found.values() for task in row}
+    return {
+        method: (
+            max(map(len, row.values())),
+            f"{100 * statistics.fmean(map(statistics.fmean, row.values())):.1f}" if set(row) == tasks else NONE,
+        )
+        for method, row in found.items()
+    }
+
+
+def office_summary() -> str:
+    whole, partial = means("office-caltech10"), means("office-caltech10-partial")
+    none = ("", NONE)
+    order = sorted(whole, key=lambda method: whole[method][1].replace(NONE, ""), reverse=True)
+    return markdown(
+        ("method", "seeds", "all classes", "seeds", "partial target"),
+        [(method, *whole[method], *partial.get(method, none)) for method in order],
+    )
+
+
+def digits_runs() -> list[Path]:
+    return [file.parent for file in sorted((RESULTS / "digits").glob("*/*/results.json"))]
+
+
+def digits() -> str:
+    """Every run, and the command of each."""
+    commands = {}
+    for folder in digits_runs():
+        config = json.loads((folder / "config.json").read_text())
+        commands[f"{folder.parent.name}/{folder.name}"] = (
+            f"{config['command']}  # {config['created'][:10]}, jumbot {config['jumbot']}"
+        )
+    return "\n".join([digits_table(digits_runs()), "```bash", *commands.values(), "```", ""])
+
+
+def digits_summary() -> str:
+    """A row per task and variant, the mean over its seeds."""
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in map(row_of, digits_runs()):
+        groups.setdefault((row["task"], row["variant"]), []).append(row)
+    rows = []
+    for (task, _), group in groups.items():
+        method = group[0]["method"]
+        wrong = [row["wrong_mass"] for row in group if row["wrong_mass"] is not None]
+        theirs = WRONG_MASS.get(method) if task == "U-M" else None
+        rows.append(
+            (
+                task, method, len(group), schedule(group[0]["training"]),
+                mean_and_deviation([row["accuracy"] for row in group]), group[0]["paper"] or NONE,
+                percent(statistics.fmean(wrong)) if wrong else NONE, percent(theirs),
+            )
+        )  # fmt: skip
+    head = (
+        "task",
+        "method",
+        "seeds",
+        "epochs",
+        "accuracy",
+        "paper",
+        "mass between labels",
+        "paper",
+    )
+    return markdown(head, rows, text=2)
+
+
+def demo() -> str:
+    """The table that `jumbot demo` prints."""
+    if not (records := read("demo")):
+        return NOT_RUN
+    found = accuracies(merged(records))
+    tasks = list(dict.fromkeys(task for row in found.values() for task in row))
+    seeds = sorted({row["seed"] for record in records for row in record["runs"]})
+    head = ("accuracy on 1,000 target digits that training never saw", *(f"{task} target" for task in tasks))
+    rows = [(method, *(mean_and_deviation(row[task]) for task in tasks)) for method, row in found.items()]
+    made = f"`{records[0]['command']}`, {records[0]['created'][:10]}, seed {', '.join(map(str, seeds))}:"
+    return f"{made}\n\n{markdown(head, rows)}"
+
+
+def photographs() -> str:
+    record = json.loads((RESULTS / "photographs" / "photographs.json").read_text())
+    rows = [
+        (
+            row["method"],
+            f"{100 * row['accuracy']:.1f}",
+            f"{100 * row['mean_class_accuracy']:.1f}",
+            row["unexplained"],
+        )
+        for row in record["runs"]
+    ]
+    head = ("method", "target accuracy", "mean over classes", "unexplained samples")
+    return f"`{record['command']}`, seed {record['seed']}, {record['date']}:\n\n{markdown(head, rows)}"
+
+
+def speed() -> str:
+    record = json.loads((RESULTS / "bench.json").read_text())
+    rows = []
+    for row in record["regimes"]:
+        name = row["regime"] if row["problems in a call"] == 1 else f"{row['regime']} of {row['problems in a call']}"
+        reached = [p for p in row["peers"] if p["median"] is not None and not p["tuned"]]
+        best = min(reached, key=lambda peer: peer["median"], default=None)
+        ratio, least, tuned = (row[key] for key in ("ratio", "ratio is at least", "ratio to tuned peers"))
+        rows.append(
+            (
+                f"{name} ({row['m']}, {row['epsilon']:g}, {row['tau']:g})", _ms(row["ours"][0]["median"]),
+                f"{best['name']} {_ms(best['median'])}" if best else "none reached the gap",
+                f"{ratio:.1f}x" if ratio else f"> {least:.0f}x" if least else "-",
+                f"{tuned:.1f}x" if tuned else "-",
+            )
+        )  # fmt: skip
+    head = (
+        "problem (points, epsilon, tau)", "jumbot, ms", "best peer, ms", "ratio", "with the peer's options tuned"
+    )  # fmt: skip
+    return f"`{record['command']}`, {record['date']}:\n\n{markdown(head, rows)}"
+
+
+def _ms(seconds: float) -> str:
+    return f"{1e3 * seconds:.3g}"
+
+
+def paper_table(item: str) -> str:
+    """The Markdown that `jumbot reproduce ITEM` wrote beside its record."""
+    file = RESULTS / "paper" / f"{item}.md"
+    if not file.exists():
+        return NOT_RUN
+    record = json.loads(file.with_suffix(".json").read_text())
+    return f"{origin([record])}{file.read_text()}"
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "demo": demo,
+    "digits": digits,
+    "digits-summary": digits_summary,
+    "fig6": lambda: paper_table("fig6"),
+    "max": lambda: paper_table("max"),
+    "office-summary": office_summary,
+    "office-caltech10": lambda: comparison("office-caltech10"),
+    "office-caltech10-imbalanced": lambda: comparison("office-caltech10-imbalanced"),
+    "office-caltech10-partial": lambda: comparison("office-caltech10-partial"),
+    "photographs": photographs,
+    "speed": speed,
+}
+
+
+def filled(text: str) -> str:
+    """The page with the tables that the records give."""
+    return BLOCK.sub(lambda block: f"{block[1]}\n{TABLES[block[2]]()}\n{block[3]}", text)
+
+
+def main(arguments: Sequence[str]) -> int:
+    stale = []
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        if (new := filled(text)) != text:
+            stale.append(page.name)
+            if "--check" not in arguments:
+                page.write_text(new, encoding="utf-8")
+    said = "is not what the records give" if "--check" in arguments else "written"
+    print("\n".join(f"{name}: {said}" for name in stale) or "every table is what the records give")
+    return int(bool(stale) and "--check" in arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
