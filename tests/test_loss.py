@@ -161,6 +161,14 @@ def test_scale_follows_training_and_rests_in_evaluation() -> None:
     assert loss.scale.square == 0
     loss.train()(z, labels, z, logits)
     assert loss.scale.square == pytest.approx(0.5)
+    loss.scale.deferred = True
+    loss(z, labels, z, logits)
+    loss(5 * z, labels, z, logits)
+    assert loss.scale.square == pytest.approx(0.5)
+    loss.scale.settle()
+    assert loss.scale.square == pytest.approx(0.9 * 0.5 + 0.1 * (0.5 + 12.5) / 2)
+    loss.scale.deferred = False
+    loss.scale.square.fill_(0.5)
     loss(3 * z, labels, z, logits)
     assert loss.scale.square == pytest.approx(0.9 * 0.5 + 0.1 * 4.5)
     loss.eval()(9 * z, labels, z, logits)

@@ -116,21 +116,25 @@ class EmbeddingScale(nn.Module):
 
     .. math:: s \leftarrow .9\, s + .1\, \tfrac{2}{n} \textstyle\sum_i \|z_i - \bar z\|^2
 
-    s is detached, starts with the first minibatch, and stays as it is in evaluation mode.  Multiplying every embedding
-    by a constant multiplies s by its square, and leaves s-scaled distances as they are.
+    s is detached, starts with the first minibatch, and stays as it is in evaluation mode.  Each minibatch is scaled by
+    what came before it, and moves s for the next; with `deferred` s moves when `settle` is called, by the mean of all
+    minibatches since.  Multiplying every embedding by a constant multiplies s by its square, and leaves scaled
+    distances as they are.
 
     >>> scale = EmbeddingScale(8.0)
     >>> z = torch.tensor([[0.0], [2.0]])
-    >>> scale(z), scale(10 * z).round(decimals=2)
-    (tensor(4.), tensor(0.3700))
+    >>> scale(z), scale(10 * z), scale(z).round(decimals=2)
+    (tensor(4.), tensor(4.), tensor(0.3700))
     """
 
     square: Tensor
+    deferred = False
 
     def __init__(self, typical: float | str = "auto") -> None:
         super().__init__()
         self.typical = SCALE if typical == "auto" else check_number("scale", typical, least=0, strict=True)
         self.register_buffer("square", torch.zeros(()))
+        self.seen: list[Tensor] = []
 
     def extra_repr(self) -> str:
         return f"{self.typical:g}"
@@ -139,12 +143,21 @@ class EmbeddingScale(nn.Module):
     def forward(self, features_s: Tensor) -> Tensor:
         """The factor by which squared distances between embeddings are to be multiplied."""
         now = 2 * features_s.detach().float().var(0, correction=0).sum()
-        begun = self.square > 0
+        square = torch.where(self.square > 0, self.square, now)
         if self.training:
-            self.square = torch.where(begun, (1 - _MEMORY) * self.square + _MEMORY * now, now)
-        square = torch.where(begun, self.square, now)
+            self.seen.append(now)
+            if not self.deferred:
+                self.settle()
         # one sample, or equal ones: there is no scale to follow
         return torch.where(square > 0, self.typical / square, 1.0)
+
+    @torch.no_grad()
+    def settle(self, mean: Callable[[Tensor], Tensor] = torch.clone) -> None:
+        """Move s by what was seen; `mean` takes the mean over processes, where there are several."""
+        if self.seen:
+            now = mean(torch.stack(self.seen).mean())
+            self.square = torch.where(self.square > 0, (1 - _MEMORY) * self.square + _MEMORY * now, now)
+            self.seen = []
 
 
 def mass_between(plan: Tensor, labels_s: Tensor, labels_t: Tensor) -> Tensor:

@@ -70,6 +70,9 @@ class Method(nn.Module):
     def terms(self, network: Network, batch: Batch) -> Terms:
         raise NotImplementedError
 
+    def end_step(self) -> None:
+        """Called after each step of the optimisers, on every process."""
+
     def refresh(self, outputs: TargetOutputs) -> None:
         """Look at the whole target; methods that need no such look leave this alone."""
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from jumbot.cost import joint_cost, squared_euclidean
-from jumbot.loss import JointLoss, JointTransportLoss
+from jumbot.loss import JointLoss
 from jumbot.methods.joint_transport import TransportMethod
 from jumbot.methods.options import DeepJDOTOptions
 from jumbot.transport.solve import solve
@@ -27,7 +27,7 @@ class DeepJDOT(TransportMethod):
 
     def __init__(self, options: Any, *, features: int, classes: int) -> None:
         super().__init__(options, features=features, classes=classes)
-        self.joint = JointTransportLoss(options.eta1, options.eta2, math.inf, options.epsilon, scale=self.scale)
+        self.joint = self.make_joint(math.inf)
 
     def transport(self, features_s: Tensor, labels_s: Tensor, features_t: Tensor, logits_t: Tensor) -> JointLoss:
         if self.options.variant == "paper":

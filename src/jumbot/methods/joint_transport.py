@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from jumbot.loss import JointLoss
+from jumbot.loss import JointLoss, JointTransportLoss
 from jumbot.methods.base import Batch, Method, Terms, source_term
 from jumbot.methods.network import Network
-from jumbot.minibatch.distributed import gather_rows
+from jumbot.minibatch.distributed import gather_rows, mean_over_processes
 
 
 class TransportMethod(Method):
@@ -20,15 +20,24 @@ class TransportMethod(Method):
     """
 
     global_plan: bool = False
+    joint: JointTransportLoss
 
     def __init__(self, options: Any, *, features: int, classes: int) -> None:
         super().__init__(options, features=features, classes=classes)
         self.eta3 = options.eta3
 
-    @property
-    def scale(self) -> float | None:
-        """What `JointTransportLoss` takes for it."""
-        return None if self.options.scale is None else float(self.options.scale_at)
+    def make_joint(self, tau: float, reference: str = "product") -> JointTransportLoss:
+        """The loss with these options; its scale moves once per step, alike on all processes."""
+        options = self.options
+        scale = None if options.scale is None else float(options.scale_at)
+        joint = JointTransportLoss(options.eta1, options.eta2, tau, options.epsilon, reference, scale=scale)
+        if joint.scale is not None:
+            joint.scale.deferred = True
+        return joint
+
+    def end_step(self) -> None:
+        if self.joint.scale is not None:
+            self.joint.scale.settle(mean_over_processes)
 
     def transport(self, features_s: Tensor, labels_s: Tensor, features_t: Tensor, logits_t: Tensor) -> JointLoss:
         raise NotImplementedError

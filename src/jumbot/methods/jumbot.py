@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from jumbot.loss import JointLoss, JointTransportLoss
+from jumbot.loss import JointLoss
 from jumbot.methods.joint_transport import TransportMethod
 from jumbot.methods.options import JumbotOptions
 
@@ -22,9 +22,7 @@ class Jumbot(TransportMethod):
 
     def __init__(self, options: Any, *, features: int, classes: int) -> None:
         super().__init__(options, features=features, classes=classes)
-        self.joint = JointTransportLoss(
-            options.eta1, options.eta2, options.tau, options.epsilon, options.reference, scale=self.scale
-        )
+        self.joint = self.make_joint(options.tau, options.reference)
 
     def transport(self, features_s: Tensor, labels_s: Tensor, features_t: Tensor, logits_t: Tensor) -> JointLoss:
         out: JointLoss = self.joint(features_s, labels_s, features_t, logits_t)

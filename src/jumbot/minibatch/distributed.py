@@ -51,6 +51,15 @@ def gather(value: Any) -> list[Any]:
     return out
 
 
+def mean_over_processes(x: Tensor) -> Tensor:
+    """The mean over all processes, the same on each."""
+    if not dist.is_initialized() or dist.get_world_size() == 1:
+        return x
+    total = x.clone()
+    dist.all_reduce(total)
+    return total / dist.get_world_size()
+
+
 def gather_rows(x: Tensor) -> Tensor:
     """The rows of every process, in the order of the ranks; gradients flow back to the process that they came from.
 

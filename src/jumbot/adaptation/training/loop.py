@@ -153,6 +153,7 @@ class Trainer:
             raise self._stopped(", ".join(f"{name} = {value:g}" for name, value in record["terms"].items()))
         for optimizer in self.optimizers.values():
             optimizer.step()
+        self.method.end_step()
         record["seconds"] = round(self.before + time.monotonic() - start, 3)
         self._record(record)
         bar(record)
