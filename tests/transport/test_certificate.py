@@ -11,7 +11,7 @@ from jumbot.transport import kernels
 from jumbot.transport.certificate import certify, solved
 from jumbot.transport.problem import make_problem
 
-from ..generators import posed, rectangular
+from ..generators import posed, rectangular, weights
 from ..oracles import SETTINGS, Problem, cases
 
 
@@ -241,3 +241,23 @@ def test_solved_means_the_same_everywhere(gap, scale):
     assert bool(solved(torch.tensor([gap]).double(), torch.tensor([scale]).double(), 1e-6)[0]) == expected
     if math.isfinite(gap) and math.isfinite(scale):  # compiled code has neither
         assert kernels.solved(gap, scale, 1e-6) == expected
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        pytest.param({"epsilon": 0.0, "divergence": "tv"}, id="tv, exact"),
+        pytest.param({"epsilon": 0.0}, id="kl, exact"),
+        pytest.param({"epsilon": 300.0}, id="kl"),
+        pytest.param({"epsilon": 300.0, "divergence": "tv"}, id="tv"),
+        pytest.param({"epsilon": 300.0, "divergence": "chi2"}, id="chi2"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::jumbot.NotConvergedWarning")  # epsilon is 1e-10 of the cost
+def test_value_is_the_objective_where_potentials_are_huge(setting, rng):
+    """log(p/a) as a difference of potentials is known to four digits only where they are 1e12."""
+    cost, a, b = 3e12 * rng.random((6, 5)), weights(rng, 6, 0.7), weights(rng, 5, 1.3)
+    problem = Problem(cost, a, b, tau=1e12, **setting)
+    solution = problem.solve()
+    assert solution.value == pytest.approx(problem.objective(solution.plan), rel=1e-9)
+    assert solution.converged or setting["epsilon"] > 0

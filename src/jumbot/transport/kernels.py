@@ -37,8 +37,8 @@ from jumbot.transport.sides import (
     SCALE,
     both_sides,
     dot,
+    log_ratios,
     side,
-    soft_from_marginal,
     step,
     total,
     translation,
@@ -64,7 +64,7 @@ def solve_range(
     scale = 1.0 / epsilon
     F0, G0 = np.empty(n), np.empty(m)
     log_u, log_v = np.empty(n), np.empty(m)
-    soft_a, soft_b = np.empty(n), np.empty(m)
+    soft_a, soft_b, log_a, log_b = np.empty(n), np.empty(m), np.empty(n), np.empty(m)
     s, t, w_a, w_b, h_b, w = np.empty(n), np.empty(m), np.empty(n), np.empty(m), np.empty(m), np.empty(m)
     skip_a, skip_b = np.empty(n), np.empty(m)
     work_a, work_b, sums = np.empty((4, n)), np.empty((4, m)), np.empty(5)
@@ -148,10 +148,15 @@ def solve_range(
                 near = 2.0 * tau_b * norm <= kappa_b**2 * safety * tol * worth
                 check = near or (worth < 0.0 and check) or sweep >= limit
             done, at_plan, linear, size = False, False, 0.0, 0.0
+            if check:
+                for i in range(n):
+                    log_a[i] = F[i] - soft_a[i]
+                for j in range(m):
+                    log_b[j] = G[j] - soft_b[j]
             while check:  # first at the kernel's marginals, which is an estimate, then at those of the plan itself
                 mass = both_sides(
-                    kind_a, tau_a, low_a, high_a, a, F, soft_a, work_a,
-                    kind_b, tau_b, low_b, high_b, b, G, soft_b, work_b, sums,
+                    kind_a, tau_a, low_a, high_a, a, F, log_a, work_a,
+                    kind_b, tau_b, low_b, high_b, b, G, log_b, work_b, sums,
                 )  # fmt: skip
                 if at_plan:
                     mass = total(rows)
@@ -184,8 +189,8 @@ def solve_range(
                     linear, size = scale_to_plan(K, w_a, w_b, C, rows, columns)
                 else:
                     linear, size = write_plan(C, scale, r_a, r_b, F, G, P, rows, columns)
-                soft_from_marginal(F, rows, a, soft_a)
-                soft_from_marginal(G, columns, b, soft_b)
+                log_ratios(rows, a, log_a)
+                log_ratios(columns, b, log_b)
                 at_plan = True
             if done:
                 break
@@ -234,7 +239,7 @@ def _solve_symmetric(
     n = C.shape[0]
     scale = 1.0 / epsilon
     K = P
-    soft, s, w, h, columns = np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    soft, s, w, h, columns, log_a = np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     work, sums = np.empty((4, n)), np.empty(5)
     F[:] = 0.0
     hard = kind in (BALANCED, RANGE)
@@ -248,15 +253,17 @@ def _solve_symmetric(
         for i in range(n):
             soft[i] = o[i] - top - log(s[i])
         step(kind, tau, low, high, soft, 0.5, F, h)
+        for i in range(n):
+            log_a[i] = F[i] - soft[i]
         sums[:] = 0.0
-        side(kind, tau, low, high, a, F, soft, work, sums)
+        side(kind, tau, low, high, a, F, log_a, work, sums)
         worth = 2.0 * sums[1] + sums[4] + max(0.0, 2.0 * sums[3] - sums[4] * math.log(1.0 * n))
         last = sweep >= limit or spread(F, r) > SPREAD
         if last or solved(2.0 * (sums[0] + price * scale * sums[2]), worth, safety * tol):
             linear, size = write_plan(C, scale, r, r, F, F, P, rows, columns)
-            soft_from_marginal(F, rows, a, soft)
+            log_ratios(rows, a, log_a)
             sums[:] = 0.0
-            side(kind, tau, low, high, a, F, soft, work, sums)
+            side(kind, tau, low, high, a, F, log_a, work, sums)
             mass = total(rows)
             weight = size + epsilon * (2.0 * sums[1] + mass)
             value = epsilon * (2.0 * dot(F, rows) - mass + 2.0 * sums[1])

@@ -200,18 +200,18 @@ class _Large:
         column, top = self._pass()
         self.soft_b[:] = self.G0 + self.o_b - top - np.log(np.maximum(column, 1e-300))
         sides.step(*self.target, self.soft_b, self.omega, self.G, self.new_G)
-        sums, mass = self._fenchel_young()
+        sums, mass = self._fenchel_young(self.F - self.soft_a, self.G - self.soft_b)
         worth = sums[1] + mass + max(0.0, sums[3] - mass * math.log(self.m))
         gap = float(sums[0] + price * self.scale * sums[2])
         self.estimate = gap / max(float(worth), 1e-300)
         return gap, float(worth)
 
-    def _fenchel_young(self) -> tuple[np.ndarray, float]:
-        """What `sides.side` sums over both sides, and the mass of the rows."""
+    def _fenchel_young(self, log_a: np.ndarray, log_b: np.ndarray) -> tuple[np.ndarray, float]:
+        """What `sides.side` sums over both sides with these log(p/a), and the mass of the rows."""
         sums = np.zeros(5)
-        self.sides.side(*self.source, self.a, self.F, self.soft_a, self.work_a, sums)
+        self.sides.side(*self.source, self.a, self.F, log_a, self.work_a, sums)
         mass = float(sums[4])
-        self.sides.side(*self.target, self.b, self.G, self.soft_b, self.work_b, sums)
+        self.sides.side(*self.target, self.b, self.G, log_b, self.work_b, sums)
         return sums, mass
 
     def _advance(self) -> None:
@@ -261,9 +261,10 @@ class _Large:
 
         linear, size = np.sum(run(task, range(len(self.blocks))), axis=0)
         columns = parts.sum(0)
-        sides.soft_from_marginal(self.F, rows, self.a, self.soft_a)
-        sides.soft_from_marginal(self.G, columns, self.b, self.soft_b)
-        sums, _ = self._fenchel_young()
+        log_a, log_b = self.F - self.soft_a, self.G - self.soft_b
+        sides.log_ratios(rows, self.a, log_a)
+        sides.log_ratios(columns, self.b, log_b)
+        sums, _ = self._fenchel_young(log_a, log_b)
         mass = rows.sum()
         value = self.epsilon * (self.F @ rows + self.G @ columns - mass + sums[1])
         scale = size + self.epsilon * (sums[1] + mass)

@@ -99,18 +99,19 @@ def _power(p: float, log_x: float, s: float) -> tuple[float, float]:
 
 @compiled()
 def side(
-    kind: int, tau: float, low: float, high: float, a: Any, F: Any, soft: Any, work: Any, sums: Any
+    kind: int, tau: float, low: float, high: float, a: Any, F: Any, log_ratio: Any, work: Any, sums: Any
 ) -> None:  # fmt: skip
     """Add to `sums`: Fenchel-Young gap, penalty, violation of a constraint, <F, p>; set the mass.
 
-    Terms go to `work` first and are summed after: a sum inside would keep `exp` from being vectorised.
+    `log_ratio` is log(p/a): F less its soft minimum in the sweeps, but from p itself at a plan, because the difference
+    of two potentials of size 1e12 knows it to 1e-4 only.  Terms go to `work` first and are summed after: a sum inside would keep `exp` from being vectorised.
     """
     gap, penalty, violation, p = work[0], work[1], work[2], work[3]
     n = a.shape[0]
     if kind == KL:
         inverse = 1.0 / tau
         for i in range(n):
-            log_x = F[i] - soft[i]
+            log_x = log_ratio[i]
             slope = exp(min(-F[i] * inverse, 700.0))
             r = log_x + F[i] * inverse
             x = exp(min(log_x, 700.0))
@@ -120,7 +121,7 @@ def side(
             p[i] = a[i] * x
     else:
         for i in range(n):
-            p[i] = exp(min(F[i] - soft[i], 700.0))
+            p[i] = exp(min(log_ratio[i], 700.0))
         for i in range(n):
             x, s = p[i], -F[i] / tau
             gap[i] = penalty[i] = violation[i] = 0.0
@@ -128,7 +129,7 @@ def side(
                 gap[i] = a[i] * tau * (abs(x - 1.0) - min(max(s, -1.0), 1.0) * (x - 1.0) + max(-1.0 - s, 0.0) * x)
                 penalty[i] = a[i] * tau * abs(x - 1.0)
             elif kind == POWER:
-                gap[i], penalty[i] = _power(low, F[i] - soft[i], s)
+                gap[i], penalty[i] = _power(low, log_ratio[i], s)
                 gap[i] *= a[i] * tau
                 penalty[i] *= a[i] * tau
             else:
@@ -146,14 +147,14 @@ def side(
 
 @compiled(internal=True)
 def both_sides(
-    kind_a: int, tau_a: float, low_a: float, high_a: float, a: Any, F: Any, soft_a: Any, work_a: Any,
-    kind_b: int, tau_b: float, low_b: float, high_b: float, b: Any, G: Any, soft_b: Any, work_b: Any, sums: Any,
+    kind_a: int, tau_a: float, low_a: float, high_a: float, a: Any, F: Any, log_a: Any, work_a: Any,
+    kind_b: int, tau_b: float, low_b: float, high_b: float, b: Any, G: Any, log_b: Any, work_b: Any, sums: Any,
 ) -> float:  # fmt: skip
     """`side` of both marginals; returns the mass of the rows."""
     sums[:] = 0.0
-    side(kind_a, tau_a, low_a, high_a, a, F, soft_a, work_a, sums)
+    side(kind_a, tau_a, low_a, high_a, a, F, log_a, work_a, sums)
     mass = sums[4]
-    side(kind_b, tau_b, low_b, high_b, b, G, soft_b, work_b, sums)
+    side(kind_b, tau_b, low_b, high_b, b, G, log_b, work_b, sums)
     return mass
 
 
@@ -182,11 +183,11 @@ def translation(
 
 
 @compiled()
-def soft_from_marginal(F: Any, p: Any, a: Any, soft: Any) -> None:
-    """The soft minimum that the plan itself shows; where a marginal underflows the kernel's own stays."""
-    for i in range(F.shape[0]):
+def log_ratios(p: Any, a: Any, out: Any) -> None:
+    """log(p/a) of the plan itself; where a marginal underflows, what the kernel said stays."""
+    for i in range(p.shape[0]):
         if p[i] > 1e-290 and a[i] > 0.0:
-            soft[i] = F[i] - log(p[i] / a[i])
+            out[i] = log(p[i] / a[i])
 
 
 @compiled()
@@ -208,14 +209,14 @@ def certify_exact(
                 linear += p * C[i, j]
                 size += p * abs(C[i, j])
                 slack += p * max(C[i, j] - f[i] - g[j], 0.0)
-    soft_a, soft_b, sums = np.empty(n), np.empty(m), np.empty(5)
+    log_a, log_b, sums = np.empty(n), np.empty(m), np.empty(5)
     for i in range(n):
-        soft_a[i] = f[i] - math.log(max(rows[i] / a[i], 1e-300))
+        log_a[i] = math.log(max(rows[i] / a[i], 1e-300))
     for j in range(m):
-        soft_b[j] = g[j] - math.log(max(columns[j] / b[j], 1e-300))
+        log_b[j] = math.log(max(columns[j] / b[j], 1e-300))
     mass = both_sides(
-        kind_a, tau_a, low_a, high_a, a, f, soft_a, np.empty((4, n)),
-        kind_b, tau_b, low_b, high_b, b, g, soft_b, np.empty((4, m)), sums,
+        kind_a, tau_a, low_a, high_a, a, f, log_a, np.empty((4, n)),
+        kind_b, tau_b, low_b, high_b, b, g, log_b, np.empty((4, m)), sums,
     )  # fmt: skip
     # where the optimum is zero, both gap and scale are rounding
     rounding = 1e-15 * size
