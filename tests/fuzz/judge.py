@@ -44,7 +44,7 @@ class Answer:
 def judge(problem: Problem, answer: Answer, proof: tuple[Array, Array] | None = None) -> list[str]:
     """Everything that is wrong with `answer`; `proof` are potentials that may know better than its own rounded ones."""
     arrays = answer.plan, answer.rows, answer.columns, answer.f, answer.g
-    if answer.gap == math.inf and not answer.converged:
+    if not answer.converged and answer.gap >= 0 and math.isinf(answer.gap + answer.relative_gap):
         return []  # it says itself that it has no answer
     if any(np.isnan(x).any() for x in arrays) or not np.isfinite(answer.plan).all():
         return ["NaN or infinite mass in the plan, its marginals or its potentials"]
@@ -120,14 +120,11 @@ def _value_faults(problem: Problem, answer: Answer, true: _Recomputed) -> Iterat
     for name, said, found in zip(("rows", "columns"), (answer.rows, answer.columns), marginals(plan), strict=True):
         if not np.abs(said - found).max() <= CLOSE * float(plan.sum()):
             yield f"marginals: {name} are not those of the plan"
-    if (
-        true.scale > 0
-        and not abs(answer.relative_gap - answer.gap / float(true.scale)) <= 1e-3 * answer.relative_gap + CLOSE
-    ):
-        yield f"relative_gap {answer.relative_gap:.3g} is not gap / scale = {answer.gap / float(true.scale):.3g}"
+    if not abs(answer.relative_gap * float(true.scale) - answer.gap) <= 1e-3 * answer.gap + close:
+        yield f"relative_gap {answer.relative_gap:.3g} is not {answer.gap:.3g} over {float(true.scale):.3g}"
     if not answer.gap >= 0:
         yield f"gap {answer.gap:.3g} is negative"
-    if answer.dual > true.dual + close:
+    if answer.dual > true.dual + close + 1e-6 * answer.gap:
         yield f"dual {answer.dual:.9g} is more than the potentials prove, {float(true.dual):.9g}"
     if answer.converged != (answer.status == "CONVERGED"):
         yield f"converged is {answer.converged} beside the status {answer.status}"

@@ -150,3 +150,16 @@ def test_a_row_left_with_columns_of_no_weight():
 def test_both_sides_constrained_is_refused(mass):
     with pytest.raises(jumbot.ArgumentError, match="cost"):
         jumbot.solve(np.array([[0.0, np.inf], [1.0, 1.0]]), epsilon=0.1, mass=mass)
+
+
+@pytest.mark.parametrize("reference", ["product", "ones"])
+@pytest.mark.parametrize(("divergence", "left"), [("kl", 1.0), ("tv", 1.0), ("chi2", 1.0), ("power(0.5)", 2.0)])
+def test_nothing_may_be_matched(divergence, left, reference):
+    """The zero plan, certified, however few sweeps are allowed: `left` is phi(0)."""
+    solution = jumbot.solve(
+        np.full((2, 3), np.inf), epsilon=0.5, tau=(2.0, 3.0), divergence=divergence, reference=reference,
+        max_iterations=2,
+    )  # fmt: skip
+    assert solution.converged
+    assert solution.mass == 0
+    assert solution.value == pytest.approx(5 * left + 0.5 * (1 if reference == "product" else 6))

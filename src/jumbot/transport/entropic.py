@@ -64,13 +64,14 @@ def _finish(
 ) -> None:  # fmt: skip
     """Improve, in place, the problems whose gap is above `tol`, while there is progress."""
     f, g, taken, certificate = outcome.f, outcome.g, outcome.taken, outcome.certificate
-    relative = certificate.relative_gap
     price = price.clone()
     broken = torch.nonzero(~torch.isfinite(certificate.objective))[:, 0]
     if broken.numel():  # over-relaxed out of range: begin anew from larger epsilon
         part = problem.take(broken)
         begun = anneal(part, sweep, price[broken])
         f[broken], g[broken] = (0.0, 0.0) if begun is None else begun
+        _replace(certificate, broken, certify(part, f[broken], g[broken]))
+    relative = certificate.relative_gap
     stalls = torch.zeros_like(relative, dtype=torch.long)
     while True:
         index = torch.nonzero(~(relative <= tol) & (taken < max_iterations) & (stalls < _STALLS))[:, 0]
@@ -83,12 +84,17 @@ def _finish(
         improved = ~(after >= before)
         at = index[improved]
         f[at], g[at] = pushed.f[improved], pushed.g[improved]
-        for name in Certificate.__dataclass_fields__:
-            getattr(certificate, name)[at] = getattr(pushed.certificate, name)[improved]
+        _replace(certificate, at, pushed.certificate, improved)
         relative[at] = after[improved]
         taken[index] += pushed.taken.to(taken.dtype)
         price[index] *= 10
         stalls[index] += (~(after < 0.5 * before)).long()
+
+
+def _replace(certificate: Certificate, at: Tensor, by: Certificate, which: Tensor | slice = slice(None)) -> None:
+    """Put `which` of the problems of another certificate into the places `at` of this one."""
+    for name in Certificate.__dataclass_fields__:
+        getattr(certificate, name)[at] = getattr(by, name)[which]
 
 
 def _push(

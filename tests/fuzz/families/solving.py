@@ -33,7 +33,9 @@ def judged(rng: Generator, watch: Watch, report: Report, case: Case, how: str) -
     report.label, report.problems = f"{case.label}, {how}", len(case.problems)
     must_refuse = any(map(draw.unbounded, case.problems))
     may_refuse = must_refuse or any(map(draw.overflows, case.problems))
-    case = _with_start(rng, watch, case) if not may_refuse else case
+    if not may_refuse:
+        case = _with_start(rng, watch, case)
+        report.label = f"{case.label}, {how}"
     try:
         solution, warned = watch(jumbot.solve, **case.arguments)
     except Refused as refusal:
@@ -110,4 +112,8 @@ def _aliasing(rng: Generator, watch: Watch, case: Case, solution: Any) -> list[s
     before = [np.array(x) for x in held]
     shifted = case.arguments["cost"] * 0.5
     watch(jumbot.solve, **case.arguments | {"cost": shifted})
-    return [] if all(np.array_equal(x, y) for x, y in zip(before, held, strict=True)) else ["the next call changed it"]
+    return (
+        []
+        if all(np.array_equal(x, y, equal_nan=True) for x, y in zip(before, held, strict=True))
+        else ["the next call changed it"]
+    )
