@@ -104,7 +104,8 @@ def side(
     """Add to `sums`: Fenchel-Young gap, penalty, violation of a constraint, <F, p>; set the mass.
 
     `log_ratio` is log(p/a): F less its soft minimum in the sweeps, but from p itself at a plan, because the difference
-    of two potentials of size 1e12 knows it to 1e-4 only.  Terms go to `work` first and are summed after: a sum inside would keep `exp` from being vectorised.
+    of two potentials of size 1e12 knows it to 1e-4 only.  Terms go to `work` first and are summed after: a sum inside
+    would keep `exp` from being vectorised.
     """
     gap, penalty, violation, p = work[0], work[1], work[2], work[3]
     n = a.shape[0]
