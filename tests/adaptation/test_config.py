@@ -243,3 +243,23 @@ def test_the_loss_of_the_first_steps_on_digits(tmp_path: Path) -> None:
         jumbot.adapt((images, np.arange(40) % 10), target, method=method, out=out, **short)
         records = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
         assert [r["loss"] for r in records if r["event"] == "step"] == pytest.approx(losses, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("data", "options"),
+    [
+        (RNG.normal(size=(12, 5)), {"size": 32, "pixels": "unit", "views": "ten-crop", "freeze": True}),
+        (np.zeros((12, 28, 28), np.uint8), {"hidden": [5], "standardise": "source", "columns": "shared"}),
+    ],
+)
+def test_what_the_data_would_pass_over_is_refused(data: np.ndarray, options: dict[str, Any]) -> None:
+    for name, value in options.items():
+        with pytest.raises(ArgumentError, match=f"^{name}: .* is of no use for"):
+            jumbot.adapt((data, LABELS), data, steps=1, **{name: value})
+    source = as_domain(np.zeros((12, 70, 70, 3), np.uint8))
+    assert make_config(source, "jumbot", None, {"hidden": [5], "standardise": "source"}).network.freeze
+
+
+def test_resume_needs_a_folder() -> None:
+    with pytest.raises(ArgumentError, match="resume: True came in without out"):
+        jumbot.adapt("nowhere", "nowhere", resume=True)

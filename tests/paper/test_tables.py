@@ -217,3 +217,10 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
         reproduce("digits", tmp_path, batchsize=3)
     with pytest.raises(JumbotError, match=r"usps"):
         reproduce("digits", tmp_path, root=tmp_path / "nowhere")
+
+
+def test_images_are_looked_for_in_jumbot_data(images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """--data has the default that its help says."""
+    monkeypatch.setenv("JUMBOT_DATA", str(images / "office-home"))
+    (run,) = Suite(tmp_path, "office-home").runs(["Art-Clipart"], ["jumbot"])
+    assert len(run.pair.source) > 0

@@ -89,6 +89,8 @@ def adapt(
             raise ArgumentError("labelled: the former name of evaluate_on, and both came in; give evaluate_on.")
         warnings.warn("labelled= is called evaluate_on= now.", DeprecationWarning, stacklevel=2)
         evaluate_on = labelled
+    if resume and out is None:
+        raise ArgumentError("resume: True came in without out, the folder of the run to go on with.")
     module = backbone if isinstance(backbone, nn.Module) else None
     if module is not None:  # a recipe's own backbone gives way to the user's
         options = {"backbone": None, "weights": None, "freeze": False, **options}

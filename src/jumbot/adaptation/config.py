@@ -64,10 +64,13 @@ def make_config(source: Domain | None, method: str, recipe: str | None, changes:
     for one, other in INSTEAD.items():
         if changes.get(one) is not None and changes.get(other) is not None:
             raise ArgumentError(f"{one}: {changes[one]} came in together with {other}={changes[other]}; give one.")
-    return RunConfig(
+    config = RunConfig(
         method, name, method_options(method, values["options"]), Training(**values["training"]),
         NetworkOptions(**values["network"]), Inputs(**values["inputs"]),
     )  # fmt: skip
+    if source is not None:
+        _check_fits(source, config, changes)
+    return config
 
 
 def check_changes(method: str, recipe: str | None, changes: Mapping[str, Any]) -> RunConfig:
@@ -107,6 +110,25 @@ def option_names(method: str) -> set[str]:
     (True, False, True)
     """
     return set(_owners(method))
+
+
+def _check_fits(source: Domain, config: RunConfig, changes: Mapping[str, Any]) -> None:
+    """Refuse changes that this kind of data would pass over in silence."""
+    from jumbot.data.inputs import kind_of
+
+    kind = kind_of(source)
+    rows = kind == "features" or config.network.freeze  # what a frozen backbone leaves are rows of features
+    in_vain = {"columns"} if kind != "features" else set()
+    if kind != "image":
+        in_vain |= {"size", "channels", "pixels", "augment", "views", "weights", "freeze"}
+    if not rows:
+        in_vain |= {"hidden", "standardise"} if kind == "image" else {"hidden"}
+    owners = _owners(config.method)
+    for option in in_vain & set(changes):
+        part = getattr(config, owners[option])
+        if getattr(part, option) != getattr(type(part)(), option):
+            what = {"features": "rows of numbers", "image": "images that train a whole network"}.get(kind, kind)
+            raise ArgumentError(f"{option}: {changes[option]!r} came in, but is of no use for {what}.")
 
 
 def _owners(method: str) -> dict[str, str]:

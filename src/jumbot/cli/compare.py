@@ -15,6 +15,7 @@ from jumbot.cli.parsing import parse_with, usage_errors
 from jumbot.cli.predict import reading
 from jumbot.cli.run_options import RECIPE, every_option, groups
 from jumbot.data.reading import Reading
+from jumbot.files import write_text
 from jumbot.options import Count
 
 THREE = ("source-only", "deepjdot", "jumbot")
@@ -77,7 +78,7 @@ def main(arguments: Sequence[str]) -> int:
         return 1 if record["failed"] else 0
     print(format_table(found, "text"))
     text = f"{format_table(found)}\n\nMean accuracy by the rule that chooses the model:\n\n{rules_table(record)}\n"
-    (wanted.out / "table.md").write_text(text, encoding="utf-8")
+    write_text(wanted.out / "table.md", text)
     if len(found) > 1:
         draw_comparison(found).savefig(wanted.out / "comparison.png", dpi=150)
     print(f"table, picture, runs: {wanted.out}")

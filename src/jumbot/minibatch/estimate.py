@@ -326,7 +326,7 @@ class _Work:
             point_variances=(float(variances[0]), float(variances[1])),
             degrees=(influence[0].degrees(), influence[1].degrees()),
             concentrations=(concentration[0], concentration[1]), interrupted=self.interrupted, plan=plan,
-            loss=self.loss, masses=(masses[0], masses[1]), boxes=(self.x, self.y),
+            loss=self.loss, masses=(masses[0], masses[1]), points=(self.x, self.y),
             cost_name=self.ground, cost_bound=cost_bound,
         )  # fmt: skip
 

@@ -40,7 +40,7 @@ class Estimate:
     plan: LiftedPlan | None
     loss: Loss
     masses: tuple[float, float]
-    boxes: tuple[Points, Points] = field(repr=False)
+    points: tuple[Points, Points] = field(repr=False)
     cost_name: str | Cost = "sqeuclidean"
     cost_bound: float | None = None
 
@@ -115,7 +115,7 @@ class Estimate:
             raise ArgumentError(
                 "cost_bound: a callable cost has no bound that the data's boxes give; pass cost_bound=."
             )
-        (low_x, high_x), (low_y, high_y) = (points.box() for points in self.boxes)
+        (low_x, high_x), (low_y, high_y) = (points.box() for points in self.points)
         reach = np.maximum(high_x - low_y, high_y - low_x)
         if self.loss.name == "sinkhorn_divergence":  # the self terms too
             reach = np.maximum(reach, np.maximum(high_x - low_x, high_y - low_y))

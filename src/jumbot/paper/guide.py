@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import jumbot
+from jumbot.files import write_text
 from jumbot.paper.record import plain
 from jumbot.report.style import BLUE, GREEN, GREY, INK, ORANGE, VERMILION, new_figure
 
@@ -116,7 +117,7 @@ def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     figure.savefig(folder / "minibatches.png", dpi=110)
     record = plain({"over k": over_k, "over m": over_m, "over tau": over_tau})
-    (folder / "minibatches.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    write_text(folder / "minibatches.json", json.dumps(record, indent=1) + "\n")
 
 
 def _draw_errors(axes: Axes, data: dict[str, Any]) -> None:

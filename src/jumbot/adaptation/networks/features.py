@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import inspect
 import os
-import tempfile
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +23,8 @@ from torch import Tensor, nn
 from jumbot.adaptation.networks.backbones import Backbone, Frozen
 from jumbot.data.content import KEY, content_keys, digest
 from jumbot.data.domain import ArraySamples, Domain
-from jumbot.errors import ArgumentError
+from jumbot.errors import ArgumentError, JumbotError
+from jumbot.files import replacing
 from jumbot.minibatch.progress import progress
 
 _SHARD = 256  # samples per file of the cache: what an interruption can lose
@@ -195,13 +195,10 @@ class _Store:
         """Under a name that follows from the content, and only when whole."""
         plain = np.ascontiguousarray(keys).view(np.uint8).reshape(len(keys), KEY.itemsize)
         try:
-            handle, temporary = tempfile.mkstemp(suffix=".partial", dir=self.folder)
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    np.savez(file, keys=plain, features=features)
-                os.replace(temporary, self.folder / f"{digest(plain.tobytes()).hex()}.npz")
-            except BaseException:
-                Path(temporary).unlink(missing_ok=True)
-                raise
-        except OSError as error:
-            raise ArgumentError(f"cache: {self.folder} cannot be written ({error}); give another one.") from error
+            with (
+                replacing(self.folder / f"{digest(plain.tobytes()).hex()}.npz") as part,
+                part.open("wb") as file,
+            ):
+                np.savez(file, keys=plain, features=features)
+        except JumbotError as error:
+            raise ArgumentError(f"cache: {error} Give another one.") from error

@@ -21,6 +21,7 @@ from jumbot.adaptation.runs.folder import RunFolder, final_mass, read_metrics
 from jumbot.adaptation.training.checkpoint import load_module, load_tensors, pack, save_tensors
 from jumbot.adaptation.training.loop import Trained
 from jumbot.data.domain import Domain
+from jumbot.files import replacing
 from jumbot.methods.network import Network
 
 if TYPE_CHECKING:
@@ -91,7 +92,8 @@ def finish(model: Model, trained: Trained, domains: Domains, config: RunConfig, 
     found["source_labels"] = np.asarray(source.labels)[_rows(len(source), _KEPT)]
     rows = _rows(len(target), _KEPT)
     found["target_labels"] = np.full(len(rows), -1) if target.labels is None else target.labels[rows]
-    np.savez_compressed(run.path / "embeddings.npz", **found)
+    with replacing(run.path / "embeddings.npz") as part, part.open("wb") as file:
+        np.savez_compressed(file, **found)
     write_predictions(
         run.path / "predictions.csv", target, probabilities.numpy(), model.classes, diagnosis.received_mass
     )
