@@ -10,7 +10,7 @@ import jumbot
 
 SOURCE = Path(jumbot.__file__).parent
 ORDER = (
-    "lazy", "errors", "files", "options", "cost", "transport", "minibatch", "flow", "loss", "coupling", "data",
+    "errors", "lazy", "files", "options", "cost", "transport", "minibatch", "flow", "loss", "coupling", "data",
     "methods", "adaptation", "report", "paper", "cli",
 )  # fmt: skip
 

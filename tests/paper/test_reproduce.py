@@ -11,7 +11,7 @@ import pytest
 
 from jumbot.errors import ArgumentError
 from jumbot.paper import ITEMS, TRAINED, fig1, fig2, fig4, reproduce, theorem1
-from jumbot.report.two_clusters import make_points
+from jumbot.paper.two_clusters import make_points
 
 SINGLE = [item for item in ITEMS if item != "all-synthetic" and item not in TRAINED]
 

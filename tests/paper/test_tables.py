@@ -59,7 +59,7 @@ def test_digits(digits: dict[str, Any], tmp_path: Path) -> None:
 def test_a_record_says_where_it_comes_from(digits: dict[str, Any], tmp_path: Path) -> None:
     record = reproduce("digits", tmp_path / "out", quick=True, methods=["jumbot", "source-only"], tau=0.5, **digits)
     assert record["command"] == (
-        "jumbot reproduce digits --tasks U-M --methods jumbot source-only --seed 0 --seeds 1 --quick "
+        "jumbot reproduce digits --tasks U-M --methods jumbot source-only --seed 0 --quick "
         "--tau 0.5 --source-steps 1 --steps 2 --batch-size 10"
     )
     assert record["jumbot"] == jumbot.__version__

@@ -33,6 +33,7 @@ METHODS = {
     "etn": "etn:ETN",
     "ba3us": "ba3us:BA3US",
 }
+"""Their names, and where each is: file and class."""
 
 
 def method_class(name: str) -> type[Method]:

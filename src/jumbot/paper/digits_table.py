@@ -10,9 +10,8 @@ from typing import Any
 from jumbot.adaptation.runs.folder import read_config, read_metrics
 from jumbot.adaptation.runs.grid import outcome
 from jumbot.files import write_text
-from jumbot.paper.record import Record
 from jumbot.paper.targets import WRONG_MASS, printed
-from jumbot.paper.trained import Suite, command_line
+from jumbot.paper.trained import Suite
 
 
 def run(
@@ -31,12 +30,8 @@ def run(
     figures beside."""
     suite = Suite(folder, "digits", quick, seed, seeds, root, show, changes)
     runs = suite.runs(tasks, methods)
-    command = command_line("digits", tasks=tasks, methods=methods, seed=seed, seeds=seeds, quick=quick, **changes)
-    record = Record(
-        "digits", "Accuracy on the target's test split at the end of training", {}, seed, quick, command
-    )  # fmt: skip
-    suite.train(runs)
-    suite.describe(record, runs)
+    shows = "Accuracy on the target's test split at the end of training"
+    record = suite.record("digits", shows, runs, tasks=tasks, methods=methods)
     record.data["runs"] = rows = [row_of(each.folder) for each in runs]
     for task in tasks:
         for name in methods:

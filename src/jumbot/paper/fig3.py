@@ -17,9 +17,9 @@ import numpy as np
 import jumbot
 from jumbot.paper.fig1 import plan_at
 from jumbot.paper.record import Record
+from jumbot.paper.two_clusters import Points, make_points
 from jumbot.report.plans import draw_matrix, draw_plan, plan_legend
 from jumbot.report.style import BLUE, GREEN, GREY, ORANGE, VERMILION, new_figure
-from jumbot.report.two_clusters import Points, make_points
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

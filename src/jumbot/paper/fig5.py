@@ -18,10 +18,9 @@ from jumbot.adaptation.judgement.monitor import outputs
 from jumbot.adaptation.model import load
 from jumbot.adaptation.runs.grid import Run
 from jumbot.data.domain import Domain
-from jumbot.errors import ArgumentError, need
+from jumbot.errors import need
 from jumbot.files import replacing
-from jumbot.paper.record import Record
-from jumbot.paper.trained import DIGITS, Suite, command_line
+from jumbot.paper.trained import DIGITS, Suite, only
 from jumbot.report.embedding import tsne
 from jumbot.report.style import class_colours, legend_below, new_figure
 
@@ -45,17 +44,10 @@ def run(
     **changes: Any,
 ) -> dict[str, Any]:
     """Train what is not finished, in the folders of the item digits, then map, measure, draw and save."""
-    if len(tasks) != 1:
-        raise ArgumentError(f"tasks: {', '.join(tasks)} came in; the figure shows one task.")
     suite = Suite(folder, "digits", quick, seed, 1, root, show, changes)
     count = min(samples, 400) if quick else samples
-    runs = suite.runs(tasks, methods)
-    command = command_line(
-        "fig5", tasks=tasks, methods=methods, seed=seed, samples=samples, quick=quick, **changes
-    )  # fmt: skip
-    record = Record("fig5", "figure 5", {}, seed, quick, command)
-    suite.train(runs)
-    suite.describe(record, runs)
+    runs = suite.runs(only(tasks), methods)
+    record = suite.record("fig5", "figure 5", runs, tasks=tasks, methods=methods, samples=samples)
     found = {each.variant.label: _mapped(suite, each, count) for each in runs}
     mixed = {name: float(each["mixed"]) for name, each in found.items()}
     record.data = {

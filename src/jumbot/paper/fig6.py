@@ -17,7 +17,7 @@ from jumbot.errors import ArgumentError, suggest
 from jumbot.files import write_text
 from jumbot.paper.record import Record
 from jumbot.paper.targets import SENSITIVITY
-from jumbot.paper.trained import Suite, command_line
+from jumbot.paper.trained import Suite
 from jumbot.report.style import GREY, METHOD_COLOURS, new_figure
 
 if TYPE_CHECKING:
@@ -52,17 +52,13 @@ def run(
         if name in changes:
             raise ArgumentError(f"{name}: {changes[name]} came in, and the figure is over {name}; give one of both.")
     suite = Suite(folder, "digits", quick, seed, seeds, root, show, changes)
-    command = command_line(
-        "fig6", over=over, tasks=tasks, methods=methods, seed=seed, seeds=seeds, quick=quick, **changes
-    )  # fmt: skip
-    record = Record("fig6", "figure 6", {}, seed, quick, command)
     points = {
         (option, method, task, value): suite.runs([task], [method], **{option: value})
         for (option, method), values in VALUES.items() if method in methods and option in chosen
         for task in tasks for value in (QUICK[option] if quick else values)
     }  # fmt: skip
-    suite.train([each for runs in points.values() for each in runs])
-    suite.describe(record, [each for runs in points.values() for each in runs])
+    runs = [each for found in points.values() for each in found]
+    record = suite.record("fig6", "figure 6", runs, over=over, tasks=tasks, methods=methods)
     rows = [_row(*key, runs) for key, runs in points.items()]
     record.data = {"points": rows, "source of the paper's figures": "tables commented out in its LaTeX"}
     _claims(record, rows)

@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jumbot.adaptation.runs.folder import read_metrics
-from jumbot.errors import ArgumentError
-from jumbot.paper.record import Record
-from jumbot.paper.trained import Suite, command_line
+from jumbot.paper.trained import Suite, only
 from jumbot.report.style import GREY, class_colours, legend_below, new_figure
 
 if TYPE_CHECKING:
@@ -35,14 +33,9 @@ def run(
     **changes: Any,
 ) -> dict[str, Any]:
     """Train what is not finished, in the folders of the item digits, then measure, draw and save."""
-    if len(tasks) != 1:
-        raise ArgumentError(f"tasks: {', '.join(tasks)} came in; the figure shows one task.")
     suite = Suite(folder, "digits", quick, seed, 1, root, show, changes)
-    runs = suite.runs(tasks, methods)
-    command = command_line("fig7", tasks=tasks, methods=methods, seed=seed, quick=quick, **changes)
-    record = Record("fig7", "figure 7", {}, seed, quick, command)
-    suite.train(runs)
-    suite.describe(record, runs)
+    runs = suite.runs(only(tasks), methods)
+    record = suite.record("fig7", "figure 7", runs, tasks=tasks, methods=methods)
     curves = {each.variant.label: curve_of(each.folder) for each in runs}
     falls = {name: fall(curve["accuracies"]) for name, curve in curves.items()}
     record.data = {

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from jumbot.files import write_text
-from jumbot.paper.record import Record
 from jumbot.paper.targets import CAVEAT, TABLES, TASKS, printed
-from jumbot.paper.trained import Suite, command_line
+from jumbot.paper.trained import Suite
 
 
 def run(
@@ -35,10 +34,8 @@ def run(
     chosen = TASKS[item] if tasks is None else tuple(tasks)
     suite = Suite(folder, item, quick, seed, seeds, root, show, changes)
     runs = suite.runs(chosen, methods)
-    command = command_line(item, tasks=tasks, methods=methods, seed=seed, seeds=seeds, quick=quick, **changes)
-    record = Record(item, "Accuracy on the target at the end of training", {}, seed, quick, command)
-    suite.train(runs)
-    suite.describe(record, runs)
+    shows = "Accuracy on the target at the end of training"
+    record = suite.record(item, shows, runs, tasks=tasks, methods=methods)
     rows = [each.outcome() | {"paper": printed(item, each.variant.label, each.pair.name)} for each in runs]
     record.data = {"runs": rows, "caveat": CAVEAT}
     for name in methods:

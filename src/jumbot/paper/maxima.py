@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from jumbot.adaptation.runs.folder import read_metrics
-from jumbot.adaptation.runs.grid import Run, outcome
-from jumbot.errors import ArgumentError, suggest
+from jumbot.adaptation.runs.grid import outcome
 from jumbot.files import write_text
-from jumbot.paper.record import Record
 from jumbot.paper.targets import DIGITS, MAXIMA, OFFICE_HOME, printed
-from jumbot.paper.trained import Suite, command_line
+from jumbot.paper.trained import Suite
 
 WARNING = "The column “best” was chosen by the target's labels: a bound for study, not to be had without them."
 
@@ -39,21 +37,13 @@ def run(
     Office-Home has runs of its own, below `max`, because the item office-home looks at 1,000 samples; those of the item
     digits serve here too, unless they looked at fewer samples than all.
     """
-    for task in tasks:
-        if task not in OFFICE_HOME + DIGITS:
-            raise ArgumentError(f"task: {task!r} is not known; {suggest(task, OFFICE_HOME + DIGITS)}")
-    command = command_line("max", tasks=tasks, methods=methods, seed=seed, seeds=seeds, quick=quick, **changes)
-    record = Record("max", "The best accuracy along training beside the last", {}, seed, quick, command)
-    runs: list[Run] = []
-    for item, place in (("office-home", folder / "max"), ("digits", folder)):
-        asked = [task for task in tasks if (task in DIGITS) == (item == "digits")]
-        if asked:
-            looks = {"evaluate_every": 1} if quick and item != "digits" else {}
-            suite = Suite(place, item, quick, seed, seeds, root, show, {"evaluate_samples": None, **looks, **changes})
-            found = suite.runs(asked, methods)
-            suite.train(found)
-            runs += found
-    suite.describe(record, runs)
+    item = "digits" if set(tasks) <= set(DIGITS) else "office-home"
+    looks = {"evaluate_every": 1} if quick and item != "digits" else {}
+    place = folder if item == "digits" else folder / "max"
+    suite = Suite(place, item, quick, seed, seeds, root, show, {"evaluate_samples": None, **looks, **changes})
+    runs = suite.runs(tasks, methods)
+    shows = "The best accuracy along training beside the last"
+    record = suite.record("max", shows, runs, tasks=tasks, methods=methods)
     record.data = {"runs": [row_of(each.folder, each.pair.name) for each in runs], "warning": WARNING}
     for name in methods:
         mine = [row for row in record.data["runs"] if row["method"] == name and row["paper, best"] is not None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -87,17 +87,20 @@ class Suite:
         part = f"{self.item}-quick" if self.quick else self.item
         return self.folder / part / task / f"{run_name(method, self.item, changes)}-seed{seed}"
 
+    def record(self, name: str, shows: str, runs: Sequence[Run], **said: Any) -> Record:
+        """Train the runs that are not finished; the record of an item that rests on all of them, with what was said."""
+        said = {**said, "seed": self.seed, "seeds": self.seeds if self.seeds > 1 else None, "quick": self.quick}
+        self.train(runs)
+        return Record(
+            name, shows, settings_of((run.folder.name.rpartition("-seed")[0], run.folder) for run in runs), self.seed,
+            self.quick, command_line(name, **said, **self.changes), data_of(run.folder for run in runs),
+            [run.folder for run in runs],
+        )  # fmt: skip
+
     def train(self, runs: Sequence[Run]) -> None:
         """Those that are not finished, each from where it was stopped; one that fails is told after the others."""
         for folder, why in train_all(list({run.folder: run for run in runs}.values()), show=self.show).items():
             raise JumbotError(f"{folder}: {why}")
-
-    def describe(self, record: Record, runs: Iterable[Run]) -> None:
-        """Note in the record of an item what these runs were made with and from."""
-        runs = list(runs)
-        record.settings = settings_of((run.folder.name.rpartition("-seed")[0], run.folder) for run in runs)
-        record.inputs = data_of(run.folder for run in runs)
-        record.runs = [run.folder for run in runs]
 
     def domain(self, name: str, split: str) -> Domain:
         """One part of the digits."""
@@ -129,6 +132,13 @@ class Suite:
         if not place.exists():
             raise ArgumentError(f"data: {self.item} is not in {place}; name its folder with --data or in JUMBOT_DATA.")
         return load_benchmark(name, place)
+
+
+def only(tasks: Sequence[str]) -> Sequence[str]:
+    """The one task of a figure that shows one."""
+    if len(tasks) != 1:
+        raise ArgumentError(f"tasks: {', '.join(tasks) or 'none'} came in; the figure shows one task.")
+    return tasks
 
 
 def _recorded(folder: Path, asked: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The measured curves of the guide "How many minibatches, how large?".
 
-    python -m jumbot.paper.guide docs/_static
+    python tools/minibatch_curves.py docs/_static
 
 Two clusters in four dimensions, eight apart: half of the source's 20,000 points and 30 % of the target's lie in the
 first.  |x - y|^2, epsilon = 0.5.  A pair within a cluster costs about 8, between the clusters about 72.
