@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow fuzz bench tables docs lint format build clean
+.PHONY: help setup demo test pytest test-slow fuzz bench tables docs lint format build clean
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -41,7 +41,9 @@ format: $(TEST)  ## put the code into the style that lint wants
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-test: lint  ## lint, then every test that is not slow, doctests included; ends with the coverage
+test: lint pytest  ## all that must pass before a change goes in
+
+pytest: $(TEST)  ## every test that is not slow, doctests included; ends with the coverage
 	$(ONE_THREAD) $(SAY) pytest $(BIN)/pytest -n 2 --cov=jumbot --cov-report=
 	@echo "coverage: $$($(BIN)/coverage report --format=total) % of the lines that Python runs (compiled ones are not seen)"
 

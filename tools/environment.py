@@ -9,7 +9,6 @@ the "newest" that pip finds; torch is the tested one in each.
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 import tomllib
 from pathlib import Path
@@ -80,14 +79,13 @@ def project() -> dict[str, Any]:
 
 
 def constraints(dependencies: str) -> list[str]:
-    """The tested torch, and with "oldest" the lower bound of every other requirement in pyproject.toml."""
+    """The tested torch, and with "oldest" the lower bound of everything else that a user may install."""
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     chosen = [line for line in lines if line.startswith("torch==")]
     if dependencies == "oldest":
-        extras = project()["optional-dependencies"].values()
-        required = [*project()["dependencies"], *(name for extra in extras for name in extra)]
-        bounds = {re.sub(r"\s*>=\s*", "==", name) for name in required if ">=" in name}
-        chosen += sorted(bound for bound in bounds if not bound.startswith("torch=="))
+        extras = [project()["optional-dependencies"][extra] for extra in ("adapt", "demo", "vision", "tensorboard")]
+        bounds = [name for group in (project()["dependencies"], *extras) for name in group if ">=" in name]
+        chosen += sorted(bound.replace(">=", "==") for bound in bounds if not bound.startswith("torch>="))
     return chosen
 
 
