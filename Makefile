@@ -7,6 +7,8 @@ VENV ?= .venv
 DEPENDENCIES ?= tested
 BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 SAY := $(PYTHON) tools/heartbeat.py
+# Warnings are errors with the versions that were tested; old libraries among new ones warn of each other.
+WARNINGS := $(if $(filter tested,$(DEPENDENCIES)),,-W default)
 
 # One thread per process: pytest runs two of them, and oversubscribed OpenMP is slower by an order of magnitude.
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
@@ -44,7 +46,7 @@ format: $(TEST)  ## put the code into the style that lint wants
 test: lint pytest  ## all that must pass before a change goes in
 
 pytest: $(TEST)  ## every test that is not slow, doctests included; ends with the coverage
-	$(ONE_THREAD) $(SAY) pytest $(BIN)/pytest -n 2 --cov=jumbot --cov-report=
+	$(ONE_THREAD) $(SAY) pytest $(BIN)/pytest -n 2 $(WARNINGS) --cov=jumbot --cov-report=
 	@echo "coverage: $$($(BIN)/coverage report --format=total) % of the lines that Python runs (compiled ones are not seen)"
 
 test-slow: $(TEST)  ## the slow tests alone

@@ -72,7 +72,7 @@ def test_oldest_and_newest(tools: dict[str, ModuleType]):
     oldest = constraints("oldest")
     assert torch in oldest
     assert "numpy==1.26" in oldest
-    assert "pandas==2.1" in oldest
+    assert "pandas==2.2" in oldest
     assert not any(line.startswith("pytest") for line in oldest)
 
 
