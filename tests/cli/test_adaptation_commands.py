@@ -95,8 +95,9 @@ def test_compare_prints_a_table_and_repeats_nothing(
     assert len(models) == 4
     assert status_of(arguments) == 0
     assert {path: path.stat().st_mtime_ns for path in out.rglob("model.safetensors")} == models
-    assert status_of([*arguments[:-4], "--steps", "13", "--batch-size", "12"]) == 2
-    assert "other settings" in capsys.readouterr().err
+    for change in (["--steps", "13"], ["--partial", "first:2"], ["--features", "9"]):
+        assert status_of([*arguments, *change]) == 2
+        assert "other settings" in capsys.readouterr().err
 
 
 def test_what_is_typed_wins_even_where_it_is_the_value_of_the_recipe(tables: tuple[str, str], tmp_path: Path) -> None:

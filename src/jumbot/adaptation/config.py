@@ -37,6 +37,8 @@ class RunConfig:
             "method": {"name": self.method, **asdict(self.options)},
             "recipe": self.recipe,
             "training": asdict(self.training),
+            "network_options": asdict(self.network),
+            "inputs": asdict(self.inputs),
         }
 
 

@@ -9,12 +9,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from jumbot.adaptation.settings import Training
+from jumbot.adaptation.settings import Inputs, NetworkOptions, Training
 from jumbot.errors import ArgumentError, JumbotError
 from jumbot.files import write_text
 from jumbot.methods import options_class
+from jumbot.options import Options
 
 FORMAT = 1
+_COMPARED = (
+    "method", "training", "network_options", "inputs", "network", "classes", "input", "source", "target", "data",
+)  # fmt: skip
 DECISION = "decision.json"
 """Why `tune` picked the run: sentences, in the folder of the run that it picked."""
 _LAST = 50  # steps at the end of training
@@ -65,15 +69,15 @@ class RunFolder:
         if not (self.path / "config.json").exists():
             self.write_json("config.json", config)
             return False
-        parts = ("method", "training", "network", "classes", "input", "source", "target")
-        old = read_config(self.path)
-        self.check_same(old, config, parts + ("data",) * ("data" in old))
+        self.check_same(read_config(self.path), config)
         return self.finished
 
-    def check_same(self, old: Mapping[str, Any], new: Mapping[str, Any], parts: Sequence[str]) -> None:
-        """Refuse a configuration that differs from the one that the run here was begun with."""
-        for part in parts:
-            now, then = json.loads(json.dumps(new.get(part))), old.get(part)
+    def check_same(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+        """Refuse a configuration that differs from the one that the run here was begun with, in what both say."""
+        for part in _COMPARED:
+            if part not in old or part not in new:
+                continue
+            now, then = json.loads(json.dumps(new[part])), old[part]
             if isinstance(now, dict) and isinstance(then, dict):
                 then = _defaults(part, now) | then
             if now != then:
@@ -138,8 +142,9 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 def _defaults(part: str, now: Mapping[str, Any]) -> dict[str, Any]:
     """What an option that the run's version did not know stands for."""
-    if part == "training":
-        return asdict(Training())
+    settings: dict[str, type[Options]] = {"training": Training, "network_options": NetworkOptions, "inputs": Inputs}
+    if part in settings:
+        return asdict(settings[part]())
     if part == "method":
         return asdict(options_class(now["name"])())
     if part == "input":

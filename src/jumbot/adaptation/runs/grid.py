@@ -61,7 +61,7 @@ class Run:
         found = read_config(self.folder)
         if recipe := self.recipe or found.get("recipe"):
             config = make_config(None, self.variant.method, recipe, {**self.changes, "seed": self.seed})
-            RunFolder(self.folder).check_same(found, config.to_json(), ("training", "method"))
+            RunFolder(self.folder).check_same(found, config.to_json())
         return True
 
     def train(self, show: bool = False) -> None:
