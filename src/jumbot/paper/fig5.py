@@ -60,7 +60,7 @@ def run(
             "there are some overlaps between clusters for DeepJDOT unlike JUMBOT (section 5.2)",
             mixed["jumbot"] < mixed["deepjdot"], share_of_target_samples_among_another_class=mixed,
         )  # fmt: skip
-    record.picture(folder, _draw(found, mixed), few_colours=True)
+    record.picture(folder, _draw(found, mixed))
     return record.save(folder)
 
 

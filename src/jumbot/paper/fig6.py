@@ -117,8 +117,12 @@ def _draw(rows: Sequence[Mapping[str, Any]], over: Sequence[str], tasks: Sequenc
     panels = figure.subplots(len(tasks), len(over), squeeze=False, sharey=True)
     for line, task in zip(panels, tasks, strict=True):
         for panel, option in zip(line, over, strict=True):
-            _draw_panel(panel, [row for row in rows if (row["over"], row["task"]) == (option, task)])
+            mine = [row for row in rows if (row["over"], row["task"]) == (option, task)]
+            _draw_panel(panel, mine)
             panel.set_xscale("log")
+            values = sorted({row["value"] for row in mine})
+            panel.set_xticks(values, [f"{value:g}" for value in values], fontsize=7.5)
+            panel.minorticks_off()
             panel.set_ylim(0, 102)
             panel.set_xlabel(OVER[option])
             panel.set_title(task)
