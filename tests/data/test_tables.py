@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 import torch
@@ -13,6 +14,8 @@ from pyarrow import parquet
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 from jumbot.data import as_domain, load_table, prepare
+from jumbot.data.reading import Reading
+from jumbot.data.sources import read_domains
 from jumbot.data.tables import domains_of
 from jumbot.errors import ArgumentError
 
@@ -56,6 +59,23 @@ def test_one_domain_of_a_table(tmp_path: Path, ending: str) -> None:
         as_domain(path)
     with pytest.raises(ArgumentError, match="domain: 'dslr' came in; the file holds amazon, webcam"):
         as_domain(f"{path}:dslr")
+
+
+def test_an_array_may_go_with_a_table_whose_label_is_named(tmp_path: Path) -> None:
+    np.save(tmp_path / "t.npy", X)
+    path = _write(tmp_path, ".csv")
+    assert len(read_domains(path, tmp_path / "t.npy", reading=Reading(label="label"))[1]) == 4
+    with pytest.raises(ArgumentError, match="label: 'label' came in, but there are no columns with names"):
+        as_domain(tmp_path / "t.npy", label="label")
+
+
+def test_domains_of_a_frame_are_asked_about() -> None:
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(label=Y, domain=DOMAINS)
+    with pytest.raises(
+        ArgumentError, match=r"choose one, e\.g\. the rows whose domain is 'amazon', or say domain='none'"
+    ):
+        as_domain(frame)
+    assert as_domain(frame, domain="webcam").classes == ("cat", "eel")
 
 
 def test_selector_without_domains(tmp_path: Path) -> None:

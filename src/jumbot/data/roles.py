@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -125,8 +126,12 @@ def rows_of(domains: np.ndarray, whose: str, domain: str | None) -> np.ndarray |
     if domain is None:
         if len(present) > 1:
             which = f"{len(present)} domains ({few(present)})"
-            place = whose.replace("\\", "/").rpartition("/")[2]
-            raise ArgumentError(f"{whose}: holds {which}; choose one, e.g. {place}:{present[0]}.")
+            file = Path(whose)
+            one = f"{file.name}:{present[0]}" if file.suffix else f"the rows whose domain is {present[0]!r}"
+            raise ArgumentError(
+                f"{whose}: holds {which}; choose one, e.g. {one}, or say domain={NO_DOMAINS!r} if it is a column like "
+                "others."
+            )
         return None
     if domain not in present:
         raise ArgumentError(f"{whose}: domain: {domain!r} came in; the file holds {few(present)}.")

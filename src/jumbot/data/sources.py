@@ -71,7 +71,7 @@ def as_domain(
 
 
 def read_domains(
-    source: Any, target: Any, labelled: Any = None, reading: Reading = _AS_IT_IS
+    source: Any, target: Any, evaluate_on: Any = None, reading: Reading = _AS_IT_IS
 ) -> tuple[Domain, Domain, Domain | None]:
     """The source, and the target and another, labelled part of it, both read as the source was.
 
@@ -87,7 +87,7 @@ def read_domains(
     first = read(source, "source", None)
     like = first.roles or Roles(())
     second = read(target, "target", like)
-    third = None if labelled is None else read(labelled, "labelled", like)
+    third = None if evaluate_on is None else read(evaluate_on, "evaluate_on", like)
     _check_dropped([first, second, *([] if third is None else [third])], reading)
     return first, second, third
 

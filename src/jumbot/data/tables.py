@@ -19,7 +19,18 @@ from jumbot.data.domain import Domain
 from jumbot.data.frames import Table
 from jumbot.data.labels import plain_text
 from jumbot.data.reading import Reading, make_reading
-from jumbot.data.roles import DOMAINS, FEATURES, LABELS, Known, check_kind, find_one, find_roles, rows_of
+from jumbot.data.roles import (
+    DOMAINS,
+    FEATURES,
+    LABELS,
+    NO_DOMAINS,
+    Known,
+    check_columns,
+    check_kind,
+    find_one,
+    find_roles,
+    rows_of,
+)
 from jumbot.data.tablefiles import read_table
 from jumbot.errors import ArgumentError
 
@@ -84,12 +95,11 @@ def read_file(path: Path, name: str | None, reading: Reading, like: Known | None
     """What `load_table` returns."""
     kind = _kind(path)
     if kind == ".npy":
-        if reading.label is not None or reading.id is not None or reading.domain is not None:
-            raise ArgumentError(f"{path}: a .npy file has no columns with names; use .npz, .csv or .parquet.")
+        check_columns(str(path), reading, like)
         return from_arrays(_load_numpy(path), name=name or path.stem, kind=reading.kind)
     if kind == ".npz":
         return _from_archive(path, name, reading, like)
-    table = read_table(path, reading.domain)
+    table = read_table(path, None if reading.domain == NO_DOMAINS else reading.domain)
     if table.sheet is not None:
         name, reading = name or table.sheet, replace(reading, domain=None)
     return from_table(table, None, name or path.name[: -len(kind)], reading, like, str(path))
