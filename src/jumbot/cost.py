@@ -13,6 +13,8 @@ from jumbot.errors import ArgumentError, suggest
 
 Cost = Callable[[Tensor, Tensor], Tensor]
 _FEW = 8  # up to this many coordinates the differences are summed, which loses no digits
+_NEAR = 1e-3  # of the largest squared distance: below, differences are summed at any number of coordinates
+_AT_ONCE = 1 << 22  # coordinates of them in memory
 
 
 def _squared(x: Tensor, y: Tensor) -> Tensor:
@@ -26,6 +28,18 @@ def _squared(x: Tensor, y: Tensor) -> Tensor:
     x, y = x - centre, y - centre
     out = x.square().sum(-1)[..., :, None] + y.square().sum(-1)[..., None, :]
     return out.sub_(x @ y.mT, alpha=2).clamp_min_(0)
+
+
+def _distances(x: Tensor, y: Tensor) -> Tensor:
+    squared = _squared(x, y)
+    if x.shape[-1] > _FEW:
+        # of points that nearly coincide the product keeps few digits, and the root magnifies the error: 1e-4 in float32
+        near = torch.nonzero(squared < _NEAR * squared.amax((-2, -1), keepdim=True))
+        x, y = (u.expand(*squared.shape[:-2], -1, -1) for u in (x, y))
+        for pairs in near.split(_AT_ONCE // x.shape[-1] + 1):
+            *batch, i, j = pairs.unbind(-1)
+            squared[(*batch, i, j)] = (x[(*batch, i)] - y[(*batch, j)]).square().sum(-1)
+    return squared.sqrt_()
 
 
 def _pull_back(weights: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
@@ -54,7 +68,7 @@ class _SquaredEuclidean(torch.autograd.Function):
 class _Euclidean(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
-        distance = _squared(x, y).sqrt_()
+        distance = _distances(x, y)
         ctx.save_for_backward(x, y, distance)
         return distance
 

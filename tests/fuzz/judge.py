@@ -44,6 +44,9 @@ class Answer:
 def judge(problem: Problem, answer: Answer, proof: tuple[Array, Array] | None = None) -> list[str]:
     """Everything that is wrong with `answer`; `proof` are potentials that may know better than its own rounded ones."""
     arrays = answer.plan, answer.rows, answer.columns, answer.f, answer.g
+    if answer.status == "OVERFLOW":
+        numbers = answer.plan.sum(dtype=Extended), answer.value, answer.linear, answer.gap, answer.mass
+        return [] if not np.isfinite(numbers).all() else ["OVERFLOW, but every number is finite"]
     if not answer.converged and answer.gap >= 0 and math.isinf(answer.gap + answer.relative_gap):
         return []  # it says itself that it has no answer
     if any(np.isnan(x).any() for x in arrays) or not np.isfinite(answer.plan).all():

@@ -60,11 +60,10 @@ def judged(rng: Generator, watch: Watch, report: Report, case: Case, how: str) -
 def _with_start(rng: Generator, watch: Watch, case: Case) -> Case:
     """Sometimes from the answer to a similar problem, sometimes from potentials that lead astray."""
     arguments = case.arguments
-    if arguments["epsilon"] == 0 or not chance(rng, 0.2):
+    if not chance(rng, 0.2):
         return case
     if chance(rng, 0.5):
-        wide = 3 * arguments["epsilon"]
-        init, _ = watch(jumbot.solve, **arguments | {"epsilon": wide})
+        init, _ = watch(jumbot.solve, **arguments | {"epsilon": 3 * arguments["epsilon"]})
     else:
         size = draw.power_of_ten(rng, -3, 3) * np.abs(case.problems[0].cost[case.problems[0].free]).max(initial=0)
         init = tuple((size * rng.normal(size=k)).astype(case.dtype) for k in case.shape[-2:])
