@@ -47,7 +47,7 @@ class Environment:
     def install(self, what: str, name: str, *arguments: str) -> bool:
         """Whether pip could; its output is in the folder, under that name."""
         say(what)
-        pip = [str(self.python), "-m", "pip", "install", "--disable-pip-version-check", "--no-compile"]
+        pip = [str(self.python), "-m", "pip", "install", "--disable-pip-version-check"]
         return run("setup", [*pip, "--constraint", str(self.constraints), *arguments], self.log(name)) == 0
 
     def need(self, what: str, name: str, *arguments: str) -> None:

@@ -35,7 +35,7 @@ class Environment:
 
     def install(self, file: Path, *options: str) -> None:
         say(f"build: installing {file.name} in a new environment")
-        pip = [str(self.programs / "python"), "-m", "pip", "install", "--disable-pip-version-check", "--no-compile"]
+        pip = [str(self.programs / "python"), "-m", "pip", "install", "--disable-pip-version-check"]
         pip += [*options, "--constraint", str(ROOT / "constraints.txt"), f"jumbot[demo] @ {file.as_uri()}"]
         log = self.place / "log"
         if run("build", pip, log):

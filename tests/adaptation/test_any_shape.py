@@ -95,7 +95,7 @@ def test_what_does_not_combine_is_refused(rng: np.random.Generator) -> None:
         jumbot.adapt(pair, signals, kind="raw")
     with pytest.raises(ArgumentError, match="backbone: 'digits' does not fit samples of shape"):
         jumbot.adapt(pair, signals, kind="signal", backbone="digits")
-    with pytest.raises(ArgumentError, match="pretrained and frozen ones are for images"):
+    with pytest.raises(ArgumentError, match="freeze: True came in, but is of no use for signal"):
         jumbot.adapt(pair, signals, kind="signal", backbone=nn.Flatten(), freeze=True)
     with pytest.raises(ArgumentError, match="backbone: 'signal' does not fit"):
         jumbot.adapt((signals[:, 0], labels), signals[:, 0], backbone="signal")

@@ -84,7 +84,7 @@ def test_defaults_differ_by_recipe_until_one_is_named(capsys: pytest.CaptureFixt
         (["distance", "a", "b", "--epsilon", "1", "--k", "3", "--precision", ".1"], "--k and --precision"),
         (["distance", "a", "b", "--epsilon", "1", "--seed", "99999999999999999999"], "--seed: 99999999999999999999"),
         (["flow", "a", "b", "--epsilon", "1", "--out", "x.txt"], "must end in .npy"),
-        (["reproduce", "fig1", "--seeds", "3"], "--seeds: an option of digits"),
+        (["reproduce", "fig1", "--seeds", "3"], "--seeds: an option of office-home"),
         (["reproduce", "digts"], "did you mean 'digits'"),
         (["compare", "a", "--seeds", "0"], "--seeds: 0 came in"),
         (["compare", "a", "--methods"], "--methods: none came in"),
