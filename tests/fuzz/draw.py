@@ -142,4 +142,8 @@ def overflows(problem: Problem) -> bool:
     """Whether negative costs pay for a plan that float64 may not hold: it may be refused, never answered wrongly."""
     if constrained(problem.settings) or math.isinf(max(problem.taus)):
         return False
-    return bool(-problem.cost.min() > 300 * (sum(problem.taus) + problem.epsilon))
+    price, epsilon = sum(problem.taus), problem.epsilon
+    lowest, recession = float(problem.cost.min()), entropy(problem.divergence).recession
+    if math.isfinite(recession) and epsilon > 0:  # once every unit costs no more than this, only epsilon holds it
+        return -lowest - price * recession > 300 * epsilon
+    return -lowest > 300 * (price + epsilon)

@@ -195,3 +195,15 @@ def test_potentials_of_points_without_weight_are_derivatives(solver: str) -> Non
     start, f = value(a)
     slope = (value(np.r_[step, a[1:]])[0] - start) / step
     assert slope == pytest.approx(f[0] if solver == "tv" else -tau * math.expm1(-f[0] / tau), abs=1e-5)
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e12])
+@pytest.mark.parametrize("seed", range(6))
+def test_units_of_the_cost_play_no_part(seed, unit):
+    """The network simplex takes differences of 1e-12 for rounding."""
+    rng = np.random.default_rng(seed)
+    cost, a, b = rng.random((52, 63)) - 0.5, rng.random(52), rng.random(63)
+    b *= a.sum() / b.sum()
+    for solve in (balanced, lambda c, a, b: partial(c, a, b, 0.4 * a.sum())):
+        expected, found = (np.vdot(solve(u * cost, a, b)[0], cost) for u in (1.0, unit))
+        assert found == pytest.approx(expected, rel=1e-11)

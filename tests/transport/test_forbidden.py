@@ -163,3 +163,15 @@ def test_nothing_may_be_matched(divergence, left, reference):
     assert solution.converged
     assert solution.mass == 0
     assert solution.value == pytest.approx(5 * left + 0.5 * (1 if reference == "product" else 6))
+
+
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_an_exact_marginal_beside_a_row_that_is_closed(seed):
+    """epsilon = 0: what the interior point leaves on blocked pairs is more than light points have."""
+    rng = np.random.default_rng(seed)
+    cost, b = 0.3 * rng.random((3, 15)), np.full(15, 1e-6)
+    cost[0], b[0] = np.inf, 1.0
+    solution = jumbot.solve(cost, np.array([2.0, 0.05, 0.3]), b, epsilon=0.0, tau=(1e-3, math.inf))
+    assert solution.converged
+    np.testing.assert_array_equal(solution.plan[0], 0)
+    np.testing.assert_allclose(solution.plan.sum(0), b, rtol=1e-12)

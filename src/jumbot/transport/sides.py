@@ -185,10 +185,10 @@ def translation(
 
 @compiled()
 def log_ratios(p: Any, a: Any, out: Any) -> None:
-    """log(p/a) of the plan itself; where a marginal underflows, what the kernel said stays."""
+    """log(p/a) of the plan itself, finite where p is zero; nothing is written where a is."""
     for i in range(p.shape[0]):
-        if p[i] > 1e-290 and a[i] > 0.0:
-            out[i] = log(p[i] / a[i])
+        if a[i] > 0.0:
+            out[i] = log(max(p[i], 1e-300) / a[i])
 
 
 @compiled()

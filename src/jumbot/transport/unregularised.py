@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot.transport.certificate import Certificate, Outcome
+from jumbot.transport.certificate import Certificate, Outcome, round_to_marginals
 from jumbot.transport.divergences import KL
 from jumbot.transport.fused import RawOutcome, arguments
 from jumbot.transport.marginal import PartialMarginal
@@ -84,8 +84,10 @@ def _solve_one(
 
 def certify_unregularised(problem: Problem, plan: Tensor, f: Tensor, g: Tensor) -> Certificate:
     """What the plan and the potentials prove."""
-    if problem.blocked is not None:
+    if problem.blocked is not None:  # what an interior point leaves there goes back to the pairs of an exact marginal
         plan = plan.masked_fill(problem.blocked, 0.0)
+        if problem.source.hard or problem.target.hard:
+            plan = round_to_marginals(problem, plan)
     cost = problem.cost.double()
     rows, columns = plan.sum(-1), plan.sum(-2)
     linear, size = (cost * plan).sum((-2, -1)), (cost.abs() * plan).sum((-2, -1))

@@ -23,7 +23,7 @@ from .clouds import Loss, random_clouds, random_loss, some_weights, uniform
 def sinkhorn_divergence(rng: Generator, watch: Watch, report: Report) -> None:
     n, m = (int(k) for k in rng.integers(1, 25, size=2))
     batch = (int(rng.integers(2, 4)),) if chance(rng, 0.2) else ()
-    name, threads = str(rng.choice(ENGINES, p=[0.8, 0.1, 0.1])), int(rng.choice([1, 2, 4]))
+    name, threads = str(rng.choice(ENGINES, p=[0.8, 0.1, 0.1])), int(rng.choice([1, 1, 1, 2, 4]))
     with engine(name, threads):
         _judged(rng, watch, report, (n, m), batch, f"{name} engine, {threads} threads")
 

@@ -62,7 +62,7 @@ def estimate(rng: Generator, watch: Watch, report: Report) -> None:
     sizes, weighted = [len(x) for x in data.points], [w is not None for w in data.weights]
     report.label = f"estimate {sizes} points {library} m={data.m} k={data.k} {data.loss} weights {weighted}"
     same = {**data.options, "cost": data.loss.cost, "tol": 1e-9}
-    with engine("its own", int(rng.choice([1, 2, 4]))):
+    with engine("its own", int(rng.choice([1, 1, 1, 2, 4]))):
         pairs = data.drawn(watch)
         chunk = None if chance(rng, 0.5) else int(rng.integers(1, 9))
         try:

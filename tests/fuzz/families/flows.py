@@ -30,7 +30,7 @@ def gradient_flow(rng: Generator, watch: Watch, report: Report) -> None:
     options |= {"seed": int(rng.integers(99)), "snapshots": list(range(steps + 1))}
     report.label, report.problems = f"flow {n}, {m} points m={size} k={k} steps={steps} {loss}", k * steps
     recorder = Recorder()
-    with engine("its own", int(rng.choice([1, 2, 4]))):
+    with engine("its own", int(rng.choice([1, 1, 1, 2, 4]))):
         flow, warned = watch(jumbot.gradient_flow, x, y, **options, cost=loss.cost, tol=1e-11)
         watch(jumbot.gradient_flow, numbers(n), numbers(m), **options, cost=recorder)
     report.converged = 0 if warned else report.problems

@@ -23,7 +23,7 @@ from ..watch import Refused, Watch
 
 def any_problem(rng: Generator, watch: Watch, report: Report) -> None:
     case = random_case(rng)
-    name, threads = str(rng.choice(ENGINES, p=[0.8, 0.1, 0.1])), int(rng.choice([1, 2, 4]))
+    name, threads = str(rng.choice(ENGINES, p=[0.8, 0.1, 0.1])), int(rng.choice([1, 1, 1, 2, 4]))
     with engine(name, threads):
         judged(rng, watch, report, case, f"{name} engine, {threads} threads")
 

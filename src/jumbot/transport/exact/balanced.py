@@ -68,8 +68,9 @@ def _positive(cost: Array, a: Array, b: Array) -> tuple[Array, Array, Array]:
         slack = cost - f[:, None]
     best, result = math.inf, (slack, f, f)
     for _ in range(_REFINEMENTS):
-        plan, log = ot.lp.emd(a, b, slack, numItermax=_PIVOTS, log=True, center_dual=False)
-        g = (cost - (f + log["u"])[:, None]).min(0)
+        unit = slack.max() or 1.0  # the simplex takes costs of 1e-12 for rounding
+        plan, log = ot.lp.emd(a, b, slack / unit, numItermax=_PIVOTS, log=True, center_dual=False)
+        g = (cost - (f + unit * log["u"])[:, None]).min(0)
         f = (cost - g).min(1)
         slack = cost - f[:, None] - g
         gap, scale = np.vdot(plan, slack), np.vdot(plan, np.abs(cost))

@@ -23,7 +23,7 @@ def partial(cost: Array, a: Array, b: Array, mass: float, start: Array | None = 
     [[1.0, 0.0], [0.0, 0.0]]
     """
     # between the dummies, anything above -min C is dear enough: undoing it sends one unit less from i to j
-    forbidden = 1.0 + np.abs(cost).max()
+    forbidden = 2 * np.abs(cost).max() or 1.0
     extended = np.pad(cost, ((0, 1), (0, 1)))
     extended[-1, -1] = forbidden
     rest_a, rest_b = max(b.sum() - mass, 0.0), max(a.sum() - mass, 0.0)
