@@ -13,7 +13,7 @@ from jumbot.cost import Cost, parse_cost
 from jumbot.errors import ArgumentError
 from jumbot.transport.divergences import Divergence
 from jumbot.transport.draws import Generator, check_generator, check_whole
-from jumbot.transport.problem import Array, make_problem
+from jumbot.transport.problem import Array, from_numpy, make_problem
 from jumbot.transport.solve import solve
 
 
@@ -117,7 +117,7 @@ def _points(x0: Any, x1: Any) -> tuple[Tensor, Tensor]:
         if not isinstance(x, Tensor):
             if x.dtype.kind not in "fiub":
                 raise ArgumentError(f"{name}: dtype {x.dtype}; pass numbers.")
-            x = torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32 if x.dtype == np.float32 else np.float64))
+            x = from_numpy(x.astype(np.float32 if x.dtype == np.float32 else np.float64, copy=False))
         if x.is_complex():
             raise ArgumentError(f"{name}: dtype {x.dtype}; pass real numbers.")
         flat = x.detach().reshape(len(x), -1)

@@ -78,7 +78,7 @@ def gradient_flow(
     snapshots
         How many, evenly spaced from the start to the end, or the numbers of the steps after which to take one.
     callback
-        `callback(steps_done, points, loss)` after each step; copy the points to keep them.
+        `callback(steps_done, points, loss)` after each step; the points are a copy.
     tol
         Bound on the relative gap of each minibatch problem.  The gradient's error goes like its square root, and
         like the gap itself where the marginals are exact.
@@ -120,7 +120,7 @@ def gradient_flow(
                 if step + 1 in due:
                     taken.append(flow.x.clone())
                 if callback is not None:
-                    callback(step + 1, out(flow.x), losses[-1])
+                    callback(step + 1, out(flow.x.clone()), losses[-1])
                 advance(1)
     except KeyboardInterrupt:
         interrupted = True

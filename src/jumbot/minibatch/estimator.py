@@ -92,7 +92,8 @@ class Estimate:
         """Theorem 1.1: `value` is within this of E_h with probability 1 - delta, for any data within the cost bound.
 
         The bound of the ground cost is `cost_bound`, or comes from the bounding boxes of the data for the named costs;
-        `.cost_bound` and `.origin` of the result say which.  `printed=True` uses the constant as the paper prints it.
+        `.cost_bound` and `.origin` of the result say which.  The boxes are read when this is called: leave the points
+        as they are until then.  `printed=True` uses the constant as the paper prints it.
         """
         import jumbot.minibatch.bounds as bounds
 

@@ -32,13 +32,14 @@ class _Value(torch.autograd.Function):
     def forward(ctx: Any, value: Tensor, problem: Problem, outcome: AnyOutcome, *inputs: Tensor | None) -> Tensor:
         ctx.problem, ctx.outcome = problem, outcome
         ctx.like = [None if x is None else (x.shape, x.dtype) for x in inputs]
-        ctx.save_for_backward(outcome.plan)
+        # gradients in the weights read the cost again: kept by torch, it may not be written to meanwhile
+        ctx.save_for_backward(outcome.plan, inputs[0] if any(ctx.needs_input_grad[4:]) else None)
         return value.clone()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        (plan,), batch = ctx.saved_tensors, ctx.like[0][0][:-2]
+        plan, batch = ctx.saved_tensors[0], ctx.like[0][0][:-2]
         grads: list[Tensor | None] = [None, None, None]
         for k, needed in enumerate(ctx.needs_input_grad[3:]):
             if needed:

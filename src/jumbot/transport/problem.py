@@ -144,9 +144,7 @@ def as_tensor(x: Array, name: str, like: Tensor | None = None, numpy: bool = Fal
             raise ArgumentError(f"{name}: dtype {array.dtype}; pass float32 or float64, e.g. {name}.astype('float64').")
         if like is not None and not isinstance(x, np.ndarray):
             array = array.astype(np.float64 if like.dtype == torch.float64 else np.float32)
-        # an array of one entry counts as contiguous even if it runs backwards, which torch refuses
-        plain = array.flags.writeable and min(array.strides, default=0) >= 0
-        tensor = torch.from_numpy(np.ascontiguousarray(array) if plain else array.copy())
+        tensor = from_numpy(array)
         if like is not None and like.device != tensor.device:
             tensor = tensor.to(like.device)
     if tensor.dtype not in (torch.float32, torch.float64):
@@ -156,6 +154,13 @@ def as_tensor(x: Array, name: str, like: Tensor | None = None, numpy: bool = Fal
     if like is not None and tensor.device != like.device:
         raise ArgumentError(f"{name}: on {tensor.device} while the cost is on {like.device}; move one of them.")
     return tensor
+
+
+def from_numpy(array: np.ndarray) -> Tensor:
+    """The array's own memory where torch can take it, else a copy: read-only ones, and those that run backwards."""
+    # an array of one entry counts as contiguous even if it runs backwards
+    plain = array.flags.writeable and min(array.strides, default=0) >= 0
+    return torch.from_numpy(np.ascontiguousarray(array) if plain else array.copy())
 
 
 def check_dense(x: Any, name: str) -> None:
@@ -208,7 +213,7 @@ def check_weights(name: str, weights: Tensor | None, size: int, cost: Tensor, ba
             f"{name}: shape {tuple(weights.shape)} does not fit a cost of shape {tuple(cost.shape)}; "
             f"it must end in {size}, the number of {axis}."
         )
-    weights = weights.detach().double()
+    weights = weights.detach().to(torch.float64, copy=True)  # ours: the caller may write to the others
     total = float(weights.sum())
     if not math.isfinite(total):
         raise ArgumentError(f"{name}: holds NaN or infinite weights; clean them first.")
