@@ -11,9 +11,10 @@ from torch import Tensor
 
 from jumbot.cost import Cost, parse_cost
 from jumbot.errors import ArgumentError
+from jumbot.transport.checks import Array, check_dense, check_whole, from_numpy
 from jumbot.transport.divergences import Divergence
-from jumbot.transport.draws import Generator, check_generator, check_whole
-from jumbot.transport.problem import Array, from_numpy, make_problem
+from jumbot.transport.draws import Generator, check_generator
+from jumbot.transport.problem import make_problem
 from jumbot.transport.solve import solve
 
 
@@ -63,6 +64,8 @@ def couple(
     >>> bool((z1 == x1[j]).all())
     True
     """
+    check_dense(x0, "x0")
+    check_dense(x1, "x1")
     numpy = not isinstance(x0, Tensor)
     x0, x1 = (np.asarray(x0), np.asarray(x1)) if numpy and not isinstance(x1, Tensor) else (x0, x1)
     points0, points1 = _points(x0, x1)

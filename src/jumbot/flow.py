@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,14 +25,18 @@ from jumbot.minibatch.losses import Loss
 from jumbot.minibatch.points import Points
 from jumbot.minibatch.progress import progress
 from jumbot.minibatch.sampling import draw_subsets
+from jumbot.minibatch.tiles import Solved
 from jumbot.transport import entropic, fused
-from jumbot.transport.certificate import solved
+from jumbot.transport.certificate import reachable, solved
+from jumbot.transport.checks import Array, as_tensor, check_number, check_whole
 from jumbot.transport.divergences import Divergence
-from jumbot.transport.problem import Array, Problem, as_tensor, check_number, make_problem
-from jumbot.transport.solve import MAX_ITERATIONS, solve_problem
+from jumbot.transport.problem import Problem, make_problem
+from jumbot.transport.sinkhorn_divergence import debiased
+from jumbot.transport.solve import MAX_ITERATIONS, find_outcome
 
 Callback = Callable[[int, Array, float], object]
 _SWEEPS = 1000  # before the general solver, which knows more than sweeps, is asked
+_NONE = np.empty(0, dtype=np.int64)
 _FAR = 1e50  # coordinates whose squares are far from overflow
 
 
@@ -99,10 +103,10 @@ def gradient_flow(
     _check_clouds(x0, y)
     epsilon, tol = check_number("epsilon", epsilon, least=0), check_number("tol", tol, least=0)
     rate = check_number("learning_rate", learning_rate, least=0, strict=True)
-    m, k, seed = _whole("m", m, 1), _whole("k", k, 1), _whole("seed", seed, 0)
+    m, k, seed = check_whole("m", m, least=1), check_whole("k", k, least=1), check_whole("seed", seed, least=0)
     h = Loss(loss, epsilon, tau, divergence, "product", tol)
     flow = _Flow(x0.double().clone(), y.double(), cost, h, m=m, k=k, rate=rate, seed=seed)
-    steps = _whole("steps", steps, 1)
+    steps = check_whole("steps", steps, least=1)
     stops = _stops(snapshots, steps)
     due = set(stops)
 
@@ -180,14 +184,6 @@ class Trajectory:
         )
 
 
-class _Solved(NamedTuple):
-    """Plans `(k, m, m)` of a step's problems, their values `(k,)`, and how far below the optima can lie."""
-
-    plan: Tensor
-    value: Tensor
-    gap: Tensor
-
-
 class _Flow:
     """The points as they move, in float64."""
 
@@ -239,9 +235,9 @@ class _Flow:
         w = self._weights(within[0], cost)
         w = (w + w.mT) / 2
         mass -= w.sum(-1, keepdim=True)
-        return _divergence(between, *within), 2 * (mass * x - pull + w @ x)
+        return _divergence(between, *within, self.loss.epsilon), 2 * (mass * x - pull + w @ x)
 
-    def _weights(self, solved: _Solved, cost: Tensor) -> Tensor:
+    def _weights(self, solved: Solved, cost: Tensor) -> Tensor:
         if self.ground == "sqeuclidean":
             return solved.plan
         return torch.where(cost > 0, solved.plan / (2 * cost), 0.0)  # at distance zero the subgradient 0
@@ -250,7 +246,7 @@ class _Flow:
         """The plans held fixed (envelope theorem), their costs differentiated."""
         shape = (self.k, self.m, self.m)
 
-        def transport(u: Tensor, v: Tensor) -> tuple[_Solved, Tensor]:
+        def transport(u: Tensor, v: Tensor) -> tuple[Solved, Tensor]:
             cost = ground(u, v)
             if cost.shape != shape:
                 raise ArgumentError(f"cost: the callable returned shape {tuple(cost.shape)} where {shape} was due.")
@@ -265,7 +261,7 @@ class _Flow:
             else:
                 (within_x, linear_x), (within_y, _) = transport(x, x), transport(y, y)
                 linear = linear - linear_x / 2
-                value = _divergence(between, within_x, within_y)
+                value = _divergence(between, within_x, within_y, self.loss.epsilon)
             (gradient,) = torch.autograd.grad(linear, x)
         return value, gradient
 
@@ -275,17 +271,20 @@ class _Flow:
             reference="product", mass=None,
         )  # fmt: skip
 
-    def _solve(self, cost: Tensor, symmetric: bool = False) -> _Solved:
-        start, tol = None, self.loss.tol
+    def _solve(self, cost: Tensor, symmetric: bool = False) -> Solved:
+        start, swept, tol, epsilon = None, 0, self.loss.tol, self.loss.epsilon
         if self.quick:
             raw, gap = self._sweep(cost, symmetric)
             if solved(gap, raw.out[:, 4], tol).all():
-                return _Solved(raw.plan, torch.from_numpy(raw.out[:, 2] + self.loss.epsilon), torch.from_numpy(gap))
-            start = raw.f, raw.g
+                value = torch.from_numpy(raw.out[:, 2] + epsilon)
+                return Solved(value, torch.from_numpy(gap), _NONE, plan=raw.plan)
+            start, swept = (raw.f, raw.g), _SWEEPS
         problem = self._problem(cost)
-        solution = solve_problem(problem, start, tol, MAX_ITERATIONS, (cost, None, None), False, symmetric)
-        self.short += len(solution._unsolved)
-        return _Solved(solution.plan, solution.value, solution.gap)
+        outcome = find_outcome(problem, start, tol, MAX_ITERATIONS, symmetric, swept)
+        certificate = outcome.certificate
+        unsolved = torch.nonzero(~(certificate.relative_gap <= reachable(tol, epsilon)))[:, 0].cpu().numpy()
+        self.short += len(unsolved)
+        return Solved(certificate.objective + problem.constant, certificate.gap, unsolved, plan=outcome.plan)
 
     def _sweep(self, cost: Tensor, symmetric: bool) -> tuple[fused.RawOutcome, np.ndarray]:
         """The sweeps alone, without the solver's checks, and the gaps they leave.
@@ -293,7 +292,7 @@ class _Flow:
         Exact marginals are met within `tol` but not rounded to, which would take several times as long.
         """
         t, tol = self.template, self.loss.tol
-        problem = Problem(cost, t.a, t.b, t.epsilon, t.source, t.target, t.reference, None)
+        problem = Problem(cost, t.a, t.b, t.epsilon, t.source, t.target, t.reference)
         price = cost.mean((-2, -1)) + t.epsilon if any(self.exact) else cost.new_zeros(self.k)
         if symmetric:
             raw = fused.sweep_symmetric(problem, tol, _SWEEPS, price)
@@ -307,10 +306,9 @@ class _Flow:
         return raw, gap
 
 
-def _divergence(between: _Solved, within_x: _Solved, within_y: _Solved) -> float:
+def _divergence(between: Solved, x: Solved, y: Solved, epsilon: float) -> float:
     """The mean Sinkhorn divergence, from above."""
-    lower = within_x.value - within_x.gap + within_y.value - within_y.gap
-    return float((between.value - lower / 2).mean())
+    return float(debiased(between.value, x.value - x.gap, y.value - y.gap, epsilon).mean())
 
 
 def _as_points(name: str, points: Tensor) -> Points:
@@ -327,19 +325,12 @@ def _check_clouds(x0: Tensor, y: Tensor) -> None:
         raise ArgumentError(f"x0, y: {x0.shape[1]} and {y.shape[1]} coordinates; both clouds must live in one space.")
 
 
-def _whole(name: str, value: Any, least: int) -> int:
-    number = check_number(name, value, least=least)
-    if number != int(number):
-        raise ArgumentError(f"{name}: {number:g} came in; it must be a whole number.")
-    return int(number)
-
-
 def _stops(snapshots: int | Sequence[int], steps: int) -> list[int]:
     """The steps after which a snapshot is taken, in order."""
     if not isinstance(snapshots, Sequence | np.ndarray):
-        count = _whole("snapshots", snapshots, 2)
+        count = check_whole("snapshots", snapshots, least=2)
         return sorted({round(s) for s in np.linspace(0, steps, count)})
-    stops = sorted({_whole("snapshots", s, 0) for s in snapshots})
+    stops = sorted({check_whole("snapshots", s, least=0) for s in snapshots})
     if stops and stops[-1] > steps:
         raise ArgumentError(f"snapshots: step {stops[-1]} came in, but the flow ends after step {steps}.")
     return stops

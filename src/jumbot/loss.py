@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from jumbot.cost import joint_cost
 from jumbot.errors import ArgumentError, NotFiniteError
-from jumbot.transport.problem import check_number
+from jumbot.transport.checks import check_dense, check_number
 from jumbot.transport.solve import solve
 
 SCALE = 360.0  # mean squared distance between source embeddings, ResNet-50 features behind a Xavier bottleneck of 256
@@ -177,6 +177,9 @@ def _full(x: Tensor) -> Tensor:
 
 
 def _check(features_s: Tensor, labels_s: Tensor, features_t: Tensor, logits_t: Tensor, labels_t: Tensor | None) -> None:
+    given = {"features_s": features_s, "labels_s": labels_s, "features_t": features_t, "logits_t": logits_t}
+    for name, x in given.items():
+        check_dense(x, name)
     if features_s.ndim != 2 or features_t.ndim != 2 or features_s.shape[1] != features_t.shape[1]:
         raise ArgumentError(
             f"features_s, features_t: shapes {tuple(features_s.shape)} and {tuple(features_t.shape)}; "

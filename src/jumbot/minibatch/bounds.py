@@ -14,9 +14,9 @@ import numpy as np
 import torch
 
 from jumbot.errors import ArgumentError
-from jumbot.transport.divergences import Divergence, parse
-from jumbot.transport.marginal import Marginal
-from jumbot.transport.problem import check_number, check_taus
+from jumbot.transport.checks import check_number
+from jumbot.transport.divergences import Divergence
+from jumbot.transport.marginal import Marginal, marginals
 
 __all__ = [
     "deviation_bound",
@@ -93,7 +93,7 @@ def value_bound(
     """
     cost_bound = check_number("cost_bound", cost_bound, least=0)
     mass_a, mass_b = _mass("mass_a", mass_a), _mass("mass_b", mass_b)
-    source, target = _marginals(tau, divergence)
+    source, target = marginals(divergence, tau)
     s = _feasible_multiple(mass_a, mass_b, source, target)
     return (
         s * cost_bound * mass_a * mass_b
@@ -162,7 +162,7 @@ def mass_bound(
     """
     limit = value_bound(cost_bound, mass_a, mass_b, epsilon=epsilon, tau=tau, divergence=divergence)
     cost_least = check_number("cost_least", cost_least, least=0)
-    source, target = _marginals(tau, divergence)
+    source, target = marginals(divergence, tau)
 
     def excess(p: float) -> float:
         penalty = mass_a * _price(source, p / mass_a) + mass_b * _price(target, p / mass_b)
@@ -236,12 +236,6 @@ def _fraction(name: str, value: Any, strict: bool = False) -> float:
 
 def _mass(name: str, value: Any) -> float:
     return check_number(name, value, least=0, strict=True)
-
-
-def _marginals(tau: Tau, divergence: str | Divergence) -> tuple[Marginal, Marginal]:
-    phi = parse(divergence)
-    source, target = (Marginal.of(phi, t) for t in check_taus(tau))
-    return source, target
 
 
 def _feasible_multiple(mass_a: float, mass_b: float, source: Marginal, target: Marginal) -> float:

@@ -22,9 +22,9 @@ from jumbot.minibatch.plan import PlanBuilder
 from jumbot.minibatch.points import Points, as_weights
 from jumbot.minibatch.progress import progress
 from jumbot.minibatch.variance import Influence, amplitude
-from jumbot.transport.divergences import Divergence, parse
-from jumbot.transport.marginal import Marginal
-from jumbot.transport.problem import check_number, check_taus
+from jumbot.transport.checks import check_number, check_whole
+from jumbot.transport.divergences import Divergence
+from jumbot.transport.marginal import marginals
 
 #: The complete estimator is refused above this many pairs of subsets.
 MOST_PAIRS = 1_000_000
@@ -128,8 +128,8 @@ def estimate(
     >>> low < result.value < high
     True
     """
-    if not isinstance(m, int | np.integer):
-        sizes = [int(size) for size in m]
+    if isinstance(m, Sequence | np.ndarray) and not isinstance(m, str):
+        sizes = list(m)
         if not sizes:
             raise ArgumentError("m: an empty list came in; give at least one minibatch size.")
         same = _Settings(
@@ -141,7 +141,7 @@ def estimate(
     source, target = Points.of("x", x), Points.of("y", y)
     if source.shape != target.shape:
         raise ArgumentError(f"x, y: points of shapes {source.shape} and {target.shape}; both must live in one space.")
-    m = int(check_number("m", m, least=1))
+    m, seed = check_whole("m", m, least=1), check_whole("seed", seed, least=0)
     for name, points in (("x", source), ("y", target)):
         if m > points.n:
             raise ArgumentError(f"m: {m} is more than the {points.n} points of {name}; use m <= {points.n}.")
@@ -153,11 +153,14 @@ def estimate(
     function = Loss(
         loss, check_number("epsilon", epsilon, least=0), tau, divergence, reference, check_number("tol", tol, least=0)
     )
-    constrained = all(Marginal.of(parse(divergence), t).hard for t in check_taus(tau))
-    chunk = max(1, _CHUNK_ENTRIES // (m * m)) if chunk is None else int(check_number("chunk", chunk, least=1))
+    constrained = all(side.hard for side in marginals(divergence, tau, exact=function.epsilon == 0))
+    chunk = max(1, _CHUNK_ENTRIES // (m * m)) if chunk is None else check_whole("chunk", chunk, least=1)
+    budget = check_whole("budget", budget, least=2)
+    if k is not None and k != "all":
+        k = check_whole("k", k, least=1)
     if not callable(cost):
         parse_cost(cost)
-    work = _Work(source, target, weights, m, function, cost, constrained, int(seed), chunk, plan)
+    work = _Work(source, target, weights, m, function, cost, constrained, seed, chunk, plan)
 
     if k == "all":
         pairs = sampling.count_pairs(source.n, target.n, m)
@@ -173,13 +176,13 @@ def estimate(
             )
         work.run_all(pairs)
     elif k is not None:
-        work.run(int(check_number("k", k, least=1)))
+        work.run(k)
     else:
         assert precision is not None
-        work.run_until(precision, int(check_number("budget", budget, least=2)))
+        work.run_until(precision, budget)
     if work.short:
         warnings.warn(
-            f"{work.short} minibatch problems stopped above tol = {tol:g}; each still has its certified gap.",
+            f"{work.short} minibatches stopped above tol = {tol:g}; each still has its certified gap.",
             NotConvergedWarning,
             stacklevel=2,
         )
@@ -229,16 +232,16 @@ class _Work:
         """Losses of the minibatches (I, J); their slopes and plans are added up on the way."""
         batch_weights = self._batch_weights(I, 0), self._batch_weights(J, 1)
         out = self.loss(Minibatches(self.x, self.y, I, J, self.ground), *batch_weights, plan=self.keep_plan)
-        for side, (index, slopes) in enumerate(((I, out.slopes_x), (J, out.slopes_y))):
+        for side, (index, slopes) in enumerate(zip((I, J), out.slopes, strict=True)):
             w = batch_weights[side]
             # the derivative in a weight, times what the weight would be if uniform, scaled to m
             # (with "ones" it is infinite at a weight of zero, which plays no part)
             scaled = slopes if w is None else np.where(w.numpy() > 0, slopes, 0.0) * w.numpy() * self.m
             self.influence[side].add(index, scaled)
-        if self.builder is not None and out.plans is not None:
-            self.builder.add(I, J, out.plans)
-        self.short += out.short
-        return out.values
+        if self.builder is not None and out.plan is not None:
+            self.builder.add(I, J, out.plan)
+        self.short += len(out.unsolved)
+        return out.value
 
     def _collect(self, total: int, blocks: Iterator[tuple[int, np.ndarray, np.ndarray]], first: int) -> None:
         """Run this process's blocks of the minibatches first <= i < first + total, then share the values."""

@@ -6,31 +6,22 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from jumbot.errors import ArgumentError, suggest
 from jumbot.minibatch.costs import Minibatches
-from jumbot.minibatch.tiles import Sides, Solved, solve_tiles
+from jumbot.minibatch.tiles import SWEEPS, Sides, Solved, solve_tiles
 from jumbot.transport.autograd import weight_gradient
-from jumbot.transport.divergences import Divergence, parse
-from jumbot.transport.marginal import Marginal
-from jumbot.transport.problem import check_taus, make_problem
-from jumbot.transport.sinkhorn_divergence import finer
-from jumbot.transport.solve import MAX_ITERATIONS, solve_problem
+from jumbot.transport.certificate import reachable
+from jumbot.transport.divergences import Divergence
+from jumbot.transport.marginal import marginals
+from jumbot.transport.problem import make_problem
+from jumbot.transport.sinkhorn_divergence import debiased, finer
+from jumbot.transport.solve import MAX_ITERATIONS, find_outcome
 
 LOSSES = ("transport", "sinkhorn_divergence")
 _TOGETHER = 64  # problems that `solve` finishes at once where tiles leave some open
-
-
-@dataclass(frozen=True)
-class Evaluated:
-    """Values `(c,)` of c minibatches, their derivatives in the weights `(c, m)`, and the plans if asked for."""
-
-    values: np.ndarray
-    slopes_x: np.ndarray
-    slopes_y: np.ndarray
-    plans: np.ndarray | None
-    short: int  # how many stopped above tol
 
 
 @dataclass(frozen=True)
@@ -53,40 +44,41 @@ class Loss:
             if isinstance(self.tau, tuple | list):
                 raise ArgumentError("tau: the Sinkhorn divergence is symmetric; pass one number.")
 
-    def __call__(self, batch: Minibatches, a: Tensor | None, b: Tensor | None, plan: bool) -> Evaluated:
+    def __call__(self, batch: Minibatches, a: Tensor | None, b: Tensor | None, plan: bool) -> Solved:
         """Weights are `(c, m)`, or None for uniform of mass one."""
         if self.name == "transport":
-            solved = self._transport(batch, "x", "y", a, b, self.tol, plan)
-            return Evaluated(solved.value, *solved.slopes, solved.plan, len(solved.unsolved))
+            return self._transport(batch, "x", "y", a, b, self.tol, plan)
         tol = finer(self.tol)
         between = self._transport(batch, "x", "y", a, b, tol, plan)
-        within_x = self._transport(batch, "x", "x", a, a, tol, False)
-        within_y = self._transport(batch, "y", "y", b, b, tol, False)
+        x = self._transport(batch, "x", "x", a, a, tol, False)
+        y = self._transport(batch, "y", "y", b, b, tol, False)
         mass_a, mass_b = (1.0 if w is None else w.sum(-1).numpy() for w in (a, b))
         excess = np.asarray(mass_a - mass_b, dtype=np.float64)
-        self_terms = (within_x.value - within_x.gap) + (within_y.value - within_y.gap)
         shift = self.epsilon * excess[..., None]
-        return Evaluated(
-            between.value - self_terms / 2 + self.epsilon / 2 * excess**2,
-            between.slopes[0] - within_x.slopes[0] + shift,
-            between.slopes[1] - within_y.slopes[0] - shift,
+        return Solved(
+            debiased(between.value, x.value - x.gap, y.value - y.gap, self.epsilon, excess),
+            between.gap + (x.gap + y.gap) / 2,
+            np.unique(np.concatenate([between.unsolved, x.unsolved, y.unsolved])),
+            (between.slopes[0] - x.slopes[0] + shift, between.slopes[1] - y.slopes[0] - shift),
             between.plan,
-            sum(len(solved.unsolved) for solved in (between, within_x, within_y)),
         )
 
     def _transport(
         self, batch: Minibatches, first: str, second: str, a: Tensor | None, b: Tensor | None, tol: float, plan: bool
     ) -> Solved:  # fmt: skip
-        """In tiles where the problem is of the common kind; what they leave open, and all others, by `solve`."""
+        """In tiles where the problem is of the common kind; what they leave open goes on in the general solver."""
         sides = self._sides(batch, a, b)
         if sides is None:
             return self._general(batch, first, second, a, b, tol, plan)
-        solved = solve_tiles(batch, first, second, sides, tol, plan)
+        solved, reached = solve_tiles(batch, first, second, sides, tol, plan)
         left = []
-        for start in range(0, len(solved.unsolved), _TOGETHER):
-            at = solved.unsolved[start : start + _TOGETHER]
+        for number in range(0, len(solved.unsolved), _TOGETHER):
+            at = solved.unsolved[number : number + _TOGETHER]
             part_a, part_b = None if a is None else a[at], None if b is None else b[at]
-            part = self._general(batch.take(at), first, second, part_a, part_b, tol, plan)
+            start = None
+            if all(k in reached for k in at):  # not where a point is not finite
+                start = _stack([reached[k][0] for k in at]), _stack([reached[k][1] for k in at])
+            part = self._general(batch.take(at), first, second, part_a, part_b, tol, plan, start)
             solved.put(at, part)
             left.append(at[part.unsolved])
         return replace(solved, unsolved=np.concatenate(left)) if left else solved
@@ -95,17 +87,18 @@ class Loss:
         """The problem as tiles take it, None where they do not."""
         if not batch.plain or self.reference != "product":
             return None
-        source, target = (Marginal.of(parse(self.divergence), tau) for tau in check_taus(self.tau))
         p, q = (
             np.full((1, index.shape[1]), 1 / index.shape[1]) if w is None else w.numpy()
             for w, index in ((a, batch.I), (b, batch.J))
         )
-        sides = Sides(p, q, self.epsilon, source, target)
+        sides = Sides(p, q, self.epsilon, *marginals(self.divergence, self.tau))
         return sides if sides.fit else None
 
     def _general(
-        self, batch: Minibatches, first: str, second: str, a: Tensor | None, b: Tensor | None, tol: float, plan: bool
+        self, batch: Minibatches, first: str, second: str, a: Tensor | None, b: Tensor | None, tol: float, plan: bool,
+        start: tuple[Tensor, Tensor] | None = None,
     ) -> Solved:  # fmt: skip
+        """By the solver for all problems, from where the tiles have come to."""
         cost = batch.cost(first, second)
         shape = (*batch.I.shape, batch.J.shape[1])
         if cost.shape != shape:
@@ -118,16 +111,20 @@ class Loss:
         except ArgumentError:
             batch.check()  # if it is a point that is not finite, name its row rather than the cost
             raise
-        solution = solve_problem(
-            problem, None, tol, MAX_ITERATIONS, (cost, None, None), False, symmetric=first == second
-        )  # fmt: skip
+        swept = 0 if start is None else SWEEPS
+        outcome = find_outcome(problem, start, tol, MAX_ITERATIONS, first == second, swept)
+        certificate = outcome.certificate
         return Solved(
-            _array(solution.value), _array(solution.gap),
-            (_array(weight_gradient(problem, solution._outcome, 0)),
-             _array(weight_gradient(problem, solution._outcome, 1))),
-            _array(solution.plan) if plan else None, solution._unsolved,
+            _array(certificate.objective + problem.constant), _array(certificate.gap),
+            np.flatnonzero(_array(~(certificate.relative_gap <= reachable(tol, self.epsilon)))),
+            tuple(_array(weight_gradient(problem, outcome, k)) for k in (0, 1)),
+            _array(outcome.plan) if plan else None,
         )  # fmt: skip
 
 
 def _array(x: Tensor) -> np.ndarray:
     return x.detach().cpu().numpy()
+
+
+def _stack(arrays: list[np.ndarray]) -> Tensor:
+    return torch.from_numpy(np.stack(arrays))

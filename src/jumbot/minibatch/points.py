@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from jumbot.errors import ArgumentError
+from jumbot.transport.checks import check_dense
 
 
 @dataclass(frozen=True)
@@ -25,10 +26,12 @@ class Points:
         """Arrays, tensors, or the path of an `.npy` file (memory-mapped) or `.npz` file (its first array)."""
         if isinstance(data, str | Path):
             data = _open(name, Path(data))
-        if not isinstance(data, Tensor | np.ndarray):
+        if not isinstance(data, Tensor | np.ndarray) and not hasattr(data, "toarray"):
             data = np.asarray(data)
-        if isinstance(data, np.ndarray) and data.dtype.kind not in "fiub":
-            raise ArgumentError(f"{name}: dtype {data.dtype}; points must be numbers.")
+        check_dense(data, name)
+        numbers = not data.is_complex() if isinstance(data, Tensor) else data.dtype.kind in "fiub"
+        if not numbers:
+            raise ArgumentError(f"{name}: dtype {data.dtype}; points must be real numbers.")
         if data.ndim == 1:
             data = data[:, None]
         if data.ndim < 2 or 0 in data.shape:

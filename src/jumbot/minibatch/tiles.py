@@ -21,11 +21,12 @@ from jumbot.transport.certificate import solved
 from jumbot.transport.divergences import KL
 from jumbot.transport.marginal import Marginal
 from jumbot.transport.sides import GAP, OBJECTIVE, SCALE
-from jumbot.transport.threads import run
+from jumbot.transport.threads import Stop, run
 from jumbot.transport.vectormath import compiled, exp
 
 _ENTRIES = 1 << 16  # of the cost matrices of a tile: half a megabyte, and as much for the plans
-_SWEEPS = 3000  # what needs more is left to `solve`, which has more means
+#: What needs more is left to the general solver, which has more means.
+SWEEPS = 3000
 
 
 @dataclass(frozen=True)
@@ -48,13 +49,16 @@ class Sides:
 
 @dataclass(frozen=True)
 class Solved:
-    """Values, gaps `(c,)` and slopes `(c, m)`; `unsolved` lists the minibatches above tol or not finite."""
+    """What is known of c minibatches, as numpy or torch: `unsolved` lists those above tol or not finite.
 
-    value: np.ndarray
-    gap: np.ndarray
-    slopes: tuple[np.ndarray, np.ndarray]
-    plan: np.ndarray | None
+    Values and gaps are `(c,)`, `slopes` the derivatives in the weights of both sides `(c, m)`, plans `(c, m, m)`.
+    """
+
+    value: Any
+    gap: Any
     unsolved: np.ndarray
+    slopes: tuple[Any, ...] = ()
+    plan: Any = None
 
     def put(self, at: np.ndarray, part: Solved) -> None:
         """Take over the minibatches `at` from `part`."""
@@ -87,8 +91,13 @@ def _slopes(F: Any, weights: Any, marginal: Any, other: Any, epsilon: float, tau
             out[k, i] = tau - tau * exp(min(-F[k, i] * scale, 700.0)) + epsilon * (mass - marginal[k, i] / w[i])
 
 
-def solve_tiles(batch: Minibatches, first: str, second: str, sides: Sides, tol: float, plan: bool) -> Solved:
-    """OT between the "x" or "y" minibatches and the "x" or "y" minibatches; of one with itself as symmetric."""
+def solve_tiles(
+    batch: Minibatches, first: str, second: str, sides: Sides, tol: float, plan: bool
+) -> tuple[Solved, dict[int, tuple[np.ndarray, np.ndarray]]]:
+    """OT between the "x" or "y" minibatches and the "x" or "y" minibatches; of one with itself as symmetric.
+
+    Also the potentials of the minibatches that `SWEEPS` sweeps have left unsolved.
+    """
     (p, I), (q, J) = batch.side(first), batch.side(second)
     x, y, root = np.asarray(p.data), np.asarray(q.data), batch.ground == "euclidean"
     (count, n), m = I.shape, J.shape[1]
@@ -98,6 +107,7 @@ def solve_tiles(batch: Minibatches, first: str, second: str, sides: Sides, tol: 
     plans = np.empty((count, n, m)) if plan else None
     threads = torch.get_num_threads() if count * n * m >= _ENTRIES else 1
     size = max(1, min(_ENTRIES // (n * m), -(-count // threads)))
+    stop, left = Stop(), {}
 
     def work(tiles: Iterator[int]) -> None:
         costs, spare, price = np.empty((size, n, m)), np.empty((size, n, m)), np.zeros(size)
@@ -114,22 +124,21 @@ def solve_tiles(batch: Minibatches, first: str, second: str, sides: Sides, tol: 
             o_a, o_b = zero_a[: len(a)], zero_b[: len(b)]
             if first == second:
                 kernels.solve_symmetric_range(
-                    costs, a, a, o_a, epsilon, *kind_a, tol, _SWEEPS, price, F, P, rows, out[at], 0, c
+                    costs, a, a, o_a, epsilon, *kind_a, tol, SWEEPS, price, F, P, rows, out[at], stop.flag, 0, c
                 )  # fmt: skip
             else:
                 kernels.solve_range(
-                    costs, a, b, a, b, o_a, o_b, epsilon, *kind_a, *kind_b, True, tol, _SWEEPS, price,
-                    F, G, P, rows, columns, out[at], 0, c,
+                    costs, a, b, a, b, o_a, o_b, epsilon, *kind_a, *kind_b, True, tol, SWEEPS, price,
+                    F, G, P, rows, columns, out[at], stop.flag, 0, c,
                 )  # fmt: skip
                 _slopes(G, b, columns, a, epsilon, target.tau, slopes[1][at])
             _slopes(F, a, rows, b, epsilon, source.tau, slopes[0][at])
+            for k in np.flatnonzero(~solved(out[at, GAP], out[at, SCALE], tol)):
+                left[start + int(k)] = F[k] * epsilon, (F if first == second else G)[k] * epsilon
 
+    work(iter([count]))  # an empty tile compiles everything before the threads start
     starts = iter(range(0, count, size))
-    if threads == 1:
-        work(starts)
-    else:
-        work(iter([count]))  # an empty tile compiles everything before the threads start
-        run(work, [starts] * threads)
+    run(lambda _: work(start for start in starts if not stop), range(threads), stop)
     gap, scale = out[:, GAP], out[:, SCALE]
     value = out[:, OBJECTIVE] + epsilon * sides.a.sum(1) * sides.b.sum(1)
-    return Solved(value, gap, slopes, plans, np.flatnonzero(~solved(gap, scale, tol)))
+    return Solved(value, gap, np.flatnonzero(~solved(gap, scale, tol)), slopes, plans), left

@@ -31,6 +31,11 @@ def solved(gap: Any, scale: Any, tol: Any) -> Any:
     return (gap <= tol * scale) & (scale < _OVERFLOWN)
 
 
+def reachable(tol: float, epsilon: float) -> float:
+    """`tol`, but not below what float64 can prove."""
+    return max(tol, 1e-14 if epsilon > 0 else 1e-12)
+
+
 @dataclass(frozen=True)
 class Certificate:
     """A feasible `plan` with its objective; scalars are `(B,)` in float64 and leave out epsilon sum(R)."""

@@ -20,6 +20,8 @@ from torch import Tensor
 
 from jumbot.errors import ArgumentError, suggest
 
+_MOST_HALVINGS = 200
+
 
 class Divergence(ABC):
     """phi, its conjugate phi*(s) = sup_{x >= 0} s x - phi(x), and phi'_infinity = lim phi(x)/x.
@@ -56,26 +58,29 @@ class Divergence(ABC):
     def step(self, f: Tensor, tau: float, epsilon: float) -> Tensor:
         """The maximiser over h of -tau phi*(-h/tau) - epsilon e^{(h-f)/epsilon}: one half of a sweep.
 
-        It solves phi*'(-h/tau) = e^{(h-f)/epsilon}, whose left side falls and right side grows with h.
+        It solves phi*'(-h/tau) = e^{(h-f)/epsilon}.  The left side falls with h and is one at h = 0, the right side
+        grows and is one at h = f: h lies between.  Found by false position on the logarithms.
         """
-        floor = -tau * self.recession
 
         def excess(h: Tensor) -> Tensor:
-            return torch.exp((h - f) / epsilon) - self.conjugate_gradient(-h / tau)
+            return (h - f) / epsilon - torch.log(self.conjugate_gradient(-h / tau))
 
-        low, width = f.clamp_min(floor), torch.full_like(f, epsilon)
-        high = low.clone()
-        for _ in range(200):
-            low = torch.where(excess(low) > 0, (low - width).clamp_min(floor), low)
-            high = torch.where(excess(high) < 0, high + width, high)
-            width = width * 2
-            if not ((excess(low) > 0) & (low > floor)).any() and not (excess(high) < 0).any():
+        floor = -tau * self.recession
+        low, high = f.clamp_max(0).clamp_min(floor), f.clamp_min(0)
+        at_low, at_high = excess(low), excess(high)
+        h, last, rounding = f, torch.zeros_like(f), 1e-13 + 1e-15 * (f / epsilon).abs()
+        for count in range(_MOST_HALVINGS):
+            h, middle = (low * at_high - high * at_low) / (at_high - at_low), (low + high) / 2
+            h = torch.where((h > low) & (h < high) & (count % 3 < 2), h, middle)
+            value = excess(h)
+            side = torch.sign(value)
+            if bool(((value.abs() <= rounding) | (high - low <= epsilon * rounding)).all()):
                 break
-        for _ in range(100):
-            middle = (low + high) / 2
-            above = excess(middle) > 0
-            low, high = torch.where(above, low, middle), torch.where(above, middle, high)
-        return (low + high) / 2
+            # Illinois: an end that stays twice counts half
+            at_low = torch.where(side > 0, torch.where(last > 0, at_low / 2, at_low), value)
+            at_high = torch.where(side > 0, value, torch.where(last < 0, at_high / 2, at_high))
+            low, high, last = torch.where(side > 0, low, h), torch.where(side > 0, h, high), side
+        return h
 
     def relaxed_step(self, h: Tensor, f: Tensor, tau: float, epsilon: float, omega: Tensor) -> Tensor:
         """The step from the potential `h`, lengthened by `omega`, kept in the domain of the dual."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from jumbot.errors import ArgumentError
-from jumbot.transport.problem import check_number
+from jumbot.transport.checks import check_whole
 
 Generator = torch.Generator | np.random.Generator
 
@@ -48,14 +48,6 @@ def check_generator(generator: Any) -> Generator:
             "e.g. torch.Generator().manual_seed(0)."
         )
     return generator
-
-
-def check_whole(name: str, value: Any, *, least: int) -> int:
-    """`value` as an int within its range."""
-    number = check_number(name, value, least=least)
-    if number != int(number):
-        raise ArgumentError(f"{name}: {number:g} came in; it must be a whole number.")
-    return int(value)
 
 
 def _uniform(shape: tuple[int, int], generator: Generator) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from jumbot.transport import fused, large, newton, sinkhorn
 from jumbot.transport.certificate import Certificate, Outcome, certify
-from jumbot.transport.divergences import KL
+from jumbot.transport.divergences import KL, Balanced
 from jumbot.transport.problem import Problem
 from jumbot.transport.translation import translate
 
@@ -25,16 +25,24 @@ _TORCH_PATIENCE = 300  # in torch operations a sweep costs nearly as much as a N
 
 
 def solve_entropic(
-    problem: Problem, start: tuple[Tensor, Tensor] | None, tol: float, max_iterations: int, symmetric: bool = False
-) -> AnyOutcome:
-    """Sweeps first; for what they leave open, rounds of Newton steps and more sweeps."""
+    problem: Problem, start: tuple[Tensor, Tensor] | None, tol: float, max_iterations: int, symmetric: bool = False,
+    swept: int = 0,
+) -> AnyOutcome:  # fmt: skip
+    """Sweeps first; for what they leave open, rounds of Newton steps and more sweeps.
+
+    With `swept`, so many sweeps have led to `start` and left these problems open.
+    """
     compiled = fused.fits(problem)
     hard = problem.source.hard or problem.target.hard
     price = _price(problem) if hard else _no_price(problem.cost.shape[0], problem.cost.device)
     sweep: Sweep = fused.sweep if compiled else large.sweep if large.fits(problem) else sinkhorn.sweep
     limit = min(_patience(sweep), max_iterations) if newton.fits(problem) else max_iterations
-    if symmetric and fused.is_symmetric(problem):
-        outcome: AnyOutcome = fused.sweep_symmetric(problem, tol, limit, price)
+    if swept and start is not None:
+        f, g = start
+        taken = torch.full_like(f[:, 0], swept)
+        outcome: AnyOutcome = Outcome(f, g, taken, certify(problem, f, g))
+    elif symmetric and fused.is_symmetric(problem):
+        outcome = fused.sweep_symmetric(problem, tol, limit, price)
     else:
         if start is None and needs_annealing(problem):
             start = anneal(problem, sweep, price)
@@ -73,13 +81,14 @@ def _finish(
         _replace(certificate, broken, certify(part, f[broken], g[broken]))
     relative = certificate.relative_gap
     stalls = torch.zeros_like(relative, dtype=torch.long)
+    steps = not _rate_known(problem)  # where the rate is known, a second run of sweeps mostly ends it, and costs less
     while True:
         index = torch.nonzero(~(relative <= tol) & (taken < max_iterations) & (stalls < _STALLS))[:, 0]
         if index.numel() == 0:
             return
-        part, before = problem.take(index), relative[index]
+        before = relative[index]
         left = max_iterations - int(taken[index].max())
-        pushed = _push(part, f[index], g[index], tol, left, price[index], sweep)
+        pushed = _push(problem.take(index), f[index], g[index], tol, left, price[index], sweep, steps)
         after = pushed.certificate.relative_gap
         improved = ~(after >= before)
         at = index[improved]
@@ -89,6 +98,7 @@ def _finish(
         taken[index] += pushed.taken.to(taken.dtype)
         price[index] *= 10
         stalls[index] += (~(after < 0.5 * before)).long()
+        steps = True
 
 
 def _replace(certificate: Certificate, at: Tensor, by: Certificate, which: Tensor | slice = slice(None)) -> None:
@@ -98,29 +108,51 @@ def _replace(certificate: Certificate, at: Tensor, by: Certificate, which: Tenso
 
 
 def _push(
-    problem: Problem, f: Tensor, g: Tensor, tol: float, left: int, price: Tensor, sweep: Sweep
+    problem: Problem, f: Tensor, g: Tensor, tol: float, left: int, price: Tensor, sweep: Sweep, steps: bool
 ) -> Outcome:  # fmt: skip
-    """Newton steps, then sweeps for those that still need them."""
-    taken = torch.zeros(f.shape[0], dtype=torch.float64, device=f.device)
+    """Newton steps if asked for, then sweeps for those that still need them."""
     f, g = translate(problem, f, g)
-    best = certify(problem, f, g)
-    if newton.fits(problem):
-        for _ in range(6):
-            f_new, g_new = newton.newton(problem, f, g, 5)
-            better = certify(problem, f_new, g_new).relative_gap < best.relative_gap
-            f, g = torch.where(better[:, None], f_new, f), torch.where(better[:, None], g_new, g)
-            taken += 5
-            if not bool(better.any()):
-                break
-            best = certify(problem, f, g)
-            if bool((best.relative_gap <= tol).all()):
-                return Outcome(f, g, taken, best)
-    swept = sweep(problem, (f, g), tol, max(min(4 * _patience(sweep), left), 1), price)
-    return Outcome(swept.f, swept.g, taken + swept.taken, certify(problem, swept.f, swept.g))
+    taken = torch.zeros(f.shape[0], dtype=torch.float64, device=f.device)
+    if steps and newton.fits(problem):
+        taken += _newton(problem, f, g, tol)
+    relative = certify(problem, f, g).relative_gap
+    left_open = torch.nonzero(~(relative <= tol))[:, 0]
+    if left_open.numel():
+        part, limit = problem.take(left_open), max(min(4 * _patience(sweep), left), 1)
+        swept = sweep(part, (f[left_open], g[left_open]), tol, limit, price[left_open])
+        taken[left_open] += swept.taken
+        better = ~(certify(part, swept.f, swept.g).relative_gap >= relative[left_open])
+        at = left_open[better]
+        f[at], g[at] = swept.f[better], swept.g[better]
+    return Outcome(f, g, taken, certify(problem, f, g))
+
+
+def _newton(problem: Problem, f: Tensor, g: Tensor, tol: float) -> Tensor:
+    """Newton steps in place, while they help and are needed; how many were taken for each problem."""
+    taken = torch.zeros(f.shape[0], dtype=torch.float64, device=f.device)
+    relative = certify(problem, f, g).relative_gap
+    active = torch.nonzero(~(relative <= tol))[:, 0]
+    for _ in range(6):
+        if active.numel() == 0:
+            break
+        part = problem.take(active)
+        new_f, new_g = newton.newton(part, f[active], g[active], 5)
+        after = certify(part, new_f, new_g).relative_gap
+        better = after < relative[active]
+        taken[active] += 5
+        active = active[better]
+        f[active], g[active], relative[active] = new_f[better], new_g[better], after[better]
+        active = active[~(relative[active] <= tol)]
+    return taken
 
 
 def _patience(sweep: Sweep) -> int:
     return _TORCH_PATIENCE if sweep is sinkhorn.sweep else _PATIENCE
+
+
+def _rate_known(problem: Problem) -> bool:
+    kinds = {type(problem.source.divergence), type(problem.target.divergence)}
+    return KL in kinds and kinds <= {KL, Balanced}
 
 
 def _is_kl(problem: Problem) -> bool:

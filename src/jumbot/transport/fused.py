@@ -14,8 +14,7 @@ from jumbot.transport import divergences
 from jumbot.transport.certificate import Certificate, solved
 from jumbot.transport.marginal import Marginal, PartialMarginal
 from jumbot.transport.problem import Problem
-from jumbot.transport.threads import run as threads_run
-from jumbot.transport.threads import split
+from jumbot.transport.threads import NEVER, Stop, run, split
 
 _KINDS: dict[type, int] = {
     divergences.KL: 0,
@@ -27,7 +26,7 @@ _KINDS: dict[type, int] = {
 }
 #: One problem larger than this gains more from float32 passes in threads than from fusion.
 LARGEST = 1 << 20
-_THREADED_FROM = 1 << 16
+_THREADED_FROM = 1 << 16  # entries: the sweeps of fewer take no longer than a user waits after Ctrl-C
 
 
 @dataclass
@@ -176,10 +175,11 @@ def _zeros(shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _in_threads(kernel: Any, batch: int, work: int, *arguments: Any) -> None:
-    threads = min(torch.get_num_threads(), batch)
-    if threads == 1 or work < _THREADED_FROM:
-        kernel(*arguments, 0, batch)
+    if work < _THREADED_FROM:
+        kernel(*arguments, NEVER.flag, 0, batch)
         return
-    kernel(*arguments, 0, 0)  # compile before the threads start
-    # several runs a thread, because some problems take more sweeps than others
-    threads_run(lambda part: kernel(*arguments, *part), split(batch, 8 * threads))
+    kernel(*arguments, NEVER.flag, 0, 0)  # compile before the threads start
+    stop = Stop()
+    # several runs for each thread, because some problems take more sweeps than others
+    parts = split(batch, 8 * min(torch.get_num_threads(), batch))
+    run(lambda part: kernel(*arguments, stop.flag, *part), parts, stop)

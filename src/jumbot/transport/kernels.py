@@ -53,9 +53,11 @@ def solve_range(
     costs: Any, a_all: Any, b_all: Any, r_a_all: Any, r_b_all: Any, o_a_all: Any, o_b_all: Any, epsilon: float,
     kind_a: int, tau_a: float, low_a: float, high_a: float, kind_b: int, tau_b: float, low_b: float, high_b: float,
     cold: bool, tol: float, limit: int, price: Any,
-    F_all: Any, G_all: Any, plans: Any, rows_all: Any, columns_all: Any, outs: Any, first: int, last: int,
+    F_all: Any, G_all: Any, plans: Any, rows_all: Any, columns_all: Any, outs: Any, stop: Any, first: int, last: int,
 ) -> None:  # fmt: skip
     """Solve the problems first <= k < last of the batch in place; F and G come in and go out in units of epsilon.
+
+    Once `stop[0]` is not zero it returns, with nothing of use.
 
     The loop over problems and that over sweeps are one function, because one that calls the other is optimised twice,
     and what is called in two places is inlined twice: both are seconds of compilation.
@@ -76,6 +78,7 @@ def solve_range(
     rate_known = movable and (kind_a == KL or kind_b == KL)
     kappa_a = tau_a / (tau_a + 1.0) if kind_a == KL else 1.0
     kappa_b = tau_b / (tau_b + 1.0) if kind_b == KL else 1.0
+    known_omega = 2.0 / (1.0 + math.sqrt(1.0 - kappa_a * kappa_b)) if rate_known else 1.0
     entropy_bound = math.log(1.0 * m)
     every = 1 if n * m > 20000 else 2
 
@@ -89,13 +92,15 @@ def solve_range(
         for j in range(m):
             skip_b[j] = 0.0 if r_b[j] > 0.0 else 1e200
             G[j] = 0.0 if cold else G[j]
-        best_omega = 2.0 / (1.0 + math.sqrt(1.0 - kappa_a * kappa_b)) if rate_known else 1.0
+        best_omega = known_omega
         mixing = both_kl and max(tau_a, tau_b) <= LARGEST_TAU
         held, strikes, last_norm, worth = 0, 0, 1e300, -1.0
         sweep, ramp, safety = 0, 0, 1.0
-        last_residual, best_residual, last_sweep, growth = -1.0, 1e300, 0, 0
+        last_residual, best_residual, last_sweep, growth, grown = -1.0, 1e300, 0, 0, -1.0
         next_check, last_check, last_estimate = every, 0, 0.0
         while True:
+            if stop[0] != 0:
+                return
             sweep += 1
             # rows: F given G
             for j in range(m):
@@ -205,8 +210,10 @@ def solve_range(
                     best_residual = min(best_residual, residual)
                     growth = growth + 1 if residual > 100.0 * best_residual else 0
                     if growth >= 40:
-                        best_omega, best_residual = 1.0 + 0.5 * (best_omega - 1.0), residual
+                        best_omega, best_residual, grown = 1.0 + 0.5 * (best_omega - 1.0), residual, residual
                         ramp, growth = 0, 0
+                    elif residual < 0.01 * grown:  # far from the optimum it was too far; from here it may not be
+                        best_omega, ramp, grown = known_omega, 0, -1.0
                 elif sweep - last_sweep >= 12 and residual > 0.0:
                     if last_residual > 0.0 and omega >= best_omega:
                         rate = (residual / last_residual) ** (1.0 / (sweep - last_sweep))
@@ -229,7 +236,7 @@ def solve_range(
 @compiled()
 def _solve_symmetric(
     C: Any, a: Any, r: Any, o: Any, epsilon: float, kind: int, tau: float, low: float, high: float,
-    tol: float, limit: int, price: float, F: Any, P: Any, rows: Any, out: Any,
+    tol: float, limit: int, price: float, F: Any, P: Any, rows: Any, out: Any, stop: Any,
 ) -> None:  # fmt: skip
     """C = C' >= 0 with zero diagonal, a = b: the averaged fixed point F <- (F + T F)/2.
 
@@ -246,7 +253,7 @@ def _solve_symmetric(
     fill(C, scale, F, F, CUT, K)
     sweep = 0
     safety = 1.0
-    while True:
+    while stop[0] == 0:
         sweep += 1
         top = scalings(r, F, w)
         row_sums(K, w, s)
@@ -282,7 +289,7 @@ def _solve_symmetric(
 @compiled()
 def solve_symmetric_range(
     C: Any, a: Any, r: Any, o: Any, epsilon: float, kind: int, tau: float, low: float, high: float,
-    tol: float, limit: int, price: Any, F: Any, P: Any, rows: Any, out: Any, first: int, last: int,
+    tol: float, limit: int, price: Any, F: Any, P: Any, rows: Any, out: Any, stop: Any, first: int, last: int,
 ) -> None:  # fmt: skip
     """As `solve_range`, for symmetric problems."""
     many = a.shape[0] > 1
@@ -290,5 +297,5 @@ def solve_symmetric_range(
         at = k if many else 0
         _solve_symmetric(
             C[k], a[at], r[at], o[at], epsilon, kind, tau, low, high,
-            tol, limit, price[k], F[k], P[k], rows[k], out[k],
+            tol, limit, price[k], F[k], P[k], rows[k], out[k], stop,
         )  # fmt: skip

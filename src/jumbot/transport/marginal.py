@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from jumbot.transport.divergences import Balanced, Divergence
+from jumbot.errors import ArgumentError, UnsupportedError
+from jumbot.transport.checks import check_number, check_taus
+from jumbot.transport.divergences import KL, TV, Balanced, Divergence, Range, parse
 
 _ROUNDING = 1e-9  # of a constraint, relative to the mass
 
@@ -106,8 +109,6 @@ class PartialMarginal(Marginal):
 
     @classmethod
     def of_mass(cls, mass: float) -> PartialMarginal:
-        from jumbot.transport.divergences import Range
-
         return cls(Range(0.0, 1.0), 1.0, mass)
 
     def broken(self, p: Tensor, a: Tensor) -> Tensor:
@@ -157,3 +158,44 @@ class PartialMarginal(Marginal):
         share = torch.where(h < f, a.expand_as(f) * torch.exp((h - f) / epsilon), 0.0)
         share = share / share.sum(-1, keepdim=True).clamp_min(1e-300)
         return torch.diag_embed((h >= f).to(f.dtype)) + (h < f).to(f.dtype)[..., :, None] * share[..., None, :]
+
+
+def marginals(
+    divergence: str | Divergence, tau: Any, mass: Any = None, *, exact: bool = False
+) -> tuple[Marginal, Marginal]:  # fmt: skip
+    """The two sides that a divergence at the price(s) tau, or a total mass, stands for; `exact` means epsilon = 0."""
+    taus = check_taus(tau)
+    mass = None if mass is None else check_number("mass", mass, least=0, strict=True)
+    if isinstance(divergence, str):
+        return _named_marginals(divergence, taus, mass, exact)
+    return _marginals(parse(divergence), taus, mass, exact)
+
+
+@lru_cache(maxsize=256)
+def _named_marginals(
+    name: str, taus: tuple[float, float], mass: float | None, exact: bool
+) -> tuple[Marginal, Marginal]:  # fmt: skip
+    """Made once for every combination of numbers: a training loop asks again each step."""
+    return _marginals(parse(name), taus, mass, exact)
+
+
+def _marginals(
+    phi: Divergence, taus: tuple[float, float], mass: float | None, exact: bool
+) -> tuple[Marginal, Marginal]:  # fmt: skip
+    finite = any(map(math.isfinite, taus))
+    if mass is not None:
+        if finite or not isinstance(phi, KL):
+            raise ArgumentError("mass: partial transport has no tau and no divergence; leave both at their defaults.")
+        side = PartialMarginal.of_mass(mass)
+        return side, side
+    constraint = phi.lower > 0 or phi.upper < math.inf
+    if constraint and finite:
+        raise ArgumentError(
+            f"tau: {taus[0]:g}, {taus[1]:g} came in with the constraint {phi!r}, which has no price; leave tau out."
+        )
+    source, target = Marginal.of(phi, taus[0]), Marginal.of(phi, taus[1])
+    if exact and not (source.exact and target.exact) and not isinstance(phi, KL | TV):
+        raise UnsupportedError(
+            f"divergence: {phi!r} is not offered at epsilon = 0; there use 'kl', 'tv', no tau, or mass=."
+        )
+    return source, target

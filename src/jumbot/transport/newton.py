@@ -25,13 +25,13 @@ def fits(problem: Problem) -> bool:
 
 
 def _soft(problem: Problem, g: Tensor, rows: bool) -> tuple[Tensor, Tensor]:
-    """The soft minimum over the other side and its normalised plan."""
+    """The soft minimum over the other side, and the log of its plan normalised."""
     r_a, r_b = problem.reference_weights
     o_a, o_b = problem.offsets
     cost, reference, offset = (problem.cost, r_b, o_a) if rows else (problem.cost.mT, r_a, o_b)
     x = (g[:, None, :] - cost) / problem.epsilon + torch.log(reference)[:, None, :]
     total = torch.logsumexp(x, -1)
-    return offset - problem.epsilon * total, torch.exp(x - total[..., None])
+    return offset - problem.epsilon * total, x.sub_(total[..., None])
 
 
 def _half(problem: Problem, g: Tensor, rows: bool) -> tuple[Tensor, Tensor, Tensor]:
@@ -65,7 +65,7 @@ def newton(problem: Problem, f: Tensor, g: Tensor, steps: int) -> tuple[Tensor, 
         h = torch.where(torch.isneginf(h), 0.0, h)
         D_a = problem.source.slope(soft_a, problem.a, problem.epsilon).nan_to_num(0.0)
         D_b = problem.target.slope(soft_b, problem.b, problem.epsilon).nan_to_num(0.0)
-        jacobian = identity - D_b @ Q @ D_a @ P
+        jacobian = identity - D_b @ Q.exp_() @ D_a @ P.exp_()
         if exact:  # the constant vector is in the null space; any representative will do
             jacobian = jacobian + 1 / g.shape[-1]
         before, best, best_value = _semi_dual(problem, g), h, _semi_dual(problem, h)

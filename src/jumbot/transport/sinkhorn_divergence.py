@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Required, TypedDict, Unpack, overload
+from typing import Any, Required, TypedDict, Unpack, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,8 +11,9 @@ from torch import Tensor
 
 from jumbot.cost import Cost, parse_cost
 from jumbot.errors import ArgumentError
+from jumbot.transport.checks import Array, as_tensor, check_number, check_whole
 from jumbot.transport.divergences import Divergence
-from jumbot.transport.problem import Array, as_tensor, check_number, make_problem
+from jumbot.transport.problem import make_problem
 from jumbot.transport.solution import Solution
 from jumbot.transport.solve import MAX_ITERATIONS, solve_problem, warn_if_short
 
@@ -24,6 +25,14 @@ _FINEST = 1e-13
 def finer(tol: float) -> float:
     """The tolerance of the three problems behind a divergence."""
     return max(_MARGIN * tol, min(tol, _FINEST))
+
+
+def debiased(between: Any, below_x: Any, below_y: Any, epsilon: float, excess: Any = 0.0) -> Any:
+    """OT(a, b) - (OT(a, a) + OT(b, b))/2 + epsilon/2 (m_a - m_b)^2, of arrays or tensors.
+
+    `between` is a value and the self terms are lower bounds, value - gap, so that the result bounds S from above.
+    """
+    return between - (below_x + below_y) / 2 + epsilon / 2 * excess**2
 
 
 class _Settings(TypedDict, total=False):
@@ -94,7 +103,7 @@ def sinkhorn_divergence(
         raise ArgumentError(f"x, y: {x.shape[-1]} and {y.shape[-1]} coordinates; both clouds must live in one space.")
     ground = parse_cost(cost)
     tol = finer(check_number("tol", tol, least=0))
-    limit = int(check_number("max_iterations", max_iterations, least=1))
+    limit = check_whole("max_iterations", max_iterations, least=1)
 
     def transport(u: Tensor, v: Tensor, p: Tensor | None, q: Tensor | None) -> Solution:
         c = ground(u, v)
@@ -105,9 +114,7 @@ def sinkhorn_divergence(
 
     between, *within = transport(x, y, a, b), transport(x, x, a, a), transport(y, y, b, b)
     warn_if_short(between, *within)
-    result = between.value - sum(s.value - s.gap for s in within) / 2
-    if a is not None or b is not None:
-        mass_a = 1.0 if a is None else a.sum(-1)
-        mass_b = 1.0 if b is None else b.sum(-1)
-        result = result + check_number("epsilon", epsilon, least=0) / 2 * (mass_a - mass_b) ** 2
+    mass_a, mass_b = (1.0 if w is None else w.double().sum(-1) for w in (a, b))
+    (value, _), (value_x, gap_x), (value_y, gap_y) = (s._in_double for s in (between, *within))
+    result = debiased(value, value_x - gap_x, value_y - gap_y, float(epsilon), mass_a - mass_b).to(x.dtype)
     return result.detach().numpy() if numpy else result

@@ -13,8 +13,10 @@ import torch
 from torch import Tensor
 
 from jumbot.transport.autograd import AnyOutcome, Inputs, with_gradients, with_plan
+from jumbot.transport.certificate import reachable
+from jumbot.transport.checks import Array
 from jumbot.transport.draws import Generator, draw_pairs
-from jumbot.transport.problem import Array, Problem
+from jumbot.transport.problem import Problem
 
 _ROOM = torch.finfo(torch.float32).max
 
@@ -64,8 +66,7 @@ class Solution:
 
     @property
     def _reachable_tol(self) -> float:
-        """`tol`, but not below what float64 can prove."""
-        return max(self._tol, 1e-14 if self._problem.epsilon > 0 else 1e-12)
+        return reachable(self._tol, self._problem.epsilon)
 
     @property
     def _all_converged(self) -> bool:
@@ -75,13 +76,6 @@ class Solution:
             if not self._outcome.largest() <= _ROOM - most:
                 return False
         return self._outcome.all_within(self._reachable_tol)
-
-    @property
-    def _unsolved(self) -> np.ndarray[Any, Any]:
-        """Numbers of the problems of the flattened batch that are not solved."""
-        if self._all_converged:
-            return np.empty(0, dtype=np.int64)
-        return np.flatnonzero(self._statuses != Status.CONVERGED)
 
     @cached_property
     def _statuses(self) -> np.ndarray[Any, Any]:
@@ -122,6 +116,12 @@ class Solution:
         if not self._graph:
             return self._objective
         return self._graphed(lambda: with_gradients(self._objective, self._problem, self._outcome, self._inputs))
+
+    @property
+    def _in_double(self) -> tuple[Tensor, Tensor]:
+        """Value and gap in float64: differences of values are small beside them."""
+        batch = self._inputs[0].shape[:-2]
+        return self._value.reshape(batch), self._outcome.certificate.gap.reshape(batch)
 
     @property
     def _objective(self) -> Tensor:

@@ -11,8 +11,9 @@ from torch import Tensor
 
 from jumbot.errors import ArgumentError, NotConvergedWarning
 from jumbot.transport.autograd import AnyOutcome, Inputs
+from jumbot.transport.checks import Array, as_tensor, check_number, check_whole
 from jumbot.transport.divergences import Divergence
-from jumbot.transport.problem import Array, Problem, as_tensor, check_number, make_problem
+from jumbot.transport.problem import Problem, make_problem
 from jumbot.transport.solution import Solution, Status
 
 MAX_ITERATIONS = 100_000
@@ -80,25 +81,32 @@ def solve(
         cost, a, b, epsilon=epsilon, tau=tau, divergence=divergence, reference=reference, mass=mass
     )  # fmt: skip
     tol = check_number("tol", tol, least=0)
-    limit = int(check_number("max_iterations", max_iterations, least=1))
+    limit = check_whole("max_iterations", max_iterations, least=1)
     solution = solve_problem(problem, _start(init, cost, numpy), tol, limit, (cost, a, b), numpy)
     warn_if_short(solution)
     return solution
+
+
+def find_outcome(
+    problem: Problem, start: tuple[Tensor, Tensor] | None, tol: float, limit: int, symmetric: bool = False,
+    swept: int = 0,
+) -> AnyOutcome:  # fmt: skip
+    """By the engine that fits; `symmetric` promises equal sides, `swept` tells how many sweeps led to `start`."""
+    if problem.epsilon == 0:
+        from jumbot.transport.unregularised import solve_unregularised
+
+        return solve_unregularised(problem, start, tol, limit)
+    from jumbot.transport.entropic import solve_entropic
+
+    return solve_entropic(problem, start, tol, limit, symmetric, swept)
 
 
 def solve_problem(
     problem: Problem, start: tuple[Tensor, Tensor] | None, tol: float, limit: int,
     inputs: Inputs, numpy: bool, symmetric: bool = False,
 ) -> Solution:  # fmt: skip
-    """Solve a checked problem; `inputs` are what gradients are taken in, `symmetric` promises equal sides."""
-    if problem.epsilon == 0:
-        from jumbot.transport.unregularised import solve_unregularised
-
-        outcome: AnyOutcome = solve_unregularised(problem, start, tol, limit)
-    else:
-        from jumbot.transport.entropic import solve_entropic
-
-        outcome = solve_entropic(problem, start, tol, limit, symmetric)
+    """Solve a checked problem; `inputs` are what gradients are taken in."""
+    outcome = find_outcome(problem, start, tol, limit, symmetric)
     graph = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in inputs)
     return Solution(problem, outcome, tol, limit, inputs, numpy, graph)
 

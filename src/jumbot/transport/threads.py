@@ -1,30 +1,110 @@
 """Compiled kernels in threads: they hold no lock, so Python's own threads are enough.
 
 numba's parallel loops are not used: their thread layers abort the process after a fork or when two threads enter them.
+
+The calling thread waits, which Ctrl-C can end, while compiled code cannot be interrupted.  So long calls run here even
+where there is one thread; they look at a `Stop` now and then.  The threads are daemons: one that is held up in
+somebody else's library does not keep the process from ending.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
+from functools import cache
 from itertools import pairwise
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 
 _T = TypeVar("_T")
+_GLANCE = 0.2  # seconds: where waiting itself cannot be interrupted, signals are seen this often
+_GRACE = 0.5  # seconds that threads have to see that they are to stop
 
 
-@lru_cache(maxsize=4)
-def _pool(process: int, threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, thread_name_prefix="jumbot")
+class Stop:
+    """A flag that compiled code reads: `flag[0]` is not zero once it is raised."""
+
+    def __init__(self) -> None:
+        self.flag = np.zeros(1, dtype=np.uint8)
+
+    def __bool__(self) -> bool:
+        return bool(self.flag[0])
+
+    def set(self) -> None:
+        self.flag[0] = 1
 
 
-def run(task: Callable[[_T], Any], items: Iterable[_T]) -> list[Any]:
-    """`task` of each item, on `torch.get_num_threads()` threads; a forked child gets threads of its own."""
-    return list(_pool(os.getpid(), torch.get_num_threads()).map(task, items))
+#: for calls that are over before anybody could stop them
+NEVER = Stop()
+
+
+class _Job:
+    """Some calls on threads of the pool, and the wait for all of them."""
+
+    def __init__(self, task: Callable[[Any], Any], items: list[Any], stop: Stop) -> None:
+        self.task, self.items, self.stop = task, items, stop
+        self.results: list[Any] = [None] * len(items)
+        self.error: BaseException | None = None
+        self.left, self.lock, self.done = len(items), threading.Lock(), threading.Event()
+
+    def __call__(self, at: int) -> None:
+        try:
+            if not self.stop:
+                self.results[at] = self.task(self.items[at])
+        except BaseException as error:  # goes to the thread that waits
+            self.error = error
+            self.stop.set()
+        with self.lock:
+            self.left -= 1
+            if self.left == 0:
+                self.done.set()
+
+    def wait(self) -> list[Any]:
+        try:
+            while not self.done.wait(_GLANCE):
+                pass
+        except BaseException:
+            self.stop.set()
+            self.done.wait(_GRACE)
+            raise
+        if self.error is not None:
+            raise self.error
+        return self.results
+
+
+@cache
+def _pool(process: int, threads: int) -> SimpleQueue[tuple[_Job, int]]:
+    """The queue that so many threads of this process serve."""
+    queue: SimpleQueue[tuple[_Job, int]] = SimpleQueue()
+
+    def serve() -> None:
+        while True:
+            job, at = queue.get()
+            job(at)
+            del job  # or its arrays would live until the next one comes
+
+    for number in range(threads):
+        threading.Thread(target=serve, name=f"jumbot-{number}", daemon=True).start()
+    return queue
+
+
+def run(task: Callable[[_T], Any], items: Iterable[_T], stop: Stop | None = None) -> list[Any]:
+    """`task` of each item, on `torch.get_num_threads()` threads; a forked child gets threads of its own.
+
+    Ctrl-C, or an error of a task, raises `stop` and ends the wait; items that have not begun are left out.
+
+    >>> run(lambda x: x * x, range(4))
+    [0, 1, 4, 9]
+    """
+    job = _Job(task, list(items), Stop() if stop is None else stop)
+    queue = _pool(os.getpid(), torch.get_num_threads())
+    for at in range(len(job.items)):
+        queue.put((job, at))
+    return job.wait() if job.items else []
 
 
 def split(count: int, parts: int) -> list[tuple[int, int]]:

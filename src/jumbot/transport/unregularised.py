@@ -5,6 +5,8 @@ For any P >= 0 and f + g <= C,  primal(P) - dual(f, g) = <P, C - f - g> + the Fe
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -16,6 +18,8 @@ from jumbot.transport.marginal import PartialMarginal
 from jumbot.transport.problem import Problem
 from jumbot.transport.threads import run
 
+Solved = tuple[np.ndarray, np.ndarray, np.ndarray, int]  # plan, potentials, iterations
+
 
 def solve_unregularised(
     problem: Problem, start: tuple[Tensor, Tensor] | None, tol: float, max_iterations: int
@@ -26,18 +30,15 @@ def solve_unregularised(
     a = problem.a.expand(cost.shape[0], -1).cpu().numpy()
     b = problem.b.expand(cost.shape[0], -1).cpu().numpy()
     batch = cost.shape[0]
-    threads = min(torch.get_num_threads(), batch)
 
     first = start and (start[0].cpu().numpy(), start[1].cpu().numpy())
 
-    def one(k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    def one(k: int) -> Solved:
         near = first and (first[0][k], first[1][k])
         return _solve_one(problem, cost[k], a[k], b[k], near, tol, max_iterations)
 
-    if threads > 1 and batch * cost[0].size > 1 << 14:
-        results = run(one, range(batch))
-    else:
-        results = [one(k) for k in range(batch)]
+    numbers = range(batch)
+    results: list[Any] = run(one, numbers) if cost.size > 1 << 14 else [one(k) for k in numbers]
     if device.type != "cpu" or not _plain(problem, a, b):
         return _certified(problem, results)
     from jumbot.transport.sides import certify_exact
@@ -57,7 +58,7 @@ def _plain(problem: Problem, a: np.ndarray, b: np.ndarray) -> bool:
     return not partial and problem.blocked is None and bool((a > 0).all()) and bool((b > 0).all())
 
 
-def _certified(problem: Problem, results: list[tuple[np.ndarray, np.ndarray, np.ndarray, int]]) -> Outcome:
+def _certified(problem: Problem, results: list[Solved]) -> Outcome:
     device = problem.cost.device
     plan, f, g = (torch.from_numpy(np.stack([r[i] for r in results])).to(device) for i in range(3))
     taken = torch.tensor([float(r[3]) for r in results], dtype=torch.float64, device=device)
@@ -67,7 +68,7 @@ def _certified(problem: Problem, results: list[tuple[np.ndarray, np.ndarray, np.
 def _solve_one(
     problem: Problem, cost: np.ndarray, a: np.ndarray, b: np.ndarray, start: tuple[np.ndarray, np.ndarray] | None,
     tol: float, max_iterations: int,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:  # fmt: skip
+) -> Solved:  # fmt: skip
     from jumbot.transport import exact
 
     source, target = problem.source, problem.target

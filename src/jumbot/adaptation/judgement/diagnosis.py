@@ -14,7 +14,7 @@ from torch import Tensor
 from jumbot.adaptation.judgement.evaluation import UNLABELLED
 from jumbot.cost import joint_cost, squared_euclidean
 from jumbot.errors import ArgumentError
-from jumbot.transport.problem import check_number
+from jumbot.transport.checks import check_number
 from jumbot.transport.solve import solve
 
 Array = np.ndarray[Any, Any]

@@ -1,0 +1,94 @@
+"""Arguments of the public functions, checked: what came in, what was expected, what to do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from jumbot.errors import ArgumentError
+
+Array = Any  # a torch tensor or a numpy array: numpy in, numpy out
+
+
+def as_tensor(x: Array, name: str, like: Tensor | None = None, numpy: bool = False) -> Tensor:
+    """`x` as a tensor of float32 or float64 on the device of `like`, or an error that says what to change."""
+    check_dense(x, name)
+    if isinstance(x, Tensor):
+        if numpy:
+            raise ArgumentError(f"{name}: a torch tensor beside a numpy cost; pass all as torch or all as numpy.")
+        tensor = x
+    else:
+        if like is not None and not numpy and isinstance(x, np.ndarray):
+            raise ArgumentError(f"{name}: a numpy array beside a torch cost; pass torch.from_numpy({name}).")
+        array = np.asarray(x)
+        if array.dtype.kind in "iub":
+            array = array.astype(np.float64)
+        if array.dtype not in (np.float32, np.float64):
+            raise ArgumentError(f"{name}: dtype {array.dtype}; pass float32 or float64, e.g. {name}.astype('float64').")
+        if like is not None and not isinstance(x, np.ndarray):
+            array = array.astype(np.float64 if like.dtype == torch.float64 else np.float32)
+        tensor = from_numpy(array)
+        if like is not None and like.device != tensor.device:
+            tensor = tensor.to(like.device)
+    if tensor.dtype not in (torch.float32, torch.float64):
+        raise ArgumentError(f"{name}: dtype {tensor.dtype}; pass float32 or float64, e.g. {name}.double().")
+    if like is not None and tensor.dtype != like.dtype:
+        raise ArgumentError(f"{name}: {tensor.dtype} beside a cost of {like.dtype}; convert one of them.")
+    if like is not None and tensor.device != like.device:
+        raise ArgumentError(f"{name}: on {tensor.device} while the cost is on {like.device}; move one of them.")
+    return tensor
+
+
+def from_numpy(array: np.ndarray) -> Tensor:
+    """The array's own memory where torch can take it, else a copy: read-only ones, and those that run backwards."""
+    # an array of one entry counts as contiguous even if it runs backwards
+    plain = array.flags.writeable and min(array.strides, default=0) >= 0
+    return torch.from_numpy(np.ascontiguousarray(array) if plain else array.copy())
+
+
+def check_dense(x: Any, name: str) -> None:
+    """An error where `x` is not an ordinary array: sparse, masked, or without numbers."""
+    if isinstance(x, Tensor):
+        if x.layout is not torch.strided or x.is_nested:
+            kind = "nested" if x.is_nested else str(x.layout).removeprefix("torch.")
+            raise ArgumentError(f"{name}: a tensor of layout {kind}; pass an ordinary one, e.g. {name}.to_dense().")
+        if x.is_meta:
+            raise ArgumentError(f"{name}: on the device meta, which holds no numbers; make it on another, such as cpu.")
+    elif hasattr(x, "toarray"):
+        raise ArgumentError(f"{name}: {type(x).__name__} is sparse; pass {name}.toarray().")
+    elif isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
+        raise ArgumentError(f"{name}: a masked array with masked entries; fill them first, e.g. {name}.filled(...).")
+
+
+def check_number(name: str, value: Any, *, least: float, strict: bool = False, infinite: bool = False) -> float:
+    """`value` as a float within its range."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"{name}: {value!r} is not a number.") from None
+    if math.isnan(number) or number < least or (strict and number == least) or (math.isinf(number) and not infinite):
+        sign = ">" if strict else ">="
+        tail = " (math.inf is allowed)" if infinite else " and finite"
+        raise ArgumentError(f"{name}: {number:g} came in; it must be {sign} {least:g}{tail}.")
+    return number
+
+
+def check_whole(name: str, value: Any, *, least: int) -> int:
+    """`value` as an int within its range."""
+    number = check_number(name, value, least=least)
+    if number != int(number):
+        raise ArgumentError(f"{name}: {number:g} came in; it must be a whole number.")
+    return int(value)
+
+
+def check_taus(tau: Any) -> tuple[float, float]:
+    pair = tau if isinstance(tau, Sequence) and not isinstance(tau, str) else (tau, tau)
+    if len(pair) != 2:
+        raise ArgumentError(f"tau: {len(pair)} numbers came in; pass one number or a pair (source, target).")
+    source, target = (check_number("tau", t, least=0, strict=True, infinite=True) for t in pair)
+    return source, target
