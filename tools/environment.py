@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 OPTIONAL = (
     ("jax", "ott", ["ott-jax"]),
     ("tensorboard", "tensorboard", ["tensorboard"]),
+    ("export", "onnxruntime", ["onnx", "onnxscript", "onnxruntime"]),
     ("vision", "jumbot.data.torchvision.import_timm", ["torchvision", "timm"]),
 )
 CHECK = "import pkgutil, sys; found = pkgutil.resolve_name(sys.argv[1]); callable(found) and found()"
@@ -83,7 +84,9 @@ def constraints(dependencies: str) -> list[str]:
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     chosen = [line for line in lines if line.startswith("torch==")]
     if dependencies == "oldest":
-        extras = [project()["optional-dependencies"][extra] for extra in ("adapt", "demo", "vision", "tensorboard")]
+        extras = [
+            project()["optional-dependencies"][extra] for extra in ("adapt", "demo", "vision", "tensorboard", "export")
+        ]
         bounds = [name for group in (project()["dependencies"], *extras) for name in group if ">=" in name]
         chosen += sorted(bound.replace(">=", "==") for bound in bounds if not bound.startswith("torch>="))
     return chosen

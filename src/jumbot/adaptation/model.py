@@ -139,6 +139,18 @@ class Model:
         write_text(folder / "model.json", json.dumps(described, indent=1) + "\n")
         return folder
 
+    def module(self) -> nn.Module:
+        """One module from numbers to probabilities, all that `predict_proba` does to them inside: see `Predictor`."""
+        from jumbot.adaptation.export import make_predictor
+
+        return make_predictor(self)
+
+    def export(self, file: str | Path) -> Path:
+        """Write `module()` as ONNX (`.onnx`) or by `torch.export` (`.pt2`), for batches of any size, and check it."""
+        from jumbot.adaptation.export import export
+
+        return export(self, file)
+
     def report(self, out: str | Path | None = None) -> Path:
         """Write the HTML report of the training run; by default into its folder."""
         if self.run is None:

@@ -18,6 +18,7 @@ COMMANDS = {
     "tune": "try methods and settings, pick one without target labels",
     "predict": "classes of new samples, from the model of a run",
     "evaluate": "accuracy of the model of a run on labelled samples",
+    "export": "the model of a run as one file, ONNX or torch.export",
     "compare": "several methods and seeds on the same data, as a table",
     "features": "a table of features from folders of images",
     "distance": "minibatch transport distance between two data files, with its interval",

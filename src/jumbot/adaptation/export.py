@@ -1,0 +1,191 @@
+"""A model that ships: one module from numbers to probabilities, and files that run without jumbot."""
+
+from __future__ import annotations
+
+import copy
+import json
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+import jumbot
+from jumbot.data.images import match_channels, resize
+from jumbot.data.inputs import InputFormat, Transform
+from jumbot.errors import ArgumentError, JumbotError, need
+from jumbot.files import replacing
+
+if TYPE_CHECKING:
+    from jumbot.adaptation.model import Model
+
+FORMATS = (".onnx", ".pt2")
+_TRACED = 2  # samples that are traced; the others below are what the file is then checked with
+_CHECKED = (1, 5)
+_ERROR = 1e-4  # of a probability, between engines
+
+
+class Predictor(nn.Module):
+    r"""x -> softmax(logits / temperature): all that `predict_proba` does to numbers, in one module.
+
+    x is float32 `(b, d)` rows, `(b, channels, h, w)` pictures in [0, 1] (or bytes), `(b, channels, length)` signals, or
+    what the model's own backbone takes.  Missing numbers (NaN) of a table are filled with the source's medians,
+    pictures resized, channels matched, views cut and averaged, numbers scaled.
+
+    >>> network = nn.Sequential(nn.Linear(2, 2))
+    >>> rows = InputFormat("features", width=2, mean=(1.0, 1.0), factor=2.0)
+    >>> Predictor(lambda x: (x, x), rows)(torch.tensor([[1.0, 1.5]])).numpy().round(3)
+    array([[0.269, 0.731]], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        network: Any,
+        format: InputFormat,
+        transform: Transform | None = None,
+        backbone: nn.Module | None = None,
+        features: InputFormat | None = None,
+        temperature: float = 1.0,
+    ) -> None:
+        super().__init__()
+        self.network, self.backbone = network, backbone
+        self.format, self.transform, self.features, self.temperature = format, transform, features, temperature
+        self.fill: Tensor | None
+        self.register_buffer("fill", _fill(format), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.format.kind == "image":
+            x = x / 255 if x.dtype == torch.uint8 else x
+            x = resize(match_channels(x, self.format.shape[0]), (self.format.shape[1], self.format.shape[2]))
+            x = x if self.transform is None else self.transform(x, None)
+        elif self.fill is not None:
+            x = torch.where(x.isnan(), self.fill, x)
+        x = self.format.scale(x)
+        views = x.shape[1] if self.format.kind == "image" and x.ndim == 5 else 0
+        x = x.flatten(0, 1) if views else x
+        if self.backbone is not None:
+            x = self.backbone(x)
+            x = x if self.features is None else self.features.scale(x)
+        logits = self.network(x)[1]
+        if views:  # the logarithm of the mean probability is what several views agree on
+            logits = logits.softmax(-1).unflatten(0, (-1, views)).mean(1).log()
+        found: Tensor = (logits / self.temperature).softmax(-1)
+        return found
+
+
+def _fill(format: InputFormat) -> Tensor | None:
+    """What stands for a missing number of each feature: the source's median, and of a category none."""
+    if format.columns is None:
+        return None
+    fill = [c.fill if c.categories is None else 0.0 for c in format.columns.columns for _ in c.features]
+    return None if None in fill else torch.tensor(fill, dtype=torch.float32)
+
+
+def make_predictor(model: Model) -> Predictor:
+    """The `Predictor` of a model, with weights of its own, in evaluation mode on the CPU."""
+    from jumbot.adaptation.model import crop_transform
+
+    extractor = model.extractor
+    backbone = None if extractor is None else extractor.backbone.module
+    predictor = Predictor(
+        model.network, model.input, crop_transform(model.crops), backbone,
+        None if extractor is None else extractor.format, model.temperature,
+    )  # fmt: skip
+    own = copy.deepcopy(predictor).cpu().eval()
+    return own.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+
+
+def describe(model: Model) -> dict[str, str]:
+    """What a file says of itself: classes, and what goes in and comes out."""
+    format, columns = model.input, model.input.columns
+    shape = ", ".join(map(str, ("batch", *format.shape)))
+    inputs = {
+        "image": f"({shape}) float32 pictures, red green blue, in [0, 1], decoded and resized",
+        "features": f"({shape}) float32 rows of numbers as they were measured",
+        "signal": f"({shape}) float32 signals as they were measured",
+        "raw": f"({shape}) {'int64' if format.whole else 'float32'}",
+    }[format.kind]
+    said = {"jumbot": jumbot.__version__, "classes": json.dumps(list(model.classes)), "method": model.method["name"]}
+    if columns is not None:
+        if any(column.categories is not None for column in columns.columns):
+            inputs += "; categories one-hot (1 for the feature NAME=CATEGORY, 0 for the others): an encoded matrix"
+        if _fill(format) is not None:
+            inputs += "; NaN where a number is missing"
+        said["features"] = json.dumps(list(columns.features))
+    output = f"(batch, {len(model.classes)}) float32 probabilities of the classes in their order"
+    return {**said, "input": inputs, "output": output}
+
+
+def export(model: Model, file: str | Path) -> Path:
+    """Write the model's `Predictor` as ONNX (`.onnx`) or by `torch.export` (`.pt2`), for batches of any size.
+
+    The file is run before it gets its name: one whose probabilities differ from the model's is refused.
+    """
+    path = Path(file)
+    if path.suffix not in FORMATS:
+        raise ArgumentError(f"export: {path.name!r} came in; the name must end in {' or '.join(FORMATS)}.")
+    if path.suffix == ".onnx":
+        for package in ("onnx", "onnxscript", "onnxruntime"):
+            need(package, f"export: {path.name}", "export")
+    predictor, said = make_predictor(model), describe(model)
+    batch = torch.export.Dim("batch", min=1)
+    try:
+        with warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore")  # of the tracers about themselves
+            program = torch.export.export(predictor, (example(model, _TRACED),), dynamic_shapes=({0: batch},))
+    except Exception as error:  # tracing runs a user's backbone, which may do anything
+        why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise ArgumentError(f"export: the network cannot be traced for batches of any size: {why}") from error
+    with replacing(path) as part:
+        if path.suffix == ".pt2":
+            with part.open("wb") as handle:
+                torch.export.save(program, handle, extra_files={"jumbot.json": json.dumps(said)})
+        else:
+            _write_onnx(program, batch, part, said)
+        run = _run_onnx(part) if path.suffix == ".onnx" else _run_pt2(part)
+        for size in _CHECKED:
+            x = example(model, size)
+            with torch.no_grad():
+                off = float((run(x) - predictor(x)).abs().max())
+            if not off <= _ERROR:
+                raise JumbotError(f"export: {path.name} gives probabilities that are off by {off:.2g}; not written.")
+    return path
+
+
+def example(model: Model, size: int) -> Tensor:
+    """Made-up input of that many samples, of the size that real ones have."""
+    format = model.input
+    generator = torch.Generator().manual_seed(size)
+    if format.whole:
+        return torch.zeros(size, *format.shape, dtype=torch.int64)
+    if format.kind == "image":
+        return torch.rand(size, *format.shape, generator=generator)
+    x = torch.randn(size, *format.shape, generator=generator)
+    if format.mean is None:
+        return x
+    shape = (-1, 1) if format.kind == "signal" else (-1,)
+    x = x / format.factor if format.std is None else x * torch.tensor(format.std).reshape(shape)
+    return x + torch.tensor(format.mean).reshape(shape)
+
+
+def _write_onnx(program: Any, batch: Any, file: Path, said: dict[str, str]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made: Any = torch.onnx.export(
+            program, dynamo=True, input_names=["input"], output_names=["probabilities"], verbose=False,
+            dynamic_shapes=({0: batch},),
+        )  # fmt: skip
+    made.model.metadata_props.update(said)
+    made.save(str(file), external_data=False)
+
+
+def _run_onnx(file: Path) -> Any:
+    session = need("onnxruntime", "export", "export").InferenceSession(str(file), providers=["CPUExecutionProvider"])
+    name = session.get_inputs()[0].name
+    return lambda x: torch.from_numpy(session.run(None, {name: x.numpy()})[0])
+
+
+def _run_pt2(file: Path) -> Any:
+    with file.open("rb") as handle:
+        return torch.export.load(handle).module()
