@@ -23,11 +23,8 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import jumbot
-from jumbot.data.benchmarks import keep_classes, partial_classes
-from jumbot.data.domain import Domain
+from jumbot.data.benchmarks import keep_classes, partial_classes, thin_classes
 from jumbot.data.embedded import embedded
 
 DOMAINS = ("amazon", "caltech10", "dslr", "webcam")
@@ -54,19 +51,7 @@ def task(table: str, name: str, data: Path) -> dict[str, Any]:
     source, target = (jumbot.data.as_domain(f"{file}:{domain}") for domain in name.split("-"))
     if table == "partial":
         target = keep_classes(target, partial_classes("first:5", source.classes))
-    return {"source": source, "target": thinned(target) if table == "imbalanced" else target}
-
-
-def thinned(domain: Domain) -> Domain:
-    """An eighth of every second class."""
-    assert domain.labels is not None
-    rng = np.random.default_rng(0)
-    kept = [
-        rng.permutation(rows)[: max(1, len(rows) // 8)] if number % 2 else rows
-        for number in range(len(domain.classes))
-        for rows in [np.flatnonzero(domain.labels == number)]
-    ]
-    return domain.subset(np.sort(np.concatenate(kept)))
+    return {"source": source, "target": thin_classes(target, 8) if table == "imbalanced" else target}
 
 
 def run(table: str, name: str, options: argparse.Namespace) -> dict[str, float]:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from benchmarks.regret import judged, table_of, thinned
-from jumbot.data.domain import ArraySamples, Domain
+from benchmarks.regret import judged, table_of
 
 
 def row(candidate: str, accuracy: float, evidence: float, entropy: float) -> dict[str, Any]:
@@ -24,9 +21,3 @@ def test_rules_are_judged_by_the_accuracy_of_their_pick() -> None:
     assert found["source-only"] == 0.7
     lines = table_of([found, found | {"evidence": 0.6}])
     assert "| evidence | 70.0 | -20.0 | -10.0 | +0.0 | -10.0 |" in lines
-
-
-def test_every_second_class_keeps_an_eighth() -> None:
-    labels = np.repeat(np.arange(3), (16, 16, 4))
-    domain = Domain("a", ArraySamples(np.zeros((36, 2))), labels, ("a", "b", "c"))
-    assert thinned(domain).counts().tolist() == [16, 2, 4]

@@ -89,10 +89,15 @@ class JointTransportLoss(nn.Module):
         return ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
 
     def forward(
-        self, features_s: Tensor, labels_s: Tensor, features_t: Tensor, logits_t: Tensor, labels_t: Tensor | None = None
-    ) -> JointLoss:
-        """The loss of `(n, d)` source features with labels `(n,)` against `(m, d)` features and `(m, c)` logits."""
+        self, features_s: Tensor, labels_s: Tensor, features_t: Tensor, logits_t: Tensor,
+        labels_t: Tensor | None = None, *, weights_s: Tensor | None = None,
+    ) -> JointLoss:  # fmt: skip
+        """The loss of `(n, d)` source features with labels `(n,)` against `(m, d)` features and `(m, c)` logits.
+
+        `weights_s` `(n,)` says how much the source samples count, relative to each other: all alike by default.
+        """
         _check(features_s, labels_s, features_t, logits_t, labels_t)
+        a = None if weights_s is None else _weights(weights_s, features_s)
         with torch.autocast(features_s.device.type, enabled=False):
             features_s, features_t = _full(features_s), _full(features_t)
             eta1 = self.eta1 if self.scale is None else self.eta1 * self.scale(features_s)
@@ -105,7 +110,7 @@ class JointTransportLoss(nn.Module):
                     "the cost between the minibatches is not finite: features or logits hold NaN or infinity; "
                     "lower the learning rate, or scale the inputs."
                 )
-            solution = solve(cost, epsilon=self.epsilon, tau=self.tau, reference=self.reference, tol=self.tol)
+            solution = solve(cost, a, epsilon=self.epsilon, tau=self.tau, reference=self.reference, tol=self.tol)
             plan, mass = solution.plan, solution.mass
             wrong = None if labels_t is None else mass_between(plan, labels_s, labels_t)
             return JointLoss(solution.linear, solution.value, plan, mass, wrong)
@@ -174,6 +179,15 @@ def mass_between(plan: Tensor, labels_s: Tensor, labels_t: Tensor) -> Tensor:
 
 def _full(x: Tensor) -> Tensor:
     return x if x.dtype == torch.float64 else x.float()
+
+
+def _weights(weights: Tensor, features_s: Tensor) -> Tensor:
+    if weights.shape != features_s.shape[:1]:
+        raise ArgumentError(f"weights_s: shape {tuple(weights.shape)}; it must be ({len(features_s)},).")
+    total = weights.sum()
+    if not (bool((weights >= 0).all()) and bool(torch.isfinite(total)) and float(total) > 0):
+        raise ArgumentError("weights_s: they must be finite and not negative, and some must be above 0.")
+    return _full(weights / total)
 
 
 def _check(features_s: Tensor, labels_s: Tensor, features_t: Tensor, logits_t: Tensor, labels_t: Tensor | None) -> None:

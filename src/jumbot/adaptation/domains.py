@@ -77,6 +77,11 @@ class Domains:
             kept = partial_classes(inputs.partial, self.source.classes)
             self.target = keep_classes(self.target, kept)
             evaluated = None if evaluated is None else keep_classes(evaluated, kept)
+        if inputs.thin is not None:
+            from jumbot.data.benchmarks import thin_classes
+
+            self.target = thin_classes(self.target, inputs.thin)
+            evaluated = None if evaluated is None else thin_classes(evaluated, inputs.thin)
         if self.extractor is not None:
             self.extractor = self.extractor.scaled_on(self.source, inputs.standardise)
             self.source, self.target = self.extractor(self.source), self.extractor(self.target)

@@ -26,7 +26,8 @@ def _transport(
 ) -> dict[str, dict[str, Any]]:
     shared = {"eta1": eta1, "eta2": eta2, **scale}
     return {
-        "jumbot": {**shared, "eta3": eta3, "tau": tau, "epsilon": epsilon},
+        "jumbot": {**shared, "eta3": eta3, "tau": tau, "epsilon": epsilon}
+        | ({"proportions": "estimated"} if scale else {}),
         # JUMBOT's partial eta3 of 10 is for a plan that leaves mass behind; a balanced one collapses with it
         "deepjdot": {**shared, "eta3": 1.0},
     }

@@ -126,6 +126,9 @@ class Inputs(Options):
     """Of images that are predicted: "whole", "centre-crop" or "ten-crop"."""
     partial: str | None = None
     """Keep only these classes of a labelled target, to study partial adaptation: "first:25" or names with commas."""
+    thin: Count | None = None
+    """Keep one in so many samples of every second class of a labelled target, to study class proportions that differ: 8
+    in the recorded imbalanced tables."""
     standardise: Literal["auto", "source", "none"] = "auto"
     """Rows of numbers are brought to one scale, learned on the source; "source" also brings each column to deviation 1,
     "auto" does so where a few of them carry most of the squared distances, "none" leaves the numbers as they are. The

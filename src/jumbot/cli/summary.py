@@ -25,6 +25,7 @@ def summary(model: Model) -> str:
     if absent:
         lines.append(f"source classes that seem absent from the target: {', '.join(absent)}")
     lines.append(f"target samples that no source sample explains: {len(diagnosis['unexplained'])}")
+    lines += results.get("decisions", ())
     lines += [f"warning: negative transfer is likely: {reason}" for reason in diagnosis["reasons"]]
     lines += [f"warning: {remark}" for remark in results.get("remarks", ())]
     return "\n".join(lines)

@@ -163,6 +163,25 @@ def keep_classes(domain: Domain, kept: Sequence[str]) -> Domain:
     return domain.subset(np.isin(domain.labels, wanted))
 
 
+def thin_classes(domain: Domain, keep_one_in: int) -> Domain:
+    """`domain` with one in so many samples of every second class, at least one; always the same ones.
+
+    >>> from jumbot.data.domain import ArraySamples
+    >>> labels = np.repeat([0, 1, 2], 16)
+    >>> thin_classes(Domain("x", ArraySamples(np.zeros((48, 1))), labels, ("a", "b", "c")), 8).counts()
+    array([16,  2, 16])
+    """
+    if domain.labels is None:
+        raise ArgumentError(f"thin: {domain.name} has no labels, so its classes cannot be thinned.")
+    rng = np.random.default_rng(0)
+    kept = [
+        rng.permutation(rows)[: max(1, len(rows) // keep_one_in)] if number % 2 else rows
+        for number in range(len(domain.classes))
+        for rows in [np.flatnonzero(domain.labels == number)]
+    ]
+    return domain.subset(np.sort(np.concatenate(kept)))
+
+
 def _from_folders(facts: Benchmark, root: Path, parts: Sequence[Part]) -> dict[str, Domain]:
     found, missing = {}, []
     for part in parts:

@@ -73,6 +73,10 @@ class Method(nn.Module):
     def end_step(self) -> None:
         """Called after each step of the optimisers, on every process."""
 
+    def decisions(self) -> list[str]:
+        """What the method has decided during training, a sentence each, for the report."""
+        return []
+
     def refresh(self, outputs: TargetOutputs) -> None:
         """Look at the whole target; methods that need no such look leave this alone."""
 

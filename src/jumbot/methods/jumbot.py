@@ -9,10 +9,14 @@ from torch import Tensor
 from jumbot.loss import JointLoss
 from jumbot.methods.joint_transport import TransportMethod
 from jumbot.methods.options import JumbotOptions
+from jumbot.methods.proportions import TargetProportions
 
 
 class Jumbot(TransportMethod):
     r"""L = CE on the source + eta3 <P, C>, P the unbalanced plan for C_ij = eta1 |z_i - z_j|^2 + eta2 CE(y_i, f(z_j)).
+
+    With `proportions="estimated"` source samples are weighted, in P and in CE, by the share that their class seems to
+    have in the target, see `TargetProportions`.
 
     Fatras, Séjourné, Courty, Flamary: Unbalanced minibatch optimal transport (2021).
     """
@@ -23,7 +27,10 @@ class Jumbot(TransportMethod):
     def __init__(self, options: Any, *, features: int, classes: int) -> None:
         super().__init__(options, features=features, classes=classes)
         self.joint = self.make_joint(options.tau, options.reference)
+        self.proportions = TargetProportions(classes) if options.proportions == "estimated" else None
 
     def transport(self, features_s: Tensor, labels_s: Tensor, features_t: Tensor, logits_t: Tensor) -> JointLoss:
-        out: JointLoss = self.joint(features_s, labels_s, features_t, logits_t)
+        out = self.joint(features_s, labels_s, features_t, logits_t, weights_s=self.source_weights(labels_s))
+        if self.proportions is not None:
+            self.proportions.observe(out.plan, labels_s, logits_t)
         return out

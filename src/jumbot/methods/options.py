@@ -64,6 +64,8 @@ class JumbotOptions(MethodOptions):
     """Weight of the cross-entropy between source label and target prediction in the cost."""
     eta3: float = 1.0
     """Weight of the transport term in the loss."""
+    eta3_ramp: Share = 0.0
+    """Share of the adaptation over which eta3 rises from 0; 0: it is whole from the first step."""
     tau: Annotated[float, Bounds(above=0, infinite=True)] = 0.5
     """Price of leaving mass behind; pairs much dearer than 2 tau are hardly matched."""
     epsilon: float = 0.01
@@ -76,6 +78,9 @@ class JumbotOptions(MethodOptions):
     scale_at: Positive = 360.0
     """Mean squared distance between source embeddings at which eta1 holds: 360 on the paper's image networks, 46 on its
     digits."""
+    proportions: Literal["equal", "estimated"] = "equal"
+    """"estimated", in the recipes for your own data: source classes count as often as they seem to occur in the target,
+    where the plan and the classifier agree on it; "equal": alike, as in the paper."""
 
 
 @dataclass(frozen=True)

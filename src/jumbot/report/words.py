@@ -232,10 +232,11 @@ def describe_choice(run: RunRecord) -> list[str]:
     """What was decided about the settings and why: the words of `jumbot tune`, or what tau came to."""
     if run.why:
         return list(run.why)
-    tau = run.options.get("tau")
-    if run.mass is None or not isinstance(tau, int | float):
-        return []
-    return [f"tau is {tau:g}: {percent_whole(run.mass)} of the mass moves at the end of training."]
+    said, tau = [], run.options.get("tau")
+    if run.mass is not None and isinstance(tau, int | float):
+        said.append(f"tau is {tau:g}: {percent_whole(run.mass)} of the mass moves at the end of training.")
+    decided = (run.results or {}).get("decisions")
+    return said + [f"{each[:1].upper()}{each[1:]}." for each in decided or () if isinstance(each, str) and each]
 
 
 def _outcome(run: RunRecord) -> str:

@@ -77,6 +77,7 @@ def finish(model: Model, trained: Trained, domains: Domains, config: RunConfig, 
         "seconds": round(trained.seconds, 1),
         "estimated_accuracy": accuracy.to_json(),
         "diagnosis": diagnosis.to_json(),
+        "decisions": trained.method.decisions(),
         "remarks": remarks(read_metrics(run.path), config),
     }
     evaluated = domains.evaluated
