@@ -10,8 +10,8 @@ import jumbot
 
 SOURCE = Path(jumbot.__file__).parent
 ORDER = (
-    "errors", "lazy", "files", "options", "cost", "transport", "minibatch", "flow", "loss", "coupling", "data",
-    "methods", "adaptation", "report", "paper", "cli",
+    "errors", "lazy", "files", "options", "schema", "cost", "transport", "minibatch", "flow", "loss", "coupling",
+    "data", "methods", "adaptation", "report", "paper", "cli",
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import math
 import numbers
 import typing
 from dataclasses import dataclass, fields
+from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union
@@ -19,13 +20,14 @@ from jumbot.errors import ArgumentError, suggest
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a number may be.  Infinity is refused unless `infinite`, NaN always."""
+    """What a number may be.  Infinity and NaN are refused unless asked for."""
 
     at_least: float | None = None
     above: float | None = None
     at_most: float | None = None
     below: float | None = None
     infinite: bool = False
+    nan: bool = False
 
     def __str__(self) -> str:
         limits = {"at least": self.at_least, "above": self.above, "at most": self.at_most, "below": self.below}
@@ -49,10 +51,22 @@ Seed = Annotated[int, Bounds(at_least=0, at_most=2**63 - 1)]
 Weight = Annotated[float, Bounds(at_least=0)]
 Positive = Annotated[float, Bounds(above=0)]
 Share = Annotated[float, Bounds(at_least=0, below=1)]
+Number = Annotated[float, Bounds()]
+Measured = Annotated[float, Bounds(infinite=True, nan=True)]
+Portion = Annotated[float, Bounds(at_least=0, at_most=1)]
+Text = Annotated[str, Bounds()]  # any, where a bare `str` may not be blank
+
+
+class Checked:
+    """Base of dataclasses whose fields are what their types say: see `check`."""
+
+    def __post_init__(self) -> None:
+        for name, kind in _kinds(type(self)).items():  # type: ignore[arg-type]  # a class is hashable
+            object.__setattr__(self, name, check(name, getattr(self, name), kind))
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(Checked):
     """Base of everything that can be set.  A bare `int` is a `Count` and a bare `float` a `Weight`.
 
     >>> @dataclass(frozen=True)
@@ -67,10 +81,11 @@ class Options:
     jumbot.errors.ArgumentError: words: 'may' is not known; did you mean 'many'? Known: few, many.
     """
 
-    def __post_init__(self) -> None:
-        kinds = typing.get_type_hints(type(self), include_extras=True)
-        for field in fields(self):
-            object.__setattr__(self, field.name, check(field.name, getattr(self, field.name), kinds[field.name]))
+
+@cache
+def _kinds(cls: Any) -> dict[str, Any]:
+    hints = typing.get_type_hints(cls, include_extras=True)
+    return {field.name: hints[field.name] for field in fields(cls)}
 
 
 def check(name: str, value: Any, kind: Any) -> Any:
@@ -92,14 +107,18 @@ def check(name: str, value: Any, kind: Any) -> Any:
     elif origin is tuple:
         if isinstance(value, str) or not hasattr(value, "__iter__"):
             raise ArgumentError(f"{name}: {value!r} came in; give several values.")
-        return tuple(check(name, one, inner[0]) for one in value)
+        if inner[1:] == (...,):
+            return tuple(check(name, one, inner[0]) for one in value)
+        if len(value) != len(inner):
+            raise ArgumentError(f"{name}: {len(value)} values came in; give {len(inner)}.")
+        return tuple(check(name, one, kind) for one, kind in zip(value, inner, strict=True))
     elif kind is bool:
         if not isinstance(value, bool):
             raise ArgumentError(f"{name}: {value!r} came in; use True or False.")
     elif kind in (int, float):
         return _number(name, value, kind, bounds or (_COUNT if kind is int else Bounds(at_least=0)))
     elif kind in (str, Path):
-        if not isinstance(value, str | Path) or not str(value).strip():
+        if not isinstance(value, str | Path) or (bounds is None and not str(value).strip()):
             raise ArgumentError(f"{name}: {value!r} came in; it must be a {'word' if kind is str else 'path'}.")
         return kind(value)
     return value
@@ -108,8 +127,10 @@ def check(name: str, value: Any, kind: Any) -> Any:
 def _number(name: str, value: Any, kind: type, bounds: Bounds) -> int | float:
     what = "a whole number" if kind is int else "a number"
     try:
-        if isinstance(value, bool) or not isinstance(value, numbers.Real) or math.isnan(value):
+        if isinstance(value, bool) or not isinstance(value, numbers.Real):
             raise ValueError
+        if bounds.nan and math.isnan(value):
+            return float(value)
         number = kind(value)
         if number != value or not bounds.holds(number) or (math.isinf(value) and not bounds.infinite):
             raise ValueError

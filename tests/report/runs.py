@@ -34,13 +34,15 @@ def make_run(
     rng = np.random.default_rng([seed, len(method), len(target)])
     folder.mkdir(parents=True)
     plan = method in ("jumbot", "deepjdot")
+    usual = {"jumbot": {"eta1": 0.1, "tau": 1.0}, "deepjdot": {"eta1": 0.1}}.get(method, {})
     config = {
         "format": 1, "jumbot": "0.1.0", "created": "2026-01-02T03:04:05",
         "command": f"jumbot adapt {source} {target} --method {method}",
         "source": {"name": source, "n": 1797}, "target": {"name": target, "n": 5000}, "classes": list(classes),
-        "method": {"name": method, **(options if options is not None else {"eta1": 0.1, "tau": 1.0} if plan else {})},
+        "method": {"name": method, **(usual if options is None else options)},
         "training": {"batch_size": 50, "epochs": 20, "learning_rate": 2e-4, "optimizer": "adam"},
-        "network": {"name": "digits", "features": 128}, "input": {"kind": "image", "size": [28, 28]},
+        "network": {"kind": "digits", "shape": [1, 28, 28], "classes": len(classes), "features": 128},
+        "input": {"kind": "image", "size": [28, 28], "channels": 1},
         "select": rule, "seed": seed,
     }  # fmt: skip
     _write(folder / "config.json", config)

@@ -123,7 +123,7 @@ ODD = ('<b>&"', "a$b$c", "_hidden", "写真", "</svg><script>alert(1)</script>",
 @pytest.mark.parametrize("labelled", [True, False])
 def test_names_are_text(tmp_path: Path, labelled: bool) -> None:
     run = make_run(
-        tmp_path / "run", classes=ODD, source="<script>x</script>", target='"><img src=x>', options={"<i>": "</td>"},
+        tmp_path / "run", classes=ODD, source="<script>x</script>", target='"><img src=x>',
         accuracy=0.9 if labelled else None, rows=30, steps=30, source_steps=5, reasons=("<u>y</u>",),
     )  # fmt: skip
     page = Page(write_report([run], tmp_path, title="<title> & co"))
@@ -266,7 +266,8 @@ def test_refusals(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", rows=10, steps=10, source_steps=5)
     config = json.loads((run / "config.json").read_text())
     (run / "config.json").write_text(json.dumps(config | {"classes": []}))
-    assert write_report([run], tmp_path / "classless.html").exists()
+    with pytest.raises(ArgumentError, match=r"config\.json: classes: 0 came in; there must be 10"):
+        write_report([run], tmp_path / "classless.html")
 
 
 def test_the_report_says_what_tau_came_to_and_why_the_run_was_picked(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from jumbot.adaptation.domains import Domains
 from jumbot.adaptation.model import Model, load
 from jumbot.adaptation.networks.build import make_network
 from jumbot.adaptation.runs.finish import Before, finish
-from jumbot.adaptation.runs.folder import FORMAT, RunFolder
+from jumbot.adaptation.runs.folder import RunFolder
 from jumbot.adaptation.runs.provenance import describe_data, stamp
 from jumbot.adaptation.training.accelerator import check_able, decided_by_first, first_process
 from jumbot.adaptation.training.loop import Trainer
@@ -27,6 +27,7 @@ from jumbot.data.reading import Corrupt, make_reading
 from jumbot.data.sources import read_domains
 from jumbot.errors import ArgumentError
 from jumbot.methods import make_method
+from jumbot.schema import FORMAT
 
 
 def adapt(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from jumbot.adaptation.networks.names import check_weights
 from jumbot.adaptation.recipes import RECIPES, Recipe
 from jumbot.adaptation.settings import Inputs, NetworkOptions, Training
 from jumbot.errors import ArgumentError, suggest
@@ -70,6 +71,8 @@ def make_config(source: Domain | None, method: str, recipe: str | None, changes:
         method, name, method_options(method, values["options"]), Training(**values["training"]),
         NetworkOptions(**values["network"]), Inputs(**values["inputs"]),
     )  # fmt: skip
+    if config.network.weights is not None:
+        check_weights(config.network.weights)
     if source is not None:
         _check_fits(source, config, changes)
     return config

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -17,10 +16,10 @@ import jumbot
 from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy
 from jumbot.adaptation.judgement.evaluation import Evaluation, evaluate
 from jumbot.adaptation.judgement.monitor import outputs
-from jumbot.adaptation.networks.build import build_network
+from jumbot.adaptation.networks.build import build_network, check_sizes
 from jumbot.adaptation.networks.extractor import Extractor
-from jumbot.adaptation.runs.folder import FORMAT
-from jumbot.adaptation.training.checkpoint import load_module, load_tensors, pack, save_tensors
+from jumbot.adaptation.runs.files import ModelFile
+from jumbot.adaptation.training.checkpoint import load_module, load_weights, pack, save_weights, unpack
 from jumbot.data import as_domain
 from jumbot.data.domain import Domain
 from jumbot.data.inputs import InputFormat, Transform
@@ -29,10 +28,12 @@ from jumbot.data.reading import Corrupt
 from jumbot.data.roles import Roles
 from jumbot.data.tensors import KINDS
 from jumbot.errors import ArgumentError
-from jumbot.files import replacing, write_text
+from jumbot.files import replacing
 from jumbot.methods.network import Network
+from jumbot.schema import FORMAT, convert, plain, read, write
 
 NO_CROPS = ("none", "whole")
+MODEL, WEIGHTS = "model.json", "model.safetensors"
 BEST = "best"
 """The file in which `tune` names the folder of the run that it picked."""
 
@@ -131,12 +132,13 @@ class Model:
         folder = Path(folder)
         described = {
             "format": FORMAT, "jumbot": jumbot.__version__, "classes": list(self.classes), "input": asdict(self.input),
-            "network": dict(self.spec), "method": dict(self.method), "results": dict(self.results),
+            "network": dict(self.spec), "method": dict(self.method), "results": dict(self.results) or None,
             "extractor": None if self.extractor is None else self.extractor.to_json(), "crops": list(self.crops),
             "temperature": self.temperature,
         }  # fmt: skip
-        save_tensors(folder / "model.safetensors", pack("network", self.network.state_dict()), {"format": FORMAT})
-        write_text(folder / "model.json", json.dumps(described, indent=1) + "\n")
+        record = convert(described, ModelFile, folder / MODEL)
+        save_weights(folder / WEIGHTS, pack("network", self.network.state_dict()), "model")
+        write(folder / MODEL, record)
         return folder
 
     def module(self) -> nn.Module:
@@ -197,27 +199,23 @@ def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
     No code in it is run.  `backbone` is needed for a model that was trained on a module of your own.
     """
     folder = picked(Path(path))
-    try:
-        described = json.loads((folder / "model.json").read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    if not (folder / MODEL).exists():
         unfinished = (folder / "config.json").exists()
-        hint = "the run there is not finished; go on with --resume" if unfinished else "it holds no model.json"
-        raise ArgumentError(f"{folder}: no model to load; {hint}.") from None
-    except (OSError, ValueError) as error:
-        raise ArgumentError(f"{folder / 'model.json'}: cannot be read ({error}).") from error
-    if described.get("format") != FORMAT:
+        hint = "the run there is not finished; go on with --resume" if unfinished else f"it holds no {MODEL}"
         raise ArgumentError(
-            f"{folder}: was written by jumbot {described.get('jumbot', 'unknown')} in another format; this version "
-            f"reads format {FORMAT}. Use that version, or adapt again."
+            f"{folder}: {'no model to load; ' + hint if folder.exists() else 'there is no such folder'}."
         )
+    file = read(folder / MODEL, ModelFile)
+    spec = plain(file.network)
+    tensors, _ = load_weights(folder / WEIGHTS, "model")
+    check_sizes(spec, {name: tuple(t.shape) for name, t in unpack("network", tensors).items()}, folder / MODEL)
     with torch.random.fork_rng(devices=[]):
-        network = build_network(described["network"], backbone)
-    load_module(network, "network", load_tensors(folder / "model.safetensors")[0], folder / "model.safetensors")
+        network = build_network(spec, backbone)
+    load_module(network, "network", tensors, folder / WEIGHTS)
     network.eval()
-    extractor = described.get("extractor")
     return Model(
-        network, tuple(described["classes"]), InputFormat.from_dict(described["input"]), described["network"],
-        described["method"], described["results"], folder if (folder / "config.json").exists() else None,
-        None if extractor is None else Extractor.from_json(extractor, backbone),
-        tuple(described.get("crops", NO_CROPS)), float(described.get("temperature", 1.0)),
+        network, file.classes, file.input, spec, file.method, {} if file.results is None else plain(file.results),
+        folder if (folder / "config.json").exists() else None,
+        None if file.extractor is None else Extractor.from_json(plain(file.extractor), backbone),
+        file.crops, file.temperature,
     )  # fmt: skip

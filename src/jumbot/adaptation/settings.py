@@ -106,7 +106,7 @@ class NetworkOptions(Options):
         if self.backbone is not None:
             check_backbone(self.backbone)
         if self.weights is not None:
-            check_weights(self.weights)
+            check_weights(self.weights, there=False)  # the file may be gone when a run is read
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -75,7 +74,7 @@ class Column:
 class Columns:
     """How the rows of a table become numbers: found on the source, part of the model and of its file.
 
-    JSON-able with `dataclasses.asdict`, read back with `from_dict`.
+    JSON-able with `dataclasses.asdict`, read back as a part of `InputFormat`.
     """
 
     columns: tuple[Column, ...]
@@ -100,15 +99,6 @@ class Columns:
     def in_order(cls, width: int) -> Columns:
         """Numbers without names."""
         return cls(tuple(Column(str(i + 1)) for i in range(width)), named=False)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Columns:
-        """The inverse of `asdict`, also after a way through JSON."""
-        columns = tuple(
-            Column(c["name"], c["fill"], None if c["categories"] is None else tuple(c["categories"]))
-            for c in values["columns"]
-        )
-        return cls(**{**values, "columns": columns})
 
     def encode(self, table: Table, name: str) -> np.ndarray:
         """float32 `(n, d)` of the columns of `table`, found by name; columns that are not asked for are left alone."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
@@ -17,6 +17,8 @@ from jumbot.data.images import read_images
 from jumbot.data.scaling import learn_scaling
 from jumbot.data.tables import TableSamples
 from jumbot.errors import ArgumentError
+from jumbot.options import Bounds, Checked, Count, Number
+from jumbot.schema import convert
 
 PIXELS = {
     "symmetric": ((0.5,), (0.5,)),
@@ -28,36 +30,37 @@ SMALL = 64
 """Side up to which images are like digits: looked at whole, by a network of their own."""
 PHOTOGRAPH = 224
 """Side of images from files that differ in size and are not small, where none is asked for."""
+Side = Annotated[int, Bounds(at_least=1, at_most=2**14)]
 Transform = Callable[[Tensor, np.random.Generator | None], Tensor]
 
 
 @dataclass(frozen=True)
-class InputFormat:
+class InputFormat(Checked):
     """How raw samples become network input; JSON-able with `dataclasses.asdict`, read back with `from_dict`.
 
     >>> InputFormat("image", size=(28, 28), channels=1).shape
     (1, 28, 28)
     """
 
-    kind: str
+    kind: Literal["image", "features", "signal", "raw"]
     """"image", "features", "signal" or "raw"."""
-    width: int | None = None
+    width: Count | None = None
     """Number of features."""
-    size: tuple[int, int] | None = None
+    size: tuple[Side, Side] | None = None
     """Height and width to which images are resized, bilinear, aspect not kept."""
-    channels: int | None = None
+    channels: Annotated[int, Bounds(at_least=1, at_most=MOST_CHANNELS)] | None = None
     """1 to 16: grey is repeated to any number, three become grey by luma, others stay what they are."""
-    pixels: str = "symmetric"
+    pixels: Literal["symmetric", "imagenet", "unit", "as-is"] = "symmetric"
     """Pixels to [-1, 1] ("symmetric"), [0, 1] ("unit"), by ImageNet's mean and deviation ("imagenet"), or "as-is"."""
-    mean: tuple[float, ...] | None = None
+    mean: tuple[Number, ...] | None = None
     """Subtracted from features, or from each channel of signals, where they are standardised."""
     std: tuple[float, ...] | None = None
     """What they are then divided by, where they are standardised; 0 leaves one out."""
-    factor: float = 1.0
+    factor: Number = 1.0
     """What all features are then multiplied by: the number that brings the source to one scale."""
     columns: Columns | None = None
     """How the columns of a table become features; None where the source was an array."""
-    sample: tuple[int, ...] | None = None
+    sample: tuple[Count, ...] | None = None
     """Shape of a signal, or of raw tensors."""
     whole: bool = False
     """Whether raw tensors hold whole numbers, such as tokens."""
@@ -72,16 +75,26 @@ class InputFormat:
         height, width = self.size or (0, 0)
         return (self.channels or 0, height, width)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("mean", "std"):
+            values, wide = getattr(self, name), self.shape[0]
+            if values is not None and wide and len(values) != wide:
+                raise ArgumentError(f"{name}: {len(values)} numbers came in; there must be {wide}.")
+        if self.columns is not None and self.width and len(self.columns.features) != self.width:
+            raise ArgumentError(f"width: {self.width} came in; the columns give {len(self.columns.features)} features.")
+
+    def check_complete(self) -> None:
+        """Refuse a format that does not say what shape samples have."""
+        needed = {"image": ("size", "channels"), "features": ("width",)}.get(self.kind, ("sample",))
+        for name in needed:
+            if getattr(self, name) is None:
+                raise ArgumentError(f"input.{name}: is missing; {PLURAL[self.kind]} need it.")
+
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> InputFormat:
         """The inverse of `asdict`, also after a way through JSON; names of later versions are refused."""
-        unknown = set(values) - {field.name for field in fields(cls)}
-        if unknown:
-            raise ArgumentError(f"input: {', '.join(sorted(unknown))} is not known to this version of jumbot.")
-        read: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
-        if read.get("columns") is not None:
-            read["columns"] = Columns.from_dict(read["columns"])
-        return cls(**read)
+        return convert(dict(values), cls, "input")
 
     def apply(self, domain: Domain, transform: Transform | None = None) -> Domain:
         """`domain` with samples in this format. `transform(images, rng)` stands between resizing and scaling: crops and

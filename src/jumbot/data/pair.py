@@ -94,7 +94,7 @@ def _feature_format(source: Domain, target: Domain, standardise: str, columns: s
 
 
 def _tensor_format(source: Domain, kind: str, standardise: str) -> InputFormat:
-    format = InputFormat(kind, sample=source.shape, whole=kind == "raw" and holds_whole(source))
+    format = InputFormat(kind, sample=source.shape, whole=kind == "raw" and holds_whole(source))  # type: ignore[arg-type]
     if kind == "raw" and standardise == "source":
         raise ArgumentError("standardise: 'source' came in, but raw tensors pass as they are; scale them first.")
     if kind == "raw" or standardise == "none":
@@ -136,4 +136,4 @@ def _image_format(
         size = (size, size)
     if len(size) != 2 or min(size) < 1:
         raise ArgumentError(f"size: {size} came in; give one side or (height, width), in pixels.")
-    return InputFormat("image", size=(int(size[0]), int(size[1])), channels=channels, pixels=pixels)
+    return InputFormat("image", size=(int(size[0]), int(size[1])), channels=channels, pixels=pixels)  # type: ignore[arg-type]

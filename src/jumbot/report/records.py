@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from jumbot.adaptation.runs.folder import DECISION, final_mass, read_config, read_metrics
+from jumbot.adaptation.runs.folder import DECISION, final_mass, read_config, read_metrics, read_results
 from jumbot.errors import ArgumentError
 
 
@@ -196,8 +196,8 @@ def number(value: Any) -> float | None:
 def read_run(folder: str | Path) -> RunRecord:
     """The record of a run, finished or not.
 
-    A folder that is not a run, or one of another format, raises `ArgumentError`. A last line of `metrics.jsonl` that a
-    kill cut short is left out; optional files may be absent, and are named in `notes` if they are broken.
+    A folder that is not a run, or one whose files are damaged, raises `ArgumentError`. A last line of `metrics.jsonl`
+    that a kill cut short is left out; optional files may be absent, and are named in `notes` if they are broken.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -210,7 +210,7 @@ def read_run(folder: str | Path) -> RunRecord:
         config=config,
         steps=steps,
         evaluations=evaluations,
-        results=_read_results(folder / "results.json", notes),
+        results=read_results(folder),
         embeddings=_read_embeddings(folder / "embeddings.npz", notes),
         predictions=_read_predictions(folder / "predictions.csv", notes),
         why=_read_why(folder / DECISION, notes),
@@ -222,25 +222,9 @@ def _metrics(folder: Path) -> tuple[list[Mapping[str, Any]], list[Mapping[str, A
     # Should a step be there twice, the later line counts.
     found: dict[str, dict[float, Mapping[str, Any]]] = {"step": {}, "evaluation": {}}
     for each in read_metrics(folder):
-        step = number(each.get("step")) if isinstance(each, dict) else None
-        if step is not None and each.get("event") in found:
-            found[each["event"]][step] = each
+        found[each["event"]][each["step"]] = each
     steps, evaluations = ([each for _, each in sorted(found[event].items())] for event in ("step", "evaluation"))
     return steps, evaluations
-
-
-def _read_results(path: Path, notes: list[str]) -> Mapping[str, Any] | None:
-    if not path.is_file():
-        return None
-    try:
-        results = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        notes.append(f"results.json cannot be read ({error}): the run is shown as unfinished.")
-        return None
-    if isinstance(results, dict):
-        return results
-    notes.append("results.json is not an object: the run is shown as unfinished.")
-    return None
 
 
 def _read_why(path: Path, notes: list[str]) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from jumbot.adaptation.judgement.modularity import modularity, nearest, some_rows
 from jumbot.data.domain import Domain
+from jumbot.options import Checked, Portion
 
 Array = np.ndarray[Any, Any]
 
@@ -23,12 +24,12 @@ _COLDEST, _HOTTEST = 0.05, 20.0
 
 
 @dataclass(frozen=True)
-class EstimatedAccuracy:
+class EstimatedAccuracy(Checked):
     """An estimate of the accuracy on the target, with a 95 % interval; all three are None where it cannot be known."""
 
-    value: float | None
-    low: float | None
-    high: float | None
+    value: Portion | None
+    low: Portion | None
+    high: Portion | None
     why: str
     """What it rests on, or why it cannot be known."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,7 @@ from jumbot.adaptation.judgement.evidence import Evidence, weigh
 from jumbot.adaptation.judgement.modularity import nearest, some_rows
 from jumbot.adaptation.judgement.monitor import outputs
 from jumbot.adaptation.model import load
-from jumbot.adaptation.runs.folder import final_mass, read_metrics
+from jumbot.adaptation.runs.folder import final_mass, read_metrics, read_results
 from jumbot.adaptation.runs.grid import Pair, Run, train_all
 from jumbot.adaptation.runs.variants import Variant
 from jumbot.data.domain import Domain
@@ -37,7 +36,8 @@ class Weighed:
 
     def row(self, folder: Path) -> dict[str, Any]:
         """Its row of the table."""
-        results = json.loads((self.run.folder / "results.json").read_text(encoding="utf-8"))
+        results = read_results(self.run.folder)
+        assert results is not None
         diagnosis = results["diagnosis"]
         moved = np.abs(np.subtract(diagnosis["class_proportions"], diagnosis["predicted_proportions"])).sum() / 2
         return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -107,7 +108,7 @@ def make_network(
     return build_network(spec), spec
 
 
-def build_network(spec: dict[str, Any], module: nn.Module | None = None) -> Network:
+def build_network(spec: Mapping[str, Any], module: nn.Module | None = None) -> Network:
     """The network that a description stands for, with fresh weights; `module` is the user's own backbone."""
     kind, shape, classes = spec["kind"], tuple(spec["shape"]), spec["classes"]
     if kind == "table":
@@ -125,6 +126,24 @@ def build_network(spec: dict[str, Any], module: nn.Module | None = None) -> Netw
     if spec.get("bottleneck"):
         module = Bottleneck(module, spec["width"], spec["features"])
     return Network(module, features=spec["features"], classes=classes)
+
+
+def check_sizes(spec: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]], where: Any) -> None:
+    """Refuse a description that is not that of weights of these shapes, before anything of its size is allocated."""
+    last = {"classifier.weight": (spec["classes"], spec["features"])}
+    if spec.get("bottleneck"):
+        last["backbone.bottleneck.weight"] = (spec["features"], spec["width"])
+    if len(spec.get("hidden", ())) > len(shapes):
+        raise ArgumentError(f"{where}: network.hidden: {len(spec['hidden'])} layers, which the weights do not have.")
+    if spec["kind"] in BUILT_IN:
+        with torch.device("meta"):
+            last |= {name: tuple(value.shape) for name, value in build_network(spec).state_dict().items()}
+    for name, shape in last.items():
+        if shapes.get(name) != shape:
+            raise ArgumentError(
+                f"{where}: network: is described with {name} of shape {list(shape)}; the weights hold "
+                f"{'none' if name not in shapes else list(shapes[name])}."
+            )
 
 
 def _around(

@@ -44,7 +44,7 @@ def write_features(
     network = make_backbone(backbone, weights, freeze=True)
     transform = crop_transform(("none", views))
     side = network.size if transform is None else RESIZED
-    images = InputFormat("image", size=(side, side), channels=3, pixels=network.pixels)
+    images = InputFormat("image", size=(side, side), channels=3, pixels=network.pixels)  # type: ignore[arg-type]
     extractor = Extractor(network, weights, device=device)
     parts = [extractor(images.apply(domain, transform)) for domain in domains]
     table: dict[str, Any] = {

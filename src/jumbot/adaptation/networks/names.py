@@ -26,8 +26,8 @@ def check_backbone(name: str) -> None:
         )
 
 
-def check_weights(weights: str | Path) -> None:
-    """Refuse what is neither a word for weights nor a file that may hold some."""
+def check_weights(weights: str | Path, there: bool = True) -> None:
+    """Refuse what is neither a word for weights nor a file that may hold some, and must be `there`."""
     if str(weights) in ("imagenet", "none"):
         return
     file = Path(weights).expanduser()
@@ -35,5 +35,5 @@ def check_weights(weights: str | Path) -> None:
         raise ArgumentError(
             f"weights: {str(weights)!r} came in; give 'imagenet', 'none' or a file that ends in {', '.join(ENDINGS)}."
         )
-    if not file.is_file():
+    if there and not file.is_file():
         raise ArgumentError(f"weights: there is no file {file}.")

@@ -17,12 +17,14 @@ from jumbot.adaptation.judgement.diagnosis import Diagnosis, diagnose
 from jumbot.adaptation.judgement.evaluation import evaluate
 from jumbot.adaptation.judgement.monitor import outputs
 from jumbot.adaptation.model import Model, write_predictions
+from jumbot.adaptation.runs.files import Results
 from jumbot.adaptation.runs.folder import RunFolder, final_mass, read_metrics
-from jumbot.adaptation.training.checkpoint import load_module, load_tensors, pack, save_tensors
+from jumbot.adaptation.training.checkpoint import load_module, load_weights, pack, save_weights
 from jumbot.adaptation.training.loop import Trained
 from jumbot.data.domain import Domain
 from jumbot.files import replacing
 from jumbot.methods.network import Network
+from jumbot.schema import convert, write
 
 if TYPE_CHECKING:
     from jumbot.adaptation.domains import Domains
@@ -40,7 +42,7 @@ class Before:
     network: Network
 
     def __call__(self) -> None:
-        save_tensors(self.file, pack("network", self.network.state_dict()), {})
+        save_weights(self.file, pack("network", self.network.state_dict()), "before")
 
 
 def embeddings(network: Network, source: Domain, target: Domain, when: str) -> dict[str, np.ndarray]:
@@ -59,7 +61,7 @@ def finish(model: Model, trained: Trained, domains: Domains, config: RunConfig, 
     """Everything that a run folder holds beside the records of training, and the model with its results."""
     source, target, seed = domains.source, domains.target, config.training.seed
     earlier = copy.deepcopy(model.network)
-    load_module(earlier, "network", load_tensors(run.before)[0], run.before)
+    load_module(earlier, "network", load_weights(run.before, "before")[0], run.before)
     z_source, _ = outputs(model.network, source)
     z_target, logits = outputs(model.network, target)
     accuracy = estimate_accuracy(source, target, logits.argmax(-1).numpy(), len(model.classes), seed)
@@ -98,7 +100,7 @@ def finish(model: Model, trained: Trained, domains: Domains, config: RunConfig, 
     write_predictions(
         run.path / "predictions.csv", target, probabilities.numpy(), model.classes, diagnosis.received_mass
     )
-    run.write_json("results.json", results)
+    write(run.path / "results.json", convert(results, Results, run.path / "results.json"))
     model.save(run.path)
     run.before.unlink(missing_ok=True)
     return model

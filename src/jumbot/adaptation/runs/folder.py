@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import statistics
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from jumbot.adaptation.settings import Inputs, NetworkOptions, Training
+from jumbot.adaptation.runs.files import LINES, Config, Results
 from jumbot.errors import ArgumentError, JumbotError
 from jumbot.files import write_text
-from jumbot.methods import options_class
-from jumbot.options import Options
+from jumbot.schema import convert, parse, plain, read, read_bytes, write
 
-FORMAT = 1
 _COMPARED = (
     "method", "training", "network_options", "inputs", "network", "classes", "input", "source", "target", "data",
 )  # fmt: skip
@@ -66,32 +64,27 @@ class RunFolder:
     def open(self, config: Mapping[str, Any], resume: bool) -> bool:
         """Begin a run here, or go on with the one that is here; whether that is finished."""
         self.check(resume)
-        if not (self.path / "config.json").exists():
-            self.write_json("config.json", config)
+        file = self.path / "config.json"
+        described = convert(dict(config), Config, file)
+        if not file.exists():
+            write(file, described)
             return False
-        self.check_same(read_config(self.path), config)
+        self.check_same(read_config(self.path), plain(described))
         return self.finished
 
     def check_same(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
         """Refuse a configuration that differs from the one that the run here was begun with, in what both say."""
         for part in _COMPARED:
-            if part not in old or part not in new:
-                continue
-            now, then = json.loads(json.dumps(new[part])), old[part]
-            if isinstance(now, dict) and isinstance(then, dict):
-                then = _defaults(part, now) | then
-            if now != then:
+            then, now = old.get(part), json.loads(json.dumps(new.get(part)))
+            if then is not None and now is not None and now != then:
                 raise ArgumentError(
                     f"{self.path}: was begun with other settings ({_difference(part, then, now)}); "
                     "resume with the same, or give another name."
                 )
 
-    def write_json(self, name: str, content: Any) -> None:
-        """Written whole or not at all."""
-        write_text(self.path / name, json.dumps(content, indent=1) + "\n")
-
     def append(self, record: Mapping[str, Any]) -> None:
         """One more line of `metrics.jsonl`."""
+        convert(dict(record), LINES[record["event"]], self.metrics)
         try:
             with self.metrics.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(record) + "\n")
@@ -109,49 +102,49 @@ class RunFolder:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """The configuration of a run, if it is one and of this format."""
-    try:
-        config = json.loads((path / "config.json").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ArgumentError(f"{path}: is not the folder of a run; it holds no config.json.") from None
-    except (OSError, ValueError) as error:
-        raise ArgumentError(f"{path / 'config.json'}: cannot be read ({error}).") from error
-    if not isinstance(config, dict) or config.get("format") != FORMAT:
-        made = config.get("jumbot", "unknown") if isinstance(config, dict) else "unknown"
-        raise ArgumentError(
-            f"{path}: was written by jumbot {made} in another format; this version reads format {FORMAT}. "
-            f"Use that version, or start a new run."
-        )
-    return config
+    """The configuration of a run, if it is one and of a format that is known."""
+    file = path / "config.json"
+    if not file.exists():
+        raise ArgumentError(f"{path}: is not the folder of a run; it holds no config.json.")
+    found: dict[str, Any] = plain(read(file, Config))
+    return found
+
+
+def read_results(path: Path) -> dict[str, Any] | None:
+    """What came out of a run; None where it is not finished."""
+    file = path / "results.json"
+    found: dict[str, Any] | None = plain(read(file, Results)) if file.exists() else None
+    return found
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The records of a run; a last line that a kill cut short is left out."""
-    try:
-        lines = (path / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
+    """The records of a run.
+
+    A last line that a kill cut short is left out with a warning; any other that is damaged is named.
+    """
+    file = path / "metrics.jsonl"
+    if not file.exists():
         return []
+    lines = read_bytes(file).split(b"\n")
+    if not lines[-1]:
+        lines.pop()
     records = []
-    for line in lines:
+    for number, line in enumerate(lines, 1):
+        where = f"{file}: line {number}"
         try:
-            records.append(json.loads(line))
-        except ValueError:
+            record = parse(line, where)
+        except ArgumentError:
+            if number < len(lines) or not (line.startswith(b'{"') or not line.strip(b"\0")):
+                raise
+            warnings.warn(f"{where}: was cut short, as by a kill, and is left out.", stacklevel=2)
             break
+        event = record.get("event") if isinstance(record, dict) else None
+        schema = LINES.get(event) if isinstance(event, str) else None
+        if schema is None:
+            raise ArgumentError(f"{where}: event: must be {' or '.join(LINES)}; {str(event)[:40]} came in.")
+        convert(record, schema, where)
+        records.append(record)
     return records
-
-
-def _defaults(part: str, now: Mapping[str, Any]) -> dict[str, Any]:
-    """What an option that the run's version did not know stands for."""
-    settings: dict[str, type[Options]] = {"training": Training, "network_options": NetworkOptions, "inputs": Inputs}
-    if part in settings:
-        return asdict(settings[part]())
-    if part == "method":
-        return asdict(options_class(now["name"])())
-    if part == "input":
-        from jumbot.data.inputs import InputFormat
-
-        return asdict(InputFormat(now["kind"]))
-    return {}
 
 
 def _difference(part: str, then: Any, now: Any) -> str:

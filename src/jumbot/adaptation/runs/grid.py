@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import statistics
@@ -16,13 +15,14 @@ from typing import Any
 
 from jumbot.adaptation.config import make_config
 from jumbot.adaptation.judgement.selection import RULES, SCORES, best
-from jumbot.adaptation.runs.folder import RunFolder, read_config, read_metrics
+from jumbot.adaptation.runs.files import Comparison
+from jumbot.adaptation.runs.folder import RunFolder, read_config, read_metrics, read_results
 from jumbot.adaptation.runs.provenance import data_of, settings_of, stamp
 from jumbot.adaptation.runs.variants import Variant, share_changes
 from jumbot.data.reading import Reading
 from jumbot.errors import ArgumentError, JumbotError, need
-from jumbot.files import write_text
 from jumbot.options import Count, Seed, check
+from jumbot.schema import FORMAT, convert, read, write
 
 
 @dataclass(frozen=True)
@@ -104,6 +104,8 @@ def compare(
     numbers = range(check("seeds", seeds, Count)) if isinstance(seeds, int) else check("seeds", seeds, tuple[Seed, ...])
     how = {} if reading is None else asdict(reading)
     out = Path(out)
+    if (out / "compare.json").exists():
+        read(out / "compare.json", Comparison)  # another file of that name is not overwritten
     runs = [
         Run(pair, variant, seed, out / pair.name / variant.folder / f"seed{seed}", recipe, changes, how, command)
         for pair in pairs for variant, changes in chosen for seed in numbers
@@ -111,13 +113,14 @@ def compare(
     failed = train_all(runs, jobs, show)
     done = [run for run in runs if run.finished]
     record = stamp(command, [run.folder for run in done]) | {
+        "format": FORMAT,
         "seeds": list(numbers),
         "settings": settings_of((run.variant.label, run.folder) for run in done),
         "data": data_of(run.folder for run in done),
         "runs": [run.outcome() | {"by_rule": by_rule(run.folder)} for run in done],
         "failed": failed,
     }
-    write_text(out / "compare.json", json.dumps(record, indent=1) + "\n")
+    write(out / "compare.json", convert(record, Comparison, out / "compare.json"))
     return record
 
 
@@ -138,10 +141,12 @@ def all_pairs(table: str | Path) -> list[Pair]:
 
 def outcome(folder: Path, task: str) -> dict[str, Any]:
     """What the folder of a finished run says, for a table."""
-    config, results = read_config(folder), json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    config, results = read_config(folder), read_results(folder)
+    if results is None:
+        raise ArgumentError(f"{folder}: the run there is not finished; it holds no results.json.")
     return {
         "task": task, "method": config["method"]["name"], "seed": config["training"]["seed"], "rule": results["rule"],
-        "accuracy": results.get("accuracy"), "mean_class_accuracy": results.get("mean_class_accuracy"),
+        "accuracy": results["accuracy"], "mean_class_accuracy": results["mean_class_accuracy"],
         "seconds": results["seconds"],
     }  # fmt: skip
 

@@ -50,7 +50,7 @@ def data_of(folders: Iterable[Path]) -> dict[str, Any]:
         config = read_config(folder)
         parts: Mapping[str, Any] = config.get("data") or {part: config[part] for part in ("source", "target")}
         for part in parts.values():
-            entry = {key: value for key, value in part.items() if key != "name"}
+            entry = {key: value for key, value in part.items() if key != "name" and value is not None}
             name = part["name"] if found.get(part["name"], entry) == entry else f"{part['name']}, {part['n']} samples"
             found[name] = entry
     return found

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
+import jumbot
 from jumbot.errors import ArgumentError, JumbotError, need
 from jumbot.files import replacing
+from jumbot.options import Weight, Whole
+from jumbot.schema import FORMAT, Upgrade, Versioned, convert, plain
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> None:
@@ -46,6 +50,44 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     return tensors, header
 
 
+@dataclass(frozen=True)
+class Header(Versioned):
+    """What a file of weights says of itself: a whole model, or how far training had come."""
+
+    kind: Literal["model", "checkpoint", "best", "before"]
+    step: Whole | None = None
+    seconds: Weight = 0.0
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: lambda header: {"jumbot": "0.1", "kind": _kind(header)} | header}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.step is None and self.kind in ("checkpoint", "best"):
+            raise ArgumentError(f"step: is missing; a file of kind {self.kind!r} has one.")
+
+
+def save_weights(path: Path, tensors: Mapping[str, Tensor], kind: str, **facts: Any) -> None:
+    """Tensors under a `Header`."""
+    header = {"format": FORMAT, "jumbot": jumbot.__version__, "kind": kind, **facts}
+    save_tensors(path, tensors, plain(convert(header, Header, path)))
+
+
+def load_weights(path: Path, kind: str) -> tuple[dict[str, Tensor], Header]:
+    """What `save_weights` wrote, if it is of that kind."""
+    tensors, found = load_tensors(path)
+    header = convert({"format": 1} | found, Header, f"{path}: header")
+    if header.kind != kind:
+        raise ArgumentError(f"{path}: is a file of kind {header.kind!r} where {kind!r} is expected.")
+    for name, tensor in tensors.items():
+        if not bool(torch.isfinite(tensor).all()):
+            raise ArgumentError(f"{path}: {name} holds NaN or infinity.")
+    return tensors, header
+
+
+def _kind(header: Mapping[str, Any]) -> str:
+    """What version 0.1 left unsaid."""
+    return "checkpoint" if "seconds" in header else "best" if "step" in header else "model" if header else "before"
+
+
 def pack(prefix: str, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The entries of a state dict under a prefix."""
     return {f"{prefix}.{name}": tensor for name, tensor in state.items()}
@@ -77,10 +119,18 @@ def pack_optimizer(prefix: str, optimizer: torch.optim.Optimizer) -> dict[str, T
     }
 
 
-def unpack_optimizer(prefix: str, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Put back what `pack_optimizer` took."""
+def unpack_optimizer(prefix: str, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor], where: Any) -> None:
+    """Put back what `pack_optimizer` took, or say what does not fit."""
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
     for key, value in unpack(prefix, tensors).items():
-        number, name = key.split(".", 1)
-        state.setdefault(int(number), {})[name] = value
+        number, _, name = key.partition(".")
+        place = int(number) if number.isdecimal() and len(number) < 10 else len(parameters)
+        if place >= len(parameters) or (value.ndim > 0 and value.shape != parameters[place].shape):
+            raise ArgumentError(f"{where}: {prefix}.{key} of shape {tuple(value.shape)} fits no parameter.")
+        state.setdefault(place, {})[name] = value
+    names = {frozenset(entries) for entries in state.values()}
+    if len(names) > 1:
+        lacking = sorted(frozenset.union(*names) - frozenset.intersection(*names))
+        raise ArgumentError(f"{where}: {prefix}: {', '.join(lacking)} is missing for some parameters.")
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

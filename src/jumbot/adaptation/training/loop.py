@@ -22,10 +22,10 @@ from jumbot.adaptation.training.accelerator import devices, flat, make_accelerat
 from jumbot.adaptation.training.batches import Batches, Loaded
 from jumbot.adaptation.training.checkpoint import (
     load_module,
-    load_tensors,
+    load_weights,
     pack,
     pack_optimizer,
-    save_tensors,
+    save_weights,
     unpack_optimizer,
 )
 from jumbot.data.domain import Domain
@@ -198,7 +198,7 @@ class Trainer:
             return self.total
         step = self._best()
         if step != self.total:
-            tensors = load_tensors(self.run.best)[0] if self.run else self.kept
+            tensors = load_weights(self.run.best, "best")[0] if self.run else self.kept
             load_module(self.network, "network", tensors, "best")
             load_module(self.method, "method", tensors, "best")
         return step
@@ -211,7 +211,7 @@ class Trainer:
     def _keep_best(self) -> None:
         tensors = pack("network", self.network.state_dict()) | pack("method", self.method.state_dict())
         if self.run:
-            save_tensors(self.run.best, tensors, {"step": self.step})
+            save_weights(self.run.best, tensors, "best", step=self.step)
         else:
             self.kept = {name: tensor.detach().clone() for name, tensor in tensors.items()}
 
@@ -225,16 +225,17 @@ class Trainer:
         for name, optimizer in self.optimizers.items():
             tensors |= pack_optimizer(name, optimizer)
         seconds = self.history[-1]["seconds"] if self.history else 0.0
-        save_tensors(self.run.checkpoint, tensors, {"step": self.step, "seconds": seconds})
+        save_weights(self.run.checkpoint, tensors, "checkpoint", step=self.step, seconds=seconds)
 
     def _resume(self) -> None:
         assert self.run is not None
-        tensors, header = load_tensors(self.run.checkpoint)
+        tensors, header = load_weights(self.run.checkpoint, "checkpoint")
         load_module(self.network, "network", tensors, self.run.checkpoint)
         load_module(self.method, "method", tensors, self.run.checkpoint)
-        self.step, self.before = header["step"], header["seconds"]
+        assert header.step is not None
+        self.step, self.before = header.step, header.seconds
         for name, optimizer in self.optimizers.items():
-            unpack_optimizer(name, optimizer, tensors)
+            unpack_optimizer(name, optimizer, tensors, self.run.checkpoint)
         if self.accelerator.is_main_process:
             self.history = self.run.rewind(self.step)
         self.accelerator.wait_for_everyone()
@@ -251,7 +252,7 @@ class Trainer:
     def _stopped(self, why: str) -> NotFiniteError:
         kept = ""
         if self.run and self.run.checkpoint.exists():
-            step = load_tensors(self.run.checkpoint)[1]["step"]
+            step = load_weights(self.run.checkpoint, "checkpoint")[1].step
             kept = f" The checkpoint after step {step} is kept: {self.run.checkpoint}."
         rate = f"ower learning_rate (now {self.training.learning_rate:g})"
         found = outsize(self.batches.source)

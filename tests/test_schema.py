@@ -1,0 +1,98 @@
+"""What a file may hold is said once, and whatever differs is named by file, field and what was expected."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import pytest
+
+from jumbot.errors import ArgumentError
+from jumbot.options import Count, Share
+from jumbot.schema import FORMAT, Record, Versioned, convert, plain, read, write
+
+
+@dataclass(frozen=True)
+class Part(Record):
+    size: Count
+    words: tuple[Literal["few", "many"], ...] = ()
+
+
+@dataclass(frozen=True)
+class Whole(Versioned):
+    part: Part
+    share: Share = 0.5
+    parts: dict[str, Part] | None = None
+    colour: str | None = None
+    upgrades: ClassVar = {
+        1: lambda old: {"part": {"size": old["size"]}} | {k: v for k, v in old.items() if k != "size"}
+    }
+
+
+GOOD: dict[str, Any] = {
+    "format": FORMAT,
+    "jumbot": "0",
+    "part": {"size": 3, "words": ["few"]},
+    "parts": {"a": {"size": 1}},
+}
+
+
+def test_a_way_through_a_file(tmp_path: Path) -> None:
+    found = convert(GOOD, Whole, "x")
+    assert read(write(tmp_path / "whole.json", found), Whole) == found
+    assert plain(found)["part"] == GOOD["part"]
+    assert plain(found)["share"] == 0.5
+
+
+def test_an_older_file_is_upgraded(tmp_path: Path) -> None:
+    (tmp_path / "old.json").write_text(json.dumps({"format": 1, "jumbot": "0.1", "size": 4}))
+    found = read(tmp_path / "old.json", Whole)
+    assert (found.format, found.part.size) == (FORMAT, 4)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"part": {}}, "part.size: is missing"),
+        ({"part": {"size": "3"}}, "part.size: text came in; it must be a whole number"),
+        ({"part": {"size": -3}}, "part.size: -3 came in; it must be a whole number, at least 1"),
+        ({"part": {"size": 10**12}}, "part.size: 1000000000000 came in"),
+        ({"part": {"size": 1, "words": ["mny"]}}, "did you mean 'many'"),
+        ({"part": [1]}, "part: a list came in; it must be an object"),
+        ({"share": float("nan")}, "share: nan came in"),
+        ({"share": None}, "share: null came in; it must be a number"),
+        ({"parts": {"a": {"size": 0}}}, "size: 0 came in"),
+        ({"part": {"size": 1, "siz": 1}}, "part.siz is not known to this version of jumbot; did you mean 'size'"),
+        ({"colour": ""}, "colour: '' came in"),
+        ({"format": FORMAT + 1}, "in another format"),
+        ({"format": "2"}, "in another format"),
+        ({"format": True}, "in another format"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, change: dict[str, Any], words: str) -> None:
+    (tmp_path / "bad.json").write_text(json.dumps(GOOD | change))
+    with pytest.raises(ArgumentError) as error:
+        read(tmp_path / "bad.json", Whole)
+    assert str(error.value).startswith(f"{tmp_path / 'bad.json'}: ")
+    assert words in str(error.value)
+
+
+@pytest.mark.parametrize("raw", [b"", b"{", b"\xff\xfe{\x00}\x00", b"\x00\x01\x80", b"[" * 100_000, b"1" * 5000])
+def test_what_is_no_json_is_named(tmp_path: Path, raw: bytes) -> None:
+    (tmp_path / "bad.json").write_bytes(raw)
+    with pytest.raises(ArgumentError, match=r"bad\.json: is not (JSON|text)"):
+        read(tmp_path / "bad.json", Whole)
+
+
+@pytest.mark.parametrize("content", [[], None, 3, "x", True])
+def test_what_is_no_object_is_named(tmp_path: Path, content: Any) -> None:
+    (tmp_path / "bad.json").write_text(json.dumps(content))
+    with pytest.raises(ArgumentError, match=r"bad\.json: its content: .* came in; it must be an object"):
+        read(tmp_path / "bad.json", Whole)
+
+
+def test_a_folder_in_its_place_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="cannot be read"):
+        read(tmp_path, Whole)
