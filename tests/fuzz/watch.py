@@ -17,7 +17,7 @@ import torch
 import jumbot
 
 LONGEST = 20.0  # seconds that one call may take
-_GIVEN_UP = 6 * LONGEST  # when a call is broken off, however busy the machine
+_GIVEN_UP = 15 * LONGEST  # when a call is broken off, however busy the machine and whatever it had to compile
 
 
 class Refused(Exception):

@@ -1,5 +1,7 @@
 """A batch is a loop of singles: same answers, the batch shape on every field."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -117,3 +119,25 @@ def test_gradients_of_a_batch_are_those_of_singles(rng):
     )
     for one, other in zip(*(torch.autograd.grad(v, (cost, a, b)) for v in (together, singles)), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"tau": 0.5, "divergence": "chi2"},
+        {"tau": (0.5, math.inf), "divergence": "tv"},
+        {"tau": 0.5, "divergence": "power(0.5)"},
+        {"divergence": "range(0.5,2)"},
+    ],
+    ids=str,
+)
+def test_a_problem_goes_the_same_way_alone_and_in_company(settings, rng):
+    """Costs whose spread calls for larger epsilons first, beside costs whose spread does not."""
+    cost = rng.random((6, 7, 8)) * np.array([0.3, 5, 30, 1, 200, 0.01])[:, None, None]
+    together = jumbot.solve(cost, epsilon=0.01, **settings)
+    for k, c in enumerate(cost):
+        alone = jumbot.solve(c, epsilon=0.01, **settings)
+        for name in ("value", "gap", "plan"):
+            found, expected = getattr(together, name)[k], getattr(alone, name)
+            np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14 * float(alone.value), err_msg=name)

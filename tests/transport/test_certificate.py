@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import jumbot
-from jumbot.transport import kernels
+from jumbot.transport import kernels, sides
 from jumbot.transport.certificate import certify, solved
 from jumbot.transport.problem import make_problem
 
@@ -261,3 +261,24 @@ def test_value_is_the_objective_where_potentials_are_huge(setting, rng):
     solution = problem.solve()
     assert solution.value == pytest.approx(problem.objective(solution.plan), rel=1e-9)
     assert solution.converged or setting["epsilon"] > 0
+
+
+@pytest.mark.parametrize("p", [-1.0, 0.5, 1.5, 2.0, 3.0])
+@pytest.mark.parametrize("log_x", [-190.0, -30.0, 2.0, 190.0])
+def test_penalties_of_powers_at_marginals_far_from_their_weights(p, log_x):
+    """x^p reaches 1e247: the sweeps may not take it for less."""
+    work, sums = np.empty((4, 1)), np.zeros(5)
+    a, log_ratio, tau = np.array([0.7]), np.array([log_x]), 1.3
+    sides.side(sides.POWER, tau, p, 1e300, a, np.zeros(1), log_ratio, work, sums)
+    x = np.exp(np.longdouble(log_x))
+    phi = (x**p - p * (x - 1) - 1) / (p * (p - 1))
+    assert sums[1] == pytest.approx(float(0.7 * tau * phi), rel=1e-9)
+    assert sums[0] == pytest.approx(float(0.7 * tau * phi), rel=1e-9)  # phi(x) + phi*(0) - 0
+
+
+def test_potentials_at_the_recession_price_prove_nothing():
+    """phi*(2) is infinite for p = 1/2."""
+    work, sums, tau = np.empty((4, 2)), np.zeros(5), 1.3
+    F = np.array([-2 * tau, -2 * tau])
+    sides.side(sides.POWER, tau, 0.5, 1e300, np.array([0.7, 0.0]), F, np.zeros(2), work, sums)
+    assert sums[0] == math.inf

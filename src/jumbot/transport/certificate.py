@@ -111,7 +111,7 @@ def certify(problem: Problem, f: Tensor, g: Tensor) -> Certificate:
         gap = torch.where(side.broken(p, weights), torch.inf, gap + side.fenchel_young(p, potential, weights))
         penalty = penalty + side.penalty(p, weights)
     objective = linear + epsilon * entropy + penalty
-    gap = torch.where(torch.isfinite(objective), gap, torch.inf)
+    gap = torch.where(torch.isfinite(objective) & ~gap.isnan(), gap, torch.inf)
     return Certificate(plan, rows, columns, linear, objective, gap, size + penalty + epsilon * mass)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
@@ -32,6 +33,9 @@ def solve_entropic(
 
     With `swept`, so many sweeps have led to `start` and left these problems open.
     """
+    if start is None and (parts := _apart(problem)):
+        solved = [solve_entropic(problem.take(at), None, tol, max_iterations, symmetric) for at in parts]
+        return _joined(parts, solved)
     compiled = fused.fits(problem)
     hard = problem.source.hard or problem.target.hard
     price = _price(problem) if hard else _no_price(problem.cost.shape[0], problem.cost.device)
@@ -161,24 +165,60 @@ def _is_kl(problem: Problem) -> bool:
 
 def needs_annealing(problem: Problem) -> bool:
     """Whether epsilon is small and no price on the marginals keeps the potentials from wandering."""
-    return not _is_kl(problem) and _reach(problem) > 100 * problem.epsilon
+    return not _is_kl(problem) and bool((_reach(problem) > 100 * problem.epsilon).any())
 
 
-def _reach(problem: Problem) -> float:
-    """The spread of the costs that can be paid."""
-    cost = problem.cost if problem.blocked is None else problem.cost[~problem.blocked]
-    return float(cost.max() - cost.min()) if cost.numel() else 0.0
+def _reach(problem: Problem) -> Tensor:
+    """The spread of the costs that can be paid, `(B,)`."""
+    cost, blocked = problem.cost, problem.blocked
+    if blocked is None:
+        return cost.amax((-2, -1)) - cost.amin((-2, -1))
+    low, high = (
+        cost.masked_fill(blocked, torch.inf).amin((-2, -1)),
+        cost.masked_fill(blocked, -torch.inf).amax((-2, -1)),
+    )
+    return (high - low).clamp_min(0)
+
+
+def _levels(problem: Problem) -> Tensor:
+    """How many larger epsilons each problem passes, the largest about a 20th to a 60th of its reach, `(B,)`."""
+    steps = torch.log(_reach(problem).double().clamp_min(1e-300)) - math.log(20 * problem.epsilon)
+    return torch.floor(steps / math.log(3)).clamp_min(0).long()
 
 
 def anneal(problem: Problem, sweep: Sweep, price: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Potentials of the problem at ever smaller epsilon, each the start of the next."""
-    start = None
-    epsilon = _reach(problem) / 20
-    while epsilon > 1.5 * problem.epsilon:
-        outcome = sweep(replace(problem, epsilon=epsilon), start, 1e-3, 60, price)
-        start = translate(problem, outcome.f, outcome.g)
-        epsilon /= 3
-    return start
+    """Potentials of the problems at epsilon 3^k, k = ..., 2, 1, each the start of the next."""
+    levels = _levels(problem)
+    if not bool(levels.any()):
+        return None
+    (batch, n, m), like = problem.cost.shape, problem.a
+    f, g = like.new_zeros(batch, n), like.new_zeros(batch, m)
+    for level in range(int(levels.max()), 0, -1):
+        at = torch.nonzero(levels >= level)[:, 0]
+        part = problem.take(at)
+        outcome = sweep(replace(part, epsilon=3.0**level * part.epsilon), (f[at], g[at]), 1e-3, 60, price[at])
+        f[at], g[at] = translate(part, outcome.f, outcome.g)
+    return f, g
+
+
+def _apart(problem: Problem) -> list[Tensor]:
+    """Where to anneal and where not, if a batch holds both: each problem goes the way that it would go alone."""
+    if len(problem.cost) == 1 or _is_kl(problem):
+        return []
+    far = _reach(problem) > 100 * problem.epsilon
+    return [torch.nonzero(where)[:, 0] for where in (far, ~far)] if bool(far.any()) and not bool(far.all()) else []
+
+
+def _joined(parts: list[Tensor], outcomes: list[AnyOutcome]) -> Outcome:
+    """The outcomes of the problems at `parts`, as one."""
+    order = torch.argsort(torch.cat(parts))
+
+    def join(tensors: list[Tensor]) -> Tensor:
+        return torch.cat(tensors)[order]
+
+    f, g, taken = (join([getattr(x, name) for x in outcomes]) for name in ("f", "g", "taken"))
+    names = Certificate.__dataclass_fields__
+    return Outcome(f, g, taken, Certificate(*(join([getattr(x.certificate, k) for x in outcomes]) for k in names)))
 
 
 def _price(problem: Problem) -> Tensor:

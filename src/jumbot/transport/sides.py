@@ -83,10 +83,10 @@ def _power(p: float, log_x: float, s: float) -> tuple[float, float]:
     """phi(x) + phi*(s) - s x = y^p phi(x/y) with y = phi*'(s), and phi(x), of the power divergence."""
     q = p - 1.0
     slope = 1.0 + q * s
-    # e^300 times the potential of a closed row is still a float
-    log_y = min(max(math.log(max(slope, 1e-300)) / q, -300.0), 300.0)
-    x, x_p = math.exp(min(log_x, 300.0)), math.exp(min(p * log_x, 300.0))
-    y, y_p = math.exp(log_y), math.exp(min(p * log_y, 300.0))
+    # e^600 times the potential of a closed row is still a float
+    log_y = min(max(math.log(max(slope, 1e-300)) / q, -600.0), 600.0)
+    x, x_p = math.exp(min(log_x, 600.0)), math.exp(min(p * log_x, 600.0))
+    y, y_p = math.exp(log_y), math.exp(min(p * log_y, 600.0))
     if slope <= 0.0 and q > 0.0:
         y = y_p = 0.0
     r = log_x - log_y
@@ -94,6 +94,8 @@ def _power(p: float, log_x: float, s: float) -> tuple[float, float]:
         gap = y_p * r * r * (0.5 + r * (p + 1.0) / 6.0)
     else:
         gap = max((x_p - y_p - p * slope * (x - y)) / (p * q), 0.0)
+    if slope <= 0.0 and 0.0 < p < 1.0:  # the recession price proves nothing
+        gap = math.inf
     return gap, (x_p - p * (x - 1.0) - 1.0) / (p * q)
 
 
@@ -131,7 +133,7 @@ def side(
                 penalty[i] = a[i] * tau * abs(x - 1.0)
             elif kind == POWER:
                 gap[i], penalty[i] = _power(low, log_ratio[i], s)
-                gap[i] *= a[i] * tau
+                gap[i] = gap[i] * a[i] * tau if a[i] > 0.0 else 0.0
                 penalty[i] *= a[i] * tau
             else:
                 inside = min(max(x, low), high)

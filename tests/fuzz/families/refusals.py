@@ -26,7 +26,9 @@ def _entry(value: float, name: str) -> Spoil:
         n, m = case.shape[-2:]
         x = arguments.get(name)
         size = {"a": n, "b": m}.get(name)
-        array = np.full(size, 1 / size, case.dtype) if x is None else np.array(x.detach() if _is_tensor(x) else x)
+        array = (
+            np.full(size, 1 / size, case.dtype) if x is None else np.array(x.detach().numpy() if _is_tensor(x) else x)
+        )
         array.flat[int(rng.integers(array.size))] = value
         return arguments | {name: torch.from_numpy(array) if case.library == "torch" else array}
 
@@ -50,9 +52,8 @@ def _cost(make: Callable[[torch.Tensor], Any]) -> Spoil:
     """The cost as another kind of object; weights left out, which would be of the wrong kind too."""
 
     def spoil(rng: Generator, arguments: dict[str, Any], case: Case) -> dict[str, Any]:
-        cost = torch.as_tensor(
-            np.array(arguments["cost"].detach() if _is_tensor(arguments["cost"]) else arguments["cost"])
-        )
+        cost = arguments["cost"]
+        cost = cost.detach() if _is_tensor(cost) else torch.from_numpy(np.array(cost))
         return {k: v for k, v in arguments.items() if k not in ("a", "b")} | {"cost": make(cost)}
 
     return spoil

@@ -107,8 +107,9 @@ def _aliasing(rng: Generator, watch: Watch, case: Case, solution: Any) -> list[s
     """Another answer of the same shape must not change this one."""
     if not chance(rng, 0.2):
         return []
-    held = solution.plan, *solution.potentials, *solution.marginals
-    before = [np.array(x) for x in held]
+    told = solution.plan, *solution.potentials, *solution.marginals
+    held = [x.numpy() if case.library == "torch" else x for x in told]
+    before = [x.copy() for x in held]
     shifted = case.arguments["cost"] * 0.5
     watch(jumbot.solve, **case.arguments | {"cost": shifted})
     return (

@@ -1,0 +1,29 @@
+"""A minute of the campaign, the same in every run; `make fuzz` draws others for as long as you like."""
+
+import pytest
+
+from .campaign import campaign
+from .families import FAMILIES
+
+CASES = {
+    "solve": 120,
+    "gradients": 40,
+    "borders": 4,
+    "large": 2,
+    "divergence": 12,
+    "large divergence": 1,
+    "estimate": 12,
+    "flow": 12,
+    "refusals": 60,
+}
+
+
+@pytest.mark.parametrize("family", CASES)
+def test_nothing_is_wrong_with_the_first_cases(family):
+    said: list[str] = []
+    campaign(20261116, cases=CASES[family], family=family, say=said.append)
+    assert not said, "\n".join(said)
+
+
+def test_every_family_takes_part():
+    assert CASES.keys() == FAMILIES.keys()
