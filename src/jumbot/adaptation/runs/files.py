@@ -81,6 +81,7 @@ class Results(Record):
     seconds: Weight
     diagnosis: DiagnosisFile
     estimated_accuracy: EstimatedAccuracy | None = None
+    decisions: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     n: Whole | None = None
     left_out: Whole | None = None
