@@ -88,3 +88,14 @@ def test_zero_weights_under_ones(name, tau, rng):
             assert math.isinf(tau[k]) or name in ("kl", "chi2", "power(0.5)", "power(2.5)")
             steps = [(value(problem, side, first, t) - value(problem, side, first, 0)) / (t * STEP) for t in (1, 1e-3)]
             assert steps[1] < steps[0] - 0.1
+
+
+def test_zero_weights_under_ones_between_exact_marginals(rng):
+    """-inf at the weight of zero, and nowhere else."""
+    problem = rectangular(rng, 5, 6, (1.0, 1.0), zeros=1, epsilon=0.1, tau=(math.inf, math.inf), reference="ones")
+    for side, gradient in zip(("a", "b"), gradients(problem)[1:], strict=True):
+        assert gradient[0] == -math.inf
+        rest = rng.normal(size=gradient.shape)
+        rest[0] = 0
+        rest[1:] -= rest[1:].mean()
+        assert_close(gradient[1:] @ rest[1:], central(problem, side, rest), side)

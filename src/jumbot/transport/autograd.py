@@ -100,6 +100,7 @@ def weight_gradient(problem: Problem, outcome: AnyOutcome, k: int) -> Tensor:
         lost = side.tau * side.divergence.phi(torch.zeros_like(gradient))
         gradient = torch.where(closed, lost + (epsilon * mass if problem.reference == "product" else 0.0), gradient)
     if problem.source.exact and problem.target.exact:
-        mean = (weights * gradient).sum(-1, keepdim=True) / weights.sum(-1, keepdim=True)
+        # under "ones" the slope at a weight of zero is -inf
+        mean = torch.where(weights > 0, weights * gradient, 0.0).sum(-1, keepdim=True) / weights.sum(-1, keepdim=True)
         gradient = gradient - mean
     return gradient
