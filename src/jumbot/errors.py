@@ -32,6 +32,14 @@ class NotFiniteError(JumbotError, ArithmeticError):
     """A loss or a feature became NaN or infinite during training; the message says where and what is kept."""
 
 
+class Stopped(KeyboardInterrupt):
+    """A signal has ended the work: Ctrl-C, or SIGTERM.  The message says how to go on, where one can."""
+
+    def __init__(self, how: str = "", signal: int = 2) -> None:
+        super().__init__(how)
+        self.signal = signal
+
+
 class NotConvergedWarning(UserWarning):
     """A solver stopped short of ``tol``; the result is still certified by its ``gap``."""
 

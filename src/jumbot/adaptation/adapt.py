@@ -7,6 +7,7 @@ import tempfile
 import warnings
 import weakref
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from jumbot.adaptation.model import Model, load
 from jumbot.adaptation.networks.build import make_network
 from jumbot.adaptation.runs.finish import Before, finish
 from jumbot.adaptation.runs.folder import RunFolder
+from jumbot.adaptation.runs.lock import writing
+from jumbot.adaptation.runs.memory import remember, request
 from jumbot.adaptation.runs.provenance import describe_data, stamp
 from jumbot.adaptation.training.accelerator import check_able, decided_by_first, first_process
 from jumbot.adaptation.training.loop import Trainer
@@ -31,10 +34,10 @@ from jumbot.schema import FORMAT
 
 
 def adapt(
-    source: Any,
-    target: Any,
+    source: Any = None,
+    target: Any = None,
     *,
-    method: str = "jumbot",
+    method: str | None = None,
     backbone: str | nn.Module | None = None,
     recipe: str | None = None,
     evaluate_on: Any = None,
@@ -47,6 +50,7 @@ def adapt(
     root: str | Path | None = None,
     out: str | Path | None = None,
     resume: bool = False,
+    config: str | Path | None = None,
     show: bool = False,
     report: bool = True,
     command: str | None = None,
@@ -72,8 +76,10 @@ def adapt(
     broken image files are refused or skipped ("skip"), `root` is where the digits are.
 
     `out` is the folder of the run: configuration, metrics, checkpoints, model, predictions, and with `report` a page.
-    `resume` goes on with a run that was stopped there.  `show` draws a progress bar.  Whatever can be refused is
-    refused before any data are read.  (`labelled` is the former name of `evaluate_on`.)
+    `resume` goes on with a run that was stopped there; alone with `out` it takes data and settings from the folder.
+    `config` is the `config.json` of a run whose settings this one shall have, but for those given here, and whose data
+    where none are given.  `method` is JUMBOT where nothing else says so.  `show` draws a progress bar.  Whatever can be
+    refused is refused before any data are read.  (`labelled` is the former name of `evaluate_on`.)
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -83,8 +89,6 @@ def adapt(
     >>> float((model.predict(X + 0.5) == y).mean()) > 0.9
     True
     """
-    if target is None:
-        raise ArgumentError("target: no target data; give the unlabelled data that the classifier is meant for.")
     if labelled is not None:
         if evaluate_on is not None:
             raise ArgumentError("labelled: the former name of evaluate_on, and both came in; give evaluate_on.")
@@ -97,23 +101,49 @@ def adapt(
         options = {"backbone": None, "weights": None, "freeze": False, **options}
     elif backbone is not None:
         options["backbone"] = backbone
+    how: dict[str, Any] = dict(label=label, id=id, drop=drop, domain=domain, kind=kind, corrupt=corrupt, root=root)
+    if config is None and resume and source is None and target is None:
+        config = Path(str(out)) / "config.json"
+    if config is not None:
+        asked = remember(config, method, recipe, options)
+        method, recipe, options = asked.method, asked.recipe, asked.options
+        if source is None and target is None:
+            if asked.source is None or asked.target is None:
+                raise ArgumentError(
+                    f"source: {config} does not say where the data are: they came from memory; give them again."
+                )
+            source, target, how = asked.source, asked.target, asked.reading
+            evaluate_on = asked.evaluate_on if evaluate_on is None else evaluate_on
+    if target is None:
+        raise ArgumentError("target: no target data; give the unlabelled data that the classifier is meant for.")
+    method = method or "jumbot"
     check_able(check_changes(method, recipe, options).training, reports=report and out is not None)
-    if out is not None and first_process():
-        RunFolder(out).check(resume)
-    reading = make_reading(label=label, id=id, drop=drop, domain=domain, kind=kind, corrupt=corrupt, root=root)
-    raw_source, raw_target, raw_evaluated = read_domains(source, target, evaluate_on, reading)
-    config = make_config(raw_source, method, recipe, options)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(config.training.seed)
-        domains = Domains(raw_source, raw_target, raw_evaluated, config, module)
-    if out is not None:
-        data = describe_data(source=raw_source, target=raw_target, evaluate_on=raw_evaluated)
+    with ExitStack() as held:
+        if out is not None and first_process():
+            RunFolder(out).check(resume)
+            held.enter_context(writing(out))
+        reading = make_reading(**how)
+        raw_source, raw_target, raw_evaluated = read_domains(source, target, evaluate_on, reading)
+        made = make_config(raw_source, method, recipe, options)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(made.training.seed)
+            domains = Domains(raw_source, raw_target, raw_evaluated, made, module)
+        if out is None:
+            return _train_nowhere(made, domains, show, command)
+        origin = {
+            "data": describe_data(source=raw_source, target=raw_target, evaluate_on=raw_evaluated),
+            "request": request(source, target, evaluate_on, reading),
+        }
         model = train(
-            config, domains, RunFolder(out), resume=resume, show=show, command=command, data=data, module=module
+            made, domains, RunFolder(out), resume=resume, show=show, command=command, origin=origin, module=module
         )
         if report and first_process() and not (Path(out) / "report.html").exists():
             model.report()
         return model
+
+
+def _train_nowhere(config: RunConfig, domains: Domains, show: bool, command: str | None) -> Model:
+    """In a folder that goes with the model."""
     temporary = Path(tempfile.mkdtemp(prefix="jumbot-"))
     try:
         model = train(config, domains, RunFolder(temporary / "run"), show=show, command=command)
@@ -132,7 +162,7 @@ def train(
     resume: bool = False,
     show: bool = False,
     command: str | None = None,
-    data: Mapping[str, Any] | None = None,
+    origin: Mapping[str, Any] | None = None,
     module: nn.Module | None = None,
 ) -> Model:
     """Train on domains that are ready, in the folder of a run; one that is finished there is loaded."""
@@ -143,7 +173,7 @@ def train(
             domains.input.dtype,
         )  # fmt: skip
         method = make_method(config.method, config.options, features=network.features, classes=network.classes)
-    described = describe(config, domains, spec) | stamp(command) | ({"data": data} if data else {})
+    described = describe(config, domains, spec) | stamp(command) | dict(origin or {})
     trainer = Trainer(
         domains.source, domains.target.unlabelled(), network, method, config.training, watch=domains.watch, run=run,
         show=show,

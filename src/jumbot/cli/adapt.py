@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,51 +11,65 @@ from typing import Annotated
 
 from jumbot.adaptation.config import check_changes
 from jumbot.cli.arguments import Argument, Option
-from jumbot.cli.parsing import parse_with, usage_errors
+from jumbot.cli.parsing import UsageError, parse_with, usage_errors
 from jumbot.cli.predict import reading
 from jumbot.cli.run_options import METHOD, RECIPE, every_option, groups
 from jumbot.data.reading import Reading
+from jumbot.errors import Stopped
 
 
 @dataclass(frozen=True, kw_only=True)
 class Adapt(Reading):
     """Train a classifier on a labelled source and adapt it to a target whose labels training never sees."""
 
-    source: Annotated[str, Argument("SRC")]
+    source: Annotated[str | None, Argument("[SRC]")] = None
     """Labelled data: a folder of images (class/name.jpg), a table (.csv, .parquet, .xlsx, .npz; "FILE:DOMAIN" takes one
     domain of it), or digits: usps, mnist, mnistm, svhn."""
-    target: Annotated[str, Argument("TGT")]
+    target: Annotated[str | None, Argument("[TGT]")] = None
     """Data to adapt to, labelled or not; its labels serve for evaluation alone."""
     out: Path
     """Folder of the run; nothing that is there is overwritten."""
-    method: Annotated[str, Option(METHOD)] = "jumbot"
-    """How to adapt."""
+    method: Annotated[str | None, Option(METHOD)] = None
+    """How to adapt; by default jumbot, or as in --config."""
     recipe: Annotated[str | None, Option(RECIPE)] = None
     """Settings that fit a kind of data; by default it follows the data."""
     evaluate_on: Annotated[str | None, Option(aliases=("--labelled",))] = None
     """Another, labelled part of the target, to evaluate on."""
     resume: bool = False
-    """Go on with the run that was stopped in this folder."""
+    """Go on with the run that was stopped in this folder; its data and settings need not be given again."""
+    config: Path | None = None
+    """A run's own config.json: its settings, but for those given here, and its data where none are given."""
 
 
 def main(arguments: Sequence[str]) -> int:
     wanted, changes = parse_with(
         Adapt, arguments, "jumbot adapt", every_option(),
-        lambda given: groups([given.get("method", "jumbot")], given.get("recipe")),
+        lambda given: groups([given.get("method") or "jumbot"], given.get("recipe")),
     )  # fmt: skip
-    with usage_errors({"method", "recipe", *changes}):
-        check_changes(wanted.method, wanted.recipe, changes)
+    known = wanted.config is not None or wanted.resume
+    for name, value in (("SRC", wanted.source), ("TGT", wanted.target)):
+        if value is None and (wanted.source is not None or not known):
+            raise UsageError(f"{name} is missing.")
+    if wanted.source is not None and wanted.config is None:  # otherwise a file has a say
+        with usage_errors({"method", "recipe", *changes}):
+            check_changes(wanted.method or "jumbot", wanted.recipe, changes)
     from jumbot.adaptation.adapt import adapt
     from jumbot.adaptation.training.memory import keep_freed_memory
     from jumbot.cli.summary import summary
     from jumbot.minibatch.distributed import group
 
     keep_freed_memory()
-    model = adapt(
-        wanted.source, wanted.target, method=wanted.method, recipe=wanted.recipe, evaluate_on=wanted.evaluate_on,
-        out=wanted.out, resume=wanted.resume, show=True, command=shlex.join(["jumbot", "adapt", *arguments]),
-        **reading(wanted, Reading), **changes,
-    )  # fmt: skip
+    given = {} if wanted.source is None else reading(wanted, Reading)
+    try:
+        model = adapt(
+            wanted.source, wanted.target, method=wanted.method, recipe=wanted.recipe, evaluate_on=wanted.evaluate_on,
+            out=wanted.out, resume=wanted.resume, config=wanted.config, show=True,
+            command=shlex.join(["jumbot", "adapt", *arguments]), **given, **changes,
+        )  # fmt: skip
+    except KeyboardInterrupt as stop:
+        begun = (wanted.out / "config.json").exists()
+        how = [str(stop)] * bool(str(stop)) + ["go on with --resume" if begun else "nothing was begun"]
+        raise Stopped("; ".join(how), getattr(stop, "signal", signal.SIGINT)) from stop
     if group()[0] == 0:
         print(summary(model))
         print(f"predictions: {wanted.out / 'predictions.csv'}\nreport: {wanted.out / 'report.html'}")

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
+from types import FrameType
 
 import jumbot
 from jumbot.cli.parsing import UsageError
-from jumbot.errors import JumbotError, missing, suggest
+from jumbot.errors import JumbotError, Stopped, missing, suggest
 
 #: Each is a file of this folder, imported when it is used; its function `main` takes the arguments.
 COMMANDS = {
@@ -28,13 +32,14 @@ COMMANDS = {
     "doctor": "what this machine has of all that jumbot can use",
 }
 
-GOING_ON = {"adapt": "; go on with --resume", "tune": "; the same command goes on"}
+GOING_ON = dict.fromkeys(("compare", "demo", "tune"), "the same command goes on")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status.
 
-    0 done, 1 something failed on the way, 2 bad input, 130 stopped by the user, 141 the reader went away.
+    0 done, 1 something failed on the way, 2 bad input, 130 stopped by the user, 141 the reader went away, 143 ended
+    by SIGTERM.
     """
     command, *rest = list(sys.argv[1:] if arguments is None else arguments) or [""]
     prog = f"jumbot {command}" if command in COMMANDS else "jumbot"
@@ -47,13 +52,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             what = f"{command!r} is no command" if command else "which command?"
             raise UsageError(f"{what}; {suggest(command, COMMANDS)}")
         else:
-            status: int = import_module(f"jumbot.cli.{command}").main(rest)
+            with _terminable():
+                status: int = import_module(f"jumbot.cli.{command}").main(rest)
             sys.stdout.flush()
             return status
         return 0
-    except KeyboardInterrupt:
-        print(f"{prog}: stopped" + GOING_ON.get(command, ""), file=sys.stderr)
-        return 130
+    except KeyboardInterrupt as stop:
+        how = [str(stop), GOING_ON.get(command, "")]
+        print("; ".join([f"{prog}: stopped", *filter(None, how)]), file=sys.stderr)
+        return 128 + getattr(stop, "signal", signal.SIGINT)
     except BrokenPipeError:  # the reader, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141  # as a shell calls it
@@ -67,6 +74,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (JumbotError, OSError) as error:
         print(f"{prog}: {error}", file=sys.stderr)
         return 2
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """SIGTERM ends a command as Ctrl-C does: what it was writing is cleared away."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise Stopped("", number)
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL if before is None else before)
 
 
 def _help() -> str:

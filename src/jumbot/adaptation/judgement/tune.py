@@ -9,6 +9,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from jumbot.adaptation.judgement.verdict import verdict
 from jumbot.adaptation.model import BEST, Model, load
 from jumbot.adaptation.runs.folder import DECISION
 from jumbot.adaptation.runs.grid import Pair
+from jumbot.adaptation.runs.lock import OURS, writing
 from jumbot.data.content import domain_hash
 from jumbot.data.domain import Domain
 from jumbot.data.reading import make_reading
@@ -116,8 +118,10 @@ def tune(
     check_shared(recipe, options)
     temporary = Path(tempfile.mkdtemp(prefix="jumbot-")) if out is None else None
     folder = temporary / "tune" if temporary is not None else Path(str(out))
+    held = ExitStack()
     try:
         _check_folder(folder)
+        held.enter_context(writing(folder))
         reading = make_reading(label=label, id=id, drop=drop, domain=domain, kind=kind, corrupt=corrupt, root=root)
         read = read_domains(source, target, evaluate_on, reading)
         config = make_config(read[0], "jumbot", recipe, {**options, "seed": seed})
@@ -136,6 +140,8 @@ def tune(
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)
         raise
+    finally:
+        held.close()
     if temporary is not None:
         weakref.finalize(found.model, shutil.rmtree, temporary, ignore_errors=True)
     return found
@@ -144,7 +150,7 @@ def tune(
 def _check_folder(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise ArgumentError(f"out: {folder} is a file; give the name of a folder.")
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / RECORD).exists():
+    if folder.is_dir() and any(entry.name not in OURS for entry in folder.iterdir()) and not (folder / RECORD).exists():
         raise ArgumentError(f"out: {folder} holds other files, and no {RECORD}; give another name.")
 
 

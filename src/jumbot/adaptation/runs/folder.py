@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import statistics
 import warnings
 from collections.abc import Mapping, Sequence
@@ -10,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from jumbot.adaptation.runs.files import LINES, Config, Results
+from jumbot.adaptation.runs.lock import OURS
 from jumbot.errors import ArgumentError, JumbotError
-from jumbot.files import write_text
+from jumbot.files import replacing, write_text
 from jumbot.schema import convert, parse, plain, read, read_bytes, write
 
 _COMPARED = (
@@ -31,6 +34,22 @@ class RunFolder:
     @property
     def checkpoint(self) -> Path:
         return self.path / "checkpoints" / "last.safetensors"
+
+    @property
+    def previous(self) -> Path:
+        """The checkpoint before the last."""
+        return self.path / "checkpoints" / "previous.safetensors"
+
+    def keep_previous(self) -> None:
+        """The last checkpoint under the name of the one before it, so that the next can take its place."""
+        if not self.checkpoint.is_file():
+            return
+        with replacing(self.previous) as part:
+            part.unlink()
+            try:
+                os.link(self.checkpoint, part)
+            except OSError:  # not every file system has links
+                shutil.copyfile(self.checkpoint, part)
 
     @property
     def best(self) -> Path:
@@ -58,7 +77,7 @@ class RunFolder:
                     f"{self.path}: holds a run already; go on with it by --resume, or give another name."
                 )
             read_config(self.path)
-        elif self.path.is_dir() and any(self.path.iterdir()):
+        elif self.path.is_dir() and any(entry.name not in OURS for entry in self.path.iterdir()):
             raise ArgumentError(f"{self.path}: holds other files, and no run; give another name.")
 
     def open(self, config: Mapping[str, Any], resume: bool) -> bool:

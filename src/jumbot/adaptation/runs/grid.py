@@ -17,6 +17,7 @@ from jumbot.adaptation.config import make_config
 from jumbot.adaptation.judgement.selection import RULES, SCORES, best
 from jumbot.adaptation.runs.files import Comparison
 from jumbot.adaptation.runs.folder import RunFolder, read_config, read_metrics, read_results
+from jumbot.adaptation.runs.lock import writing
 from jumbot.adaptation.runs.provenance import data_of, settings_of, stamp
 from jumbot.adaptation.runs.variants import Variant, share_changes
 from jumbot.data.reading import Reading
@@ -110,6 +111,13 @@ def compare(
         Run(pair, variant, seed, out / pair.name / variant.folder / f"seed{seed}", recipe, changes, how, command)
         for pair in pairs for variant, changes in chosen for seed in numbers
     ]  # fmt: skip
+    with writing(out):
+        return _compare(out, runs, numbers, jobs, show, command)
+
+
+def _compare(
+    out: Path, runs: Sequence[Run], numbers: Sequence[int], jobs: int, show: bool, command: str | None
+) -> dict[str, Any]:
     failed = train_all(runs, jobs, show)
     done = [run for run in runs if run.finished]
     record = stamp(command, [run.folder for run in done]) | {

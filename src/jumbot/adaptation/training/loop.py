@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,9 +30,10 @@ from jumbot.adaptation.training.checkpoint import (
     save_weights,
     unpack_optimizer,
 )
+from jumbot.adaptation.training.stopping import stops
 from jumbot.data.domain import Domain
 from jumbot.data.scales import outsize
-from jumbot.errors import ArgumentError, NotFiniteError
+from jumbot.errors import ArgumentError, NotFiniteError, Stopped
 from jumbot.loss import mass_between
 from jumbot.methods.base import Batch, Method, Terms, source_term
 from jumbot.methods.joint_transport import TransportMethod
@@ -93,21 +96,26 @@ class Trainer:
         self.monitor = Monitor(self.network, self.method, source, target, training, self.watch, self.accelerator.device)
         self.before_adaptation: Callable[[], None] | None = None
         self.step, self.before = 0, 0.0
+        self.saved_step: int | None = None
+        self.passed_over = False
         self.history: list[Record] = []
         self.optimizers = self._fresh_optimizers()
 
     def fit(self, resume: bool = False) -> Trained:
         """Run all steps, or those that a checkpoint has not done, and load the weights of the chosen one."""
         with torch.random.fork_rng(devices=devices(self.accelerator.device)):
-            if resume and self.run is not None and self.run.checkpoint.exists():
-                self._resume()
+            if resume and self.run is not None:
+                self._resume(self.run)
             if self.training.tensorboard:
                 self.accelerator.init_trackers("tensorboard")
             start = self.saved = time.monotonic()
-            with self.batches.ahead() as batches, self._bar() as bar:
+            with self.batches.ahead() as batches, self._bar() as bar, stops() as asked:
                 while self.step < self.total:
                     self._one(batches(self.step), bar, start)
                     self._after(start, bar)
+                    if (signal := asked()) is not None:
+                        self._save()
+                        raise Stopped(f"{self.step} of {self.total} steps are done", signal)
         self._save()
         for tracker in self.accelerator.trackers:
             tracker.finish()
@@ -217,7 +225,7 @@ class Trainer:
 
     def _save(self) -> None:
         self.saved = time.monotonic()
-        if self.run is None or not self.accelerator.is_main_process:
+        if self.run is None or not self.accelerator.is_main_process or self.step == self.saved_step:
             return
         if not all(bool(torch.isfinite(p).all()) for p in self.objective.parameters()):
             raise self._stopped("the weights hold NaN or infinity")
@@ -225,20 +233,37 @@ class Trainer:
         for name, optimizer in self.optimizers.items():
             tensors |= pack_optimizer(name, optimizer)
         seconds = self.history[-1]["seconds"] if self.history else 0.0
+        if not self.passed_over:
+            self.run.keep_previous()
         save_weights(self.run.checkpoint, tensors, "checkpoint", step=self.step, seconds=seconds)
+        self.saved_step, self.passed_over = self.step, False
 
-    def _resume(self) -> None:
-        assert self.run is not None
-        tensors, header = load_weights(self.run.checkpoint, "checkpoint")
-        load_module(self.network, "network", tensors, self.run.checkpoint)
-        load_module(self.method, "method", tensors, self.run.checkpoint)
-        assert header.step is not None
-        self.step, self.before = header.step, header.seconds
-        for name, optimizer in self.optimizers.items():
-            unpack_optimizer(name, optimizer, tensors, self.run.checkpoint)
+    def _resume(self, run: RunFolder) -> None:
+        """From the last checkpoint that is whole; from the first step where there is none yet."""
+        files = [file for file in (run.checkpoint, run.previous) if file.exists()]
+        for number, file in enumerate(files, 1):
+            try:
+                self._restore(file)
+                break
+            except ArgumentError as error:
+                if number == len(files):
+                    raise
+                self.passed_over = True
+                warnings.warn(f"{error} It is passed over: the checkpoint before it is taken.", stacklevel=2)
         if self.accelerator.is_main_process:
-            self.history = self.run.rewind(self.step)
+            self.history = run.rewind(self.step)
         self.accelerator.wait_for_everyone()
+
+    def _restore(self, file: Path) -> None:
+        tensors, header = load_weights(file, "checkpoint")
+        if header.step is None or header.step > self.total:
+            raise ArgumentError(f"{file}: header: step: {header.step} came in; the run has {self.total} steps.")
+        load_module(self.network, "network", tensors, file)
+        load_module(self.method, "method", tensors, file)
+        for name, optimizer in self.optimizers.items():
+            unpack_optimizer(name, optimizer, tensors, file)
+        self.step = self.saved_step = header.step
+        self.before = header.seconds
 
     def _record(self, record: Record) -> None:
         if not self.accelerator.is_main_process:
@@ -251,9 +276,8 @@ class Trainer:
 
     def _stopped(self, why: str) -> NotFiniteError:
         kept = ""
-        if self.run and self.run.checkpoint.exists():
-            step = load_weights(self.run.checkpoint, "checkpoint")[1].step
-            kept = f" The checkpoint after step {step} is kept: {self.run.checkpoint}."
+        if self.run and self.saved_step is not None:
+            kept = f" The checkpoint after step {self.saved_step} is kept: {self.run.checkpoint}."
         rate = f"ower learning_rate (now {self.training.learning_rate:g})"
         found = outsize(self.batches.source)
         remedy = f"L{rate}, or look at the data" if found is None else f"{found}, or l{rate}"
