@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from jumbot.cost import joint_cost
 from jumbot.errors import ArgumentError, NotFiniteError
 from jumbot.transport.checks import check_dense, check_number
+from jumbot.transport.engine import check_engine
 from jumbot.transport.solve import solve
 
 SCALE = 360.0  # mean squared distance between source embeddings, ResNet-50 features behind a Xavier bottleneck of 256
@@ -48,6 +49,7 @@ class JointTransportLoss(nn.Module):
     `scale` lets the distances follow the scale of the embedding: eta1 then means what it means where source samples
     have that mean squared distance, whatever the network at hand makes of them ("auto": 360, as on the paper's image
     networks).  The scale is a running mean over training, see `EmbeddingScale`; without it distances count as they are.
+    `engine` says where minibatches on a GPU are solved, as in `jumbot.solve`.
 
     >>> torch.manual_seed(0)  # doctest: +ELLIPSIS
     <torch...>
@@ -72,6 +74,7 @@ class JointTransportLoss(nn.Module):
         *,
         scale: float | str | None = None,
         tol: float = 1e-6,
+        engine: str = "auto",
     ) -> None:
         super().__init__()
         self.eta1 = check_number("eta1", eta1, least=0)
@@ -81,7 +84,7 @@ class JointTransportLoss(nn.Module):
         self.tol = check_number("tol", tol, least=0)
         if reference not in ("product", "ones"):
             raise ArgumentError(f"reference: {reference!r} is not known; use 'product' or 'ones'.")
-        self.reference = reference
+        self.reference, self.engine = reference, check_engine(engine)
         self.scale = None if scale is None else EmbeddingScale(scale)
 
     def extra_repr(self) -> str:
@@ -110,7 +113,9 @@ class JointTransportLoss(nn.Module):
                     "the cost between the minibatches is not finite: features or logits hold NaN or infinity; "
                     "lower the learning rate, or scale the inputs."
                 )
-            solution = solve(cost, a, epsilon=self.epsilon, tau=self.tau, reference=self.reference, tol=self.tol)
+            solution = solve(
+                cost, a, epsilon=self.epsilon, tau=self.tau, reference=self.reference, tol=self.tol, engine=self.engine
+            )
             plan, mass = solution.plan, solution.mass
             wrong = None if labels_t is None else mass_between(plan, labels_s, labels_t)
             return JointLoss(solution.linear, solution.value, plan, mass, wrong)

@@ -113,3 +113,23 @@ def test_deepjdot_original_plans_on_squared_labels() -> None:
     np.testing.assert_allclose(terms.plan.numpy()[rows, columns], 1 / 6, rtol=1e-5)
     loss = cost_of(network, batch, 0.1, 1.0)[rows, columns].mean()
     assert terms.losses["transport"].item() == pytest.approx(loss, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["jumbot", "deepjdot"])
+def test_the_engine_is_handed_on(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From `adapt` to every solve of the training."""
+    import jumbot.loss
+
+    seen, solve = [], jumbot.loss.solve
+
+    def watched(*args: Any, **options: Any) -> Any:
+        seen.append(options["engine"])
+        return solve(*args, **options)
+
+    monkeypatch.setattr(jumbot.loss, "solve", watched)
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 3)).astype(np.float32), np.arange(40) % 2
+    jumbot.adapt((X, y), X + 1, method=name, steps=2, batch_size=10, engine="cpu")
+    assert "cpu" in seen
+    with pytest.raises(jumbot.errors.JumbotError, match="engine"):
+        jumbot.adapt((X, y), X + 1, method=name, steps=2, batch_size=10, engine="gpu")

@@ -123,7 +123,7 @@ def test_only_value_and_linear_carry_gradients(rng):
 
 @pytest.mark.parametrize("epsilon", [0, 0.1])
 def test_no_graph_through_the_iterations(epsilon, rng):
-    """From the value to the leaves lie a handful of nodes, and one plan is saved, however long the solve."""
+    """From the value to the leaves lie a handful of nodes; the plan and the cost are saved, however long the solve."""
     problem = posed(rng, 30, 30, epsilon=epsilon, tau=5.0)
     leaves = [torch.tensor(x, requires_grad=True) for x in (problem.cost, problem.a, problem.b)]
     saved = []
@@ -136,7 +136,7 @@ def test_no_graph_through_the_iterations(epsilon, rng):
             seen.add(node)
             stack += [parent for parent, _ in node.next_functions]
     assert len(seen) <= 15
-    assert sum(saved) <= 900 + 10 * 30
+    assert sum(saved) <= 2 * 900 + 10 * 30
 
 
 @pytest.mark.parametrize("enabled", [True, False])

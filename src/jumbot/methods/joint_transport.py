@@ -34,7 +34,9 @@ class TransportMethod(Method):
         """The loss with these options; its scale moves once per step, alike on all processes."""
         options = self.options
         scale = None if options.scale is None else float(options.scale_at)
-        joint = JointTransportLoss(options.eta1, options.eta2, tau, options.epsilon, reference, scale=scale)
+        joint = JointTransportLoss(
+            options.eta1, options.eta2, tau, options.epsilon, reference, scale=scale, engine=options.engine
+        )
         if joint.scale is not None:
             joint.scale.deferred = True
         return joint

@@ -47,6 +47,9 @@ class DeepJDOTOptions(MethodOptions):
     scale_at: Positive = 360.0
     """Mean squared distance between source embeddings at which eta1 holds: 360 on the paper's image networks, 46 on its
     digits."""
+    engine: Literal["auto", "cpu", "device"] = "auto"
+    """Where the plan of minibatches on a GPU is solved: there ("device"), on the CPU and back ("cpu"), or where their
+    size says ("auto")."""
     variant: Literal["paper", "original"] = "paper"
     """"paper": one cost with the cross-entropy, as the JUMBOT paper has it. "original": the plan comes from squared
     distances between one-hot labels and predicted probabilities, the loss from the cross-entropy; its authors took
@@ -81,6 +84,9 @@ class JumbotOptions(MethodOptions):
     proportions: Literal["equal", "estimated"] = "equal"
     """"estimated", in the recipes for your own data: source classes count as often as they seem to occur in the target,
     where the plan and the classifier agree on it; "equal": alike, as in the paper."""
+    engine: Literal["auto", "cpu", "device"] = "auto"
+    """Where the plan of minibatches on a GPU is solved: there ("device"), on the CPU and back ("cpu"), or where their
+    size says ("auto")."""
 
 
 @dataclass(frozen=True)

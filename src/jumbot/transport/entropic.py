@@ -119,15 +119,12 @@ def _push(
     taken = torch.zeros(f.shape[0], dtype=torch.float64, device=f.device)
     if steps and newton.fits(problem):
         taken += _newton(problem, f, g, tol)
-    relative = certify(problem, f, g).relative_gap
-    left_open = torch.nonzero(~(relative <= tol))[:, 0]
+    left_open = torch.nonzero(~(certify(problem, f, g).relative_gap <= tol))[:, 0]
     if left_open.numel():
         part, limit = problem.take(left_open), max(min(4 * _patience(sweep), left), 1)
         swept = sweep(part, (f[left_open], g[left_open]), tol, limit, price[left_open])
         taken[left_open] += swept.taken
-        better = ~(certify(part, swept.f, swept.g).relative_gap >= relative[left_open])
-        at = left_open[better]
-        f[at], g[at] = swept.f[better], swept.g[better]
+        f[left_open], g[left_open] = swept.f, swept.g
     return Outcome(f, g, taken, certify(problem, f, g))
 
 

@@ -13,6 +13,7 @@ from jumbot.cost import Cost, parse_cost
 from jumbot.errors import ArgumentError
 from jumbot.transport.checks import Array, as_tensor, check_number, check_whole
 from jumbot.transport.divergences import Divergence
+from jumbot.transport.engine import on_cpu, placed, returned
 from jumbot.transport.problem import make_problem
 from jumbot.transport.solution import Solution
 from jumbot.transport.solve import MAX_ITERATIONS, solve_problem, warn_if_short
@@ -44,6 +45,7 @@ class _Settings(TypedDict, total=False):
     divergence: str | Divergence
     tol: float
     max_iterations: int
+    engine: str
 
 
 @overload
@@ -66,6 +68,7 @@ def sinkhorn_divergence(
     divergence: str | Divergence = "kl",
     tol: float = 1e-6,
     max_iterations: int = MAX_ITERATIONS,
+    engine: str = "auto",
 ) -> Array:
     r"""How far apart two weighted point clouds are; zero for equal ones.
 
@@ -102,11 +105,14 @@ def sinkhorn_divergence(
     if x.shape[-1] != y.shape[-1]:
         raise ArgumentError(f"x, y: {x.shape[-1]} and {y.shape[-1]} coordinates; both clouds must live in one space.")
     ground = parse_cost(cost)
-    tol = finer(check_number("tol", tol, least=0))
+    tol, epsilon = finer(check_number("tol", tol, least=0)), check_number("epsilon", epsilon, least=0)
     limit = check_whole("max_iterations", max_iterations, least=1)
+    # all three where the largest is: their values are subtracted in float64
+    batch, size = x.shape[:-2].numel(), max(x.shape[-2], y.shape[-2])
+    engine = "cpu" if on_cpu(engine, x.device.type, batch, size, size, epsilon) else "device"
 
     def transport(u: Tensor, v: Tensor, p: Tensor | None, q: Tensor | None) -> Solution:
-        c = ground(u, v)
+        c, p, q = placed(engine, epsilon, ground(u, v), p, q)
         problem = make_problem(
             c, p, q, epsilon=epsilon, tau=tau, divergence=divergence, reference="product", mass=None
         )  # fmt: skip
@@ -114,7 +120,8 @@ def sinkhorn_divergence(
 
     between, *within = transport(x, y, a, b), transport(x, x, a, a), transport(y, y, b, b)
     warn_if_short(between, *within)
-    mass_a, mass_b = (1.0 if w is None else w.double().sum(-1) for w in (a, b))
+    mass_a, mass_b = (1.0 if w is None else w.double().sum(-1) for w in between._inputs[1:])
     (value, _), (value_x, gap_x), (value_y, gap_y) = (s._in_double for s in (between, *within))
-    result = debiased(value, value_x - gap_x, value_y - gap_y, float(epsilon), mass_a - mass_b).to(x.dtype)
+    result = debiased(value, value_x - gap_x, value_y - gap_y, epsilon, mass_a - mass_b)
+    result = returned(result, x.dtype, x.device)
     return result.detach().numpy() if numpy else result

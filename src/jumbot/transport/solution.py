@@ -16,6 +16,7 @@ from jumbot.transport.autograd import AnyOutcome, Inputs, with_gradients, with_p
 from jumbot.transport.certificate import reachable
 from jumbot.transport.checks import Array
 from jumbot.transport.draws import Generator, draw_pairs
+from jumbot.transport.engine import returned
 from jumbot.transport.problem import Problem
 
 _ROOM = torch.finfo(torch.float32).max
@@ -59,6 +60,7 @@ class Solution:
     _inputs: Inputs
     _numpy: bool
     _graph: bool  # whether `value` and `linear` are to be differentiated, wherever they are read
+    _device: torch.device  # of what is read, wherever it was computed
 
     def __post_init__(self) -> None:
         if self._graph:  # made later under `inference_mode`, these tensors could not be saved for backward
@@ -92,9 +94,7 @@ class Solution:
 
     def _out(self, x: Tensor, *shape: int) -> Array:
         cost = self._inputs[0]
-        x = x.reshape((*cost.shape[:-2], *shape))
-        if x.dtype == torch.float64 and cost.dtype != torch.float64:
-            x = x.to(cost.dtype)
+        x = returned(x.reshape((*cost.shape[:-2], *shape)), cost.dtype, self._device)
         return x.numpy() if self._numpy else x
 
     @cached_property

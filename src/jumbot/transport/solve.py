@@ -13,6 +13,7 @@ from jumbot.errors import ArgumentError, NotConvergedWarning
 from jumbot.transport.autograd import AnyOutcome, Inputs
 from jumbot.transport.checks import Array, as_tensor, check_number, check_whole
 from jumbot.transport.divergences import Divergence
+from jumbot.transport.engine import placed
 from jumbot.transport.problem import Problem, make_problem
 from jumbot.transport.solution import Solution, Status
 
@@ -32,6 +33,7 @@ def solve(
     tol: float = 1e-6,
     max_iterations: int = MAX_ITERATIONS,
     init: Solution | tuple[Array, Array] | None = None,
+    engine: str = "auto",
 ) -> Solution:
     r"""Optimal transport, balanced or unbalanced, entropic or exact, with a certificate.
 
@@ -63,6 +65,10 @@ def solve(
         Sweeps at most.  Stopping short warns and is told by `Solution.status`; it never raises.
     init
         A `Solution` of a similar problem, or its potentials, to start from; it changes the way, not the answer.
+    engine
+        Where a cost on a GPU is solved: there ("device"), on the CPU and back ("cpu"), or where its size says
+        ("auto"): small problems take less time on the CPU than their operations take to launch.  The answer lies
+        where the cost does; a cost on the CPU is solved there.
 
     Examples
     --------
@@ -77,12 +83,14 @@ def solve(
     cost = as_tensor(cost, "cost", numpy=numpy)
     a = None if a is None else as_tensor(a, "a", cost, numpy)
     b = None if b is None else as_tensor(b, "b", cost, numpy)
+    epsilon, given = check_number("epsilon", epsilon, least=0), cost.device
+    cost, a, b = placed(engine, epsilon, cost, a, b)
     problem = make_problem(
         cost, a, b, epsilon=epsilon, tau=tau, divergence=divergence, reference=reference, mass=mass
     )  # fmt: skip
     tol = check_number("tol", tol, least=0)
     limit = check_whole("max_iterations", max_iterations, least=1)
-    solution = solve_problem(problem, _start(init, cost, numpy), tol, limit, (cost, a, b), numpy)
+    solution = solve_problem(problem, _start(init, cost, numpy), tol, limit, (cost, a, b), numpy, device=given)
     warn_if_short(solution)
     return solution
 
@@ -103,12 +111,12 @@ def find_outcome(
 
 def solve_problem(
     problem: Problem, start: tuple[Tensor, Tensor] | None, tol: float, limit: int,
-    inputs: Inputs, numpy: bool, symmetric: bool = False,
+    inputs: Inputs, numpy: bool, symmetric: bool = False, device: torch.device | None = None,
 ) -> Solution:  # fmt: skip
-    """Solve a checked problem; `inputs` are what gradients are taken in."""
+    """Solve a checked problem; `inputs` are what gradients are taken in, the answer goes to `device`."""
     outcome = find_outcome(problem, start, tol, limit, symmetric)
     graph = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in inputs)
-    return Solution(problem, outcome, tol, limit, inputs, numpy, graph)
+    return Solution(problem, outcome, tol, limit, inputs, numpy, graph, device or inputs[0].device)
 
 
 def warn_if_short(*solutions: Solution) -> None:
@@ -136,7 +144,7 @@ def _start(init: Any, cost: Tensor, numpy: bool) -> tuple[Tensor, Tensor] | None
         raise ArgumentError("init: pass a Solution, or its potentials as a pair (f, g).")
     out = []
     for potential, size, name in zip(pair, cost.shape[-2:], ("f", "g"), strict=True):
-        x = as_tensor(potential, f"init ({name})", numpy=numpy).detach().double().to(cost.device)
+        x = as_tensor(potential, f"init ({name})", numpy=numpy).detach().to(cost.device).double()
         if x.ndim == 0 or x.shape[-1] != size:
             raise ArgumentError(
                 f"init: {name} has shape {tuple(x.shape)}, but the cost {tuple(cost.shape)} needs (..., {size})."
