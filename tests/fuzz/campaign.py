@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time
 from collections import Counter
@@ -72,7 +73,9 @@ def reproduction(seed: int, number: int, family: str | None = None) -> str:
     """A line for the shell that runs the case again."""
     python = os.path.relpath(sys.executable)
     python = sys.executable if python.startswith("..") else python
-    return f"{python} -m tests.fuzz --seed {seed} --case {number}" + (f" --family {family}" if family else "")
+    return f"{python} -m tests.fuzz --seed {seed} --case {number}" + (
+        f" --family {shlex.quote(family)}" if family else ""
+    )
 
 
 def campaign(

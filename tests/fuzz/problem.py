@@ -121,7 +121,7 @@ class Problem:
         """Where a plan of finite objective may be positive."""
         free = np.isfinite(self.cost) & (self.R > 0 if self.epsilon > 0 else True)
         for side, axis in zip(self.sides, (1, 0), strict=True):
-            if side.hard or math.isinf(side.entropy.recession):
+            if side.mass is not None or math.isinf(side.entropy.recession):
                 free &= np.expand_dims(side.inside, axis)
         return free
 

@@ -13,7 +13,9 @@ CASES = {
     "divergence": 12,
     "large divergence": 1,
     "estimate": 12,
+    "estimate borders": 1,
     "flow": 12,
+    "flow borders": 1,
     "refusals": 60,
 }
 

@@ -58,6 +58,14 @@ def test_right_answers_pass(name):
     assert judge(problem, answer) == []
 
 
+def test_a_range_without_end_takes_mass_where_there_is_no_weight():
+    """phi grows by nothing at infinity, so that p > 0 = a costs nothing."""
+    b = B * np.array([1, 1, 0, 1])
+    problem = Problem(FINITE, A, b, epsilon=0.1, divergence="range(0.5,inf)", reference="ones")
+    assert problem.free.all()
+    assert not problem.but(divergence="range(0.5,2)").free[:, 2].any()
+
+
 @pytest.mark.parametrize("name", SETTINGS)
 def test_other_solvers_agree_with_the_recomputed_primal(name):
     problem, answer = posed(name)

@@ -21,6 +21,8 @@ FAMILIES: dict[str, tuple[Family, float]] = {
     "divergence": (divergence.sinkhorn_divergence, 60),
     "large divergence": (divergence.above_the_border, 1),
     "estimate": (estimates.estimate, 60),
+    "estimate borders": (estimates.at_borders, 2),
     "flow": (flows.gradient_flow, 60),
+    "flow borders": (flows.at_borders, 2),
     "refusals": (refusals.out_of_contract, 69),
 }

@@ -17,7 +17,7 @@ from ..judge import CLOSE
 from ..report import Report
 from ..slopes import compare
 from ..watch import Watch
-from .clouds import Loss, random_clouds, random_loss, some_weights, uniform
+from .clouds import Loss, border_loss, random_clouds, random_loss, some_weights, uniform
 
 
 def sinkhorn_divergence(rng: Generator, watch: Watch, report: Report) -> None:
@@ -66,9 +66,7 @@ def _judged(
     rng: Generator, watch: Watch, report: Report, sizes: tuple[int, int], batch: tuple[int, ...], how: str
 ) -> None:
     x, y, unit = random_clouds(rng, *sizes, batch)
-    loss = random_loss(rng, unit, symmetric=True)
-    if sizes[0] > 1000:  # the single solves must end in a second or two
-        loss = replace(loss, epsilon=loss.epsilon * 10, divergence="kl")
+    loss = (border_loss if sizes[0] > 1000 else random_loss)(rng, unit, symmetric=True)
     weights = some_weights(rng, loss, sizes, zeros=chance(rng, 0.2))
     dtype: type = np.float64 if sizes[0] > 1000 or chance(rng, 0.75) else np.float32
     call = _Call(tuple(None if u is None else u.astype(dtype) for u in (x, y, *weights)), loss)

@@ -17,7 +17,7 @@ from ..entropies import Array
 from ..judge import CLOSE
 from ..report import Report
 from ..watch import Refused, Watch
-from .clouds import Loss, random_clouds, random_loss, some_weights, uniform
+from .clouds import BORDERS, Loss, border_loss, random_clouds, random_loss, some_weights, uniform
 from .recorder import Pairs, Recorder, numbers
 
 
@@ -55,7 +55,21 @@ class _Data:
 
 
 def estimate(rng: Generator, watch: Watch, report: Report) -> None:
-    data, library = _random(rng), str(rng.choice(["numpy", "torch", "float32"]))
+    _judged(rng, watch, report, _random(rng))
+
+
+def at_borders(rng: Generator, watch: Watch, report: Report) -> None:
+    """Minibatches so large that another engine takes over."""
+    m = int(rng.choice(BORDERS))
+    x, y, unit = random_clouds(rng, m + int(rng.integers(9)), m + int(rng.integers(9)))
+    weights = rng.uniform(0.5, 1.5, size=len(x)) / len(x), None
+    loss = border_loss(rng, unit)
+    given = weights if not loss.constrained else (None, None)
+    _judged(rng, watch, report, _Data((x, y), given, loss, m, int(rng.integers(1, 3)), int(rng.integers(2**31))))
+
+
+def _judged(rng: Generator, watch: Watch, report: Report, data: _Data) -> None:
+    library = str(rng.choice(["numpy", "torch", "float32"]))
     held = [torch.from_numpy(x) if library == "torch" else x for x in data.points]
     if library == "float32":
         held = [x.astype(np.float32) for x in data.points]

@@ -15,7 +15,7 @@ from ..judge import CLOSE
 from ..report import Report
 from ..slopes import compare
 from ..watch import Watch
-from .clouds import random_clouds, random_loss, uniform
+from .clouds import BORDERS, Loss, border_loss, random_clouds, random_loss, uniform
 from .recorder import Recorder, numbers
 
 
@@ -23,16 +23,30 @@ def gradient_flow(rng: Generator, watch: Watch, report: Report) -> None:
     n, m = (int(k) for k in rng.integers(3, 30, size=2))
     size, k, steps = int(rng.integers(1, min(n, m, 10) + 1)), int(rng.integers(1, 4)), int(rng.integers(1, 4))
     x, y, unit = random_clouds(rng, n, m)
-    loss = replace(random_loss(rng, unit, symmetric=False), reference="product")
+    _judged(rng, watch, report, (x, y, unit), random_loss(rng, unit, symmetric=False), (size, k, steps))
+
+
+def at_borders(rng: Generator, watch: Watch, report: Report) -> None:
+    """Minibatches so large that another engine takes over."""
+    size = int(rng.choice(BORDERS))
+    x, y, unit = random_clouds(rng, size + int(rng.integers(9)), size + int(rng.integers(9)))
+    _judged(rng, watch, report, (x, y, unit), border_loss(rng, unit), (size, 1, 1))
+
+
+def _judged(
+    rng: Generator, watch: Watch, report: Report, clouds: tuple[Array, Array, float], loss: Loss,
+    sizes: tuple[int, int, int],
+) -> None:  # fmt: skip
+    (x, y, unit), (size, k, steps), loss = clouds, sizes, replace(loss, reference="product")
     rate = 0.05 if loss.cost == "sqeuclidean" else 0.05 * unit
     options = {name: value for name, value in loss.settings.items() if name != "reference"}
     options |= {"m": size, "k": k, "steps": steps, "learning_rate": rate, "loss": loss.name}
     options |= {"seed": int(rng.integers(99)), "snapshots": list(range(steps + 1))}
-    report.label, report.problems = f"flow {n}, {m} points m={size} k={k} steps={steps} {loss}", k * steps
+    report.label, report.problems = f"flow {len(x)}, {len(y)} points m={size} k={k} steps={steps} {loss}", k * steps
     recorder = Recorder()
     with engine("its own", int(rng.choice([1, 1, 1, 2, 4]))):
         flow, warned = watch(jumbot.gradient_flow, x, y, **options, cost=loss.cost, tol=1e-11)
-        watch(jumbot.gradient_flow, numbers(n), numbers(m), **options, cost=recorder)
+        watch(jumbot.gradient_flow, numbers(len(x)), numbers(len(y)), **options, cost=recorder)
     report.converged = 0 if warned else report.problems
     w = uniform(None, size)
     for step in range(steps):
