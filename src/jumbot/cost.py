@@ -102,21 +102,63 @@ def euclidean(x: Tensor, y: Tensor) -> Tensor:
     return _Euclidean.apply(x, y)
 
 
-def joint_cost(
-    features_s: Tensor, labels_s: Tensor, features_t: Tensor, logits_t: Tensor, eta1: float | Tensor, eta2: float
-) -> Tensor:
-    r"""C_ij = eta1 |z_i - z_j|^2 + eta2 CE(y_i, logits_j), between labelled source and unlabelled target points.
+LABEL_LOSSES = ("cross-entropy", "squared", "huber")
+"""What a label may cost beside an output: of classes, and of numbers."""
 
-    `labels_s` are class numbers `(n,)` or probabilities `(n, classes)`; `logits_t` is `(m, classes)`.
+
+def label_cost(labels_s: Tensor, outputs_t: Tensor, label_loss: str = "cross-entropy") -> Tensor:
+    r"""L_ij = the loss of output j beside label i.
+
+    "cross-entropy": labels are class numbers `(n,)` or probabilities `(n, classes)`, outputs logits `(m, classes)`.
+    "squared": labels are numbers `(n, k)`, outputs `(m, k)`, and L_ij is the mean over k of r^2, r = y_i - f_j;
+    "huber": of r^2 / 2 where |r| <= 1, |r| - 1/2 beyond.
+
+    >>> label_cost(torch.tensor([[0.0], [2.0]]), torch.tensor([[3.0]]), "squared")
+    tensor([[9.],
+            [1.]])
+    """
+    if label_loss == "cross-entropy":
+        log_p = torch.log_softmax(outputs_t, -1)
+        # a gather, not a product with one-hot labels: 0 * -inf would be NaN
+        return -log_p.index_select(-1, labels_s).mT if labels_s.ndim == 1 else -labels_s @ log_p.mT
+    return number_loss(labels_s[:, None], outputs_t[None], label_loss)
+
+
+def number_loss(labels: Tensor, outputs: Tensor, label_loss: str) -> Tensor:
+    """The loss of each row `(..., k)` of numbers, the mean over k; labels and outputs may broadcast."""
+    residual = labels - outputs
+    if label_loss == "squared":
+        return residual.square().mean(-1)
+    size = residual.abs()
+    return torch.where(size <= 1, size.square() / 2, size - 0.5).mean(-1)
+
+
+def check_label_loss(label_loss: str) -> str:
+    """`label_loss` if it is known."""
+    if label_loss not in LABEL_LOSSES:
+        raise ArgumentError(f"label_loss: {label_loss!r} is not known; {suggest(label_loss, LABEL_LOSSES)}")
+    return label_loss
+
+
+def joint_cost(
+    features_s: Tensor,
+    labels_s: Tensor,
+    features_t: Tensor,
+    logits_t: Tensor,
+    eta1: float | Tensor,
+    eta2: float,
+    label_loss: str = "cross-entropy",
+) -> Tensor:
+    r"""C_ij = eta1 |z_i - z_j|^2 + eta2 L(y_i, f_j), between labelled source and unlabelled target points.
+
+    L is `label_cost`; by default the cross-entropy of class numbers `(n,)` or probabilities `(n, classes)` beside
+    logits `(m, classes)`.
 
     >>> z, logits = torch.zeros(1, 2), torch.tensor([[0.0, 0.0]])
     >>> joint_cost(z, torch.tensor([1]), z + 1, logits, 0.5, 1.0)
     tensor([[1.6931]])
     """
-    log_p = torch.log_softmax(logits_t, -1)
-    # a gather, not a product with one-hot labels: 0 * -inf would be NaN
-    entropy = -log_p.index_select(-1, labels_s).mT if labels_s.ndim == 1 else -labels_s @ log_p.mT
-    return eta1 * squared_euclidean(features_s, features_t) + eta2 * entropy
+    return eta1 * squared_euclidean(features_s, features_t) + eta2 * label_cost(labels_s, logits_t, label_loss)
 
 
 COSTS: dict[str, Cost] = {"sqeuclidean": squared_euclidean, "euclidean": euclidean}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from jumbot.cost import joint_cost
+from jumbot.cost import check_label_loss, joint_cost
 from jumbot.errors import ArgumentError, NotFiniteError
 from jumbot.transport.checks import check_dense, check_number
 from jumbot.transport.engine import check_engine
@@ -40,16 +40,20 @@ class JointTransportLoss(nn.Module):
     .. math::
         \min_P \langle C, P\rangle + \varepsilon\, \mathrm{KL}(P \mid R) + \tau\, \mathrm{KL}(P1 \mid \tfrac1n)
         + \tau\, \mathrm{KL}(P^\top 1 \mid \tfrac1m), \quad
-        C_{ij} = \eta_1 \|z_i - z_j\|^2 + \eta_2\, \mathrm{CE}(y_i, f(z_j))
+        C_{ij} = \eta_1 \|z_i - z_j\|^2 + \eta_2\, L(y_i, f(z_j))
 
-    `tau=math.inf` is balanced transport, `epsilon=0` exact.  `reference` "product" is the paper's text, "ones" its
-    published code.  The two minibatches may differ in size.  For the paper's k > 1, add the losses of k pairs of
-    minibatches and divide by k.  Under autocast the cost and the solver stay in float32 or float64.
+    L is the cross-entropy of classes, unless `label_loss` says otherwise.  `tau=math.inf` is balanced transport,
+    `epsilon=0` exact.  `reference` "product" is the paper's text, "ones" its published code.  The two minibatches may
+    differ in size.  For the paper's k > 1, add the losses of k pairs of minibatches and divide by k.  Under autocast
+    the cost and the solver stay in float32 or float64.
 
     `scale` lets the distances follow the scale of the embedding: eta1 then means what it means where source samples
     have that mean squared distance, whatever the network at hand makes of them ("auto": 360, as on the paper's image
     networks).  The scale is a running mean over training, see `EmbeddingScale`; without it distances count as they are.
     `engine` says where minibatches on a GPU are solved, as in `jumbot.solve`.
+
+    For numbers instead of classes, `label_loss` "squared" or "huber" takes the place of the cross-entropy (see
+    `cost.label_cost`): labels are then numbers `(n,)` or `(n, k)`, and what stands for logits are predictions `(m, k)`.
 
     >>> torch.manual_seed(0)  # doctest: +ELLIPSIS
     <torch...>
@@ -73,6 +77,7 @@ class JointTransportLoss(nn.Module):
         reference: str = "product",
         *,
         scale: float | str | None = None,
+        label_loss: str = "cross-entropy",
         tol: float = 1e-6,
         engine: str = "auto",
     ) -> None:
@@ -85,10 +90,11 @@ class JointTransportLoss(nn.Module):
         if reference not in ("product", "ones"):
             raise ArgumentError(f"reference: {reference!r} is not known; use 'product' or 'ones'.")
         self.reference, self.engine = reference, check_engine(engine)
+        self.label_loss = check_label_loss(label_loss)
         self.scale = None if scale is None else EmbeddingScale(scale)
 
     def extra_repr(self) -> str:
-        names = "eta1", "eta2", "tau", "epsilon", "reference"
+        names = "eta1", "eta2", "tau", "epsilon", "reference", "label_loss"
         return ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
 
     def forward(
@@ -99,6 +105,8 @@ class JointTransportLoss(nn.Module):
 
         `weights_s` `(n,)` says how much the source samples count, relative to each other: all alike by default.
         """
+        if self.label_loss != "cross-entropy":
+            labels_s = _check_numbers(labels_s, logits_t, labels_t)
         _check(features_s, labels_s, features_t, logits_t, labels_t)
         a = None if weights_s is None else _weights(weights_s, features_s)
         with torch.autocast(features_s.device.type, enabled=False):
@@ -106,7 +114,7 @@ class JointTransportLoss(nn.Module):
             eta1 = self.eta1 if self.scale is None else self.eta1 * self.scale(features_s)
             cost = joint_cost(
                 features_s, labels_s.long() if labels_s.ndim == 1 else _full(labels_s), features_t, _full(logits_t),
-                eta1, self.eta2,
+                eta1, self.eta2, self.label_loss,
             )  # fmt: skip
             if not torch.isfinite(cost.detach().sum()):
                 raise NotFiniteError(
@@ -193,6 +201,17 @@ def _weights(weights: Tensor, features_s: Tensor) -> Tensor:
     if not (bool((weights >= 0).all()) and bool(torch.isfinite(total)) and float(total) > 0):
         raise ArgumentError("weights_s: they must be finite and not negative, and some must be above 0.")
     return _full(weights / total)
+
+
+def _check_numbers(labels_s: Tensor, outputs_t: Tensor, labels_t: Tensor | None) -> Tensor:
+    """The labels as `(n, k)`."""
+    if labels_t is not None:
+        raise ArgumentError("labels_t: only classes are told right from wrong; leave it out for numbers.")
+    if labels_s.is_complex() or not bool(torch.isfinite(labels_s).all()):
+        raise ArgumentError(f"labels_s: {labels_s.dtype} came in; numbers must be real and finite.")
+    if outputs_t.ndim != 2:
+        raise ArgumentError(f"logits_t: shape {tuple(outputs_t.shape)}; predictions of numbers are (m, k).")
+    return labels_s[:, None] if labels_s.ndim == 1 else labels_s
 
 
 def _check(features_s: Tensor, labels_s: Tensor, features_t: Tensor, logits_t: Tensor, labels_t: Tensor | None) -> None:

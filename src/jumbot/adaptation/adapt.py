@@ -24,9 +24,10 @@ from jumbot.adaptation.runs.folder import RunFolder
 from jumbot.adaptation.runs.lock import writing
 from jumbot.adaptation.runs.memory import remember, request
 from jumbot.adaptation.runs.provenance import describe_data, stamp
+from jumbot.adaptation.task import task_to_json
 from jumbot.adaptation.training.accelerator import check_able, decided_by_first, first_process
 from jumbot.adaptation.training.loop import Trainer
-from jumbot.data.reading import Corrupt, make_reading
+from jumbot.data.reading import Corrupt, TaskName, make_reading
 from jumbot.data.sources import read_domains
 from jumbot.errors import ArgumentError
 from jumbot.methods import make_method
@@ -40,6 +41,7 @@ def adapt(
     method: str | None = None,
     backbone: str | nn.Module | None = None,
     recipe: str | None = None,
+    task: TaskName | None = None,
     evaluate_on: Any = None,
     label: str | None = None,
     id: str | None = None,
@@ -62,6 +64,9 @@ def adapt(
     `source` and `target` are folders of images, tables (`.csv`, `.parquet`, `.xlsx`, `.npz`), frames, arrays, pairs
     (X, y), or torch Datasets.  Labels of the target, where it has any, and those of `evaluate_on`, another part of
     the target, are for evaluation alone.
+
+    `task="regression"` predicts numbers, one or several per sample, in the units of the source's; by default classes
+    are, unless the labels have fractions.
 
     `recipe` names settings that fit a kind of data (by default it follows the data), and `options` change them: those
     of the method (`tau`, `epsilon`, `eta1`, ...), of `Training` (`steps`, `learning_rate`, `select`, `seed`, ...), of
@@ -101,7 +106,9 @@ def adapt(
         options = {"backbone": None, "weights": None, "freeze": False, **options}
     elif backbone is not None:
         options["backbone"] = backbone
-    how: dict[str, Any] = dict(label=label, id=id, drop=drop, domain=domain, kind=kind, corrupt=corrupt, root=root)
+    how: dict[str, Any] = dict(
+        label=label, id=id, drop=drop, domain=domain, kind=kind, task=task, corrupt=corrupt, root=root
+    )
     if config is None and resume and source is None and target is None:
         config = Path(str(out)) / "config.json"
     if config is not None:
@@ -117,7 +124,7 @@ def adapt(
     if target is None:
         raise ArgumentError("target: no target data; give the unlabelled data that the classifier is meant for.")
     method = method or "jumbot"
-    check_able(check_changes(method, recipe, options).training, reports=report and out is not None)
+    check_able(check_changes(method, recipe, options, how.get("task")).training, reports=report and out is not None)
     with ExitStack() as held:
         if out is not None and first_process():
             RunFolder(out).check(resume)
@@ -169,21 +176,24 @@ def train(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.training.seed)
         network, spec = make_network(
-            config.network, domains.shape, len(domains.source.classes), domains.module, domains.kind,
+            config.network, domains.shape, domains.task.outputs, domains.module, domains.kind,
             domains.input.dtype,
         )  # fmt: skip
-        method = make_method(config.method, config.options, features=network.features, classes=network.classes)
+        method = make_method(
+            config.method, config.options, features=network.features, classes=network.classes,
+            label_loss=domains.task.label_loss,
+        )  # fmt: skip
     described = describe(config, domains, spec) | stamp(command) | dict(origin or {})
     trainer = Trainer(
-        domains.source, domains.target.unlabelled(), network, method, config.training, watch=domains.watch, run=run,
-        show=show,
+        domains.source, domains.target.unlabelled(), network, method, config.training, task=domains.task,
+        watch=domains.watch, run=run, show=show,
     )  # fmt: skip
     if decided_by_first(trainer.accelerator, lambda: run.open(described, resume)):
         return load(run.path, module)
     trainer.before_adaptation = Before(run.before, network)
     trained = trainer.fit(resume=resume)
     model = Model(
-        network.cpu().eval(), domains.source.classes, domains.input, spec, described["method"], run=run.path,
+        network.cpu().eval(), domains.task, domains.input, spec, described["method"], run=run.path,
         extractor=domains.extractor, crops=domains.crops,
     )  # fmt: skip
     return finish(model, trained, domains, config, run) if trainer.accelerator.is_main_process else model
@@ -196,6 +206,7 @@ def describe(config: RunConfig, domains: Domains, spec: Mapping[str, Any]) -> di
         "source": {"name": domains.source.name, "n": len(domains.source)},
         "target": {"name": domains.target.name, "n": len(domains.target)},
         "classes": list(domains.source.classes),
+        "task": task_to_json(domains.task),
         **config.to_json(),
         "network": dict(spec),
         "input": asdict(domains.input),

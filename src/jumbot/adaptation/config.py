@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from jumbot.adaptation.combinations import check_together, sampler_of
 from jumbot.adaptation.networks.names import check_weights
-from jumbot.adaptation.recipes import RECIPES, Recipe
+from jumbot.adaptation.recipes import NUMBERS, NUMBERS_HIDDEN, NUMBERS_METHODS, RECIPES, Recipe
 from jumbot.adaptation.settings import Inputs, NetworkOptions, Training
 from jumbot.errors import ArgumentError, suggest
 from jumbot.methods import METHODS, method_options, options_class
@@ -15,6 +16,7 @@ from jumbot.methods.options import MethodOptions
 
 if TYPE_CHECKING:
     from jumbot.data.domain import Domain
+    from jumbot.data.reading import TaskName
 
 PARTS: dict[str, type[Any]] = {"training": Training, "network": NetworkOptions, "inputs": Inputs}
 INSTEAD = {"steps": "epochs", "source_steps": "source_epochs"}
@@ -43,24 +45,33 @@ class RunConfig:
         }
 
 
-def make_config(source: Domain | None, method: str, recipe: str | None, changes: Mapping[str, Any]) -> RunConfig:
+def make_config(
+    source: Domain | None, method: str, recipe: str | None, changes: Mapping[str, Any], task: TaskName | None = None
+) -> RunConfig:
     """A recipe with changes, each given to the part that has an option of that name.
 
     Without a `recipe` it is the one that fits the `source`.  A recipe may change values of a method and of its
-    training for that method alone; `changes` have the last word.
+    training for that method alone; `changes` have the last word.  The `task` is that of the source's labels.
 
     >>> config = make_config(None, "jumbot", "digits", {"tau": 2.0, "batch_size": 100})
     >>> config.options.tau, config.training.batch_size, config.training.epochs
     (2.0, 100, 100)
     """
+    if source is not None and task is None:
+        task = "classification" if source.values is None else "regression"
+    check_together(task, method, changes)
     name = recipe_for(source) if recipe is None else recipe
     found = find_recipe(name)
     values: dict[str, dict[str, Any]] = {
-        "options": {}, "training": {"sampler": options_class(method).sampler, **found.training},
+        "options": {}, "training": {"sampler": sampler_of(task, method), **found.training},
         "network": dict(found.network), "inputs": dict(found.inputs),
     }  # fmt: skip
+    if task == "regression":
+        values["training"] |= NUMBERS
+        values["network"] |= {"hidden": NUMBERS_HIDDEN} if name == "table" else {}
     owners = _owners(method)
-    for option, value in {**found.methods.get(method, {}), **changes}.items():
+    own = {**found.methods.get(method, {}), **(NUMBERS_METHODS.get(method, {}) if task == "regression" else {})}
+    for option, value in {**own, **changes}.items():
         if option not in owners:
             raise ArgumentError(f"{option}: not an option of {method} or its training; {_where(option, method)}")
         values[owners[option]][option] = value
@@ -73,14 +84,19 @@ def make_config(source: Domain | None, method: str, recipe: str | None, changes:
     )  # fmt: skip
     if config.network.weights is not None:
         check_weights(config.network.weights)
+    if task == "regression" and config.inputs.views == "ten-crop":
+        raise ArgumentError("views: 'ten-crop' averages probabilities of classes; with task='regression' say 'whole'.")
     if source is not None:
         _check_fits(source, config, changes)
     return config
 
 
-def check_changes(method: str, recipe: str | None, changes: Mapping[str, Any]) -> RunConfig:
+def check_changes(
+    method: str, recipe: str | None, changes: Mapping[str, Any], task: TaskName | None = None
+) -> RunConfig:
     """Refuse, before any data are read, what no data could make right; returns what may come out."""
-    able, *_ = (make_config(None, method, name, changes) for name in (DEFAULTS if recipe is None else (recipe,)))
+    names = DEFAULTS if recipe is None else (recipe,)
+    able, *_ = (make_config(None, method, name, changes, task) for name in names)
     return able
 
 

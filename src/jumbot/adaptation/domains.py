@@ -11,6 +11,7 @@ from jumbot.adaptation.model import NO_CROPS, crop_transform
 from jumbot.adaptation.networks.backbones import make_backbone
 from jumbot.adaptation.networks.extractor import Extractor
 from jumbot.adaptation.networks.names import BUILT_IN
+from jumbot.adaptation.task import Task, task_of
 from jumbot.adaptation.training.accelerator import device_of
 from jumbot.data import prepare
 from jumbot.data.domain import Domain
@@ -68,7 +69,7 @@ class Domains:
         evaluated = None
         if evaluate_on is not None:
             raw = match_classes(evaluate_on, self.source.classes)
-            if raw.labels is None or not (raw.labels >= 0).any():
+            if not raw.known.any():
                 raise ArgumentError(f"evaluate_on: {raw.name} has no labels of the source's classes; leave it out.")
             evaluated = self.input.apply(raw, transform)
         if inputs.partial is not None:
@@ -86,13 +87,15 @@ class Domains:
             self.extractor = self.extractor.scaled_on(self.source, inputs.standardise)
             self.source, self.target = self.extractor(self.source), self.extractor(self.target)
             evaluated = None if evaluated is None else self.extractor(evaluated)
-        own = self.target if self.target.labels is not None and (self.target.labels >= 0).any() else None
+        own = self.target if self.target.known.any() else None
         self.evaluated = own if evaluated is None else evaluated
         validation = None
         if training.validation or training.select == "source_validation":
             self.source, validation = hold_out(self.source, training.validation or 0.1, training.seed)
         if training.select == "oracle" and self.evaluated is None:
             raise ArgumentError("select: 'oracle' needs target labels, and none were given; choose another rule.")
+        self.task = task_of(self.source, training.label_loss or "squared")
+        check_widths(self.task, self.target, self.evaluated)
         self.watch = Watch(self.target.labels, self.evaluated, validation)
 
     @property
@@ -101,13 +104,22 @@ class Domains:
         return self.source.shape[-3:] if self.input.kind == "image" else self.source.shape
 
 
+def check_widths(task: Task, *domains: Domain | None) -> None:
+    """Refuse true numbers of another width than the source's."""
+    for domain in domains:
+        if domain is not None and domain.values is not None and domain.values.shape[1] != task.outputs:
+            raise ArgumentError(
+                f"{domain.name}: {domain.values.shape[1]} numbers per sample where the source has {task.outputs}."
+            )
+
+
 def hold_out(domain: Domain, share: float, seed: int) -> tuple[Domain, Domain]:
     """(the rest, about `share` of each class); a class of one sample stays whole in the rest."""
-    assert domain.labels is not None
+    strata = np.zeros(len(domain), np.int64) if domain.labels is None else domain.labels
     rng = np.random.default_rng((seed, 6))
     out = np.zeros(len(domain), bool)
-    for c in np.unique(domain.labels):
-        members = rng.permutation(np.flatnonzero(domain.labels == c))
+    for c in np.unique(strata):
+        members = rng.permutation(np.flatnonzero(strata == c))
         out[members[: min(round(share * len(members)), len(members) - 1)]] = True
     if not out.any():
         raise ArgumentError(f"validation: a share of {share:g} of {len(domain)} source samples is none; hold out more.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 import jumbot
+from jumbot.adaptation.task import Regression
 from jumbot.data.images import match_channels, resize
 from jumbot.data.inputs import InputFormat, Transform
 from jumbot.errors import ArgumentError, JumbotError, need
@@ -28,6 +30,8 @@ _ERROR = 1e-4  # of a probability, between engines
 
 class Predictor(nn.Module):
     r"""x -> softmax(logits / temperature): all that `predict_proba` does to numbers, in one module.
+
+    With `units`, (mean, deviation) of the numbers that a regression predicts, it is outputs * deviation + mean.
 
     x is float32 `(b, d)` rows, `(b, channels, h, w)` pictures in [0, 1] (or bytes), `(b, channels, length)` signals, or
     what the model's own backbone takes.  Missing numbers (NaN) of a table are filled with the source's medians,
@@ -47,8 +51,12 @@ class Predictor(nn.Module):
         backbone: nn.Module | None = None,
         features: InputFormat | None = None,
         temperature: float = 1.0,
+        units: tuple[Sequence[float], Sequence[float]] | None = None,
     ) -> None:
         super().__init__()
+        self.mean: Tensor | None
+        self.register_buffer("mean", None if units is None else torch.tensor(units[0]), persistent=False)
+        self.register_buffer("std", None if units is None else torch.tensor(units[1]), persistent=False)
         self.network, self.backbone = network, backbone
         self.format, self.transform, self.features, self.temperature = format, transform, features, temperature
         self.fill: Tensor | None
@@ -67,7 +75,9 @@ class Predictor(nn.Module):
         if self.backbone is not None:
             x = self.backbone(x)
             x = x if self.features is None else self.features.scale(x)
-        logits = self.network(x)[1]
+        logits: Tensor = self.network(x)[1]
+        if self.mean is not None:
+            return logits * self.std + self.mean
         if views:  # the logarithm of the mean probability is what several views agree on
             logits = logits.softmax(-1).unflatten(0, (-1, views)).mean(1).log()
         found: Tensor = (logits / self.temperature).softmax(-1)
@@ -91,6 +101,7 @@ def make_predictor(model: Model) -> Predictor:
     predictor = Predictor(
         model.network, model.input, crop_transform(model.crops), backbone,
         None if extractor is None else extractor.format, model.temperature,
+        (model.task.mean, model.task.std) if isinstance(model.task, Regression) else None,
     )  # fmt: skip
     own = copy.deepcopy(predictor).cpu().eval()
     return own.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
@@ -113,7 +124,9 @@ def describe(model: Model) -> dict[str, str]:
         if _fill(format) is not None:
             inputs += "; NaN where a number is missing"
         said["features"] = json.dumps(list(columns.features))
-    output = f"(batch, {len(model.classes)}) float32 probabilities of the classes in their order"
+    output = f"(batch, {model.task.outputs}) float32 " + (
+        "probabilities of the classes in their order" if model.classes else "numbers, in the units of the source"
+    )
     return {**said, "input": inputs, "output": output}
 
 
@@ -147,9 +160,9 @@ def export(model: Model, file: str | Path) -> Path:
         for size in _CHECKED:
             x = example(model, size)
             with torch.no_grad():
-                off = float((run(x) - predictor(x)).abs().max())
+                off = float(((run(x) - predictor(x)) / (1.0 if predictor.mean is None else predictor.std)).abs().max())
             if not off <= _ERROR:
-                raise JumbotError(f"export: {path.name} gives probabilities that are off by {off:.2g}; not written.")
+                raise JumbotError(f"export: {path.name} gives outputs that are off by {off:.2g}; not written.")
     return path
 
 

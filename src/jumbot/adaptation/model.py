@@ -14,11 +14,13 @@ from torch import Tensor, nn
 
 import jumbot
 from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy
-from jumbot.adaptation.judgement.evaluation import Evaluation, evaluate
+from jumbot.adaptation.judgement.evaluation import Evaluation
 from jumbot.adaptation.judgement.monitor import outputs
+from jumbot.adaptation.judgement.regression import RegressionEvaluation
 from jumbot.adaptation.networks.build import build_network, check_sizes
 from jumbot.adaptation.networks.extractor import Extractor
 from jumbot.adaptation.runs.files import ModelFile
+from jumbot.adaptation.task import Task, task_from_json, task_to_json
 from jumbot.adaptation.training.checkpoint import load_module, load_weights, pack, save_weights, unpack
 from jumbot.data import as_domain
 from jumbot.data.domain import Domain
@@ -56,7 +58,8 @@ class Model:
     """
 
     network: Network
-    classes: tuple[str, ...]
+    task: Task
+    """Classes, or numbers with their units."""
     input: InputFormat
     spec: Mapping[str, Any]
     method: Mapping[str, Any]
@@ -69,8 +72,13 @@ class Model:
     """What logits are divided by before they become probabilities, so that these say how sure they may be."""
 
     @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes; none where numbers are predicted."""
+        return self.task.classes
+
+    @property
     def estimated_accuracy(self) -> EstimatedAccuracy | None:
-        """The accuracy on the unlabelled target, with an interval; None for models of versions that had none."""
+        """The accuracy on the unlabelled target, with an interval; None where numbers are predicted."""
         found = self.results.get("estimated_accuracy")
         return None if found is None else EstimatedAccuracy.from_json(found)
 
@@ -82,7 +90,8 @@ class Model:
         name = None if isinstance(data, str | Path) else "data"
         read = as_domain(
             self.input.stack(data), labels, name=name, label=label, id=id, domain=domain, corrupt=corrupt, root=root,
-            kind=self.input.kind if self.input.kind in KINDS else None, like=self.input.columns or Roles(()),
+            kind=self.input.kind if self.input.kind in KINDS else None, task=self.task.name,
+            like=self.input.columns or Roles(()),
         )  # fmt: skip
         raw = match_classes(read, self.classes)
         found = self.input.apply(raw, crop_transform(self.crops))
@@ -93,11 +102,13 @@ class Model:
         return outputs(self.network, self.domain(data, **reading))
 
     def predict(self, data: Any, **reading: Any) -> np.ndarray:
-        """The class of each sample; names that are whole numbers come back as numbers."""
-        return self.names()[self.outputs(data, **reading)[1].argmax(-1).numpy()]
+        """The class of each sample, names that are whole numbers as numbers; or its number, in the source's units."""
+        return self.task.decode(self.outputs(data, **reading)[1])
 
     def predict_proba(self, data: Any, **reading: Any) -> np.ndarray:
         """Probabilities, a column per class in the order of `classes`."""
+        if self.task.name == "regression":
+            raise ArgumentError("predict_proba: this model predicts numbers, which have no probabilities; see predict.")
         return self.probabilities(self.outputs(data, **reading)[1]).numpy()
 
     def probabilities(self, logits: Tensor) -> Tensor:
@@ -108,30 +119,23 @@ class Model:
         """Embeddings."""
         return self.outputs(data, **reading)[0].numpy()
 
-    def evaluate(self, data: Any, labels: Any = None, **reading: Any) -> Evaluation:
-        """Accuracies and confusion on labelled data; `reading` are options of `domain`."""
+    def evaluate(self, data: Any, labels: Any = None, **reading: Any) -> Evaluation | RegressionEvaluation:
+        """Accuracies and confusion on labelled data, or RMSE, MAE and R2; `reading` are options of `domain`."""
         domain = self.domain(data, labels, **reading)
-        if domain.labels is None or not (domain.labels >= 0).any():
+        if not domain.known.any():
             label = reading.get("label")
             if label is not None and domain.roles is not None and domain.roles.label is None:
                 raise ArgumentError(f"{domain.name}: label: there is no column {label!r}.")
-            raise ArgumentError(
-                f"{domain.name}: has no labels of the classes {', '.join(self.classes[:5])}, ...; give some."
-            )
-        return evaluate(self.probabilities(outputs(self.network, domain)[1]), domain.labels, self.classes)
-
-    def names(self) -> np.ndarray:
-        """The classes as an array: numbers where all are whole numbers."""
-        try:
-            return np.array([int(name) for name in self.classes])
-        except ValueError:
-            return np.array(self.classes)
+            which = f" of the classes {', '.join(self.classes[:5])}, ..." if self.classes else ""
+            raise ArgumentError(f"{domain.name}: has no labels{which}; give some.")
+        return self.task.evaluate(outputs(self.network, domain)[1], domain)
 
     def save(self, folder: str | Path) -> Path:
         """Write `model.safetensors` and `model.json`: weights and text, no code."""
         folder = Path(folder)
         described = {
-            "format": FORMAT, "jumbot": jumbot.__version__, "classes": list(self.classes), "input": asdict(self.input),
+            "format": FORMAT, "jumbot": jumbot.__version__, "task": task_to_json(self.task),
+            "classes": list(self.classes), "input": asdict(self.input),
             "network": dict(self.spec), "method": dict(self.method), "results": dict(self.results) or None,
             "extractor": None if self.extractor is None else self.extractor.to_json(), "crops": list(self.crops),
             "temperature": self.temperature,
@@ -163,24 +167,30 @@ class Model:
         return write_report([self.run], out)
 
     def write_predictions(self, data: Any, file: str | Path, **reading: Any) -> Path:
-        """A csv with id, label and confidence; `reading` are options of `domain`."""
+        """A csv with id, label and confidence, or id and prediction; `reading` are options of `domain`."""
         domain = self.domain(data, **reading)
-        probabilities = self.probabilities(outputs(self.network, domain)[1]).numpy()
-        return write_predictions(Path(file), domain, probabilities, self.classes)
+        return self.write_outputs(Path(file), domain, outputs(self.network, domain)[1])
 
-
-def write_predictions(
-    file: Path, domain: Domain, probabilities: np.ndarray, classes: tuple[str, ...], received: np.ndarray | None = None
-) -> Path:
-    """One line per sample."""
-    with replacing(file) as part, part.open("w", newline="", encoding="utf-8") as handle:
-        writer = csv.writer(handle)
-        writer.writerow(["id", "label", "confidence", *([] if received is None else ["received_mass"])])
-        for i, row in enumerate(probabilities):
-            best = int(row.argmax())
-            extra = [] if received is None else [f"{received[i]:.6g}"]
-            writer.writerow([domain.ids[i] if domain.ids is not None else i, classes[best], f"{row[best]:.4f}", *extra])
-    return file
+    def write_outputs(
+        self, file: Path, domain: Domain, logits: Tensor, more: Mapping[str, np.ndarray] | None = None
+    ) -> Path:
+        """One line per sample, with `more` columns of numbers."""
+        columns: dict[str, list[str]] = {}
+        if self.task.name == "regression":
+            names = ["prediction"] if logits.shape[1] == 1 else [f"prediction_{i + 1}" for i in range(logits.shape[1])]
+            values = self.task.decode(logits).reshape(len(logits), -1)
+            columns |= {name: [repr(float(v)) for v in values[:, i]] for i, name in enumerate(names)}
+        else:
+            best = self.probabilities(logits).max(-1)
+            columns["label"] = [self.classes[i] for i in best.indices.tolist()]
+            columns["confidence"] = [f"{value:.4f}" for value in best.values.tolist()]
+        columns |= {name: [f"{value:.6g}" for value in given] for name, given in (more or {}).items()}
+        with replacing(file) as part, part.open("w", newline="", encoding="utf-8") as handle:
+            writer = csv.writer(handle)
+            writer.writerow(["id", *columns])
+            for i, row in enumerate(zip(*columns.values(), strict=True)):
+                writer.writerow([domain.ids[i] if domain.ids is not None else i, *row])
+        return file
 
 
 def picked(folder: Path) -> Path:
@@ -214,7 +224,8 @@ def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
     load_module(network, "network", tensors, folder / WEIGHTS)
     network.eval()
     return Model(
-        network, file.classes, file.input, spec, file.method, {} if file.results is None else plain(file.results),
+        network, task_from_json(plain(file.task), file.classes), file.input, spec, file.method,
+        {} if file.results is None else plain(file.results),
         folder if (folder / "config.json").exists() else None,
         None if file.extractor is None else Extractor.from_json(plain(file.extractor), backbone),
         file.crops, file.temperature,

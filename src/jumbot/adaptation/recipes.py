@@ -123,3 +123,10 @@ RECIPES: dict[str, Recipe] = {
         methods=_transport(0.005, 1.0, 1.0, 0.3, 0.01) | _AS_PUBLISHED | {"mcc": {"temperature": 3.0}},
     ),
 }  # fmt: skip
+
+#: What every recipe changes where numbers are predicted: the squared loss has no bound, and SGD diverges with it.
+NUMBERS: dict[str, Any] = {"optimizer": "adam", "learning_rate": 1e-3, "schedule": "constant", "weight_decay": 0.0}
+#: And of JUMBOT: labels that are numbers tell samples apart less than classes do, so more mass moves.
+NUMBERS_METHODS: dict[str, dict[str, Any]] = {"jumbot": {"tau": 2.0, "eta3": 5.0, "proportions": "equal"}}
+#: Rows of numbers then also get a layer that is not linear, where features of a pretrained network need none.
+NUMBERS_HIDDEN = (100,)

@@ -10,7 +10,7 @@ from jumbot.adaptation.networks.names import check_backbone, check_weights
 from jumbot.errors import ArgumentError
 from jumbot.options import Bounds, Count, Options, Positive, Seed, Share, Weight, Whole, Width
 
-Rule = Literal["last", "entropy", "infomax", "snd", "source_validation", "transport", "oracle"]
+Rule = Literal["last", "entropy", "infomax", "snd", "smoothness", "source_validation", "transport", "oracle"]
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,11 @@ class Training(Options):
     """Everything random follows from it."""
     select: Rule = "last"
     """The rule that chooses the model: last, or a label-free score: entropy, infomax, snd, source_validation,
-    transport. "oracle" looks at the target's labels, and every output says so."""
+    transport; of numbers smoothness, source_validation, transport. "oracle" looks at the target's labels, and every
+    output says so."""
+    label_loss: Literal["squared", "huber"] | None = None
+    """What a wrong number costs, in deviations of the source's: "squared", the default, or "huber", which outliers
+    move less."""
     validation: Share = 0.0
     """Share of the source held out for the score source_validation."""
     evaluate_every: Whole | None = None

@@ -11,7 +11,9 @@ from torch import Tensor
 
 from jumbot.data.domain import ArraySamples, Domain, Samples
 from jumbot.data.labels import encode_labels
+from jumbot.data.reading import TaskName
 from jumbot.data.tensors import TensorSamples
+from jumbot.data.values import encode_values, guess_task
 from jumbot.errors import ArgumentError
 
 _ROWS = 8192  # looked at together, so that memory-mapped arrays are never read as a whole
@@ -25,6 +27,7 @@ def from_arrays(
     ids: Any = None,
     where: Callable[[int], str] | None = None,
     kind: str | None = None,
+    task: TaskName | None = None,
 ) -> Domain:
     """A Domain of arrays; rows with NaN or infinity are refused, the first of them named by `where`."""
     try:
@@ -37,7 +40,7 @@ def from_arrays(
         raise ArgumentError(str(error).replace("data:", f"{name}:", 1)) from None
     _check_finite(array, name, where or (lambda row: f"row {row}"))
     made = Domain(name, samples, ids=None if ids is None else [str(i) for i in ids])
-    return made if labels is None else with_labels(made, labels)
+    return made if labels is None else with_labels(made, labels, task)
 
 
 def one_picture(data: Any, channels: int) -> Any:
@@ -59,11 +62,19 @@ def one_picture(data: Any, channels: int) -> Any:
     return data
 
 
-def with_labels(domain: Domain, labels: Any) -> Domain:
-    """`domain` with other labels, of any kind."""
-    values = labels.numpy(force=True) if isinstance(labels, Tensor) else labels
-    encoded, classes = encode_labels(values, domain.name)
-    return replace(domain, labels=encoded if classes else None, classes=classes)
+def with_labels(domain: Domain, labels: Any, task: TaskName | None = None) -> Domain:
+    """`domain` with other labels: of classes, or numbers to predict.
+
+    Without a `task`, labels that have fractions are numbers to predict, and a warning says so.
+    """
+    given = labels.numpy(force=True) if isinstance(labels, Tensor) else labels
+    if task is None:
+        task = guess_task(given, domain.name)
+    if task == "regression":
+        values = encode_values(given, domain.name)
+        return replace(domain, values=None if np.isnan(values).all() else values, labels=None, classes=())
+    encoded, classes = encode_labels(given, domain.name)
+    return replace(domain, labels=encoded if classes else None, classes=classes, values=None)
 
 
 def _check_finite(array: np.ndarray, name: str, where: Callable[[int], str]) -> None:

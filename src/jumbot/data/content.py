@@ -38,7 +38,8 @@ def domain_hash(domain: Domain) -> str | None:
     if not isinstance(samples, ArraySamples | PictureSamples | TableSamples):
         return None
     labels = b"" if domain.labels is None else domain.labels.astype("<i8").tobytes()
-    return digest(content_keys(domain.samples).tobytes(), labels, "\n".join(domain.classes).encode()).hex()
+    values = [] if domain.values is None else [domain.values.astype("<f8").tobytes()]
+    return digest(content_keys(domain.samples).tobytes(), labels, "\n".join(domain.classes).encode(), *values).hex()
 
 
 def digest(*parts: bytes) -> bytes:

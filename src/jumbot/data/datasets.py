@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Subset
 
+from jumbot.data.arrays import with_labels
 from jumbot.data.domain import Domain, Samples
 from jumbot.data.images import OpenSamples, is_picture
-from jumbot.data.labels import encode_labels
+from jumbot.data.reading import TaskName
 from jumbot.data.tensors import as_tensors, check_shape
 from jumbot.errors import ArgumentError
 
@@ -47,7 +48,14 @@ class DatasetSamples:
         return as_tensors(array[None], self.kind)[0]
 
 
-def load_dataset(dataset: Dataset[Any], labels: Any = None, *, name: str = "data", kind: str | None = None) -> Domain:
+def load_dataset(
+    dataset: Dataset[Any],
+    labels: Any = None,
+    *,
+    name: str = "data",
+    kind: str | None = None,
+    task: TaskName | None = None,
+) -> Domain:
     """A Domain of a Dataset whose items are `x` or `(x, y, ...)`.
 
     Labels come from `labels`, else from the Dataset's `targets` or `labels`, else from one pass over its items; their
@@ -69,7 +77,8 @@ def load_dataset(dataset: Dataset[Any], labels: Any = None, *, name: str = "data
     if labels is None:
         return Domain(name, samples)
     values = labels.numpy(force=True) if isinstance(labels, Tensor) else np.asarray(labels)
-    return Domain(name, samples, *encode_labels(named_labels(values, classes_of(dataset)), name))
+    named = values if task == "regression" else named_labels(values, classes_of(dataset))
+    return with_labels(Domain(name, samples), named, task)
 
 
 def named_labels(values: np.ndarray, names: Any) -> np.ndarray:
@@ -121,7 +130,7 @@ def classes_of(dataset: Any) -> Any:
 
 
 def _scalar(value: Any) -> Any:
-    return value.item() if isinstance(value, Tensor | np.generic) else value
+    return value.tolist() if isinstance(value, Tensor | np.generic | np.ndarray) else value
 
 
 def _plain(name: str, index: int) -> str:

@@ -135,9 +135,11 @@ class Domain:
     """Names of the samples (files); None = row numbers."""
     roles: Roles | None = None
     """What the columns of the table are for that it was read from."""
+    values: np.ndarray | None = None
+    """float64 `(n, outputs)`, where numbers are to be predicted and not classes; NaN = not known."""
 
     def __post_init__(self) -> None:
-        for what, values in (("labels", self.labels), ("ids", self.ids)):
+        for what, values in (("labels", self.labels), ("ids", self.ids), ("values", self.values)):
             if values is not None and len(values) != len(self.samples):
                 raise ArgumentError(f"{self.name}: {len(values)} {what} for {len(self.samples)} samples.")
         if self.labels is not None:
@@ -152,6 +154,8 @@ class Domain:
                     f"{len(self.classes)} classes."
                 )
             object.__setattr__(self, "labels", labels.astype(np.int64, copy=False))
+        if self.values is not None and (self.labels is not None or np.ndim(self.values) != 2):
+            raise ArgumentError(f"{self.name}: values must be numbers (n, outputs), beside no labels of classes.")
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -176,12 +180,20 @@ class Domain:
             self,
             samples=subset(rows) if subset is not None else SubsetSamples(self.samples, rows),
             labels=None if self.labels is None else self.labels[rows],
+            values=None if self.values is None else self.values[rows],
             ids=None if self.ids is None else [self.ids[i] for i in rows],
         )
 
     def unlabelled(self) -> Domain:
         """The same samples without their labels: what training may see of a target."""
-        return replace(self, labels=None)
+        return replace(self, labels=None, values=None)
+
+    @property
+    def known(self) -> np.ndarray:
+        """`(n,)`: whether the label of a sample, or every number of it, is known."""
+        if self.values is not None:
+            return ~np.isnan(self.values).any(1)
+        return np.zeros(len(self), bool) if self.labels is None else self.labels >= 0
 
     def with_samples(self, samples: Samples) -> Domain:
         """The same labels and names on other samples of the same length."""

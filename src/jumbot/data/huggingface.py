@@ -58,7 +58,7 @@ def from_huggingface(data: Any, labels: Any, name: str, reading: Reading, like: 
     domain = Domain(name, OpenSamples(_Pictures(data, pictures[0])), ids=ids, roles=replace(roles, features=()))
     if labels is None and roles.label is not None:
         labels = _names(data, roles.label, kinds)
-    return domain if labels is None else with_labels(domain, labels)
+    return domain if labels is None else with_labels(domain, labels, reading.task)
 
 
 class _Pictures:

@@ -104,11 +104,11 @@ def match_classes(domain: Domain, classes: Sequence[str]) -> Domain:
 
 
 def check_source(domain: Domain) -> Domain:
-    """`domain` if it can teach a classifier: every row labelled, two classes at least. Empty classes are left out.
+    """`domain` if it can teach: every row labelled, with two classes at least. Empty classes are left out.
 
     A class with a single sample is allowed: the stratified sampler repeats it.
     """
-    if domain.labels is None:
+    if domain.labels is None and domain.values is None:
         if domain.roles is not None and domain.roles.features:
             raise ArgumentError(
                 f"{domain.name}: the source has no labels; name their column with label (--label). There are "
@@ -118,13 +118,15 @@ def check_source(domain: Domain) -> Domain:
             f"{domain.name}: the source has no labels; give a folder with one subfolder per class, a table with a "
             "column of labels, or a pair (X, y)."
         )
-    missing = np.flatnonzero(domain.labels < 0)
+    missing = np.flatnonzero(~domain.known)
     if missing.size:
         which = domain.ids[missing[0]] if domain.ids is not None else f"row {missing[0]}"
         raise ArgumentError(
             f"{domain.name}: {missing.size} of {len(domain)} source samples have no label, the first is {which}; "
             "label them or leave them out."
         )
+    if domain.values is not None:
+        return domain
     present = np.flatnonzero(domain.counts())
     if len(present) < 2:
         only = domain.classes[present[0]] if len(present) else "none"

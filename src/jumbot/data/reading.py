@@ -10,6 +10,7 @@ from typing import Any, Literal
 from jumbot.options import Options
 
 Corrupt = Literal["refuse", "skip"]
+TaskName = Literal["classification", "regression"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +36,9 @@ class Reading(ReadingOptions):
 
     drop: tuple[str, ...] = ()
     """Columns of a table to leave out."""
+    task: TaskName | None = None
+    """What labels are: classes, or numbers to predict ("regression"). By default classes, unless they have
+    fractions."""
     kind: Literal["signal", "raw"] | None = None
     """What arrays hold that are neither rows of numbers nor images: "signal", (n, channels, length), or "raw", tensors
     that pass as they are to a backbone of your own."""

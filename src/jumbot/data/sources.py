@@ -17,11 +17,12 @@ from jumbot.data.frames import as_table, is_frame
 from jumbot.data.huggingface import from_huggingface, is_huggingface
 from jumbot.data.images import is_picture
 from jumbot.data.paths import from_path
-from jumbot.data.reading import Corrupt, Reading, make_reading
+from jumbot.data.reading import Corrupt, Reading, TaskName, make_reading
 from jumbot.data.roles import NO_DOMAINS, Known, Roles, check_columns, check_kind
 from jumbot.data.sparse import SparseSamples
 from jumbot.data.streams import is_stream, read_stream, refuse_source
 from jumbot.data.tables import from_table
+from jumbot.data.values import as_numbers
 from jumbot.errors import ArgumentError
 
 _AS_IT_IS = Reading()
@@ -39,6 +40,7 @@ def as_domain(
     corrupt: Corrupt = "refuse",
     root: str | Path | None = None,
     kind: str | None = None,
+    task: TaskName | None = None,
     like: Known | None = None,
 ) -> Domain:
     """A `Domain` of what `data` is; samples stay raw, `prepare` makes two domains alike.
@@ -58,13 +60,16 @@ def as_domain(
     In a table, `label` names the column of labels, `id` that of the names of the rows, and `drop` columns to leave out;
     `like` says how the table was read that this one goes with, so that it may lack these columns. `kind` says what
     arrays hold that are neither features nor images: "signal", `(n, channels, length)`, or "raw", which pass as they
-    are to a backbone of your own. `corrupt` says what to do with broken image files.
+    are to a backbone of your own. `task` says if labels are classes or numbers to predict ("regression"); by default
+    classes, unless they have fractions. `corrupt` says what to do with broken image files.
 
     >>> as_domain(([[0.0, 1.0], [1.0, 0.0]], ["cat", "dog"]), name="pets").classes
     ('cat', 'dog')
     """
-    reading = make_reading(label=label, id=id, drop=drop, domain=domain, corrupt=corrupt, root=root, kind=kind)
-    found = _read(data, labels, name, reading, like)
+    reading = make_reading(
+        label=label, id=id, drop=drop, domain=domain, corrupt=corrupt, root=root, kind=kind, task=task
+    )
+    found = _as_asked(_read(data, labels, name, reading, like), reading)
     if like is None:
         _check_dropped([found], reading)
     return found
@@ -76,15 +81,20 @@ def read_domains(
     """The source, and the target and another, labelled part of it, both read as the source was.
 
     In tables these may lack the columns of labels and ids, and a column that is one of the source's features is never
-    taken for their labels. `reading.domain` is the source's.
+    taken for their labels. `reading.domain` is the source's. Labels are of one kind: that of the source's.
     """
 
     def read(data: Any, name: str, like: Known | None) -> Domain:
         # files and folders have names of their own
-        own = replace(reading, domain=reading.domain if like is None or reading.domain == NO_DOMAINS else None)
-        return _read(data, None, None if isinstance(data, str | Path) else name, own, like)
+        own = replace(
+            reading,
+            domain=reading.domain if like is None or reading.domain == NO_DOMAINS else None,
+            task=reading.task if like is None else task,
+        )
+        return _as_asked(_read(data, None, None if isinstance(data, str | Path) else name, own, like), own)
 
     first = read(source, "source", None)
+    task: TaskName = "classification" if first.values is None else "regression"
     like = first.roles or Roles(())
     second = read(target, "target", like)
     third = None if evaluate_on is None else read(evaluate_on, "evaluate_on", like)
@@ -94,12 +104,12 @@ def read_domains(
 
 def _read(data: Any, labels: Any, name: str | None, reading: Reading, like: Known | None) -> Domain:
     if isinstance(data, Domain):
-        return data if labels is None else with_labels(data, labels)
+        return data if labels is None else with_labels(data, labels, reading.task)
     if data is None:
         raise ArgumentError(f"{name or 'data'}: no data came in; give a folder, a table, an array or a Dataset.")
     if isinstance(data, str | Path):
         found = from_path(str(data), name, reading, like)
-        return found if labels is None else with_labels(found, labels)
+        return found if labels is None else with_labels(found, labels, reading.task)
     name = name or "data"
     if is_picture(data):
         data = [data]
@@ -113,22 +123,29 @@ def _read(data: Any, labels: Any, name: str | None, reading: Reading, like: Know
     if isinstance(data, list | tuple) and _are(data, str | Path, is_picture):
         check_kind(name, reading)
         found = _from_list(data, name, reading.corrupt)
-        return found if labels is None else with_labels(found, labels)
+        return found if labels is None else with_labels(found, labels, reading.task)
     if isinstance(data, dict):
         raise ArgumentError(f"{name}: a dict came in; give pandas.DataFrame(data), or a pair (X, y).")
     if is_stream(data):
         if like is None:
             refuse_source(data, name)
-        return read_stream(data, labels, name, reading.kind)
+        return read_stream(data, labels, name, reading.kind, reading.task)
     if isinstance(data, Dataset):
         from jumbot.data.datasets import load_dataset
 
-        return load_dataset(data, labels, name=name, kind=reading.kind)
+        return load_dataset(data, labels, name=name, kind=reading.kind, task=reading.task)
     if issparse(data):
         check_kind(name, reading)
         found = Domain(name, SparseSamples(data))
-        return found if labels is None else with_labels(found, labels)
-    return from_arrays(data, labels, name=name, kind=reading.kind)
+        return found if labels is None else with_labels(found, labels, reading.task)
+    return from_arrays(data, labels, name=name, kind=reading.kind, task=reading.task)
+
+
+def _as_asked(domain: Domain, reading: Reading) -> Domain:
+    """Labels of the kind that was asked for: names of folders may be numbers to predict."""
+    if reading.task == "classification" and domain.values is not None:
+        raise ArgumentError(f"{domain.name}: holds numbers to predict; they are no classes, see task='regression'.")
+    return as_numbers(domain) if reading.task == "regression" else domain
 
 
 def _are(items: Sequence[Any], kind: Any, test: Callable[[Any], bool]) -> bool:

@@ -14,6 +14,7 @@ from jumbot.data.arrays import from_arrays, with_labels
 from jumbot.data.datasets import classes_of, named_labels
 from jumbot.data.domain import Domain
 from jumbot.data.images import OpenSamples, is_picture
+from jumbot.data.reading import TaskName
 from jumbot.errors import ArgumentError
 
 MOST_BYTES = 4 << 30
@@ -37,7 +38,7 @@ def refuse_source(data: Any, name: str) -> None:
     )
 
 
-def read_stream(stream: Any, labels: Any, name: str, kind: str | None) -> Domain:
+def read_stream(stream: Any, labels: Any, name: str, kind: str | None, task: TaskName | None = None) -> Domain:
     """All samples of a stream of `x` or `(x, y, ...)`, kept in memory; a DataLoader's are minibatches of them."""
     batched = isinstance(stream, DataLoader) and stream.batch_size is not None
     if isinstance(stream, DataLoader):
@@ -53,8 +54,10 @@ def read_stream(stream: Any, labels: Any, name: str, kind: str | None) -> Domain
             raise ArgumentError(f"{name}: samples of shapes {sorted(shapes)[:3]}; bring them to one shape first.")
         domain = from_arrays(np.concatenate(samples) if batched else np.stack(samples), name=name, kind=kind)
     if labels is None and found:
-        labels = named_labels(np.concatenate(found) if batched else np.array(found), classes_of(stream))
-    return domain if labels is None else with_labels(domain, labels)
+        labels = np.concatenate(found) if batched else np.array(found)
+        if task != "regression":
+            labels = named_labels(labels, classes_of(stream))
+    return domain if labels is None else with_labels(domain, labels, task)
 
 
 def bytes_of(value: Any) -> int:

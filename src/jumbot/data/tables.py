@@ -127,8 +127,8 @@ def from_table(
     made = Domain(name, samples, ids=ids, roles=roles)
     if labels is not None:
         _check_leak(labels, frame[list(roles.features)], whose)
-        return with_labels(made, _aligned(labels, frame, whose))
-    return made if roles.label is None else with_labels(made, _values(frame[roles.label]))
+        return with_labels(made, _aligned(labels, frame, whose), reading.task)
+    return made if roles.label is None else with_labels(made, _values(frame[roles.label]), reading.task)
 
 
 def domains_of(path: str | Path) -> list[str]:
@@ -198,6 +198,7 @@ def _from_archive(path: Path, name: str | None, reading: Reading, like: Known | 
     made = from_arrays(
         features, labels, name=name or (path.stem if rows is None else reading.domain) or "data", ids=ids,
         where=lambda row: f"row {row if rows is None else int(rows[row])} of {path}", kind=reading.kind,
+        task=reading.task,
     )  # fmt: skip
     return replace(made, roles=replace(roles, features=()))  # the array has columns, but no names of them
 

@@ -68,12 +68,39 @@ def method_options(name: str, options: Mapping[str, Any]) -> MethodOptions:
 
 
 def make_method(
-    name: str, options: MethodOptions | Mapping[str, Any] | None = None, *, features: int, classes: int
+    name: str,
+    options: MethodOptions | Mapping[str, Any] | None = None,
+    *,
+    features: int,
+    classes: int,
+    label_loss: str = "cross-entropy",
 ) -> Method:
-    """A method for a network with that width of embedding; `options` is its dataclass, a mapping, or None."""
+    """A method for a network with that width of embedding; `options` is its dataclass, a mapping, or None.
+
+    For numbers instead of classes, `classes` is how many, and `label_loss` "squared" or "huber".
+    """
     if options is None or isinstance(options, Mapping):
         options = method_options(name, options or {})
-    return method_class(name)(options, features=features, classes=classes)
+    if label_loss != "cross-entropy":
+        check_predicts_numbers(name)
+    made = method_class(name)(options, features=features, classes=classes)
+    made.use_label_loss(label_loss)
+    return made
+
+
+def check_predicts_numbers(name: str) -> None:
+    """Refuse a method that is for classes alone."""
+    if not options_class(name).predict_numbers:
+        raise ArgumentError(f"method: {name} is for classes; with task='regression' use {', '.join(for_numbers())}.")
+
+
+def for_numbers() -> list[str]:
+    """The methods that predict numbers too.
+
+    >>> for_numbers()
+    ['source-only', 'deepjdot', 'jumbot', 'dann']
+    """
+    return [name for name in METHODS if options_class(name).predict_numbers]
 
 
 def _entry(name: str) -> tuple[str, str]:

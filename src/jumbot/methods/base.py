@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from jumbot.cost import number_loss
 from jumbot.methods.network import Network
 from jumbot.methods.options import MethodOptions
 
@@ -56,10 +57,12 @@ class Method(nn.Module):
 
     It may own layers (a discriminator): they are trained with the rate of new layers, or by an `own_optimizer`.
     `refresh` is called with the network's outputs on all target samples before the first step and then every
-    `refresh_interval` steps.
+    `refresh_interval` steps.  `label_loss` is what a wrong prediction costs: where the options say `predict_numbers`,
+    these may be numbers.
     """
 
     name: ClassVar[str]
+    label_loss: str = "cross-entropy"
     Options: ClassVar[type[MethodOptions]] = MethodOptions
     refresh_every: ClassVar[int | None] = None
 
@@ -69,6 +72,10 @@ class Method(nn.Module):
 
     def terms(self, network: Network, batch: Batch) -> Terms:
         raise NotImplementedError
+
+    def use_label_loss(self, label_loss: str) -> None:
+        """Learn from labels of this kind."""
+        self.label_loss = label_loss
 
     def end_step(self) -> None:
         """Called after each step of the optimisers, on every process."""
@@ -100,8 +107,14 @@ class Method(nn.Module):
         return None
 
 
-def source_term(logits: Tensor, labels: Tensor, weights: Tensor | None = None) -> Tensor:
-    """The mean cross-entropy on the source, weighted where weights are given."""
-    if weights is None:
+def source_term(
+    logits: Tensor, labels: Tensor, weights: Tensor | None = None, label_loss: str = "cross-entropy"
+) -> Tensor:
+    """The mean cross-entropy on the source, or another loss of its labels, weighted where weights are given."""
+    if label_loss != "cross-entropy":
+        losses = number_loss(labels, logits.float(), label_loss)
+    elif weights is None:
         return F.cross_entropy(logits, labels)
-    return (weights * F.cross_entropy(logits, labels, reduction="none")).mean()
+    else:
+        losses = F.cross_entropy(logits, labels, reduction="none")
+    return losses.mean() if weights is None else (weights * losses).mean()

@@ -35,4 +35,5 @@ class DANN(Adversarial):
             self.discriminator(reverse(features_s, strength)), self.discriminator(reverse(features_t, strength))
         )
         adversarial = (loss_s.mean() + loss_t.mean()) / 2
-        return Terms({"source": source_term(logits_s, batch.labels), "adversarial": self.options.weight * adversarial})
+        source = source_term(logits_s, batch.labels, label_loss=self.label_loss)
+        return Terms({"source": source, "adversarial": self.options.weight * adversarial})

@@ -41,6 +41,10 @@ class TransportMethod(Method):
             joint.scale.deferred = True
         return joint
 
+    def use_label_loss(self, label_loss: str) -> None:
+        super().use_label_loss(label_loss)
+        self.joint.label_loss = label_loss
+
     def end_step(self) -> None:
         if self.joint.scale is not None:
             self.joint.scale.settle(mean_over_processes)
@@ -61,7 +65,7 @@ class TransportMethod(Method):
         features_s, logits_s = network(batch.source)
         features_t, logits_t = network(batch.target)
         labels, self.progress = batch.labels, batch.progress
-        source = source_term(logits_s, labels, self.source_weights(labels))
+        source = source_term(logits_s, labels, self.source_weights(labels), self.label_loss)
         if self.global_plan:
             features_s, features_t, logits_t = gather_rows(features_s), gather_rows(features_t), gather_rows(logits_t)
             with torch.no_grad():

@@ -17,15 +17,19 @@ Sampler = Literal["stratified", "shuffled"]
 class MethodOptions(Options):
     """Base of the options of a method: numbers must be finite and not negative, counts at least 1, words known.
 
-    `sampler` is how its authors draw source minibatches, unless the training says otherwise.
+    `sampler` is how its authors draw source minibatches, unless the training says otherwise; `predict_numbers` says if
+    the method is for numbers too, and not for classes alone.
     """
 
     sampler: ClassVar[Sampler] = "shuffled"
+    predict_numbers: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)
 class SourceOnlyOptions(MethodOptions):
     """Source-only has no hyper-parameters."""
+
+    predict_numbers = True
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,7 @@ class DeepJDOTOptions(MethodOptions):
     """Hyper-parameters of DeepJDOT; the defaults are those that the JUMBOT paper compares with on Office-Home."""
 
     sampler = "stratified"
+    predict_numbers = True
     eta1: float = 0.01
     """Weight of the squared distance between embeddings in the cost."""
     eta2: float = 0.5
@@ -61,6 +66,7 @@ class JumbotOptions(MethodOptions):
     """Hyper-parameters of JUMBOT; the defaults are the paper's for Office-Home."""
 
     sampler = "stratified"
+    predict_numbers = True
     eta1: float = 0.01
     """Weight of the squared distance between embeddings in the cost."""
     eta2: float = 0.5
@@ -135,6 +141,8 @@ class AdversarialOptions(MethodOptions):
 @dataclass(frozen=True)
 class DANNOptions(AdversarialOptions):
     """Hyper-parameters of DANN."""
+
+    predict_numbers = True
 
 
 @dataclass(frozen=True)

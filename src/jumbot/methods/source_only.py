@@ -8,11 +8,11 @@ from jumbot.methods.options import SourceOnlyOptions
 
 
 class SourceOnly(Method):
-    """L = CE on the source; the target is never looked at."""
+    """L = CE on the source (or the loss of its numbers); the target is never looked at."""
 
     name = "source-only"
     Options = SourceOnlyOptions
 
     def terms(self, network: Network, batch: Batch) -> Terms:
         _, logits = network(batch.source)
-        return Terms({"source": source_term(logits, batch.labels)})
+        return Terms({"source": source_term(logits, batch.labels, label_loss=self.label_loss)})

@@ -82,16 +82,18 @@ class Diagnosis:
         return bool(self.reasons)
 
     def to_json(self) -> dict[str, Any]:
-        """Everything but the mass of each sample, as a dictionary that `json.dumps` takes."""
-        return {
+        """Everything but the mass of each sample, as a dictionary that `json.dumps` takes; of numbers, no classes."""
+        of_classes = {
             "class_proportions": self.class_proportions.tolist(),
             "predicted_proportions": self.predicted_proportions.tolist(),
             "entropy": self.entropy,
             "absent_classes": list(self.absent_classes),
+            "disagreement": self.disagreement,
+        }
+        return (of_classes if len(self.class_proportions) else {}) | {
             "unexplained": self.unexplained.tolist(),
             "unexplained_share": len(self.unexplained) / len(self.received_mass),
             "transported_mass": self.transported_mass,
-            "disagreement": self.disagreement,
             "negative_transfer": self.negative_transfer,
             "reasons": list(self.reasons),
             "settings": asdict(self.settings),
@@ -104,6 +106,8 @@ class Diagnosis:
         lines = [
             f"estimated class proportions (%): {shares}",
             f"classes that seem absent: {', '.join(map(str, self.absent_classes)) or 'none'}",
+        ]
+        lines = (lines if shares else []) + [
             f"unexplained target samples: {len(self.unexplained)} of {n}",
             f"transported mass: {self.transported_mass:.2f} of what the source transports to itself",
         ]
@@ -206,6 +210,13 @@ def diagnose(
         settings=settings,
         scaled=scaled,
     )
+
+
+def diagnose_numbers(features_s: Tensor, features_t: Tensor, seed: int = 0) -> Diagnosis:
+    """What distances alone tell, where numbers are predicted: received mass, unexplained samples, transported mass."""
+    found = diagnose(features_s, np.zeros(len(features_s), int), features_t, torch.zeros(len(features_t), 1), seed=seed)
+    none = np.empty(0)
+    return replace(found, class_proportions=none, predicted_proportions=none, entropy=math.nan, disagreement=math.nan)
 
 
 @torch.no_grad()

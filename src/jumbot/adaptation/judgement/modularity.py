@@ -77,6 +77,12 @@ def some_rows(domain: Domain, seed: int = 0) -> tuple[Array, Array]:
     index = np.arange(len(domain))
     if len(index) > MOST:
         index = np.sort(np.random.default_rng((seed, 7)).choice(index, MOST, replace=False))
+    return index, rows_of(domain, index)
+
+
+def rows_of(domain: Domain, index: Array | None = None) -> Array:
+    """Samples as rows of numbers, to be compared."""
+    index = np.arange(len(domain)) if index is None else index
     parts = []
     for some in np.array_split(index, len(index) // _CHUNK + 1):
         x = domain.samples.batch(some)
@@ -85,4 +91,4 @@ def some_rows(domain: Domain, seed: int = 0) -> tuple[Array, Array]:
         if x.ndim == 4:
             x = F.adaptive_avg_pool2d(x, (min(x.shape[-2], _SIDE), min(x.shape[-1], _SIDE)))
         parts.append(x.flatten(1).double().numpy())
-    return index, np.concatenate(parts)
+    return np.concatenate(parts)

@@ -9,9 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot.adaptation.judgement.evaluation import evaluate
+from jumbot.adaptation.judgement.modularity import nearest, rows_of
+from jumbot.adaptation.judgement.regression import smoothness
 from jumbot.adaptation.judgement.selection import scores
 from jumbot.adaptation.settings import Training
+from jumbot.adaptation.task import Task
 from jumbot.adaptation.training.stratified import ShuffledSampler, StratifiedSampler
 from jumbot.data.domain import Domain
 from jumbot.loss import JointTransportLoss
@@ -36,11 +38,13 @@ class Monitor:
     """Looks at the network between steps; it changes nothing."""
 
     def __init__(
-        self, network: Network, method: Method, source: Domain, target: Domain, training: Training, watch: Watch,
-        device: torch.device,
+        self, network: Network, method: Method, source: Domain, target: Domain, task: Task, training: Training,
+        watch: Watch, device: torch.device,
     ) -> None:  # fmt: skip
-        self.network, self.method, self.device = network, method, device
+        self.network, self.method, self.task, self.device = network, method, task, device
+        self.labels = task.labels(source)
         self.source, self.target, self.training, self.watch = source, target, training, watch
+        self.neighbours: np.ndarray = np.empty((0, 0), np.int64)
 
     def evaluate(self, whole: bool) -> dict[str, Any]:
         """Scores, and accuracies where there are labels; of `evaluate_samples` samples unless `whole`."""
@@ -48,14 +52,33 @@ class Monitor:
         some = _sample(self.target, min(_SCORED, limit or _SCORED), self.training.seed)
         _, logits = outputs(self.network, some, self.device)
         validation = self.watch.validation
-        held_out = None if validation is None else _accuracy(self.network, validation, self.device)["accuracy"]
-        record: dict[str, Any] = {"scores": scores(logits.softmax(-1), held_out, self._transport_value())}
+        held_out = None if validation is None else self._figures(validation)[self.task.metric]
+        record: dict[str, Any] = {"scores": self._scores(logits, some, held_out)}
         if (evaluated := self.watch.evaluated) is not None:
             if limit is not None:
                 evaluated = _sample(evaluated, limit, self.training.seed)
-            found = _accuracy(self.network, evaluated, self.device)
-            record |= {name: found[name] for name in ("accuracy", "mean_class_accuracy", "per_class", "n")}
+            found = self._figures(evaluated)
+            kept = ("accuracy", "mean_class_accuracy", "per_class", "rmse", "mae", "r2", "n")
+            record |= {name: found[name] for name in kept if name in found}
         return record
+
+    def _figures(self, domain: Domain) -> dict[str, Any]:
+        _, logits = outputs(self.network, domain, self.device)
+        return self.task.evaluate(logits, domain).to_json()
+
+    def _scores(self, logits: Tensor, some: Domain, held_out: float | None) -> dict[str, float]:
+        """Every label-free score that fits the task."""
+        if self.task.name == "classification":
+            return scores(logits.softmax(-1), held_out, self._transport_value())
+        found = {} if len(some) < 2 else {"smoothness": smoothness(logits, self._neighbours(some))}
+        given = {"source_validation": held_out, "transport": self._transport_value()}
+        return found | {name: value for name, value in given.items() if value is not None}
+
+    def _neighbours(self, some: Domain) -> np.ndarray:
+        """Of target samples, among themselves; found once for as many samples."""
+        if len(self.neighbours) != len(some):
+            self.neighbours = nearest(rows_of(some))
+        return self.neighbours
 
     def target_outputs(self) -> TargetOutputs:
         """Embeddings and logits of all target samples."""
@@ -64,13 +87,15 @@ class Monitor:
     def _transport_value(self) -> float | None:
         """The mean full value of the method's own transport problem, on minibatches that are the same at each look."""
         joint = getattr(self.method, "joint", None)
-        if not isinstance(joint, JointTransportLoss) or self.source.labels is None:
+        if not isinstance(joint, JointTransportLoss):
             return None
         size, seed = min(self.training.batch_size, 200), self.training.seed
-        sources, targets = (
-            StratifiedSampler(self.source.labels, size, seed),
-            ShuffledSampler(len(self.target), size, seed),
+        sources = (
+            ShuffledSampler(len(self.source), size, seed, stream=8)
+            if self.source.labels is None
+            else StratifiedSampler(self.source.labels, size, seed)
         )
+        targets = ShuffledSampler(len(self.target), size, seed)
         values = []
         training = joint.training
         joint.eval()  # a look does not move the running scale of the embedding
@@ -78,7 +103,7 @@ class Monitor:
             rows = sources.batch(i)
             z_s, _ = outputs(self.network, self.source.subset(rows), self.device)
             z_t, logits = outputs(self.network, self.target.subset(targets.batch(i)), self.device)
-            values.append(float(joint(z_s, torch.from_numpy(self.source.labels[rows]), z_t, logits).value))
+            values.append(float(joint(z_s, torch.from_numpy(self.labels[rows]), z_t, logits).value))
         joint.train(training)
         return float(np.mean(values))
 
@@ -108,11 +133,6 @@ def outputs(network: Network, domain: Domain, device: torch.device | str | None 
     finally:
         network.train(training)
     return torch.cat(embeddings), torch.cat(logits)
-
-
-def _accuracy(network: Network, domain: Domain, device: torch.device) -> dict[str, Any]:
-    _, logits = outputs(network, domain, device)
-    return evaluate(logits.softmax(-1), domain.labels, domain.classes).to_json()
 
 
 def _sample(domain: Domain, limit: int, seed: int) -> Domain:

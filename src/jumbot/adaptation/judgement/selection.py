@@ -27,7 +27,8 @@ class Score:
 
     def read(self, record: Mapping[str, Any]) -> float:
         """This score of an evaluation record; NaN where the record does not hold it."""
-        value = record.get("accuracy") if self.name == "oracle" else record.get("scores", {}).get(self.name)
+        truth = record.get("accuracy", record.get("r2"))
+        value = truth if self.name == "oracle" else record.get("scores", {}).get(self.name)
         return math.nan if value is None else float(value)
 
 
@@ -96,10 +97,13 @@ SCORES: dict[str, Score] = {
         Score("entropy", False, "mean entropy of the target predictions; misled by collapse to few classes"),
         Score("infomax", True, "entropy of the mean prediction minus mean entropy; misled by imbalanced targets"),
         Score("snd", True, "soft neighbourhood density of the target predictions; misled by collapse"),
-        Score("source_validation", True, "accuracy on held-out source samples; blind to the target"),
+        Score(
+            "smoothness", True, "of predicted numbers: neighbours in the target agree; blind to what is smoothly wrong"
+        ),
+        Score("source_validation", True, "accuracy, or R2, on held-out source samples; blind to the target"),
         # never <C, P> alone, which falls when mass is destroyed
         Score("transport", False, "mean full unbalanced transport value between source and target minibatches"),
-        Score("oracle", True, "accuracy from the target labels: an upper bound for study, not a rule for use"),
+        Score("oracle", True, "accuracy, or R2, from the target labels: an upper bound for study, not a rule for use"),
     )
 }
 RULES: dict[str, str] = {LAST: "the last iterate"} | {name: score.help for name, score in SCORES.items()}

@@ -10,6 +10,7 @@ from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy
 from jumbot.adaptation.judgement.diagnosis import PlanSettings
 from jumbot.adaptation.settings import Inputs, NetworkOptions, Rule, Training
 from jumbot.data.inputs import InputFormat
+from jumbot.data.reading import TaskName
 from jumbot.errors import ArgumentError
 from jumbot.methods import method_options
 from jumbot.options import Bounds, Count, Measured, Portion, Positive, Seed, Text, Weight, Whole, Width
@@ -54,21 +55,47 @@ class ExtractorFile(Record):
 
 
 @dataclass(frozen=True)
+class TaskFile(Record):
+    """What is predicted: classes, or numbers, with the mean and the deviation of the source's."""
+
+    name: TaskName = "classification"
+    mean: tuple[Measured, ...] = ()
+    std: tuple[Positive, ...] = ()
+    label_loss: Literal["squared", "huber"] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        numbers = self.name == "regression"
+        if len(self.mean) != len(self.std) or bool(self.mean) != numbers or (self.label_loss is not None) != numbers:
+            raise ArgumentError("mean, std, label_loss: must be there for a regression, one of each, and for no other.")
+
+
+@dataclass(frozen=True)
 class DiagnosisFile(Record):
     """What `Diagnosis.to_json` writes."""
 
-    class_proportions: tuple[Measured, ...]
-    predicted_proportions: tuple[Measured, ...]
-    absent_classes: tuple[Whole, ...]
     unexplained: tuple[Whole, ...]
     unexplained_share: Portion
     transported_mass: Measured
-    disagreement: Measured
     negative_transfer: bool
     reasons: tuple[str, ...]
     settings: PlanSettings
     scaled: bool
+    class_proportions: tuple[Measured, ...] = ()
+    """This and what follows is of classes."""
+    predicted_proportions: tuple[Measured, ...] = ()
+    absent_classes: tuple[Whole, ...] = ()
+    disagreement: Measured | None = None
     entropy: Measured | None = None
+
+
+@dataclass(frozen=True)
+class OutputFigures(Record):
+    """Figures of one of several numbers that are predicted."""
+
+    rmse: Weight
+    mae: Weight
+    r2: Measured | None
 
 
 @dataclass(frozen=True)
@@ -80,6 +107,7 @@ class Results(Record):
     selected_step: Whole
     seconds: Weight
     diagnosis: DiagnosisFile
+    task: TaskName = "classification"
     estimated_accuracy: EstimatedAccuracy | None = None
     decisions: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
@@ -89,6 +117,10 @@ class Results(Record):
     mean_class_accuracy: Portion | None = None
     per_class: tuple[Portion | None, ...] | None = None
     confusion: tuple[tuple[Whole, ...], ...] | None = None
+    rmse: Weight | None = None
+    mae: Weight | None = None
+    r2: Measured | None = None
+    per_output: tuple[OutputFigures, ...] | None = None
     classes: tuple[Text, ...] | None = None
     evaluated_on: Text | None = None
 
@@ -152,6 +184,7 @@ class Config(Versioned):
     seed: Seed
     data: dict[str, DataFile] | None = None
     request: Request | None = None
+    task: TaskFile = TaskFile()
     upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _config_of_0_1}
 
     def __post_init__(self) -> None:
@@ -162,7 +195,7 @@ class Config(Versioned):
         except ArgumentError as error:
             raise ArgumentError(f"method.{error}") from error
         object.__setattr__(self, "method", {"name": name, **asdict(options)})
-        check_classes(self.classes, self.network)
+        check_classes(self.classes, self.network, self.task)
         self.input.check_complete()
 
 
@@ -195,6 +228,9 @@ class EvaluationLine(Record):
     accuracy: Portion | None = None
     mean_class_accuracy: Portion | None = None
     per_class: tuple[Portion | None, ...] | None = None
+    rmse: Weight | None = None
+    mae: Weight | None = None
+    r2: Measured | None = None
     n: Whole | None = None
 
 
@@ -219,12 +255,13 @@ class ModelFile(Versioned):
     extractor: ExtractorFile | None
     crops: Crops
     temperature: Positive
+    task: TaskFile = TaskFile()
     upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _model_of_0_1}
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_method(self.method)
-        check_classes(self.classes, self.network)
+        check_classes(self.classes, self.network, self.task)
         self.input.check_complete()
         if self.results is not None and len(self.results.diagnosis.class_proportions) != len(self.classes):
             count = len(self.results.diagnosis.class_proportions)
@@ -252,8 +289,11 @@ class ComparedRun(Record):
     accuracy: Portion | None
     mean_class_accuracy: Portion | None
     seconds: Weight
-    by_rule: dict[str, Portion] = field(default_factory=dict)
-    """The accuracy that each rule of selection would have had."""
+    by_rule: dict[str, Measured] = field(default_factory=dict)
+    """The accuracy, or R2, that each rule of selection would have had."""
+    rmse: Weight | None = None
+    mae: Weight | None = None
+    r2: Measured | None = None
 
 
 @dataclass(frozen=True)
@@ -277,9 +317,14 @@ def check_method(method: Mapping[str, Any]) -> str:
     return str(method["name"])
 
 
-def check_classes(classes: tuple[str, ...], network: NetworkSpec) -> None:
-    """Refuse names of classes that are not those of the outputs."""
-    if len(classes) != network.classes:
+def check_classes(classes: tuple[str, ...], network: NetworkSpec, task: TaskFile) -> None:
+    """Refuse names of classes, or units of numbers, that are not those of the outputs."""
+    if task.name == "regression" and (classes or len(task.mean) != network.classes):
+        raise ArgumentError(
+            f"task: {len(task.mean)} numbers and {len(classes)} classes came in; there must be {network.classes} "
+            "numbers, as the network has outputs, and no classes."
+        )
+    if task.name == "classification" and len(classes) != network.classes:
         raise ArgumentError(
             f"classes: {len(classes)} came in; there must be {network.classes}, as the network has outputs."
         )

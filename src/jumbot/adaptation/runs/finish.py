@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jumbot.adaptation.config import RunConfig
-from jumbot.adaptation.judgement.accuracy import calibrating_temperature, estimate_accuracy
-from jumbot.adaptation.judgement.diagnosis import Diagnosis, diagnose
-from jumbot.adaptation.judgement.evaluation import evaluate
+from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy, calibrating_temperature, estimate_accuracy
+from jumbot.adaptation.judgement.diagnosis import Diagnosis, diagnose, diagnose_numbers
 from jumbot.adaptation.judgement.monitor import outputs
-from jumbot.adaptation.model import Model, write_predictions
+from jumbot.adaptation.model import Model
 from jumbot.adaptation.runs.files import Results
 from jumbot.adaptation.runs.folder import RunFolder, final_mass, read_metrics
 from jumbot.adaptation.training.checkpoint import load_module, load_weights, pack, save_weights
@@ -52,7 +51,7 @@ def embeddings(network: Network, source: Domain, target: Domain, when: str) -> d
     for name, domain in (("source", source), ("target", target)):
         z, logits = outputs(network, domain.subset(rows[name]))
         found[f"{when}_{name}"] = z.numpy().astype(np.float16)
-        if name == "target":
+        if name == "target" and source.labels is not None:
             found["target_predictions"] = logits.argmax(-1).numpy()
     return found
 
@@ -64,42 +63,47 @@ def finish(model: Model, trained: Trained, domains: Domains, config: RunConfig, 
     load_module(earlier, "network", load_weights(run.before, "before")[0], run.before)
     z_source, _ = outputs(model.network, source)
     z_target, logits = outputs(model.network, target)
-    accuracy = estimate_accuracy(source, target, logits.argmax(-1).numpy(), len(model.classes), seed)
-    if accuracy.value is not None:
-        model = replace(model, temperature=calibrating_temperature(logits, accuracy.value))
-    probabilities = model.probabilities(logits)
-    # before its first step a network knows nothing that could be compared
-    trained_before = config.method != "source-only" and config.training.lengths(len(source))[1] > 0
-    before = _diagnose_some(earlier, source, target, seed) if trained_before else None
-    diagnosis = diagnose(z_source, source.labels, z_target, logits, before=before, seed=seed)
+    accuracy: EstimatedAccuracy | None = None
+    before: Diagnosis | None = None
+    if source.labels is None:
+        diagnosis = diagnose_numbers(z_source, z_target, seed)
+    else:
+        accuracy = estimate_accuracy(source, target, logits.argmax(-1).numpy(), len(model.classes), seed)
+        if accuracy.value is not None:
+            model = replace(model, temperature=calibrating_temperature(logits, accuracy.value))
+        # before its first step a network knows nothing that could be compared
+        if config.method != "source-only" and config.training.lengths(len(source))[1] > 0:
+            before = _diagnose_some(earlier, source, target, seed)
+        diagnosis = diagnose(z_source, source.labels, z_target, logits, before=before, seed=seed)
     results: dict[str, Any] = {
         "rule": config.training.select,
         "oracle": config.training.select == "oracle",
         "selected_step": trained.selected_step,
         "seconds": round(trained.seconds, 1),
-        "estimated_accuracy": accuracy.to_json(),
+        "task": model.task.name,
+        **({} if accuracy is None else {"estimated_accuracy": accuracy.to_json()}),
         "diagnosis": diagnosis.to_json(),
         "decisions": trained.method.decisions(),
         "remarks": remarks(read_metrics(run.path), config),
     }
     evaluated = domains.evaluated
     if evaluated is not None:
-        shares = (
-            probabilities if evaluated is domains.target else model.probabilities(outputs(model.network, evaluated)[1])
-        )
-        results |= evaluate(shares, evaluated.labels, model.classes).to_json() | {"evaluated_on": evaluated.name}
+        said = logits if evaluated is domains.target else outputs(model.network, evaluated)[1]
+        results |= model.task.evaluate(said, evaluated).to_json() | {"evaluated_on": evaluated.name}
     model = replace(model, results=results)
     found: dict[str, Any] = embeddings(model.network, source, target, "after") | {
         name: z for name, z in embeddings(earlier, source, target, "before").items() if name.startswith("before")
     }
-    found["source_labels"] = np.asarray(source.labels)[_rows(len(source), _KEPT)]
     rows = _rows(len(target), _KEPT)
-    found["target_labels"] = np.full(len(rows), -1) if target.labels is None else target.labels[rows]
+    if source.labels is not None:
+        found["source_labels"] = source.labels[_rows(len(source), _KEPT)]
+        found["target_labels"] = np.full(len(rows), -1) if target.labels is None else target.labels[rows]
+    elif target.values is not None:
+        found["true_values"] = target.values[rows]
+        found["predicted_values"] = model.task.decode(logits[rows]).reshape(len(rows), -1)
     with replacing(run.path / "embeddings.npz") as part, part.open("wb") as file:
         np.savez_compressed(file, **found)
-    write_predictions(
-        run.path / "predictions.csv", target, probabilities.numpy(), model.classes, diagnosis.received_mass
-    )
+    model.write_outputs(run.path / "predictions.csv", target, logits, {"received_mass": diagnosis.received_mass})
     write(run.path / "results.json", convert(results, Results, run.path / "results.json"))
     model.save(run.path)
     run.before.unlink(missing_ok=True)

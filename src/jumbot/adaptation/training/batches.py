@@ -11,9 +11,9 @@ import numpy as np
 import torch
 
 from jumbot.adaptation.settings import Training
+from jumbot.adaptation.task import Task
 from jumbot.adaptation.training.stratified import ShuffledSampler, StratifiedSampler
 from jumbot.data.domain import Domain
-from jumbot.errors import ArgumentError
 from jumbot.methods.base import Batch, Method
 
 #: a pair of minibatches, and the rows of the target in it, by which the records find labels
@@ -24,12 +24,10 @@ class Batches:
     """k pairs of minibatches per step; number i over all steps and processes depends on (seed, i) alone."""
 
     def __init__(
-        self, source: Domain, target: Domain, method: Method, training: Training, source_steps: int, total: int,
-        accelerator: Any,
+        self, source: Domain, target: Domain, task: Task, method: Method, training: Training, source_steps: int,
+        total: int, accelerator: Any,
     ) -> None:  # fmt: skip
-        if source.labels is None:
-            raise ArgumentError(f"source: {source.name} has no labels; the source must be labelled.")
-        self.source, self.target, self.labels = source, target, source.labels
+        self.source, self.target, self.labels = source, target, task.labels(source)
         self.seed, self.k, self.size = training.seed, training.k, training.batch_size
         self.extra_samples = method.extra_samples
         self.source_steps, self.total = source_steps, total
@@ -39,7 +37,7 @@ class Batches:
         self.layout = torch.channels_last if images else torch.contiguous_format
         self.sampler: StratifiedSampler | ShuffledSampler = (
             StratifiedSampler(source.labels, training.batch_size, training.seed)
-            if training.sampler == "stratified"
+            if training.sampler == "stratified" and source.labels is not None
             else ShuffledSampler(len(source), training.batch_size, training.seed, stream=8)
         )
         self.target_sampler = ShuffledSampler(len(target), training.batch_size, training.seed)

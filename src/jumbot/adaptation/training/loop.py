@@ -20,6 +20,7 @@ from jumbot.adaptation.judgement.selection import best, check_rule
 from jumbot.adaptation.networks.build import Bottleneck
 from jumbot.adaptation.runs.folder import RunFolder
 from jumbot.adaptation.settings import Training
+from jumbot.adaptation.task import Task, task_of
 from jumbot.adaptation.training.accelerator import devices, flat, make_accelerator, seed_step
 from jumbot.adaptation.training.batches import Batches, Loaded
 from jumbot.adaptation.training.checkpoint import (
@@ -62,7 +63,8 @@ class Objective(nn.Module):
 
     def forward(self, phase: str, batch: Batch) -> Terms:
         if phase == "source":
-            return Terms({"source": source_term(self.network(batch.source)[1], batch.labels)})
+            logits = self.network(batch.source)[1]
+            return Terms({"source": source_term(logits, batch.labels, label_loss=self.method.label_loss)})
         return self.method.terms(self.network, batch)
 
 
@@ -75,12 +77,13 @@ class Trainer:
 
     def __init__(
         self, source: Domain, target: Domain, network: Network, method: Method, training: Training, *,
-        watch: Watch | None = None, run: RunFolder | None = None, show: bool = False,
+        task: Task | None = None, watch: Watch | None = None, run: RunFolder | None = None, show: bool = False,
     ) -> None:  # fmt: skip
-        if source.labels is None:
+        if source.labels is None and source.values is None:
             raise ArgumentError(f"source: {source.name} has no labels; the source must be labelled.")
         check_rule(training.select)
         self.training, self.run, self.show = training, run, show
+        self.task = task_of(source) if task is None else task
         self.watch = watch or Watch()
         self.network, self.method = network, method
         if isinstance(method, TransportMethod):
@@ -89,11 +92,15 @@ class Trainer:
         self.epoch, self.source_steps, steps = training.lengths(len(source) // self.accelerator.num_processes)
         self.total = self.source_steps + steps
         self.refresh_every = method.refresh_interval(steps)
-        self.batches = Batches(source, target, method, training, self.source_steps, self.total, self.accelerator)
+        self.batches = Batches(
+            source, target, self.task, method, training, self.source_steps, self.total, self.accelerator
+        )
         self.objective = Objective(network, method).to(self.accelerator.device)
         network.to(memory_format=self.batches.layout)  # type: ignore[call-overload]
         self.wrapped = self.accelerator.prepare_model(self.objective)
-        self.monitor = Monitor(self.network, self.method, source, target, training, self.watch, self.accelerator.device)
+        self.monitor = Monitor(
+            self.network, self.method, source, target, self.task, training, self.watch, self.accelerator.device
+        )
         self.before_adaptation: Callable[[], None] | None = None
         self.step, self.before = 0, 0.0
         self.saved_step: int | None = None

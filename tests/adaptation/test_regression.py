@@ -1,0 +1,158 @@
+"""Numbers instead of classes: units, metrics, files, what is refused, and a shift whose answer is known."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from PIL import Image
+from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
+
+import jumbot
+from jumbot.adaptation.judgement.regression import evaluate_numbers, smoothness
+from jumbot.errors import ArgumentError
+from jumbot.methods import METHODS, for_numbers
+
+SHORT: dict[str, Any] = {"task": "regression", "steps": 20, "seed": 0}
+
+
+def _shifted(seed: int, n: int = 300, shift: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=(n, 5))
+    return z + shift * np.array([1.0, -1.0, 1.0, 0.0, 0.0]), 3 * np.sin(1.5 * z[:, 0]) + z[:, 1]
+
+
+def test_the_figures_are_those_of_scikit_learn(rng: np.random.Generator) -> None:
+    truth, found = rng.normal(size=(30, 2)), rng.normal(size=(30, 2))
+    figures = evaluate_numbers(found, truth)
+    assert figures.rmse == pytest.approx(root_mean_squared_error(truth, found))
+    assert figures.mae == pytest.approx(mean_absolute_error(truth, found))
+    assert figures.r2 == pytest.approx(r2_score(truth, found))
+    truth[3] = np.nan
+    assert (evaluate_numbers(found, truth).n, evaluate_numbers(found, truth).left_out) == (29, 1)
+
+
+def test_smoothness_by_hand() -> None:
+    f = np.array([[1.0], [2.0], [4.0]])
+    graph = np.array([[1], [0], [1]])
+    c = f - f.mean()
+    assert smoothness(f, graph) == pytest.approx((c[0] * c[1] + c[1] * c[0] + c[2] * c[1])[0] / (c**2).sum())
+    assert smoothness(np.ones((3, 1)), graph) == 0
+
+
+@pytest.mark.parametrize("method", for_numbers())
+def test_predictions_come_in_the_units_of_the_source(method: str, tmp_path: Path) -> None:
+    (X, y), (Xt, yt) = _shifted(0), _shifted(1)
+    plain = jumbot.adapt((X, y), (Xt, yt), method=method, **SHORT)
+    scaled = jumbot.adapt((X, 1e6 * y + 5e7), (Xt, 1e6 * yt + 5e7), method=method, out=tmp_path / "run", **SHORT)
+    np.testing.assert_allclose(scaled.predict(Xt), 1e6 * plain.predict(Xt) + 5e7, rtol=1e-4)
+    assert scaled.results["r2"] == pytest.approx(plain.results["r2"], abs=1e-3)
+    assert scaled.results["rmse"] == pytest.approx(1e6 * plain.results["rmse"], rel=1e-3)
+    again = jumbot.load(tmp_path / "run")
+    np.testing.assert_array_equal(again.predict(Xt), scaled.predict(Xt))
+    assert again.evaluate(Xt, 1e6 * yt + 5e7).rmse == pytest.approx(scaled.results["rmse"])  # type: ignore[union-attr]
+    with (tmp_path / "run" / "predictions.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    np.testing.assert_allclose([float(row["prediction"]) for row in rows], scaled.predict(Xt))
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert not {"accuracy", "confusion", "estimated_accuracy"} & set(results)
+    assert not {"class_proportions", "absent_classes", "disagreement"} & set(results["diagnosis"])
+    assert scaled.estimated_accuracy is None
+    with pytest.raises(ArgumentError, match="predict_proba: this model predicts numbers"):
+        scaled.predict_proba(Xt)
+
+
+def test_arrays_tensors_frames_and_files_are_alike(tmp_path: Path) -> None:
+    (X, y), (Xt, _) = _shifted(0), _shifted(1)
+    names = [f"x{i}" for i in range(5)]
+    frame, target = pd.DataFrame(X, columns=names).assign(price=y), pd.DataFrame(Xt, columns=names)
+    frame.to_csv(tmp_path / "s.csv", index=False)
+    target.to_csv(tmp_path / "t.csv", index=False)
+    ways: list[tuple[Any, Any, dict[str, Any]]] = [
+        ((X, y), Xt, {}),
+        ((torch.from_numpy(X), torch.from_numpy(y)), torch.from_numpy(Xt), {}),
+        (frame, target, {"label": "price"}),
+        (tmp_path / "s.csv", tmp_path / "t.csv", {"label": "price"}),
+    ]
+    found = [jumbot.adapt(source, there, **how, **SHORT).predict(there) for source, there, how in ways]
+    for one in found[1:]:
+        np.testing.assert_allclose(one, found[0], rtol=1e-4, atol=1e-4)
+
+
+def test_folders_named_after_numbers(tmp_path: Path, rng: np.random.Generator) -> None:
+    for age in (20, 30):
+        for i in range(6):
+            path = tmp_path / "faces" / str(age) / f"{i}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(rng.integers(0, 255, (12, 12), dtype=np.uint8)).save(path)
+    model = jumbot.adapt(
+        tmp_path / "faces", tmp_path / "faces", task="regression", source_steps=1, steps=2, batch_size=6, epochs=None
+    )
+    assert model.results["n"] == 12
+    assert model.predict(tmp_path / "faces").shape == (12,)
+
+
+def test_several_numbers_and_huber(rng: np.random.Generator) -> None:
+    X, _ = _shifted(0)
+    y = np.stack([X[:, 0], 1000 * X[:, 1]], 1)
+    model = jumbot.adapt((X, y), (X, y), label_loss="huber", method="source-only", **SHORT | {"steps": 200})
+    assert model.predict(X).shape == y.shape
+    assert model.results["r2"] > 0.8
+    assert len(model.results["per_output"]) == 2
+    with pytest.raises(ArgumentError, match="1 numbers per sample where the source has 2"):
+        jumbot.adapt((X, y), (X, y[:, 0]), **SHORT)
+
+
+def test_fractions_say_that_numbers_are_meant() -> None:
+    X, y = _shifted(0, 60)
+    with pytest.warns(UserWarning, match="labels have fractions .*, so that numbers are predicted"):
+        model = jumbot.adapt((X, y), X, steps=2)
+    assert model.task.name == "regression"
+    with pytest.raises(ArgumentError, match="labels are names or whole numbers"):
+        jumbot.adapt((X, y), X, task="classification", steps=2)
+    with pytest.warns(UserWarning, match="60 different numbers as labels of 60 samples are taken as classes"):
+        jumbot.adapt((X, np.arange(60)), X, steps=2, batch_size=60)
+    with pytest.raises(ArgumentError, match="the label 'red' came in; task='regression' predicts numbers"):
+        jumbot.adapt((X, ["red", "blue"] * 30), X, task="regression", steps=2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        *(({"method": name}, f"method: {name} is for classes") for name in METHODS if name not in for_numbers()),
+        ({"sampler": "stratified"}, "sampler: 'stratified' came in, but task='regression'"),
+        *(({"select": rule}, f"select: '{rule}' came in, but") for rule in ("entropy", "infomax", "snd")),
+        ({"partial": "first:2"}, "partial: 'first:2' came in, but task='regression'"),
+        ({"method": "deepjdot", "variant": "original"}, "variant: 'original' came in, but"),
+        ({"views": "ten-crop"}, "views: 'ten-crop' averages probabilities"),
+        ({"task": "classification", "label_loss": "huber"}, "label_loss: 'huber' came in, but classes"),
+        ({"task": "classification", "select": "smoothness"}, "select: 'smoothness' came in, but"),
+    ],
+)
+def test_what_does_not_combine_is_refused_before_data_are_read(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        jumbot.adapt("no/such/file.csv", "nor/this.csv", **{"task": "regression", **changes})
+
+
+@pytest.mark.parametrize("rule", ["smoothness", "source_validation", "transport", "oracle"])
+def test_rules_of_selection_for_numbers(rule: str) -> None:
+    X, y = _shifted(0, 100)
+    model = jumbot.adapt((X, y), (X + 1, y), select=rule, evaluate_every=5, **SHORT)
+    assert model.results["rule"] == rule
+    assert model.results["selected_step"] in (5, 10, 15, 20)
+
+
+def test_above_source_only_on_a_shift_with_a_known_answer() -> None:
+    """The target is the source moved in its inputs, so that the answer of each sample is known."""
+    source, target = _shifted(0, 600), _shifted(1, 600, shift=1.0)
+    without, adapted = (
+        jumbot.adapt(source, target, task="regression", method=name, steps=400, seed=0).results["rmse"]
+        for name in ("source-only", "jumbot")
+    )
+    assert adapted < 0.85 * without
