@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from jumbot.adaptation.judgement.tune import tune as tune
     from jumbot.adaptation.model import Model as Model
     from jumbot.adaptation.model import load as load
+    from jumbot.adaptation.regressor import DomainAdaptationRegressor as DomainAdaptationRegressor
     from jumbot.coupling import couple as couple
     from jumbot.errors import ArgumentError as ArgumentError
     from jumbot.errors import JumbotError as JumbotError
@@ -48,6 +49,7 @@ else:
             "Diagnosis": "adaptation.judgement.diagnosis",
             "Divergence": "transport.divergences",
             "DomainAdaptationClassifier": "adaptation.classifier",
+            "DomainAdaptationRegressor": "adaptation.regressor",
             "Estimate": "minibatch.estimator",
             "JointLoss": "loss",
             "JointTransportLoss": "loss",

@@ -21,7 +21,7 @@ FOR_NUMBERS: dict[str, tuple[Callable[[Any], bool], str]] = {
         "this score is of classes; use last, smoothness, source_validation or transport.",
     ),
     "partial": (lambda value: value is not None, "there are no classes to keep; leave it out."),
-    "imbalance": (lambda value: value is not None, "there are no classes to thin out; leave it out."),
+    "thin": (lambda value: value is not None, "there are no classes to thin out; leave it out."),
     "proportions": (lambda value: value != "equal", "there are no classes whose shares could differ; leave it out."),
     "variant": (lambda value: value == "original", "the original DeepJDOT compares probabilities; leave it out."),
 }

@@ -55,6 +55,7 @@ class Predictor(nn.Module):
     ) -> None:
         super().__init__()
         self.mean: Tensor | None
+        self.std: Tensor
         self.register_buffer("mean", None if units is None else torch.tensor(units[0]), persistent=False)
         self.register_buffer("std", None if units is None else torch.tensor(units[1]), persistent=False)
         self.network, self.backbone = network, backbone

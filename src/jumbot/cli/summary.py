@@ -18,10 +18,16 @@ def summary(model: Model) -> str:
             f"target accuracy {100 * results['accuracy']:.1f} %, mean over classes "
             f"{100 * results['mean_class_accuracy']:.1f} % (evaluation: labels that training never saw)"
         )
+    if results.get("rmse") is not None:
+        r2 = "" if results["r2"] is None else f", R2 {results['r2']:.3f}"
+        lines.append(
+            f"target RMSE {results['rmse']:.4g}, MAE {results['mae']:.4g}{r2} (evaluation: labels that training never "
+            "saw)"
+        )
     if (estimate := model.estimated_accuracy) is not None:
         lines.append(f"{estimate}, without labels")
     diagnosis = results["diagnosis"]
-    absent = [model.classes[c] for c in diagnosis["absent_classes"]]
+    absent = [model.classes[c] for c in diagnosis.get("absent_classes", ())]
     if absent:
         lines.append(f"source classes that seem absent from the target: {', '.join(absent)}")
     lines.append(f"target samples that no source sample explains: {len(diagnosis['unexplained'])}")

@@ -27,7 +27,7 @@ class Score:
 
     def read(self, record: Mapping[str, Any]) -> float:
         """This score of an evaluation record; NaN where the record does not hold it."""
-        truth = record.get("accuracy", record.get("r2"))
+        truth = record.get("r2") if record.get("accuracy") is None else record["accuracy"]
         value = truth if self.name == "oracle" else record.get("scores", {}).get(self.name)
         return math.nan if value is None else float(value)
 

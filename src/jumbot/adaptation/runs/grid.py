@@ -61,7 +61,7 @@ class Run:
             return False
         found = read_config(self.folder)
         if recipe := self.recipe or found.get("recipe"):
-            config = make_config(None, self.variant.method, recipe, {**self.changes, "seed": self.seed})
+            config = make_config(None, self.variant.method, recipe, {**self.changes, "seed": self.seed}, found["task"]["name"])
             RunFolder(self.folder).check_same(found, config.to_json())
         return True
 
@@ -155,6 +155,7 @@ def outcome(folder: Path, task: str) -> dict[str, Any]:
     return {
         "task": task, "method": config["method"]["name"], "seed": config["training"]["seed"], "rule": results["rule"],
         "accuracy": results["accuracy"], "mean_class_accuracy": results["mean_class_accuracy"],
+        **{name: results[name] for name in ("rmse", "mae", "r2")},
         "seconds": results["seconds"],
     }  # fmt: skip
 
@@ -189,15 +190,20 @@ def rules_table(record: Mapping[str, Any]) -> str:
 
 
 def by_rule(folder: Path) -> dict[str, float]:
-    """The target accuracy of the evaluation that each rule chooses."""
-    history = [r for r in read_metrics(folder) if r["event"] == "evaluation" and r.get("accuracy") is not None]
+    """The target accuracy, or R2, of the evaluation that each rule chooses."""
+    history = [r for r in read_metrics(folder) if r["event"] == "evaluation" and _truth(r) is not None]
     found: dict[str, float] = {}
     for rule in RULES:
         if not history or (rule in SCORES and all(SCORES[rule].read(r) != SCORES[rule].read(r) for r in history)):
             continue
         step = best(history, rule)
-        found[rule] = next(r["accuracy"] for r in reversed(history) if r["step"] == step)
+        found[rule] = next(_truth(r) for r in reversed(history) if r["step"] == step)
     return found
+
+
+def _truth(record: Mapping[str, Any]) -> Any:
+    """What target labels say of an evaluation: accuracy, or R2."""
+    return record.get("r2") if record.get("accuracy") is None else record["accuracy"]
 
 
 def train_all(
