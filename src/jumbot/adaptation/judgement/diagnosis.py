@@ -242,7 +242,7 @@ def scaled_settings(features_s: Tensor, labels_s: Any, classes: int, *, seed: in
     within, between = (x[np.isfinite(x)] for x in (np.concatenate(own), np.concatenate(other)))
     w, spread = (np.median(within), np.quantile(within, 0.95) - np.median(within)) if len(within) else (0.0, 0.0)
     # one class alone: as if the next one were at twice the distance
-    b = float(np.median(between)) if len(between) else 4 * w
+    b = float(np.median(between) if len(between) else 4 * w)
     eta2 = 0.5 / math.log(max(classes, 2))
     if not b > 0:
         # no two classes are apart, so that the predictions alone can tell them

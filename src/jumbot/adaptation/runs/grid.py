@@ -61,7 +61,9 @@ class Run:
             return False
         found = read_config(self.folder)
         if recipe := self.recipe or found.get("recipe"):
-            config = make_config(None, self.variant.method, recipe, {**self.changes, "seed": self.seed}, found["task"]["name"])
+            config = make_config(
+                None, self.variant.method, recipe, {**self.changes, "seed": self.seed}, found["task"]["name"]
+            )
             RunFolder(self.folder).check_same(found, config.to_json())
         return True
 
