@@ -49,7 +49,7 @@ def remember(file: str | Path, method: str | None, recipe: str | None, options: 
     method, recipe = method or name, recipe or found.recipe
     if recipe is None:
         raise ArgumentError(f"{file}: recipe: a run of jumbot 0.1 does not tell it; give data and options again.")
-    usual = plain(make_config(None, name, recipe, {}).to_json())
+    usual = plain(make_config(None, name, recipe, {}, found.task.name).to_json())
     changes = {
         option: value
         for part in _PARTS
