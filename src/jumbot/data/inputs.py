@@ -77,6 +77,8 @@ class InputFormat(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.sample == ():
+            raise ArgumentError("sample: an empty list came in; it must be the shape of a sample.")
         for name in ("mean", "std"):
             values, wide = getattr(self, name), self.shape[0]
             if values is not None and wide and len(values) != wide:

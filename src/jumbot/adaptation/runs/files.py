@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy
 from jumbot.adaptation.judgement.diagnosis import PlanSettings
+from jumbot.adaptation.networks.names import check_backbone
 from jumbot.adaptation.settings import Inputs, NetworkOptions, Rule, Training
 from jumbot.data.inputs import InputFormat
 from jumbot.data.reading import TaskName
@@ -35,6 +36,7 @@ class NetworkSpec(Record):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_name("kind", self.kind)
         if not self.shape:
             raise ArgumentError("shape: an empty list came in; it must be the shape of a sample.")
         ranks = {"table": 1, "signal": 2, "digits": 3}
@@ -52,6 +54,10 @@ class ExtractorFile(Record):
     weights: Text | None
     fingerprint: str
     format: InputFormat | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_name("name", self.name)
 
 
 @dataclass(frozen=True)
@@ -308,6 +314,15 @@ class Comparison(Versioned):
     runs: tuple[ComparedRun, ...]
     failed: dict[str, Text]
     """Folders of runs that failed, with the reason."""
+
+
+def check_name(field: str, name: str) -> None:
+    """Refuse the name of a backbone that this version does not have; "user" is a module of the user's own."""
+    if name != "user":
+        try:
+            check_backbone(name)
+        except ArgumentError as error:
+            raise ArgumentError(str(error).replace("backbone:", f"{field}:", 1)) from error
 
 
 def check_method(method: Mapping[str, Any]) -> str:

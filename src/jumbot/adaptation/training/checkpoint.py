@@ -57,6 +57,8 @@ class Header(Versioned):
     kind: Literal["model", "checkpoint", "best", "before"]
     step: Whole | None = None
     seconds: Weight = 0.0
+    tensors: Whole | None = None
+    """How many the file was written with."""
     upgrades: ClassVar[Mapping[int, Upgrade]] = {1: lambda header: {"jumbot": "0.1", "kind": _kind(header)} | header}
 
     def __post_init__(self) -> None:
@@ -67,7 +69,7 @@ class Header(Versioned):
 
 def save_weights(path: Path, tensors: Mapping[str, Tensor], kind: str, **facts: Any) -> None:
     """Tensors under a `Header`."""
-    header = {"format": FORMAT, "jumbot": jumbot.__version__, "kind": kind, **facts}
+    header = {"format": FORMAT, "jumbot": jumbot.__version__, "kind": kind, "tensors": len(tensors), **facts}
     save_tensors(path, tensors, plain(convert(header, Header, path)))
 
 
@@ -77,6 +79,8 @@ def load_weights(path: Path, kind: str) -> tuple[dict[str, Tensor], Header]:
     header = convert({"format": 1} | found, Header, f"{path}: header")
     if header.kind != kind:
         raise ArgumentError(f"{path}: is a file of kind {header.kind!r} where {kind!r} is expected.")
+    if header.tensors not in (None, len(tensors)):
+        raise ArgumentError(f"{path}: holds {len(tensors)} tensors where {header.tensors} were written.")
     for name, tensor in tensors.items():
         if not bool(torch.isfinite(tensor).all()):
             raise ArgumentError(f"{path}: {name} holds NaN or infinity.")
