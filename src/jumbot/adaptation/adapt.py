@@ -142,8 +142,9 @@ def adapt(
             "request": request(source, target, evaluate_on, reading),
         }
         model = train(
-            made, domains, RunFolder(out), resume=resume, show=show, command=command, origin=origin, module=module
-        )
+            made, domains, RunFolder(out), resume=resume, show=show, command=command, origin=origin, module=module,
+            baseline=report,
+        )  # fmt: skip
         if report and first_process() and not (Path(out) / "report.html").exists():
             model.report()
         return model
@@ -171,6 +172,7 @@ def train(
     command: str | None = None,
     origin: Mapping[str, Any] | None = None,
     module: nn.Module | None = None,
+    baseline: bool = False,
 ) -> Model:
     """Train on domains that are ready, in the folder of a run; one that is finished there is loaded."""
     with torch.random.fork_rng(devices=[]):
@@ -196,7 +198,10 @@ def train(
         network.cpu().eval(), domains.task, domains.input, spec, described["method"], run=run.path,
         extractor=domains.extractor, crops=domains.crops,
     )  # fmt: skip
-    return finish(model, trained, domains, config, run) if trainer.accelerator.is_main_process else model
+    if not trainer.accelerator.is_main_process:
+        return model
+    alone = trainer.accelerator.num_processes == 1  # a baseline is trained by one process
+    return finish(model, trained, domains, config, run, baseline and alone)
 
 
 def describe(config: RunConfig, domains: Domains, spec: Mapping[str, Any]) -> dict[str, Any]:

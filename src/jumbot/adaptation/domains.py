@@ -83,6 +83,8 @@ class Domains:
 
             self.target = thin_classes(self.target, inputs.thin)
             evaluated = None if evaluated is None else thin_classes(evaluated, inputs.thin)
+        self.pictures = self.target if self.input.kind == "image" else None
+        """The target as images, also where the network sees their features."""
         if self.extractor is not None:
             self.extractor = self.extractor.scaled_on(self.source, inputs.standardise)
             self.source, self.target = self.extractor(self.source), self.extractor(self.target)

@@ -6,7 +6,7 @@ import csv
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from jumbot.adaptation.judgement.regression import RegressionEvaluation
 from jumbot.adaptation.networks.build import build_network, check_sizes
 from jumbot.adaptation.networks.extractor import Extractor
 from jumbot.adaptation.runs.files import ModelFile
+from jumbot.adaptation.runs.folder import read_metrics
 from jumbot.adaptation.task import Task, task_from_json, task_to_json
 from jumbot.adaptation.training.checkpoint import load_module, load_weights, pack, save_weights, unpack
 from jumbot.data import as_domain
@@ -29,10 +30,13 @@ from jumbot.data.labels import match_classes
 from jumbot.data.reading import Corrupt
 from jumbot.data.roles import Roles
 from jumbot.data.tensors import KINDS
-from jumbot.errors import ArgumentError
+from jumbot.errors import ArgumentError, need
 from jumbot.files import replacing
 from jumbot.methods.network import Network
 from jumbot.schema import FORMAT, convert, plain, read, write
+
+if TYPE_CHECKING:
+    import pandas
 
 NO_CROPS = ("none", "whole")
 MODEL, WEIGHTS = "model.json", "model.safetensors"
@@ -81,6 +85,20 @@ class Model:
         """The accuracy on the unlabelled target, with an interval; None where numbers are predicted."""
         found = self.results.get("estimated_accuracy")
         return None if found is None else EstimatedAccuracy.from_json(found)
+
+    @property
+    def diagnosis(self) -> Mapping[str, Any]:
+        """What the plan tells of the target: proportions, absent classes, unexplained samples, signs of harm."""
+        found: Mapping[str, Any] = self.results.get("diagnosis", {})
+        return found
+
+    @property
+    def history(self) -> pandas.DataFrame:
+        """The records of training, a row per step and per evaluation, nested ones by names such as `terms.source`."""
+        if self.run is None:
+            raise ArgumentError("history: this model has no run folder; load it from one, or adapt again.")
+        found: pandas.DataFrame = need("pandas", "history", "adapt").json_normalize(read_metrics(self.run))
+        return found
 
     def domain(
         self, data: Any, labels: Any = None, *, label: str | None = None, id: str | None = None,

@@ -10,6 +10,7 @@ from jumbot.adaptation.networks.names import check_backbone, check_weights
 from jumbot.errors import ArgumentError
 from jumbot.options import Bounds, Count, Options, Positive, Seed, Share, Weight, Whole, Width
 
+Tracker = Literal["tensorboard", "wandb", "mlflow", "comet_ml", "aim", "clearml", "dvclive", "swanlab", "trackio"]
 Rule = Literal["last", "entropy", "infomax", "snd", "smoothness", "source_validation", "transport", "oracle"]
 
 
@@ -67,8 +68,11 @@ class Training(Options):
     """Autocast of the network; the solver stays in float32 and float64."""
     device: str = "auto"
     """Where to train: auto, cpu, cuda, cuda:1, mps."""
+    trackers: tuple[Tracker, ...] = ()
+    """Also send settings and curves to these, through accelerate: tensorboard (into the run folder), wandb, mlflow,
+    comet_ml, aim, clearml, dvclive, swanlab, trackio."""
     tensorboard: bool = False
-    """Also write the curves for TensorBoard into the run folder."""
+    """The same as the tracker tensorboard."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -79,6 +83,11 @@ class Training(Options):
                 f"evaluate_every: 0 came in, but select={self.select!r} chooses among evaluations; give a number above "
                 "0, or select='last'."
             )
+
+    @property
+    def tracked_by(self) -> tuple[str, ...]:
+        """Each tracker once."""
+        return tuple(dict.fromkeys((*self.trackers, *(["tensorboard"] if self.tensorboard else []))))
 
     def lengths(self, samples: int) -> tuple[int, int, int]:
         """(steps per epoch, steps on the source alone, steps of adaptation) for a source of that many samples."""

@@ -5,6 +5,8 @@ RUN/metrics.jsonl    one JSON object per line: each step and each evaluation
 RUN/results.json     the selected model's figures; absent while the run is unfinished
 RUN/embeddings.npz   some source and target embeddings before and after, optional
 RUN/predictions.csv  id, label, confidence, received_mass of each target sample, optional
+RUN/baseline.json    a source-only classifier on the same target, optional
+RUN/samples.json     the least explained and the most changed samples, with pictures where there are any, optional
 RUN/decision.json    why `jumbot tune` picked the run, where it did
 """
 
@@ -20,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from jumbot.adaptation.runs.beside import BASELINE, SAMPLES
 from jumbot.adaptation.runs.folder import DECISION, final_mass, read_config, read_metrics, read_results
 from jumbot.errors import ArgumentError
 
@@ -46,6 +49,10 @@ class RunRecord:
     embeddings: Mapping[str, np.ndarray] = field(default_factory=dict)
     predictions: Sequence[Prediction] = ()
     notes: Sequence[str] = ()
+    baseline: Mapping[str, Any] = field(default_factory=dict)
+    """Figures of a classifier that saw the source alone, where the run has one."""
+    samples: Sequence[Mapping[str, Any]] = ()
+    """Target samples to look at: the least explained and the most changed."""
     why: Sequence[str] = ()
     """Sentences of `jumbot tune`, if it picked this run."""
 
@@ -213,6 +220,8 @@ def read_run(folder: str | Path) -> RunRecord:
         results=read_results(folder),
         embeddings=_read_embeddings(folder / "embeddings.npz", notes),
         predictions=_read_predictions(folder / "predictions.csv", notes),
+        baseline=_read_json(folder / BASELINE, dict, notes) or {},
+        samples=[each for each in _read_json(folder / SAMPLES, list, notes) or [] if isinstance(each, dict)],
         why=_read_why(folder / DECISION, notes),
         notes=tuple(notes),
     )
@@ -225,6 +234,21 @@ def _metrics(folder: Path) -> tuple[list[Mapping[str, Any]], list[Mapping[str, A
         found[each["event"]][each["step"]] = each
     steps, evaluations = ([each for _, each in sorted(found[event].items())] for event in ("step", "evaluation"))
     return steps, evaluations
+
+
+def _read_json(path: Path, kind: type, notes: list[str]) -> Any:
+    """What an optional file holds, None where it is absent or broken."""
+    if not path.is_file():
+        return None
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        notes.append(f"{path.name} cannot be read ({error}).")
+        return None
+    if not isinstance(found, kind):
+        notes.append(f"{path.name} cannot be read (it holds another kind of record).")
+        return None
+    return found
 
 
 def _read_why(path: Path, notes: list[str]) -> tuple[str, ...]:

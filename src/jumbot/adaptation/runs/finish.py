@@ -16,6 +16,7 @@ from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy, calibrating_
 from jumbot.adaptation.judgement.diagnosis import Diagnosis, diagnose, diagnose_numbers
 from jumbot.adaptation.judgement.monitor import outputs
 from jumbot.adaptation.model import Model
+from jumbot.adaptation.runs.beside import BASELINE, SAMPLES, compared, notable, source_only
 from jumbot.adaptation.runs.files import Results
 from jumbot.adaptation.runs.folder import RunFolder, final_mass, read_metrics
 from jumbot.adaptation.training.checkpoint import load_module, load_weights, pack, save_weights
@@ -56,8 +57,13 @@ def embeddings(network: Network, source: Domain, target: Domain, when: str) -> d
     return found
 
 
-def finish(model: Model, trained: Trained, domains: Domains, config: RunConfig, run: RunFolder) -> Model:
-    """Everything that a run folder holds beside the records of training, and the model with its results."""
+def finish(
+    model: Model, trained: Trained, domains: Domains, config: RunConfig, run: RunFolder, baseline: bool = False
+) -> Model:
+    """Everything that a run folder holds beside the records of training, and the model with its results.
+
+    `baseline` puts a source-only classifier beside it, and the samples to look at: what a report shows.
+    """
     source, target, seed = domains.source, domains.target, config.training.seed
     earlier = copy.deepcopy(model.network)
     load_module(earlier, "network", load_weights(run.before, "before")[0], run.before)
@@ -105,8 +111,21 @@ def finish(model: Model, trained: Trained, domains: Domains, config: RunConfig, 
         np.savez_compressed(file, **found)
     model.write_outputs(run.path / "predictions.csv", target, logits, {"received_mass": diagnosis.received_mass})
     write(run.path / "results.json", convert(results, Results, run.path / "results.json"))
+    if baseline and source.labels is not None:
+        alone = source_only(None if before is None else earlier, domains, config)
+        if alone is not None:
+            write(run.path / BASELINE, compared(*alone, domains, logits.argmax(-1).numpy(), seed))
+        old = None if alone is None else outputs(alone[0], target)[1].softmax(-1)
+        shares = model.probabilities(logits)
+        write(
+            run.path / SAMPLES,
+            notable(target, domains.pictures, model.input, shares, old, diagnosis.received_mass, model.classes),
+        )
     model.save(run.path)
     run.before.unlink(missing_ok=True)
+    from jumbot.report.card import write_card
+
+    write_card(run.path)
     return model
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
 
-from jumbot.adaptation.runs.folder import RunFolder
+from jumbot.adaptation.runs.folder import RunFolder, read_config
 from jumbot.adaptation.settings import Training
-from jumbot.errors import ArgumentError, JumbotError, need
+from jumbot.errors import ArgumentError, JumbotError, MissingPackageError, need
 
 T = TypeVar("T")
 
@@ -30,10 +31,10 @@ def make_accelerator(training: Training, run: RunFolder | None) -> Any:
         AcceleratorState._reset_state()  # one process may train twice, in different precision
     # a discriminator is not used while only the source is trained on; batch norm keeps its own statistics
     parallel = DistributedDataParallelKwargs(find_unused_parameters=True, broadcast_buffers=False)
-    folder = str(run.path) if run and training.tensorboard else None
+    trackers = list(training.tracked_by) if run else []
     accelerator: Any = Accelerator(
         cpu=device == "cpu", mixed_precision=training.mixed_precision, kwargs_handlers=[parallel],
-        log_with="tensorboard" if folder else None, project_dir=folder,
+        log_with=trackers or None, project_dir=str(run.path) if run and trackers else None,
     )  # fmt: skip
     return accelerator
 
@@ -51,10 +52,31 @@ def check_able(training: Training, reports: bool = False) -> None:
         raise ArgumentError("mixed_precision: 'fp16' needs a CUDA device; use 'no' or 'bf16'.")
     for module in ("accelerate", "safetensors", "sklearn"):
         need(module, "training", "adapt")
-    if training.tensorboard:
-        need("tensorboard", "tensorboard=True", "tensorboard")
+    for name in training.tracked_by:
+        if name == "tensorboard":
+            need(name, "the tracker tensorboard", "tensorboard")
+        elif find_spec(name) is None:
+            raise MissingPackageError(
+                f"trackers: {name!r} needs the package {name}, which is not installed; install it with: pip install "
+                f"{name}."
+            )
     if reports:
         need("matplotlib", "the report of a run", "adapt")
+
+
+def begin_trackers(accelerator: Any, training: Training, run: RunFolder | None) -> None:
+    """Open the trackers and tell them the settings of the run."""
+    if not run or not training.tracked_by:
+        return
+    config = read_config(run.path) if (run.path / "config.json").exists() else {}
+    parts = {name: config.get(name) for name in ("method", "training", "network_options", "inputs")}
+    told = {f"{part}.{key}": _plain(value) for part, values in parts.items() for key, value in (values or {}).items()}
+    only = training.tracked_by == ("tensorboard",)  # its project is the name of a folder in the run's
+    accelerator.init_trackers("tensorboard" if only else "jumbot", config=told or None)
+
+
+def _plain(value: Any) -> int | float | str | bool:
+    return value if isinstance(value, int | float | str | bool) else str(value)
 
 
 def device_of(training: Training) -> str:

@@ -21,7 +21,7 @@ from jumbot.adaptation.networks.build import Bottleneck
 from jumbot.adaptation.runs.folder import RunFolder
 from jumbot.adaptation.settings import Training
 from jumbot.adaptation.task import Task, task_of
-from jumbot.adaptation.training.accelerator import devices, flat, make_accelerator, seed_step
+from jumbot.adaptation.training.accelerator import begin_trackers, devices, flat, make_accelerator, seed_step
 from jumbot.adaptation.training.batches import Batches, Loaded
 from jumbot.adaptation.training.checkpoint import (
     load_module,
@@ -113,8 +113,7 @@ class Trainer:
         with torch.random.fork_rng(devices=devices(self.accelerator.device)):
             if resume and self.run is not None:
                 self._resume(self.run)
-            if self.training.tensorboard:
-                self.accelerator.init_trackers("tensorboard")
+            begin_trackers(self.accelerator, self.training, self.run)
             start = self.saved = time.monotonic()
             with self.batches.ahead() as batches, self._bar() as bar, stops() as asked:
                 while self.step < self.total:
@@ -278,7 +277,7 @@ class Trainer:
         self.history.append(record)
         if self.run:
             self.run.append(record)
-        if self.training.tensorboard:
+        if self.accelerator.trackers:
             self.accelerator.log(flat(record), step=self.step)
 
     def _stopped(self, why: str) -> NotFiniteError:

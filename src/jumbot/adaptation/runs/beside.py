@@ -1,0 +1,123 @@
+"""What stands beside a model in its run folder: a source-only baseline, and samples to look at."""
+
+from __future__ import annotations
+
+import base64
+import io
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from jumbot.adaptation.config import RunConfig
+from jumbot.adaptation.judgement.accuracy import estimate_accuracy
+from jumbot.adaptation.judgement.evaluation import evaluate
+from jumbot.adaptation.judgement.monitor import outputs
+from jumbot.adaptation.networks.build import make_network
+from jumbot.adaptation.training.loop import Trainer
+from jumbot.data.domain import Domain
+from jumbot.data.inputs import PIXELS, InputFormat
+from jumbot.errors import need
+from jumbot.methods import make_method, options_class
+from jumbot.methods.network import Network
+
+if TYPE_CHECKING:
+    from jumbot.adaptation.domains import Domains
+
+BASELINE, SAMPLES = "baseline.json", "samples.json"
+SHOWN = 12  # samples of each kind
+_SIDE = 96  # of a thumbnail, in pixels
+_BEFORE = "the same network after its source-only start"
+_TRAINED = "source-only, trained beside it with the same settings and seed"
+
+
+def source_only(earlier: Network | None, domains: Domains, config: RunConfig) -> tuple[Network, str] | None:
+    """A network that saw the source alone, and what it is.
+
+    That of the run itself where it began so (`earlier`); for rows of numbers one is trained, which takes seconds;
+    elsewhere there is none.
+    """
+    if config.method == "source-only":
+        return None
+    if earlier is not None:
+        return earlier, _BEFORE
+    if len(domains.shape) != 1 or domains.module is not None:
+        return None
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.training.seed)
+        network, _ = make_network(config.network, domains.shape, len(domains.source.classes))
+        options = options_class("source-only")()
+        method = make_method("source-only", options, features=network.features, classes=network.classes)
+    training = replace(config.training, select="last", evaluate_every=0, trackers=(), tensorboard=False)
+    Trainer(domains.source, domains.target.unlabelled(), network, method, training).fit()
+    return network.cpu().eval(), _TRAINED
+
+
+def compared(network: Network, what: str, domains: Domains, labels: np.ndarray, seed: int) -> dict[str, Any]:
+    """`baseline.json`: accuracy with labels and without, and the share of predictions that adaptation changed."""
+    probabilities = outputs(network, domains.target)[1].softmax(-1)
+    old = probabilities.argmax(-1).numpy()
+    classes = domains.source.classes
+    found: dict[str, Any] = {
+        "what": what,
+        "changed": float((old != labels).mean()),
+        "estimated_accuracy": estimate_accuracy(domains.source, domains.target, old, len(classes), seed).to_json(),
+    }
+    if (evaluated := domains.evaluated) is not None:
+        shares = probabilities if evaluated is domains.target else outputs(network, evaluated)[1].softmax(-1)
+        figures = evaluate(shares, evaluated.labels, classes).to_json()
+        found |= {name: figures[name] for name in ("accuracy", "mean_class_accuracy", "n")}
+    return found
+
+
+def notable(
+    domain: Domain, pictures: Domain | None, format: InputFormat, probabilities: Tensor, before: Tensor | None,
+    received: np.ndarray, classes: tuple[str, ...],
+) -> list[dict[str, Any]]:  # fmt: skip
+    """`samples.json`: the least explained samples, and those whose class adaptation changed with the most probability.
+
+    The change is how far the probability of the new class rose.
+    """
+    labels = probabilities.argmax(-1).numpy()
+    rows = [("least explained", int(i)) for i in np.argsort(received, kind="stable")[:SHOWN]]
+    old = None if before is None else before.argmax(-1).numpy()
+    if before is not None and old is not None:
+        places = np.arange(len(labels))
+        rise = (probabilities.numpy() - before.numpy())[places, labels]
+        changed = np.flatnonzero(old != labels)
+        rows += [("most changed", int(i)) for i in changed[np.argsort(-rise[changed], kind="stable")][:SHOWN]]
+    thumbnails = {} if pictures is None else _thumbnails(pictures, format, sorted({i for _, i in rows}))
+    return [
+        {
+            "why": why, "row": i, "id": str(domain.ids[i]) if domain.ids is not None else str(i),
+            "label": classes[labels[i]], "confidence": round(float(probabilities[i].max()), 4),
+            "received_mass": round(float(received[i]), 4), "before": None if old is None else classes[old[i]],
+            "picture": thumbnails.get(i),
+        }
+        for why, i in rows
+    ]  # fmt: skip
+
+
+def _thumbnails(pictures: Domain, format: InputFormat, rows: list[int]) -> dict[int, str]:
+    """Small pictures as `data:` addresses, as the network sees them."""
+    image = need("PIL.Image", "the report of a run", "adapt")
+    found = {}
+    for i in rows:
+        x = pictures.samples.batch(np.array([i]))[0]
+        x = x[4] if x.ndim == 4 else x  # the middle one of ten views
+        mean, std = (x.new_tensor(values)[:, None, None] for values in PIXELS[format.pixels])
+        x = (x * std + mean).double()
+        if format.pixels == "as-is":
+            x = (x - x.min()) / (x.max() - x.min()).clamp_min(1e-12)
+        x = x[:3] if len(x) >= 3 else x[:1]
+        array = (x.clamp(0, 1) * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
+        picture = image.fromarray(array[:, :, 0] if array.shape[2] == 1 else array)
+        small = max(picture.size) <= _SIDE
+        picture.thumbnail((_SIDE, _SIDE))
+        written = io.BytesIO()
+        picture.save(written, "PNG" if small else "JPEG")
+        kind = "png" if small else "jpeg"
+        found[i] = f"data:image/{kind};base64,{base64.b64encode(written.getvalue()).decode()}"
+    return found

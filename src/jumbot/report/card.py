@@ -1,0 +1,67 @@
+"""The model card: README.md of a run folder, for whoever is handed the model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from jumbot.files import write_text
+from jumbot.report import words
+from jumbot.report.presence import warnings_of
+from jumbot.report.records import RunRecord, read_run
+
+
+def write_card(run: RunRecord | Path) -> Path:
+    """Write `README.md` into the folder of a finished run; returns its path."""
+    record = run if isinstance(run, RunRecord) else read_run(run)
+    return write_text(record.folder / "README.md", "\n".join(_lines(record)) + "\n")
+
+
+def _lines(run: RunRecord) -> Iterator[str]:
+    yield from (f"# {_text(run.method)}: {_text(run.source)} to {_text(run.target)}", "", _text(words.verdict(run)), "")
+    yield from ("## Data", "")
+    data = run.config.get("data")
+    for role, name in (("source", run.source), ("target", run.target)):
+        size = words.counted(run.config.get(role))
+        found = data.get(role) if isinstance(data, Mapping) else None
+        digest = f"; hash `{found['hash']}`" if isinstance(found, Mapping) and found.get("hash") else ""
+        labelled = "labelled" if role == "source" else "whose labels training never saw"
+        yield f"- {role}: {_text(name)}, {size}samples, {labelled}{digest}"
+    yield from (f"- classes: {_text(', '.join(run.classes))}", "", "## Method and settings", "")
+    chosen = "looked at target labels" if run.oracle else "no target label chose it"
+    yield f"- method: {_text(run.method)}; the model was chosen by the rule `{run.rule}` ({chosen})"
+    yield f"- made with jumbot {run.config.get('jumbot', '(unknown version)')}, {run.config.get('created', 'undated')}"
+    if run.config.get("command"):
+        yield f"- command: `{str(run.config['command']).replace('`', '')}`"
+    yield from (f"- {name}: `{_value(value)}`" for name, value in run.options.items())
+    yield from (f"- seed: `{run.seed}`; all other settings are in `config.json`", "", "## Evidence", "")
+    for sentence in words.evidence(run):
+        yield f"- {_text(sentence)}"
+    yield from ("", "## Limits", "")
+    for sentence in [*warnings_of(run), *LIMITS]:
+        yield f"- {_text(sentence)}"
+    yield from ("", "## Use", "", "```python", "import jumbot", "", f"model = jumbot.load({str(run.folder.name)!r})")
+    yield from ("model.predict(...)  # new data, in the form that the source had", "```", "")
+    yield "`predictions.csv` holds the predictions of the target, `report.html` pictures of the run."
+
+
+LIMITS = (
+    "The classes are those of the source: a sample of any other class gets one of them all the same.",
+    "The model was adapted to this target; data from a third place may need an adaptation of their own.",
+    "An accuracy that is estimated without labels cannot see a cluster of samples that is wrong as a whole; a few "
+    "labelled target samples, given to `jumbot evaluate`, tell more.",
+)
+
+
+def _text(text: str) -> str:
+    """One line of Markdown in which names keep their signs and begin no markup."""
+    plain = " ".join(str(text).replace("\N{NO-BREAK SPACE}", " ").split())
+    for sign in "\\*_[]<>#|":
+        plain = plain.replace(sign, f"\\{sign}")
+    return plain
+
+
+def _value(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str)

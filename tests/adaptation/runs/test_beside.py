@@ -1,0 +1,100 @@
+"""What stands beside a model: the source-only baseline, samples to look at, the card, the history, the trackers."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import jumbot
+from jumbot.errors import ArgumentError, MissingPackageError
+from jumbot.report.card import write_card
+from jumbot.report.records import read_run
+
+
+def test_the_baseline_of_rows_is_a_source_only_run(blobs: Any, tmp_path: Path) -> None:
+    source, target = blobs(shift=1.5)
+    run = tmp_path / "run"
+    model = jumbot.adapt(source, target, steps=30, out=run)
+    alone = jumbot.adapt(source, target, steps=30, method="source-only", out=tmp_path / "alone")
+    baseline = json.loads((run / "baseline.json").read_text(encoding="utf-8"))
+    assert baseline["accuracy"] == alone.results["accuracy"]
+    assert baseline["changed"] == np.mean(model.predict(target) != alone.predict(target))
+    assert not (tmp_path / "alone" / "baseline.json").exists()
+    jumbot.adapt(source, target, steps=2, out=tmp_path / "plain", report=False)
+    assert not (tmp_path / "plain" / "baseline.json").exists()
+
+
+def test_pictures_of_the_samples_that_changed_and_of_the_least_explained(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    y = np.arange(40) % 2
+    pictures = rng.integers(0, 60, (40, 16, 16, 3), dtype=np.uint8)
+    pictures[y == 1] += 150
+    run = tmp_path / "run"
+    short = {"source_steps": 3, "steps": 3, "batch_size": 20, "learning_rate": 0.003}
+    model = jumbot.adapt((pictures, y), pictures // 2, out=run, **short)
+    assert "after its source-only start" in (run / "baseline.json").read_text(encoding="utf-8")
+    samples = json.loads((run / "samples.json").read_text(encoding="utf-8"))
+    found = [each for each in samples if each["why"] == "least explained"]
+    assert len(found) == 12
+    assert [each["received_mass"] for each in found] == sorted(each["received_mass"] for each in found)
+    for each in samples:
+        assert each["label"] == str(model.predict(pictures // 2)[each["row"]])
+        assert each["why"] != "most changed" or each["before"] != each["label"]
+        header, _, coded = each["picture"].partition(",")
+        assert header == "data:image/png;base64"
+        shown = np.asarray(Image.open(io.BytesIO(base64.b64decode(coded))))
+        assert np.abs(shown.astype(int) - pictures[each["row"]] // 2).max() <= 1
+
+
+def test_the_card_tells_data_method_evidence_and_limits(blobs: Any, tmp_path: Path) -> None:
+    source, target = blobs()
+    jumbot.adapt(source, target, steps=30, out=tmp_path / "run", report=False)
+    card = (tmp_path / "run" / "README.md").read_text(encoding="utf-8")
+    for heading in ("## Data", "## Method and settings", "## Evidence", "## Limits"):
+        assert heading in card
+    assert "Accuracy on target labels that training never saw" in card
+    jumbot.adapt(source, target.unlabelled(), steps=30, out=tmp_path / "blind", report=False)
+    blind = (tmp_path / "blind" / "README.md").read_text(encoding="utf-8")
+    assert "Accuracy on target labels" not in blind
+    assert "Without labels" in blind
+
+
+def test_names_begin_no_markup_in_the_card(blobs: Any, tmp_path: Path) -> None:
+    source, target = blobs()
+    jumbot.adapt(source, target, steps=2, out=tmp_path / "run", report=False)
+    config = json.loads((tmp_path / "run" / "config.json").read_text(encoding="utf-8"))
+    config["classes"] = ["<script>alert(1)</script>", "[a](http://b)", "# c"]
+    (tmp_path / "run" / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    card = write_card(read_run(tmp_path / "run")).read_text(encoding="utf-8")
+    assert "<script>" not in card.replace("\\<script\\>", "")
+    assert "\\[a\\](http://b)" in card
+
+
+def test_history_is_a_frame(blobs: Any, tmp_path: Path) -> None:
+    source, target = blobs()
+    model = jumbot.adapt(source, target, steps=12, out=tmp_path / "run", report=False)
+    steps = model.history[model.history["event"] == "step"]
+    assert steps["step"].tolist() == list(range(12))
+    np.testing.assert_allclose(steps["loss"], steps["terms.source"] + steps["terms.transport"])
+    assert jumbot.load(tmp_path / "run").history.equals(model.history)
+    assert model.diagnosis["class_proportions"] == model.results["diagnosis"]["class_proportions"]
+    with pytest.raises(ArgumentError, match="history: this model has no run folder"):
+        jumbot.load(model.save(tmp_path / "saved")).history  # noqa: B018
+
+
+def test_trackers_by_name(blobs: Any, tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    source, target = blobs()
+    jumbot.adapt(source, target, out=tmp_path / "run", steps=3, trackers=["tensorboard"], report=False)
+    assert list((tmp_path / "run" / "tensorboard").rglob("events.out.tfevents*"))
+    with pytest.raises(ArgumentError, match="did you mean 'wandb'"):
+        jumbot.adapt("nowhere", "nowhere", trackers=["wandbb"])
+    with pytest.raises(MissingPackageError, match="pip install clearml"):
+        jumbot.adapt("nowhere", "nowhere", trackers=["clearml"])
