@@ -72,10 +72,12 @@ def test_stands_alone(single: Page) -> None:
     assert "http:" not in single.source
     assert "https:" not in single.source
     assert "@import" not in single.source
-    assert not {"script", "link", "iframe", "object", "embed"} & {tag for tag, _ in single.tags}
+    assert not {"link", "iframe", "object", "embed"} & {tag for tag, _ in single.tags}
+    assert [attributes for tag, attributes in single.tags if tag == "script"] == [{}]  # its own, inside
     for tag, attributes in single.tags:
         for name in LOADING & set(attributes):
-            assert re.match(r"#|data:image/png;base64,", attributes[name] or ""), (tag, name)
+            local = r"\./run/\w+\.(csv|json|md)$" if tag == "a" else "#"
+            assert re.match(rf"{local}|#|data:image/(png|jpeg);base64,", attributes[name] or ""), (tag, name)
         assert not any(name.startswith("on") for name in attributes), tag
     inside = re.findall(r"url\(([^)]*)\)", single.source)
     assert all(each.startswith("#") for each in inside)
@@ -127,7 +129,9 @@ def test_names_are_text(tmp_path: Path, labelled: bool) -> None:
         accuracy=0.9 if labelled else None, rows=30, steps=30, source_steps=5, reasons=("<u>y</u>",),
     )  # fmt: skip
     page = Page(write_report([run], tmp_path, title="<title> & co"))
-    assert not {"script", "b ", "i", "u", "img"} & {tag for tag, _ in page.tags}
+    assert not {"b ", "i", "u", "img"} & {tag for tag, _ in page.tags}
+    assert page.count("script") == 1
+    assert "alert(1)</script>" not in page.source
     for name in ODD[:5]:
         assert name in page.text
     assert "<title> & co" in page.text
@@ -296,6 +300,52 @@ def test_the_verdict_comes_first(tmp_path: Path) -> None:
         (folder / "results.json").write_text(json.dumps(results | ({"estimated_accuracy": found} if found else {})))
         text = verdict(read_run(folder))
         assert words in text.replace("\N{NO-BREAK SPACE}", " "), (name, text)
-        assert str(describe_run(read_run(folder))).startswith("<b>")
+        assert str(describe_run(read_run(folder))).startswith("<b>jumbot</b>")
     harmed = make_run(tmp_path / "harmed", accuracy=None, reasons=("proportions moved",))
     assert "did harm" in verdict(read_run(harmed))
+
+
+def _beside(run: Path, picture: str | None) -> None:
+    """The files that a run with a report has beside its model."""
+    estimate = {"value": 0.7, "low": 0.5, "high": 0.9, "why": "clusters"}
+    beside = {"what": "source-only", "changed": 0.25, "estimated_accuracy": estimate, "accuracy": 0.6, "n": 200}
+    (run / "baseline.json").write_text(json.dumps(beside), encoding="utf-8")
+    rows = [
+        {"why": why, "row": i, "id": f"<i>{i}</i>", "label": ODD[i], "confidence": 0.5, "received_mass": 0.1,
+         "before": ODD[i + 1], "picture": picture}
+        for why in ("least explained", "most changed")
+        for i in (0, 4)
+    ]  # fmt: skip
+    (run / "samples.json").write_text(json.dumps(rows), encoding="utf-8")
+
+
+@pytest.mark.parametrize("picture", ["data:image/png;base64,AA==", None, "javascript:alert(1)"])
+def test_samples_to_look_at(tmp_path: Path, picture: str | None) -> None:
+    run = make_run(tmp_path / "run", classes=ODD, rows=20, steps=30, source_steps=5)
+    _beside(run, picture)
+    page = Page(write_report([run], run))
+    shown = [attributes for tag, attributes in page.tags if tag == "img"]
+    assert len(shown) == (4 if picture and picture.startswith("data:") else 0)
+    assert "javascript:" not in page.source
+    assert page.count("script") == 1
+    assert page.count("i") == 0
+    assert "source-only baseline of this run" in page.text
+    assert "60.0\N{NO-BREAK SPACE}%" in page.source
+    assert ("a", {"href": "./predictions.csv"}) in page.tags
+    filters = [attributes["data-filter"] for tag, attributes in page.tags if tag == "select"]
+    ids = {attributes.get("id") for _, attributes in page.tags}
+    assert filters
+    assert set(filters) <= ids
+    assert not any("open" in attributes for tag, attributes in page.tags if tag == "details")
+
+
+def test_the_verdict_without_labels_follows_the_baseline(tmp_path: Path) -> None:
+    for low, words in ((0.2, "seems to have helped"), (0.97, "seems to have done harm"), (0.9, "changed little")):
+        run = make_run(tmp_path / str(low), accuracy=None, rows=20, steps=30, source_steps=5)
+        results = json.loads((run / "results.json").read_text(encoding="utf-8"))
+        estimate = {"value": 0.91, "low": 0.85, "high": 0.97, "why": "clusters"}
+        (run / "results.json").write_text(json.dumps(results | {"estimated_accuracy": estimate}), encoding="utf-8")
+        beside = {"what": "source-only", "changed": 0.25, "estimated_accuracy": estimate | {"value": low}}
+        (run / "baseline.json").write_text(json.dumps(beside), encoding="utf-8")
+        assert words in verdict(read_run(run)), low
+        assert "a class that is taken for another as a whole" in verdict(read_run(run))

@@ -10,11 +10,11 @@ from typing import Any
 import jumbot
 from jumbot.errors import ArgumentError
 from jumbot.files import write_text
-from jumbot.report import comparison, sections, words
+from jumbot.report import comparison, samples, sections, words
 from jumbot.report.groups import Group, accuracies, group_runs
-from jumbot.report.html import Html, document, join, tag
+from jumbot.report.html import Html, document, join, render, tag
 from jumbot.report.presence import warnings_of
-from jumbot.report.records import RunRecord, read_run
+from jumbot.report.records import RunRecord, number, read_run
 from jumbot.report.style import styled
 
 DETAILED = 8  # groups of runs that get pictures of their own, over all tasks
@@ -40,11 +40,11 @@ def write_report(
     out = Path(out)
     path = out if out.suffix == ".html" else out / "report.html"
     with styled():
-        text = _page(records, title)
+        text = _page(records, title, path.parent)
     return write_text(path, text)
 
 
-def _page(records: Sequence[RunRecord], title: str) -> str:
+def _page(records: Sequence[RunRecord], title: str, where: Path) -> str:
     tasks = group_runs(records)
     pictures = sections.Pictures()
     detailed = sum(map(len, tasks.values())) <= DETAILED
@@ -59,6 +59,8 @@ def _page(records: Sequence[RunRecord], title: str) -> str:
             tag("p", f"With {count} methods and tasks there are no pictures of single runs here; a report of at most "
                 f"{DETAILED} of them shows curves, classes and embeddings.", class_="soft")
         )  # fmt: skip
+    if len(records) == 1:
+        parts.append(samples.predictions(records[0], where))
     parts += [_settings(records, tasks), _glossary()]
     return document(title, *parts)
 
@@ -85,7 +87,10 @@ def _summary(records: Sequence[RunRecord], tasks: Mapping[str, list[Group]]) -> 
     if unfinished:
         parts.append(tag("div", *(tag("p", _unfinished(run)) for run in unfinished), class_="note"))
     if len(records) == 1:
-        parts += [tag("p", words.describe_run(records[0]), class_="lead"), _facts(records[0])]
+        run = records[0]
+        parts += [tag("p", words.verdict(run), class_=f"verdict {words.mood(run)}"), _facts(run)]
+        parts += [tag("p", text, class_="soft") for text in [words.describe_baseline(run)] if text]
+        parts.append(tag("p", words.describe_run(run)))
     else:
         parts.append(_overview(records, tasks))
     parts.append(_warnings(records, tasks))
@@ -101,15 +106,23 @@ def _unfinished(run: RunRecord) -> Html:
 
 
 def _facts(run: RunRecord) -> Html:
+    adapted = run.method != "source-only"
     facts: list[tuple[str, str]] = []
     if run.accuracy is not None:
         facts.append((words.percent(run.accuracy), f"target accuracy, rule “{run.rule}”"))
+        if (before := words.baseline_accuracy(run)) is not None and adapted:
+            facts.append((words.percent(before), "source-only baseline of this run"))
         if run.mean_class_accuracy is not None:
             facts.append((words.percent(run.mean_class_accuracy), "mean over classes"))
-        if run.accuracy_before is not None and run.method != "source-only":
-            facts.append((words.percent(run.accuracy_before), "before adaptation"))
     else:
-        facts += [(f"{value:.3g}", words.score_title(name)) for name, value in run.scores.items()]
+        own, other = run.final.get("estimated_accuracy"), run.baseline.get("estimated_accuracy")
+        for estimate, what in ((own, "are probably right"), (other, "source-only baseline, estimated alike")):
+            if about := words.estimated(estimate).removeprefix("about "):
+                facts.append((about.partition(" (")[0], f"{what} ({about.partition(' (')[2]}"))
+    if (changed := number(run.baseline.get("changed"))) is not None and adapted:
+        facts.append((words.percent(changed), "of the predictions changed"))
+    if (share := number(run.diagnosis.get("unexplained_share"))) is not None:
+        facts.append((words.percent(share), "of the target is unexplained"))
     return tag(
         "div", *(tag("div", tag("b", value), label, class_="fact") for value, label in facts), class_="figure-row"
     )
@@ -218,6 +231,7 @@ def _task(groups: list[Group], pictures: sections.Pictures) -> Html:
     ]
     return join(
         *(note if seeds > 1 else []),
+        samples.samples_section(groups, pictures.name()),
         sections.curve_section(groups, pictures),
         sections.class_section(groups, pictures),
         sections.embedding_section(groups, pictures),
@@ -232,31 +246,24 @@ def _settings(records: Sequence[RunRecord], tasks: Mapping[str, list[Group]]) ->
         for group in groups:
             for run in group.runs:
                 name = f"{group.label}, {task}" + (f", seed {run.seed}" if run.seed is not None else "")
-                boxes.append(tag("details", tag("summary", name), _setting(run), open=len(records) == 1))
+                boxes.append(render("settings.html", name=name, command=run.config.get("command"), lines=_setting(run)))
     if len(boxes) > DETAILED:
         boxes = [tag("details", tag("summary", f"{len(boxes)} runs"), *boxes)]
     return join(tag("h2", "Settings and commands"), *boxes)
 
 
-def _setting(run: RunRecord) -> Html:
-    command = run.config.get("command")
-    lines: list[tuple[str, str]] = [
-        ("folder", run.folder.name),
-        (
-            "made with",
-            f"jumbot {run.config.get('jumbot', '(unknown version)')}, {run.config.get('created', 'date unknown')}",
-        ),
+def _setting(run: RunRecord) -> list[tuple[str, str]]:
+    made = f"jumbot {run.config.get('jumbot', '(unknown version)')}, {run.config.get('created', 'date unknown')}"
+    lines = [
+        ("folder", run.folder.name), ("made with", made),
         ("rule of selection", f"{run.rule}" + (" — target labels chose the model" if run.oracle else "")),
-        ("seed", str(run.seed)),
-        *((f"method.{key}", _value(value)) for key, value in run.options.items()),
-    ]
+        ("seed", str(run.seed)), *((f"method.{key}", _value(value)) for key, value in run.options.items()),
+    ]  # fmt: skip
     for part in ("training", "network", "input"):
         values = run.config.get(part)
         if isinstance(values, Mapping):
             lines += [(f"{part}.{key}", _value(value)) for key, value in values.items()]
-    rows = [tag("tr", tag("td", tag("code", key)), tag("td", value)) for key, value in lines]
-    made = tag("pre", str(command)) if command else tag("p", "Made from Python, not by a command.", class_="soft")
-    return join(made, sections.scroll(tag("table", *rows, class_="words")))
+    return lines
 
 
 def _glossary() -> Html:

@@ -1,15 +1,18 @@
-"""HTML that is safe by its type: what is not `Html` is text, and is escaped.  Figures become inline SVG."""
+"""HTML by Jinja2, with autoescape: what is not `Html` is text, and is escaped.  Figures become inline SVG."""
 
 from __future__ import annotations
 
-import html
 import io
 import re
 import warnings
+from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
+from markupsafe import Markup, escape
+
+from jumbot.errors import need
 from jumbot.report.style import FAINT, INK, PAPER
 
 if TYPE_CHECKING:
@@ -19,8 +22,8 @@ _VOID = {"br", "hr", "meta"}
 _PAGE_COLOURS = {INK: "var(--ink)", FAINT: "var(--line)", PAPER: "none"}
 
 
-class Html(str):
-    """Text that is markup already."""
+Html = Markup
+"""Text that is markup already."""
 
 
 def tag(name: str, *children: str, **attributes: str | bool) -> Html:
@@ -35,26 +38,40 @@ def tag(name: str, *children: str, **attributes: str | bool) -> Html:
         if value is True:
             parts.append(key)
         elif value is not False:
-            parts.append(f'{key}="{html.escape(str(value))}"')
+            parts.append(f'{key}="{escape(str(value))}"')
     opening = f"<{' '.join(parts)}>"
     return Html(opening) if name in _VOID else Html(f"{opening}{join(*children)}</{name}>")
 
 
 def join(*children: str) -> Html:
     """Markup side by side."""
-    return Html("".join(child if isinstance(child, Html) else html.escape(child) for child in children))
+    return Html("").join(children)
+
+
+@cache
+def _environment() -> Any:
+    jinja2 = need("jinja2", "a report", "adapt")
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("jumbot.report"), autoescape=True, undefined=jinja2.StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+
+
+def render(template: str, **values: Any) -> Html:
+    """A template of this folder with these values; what is not markup is escaped.
+
+    >>> "&lt;b&gt;" in render("page.html", title="<b>", style="", script="", parts=[])
+    True
+    """
+    return Html(_environment().get_template(template).render(values))
 
 
 def document(title: str, *parts: str) -> str:
     """A whole page that needs no other file."""
-    style = files("jumbot.report").joinpath("page.css").read_text(encoding="utf-8")
-    head = join(
-        tag("meta", charset="utf-8"),
-        tag("meta", name_="viewport", content="width=device-width, initial-scale=1"),
-        tag("title", title),
-        tag("style", Html(style)),
-    )
-    return f"<!DOCTYPE html>\n{tag('html', tag('head', head), tag('body', tag('main', *parts)), lang='en')}\n"
+    texts = {
+        name: files("jumbot.report").joinpath(f"page.{name}").read_text(encoding="utf-8") for name in ("css", "js")
+    }
+    return str(render("page.html", title=title, style=Html(texts["css"]), script=Html(texts["js"]), parts=parts)) + "\n"
 
 
 def inline_svg(figure: Figure, label: str, prefix: str) -> Html:

@@ -28,8 +28,12 @@ class Pictures:
     def __init__(self) -> None:
         self._numbers = count(1)
 
+    def name(self) -> str:
+        """An id that nothing else on the page has."""
+        return f"f{next(self._numbers)}"
+
     def add(self, figure: Figure, title: Html | str, label: str) -> Html:
-        return tag("figure", tag("figcaption", title), inline_svg(figure, label, f"f{next(self._numbers)}"))
+        return tag("figure", tag("figcaption", title), inline_svg(figure, label, self.name()))
 
 
 def legend(groups: Sequence[Group]) -> Html:
@@ -152,7 +156,7 @@ def presence_section(groups: Sequence[Group], pictures: Pictures) -> Html:
     shown, samples = [], []
     for group in groups:
         run = group.first
-        shares, rows = class_shares(run), least_explained(run, UNEXPLAINED)
+        shares, rows = class_shares(run), [] if run.samples else least_explained(run, UNEXPLAINED)
         if shares:
             figure = classes.draw_proportions(run.classes, shares)
             title = "Class proportions" if len(groups) == 1 else join("Class proportions: ", named(group))
@@ -164,7 +168,7 @@ def presence_section(groups: Sequence[Group], pictures: Pictures) -> Html:
         return Html("")
     everything = [class_shares(group.first) for group in groups]
     text = [how(_how_shares(everything))] if any(everything) else []
-    if any(least_explained(group.first, 1) for group in groups):
+    if samples:
         text.append(tag("p", tag("b", "Least explained samples. "), HOW["unexplained"], class_="how"))
     return join(tag("h3", "What the target is made of"), tag("div", *shown, *samples, class_="grid"), *text)
 

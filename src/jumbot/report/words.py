@@ -175,7 +175,7 @@ def describe_rule(run: RunRecord) -> Html:
 
 
 def describe_run(run: RunRecord) -> Html:
-    """One run in a few sentences, the verdict first."""
+    """One run in a few sentences."""
     classes = f", {len(run.classes)} classes" if run.classes else ""
     what = join(
         tag("b", run.method),
@@ -195,8 +195,6 @@ def describe_run(run: RunRecord) -> Html:
             f"{classes}. ",
         )
     return join(
-        tag("b", verdict(run)),
-        " ",
         what,
         describe_rule(run),
         " ",
@@ -232,10 +230,10 @@ def _helped(run: RunRecord) -> str:
         changed = number(beside.get("changed"))
         # two standard errors of a paired difference: only predictions that changed can make one
         spread = 2 * ((0.5 if changed is None else changed) / size) ** 0.5 if isinstance(size, int) and size else 0.0
-        sure = "" if abs(change) > spread else ", a difference that chance alone may make"
-        said = "Adaptation helped" if change > 0.0005 else "Adaptation did harm" if change < -0.0005 else ""
-        figures = f"{percent(run.accuracy)} instead of {percent(before)}"
-        return f"{said}: {figures} of the predictions are right{sure}." if said else "Adaptation changed nothing."
+        figures = f"{percent(run.accuracy)} instead of {percent(before)} of the predictions are right"
+        if abs(change) <= spread:
+            return f"Adaptation made no difference that is more than chance: {figures}."
+        return f"Adaptation {'helped' if change > 0 else 'did harm'}: {figures}."
     warned = [each for each in warnings_of(run) if each.startswith("negative transfer")]
     if warned:
         return f"Adaptation probably did harm ({len(warned)} sign{'s' * (len(warned) > 1)}, see the warnings)."
@@ -266,10 +264,21 @@ def _how_good(run: RunRecord) -> str:
 def _next(run: RunRecord) -> str:
     if warnings_of(run):
         return "Next: read the warnings, and the samples that nothing explains."
+    if run.accuracy is None:
+        return (
+            "Next: check a few predictions of each class by eye; a class that is taken for another as a whole, as where "
+            "columns or names were mixed up, cannot be seen without labels."
+        )
     changed = number(run.baseline.get("changed"))
     if changed:
-        return f"Next: look at the samples whose class changed ({percent_whole(changed)} of the target)."
+        return f"Next: look at the samples whose class changed ({percent(changed)} of the target)."
     return "Next: look at the samples that are least explained." if run.samples or run.predictions else ""
+
+
+def mood(run: RunRecord) -> str:
+    """ "good", "bad" or nothing, for the colour beside the verdict."""
+    said = _helped(run)
+    return "bad" if "harm" in said else "good" if "helped" in said and "cannot" not in said else ""
 
 
 _NOTICED = 0.05  # a difference of estimates that is no accident of the estimate
@@ -293,7 +302,7 @@ def describe_baseline(run: RunRecord) -> str:
     figures = [] if accuracy is None else [f"{percent(accuracy)} of its predictions are right"]
     figures += [f"without labels {about}"] if about else []
     changed = number(run.baseline.get("changed"))
-    figures += [] if changed is None else [f"adaptation changed {percent_whole(changed)} of the predictions"]
+    figures += [] if changed is None else [f"adaptation changed {percent(changed)} of the predictions"]
     return f"Baseline ({run.baseline.get('what')}): {'; '.join(figures)}."
 
 

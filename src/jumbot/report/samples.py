@@ -1,0 +1,91 @@
+"""Samples to look at: the least explained and the most changed, and the predictions that are least sure."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jumbot.report.comparison import NONE
+from jumbot.report.groups import Group
+from jumbot.report.html import Html, join, render, tag
+from jumbot.report.records import RunRecord, number
+from jumbot.report.words import HOW, percent
+
+LISTED = 500  # predictions on the page; all are in the file
+_HEADINGS = {
+    "most changed": "Most changed: the class that adaptation gave them, with the most probability",
+    "least explained": "Least explained: no source sample resembles them",
+}
+
+
+def samples_section(groups: Sequence[Group], id: str) -> Html:
+    """Pictures, or rows, of the samples of each group's first run that has any."""
+    shown = []
+    for place, group in enumerate(groups):
+        run = group.first
+        kinds = [
+            (heading, [_sample(each) for each in run.samples if each.get("why") == why])
+            for why, heading in _HEADINGS.items()
+        ]
+        kinds = [(heading, found) for heading, found in kinds if found]
+        if kinds:
+            labels = {each["label"] for _, found in kinds for each in found}
+            title = "Samples to look at" + (f": {group.label}" if len(groups) > 1 else "")
+            choices = [name for name in run.classes if name in labels]
+            shown.append(render("samples.html", id=f"{id}-{place}", title=title, kinds=kinds, choices=choices))
+    text = [tag("p", tag("b", "Least explained samples. "), HOW["unexplained"], class_="how")] if shown else []
+    return join(*shown, *text)
+
+
+def predictions(run: RunRecord, where: Path) -> Html:
+    """The least sure predictions, with a link to the file of all of them from a page in the folder `where`."""
+    if not run.predictions:
+        return Html("")
+    rows = sorted(run.predictions, key=lambda each: 1.0 if each.confidence is None else each.confidence)[:LISTED]
+    count = f"The {len(rows)} least sure of {len(run.predictions):,} predictions"
+    heading = count if len(rows) < len(run.predictions) else f"All {len(rows):,} predictions, the least sure first"
+    shown = [
+        {"id": each.id, "label": each.label, "confidence": percent(each.confidence), "mass": _mass(each.received_mass)}
+        for each in rows
+    ]
+    labels = {each.label for each in rows}
+    table = render(
+        "predictions.html", id="predictions", heading=heading, rows=shown,
+        choices=[name for name in run.classes if name in labels],
+        with_mass=any(each.received_mass is not None for each in rows),
+    )  # fmt: skip
+    links = [_link(run.folder / name, where) for name in ("predictions.csv", "README.md", "config.json")]
+    found = [link for link in links if link]
+    files = (
+        [tag("p", "Files: ", *(join(*([", "] if i else []), link) for i, link in enumerate(found)))] if found else []
+    )
+    return join(tag("h2", "Predictions"), *files, table)
+
+
+def _link(file: Path, where: Path) -> Html | None:
+    if not file.is_file():
+        return None
+    try:
+        address = Path(os.path.relpath(file, where)).as_posix()
+    except ValueError:  # on another drive
+        return None
+    return tag("a", file.name, href=f"./{address}")
+
+
+def _sample(each: Mapping[str, Any]) -> dict[str, Any]:
+    before, picture = each.get("before"), each.get("picture")
+    confidence = percent(number(each.get("confidence")))
+    mass = _mass(number(each.get("received_mass")))
+    return {
+        "id": str(each.get("id", "")), "label": str(each.get("label", "")), "confidence": confidence, "mass": mass,
+        "before": before, "changed": before is not None and before != each.get("label"),
+        "picture": picture if isinstance(picture, str) and picture.startswith("data:image/") else None,
+        "hover": f"{each.get('id', '')}: {each.get('label', '')}, {confidence}"
+        + (f"; before {before}" if before is not None else ""),
+    }  # fmt: skip
+
+
+def _mass(value: float | None) -> str:
+    return NONE if value is None else f"{value:.2g}"
