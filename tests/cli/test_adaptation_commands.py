@@ -7,8 +7,13 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import jumbot
+from jumbot.adaptation.judgement.evidence import weigh
+from jumbot.adaptation.judgement.modularity import nearest, some_rows
+from jumbot.adaptation.judgement.monitor import outputs
 from jumbot.cli import main
 
 QUICK = ["--steps", "12", "--batch-size", "12"]
@@ -98,6 +103,31 @@ def test_compare_prints_a_table_and_repeats_nothing(
     for change in (["--steps", "13"], ["--partial", "first:2"], ["--features", "9"]):
         assert status_of([*arguments, *change]) == 2
         assert "other settings" in capsys.readouterr().err
+
+
+def test_compare_ranks_without_labels(
+    tables: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    blind = tmp_path / "blind.csv"
+    frame = pd.read_csv(tables[1])
+    frame.drop(columns="label").to_csv(blind, index=False)
+    out = tmp_path / "comparison"
+    methods = ["source-only", "jumbot", "deepjdot"]
+    arguments = ["compare", tables[0], str(blind), "--methods", *methods, "--out", str(out)]
+    assert status_of([*arguments, *QUICK]) == 0
+    said = capsys.readouterr().out
+    assert "ranked by evidence" in said
+    folders = {name: next(out.rglob(f"{name}/seed0")) for name in methods}
+    models = {name: jumbot.load(folder) for name, folder in folders.items()}
+    shares = {name: outputs(m.network, m.domain(blind))[1].softmax(-1).numpy() for name, m in models.items()}
+    domain = models["jumbot"].domain(blind)
+    expected = weigh(shares, nearest(some_rows(domain, 0)[1]))
+    for name, evidence in expected.items():
+        assert f"{evidence.value:.3f}" in next(line for line in said.splitlines() if line.startswith(name))
+        assert (folders[name] / "report.html").is_file()
+    overview = (out / "report.html").read_text(encoding="utf-8")
+    assert "Evidence without labels" in overview
+    assert 'jumbot/seed0/report.html"' in overview
 
 
 def test_what_is_typed_wins_even_where_it_is_the_value_of_the_recipe(tables: tuple[str, str], tmp_path: Path) -> None:

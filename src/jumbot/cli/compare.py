@@ -52,10 +52,12 @@ def main(arguments: Sequence[str]) -> int:
     )  # fmt: skip
     with usage_errors({"methods", "recipe", *changes}):
         share_changes(wanted.methods, wanted.recipe, changes)
+    from jumbot.adaptation.judgement.ranking import evidence_of, folder_of
     from jumbot.adaptation.runs.grid import Pair, accuracies, all_pairs, compare, rules_table
     from jumbot.adaptation.training.memory import keep_freed_memory
     from jumbot.report.adaptation import write_report
     from jumbot.report.comparison import draw_comparison, format_table
+    from jumbot.report.overview import format_evidence
 
     keep_freed_memory()
     if wanted.target is None:
@@ -70,16 +72,23 @@ def main(arguments: Sequence[str]) -> int:
     found = accuracies(record)
     for folder, why in record["failed"].items():
         print(f"jumbot compare: {folder}: {why}", file=sys.stderr)
+    folders = [folder_of(wanted.out, row["task"], row["method"], row["seed"]) for row in record["runs"]]
+    for folder in folders:
+        if not (folder / "report.html").exists():
+            write_report([folder], folder)
+    evidence = {} if found else evidence_of(record, pairs, wanted.out, reading(wanted, Reading))
+    if folders:
+        write_report(folders, wanted.out, "Comparison", evidence)
     if not found:
-        for row in record["runs"]:
-            folder = wanted.out / row["task"] / read_variant(row["method"]).folder / f"seed{row['seed']}"
-            print(f"report: {write_report([folder], folder)}")
-        print("no target labels were given, so there is no accuracy to compare; every run has its own report.")
-        return 1 if record["failed"] else 0
-    print(format_table(found, "text"))
-    text = f"{format_table(found)}\n\nMean accuracy by the rule that chooses the model:\n\n{rules_table(record)}\n"
-    write_text(wanted.out / "table.md", text)
-    if len(found) > 1:
-        draw_comparison(found).savefig(wanted.out / "comparison.png", dpi=150)
-    print(f"table, picture, runs: {wanted.out}")
+        if evidence:
+            print("no target labels were given: ranked by evidence that needs none (larger is better)")
+            print(format_evidence(evidence))
+            write_text(wanted.out / "table.md", f"```text\n{format_evidence(evidence)}\n```\n")
+    else:
+        print(format_table(found, "text"))
+        text = f"{format_table(found)}\n\nMean accuracy by the rule that chooses the model:\n\n{rules_table(record)}\n"
+        write_text(wanted.out / "table.md", text)
+        if len(found) > 1:
+            draw_comparison(found).savefig(wanted.out / "comparison.png", dpi=150)
+    print(f"overview: {wanted.out / 'report.html'}; every run has a report.html of its own below it")
     return 1 if record["failed"] else 0

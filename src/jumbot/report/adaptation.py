@@ -10,7 +10,7 @@ from typing import Any
 import jumbot
 from jumbot.errors import ArgumentError
 from jumbot.files import write_text
-from jumbot.report import comparison, samples, sections, words
+from jumbot.report import comparison, overview, samples, sections, words
 from jumbot.report.groups import Group, accuracies, group_runs
 from jumbot.report.html import Html, document, join, render, tag
 from jumbot.report.presence import warnings_of
@@ -22,8 +22,9 @@ RANKED_TASKS = 3  # fewer tasks make no ranking
 
 
 def write_report(
-    runs: Sequence[RunRecord] | Sequence[Path] | Sequence[str], out: str | Path, title: str = "Adaptation report"
-) -> Path:
+    runs: Sequence[RunRecord] | Sequence[Path] | Sequence[str], out: str | Path, title: str = "Adaptation report",
+    evidence: overview.Evidence | None = None,
+) -> Path:  # fmt: skip
     """Write the report on one run or several, and return its path.
 
     Parameters
@@ -33,6 +34,8 @@ def write_report(
         shown as mean and spread.
     out
         A name ending in `.html`, or a folder, in which the file is `report.html`. A report of that name is replaced.
+    evidence
+        What ranks several methods without labels, `{method: {task: [one value per seed]}}`.
     """
     records = [run if isinstance(run, RunRecord) else read_run(run) for run in runs]
     if not records:
@@ -40,15 +43,16 @@ def write_report(
     out = Path(out)
     path = out if out.suffix == ".html" else out / "report.html"
     with styled():
-        text = _page(records, title, path.parent)
+        text = _page(records, title, path.parent, evidence or {})
     return write_text(path, text)
 
 
-def _page(records: Sequence[RunRecord], title: str, where: Path) -> str:
+def _page(records: Sequence[RunRecord], title: str, where: Path, evidence: overview.Evidence) -> str:
     tasks = group_runs(records)
     pictures = sections.Pictures()
     detailed = sum(map(len, tasks.values())) <= DETAILED
     parts = [tag("h1", title), _subtitle(records), _summary(records, tasks), _tables(tasks, pictures)]
+    parts += [overview.evidence_section(evidence)] if evidence else []
     if detailed:
         for number, (task, groups) in enumerate(tasks.items(), 1):
             heading = [tag("h2", task, id=f"task-{number}")] if len(tasks) > 1 else []
@@ -59,8 +63,7 @@ def _page(records: Sequence[RunRecord], title: str, where: Path) -> str:
             tag("p", f"With {count} methods and tasks there are no pictures of single runs here; a report of at most "
                 f"{DETAILED} of them shows curves, classes and embeddings.", class_="soft")
         )  # fmt: skip
-    if len(records) == 1:
-        parts.append(samples.predictions(records[0], where))
+    parts.append(samples.predictions(records[0], where) if len(records) == 1 else overview.links(tasks, where))
     parts += [_settings(records, tasks), _glossary()]
     return document(title, *parts)
 

@@ -266,8 +266,8 @@ def _next(run: RunRecord) -> str:
         return "Next: read the warnings, and the samples that nothing explains."
     if run.accuracy is None:
         return (
-            "Next: check a few predictions of each class by eye; a class that is taken for another as a whole, as where "
-            "columns or names were mixed up, cannot be seen without labels."
+            "Next: check a few predictions of each class by eye; a class that is taken for another as a whole, as "
+            "where columns or names were mixed up, cannot be seen without labels."
         )
     changed = number(run.baseline.get("changed"))
     if changed:
