@@ -83,6 +83,13 @@ def test_signals_tokens_and_views(tmp_path: Path) -> None:
     np.testing.assert_allclose(views.module()(pictures).detach(), views.predict_proba(PICTURES[:3]), atol=1e-5)
 
 
+def test_numbers_come_in_their_units(tmp_path: Path) -> None:
+    values = 1000 + 50 * ROWS[:, :2]
+    model = jumbot.adapt((ROWS, values), ROWS, task="regression", steps=5)
+    x = ROWS[:7].astype(np.float32)
+    np.testing.assert_allclose(_run(model.export(tmp_path / "n.pt2"), x), model.predict(x), rtol=1e-5)
+
+
 def test_a_frozen_backbone_is_inside(tmp_path: Path) -> None:
     backbone = nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(2), nn.Flatten())
     model = jumbot.adapt((PICTURES, Y[:12]), PICTURES, backbone=backbone, freeze=True, steps=2, batch_size=6)

@@ -31,6 +31,8 @@ _ERROR = 1e-4  # of a probability, between engines
 class Predictor(nn.Module):
     r"""x -> softmax(logits / temperature): all that `predict_proba` does to numbers, in one module.
 
+    Where numbers are predicted, x -> those numbers `(b, outputs)` in the units of the source.
+
     With `units`, (mean, deviation) of the numbers that a regression predicts, it is outputs * deviation + mean.
 
     x is float32 `(b, d)` rows, `(b, channels, h, w)` pictures in [0, 1] (or bytes), `(b, channels, length)` signals, or
@@ -60,6 +62,8 @@ class Predictor(nn.Module):
         self.register_buffer("std", None if units is None else torch.tensor(units[1]), persistent=False)
         self.network, self.backbone = network, backbone
         self.format, self.transform, self.features, self.temperature = format, transform, features, temperature
+        self.units = units
+        """Mean and deviation of the numbers that are predicted; None for classes."""
         self.fill: Tensor | None
         self.register_buffer("fill", _fill(format), persistent=False)
 
@@ -156,7 +160,8 @@ def export(model: Model, file: str | Path) -> Path:
             with part.open("wb") as handle:
                 torch.export.save(program, handle, extra_files={"jumbot.json": json.dumps(said)})
         else:
-            _write_onnx(program, batch, part, said)
+            numbers = isinstance(model.task, Regression)
+            _write_onnx(program, batch, part, said, "numbers" if numbers else "probabilities")
         run = _run_onnx(part) if path.suffix == ".onnx" else _run_pt2(part)
         for size in _CHECKED:
             x = example(model, size)
@@ -183,11 +188,11 @@ def example(model: Model, size: int) -> Tensor:
     return x + torch.tensor(format.mean).reshape(shape)
 
 
-def _write_onnx(program: Any, batch: Any, file: Path, said: dict[str, str]) -> None:
+def _write_onnx(program: Any, batch: Any, file: Path, said: dict[str, str], output: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         made: Any = torch.onnx.export(
-            program, dynamo=True, input_names=["input"], output_names=["probabilities"], verbose=False,
+            program, dynamo=True, input_names=["input"], output_names=[output], verbose=False,
             dynamic_shapes=({0: batch},),
         )  # fmt: skip
     made.model.metadata_props.update(said)

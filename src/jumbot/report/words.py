@@ -217,7 +217,8 @@ def _numbers(run: RunRecord) -> str:
     if rmse is None:
         return f"How far the predicted numbers are off cannot be told without true ones.{harm}"
     share = "" if r2 is None else f" (R2 {r2:.2f})"
-    return f"The predicted numbers are off by {rmse:.4g} (root of the mean square){share}, by true ones that training never saw.{harm}"
+    off = f"The predicted numbers are off by {rmse:.4g}, the root of the mean square{share}"
+    return f"{off}, by true ones that training never saw.{harm}"
 
 
 def _helped(run: RunRecord) -> str:
