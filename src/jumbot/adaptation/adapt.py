@@ -28,7 +28,7 @@ from jumbot.adaptation.task import task_to_json
 from jumbot.adaptation.training.accelerator import check_able, decided_by_first, first_process
 from jumbot.adaptation.training.loop import Trainer
 from jumbot.data.reading import Corrupt, TaskName, make_reading
-from jumbot.data.sources import read_domains
+from jumbot.data.sources import read_domains, read_labelled
 from jumbot.errors import ArgumentError
 from jumbot.methods import make_method
 from jumbot.schema import FORMAT
@@ -42,6 +42,7 @@ def adapt(
     backbone: str | nn.Module | None = None,
     recipe: str | None = None,
     task: TaskName | None = None,
+    labelled_target: Any = None,
     evaluate_on: Any = None,
     label: str | None = None,
     id: str | None = None,
@@ -64,6 +65,12 @@ def adapt(
     `source` and `target` are folders of images, tables (`.csv`, `.parquet`, `.xlsx`, `.npz`), frames, arrays, pairs
     (X, y), or torch Datasets.  Labels of the target, where it has any, and those of `evaluate_on`, another part of
     the target, are for evaluation alone.
+
+    A list is several sources.  Minibatches then have as many samples of each, and JUMBOT takes from each what its plan
+    takes: one that does not fit, or whose labels are wrong, counts for less and less.
+
+    `labelled_target` is a part of the target with labels, such as a pair (X, y), that are trained on; in the plan of
+    JUMBOT and DeepJDOT they are certain.  Evaluation leaves out samples that look the same as one of these.
 
     `task="regression"` predicts numbers, one or several per sample, in the units of the source's; by default classes
     are, unless the labels have fractions.
@@ -131,14 +138,17 @@ def adapt(
             held.enter_context(writing(out))
         reading = make_reading(**how)
         raw_source, raw_target, raw_evaluated = read_domains(source, target, evaluate_on, reading)
+        raw_labelled = None if labelled_target is None else read_labelled(labelled_target, raw_source, reading)
         made = make_config(raw_source, method, recipe, options)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(made.training.seed)
-            domains = Domains(raw_source, raw_target, raw_evaluated, made, module)
+            domains = Domains(raw_source, raw_target, raw_evaluated, made, module, raw_labelled)
         if out is None:
             return _train_nowhere(made, domains, show, command)
         origin = {
-            "data": describe_data(source=raw_source, target=raw_target, evaluate_on=raw_evaluated),
+            "data": describe_data(
+                source=raw_source, target=raw_target, evaluate_on=raw_evaluated, labelled_target=raw_labelled
+            ),
             "request": request(source, target, evaluate_on, reading),
         }
         model = train(
@@ -188,7 +198,7 @@ def train(
     described = describe(config, domains, spec) | stamp(command) | dict(origin or {})
     trainer = Trainer(
         domains.source, domains.target.unlabelled(), network, method, config.training, task=domains.task,
-        watch=domains.watch, run=run, show=show,
+        labelled=domains.labelled, watch=domains.watch, run=run, show=show,
     )  # fmt: skip
     if decided_by_first(trainer.accelerator, lambda: run.open(described, resume)):
         return load(run.path, module)

@@ -6,6 +6,7 @@ import numpy as np
 from torch import nn
 
 from jumbot.adaptation.config import RunConfig
+from jumbot.adaptation.judgement.modularity import rows_of
 from jumbot.adaptation.judgement.monitor import Watch
 from jumbot.adaptation.model import NO_CROPS, crop_transform
 from jumbot.adaptation.networks.backbones import make_backbone
@@ -28,7 +29,13 @@ class Domains:
     """
 
     def __init__(
-        self, source: Domain, target: Domain, evaluate_on: Domain | None, config: RunConfig, module: nn.Module | None
+        self,
+        source: Domain,
+        target: Domain,
+        evaluate_on: Domain | None,
+        config: RunConfig,
+        module: nn.Module | None,
+        labelled: Domain | None = None,
     ) -> None:
         inputs, training, network = config.inputs, config.training, config.network
         self.module, self.kind = module, "user"
@@ -72,6 +79,7 @@ class Domains:
             if not raw.known.any():
                 raise ArgumentError(f"evaluate_on: {raw.name} has no labels of the source's classes; leave it out.")
             evaluated = self.input.apply(raw, transform)
+        self.labelled = None if labelled is None else self.input.apply(labelled, transform)
         if inputs.partial is not None:
             from jumbot.data.benchmarks import keep_classes, partial_classes
 
@@ -89,15 +97,18 @@ class Domains:
             self.extractor = self.extractor.scaled_on(self.source, inputs.standardise)
             self.source, self.target = self.extractor(self.source), self.extractor(self.target)
             evaluated = None if evaluated is None else self.extractor(evaluated)
+            self.labelled = None if self.labelled is None else self.extractor(self.labelled)
         own = self.target if self.target.known.any() else None
         self.evaluated = own if evaluated is None else evaluated
+        if self.labelled is not None and self.evaluated is not None:
+            self.evaluated = without(self.evaluated, self.labelled)
         validation = None
         if training.validation or training.select == "source_validation":
             self.source, validation = hold_out(self.source, training.validation or 0.1, training.seed)
         if training.select == "oracle" and self.evaluated is None:
             raise ArgumentError("select: 'oracle' needs target labels, and none were given; choose another rule.")
         self.task = task_of(self.source, training.label_loss or "squared")
-        check_widths(self.task, self.target, self.evaluated)
+        check_widths(self.task, self.target, self.evaluated, self.labelled)
         self.watch = Watch(self.target.labels, self.evaluated, validation)
 
     @property
@@ -113,6 +124,17 @@ def check_widths(task: Task, *domains: Domain | None) -> None:
             raise ArgumentError(
                 f"{domain.name}: {domain.values.shape[1]} numbers per sample where the source has {task.outputs}."
             )
+
+
+def without(evaluated: Domain, labelled: Domain) -> Domain:
+    """`evaluated` without the samples that are trained on: those that the network sees alike."""
+    seen = {row.tobytes() for row in rows_of(labelled).astype(np.float32)}
+    kept = np.array([row.tobytes() not in seen for row in rows_of(evaluated).astype(np.float32)])
+    if kept.all():
+        return evaluated
+    if not kept.any():
+        raise ArgumentError(f"labelled_target: holds every sample of {evaluated.name}; none is left to evaluate on.")
+    return evaluated.subset(kept)
 
 
 def hold_out(domain: Domain, share: float, seed: int) -> tuple[Domain, Domain]:

@@ -9,7 +9,7 @@ from dataclasses import is_dataclass
 
 import numpy as np
 
-from jumbot.data.domain import ArraySamples, Domain, Samples, SubsetSamples
+from jumbot.data.domain import ArraySamples, Domain, JoinedSamples, Samples, SubsetSamples
 from jumbot.data.images import PictureSamples
 from jumbot.data.inputs import FormattedSamples
 from jumbot.data.tables import TableSamples
@@ -35,7 +35,11 @@ def domain_hash(domain: Domain) -> str | None:
     samples = domain.samples
     while isinstance(samples, SubsetSamples):
         samples = samples.samples
-    if not isinstance(samples, ArraySamples | PictureSamples | TableSamples):
+    if isinstance(samples, JoinedSamples):
+        hashes = [domain_hash(Domain(name, part)) for name, part in zip(domain.sources, samples.parts, strict=True)]
+        if None in hashes:
+            return None
+    elif not isinstance(samples, ArraySamples | PictureSamples | TableSamples):
         return None
     labels = b"" if domain.labels is None else domain.labels.astype("<i8").tobytes()
     values = [] if domain.values is None else [domain.values.astype("<f8").tobytes()]
@@ -51,7 +55,12 @@ def digest(*parts: bytes) -> bytes:
 
 
 def _digests(samples: Samples, rows: np.ndarray, batch_size: int) -> Iterator[bytes]:
-    if isinstance(samples, SubsetSamples):
+    if isinstance(samples, JoinedSamples):
+        part = np.searchsorted(samples.ends, rows, side="right")
+        starts = samples.ends - [len(one) for one in samples.parts]
+        for row, p in zip(rows, part, strict=True):
+            yield from _digests(samples.parts[p], np.array([row - starts[p]]), batch_size)
+    elif isinstance(samples, SubsetSamples):
         yield from _digests(samples.samples, samples.indices[rows], batch_size)
     elif isinstance(samples, FormattedSamples) and (samples.transform is None or is_dataclass(samples.transform)):
         how = f"{samples.format}{samples.transform}".encode()

@@ -108,6 +108,32 @@ class SubsetSamples:
         return self.samples.batch(self.indices[np.asarray(indices)], rng)
 
 
+class JoinedSamples:
+    """Samples of several places, one after the other; nothing is copied."""
+
+    def __init__(self, parts: Sequence[Samples], kind: str) -> None:
+        self.parts, self.kind = tuple(parts), kind
+        self.ends = np.cumsum([len(part) for part in parts])
+
+    def __len__(self) -> int:
+        return int(self.ends[-1])
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return sample_shape(self.parts[0])
+
+    def batch(self, indices: np.ndarray, rng: np.random.Generator | None = None) -> Tensor:
+        rows = np.asarray(indices)
+        part = np.searchsorted(self.ends, rows, side="right")
+        found = [(p, np.flatnonzero(part == p)) for p in np.unique(part)]
+        starts = self.ends - [len(one) for one in self.parts]
+        pieces = [self.parts[p].batch(rows[places] - starts[p], rng) for p, places in found]
+        if not pieces:
+            return self.parts[0].batch(rows, rng)
+        order = np.argsort(np.concatenate([places for _, places in found]), kind="stable")
+        return torch.cat(pieces)[torch.from_numpy(order)]
+
+
 def sample_shape(samples: Samples) -> tuple[int, ...]:
     """Shape of one sample: its `shape` where it has one, otherwise found by asking for the first sample."""
     shape = getattr(samples, "shape", None)
@@ -135,6 +161,10 @@ class Domain:
     """Names of the samples (files); None = row numbers."""
     roles: Roles | None = None
     """What the columns of the table are for that it was read from."""
+    origins: np.ndarray | None = None
+    """int64 `(n,)` indices into `sources`, where samples of several sources were joined."""
+    sources: tuple[str, ...] = ()
+    """Names of the joined sources."""
     values: np.ndarray | None = None
     """float64 `(n, outputs)`, where numbers are to be predicted and not classes; NaN = not known."""
 
@@ -181,12 +211,20 @@ class Domain:
             samples=subset(rows) if subset is not None else SubsetSamples(self.samples, rows),
             labels=None if self.labels is None else self.labels[rows],
             values=None if self.values is None else self.values[rows],
+            origins=None if self.origins is None else self.origins[rows],
             ids=None if self.ids is None else [self.ids[i] for i in rows],
         )
 
     def unlabelled(self) -> Domain:
         """The same samples without their labels: what training may see of a target."""
         return replace(self, labels=None, values=None)
+
+    @property
+    def strata(self) -> np.ndarray | None:
+        """What minibatches are stratified by: class, and source where there are several; None: there is neither."""
+        if self.labels is None or self.origins is None:
+            return self.origins if self.labels is None else self.labels
+        return np.where(self.labels < 0, -1, self.labels * len(self.sources) + self.origins)
 
     @property
     def known(self) -> np.ndarray:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from jumbot.data.arrays import one_picture
 from jumbot.data.columns import Columns
-from jumbot.data.domain import MOST_CHANNELS, ArraySamples, Domain, Samples, sample_shape
+from jumbot.data.domain import MOST_CHANNELS, ArraySamples, Domain, JoinedSamples, Samples, sample_shape
 from jumbot.data.images import read_images
 from jumbot.data.scaling import learn_scaling
 from jumbot.data.tables import TableSamples
@@ -101,6 +101,9 @@ class InputFormat(Checked):
     def apply(self, domain: Domain, transform: Transform | None = None) -> Domain:
         """`domain` with samples in this format. `transform(images, rng)` stands between resizing and scaling: crops and
         flips on `(b, c, h, w)` in [0, 1], random where `rng` is given."""
+        if isinstance(domain.samples, JoinedSamples):
+            parts = [self.apply(part, transform).samples for part in parts_of(domain)]
+            return domain.with_samples(JoinedSamples(parts, self.kind))
         self._check(domain)
         return domain.with_samples(FormattedSamples(self.numbers(domain), self, transform))
 
@@ -210,8 +213,18 @@ def kind_of(domain: Domain) -> str:
     )
 
 
+def parts_of(domain: Domain) -> list[Domain]:
+    """The places whose samples were joined in a domain; otherwise itself alone."""
+    if not isinstance(domain.samples, JoinedSamples):
+        return [domain]
+    return [Domain(name, samples) for name, samples in zip(domain.sources, domain.samples.parts, strict=True)]
+
+
 def largest_size(domain: Domain) -> tuple[int, int]:
     """The greatest height and width of the raw images; files may differ in size."""
+    if len(parts := parts_of(domain)) > 1:
+        sizes = [largest_size(part) for part in parts]
+        return max(h for h, _ in sizes), max(w for _, w in sizes)
     height, width = getattr(domain.samples, "largest", None) or domain.shape[1:]
     return height, width
 
@@ -223,6 +236,9 @@ def largest_side(domain: Domain) -> int:
 
 def image_facts(domain: Domain) -> tuple[int, tuple[int, int] | None]:
     """Channels, and (h, w) if all images agree in it."""
+    if len(parts := parts_of(domain)) > 1:
+        facts = [image_facts(part) for part in parts]
+        return max(count for count, _ in facts), facts[0][1] if len({size for _, size in facts}) == 1 else None
     if hasattr(domain.samples, "read"):
         return domain.samples.channels, domain.samples.size  # type: ignore[attr-defined]
     channels, height, width = domain.shape
@@ -236,6 +252,10 @@ def holds_whole(domain: Domain) -> bool:
 
 def check_channels(domain: Domain, channels: int) -> None:
     """Refuse images whose channels cannot become that many."""
+    if len(parts := parts_of(domain)) > 1:
+        for part in parts:
+            check_channels(part, channels)
+        return
     own = image_facts(domain)[0]
     if own != channels and own != 1 and (own, channels) != (3, 1):
         raise ArgumentError(

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from scipy.sparse import issparse
 from torch.utils.data import Dataset
 
@@ -16,6 +17,8 @@ from jumbot.data.domain import Domain
 from jumbot.data.frames import as_table, is_frame
 from jumbot.data.huggingface import from_huggingface, is_huggingface
 from jumbot.data.images import is_picture
+from jumbot.data.joined import join_domains
+from jumbot.data.labels import match_classes
 from jumbot.data.paths import from_path
 from jumbot.data.reading import Corrupt, Reading, TaskName, make_reading
 from jumbot.data.roles import NO_DOMAINS, Known, Roles, check_columns, check_kind
@@ -81,7 +84,8 @@ def read_domains(
     """The source, and the target and another, labelled part of it, both read as the source was.
 
     In tables these may lack the columns of labels and ids, and a column that is one of the source's features is never
-    taken for their labels. `reading.domain` is the source's. Labels are of one kind: that of the source's.
+    taken for their labels. A list is several sources, joined. `reading.domain` is the source's. Labels are of one kind:
+    that of the source's.
     """
 
     def read(data: Any, name: str, like: Known | None) -> Domain:
@@ -93,13 +97,37 @@ def read_domains(
         )
         return _as_asked(_read(data, None, None if isinstance(data, str | Path) else name, own, like), own)
 
-    first = read(source, "source", None)
+    if isinstance(source, list):  # a list is several sources: unlabelled samples are no source
+        names = [f"source {i}" for i in range(1, len(source) + 1)]
+        parts = [read(one, name, None) for one, name in zip(source, names, strict=True)]
+        if len({part.values is None for part in parts}) > 1:
+            raise ArgumentError("source: some sources have classes, others numbers to predict; say task.")
+        first = join_domains(parts)
+    else:
+        first = read(source, "source", None)
     task: TaskName = "classification" if first.values is None else "regression"
     like = first.roles or Roles(())
     second = read(target, "target", like)
     third = None if evaluate_on is None else read(evaluate_on, "evaluate_on", like)
     _check_dropped([first, second, *([] if third is None else [third])], reading)
     return first, second, third
+
+
+def read_labelled(data: Any, source: Domain, reading: Reading = _AS_IT_IS) -> Domain:
+    """A labelled part of the target, read as the source was; every row must have a label that the source knows."""
+    task: TaskName = "classification" if source.values is None else "regression"
+    own = replace(reading, domain=NO_DOMAINS if reading.domain == NO_DOMAINS else None, task=task)
+    name = None if isinstance(data, str | Path) else "labelled_target"
+    found = _as_asked(_read(data, None, name, own, source.roles or Roles(())), own)
+    if found.labels is None and found.values is None:
+        raise ArgumentError(f"labelled_target: {found.name} has no labels; give a pair (X, y), or leave it out.")
+    strange = sorted(set(found.classes) - set(source.classes)) if task == "classification" else []
+    if strange:
+        raise ArgumentError(f"labelled_target: {few(strange)} came in, but the source has no such class; leave it out.")
+    if not found.known.all():
+        row = int(np.flatnonzero(~found.known)[0])
+        raise ArgumentError(f"labelled_target: row {row} has no label; rows without one belong to the target alone.")
+    return match_classes(found, source.classes)
 
 
 def _read(data: Any, labels: Any, name: str | None, reading: Reading, like: Known | None) -> Domain:

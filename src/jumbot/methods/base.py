@@ -19,7 +19,8 @@ class Batch:
     """One minibatch of each domain; `progress` runs from 0 to 1 over the adaptation, `step` counts its minibatches.
 
     `target_index` says which of all target samples these are, for methods that keep something for each of them.
-    `extra` are further source samples, drawn apart, and their labels, where the method asks for them.
+    `extra` are further source samples, drawn apart, and their labels, where the method asks for them.  `origin` says
+    which of several sources each source sample is from; `labelled` are target samples with known labels, and these.
     """
 
     source: Tensor
@@ -29,6 +30,8 @@ class Batch:
     step: int = 0
     target_index: Tensor | None = None
     extra: tuple[Tensor, Tensor] | None = None
+    origin: Tensor | None = None
+    labelled: tuple[Tensor, Tensor] | None = None
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,9 @@ class Method(nn.Module):
 
     def terms(self, network: Network, batch: Batch) -> Terms:
         raise NotImplementedError
+
+    def use_sources(self, count: int) -> None:
+        """The source is made of several; methods that weigh them say how."""
 
     def use_label_loss(self, label_loss: str) -> None:
         """Learn from labels of this kind."""

@@ -11,7 +11,10 @@ from jumbot.loss import JointLoss, JointTransportLoss
 from jumbot.methods.base import Batch, Method, Terms, source_term
 from jumbot.methods.network import Network
 from jumbot.methods.proportions import TargetProportions
+from jumbot.methods.source_weights import SourceWeights
 from jumbot.minibatch.distributed import gather_rows, mean_over_processes
+
+CERTAIN = 20.0  # logit of a label that is known: another class costs 20 nats, and still a finite number
 
 
 class TransportMethod(Method):
@@ -23,12 +26,15 @@ class TransportMethod(Method):
     global_plan: bool = False
     joint: JointTransportLoss
     proportions: TargetProportions | None
+    sources: SourceWeights | None
     progress = 0.0
+    origin: Tensor | None = None
 
     def __init__(self, options: Any, *, features: int, classes: int) -> None:
         super().__init__(options, features=features, classes=classes)
         self.eta3 = options.eta3
         self.proportions = None
+        self.sources = None
 
     def make_joint(self, tau: float, reference: str = "product") -> JointTransportLoss:
         """The loss with these options; its scale moves once per step, alike on all processes."""
@@ -50,10 +56,15 @@ class TransportMethod(Method):
             self.joint.scale.settle(mean_over_processes)
         if self.proportions is not None:
             self.proportions.settle(self.progress, mean_over_processes)
+        if self.sources is not None:
+            self.sources.settle(mean_over_processes)
 
     def source_weights(self, labels: Tensor) -> Tensor | None:
-        """What source samples of these classes count; None: all alike."""
-        return None if self.proportions is None else self.proportions.weights(labels)
+        """What source samples of these classes, and of these sources, count; None: all alike."""
+        weights = None if self.proportions is None else self.proportions.weights(labels)
+        if self.sources is None or self.origin is None:
+            return weights
+        return self.sources(self.origin) if weights is None else weights * self.sources(self.origin)
 
     def decisions(self) -> list[str]:
         return [] if self.proportions is None else [self.proportions.to_words()]
@@ -63,15 +74,35 @@ class TransportMethod(Method):
 
     def terms(self, network: Network, batch: Batch) -> Terms:
         features_s, logits_s = network(batch.source)
-        features_t, logits_t = network(batch.target)
-        labels, self.progress = batch.labels, batch.progress
+        features_t, logits_t, known = self._target(network, batch)
+        labels, self.progress, self.origin = batch.labels, batch.progress, batch.origin
         source = source_term(logits_s, labels, self.source_weights(labels), self.label_loss)
         if self.global_plan:
             features_s, features_t, logits_t = gather_rows(features_s), gather_rows(features_t), gather_rows(logits_t)
             with torch.no_grad():
                 labels = gather_rows(labels)
+                self.origin = None if self.origin is None else gather_rows(self.origin)
         out = self.transport(features_s, labels, features_t, logits_t)
         ramp = getattr(self.options, "eta3_ramp", 0.0)
         eta3 = self.eta3 * min(1.0, batch.progress / ramp) if ramp else self.eta3
-        losses = {"source": source, "transport": eta3 * out.loss}
-        return Terms(losses, plan=out.plan, value=out.value.detach())
+        if self.sources is not None and self.origin is not None:
+            self.sources.observe(out.plan, self.origin)
+        losses = {"source": source, "transport": eta3 * out.loss, **known}
+        plan = out.plan[:, : len(batch.target)] if known and not self.global_plan else out.plan
+        return Terms(losses, plan=plan, value=out.value.detach())
+
+    def _target(self, network: Network, batch: Batch) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+        """Embeddings and outputs of the target, those whose labels are known last; and the loss of these.
+
+        In the plan their label is certain: it stands in the place of the prediction.
+        """
+        if batch.labelled is None:
+            return *network(batch.target), {}
+        x, labels = batch.labelled
+        features, logits = network(torch.cat([batch.target, x]))
+        unknown = len(batch.target)
+        loss = source_term(logits[unknown:], labels, label_loss=self.label_loss)
+        certain = labels
+        if self.label_loss == "cross-entropy":
+            certain = CERTAIN * torch.nn.functional.one_hot(labels, logits.shape[1])
+        return features, torch.cat([logits[:unknown], certain.to(logits.dtype)]), {"labelled": loss}

@@ -10,6 +10,7 @@ from jumbot.loss import JointLoss
 from jumbot.methods.joint_transport import TransportMethod
 from jumbot.methods.options import JumbotOptions
 from jumbot.methods.proportions import TargetProportions
+from jumbot.methods.source_weights import SourceWeights
 
 
 class Jumbot(TransportMethod):
@@ -28,6 +29,9 @@ class Jumbot(TransportMethod):
         super().__init__(options, features=features, classes=classes)
         self.joint = self.make_joint(options.tau, options.reference)
         self.proportions = TargetProportions(classes) if options.proportions == "estimated" else None
+
+    def use_sources(self, count: int) -> None:
+        self.sources = SourceWeights(count)
 
     def transport(self, features_s: Tensor, labels_s: Tensor, features_t: Tensor, logits_t: Tensor) -> JointLoss:
         out = self.joint(features_s, labels_s, features_t, logits_t, weights_s=self.source_weights(labels_s))

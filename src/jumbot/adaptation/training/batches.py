@@ -25,7 +25,7 @@ class Batches:
 
     def __init__(
         self, source: Domain, target: Domain, task: Task, method: Method, training: Training, source_steps: int,
-        total: int, accelerator: Any,
+        total: int, accelerator: Any, labelled: Domain | None = None,
     ) -> None:  # fmt: skip
         self.source, self.target, self.labels = source, target, task.labels(source)
         self.seed, self.k, self.size = training.seed, training.k, training.batch_size
@@ -36,10 +36,15 @@ class Batches:
         images = len(source.shape) >= 3 and getattr(source.samples, "kind", "image") == "image"
         self.layout = torch.channels_last if images else torch.contiguous_format
         self.sampler: StratifiedSampler | ShuffledSampler = (
-            StratifiedSampler(source.labels, training.batch_size, training.seed)
-            if training.sampler == "stratified" and source.labels is not None
+            StratifiedSampler(source.strata, training.batch_size, training.seed)
+            if source.strata is not None and (training.sampler == "stratified" or source.labels is None)
             else ShuffledSampler(len(source), training.batch_size, training.seed, stream=8)
         )
+        self.labelled, self.labelled_labels = labelled, None if labelled is None else task.labels(labelled)
+        if labelled is not None:
+            every = np.zeros(len(labelled), np.int64) if labelled.labels is None else labelled.labels
+            # two rows at least, for layers that take statistics of a minibatch
+            self.labelled_sampler = StratifiedSampler(every, max(2, min(training.batch_size, len(labelled))), self.seed)
         self.target_sampler = ShuffledSampler(len(target), training.batch_size, training.seed)
 
     def progress(self, step: int) -> float:
@@ -49,6 +54,7 @@ class Batches:
     def load(self, step: int) -> list[Loaded]:
         """The pairs of a step; without target rows while only the source is trained on."""
         out: list[Loaded] = []
+        origins = self.source.origins
         for j in range(self.k):
             number = (step * self.k + j) * self.world + self.rank
             rows = self.sampler.batch(number)
@@ -62,9 +68,20 @@ class Batches:
                 x.to(self.device, memory_format=self.layout), torch.from_numpy(self.labels[rows]).to(self.device),
                 target.to(self.device, memory_format=self.layout), self.progress(step), step - self.source_steps,
                 target_index=torch.from_numpy(target_rows).to(self.device), extra=self._extra(step, number),
+                origin=None if origins is None else torch.from_numpy(origins[rows]).to(self.device),
+                labelled=self._labelled(number),
             )  # fmt: skip
             out.append((batch, target_rows))
         return out
+
+    def _labelled(self, number: int) -> tuple[torch.Tensor, torch.Tensor] | None:
+        """Target samples whose labels are known, alike of each class, and these labels."""
+        if self.labelled is None or self.labelled_labels is None:
+            return None
+        rows = self.labelled_sampler.batch(number)
+        x = self.labelled.samples.batch(rows, np.random.default_rng((self.seed, 9, number)))
+        labels = torch.from_numpy(self.labelled_labels[rows])
+        return x.to(self.device, memory_format=self.layout), labels.to(self.device)
 
     def _extra(self, step: int, number: int) -> tuple[torch.Tensor, torch.Tensor] | None:
         """The further source samples that the method asks for, drawn in passes of their own."""

@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -64,8 +64,14 @@ class Objective(nn.Module):
     def forward(self, phase: str, batch: Batch) -> Terms:
         if phase == "source":
             logits = self.network(batch.source)[1]
-            return Terms({"source": source_term(logits, batch.labels, label_loss=self.method.label_loss)})
-        return self.method.terms(self.network, batch)
+            terms = Terms({"source": source_term(logits, batch.labels, label_loss=self.method.label_loss)})
+        else:
+            terms = self.method.terms(self.network, batch)
+        if batch.labelled is None or "labelled" in terms.losses:
+            return terms
+        x, labels = batch.labelled
+        own = source_term(self.network(x)[1], labels, label_loss=self.method.label_loss)
+        return replace(terms, losses={**terms.losses, "labelled": own})
 
 
 class Trainer:
@@ -77,7 +83,8 @@ class Trainer:
 
     def __init__(
         self, source: Domain, target: Domain, network: Network, method: Method, training: Training, *,
-        task: Task | None = None, watch: Watch | None = None, run: RunFolder | None = None, show: bool = False,
+        task: Task | None = None, labelled: Domain | None = None, watch: Watch | None = None,
+        run: RunFolder | None = None, show: bool = False,
     ) -> None:  # fmt: skip
         if source.labels is None and source.values is None:
             raise ArgumentError(f"source: {source.name} has no labels; the source must be labelled.")
@@ -93,8 +100,10 @@ class Trainer:
         self.total = self.source_steps + steps
         self.refresh_every = method.refresh_interval(steps)
         self.batches = Batches(
-            source, target, self.task, method, training, self.source_steps, self.total, self.accelerator
+            source, target, self.task, method, training, self.source_steps, self.total, self.accelerator, labelled
         )
+        if source.origins is not None:
+            method.use_sources(len(source.sources))
         self.objective = Objective(network, method).to(self.accelerator.device)
         network.to(memory_format=self.batches.layout)  # type: ignore[call-overload]
         self.wrapped = self.accelerator.prepare_model(self.objective)

@@ -1,0 +1,55 @@
+"""How much each of several sources counts: as much as the plan takes from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+_MEMORY = 0.05
+_LEAST = 0.02  # of an equal share: a source that counts for nothing could never come back
+
+
+class SourceWeights(nn.Module):
+    r"""Shares w_s of the sources, a running mean of what each gives to the target.
+
+    .. math:: w_s \leftarrow .95\, w_s + .05\, \frac{\sum_{i \in s} \sum_j P_{ij}}{\sum_{ij} P_{ij}}
+
+    P is unbalanced, and its source marginal is made of w: EM for the proportions of a mixture, in which a source
+    whose samples lie far from the target, or whose labels contradict the predictions there, gives less and less.
+
+    >>> weights = SourceWeights(2)
+    >>> weights.observe(torch.tensor([[0.3], [0.1]]), torch.tensor([0, 1]))
+    >>> weights.settle()
+    >>> weights.shares
+    tensor([0.5125, 0.4875])
+    """
+
+    shares: Tensor
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.register_buffer("shares", torch.full((count,), 1 / count))
+        self.seen: list[Tensor] = []
+
+    def forward(self, origin: Tensor) -> Tensor:
+        """What samples of these sources count: of mean 1."""
+        weights = self.shares[origin] / torch.bincount(origin, minlength=len(self.shares))[origin]
+        return weights / weights.mean()
+
+    @torch.no_grad()
+    def observe(self, plan: Tensor, origin: Tensor) -> None:
+        """Look at a plan."""
+        given = torch.zeros_like(self.shares).index_add_(0, origin, plan.sum(1).to(self.shares.dtype))
+        if float(given.sum()) > 0:
+            self.seen.append(given / given.sum())
+
+    @torch.no_grad()
+    def settle(self, mean: Callable[[Tensor], Tensor] = torch.clone) -> None:
+        """Move by what was seen; `mean` takes the mean over processes, where there are several."""
+        if self.seen:
+            shares = (1 - _MEMORY) * self.shares + _MEMORY * mean(torch.stack(self.seen).mean(0))
+            shares = shares.clamp_min(_LEAST / len(shares))
+            self.shares.copy_(shares / shares.sum())
+            self.seen = []
