@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 import torch
@@ -24,6 +25,7 @@ from jumbot.adaptation.runs.folder import read_metrics
 from jumbot.adaptation.task import Task, task_from_json, task_to_json
 from jumbot.adaptation.training.checkpoint import load_module, load_weights, pack, save_weights, unpack
 from jumbot.data import as_domain
+from jumbot.data.cells import safe
 from jumbot.data.domain import Domain
 from jumbot.data.inputs import InputFormat, Transform
 from jumbot.data.labels import match_classes
@@ -184,15 +186,19 @@ class Model:
         out = self.run / "report.html" if out is None else Path(out)
         return write_report([self.run], out)
 
-    def write_predictions(self, data: Any, file: str | Path, **reading: Any) -> Path:
-        """A csv with id, label and confidence, or id and prediction; `reading` are options of `domain`."""
+    def write_predictions(self, data: Any, file: str | Path | TextIO, **reading: Any) -> Path | None:
+        """A csv with id, label and confidence, or id and prediction; `reading` are options of `domain`.
+
+        `file` is a path, which is returned, or an open text file.
+        """
         domain = self.domain(data, **reading)
-        return self.write_outputs(Path(file), domain, outputs(self.network, domain)[1])
+        self.write_outputs(file, domain, outputs(self.network, domain)[1])
+        return Path(file) if isinstance(file, str | Path) else None
 
     def write_outputs(
-        self, file: Path, domain: Domain, logits: Tensor, more: Mapping[str, np.ndarray] | None = None
-    ) -> Path:
-        """One line per sample, with `more` columns of numbers."""
+        self, file: str | Path | TextIO, domain: Domain, logits: Tensor, more: Mapping[str, np.ndarray] | None = None
+    ) -> None:
+        """One line per sample, with `more` columns of numbers; no spreadsheet takes an id or a label for a formula."""
         columns: dict[str, list[str]] = {}
         if self.task.name == "regression":
             names = ["prediction"] if logits.shape[1] == 1 else [f"prediction_{i + 1}" for i in range(logits.shape[1])]
@@ -200,15 +206,19 @@ class Model:
             columns |= {name: [repr(float(v)) for v in values[:, i]] for i, name in enumerate(names)}
         else:
             best = self.probabilities(logits).max(-1)
-            columns["label"] = [self.classes[i] for i in best.indices.tolist()]
+            columns["label"] = [safe(self.classes[i]) for i in best.indices.tolist()]
             columns["confidence"] = [f"{value:.4f}" for value in best.values.tolist()]
         columns |= {name: [f"{value:.6g}" for value in given] for name, given in (more or {}).items()}
-        with replacing(file) as part, part.open("w", newline="", encoding="utf-8") as handle:
-            writer = csv.writer(handle)
+        ids = range(len(domain)) if domain.ids is None else [safe(str(name)) for name in domain.ids]
+        with ExitStack() as opened:
+            if isinstance(file, str | Path):
+                part = opened.enter_context(replacing(file))
+                file = opened.enter_context(part.open("w", newline="", encoding="utf-8"))
+            # the csv module quotes a carriage return only where lines end in one
+            odd = any("\r" in str(cell) for cell in (*ids, *self.classes))
+            writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL if odd else csv.QUOTE_MINIMAL)
             writer.writerow(["id", *columns])
-            for i, row in enumerate(zip(*columns.values(), strict=True)):
-                writer.writerow([domain.ids[i] if domain.ids is not None else i, *row])
-        return file
+            writer.writerows([name, *row] for name, *row in zip(ids, *columns.values(), strict=True))
 
 
 def picked(folder: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -22,17 +23,23 @@ class Predict(ReadingOptions):
     data: Annotated[str, Argument("DATA")]
     """Samples, in any form that `jumbot adapt` takes."""
     csv: Path = Path("predictions.csv")
-    """File for id, label and confidence; an existing one is not overwritten."""
+    """File for id, label and confidence; an existing one is not overwritten. "-" is standard output."""
 
 
 def main(arguments: Sequence[str]) -> int:
     wanted = parse(Predict, arguments, "jumbot predict")
-    if wanted.csv.exists():
-        raise ArgumentError(f"{wanted.csv}: exists already; give another name with --csv.")
+    if not wanted.run.exists():
+        raise ArgumentError(f"{wanted.run}: there is no such folder; RUN is that of a run, or of a saved model.")
     from jumbot.adaptation.model import load
 
-    file = load(wanted.run).write_predictions(wanted.data, wanted.csv, **reading(wanted))
-    print(f"predictions: {file}")
+    model = load(wanted.run)
+    if wanted.csv == Path("-"):
+        model.write_predictions(wanted.data, sys.stdout, **reading(wanted))
+        return 0
+    if wanted.csv.exists():
+        raise ArgumentError(f"{wanted.csv}: exists already; give another name with --csv.")
+    model.write_predictions(wanted.data, wanted.csv, **reading(wanted))
+    print(f"predictions: {wanted.csv}")
     return 0
 
 

@@ -24,6 +24,7 @@ import numpy as np
 
 from jumbot.adaptation.runs.beside import BASELINE, SAMPLES
 from jumbot.adaptation.runs.folder import DECISION, final_mass, read_config, read_metrics, read_results
+from jumbot.data.cells import unsafe
 from jumbot.errors import ArgumentError
 
 
@@ -279,8 +280,8 @@ def _read_predictions(path: Path, notes: list[str]) -> list[Prediction]:
         with path.open(newline="", encoding="utf-8") as file:
             return [
                 Prediction(
-                    id=row.get("id") or "",
-                    label=row.get("label") or "",
+                    id=unsafe(row.get("id") or ""),
+                    label=unsafe(row.get("label") or ""),
                     confidence=_parsed(row.get("confidence")),
                     received_mass=_parsed(row.get("received_mass")),
                 )

@@ -12,6 +12,7 @@ from jumbot.adaptation.networks.backbones import make_backbone
 from jumbot.adaptation.networks.extractor import Extractor
 from jumbot.data import as_domain
 from jumbot.data.augment import RESIZED
+from jumbot.data.cells import safe
 from jumbot.data.domain import Domain
 from jumbot.data.folders import domains_among, images_below
 from jumbot.data.inputs import InputFormat, kind_of
@@ -92,6 +93,8 @@ def _write(path: Path, suffix: str, table: dict[str, Any]) -> None:
     columns = {f"f{place:0{width}}": column for place, column in enumerate(table["features"].T)}
     frame = pandas.DataFrame({**{name: table[name] for name in table if name != "features"}, **columns})
     if suffix == ".csv":
+        texts = [name for name in table if name != "features"]
+        frame[texts] = frame[texts].map(lambda cell: safe(cell) if isinstance(cell, str) else cell)
         frame.to_csv(path, index=False)
     else:
         frame.to_parquet(path, index=False)

@@ -1,0 +1,74 @@
+"""`jumbot predict`: what is missing is said, standard output serves, and no cell is a formula."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import jumbot
+from jumbot.cli import main
+from jumbot.data.cells import safe, unsafe
+from jumbot.report.records import read_run
+
+NAMES = ("=1+1", "@SUM(A1)", "-5", "+x", "\tcell", "plain")
+IDS = ["=cmd|' /C calc'!A0", "+49 30", "-1", "@home", "'=quoted", "row", "\rcr"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("formulas")
+    rng = np.random.default_rng(0)
+    kinds = np.arange(60) % 3
+    rows = 3 * np.eye(3)[kinds] + 0.3 * rng.normal(size=(60, 3))
+    ids = [IDS[i % len(IDS)] + ("" if i < len(IDS) else f" {i}") for i in range(60)]
+    with (folder / "rows.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", "a", "b", "c"])
+        writer.writerows([name, *row] for name, row in zip(ids, rows, strict=True))
+    jumbot.adapt((rows, np.array(["=1+1", "-5", "plain"])[kinds]), str(folder / "rows.csv"), steps=20, batch_size=12,
+                 out=folder / "run", report=False)  # fmt: skip
+    return folder
+
+
+@pytest.mark.filterwarnings("ignore:.*the source had no names of columns")
+def test_no_cell_is_a_formula(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert main(["predict", str(run / "run"), str(run / "rows.csv"), "--csv", "-"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    with (run / "run" / "predictions.csv").open(newline="", encoding="utf-8") as file:
+        kept = list(csv.DictReader(file))
+    assert [row["id"] for row in rows] == [row["id"] for row in kept]
+    assert len(rows) == 60
+    for row in rows:
+        for cell in row.values():
+            assert not cell.startswith(("=", "+", "@", "\t", "\r")), cell
+            assert not cell.startswith("-") or float(cell), cell
+    assert {row["label"] for row in rows} == {"'=1+1", "-5", "plain"}
+    found = read_run(run / "run").predictions
+    assert {one.label for one in found} == {"=1+1", "-5", "plain"}
+    assert unsafe(rows[0]["id"]) == IDS[0]
+
+
+@pytest.mark.parametrize("text", [*NAMES, *IDS, "", "'", "''", "1e5", "-inf", "- 1"])
+def test_a_cell_comes_back(text: str) -> None:
+    assert unsafe(safe(text)) == text
+
+
+def test_what_is_missing_is_said(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "predictions.csv").write_text("mine")
+    for arguments, words in {
+        ("nothere", "rows.csv"): "nothere: there is no such folder",
+        ("nothere",): "DATA is missing",
+        (str(run / "run"), "nodata.csv", "--csv", "p.csv"): "nodata.csv: there is no such file",
+        (str(run / "run"), str(run / "rows.csv")): "predictions.csv: exists already",
+    }.items():
+        assert main(["predict", *arguments]) == 2
+        assert words in capsys.readouterr().err
+    assert (tmp_path / "predictions.csv").read_text() == "mine"
