@@ -105,6 +105,9 @@ class JointTransportLoss(nn.Module):
 
         `weights_s` `(n,)` says how much the source samples count, relative to each other: all alike by default.
         """
+        if torch.compiler.is_compiling():  # one break of the graph, instead of one for each check
+            eager: Callable[..., JointLoss] = torch.compiler.disable(self.forward)
+            return eager(features_s, labels_s, features_t, logits_t, labels_t, weights_s=weights_s)
         if self.label_loss != "cross-entropy":
             labels_s = _check_numbers(labels_s, logits_t, labels_t)
         _check(features_s, labels_s, features_t, logits_t, labels_t)

@@ -214,9 +214,12 @@ class Range(Divergence):
         return self.relaxed_step(f, f, tau, epsilon, torch.ones_like(f))
 
     def relaxed_step(self, h: Tensor, f: Tensor, tau: float, epsilon: float, omega: Tensor) -> Tensor:
-        low = h + omega * (f + epsilon * (math.log(self.lower) if self.lower > 0 else -math.inf) - h)
-        high = h + omega * (f + epsilon * math.log(self.upper) - h)
-        return torch.where(low > 0, low, torch.where(high < 0, high, 0.0))
+        out = torch.zeros_like(f)
+        if self.upper < math.inf:
+            out = torch.lerp(h, f + epsilon * math.log(self.upper), omega).clamp_max(0.0)
+        if self.lower > 0:
+            out = out + torch.lerp(h, f + epsilon * math.log(self.lower), omega).clamp_min(0.0)
+        return out
 
 
 @dataclass(frozen=True)

@@ -1,60 +1,30 @@
 """epsilon > 0 in batched torch operations: any device, any divergence.
 
-A sweep sets f, then g, to the maximiser of the dual given the other (`Marginal.step` of a soft minimum).  The soft
-minima are matrix-vector products with K = e^{(f0+g0-C)/epsilon}, whose row and column maxima are one.  K is built
-anew around the current potentials where the log-scalings (f-f0)/epsilon have spread too far for its precision.
+A sweep sets f, then g, to the maximiser of the dual given the other (`Marginal.step` of a soft minimum).  The policy is
+that of `kernels.py`: mixing where both sides are KL, then over-relaxation, whose best factor is known beforehand from
+kappa = tau/(tau+epsilon) for KL and exact marginals and estimated from the residuals for others.
 
-Steps are over-relaxed.  For KL and exact marginals the plain sweep contracts by kappa_a kappa_b with
-kappa = tau/(tau+epsilon), which gives the best factor beforehand; otherwise it is estimated from the residuals.
+A launch costs more than its arithmetic and a synchronisation more than many launches.  So a sweep is at most 40
+operations, all branches depend on a check, one synchronisation, and the checks are as rare as the rate of the gap lets
+them be.  Vectors are columns `(B, n, 1)`, as matrix products take them.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from jumbot.transport.certificate import Outcome, certify, solved
 from jumbot.transport.divergences import KL, Balanced
+from jumbot.transport.marginal import Marginal, PartialMarginal
+from jumbot.transport.mixing import LARGEST_TAU, STRIKES, SWEEPS
 from jumbot.transport.problem import Problem
+from jumbot.transport.softmin import SoftMinima
+from jumbot.transport.torch_mixing import Mixing
 
-_CUT, _SPREAD = 400.0, 250.0  # entries of K below e^-CUT are dropped, log-scalings may spread this far
-_CHECK_EVERY = 3
-
-
-@dataclass
-class _Kernel:
-    """K and the potentials that it is built around."""
-
-    problem: Problem
-
-    def build(self, f: Tensor, g: Tensor, from_rows: bool) -> None:
-        problem, epsilon = self.problem, self.problem.epsilon
-        r_a, r_b = problem.reference_weights
-        no_row, no_column = ((r <= 0).double() * 1e200 for r in (r_a, r_b))
-        if from_rows:
-            self.f0 = (problem.cost + (no_column - g)[:, None, :]).amin(-1)
-            self.g0 = (problem.cost + (no_row - self.f0)[:, :, None]).amin(-2)
-        else:
-            self.g0 = (problem.cost + (no_row - f)[:, :, None]).amin(-2)
-            self.f0 = (problem.cost + (no_column - self.g0)[:, None, :]).amin(-1)
-        exponent = ((self.f0[:, :, None] - problem.cost) + self.g0[:, None, :]).div_(epsilon).clamp_max_(0.0)
-        exponent.masked_fill_(exponent < -_CUT, -math.inf)
-        self.K = exponent.double().exp_()
-
-    def spreads(self, log_scaling: Tensor, reference: Tensor) -> Tensor:
-        present = reference > 0
-        high = torch.where(present, log_scaling, -math.inf).amax(-1)
-        return high - torch.where(present & ~torch.isneginf(log_scaling), log_scaling, math.inf).amin(-1)
-
-    def log_sums(self, log_scaling: Tensor, reference: Tensor, rows: bool) -> Tensor:
-        """log of K (r e^{log_scaling}) along the rows, or along the columns."""
-        top = torch.where(reference > 0, log_scaling, -math.inf).amax(-1, keepdim=True)
-        vector = reference * torch.exp((log_scaling - top).clamp_max(0.0))
-        K = self.K if rows else self.K.mT
-        return torch.log((K @ vector[..., None])[..., 0].clamp_min(1e-300)) + top
+_EVERY, _LONGEST = 2, 12  # sweeps between two checks
 
 
 def sweep(
@@ -62,87 +32,130 @@ def sweep(
 ) -> Outcome:  # fmt: skip
     """Sweep each problem of the batch from `start` until its gap seems to be within `tol`."""
     batch, n, m = problem.cost.shape
-    zeros = problem.cost.new_zeros((), dtype=torch.float64)
-    f, g = (zeros.expand(batch, n), zeros.expand(batch, m)) if start is None else start
-    f, g = f.expand(batch, n).clone(), g.expand(batch, m).clone()
-    taken = torch.zeros(batch, dtype=torch.long, device=problem.cost.device)
-    active = torch.arange(batch, device=problem.cost.device)
-    state = _Sweeps(problem, f, g, price, cold=start is None)
+    f, g = (problem.a.new_zeros(batch, size) for size in (n, m))
+    if start is not None:
+        f, g = f + start[0], g + start[1]
+    taken = torch.zeros(batch, dtype=torch.long, device=f.device)
+    active = torch.arange(batch, device=f.device)
+    state = _Sweeps(problem, f[..., None], g[..., None], price, cold=start is None)
     while True:
         done = state.advance(tol, limit)
         finished = active[done]
-        f[finished], g[finished], taken[finished] = state.f[done], state.g[done], state.count
-        if bool(done.all()):
-            break
-        keep = torch.nonzero(~done)[:, 0]
-        active = active[keep]
-        state.keep(keep)
-    return Outcome(f, g, taken, certify(problem, f, g))
+        f[finished], g[finished], taken[finished] = state.f[done, :, 0], state.g[done, :, 0], state.count
+        if len(finished) == len(active):
+            return Outcome(f, g, taken, certify(problem, f, g))
+        active = active[~done]
+        state.keep(~done)
 
 
 class _Sweeps:
     """The problems still being swept."""
 
-    def __init__(
-        self, problem: Problem, f: Tensor, g: Tensor, price: Tensor, cold: bool
-    ) -> None:  # fmt: skip
-        self.problem, self.f, self.g, self.price, self.cold = problem, f.clone(), g.clone(), price, cold
-        self.count = 0
-        self.kernel = _Kernel(problem)
-        self.kernel.build(f, g, from_rows=True)
-        self.fresh = True
-        sides = (problem.source, problem.target)
-        kappas = [
-            s.tau / (s.tau + problem.epsilon) if type(s.divergence) is KL else 1.0 for s in sides
-        ]  # fmt: skip
-        self.known = all(type(s.divergence) in (KL, Balanced) for s in sides) and min(kappas) < 1
+    def __init__(self, problem: Problem, f: Tensor, g: Tensor, price: Tensor, cold: bool) -> None:
+        self.problem, self.f, self.g, self.price = problem, f, g, price
+        self.minima = SoftMinima(problem)
+        self.minima.build(f, g)
+        self.count, self.next, self.last_check, self.plain = 0, _EVERY, 0, cold
+        kappas = [s.tau / (s.tau + problem.epsilon) if type(s.divergence) is KL else 1.0 for s, _ in problem.sides]
+        kinds = {type(s.divergence) for s, _ in problem.sides}
+        self.known = kinds <= {KL, Balanced} and min(kappas) < 1
+        # an offset is infinite where a zero weight meets the reference "ones"
+        finite = all(bool(torch.isfinite(o).all()) for o in problem.offsets)
+        self.direct = finite and not isinstance(problem.source, PartialMarginal)
+        finite = finite and self.known
+        self.kappas = kappas if finite else None
+        self.mixing: Mixing | None = None
+        if finite and cold:
+            self.f, self.g = self._translated(self.minima.f0, self.minima.g0)
+            self.minima.centre(self.f, self.g)
+        if finite and kinds == {KL} and max(s.tau for s, _ in problem.sides) <= LARGEST_TAU * problem.epsilon:
+            self.mixing = Mixing(problem.b)
+        ones = torch.ones_like(f[:, :1])
         best = 2 / (1 + math.sqrt(1 - kappas[0] * kappas[1])) if self.known else 1.0
-        ones = torch.ones(problem.cost.shape[0], 1, dtype=torch.float64, device=f.device)
-        self.best, self.ramp, self.residual = best * ones, 0 * ones, math.inf * ones
+        self.best, self.ramp, self.residual, self.gap = best * ones, 0 * ones, math.inf * ones, math.inf * ones[:, 0, 0]
+        self.adapted = 0
 
     def keep(self, index: Tensor) -> None:
-        self.problem = self.problem.take(index)
-        self.f, self.g, self.price = self.f[index], self.g[index], self.price[index]
-        self.best, self.ramp, self.residual = self.best[index], self.ramp[index], self.residual[index]
-        kernel = _Kernel(self.problem)
-        kernel.f0, kernel.g0, kernel.K = self.kernel.f0[index], self.kernel.g0[index], self.kernel.K[index]
-        self.kernel = kernel
+        self.problem = self.problem.take(torch.nonzero(index)[:, 0])
+        for name in ("f", "g", "price", "best", "ramp", "residual", "gap"):
+            setattr(self, name, getattr(self, name)[index])
+        self.minima.keep(self.problem, index)
+        if self.mixing is not None:
+            self.mixing.keep(index)
 
     def advance(self, tol: float, limit: int) -> Tensor:
         """Sweep until some problem seems done; which ones are."""
-        problem, kernel, epsilon = self.problem, self.kernel, self.problem.epsilon
-        r_a, r_b = problem.reference_weights
-        o_a, o_b = problem.offsets
+        source, target = self.problem.source, self.problem.target
         while True:
             self.count += 1
-            log_v = (self.g - kernel.g0) / epsilon
-            if not self.fresh and bool((kernel.spreads(log_v, r_b) > _SPREAD).any()):
-                kernel.build(self.f, self.g, from_rows=True)
-                log_v = (self.g - kernel.g0) / epsilon
-            self.fresh = False
-            soft_a = kernel.f0 + o_a - epsilon * kernel.log_sums(log_v, r_b, rows=True)
-            relaxing = self.best > 1
-            self.ramp = torch.where(relaxing & (self.count > 1), self.ramp + 1, self.ramp)
-            omega = torch.where(relaxing, torch.minimum(self.best, 2 - 6 / (self.ramp + 6)), 1.0)
-            if self.count == 1 and self.cold:
-                self.f = problem.source.step(soft_a, problem.a, epsilon)
-            else:
-                self.f = problem.source.relaxed_step(self.f, soft_a, problem.a, epsilon, omega)
-
-            log_u = (self.f - kernel.f0) / epsilon
-            if bool((kernel.spreads(log_u, r_a) > _SPREAD).any()):
-                kernel.build(self.f, self.g, from_rows=False)
-                log_u = (self.f - kernel.f0) / epsilon
-            soft_b = kernel.g0 + o_b - epsilon * kernel.log_sums(log_u, r_a, rows=False)
-            new_g = problem.target.relaxed_step(self.g, soft_b, problem.b, epsilon, omega)
-            if self.count % _CHECK_EVERY == 0 or self.count >= limit:
-                done = solved(*self._estimate(soft_a, soft_b), tol) | (self.count >= limit)
-                if bool(done.any()):
-                    # the finished keep the g that was certified, the others go on
-                    self.g = torch.where(done[:, None], self.g, new_g)
+            soft_a = self.minima.rows(self.g)
+            omega = self._omega()
+            self.f = self._step(0, source, self.f, soft_a, None if self.plain else omega)
+            soft_b = self.minima.columns(self.f)
+            new_g = self._step(1, target, self.g, soft_b, omega)
+            self.plain = False
+            if self.count >= self.next or self.count >= limit:
+                done = self._check(soft_a, soft_b, new_g, omega, tol, limit)
+                if done is not None:  # the finished keep the g that was certified, the others go on
+                    self.g = torch.where(done[:, None, None], self.g, new_g)
                     return done
-                self._adapt((new_g - self.g) / omega, omega)
-            self.g = new_g
+                if omega is not None and self.kappas is not None:
+                    self.f, new_g = self._translated(self.f, new_g)
+            self.g = new_g if self.mixing is None else self.mixing.next(self.g, new_g, self._shift(self.f, new_g))
+
+    def _omega(self) -> Tensor | None:
+        """The factor of over-relaxation, raised slowly; None where it is one."""
+        if self.mixing is not None:
+            return None
+        self.ramp = self.ramp + (self.best > 1)
+        return torch.minimum(self.best, 2 - 6 / (self.ramp + 6)).clamp_min_(1.0)
+
+    def _step(self, k: int, side: Marginal, h: Tensor, soft: Tensor, omega: Tensor | None) -> Tensor:
+        if self.kappas is not None:
+            image = soft * self.kappas[k]
+            return image if omega is None else torch.lerp(h, image, omega)
+        weights, epsilon = self.problem.sides[k][1], self.problem.epsilon
+        if self.direct and omega is not None:
+            return side.divergence.relaxed_step(h, soft, side.tau, epsilon, omega)
+        if omega is None:
+            return side.step(soft[..., 0], weights, epsilon)[..., None]
+        return side.relaxed_step(h[..., 0], soft[..., 0], weights, epsilon, omega[..., 0])[..., None]
+
+    def _shift(self, f: Tensor, g: Tensor) -> Tensor:
+        """The best t for (f + t, g - t), one side KL and the other KL or exact."""
+        slopes = [1 / side.tau if type(side.divergence) is KL else 0.0 for side, _ in self.problem.sides]
+        up, down = (
+            torch.add(log_w, x, alpha=-slope).logsumexp(1, keepdim=True)
+            for log_w, x, slope in zip(self.minima.log_weights, (f, g), slopes, strict=True)
+        )
+        return (up - down) * (1 / sum(slopes))
+
+    def _translated(self, f: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
+        t = self._shift(f, g)
+        return f + t, g - t
+
+    def _check(
+        self, soft_a: Tensor, soft_b: Tensor, new_g: Tensor, omega: Tensor | None, tol: float, limit: int
+    ) -> Tensor | None:
+        """Which problems are done, None if none is; sets the next check, the kernel and the policy."""
+        gap, scale = self._estimate(soft_a[..., 0], soft_b[..., 0])
+        far = self.minima.too_far(self.f, self.g)
+        done = (solved(gap, scale, tol) & ~far) | (self.count >= limit)
+        rate = torch.log(self.gap / gap) / (self.count - self.last_check)
+        ahead = 0.5 * torch.log((gap / (tol * scale).clamp_min(1e-300)).clamp_min(1.0)) / rate
+        wait = torch.where(rate > 0, ahead, 0.0).nan_to_num(0.0).clamp(_EVERY, _LONGEST)
+        struck = (self.mixing.strikes >= STRIKES).any() if self.mixing else torch.zeros_like(far[0])
+        news = torch.stack([done.any(), far.any(), wait.min(), struck])
+        any_done, any_far, least, any_struck = news.tolist()
+        self.gap, self.last_check, self.next = gap, self.count, self.count + int(least)
+        if any_far or self.minima.in_logs:
+            self.minima.build(self.f, self.g)
+        if self.mixing is not None and (any_struck or self.count >= SWEEPS):
+            self.mixing = None
+            self.ramp = self.ramp + 6.0  # a shorter ramp because the start is better
+        elif omega is not None and self.count - self.adapted >= _LONGEST:
+            self._adapt((new_g - self.g) / omega, omega)
+        return done if any_done else None
 
     def _estimate(self, soft_a: Tensor, soft_b: Tensor) -> tuple[Tensor, Tensor]:
         """The gap at (f, g) and its scale, in O(n + m), with violated constraints at their price."""
@@ -150,7 +163,7 @@ class _Sweeps:
         gap = penalty = cross = torch.zeros_like(self.price)
         masses = []
         for (side, weights), potential, soft in zip(
-            problem.sides, (self.f, self.g), (soft_a, soft_b), strict=True
+            problem.sides, (self.f[..., 0], self.g[..., 0]), (soft_a, soft_b), strict=True
         ):  # fmt: skip
             p = weights * torch.exp(((potential - soft) / epsilon).clamp_max(700.0))
             p = torch.where(torch.isneginf(soft), 0.0, p)
@@ -166,11 +179,9 @@ class _Sweeps:
         return gap, penalty + epsilon * masses[0] + floor
 
     def _adapt(self, change: Tensor, omega: Tensor) -> None:
-        """Estimate the best factor from the rate of the residuals (Young's relation), every 12 sweeps."""
-        if self.count % 12:
-            return
-        residual = change.nan_to_num(0.0).abs().amax(-1, keepdim=True).clamp_min(1e-300)
-        rate = (residual / self.residual) ** (1 / 12)
+        """The best factor from the rate of the residuals (Young's relation)."""
+        residual = change.nan_to_num(0.0).abs().amax(1, keepdim=True).clamp_min(1e-300)
+        rate = (residual / self.residual) ** (1 / (self.count - self.adapted))
         growing = rate > 1.05 if self.known else rate >= 1
         self.best = torch.where(growing & (omega > 1), 1 + 0.6 * (self.best - 1), self.best)
         if not self.known:
@@ -178,4 +189,4 @@ class _Sweeps:
             plain = (rate + self.best - 1) ** 2 / (self.best**2 * rate)
             better = 2 / (1 + torch.sqrt(1 - plain.clamp(0, 1 - 1e-7)))
             self.best = torch.where(at_best, torch.maximum(self.best, better), self.best)
-        self.residual = residual
+        self.residual, self.adapted = residual, self.count

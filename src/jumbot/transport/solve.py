@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -79,6 +80,12 @@ def solve(
     tensor([[0.5000, 0.0000],
             [0.0000, 0.5000]], dtype=torch.float64)
     """
+    if torch.compiler.is_compiling():  # one break of the graph, instead of one for each decision
+        eager: Callable[..., Solution] = torch.compiler.disable(solve)
+        return eager(
+            cost, a, b, epsilon=epsilon, tau=tau, divergence=divergence, reference=reference, mass=mass, tol=tol,
+            max_iterations=max_iterations, init=init, engine=engine,
+        )  # fmt: skip
     numpy = not isinstance(cost, Tensor)
     cost = as_tensor(cost, "cost", numpy=numpy)
     a = None if a is None else as_tensor(a, "a", cost, numpy)
