@@ -1,7 +1,11 @@
 """Configuration of the documentation build; run it with `make docs`."""
 
 import inspect
+import sys
 from importlib.metadata import version as installed_version
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 project = "jumbot"
 author = "the jumbot developers"
@@ -11,10 +15,12 @@ release = version = installed_version("jumbot")
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
-    "sphinx.ext.mathjax",
     "sphinx.ext.napoleon",
     "sphinx_gallery.gen_gallery",
+    "commands",
+    "mathml",
 ]
+html_math_renderer = "mathml"
 exclude_patterns = ["_build"]
 default_role = "code"  # `x` in a docstring is code, as in Markdown
 
