@@ -99,3 +99,20 @@ def test_zero_weights_under_ones_between_exact_marginals(rng):
         rest[0] = 0
         rest[1:] -= rest[1:].mean()
         assert_close(gradient[1:] @ rest[1:], central(problem, side, rest), side)
+
+
+@pytest.mark.parametrize("name", ["tv", "chi2", "power(2.5)", "kl"])
+def test_a_first_grain_of_weight_opens_what_is_closed(name, rng):
+    """The last row may be matched to the last column alone, which has no weight."""
+    problem = rectangular(rng, 4, 5, (1.0, 1.2), epsilon=0.1, divergence=name, tau=(0.4, 0.5))
+    cost, b = problem.cost.copy(), problem.b.copy()
+    cost[-1, :-1], cost[-1, -1], b[-1] = np.inf, 0.05, 0.0
+    problem = problem.but(cost=cost, b=b)
+    gradient, last = gradients(problem)[2], np.eye(5)[-1]
+    if name == "kl":  # of nothing, the first grain saves most
+        assert gradient[-1] == -math.inf
+        steps = [(value(problem, "b", last, t) - value(problem, "b", last, 0)) / (t * STEP) for t in (1, 1e-3)]
+        assert steps[1] < steps[0] - 0.1
+    else:
+        assert_close(gradient[-1], forward(problem, "b", last), "b")
+    assert np.isfinite(gradient[:-1]).all()

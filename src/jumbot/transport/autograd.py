@@ -24,6 +24,7 @@ from jumbot.transport.problem import Problem
 from jumbot.transport.translation import centre
 
 AnyOutcome = Outcome | RawOutcome
+_FAR = 1e30  # the soft minimum of a point that nothing can be matched to; blocked pairs are dearer
 Inputs = tuple[Tensor, Tensor | None, Tensor | None]
 
 
@@ -83,7 +84,11 @@ def weight_gradient(problem: Problem, outcome: AnyOutcome, k: int) -> Tensor:
         marginal = outcome.certificate.rows if k == 0 else outcome.certificate.columns
         gradient = side.weight_gradient(potential, weights) + epsilon * (mass - marginal / weights)
     elif epsilon > 0 and problem.reference == "product":
-        other_weights = problem.sides[1 - k][1]
+        other_side, other_weights = problem.sides[1 - k]
+        if problem.closed is not None:  # a first grain of weight here opens what is closed for want of it
+            closed = problem.closed.columns if k == 0 else problem.closed.rows
+            price = other_side.step(torch.full_like(other, _FAR), other_weights, epsilon)
+            other, other_weights = torch.where(closed, price, other), problem.given[1 - k]
         cost = problem.cost if k == 0 else problem.cost.mT
         log_terms = (other[..., None, :] - cost) / epsilon + torch.log(other_weights)[..., None, :]
         soft = -epsilon * torch.logsumexp(log_terms, -1)
