@@ -11,7 +11,8 @@ from torch import Tensor
 
 from jumbot.cost import Cost, parse_cost
 from jumbot.errors import ArgumentError
-from jumbot.transport.checks import Array, check_dense, check_whole, from_numpy
+from jumbot.options import Seed, check
+from jumbot.transport.checks import Array, check_dense, from_numpy
 from jumbot.transport.divergences import Divergence
 from jumbot.transport.draws import Generator, check_generator
 from jumbot.transport.problem import make_problem
@@ -135,4 +136,4 @@ def _generator(seed: int | None, generator: Generator | None) -> Generator:
         return check_generator(generator)
     if generator is not None:
         raise ArgumentError("seed, generator: both came in; pass one of them.")
-    return np.random.default_rng(check_whole("seed", seed, least=0))
+    return np.random.default_rng(check("seed", seed, Seed))

@@ -26,6 +26,7 @@ from jumbot.minibatch.points import Points
 from jumbot.minibatch.progress import progress
 from jumbot.minibatch.sampling import draw_subsets
 from jumbot.minibatch.tiles import Solved
+from jumbot.options import Seed, check
 from jumbot.transport import entropic, fused
 from jumbot.transport.certificate import reachable, solved
 from jumbot.transport.checks import Array, as_tensor, check_number, check_whole
@@ -103,7 +104,7 @@ def gradient_flow(
     _check_clouds(x0, y)
     epsilon, tol = check_number("epsilon", epsilon, least=0), check_number("tol", tol, least=0)
     rate = check_number("learning_rate", learning_rate, least=0, strict=True)
-    m, k, seed = check_whole("m", m, least=1), check_whole("k", k, least=1), check_whole("seed", seed, least=0)
+    m, k, seed = check_whole("m", m, least=1), check_whole("k", k, least=1), check("seed", seed, Seed)
     h = Loss(loss, epsilon, tau, divergence, "product", tol)
     flow = _Flow(x0.double().clone(), y.double(), cost, h, m=m, k=k, rate=rate, seed=seed)
     steps = check_whole("steps", steps, least=1)

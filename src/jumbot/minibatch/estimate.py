@@ -22,6 +22,7 @@ from jumbot.minibatch.plan import PlanBuilder
 from jumbot.minibatch.points import Points, as_weights
 from jumbot.minibatch.progress import progress
 from jumbot.minibatch.variance import Influence, amplitude
+from jumbot.options import Seed, check
 from jumbot.transport.checks import check_number, check_whole
 from jumbot.transport.divergences import Divergence
 from jumbot.transport.marginal import marginals
@@ -141,7 +142,7 @@ def estimate(
     source, target = Points.of("x", x), Points.of("y", y)
     if source.shape != target.shape:
         raise ArgumentError(f"x, y: points of shapes {source.shape} and {target.shape}; both must live in one space.")
-    m, seed = check_whole("m", m, least=1), check_whole("seed", seed, least=0)
+    m, seed = check_whole("m", m, least=1), check("seed", seed, Seed)
     for name, points in (("x", source), ("y", target)):
         if m > points.n:
             raise ArgumentError(f"m: {m} is more than the {points.n} points of {name}; use m <= {points.n}.")

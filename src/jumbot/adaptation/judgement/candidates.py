@@ -10,7 +10,7 @@ from jumbot.adaptation.config import DEFAULTS, PARTS, make_config
 from jumbot.adaptation.runs.variants import Variant
 from jumbot.errors import ArgumentError, suggest
 from jumbot.methods import METHODS, options_class
-from jumbot.options import Bounds
+from jumbot.options import MOST, Bounds
 
 PARTIAL = {"eta1": 0.3, "eta2": 1.5, "eta3": 10.0, "tau": 0.24}
 """The settings for targets that lack classes, as multiples of the general ones: `table-partial` beside `table`."""
@@ -19,7 +19,7 @@ TAUS = (1.0, 2.0, 0.5, 4.0, 0.25)
 SOURCE_ONLY = "source-only"
 FIRST = 2
 """Candidates that are always trained whole: source-only and the recipe's JUMBOT."""
-Candidates = Annotated[int, Bounds(at_least=FIRST)]
+Candidates = Annotated[int, Bounds(at_least=FIRST, at_most=MOST)]
 """How many there may be."""
 
 

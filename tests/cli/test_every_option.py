@@ -1,0 +1,155 @@
+"""Every option of every command with odd values: accepted for a reason, or refused by its name before any work."""
+
+from __future__ import annotations
+
+import typing
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jumbot
+from jumbot.cli import main
+from jumbot.cli.app import COMMANDS
+from jumbot.cli.arguments import Argument, Entry, _plain, entries, flag
+from jumbot.cli.run_options import every_option
+from jumbot.errors import ArgumentError
+from jumbot.options import Options
+
+WORK = {
+    "adapt": "jumbot.adaptation.adapt.adapt",
+    "tune": "jumbot.adaptation.judgement.tune.tune",
+    "compare": "jumbot.adaptation.runs.grid.compare",
+    "demo": "jumbot.adaptation.runs.grid.compare",
+    "predict": "jumbot.adaptation.model.load",
+    "evaluate": "jumbot.adaptation.model.load",
+    "export": "jumbot.adaptation.model.load",
+    "features": "jumbot.adaptation.networks.feature_table.write_features",
+    "distance": "jumbot.data.tables.load_points",
+    "flow": "jumbot.data.tables.load_points",
+    "reproduce": "jumbot.paper.reproduce",
+    "bench": "subprocess.run",
+    "doctor": "jumbot.cli.doctor.examine",
+}
+"""What each command calls once its options are checked."""
+NEEDED = {
+    "adapt": ["a", "b", "--out", "new"], "tune": ["a", "b", "--out", "new"], "compare": ["a", "b"],
+    "predict": [".", "b"], "evaluate": [".", "b"], "export": [".", "b.onnx"], "features": ["a"],
+    "distance": ["a", "b", "--epsilon", "1"], "flow": ["a", "b", "--epsilon", "1"], "reproduce": ["digits"],
+}  # fmt: skip
+NUMBERS = ("-1", "0", "99999999999999999999", "1e400", "nan", "inf", "", "many", "1.5")
+ZERO = {  # where nothing of it, or no weight, is a choice
+    "source_epochs", "source_steps", "evaluate_every", "backbone_rate", "weight_decay", "validation", "seed", "epsilon",
+}  # fmt: skip
+INFINITE = {"tau"}  # an exact marginal
+
+
+class Accepted(Exception):
+    """Raised in the place of the work."""
+
+
+def classes() -> dict[str, type[Options]]:
+    found = {}
+    for command in COMMANDS:
+        module = import_module(f"jumbot.cli.{command}")
+        own = [c for c in vars(module).values() if isinstance(c, type) and c.__module__ == module.__name__]
+        found[command] = next(c for c in reversed(own) if issubclass(c, Options))
+    return found
+
+
+def options() -> list[Any]:
+    found = []
+    for command, cls in classes().items():
+        more = every_option() if command in ("adapt", "tune", "compare", "reproduce") else []
+        for name, entry in entries(cls, *(more if command == "adapt" else [])).items():
+            if not isinstance(entry.marker, Argument) and not entry.is_flag:
+                found.append(pytest.param(command, name, entry, id=f"{command}-{name}"))
+    return found
+
+
+def odd(entry: Entry) -> tuple[str, ...]:
+    plain, _ = _plain(entry.kind)
+    return NUMBERS if plain in (int, float) else ("", " ") if plain in (str, Path) else ("", "many", "-1", "nan")
+
+
+@pytest.fixture
+def no_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def accepted(*_: Any, **__: Any) -> Any:
+        raise Accepted
+
+    for place in set(WORK.values()):
+        module, _, name = place.rpartition(".")
+        monkeypatch.setattr(import_module(module), name, accepted)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.usefixtures("no_work")
+@pytest.mark.parametrize(("command", "name", "entry"), options())
+def test_odd_values(command: str, name: str, entry: Entry, capsys: pytest.CaptureFixture[str]) -> None:
+    methods = (
+        [m for m in jumbot.methods.METHODS if name in entries(jumbot.methods.options_class(m))]
+        if command == "adapt"
+        else []
+    )
+    needed = [*NEEDED.get(command, []), *(["--method", methods[0]] if methods else [])]
+    if name == "epsilon" and command in ("distance", "flow"):
+        needed = needed[:2]
+    if name in ("out", "method"):
+        needed = [word for i, word in enumerate(needed) if f"--{name}" not in (word, needed[max(i - 1, 0)])]
+    plain, _ = _plain(entry.kind)
+    for value in odd(entry):
+        try:
+            status = main([command, *needed, f"{flag(name)}={value}"])
+        except Accepted:
+            accepted = True
+        else:
+            accepted = False
+            assert status == 2, value
+            said = capsys.readouterr().err
+            assert flag(name) in said or name in said, (value, said)
+            assert "Traceback" not in said
+        if plain in (int, float):
+            reason = (
+                (value == "0" and name in ZERO)
+                or (value == "inf" and name in INFINITE)
+                or (value == "1e400" and name in INFINITE)
+                or (plain is float and value in ("1.5", "99999999999999999999"))
+            )
+            assert not accepted or reason or (plain is float and value == "0"), value
+        elif typing.get_origin(plain) is typing.Literal or not value.strip():
+            assert not accepted, value
+
+
+PYTHON: dict[str, tuple[Any, ...]] = {
+    name: (-1, 10**20, 1e400, float("nan"), "many", "", None, [1], True, 1.5)
+    for name in ("seed", "batch_size", "k", "steps", "evaluate_samples", "checkpoint_every", "features", "size")
+}
+
+
+@pytest.mark.parametrize("name", PYTHON)
+def test_python_refuses_the_same(name: str) -> None:
+    from jumbot.adaptation.config import make_config
+
+    for value in PYTHON[name]:
+        if value is None and name not in ("seed", "batch_size", "k"):
+            continue
+        with pytest.raises(ArgumentError, match=rf"^{name}: "):
+            make_config(None, "jumbot", "table", {name: value})
+
+
+@pytest.mark.parametrize("seed", [-1, 10**20, 1.5, float("nan"), "x", True])
+def test_seeds_are_bounded_everywhere(seed: Any) -> None:
+    x = np.zeros((8, 2))
+    calls = {
+        "tune": lambda: jumbot.tune((x, np.arange(8) % 2), x, seed=seed),
+        "estimate": lambda: jumbot.estimate(x, x, m=2, k=2, epsilon=1.0, seed=seed),
+        "flow": lambda: jumbot.gradient_flow(x, x, m=2, steps=1, learning_rate=0.1, epsilon=1.0, tau=1.0, seed=seed),
+        "couple": lambda: jumbot.couple(x, x, seed=seed),
+    }
+    for name, call in calls.items():
+        if name != "tune" and seed is True:
+            continue
+        with pytest.raises(ArgumentError, match="seed"):
+            call()
