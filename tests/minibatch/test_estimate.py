@@ -213,3 +213,22 @@ def test_complete_is_refused_with_the_count_where_it_is_too_much():
 def test_points_of_different_spaces_are_refused():
     with pytest.raises(jumbot.ArgumentError, match="space"):
         jumbot.estimate(X, Y[:, :1], m=5, k=3, **KL)
+
+
+@pytest.mark.parametrize("loss", ["transport", "sinkhorn_divergence"])
+@pytest.mark.parametrize("kind", ["float64", "float32", "float16", "int64", "uint8", "torch.float32", "torch.bfloat16"])
+def test_every_kind_of_points_takes_the_fast_path(kind, loss, rng, monkeypatch):
+    """The same numbers, to the last bit, whatever holds them."""
+    from jumbot.minibatch import losses
+
+    x, y = rng.integers(0, 8, (60, 3)), rng.integers(2, 9, (50, 3))
+    options = {"m": 8, "k": 6, "epsilon": 1.0, "tau": 5.0, "loss": loss}
+    expected = jumbot.estimate(x.astype(np.float64), y.astype(np.float64), **options).values
+    seen, tiles = [], losses.solve_tiles
+    monkeypatch.setattr(losses, "solve_tiles", lambda *rest: seen.append(1) or tiles(*rest))
+    if kind.startswith("torch."):
+        x, y = (torch.from_numpy(z).to(getattr(torch, kind[6:])) for z in (x, y))
+    else:
+        x, y = x.astype(kind), y.astype(kind)
+    np.testing.assert_array_equal(jumbot.estimate(x, y, **options).values, expected)
+    assert seen

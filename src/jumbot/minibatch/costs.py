@@ -144,4 +144,5 @@ def _plain(points: Points) -> bool:
     data = points.data
     if not isinstance(data, np.ndarray) or data.ndim != 2:
         return False
-    return data.dtype in (np.float32, np.float64) and data.shape[1] <= _FEW
+    numbers = data.dtype in (np.float32, np.float64) or data.dtype.kind in "iub"
+    return numbers and data.shape[1] <= _FEW

@@ -36,7 +36,7 @@ class Points:
             data = data[:, None]
         if data.ndim < 2 or 0 in data.shape:
             raise ArgumentError(f"{name}: shape {tuple(data.shape)}; it must be (points, coordinates), not empty.")
-        return cls(name, data)
+        return cls(name, _readable(data))
 
     @property
     def n(self) -> int:
@@ -70,6 +70,15 @@ class Points:
         assert low is not None
         assert high is not None
         return low.astype(np.float64), high.astype(np.float64)
+
+
+def _readable(data: Any) -> Any:
+    """As the compiled passes read it: on the CPU an array, without a copy but for half precision."""
+    if isinstance(data, Tensor) and data.device.type == "cpu":
+        data = data.detach()
+        data = (data.float() if data.dtype == torch.bfloat16 else data).numpy()
+    half = isinstance(data, np.ndarray) and data.dtype == np.float16 and not isinstance(data, np.memmap)
+    return data.astype(np.float32) if half else data
 
 
 def _open(name: str, path: Path) -> Any:
