@@ -11,6 +11,7 @@ from typing import Annotated
 
 from jumbot.adaptation.config import check_changes
 from jumbot.cli.arguments import Argument, Option
+from jumbot.cli.more_data import MoreData
 from jumbot.cli.parsing import UsageError, parse_with, usage_errors
 from jumbot.cli.predict import reading
 from jumbot.cli.run_options import METHOD, RECIPE, every_option, groups
@@ -19,7 +20,7 @@ from jumbot.errors import Stopped
 
 
 @dataclass(frozen=True, kw_only=True)
-class Adapt(Reading):
+class Adapt(Reading, MoreData):
     """Train a classifier on a labelled source and adapt it to a target whose labels training never sees."""
 
     source: Annotated[str | None, Argument("[SRC]")] = None
@@ -52,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
             raise UsageError(f"{name} is missing.")
     if wanted.source is not None and wanted.config is None:  # otherwise a file has a say
         with usage_errors({"method", "recipe", *changes}):
-            check_changes(wanted.method or "jumbot", wanted.recipe, changes)
+            check_changes(wanted.method or "jumbot", wanted.recipe, changes, wanted.task)
     from jumbot.adaptation.adapt import adapt
     from jumbot.adaptation.training.memory import keep_freed_memory
     from jumbot.cli.summary import summary
@@ -62,7 +63,8 @@ def main(arguments: Sequence[str]) -> int:
     given = {} if wanted.source is None else reading(wanted, Reading)
     try:
         model = adapt(
-            wanted.source, wanted.target, method=wanted.method, recipe=wanted.recipe, evaluate_on=wanted.evaluate_on,
+            wanted.sources, wanted.target, labelled_target=wanted.labelled_target,
+            method=wanted.method, recipe=wanted.recipe, evaluate_on=wanted.evaluate_on,
             out=wanted.out, resume=wanted.resume, config=wanted.config, show=True,
             command=shlex.join(["jumbot", "adapt", *arguments]), **given, **changes,
         )  # fmt: skip

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+from jumbot.adaptation.config import check_changes
 from jumbot.adaptation.runs.variants import read_variant, share_changes
 from jumbot.cli.arguments import Argument, Option
-from jumbot.cli.parsing import parse_with, usage_errors
+from jumbot.cli.more_data import MoreData
+from jumbot.cli.parsing import UsageError, parse_with, usage_errors
 from jumbot.cli.predict import reading
 from jumbot.cli.run_options import RECIPE, every_option, groups
 from jumbot.data.reading import Reading
@@ -22,7 +24,7 @@ THREE = ("source-only", "deepjdot", "jumbot")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compare(Reading):
+class Compare(Reading, MoreData):
     """Train several methods and seeds on the same data and print a table; finished runs are not repeated."""
 
     source: Annotated[str, Argument("SRC")]
@@ -51,9 +53,10 @@ def main(arguments: Sequence[str]) -> int:
         lambda given: groups([read_variant(m).method for m in given.get("methods") or THREE], given.get("recipe")),
     )  # fmt: skip
     with usage_errors({"methods", "recipe", *changes}):
-        share_changes(wanted.methods, wanted.recipe, changes)
+        for variant, own in share_changes(wanted.methods, wanted.recipe, changes):
+            check_changes(variant.method, wanted.recipe, own, wanted.task)
     from jumbot.adaptation.judgement.ranking import evidence_of, folder_of
-    from jumbot.adaptation.runs.grid import Pair, accuracies, all_pairs, compare, rules_table
+    from jumbot.adaptation.runs.grid import Pair, accuracies, all_pairs, compare, numbers_table, rules_table
     from jumbot.adaptation.training.memory import keep_freed_memory
     from jumbot.report.adaptation import write_report
     from jumbot.report.comparison import draw_comparison, format_table
@@ -61,10 +64,14 @@ def main(arguments: Sequence[str]) -> int:
 
     keep_freed_memory()
     if wanted.target is None:
+        if wanted.more_sources or wanted.labelled_target:
+            raise UsageError(
+                "--more-sources and --labelled-target go with SRC and TGT, not with every pair of domains."
+            )
         pairs = all_pairs(wanted.source)
     else:
         name = f"{Path(wanted.source).name}-{Path(wanted.target).name}".replace(":", "_")
-        pairs = [Pair(name, wanted.source, wanted.target, wanted.evaluate_on)]
+        pairs = [Pair(name, wanted.sources, wanted.target, wanted.evaluate_on, wanted.labelled_target)]
     record = compare(
         pairs, wanted.methods, wanted.out, seeds=wanted.seeds, jobs=wanted.jobs, show=True, recipe=wanted.recipe,
         reading=Reading(**reading(wanted, Reading)), command=shlex.join(["jumbot", "compare", *arguments]), **changes,
@@ -76,10 +83,15 @@ def main(arguments: Sequence[str]) -> int:
     for folder in folders:
         if not (folder / "report.html").exists():
             write_report([folder], folder)
-    evidence = {} if found else evidence_of(record, pairs, wanted.out, reading(wanted, Reading))
+    numbers = numbers_table(record)
+    of_numbers = numbers or wanted.task == "regression"
+    evidence = {} if found or of_numbers else evidence_of(record, pairs, wanted.out, reading(wanted, Reading))
     if folders:
         write_report(folders, wanted.out, "Comparison", evidence)
-    if not found:
+    if numbers:
+        print(numbers)
+        write_text(wanted.out / "table.md", numbers + "\n")
+    elif not found:
         if evidence:
             print("no target labels were given: ranked by evidence that needs none (larger is better)")
             print(format_evidence(evidence))

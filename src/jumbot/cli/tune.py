@@ -10,6 +10,7 @@ from typing import Annotated
 
 from jumbot.adaptation.judgement.candidates import Candidates, check_shared
 from jumbot.cli.arguments import Argument, Option
+from jumbot.cli.more_data import MoreData
 from jumbot.cli.parsing import parse_with, usage_errors
 from jumbot.cli.predict import reading
 from jumbot.cli.run_options import RECIPE, every_option, groups
@@ -18,7 +19,7 @@ from jumbot.options import Count, Positive, Seed
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tune(Reading):
+class Tune(Reading, MoreData):
     """Try thirteen candidates, no adaptation among them, and pick one by evidence that needs no target labels."""
 
     source: Annotated[str, Argument("SRC")]
@@ -56,7 +57,8 @@ def main(arguments: Sequence[str]) -> int:
 
     keep_freed_memory()
     best = tune(
-        wanted.source, wanted.target, out=wanted.out, minutes=wanted.minutes, runs=wanted.runs, jobs=wanted.jobs,
+        wanted.sources, wanted.target, labelled_target=wanted.labelled_target, out=wanted.out, minutes=wanted.minutes,
+        runs=wanted.runs, jobs=wanted.jobs,
         seed=wanted.seed, recipe=wanted.recipe, evaluate_on=wanted.evaluate_on, stop_early=not wanted.whole, show=True,
         command=shlex.join(["jumbot", "tune", *arguments]), **reading(wanted, Reading), **changes,
     )  # fmt: skip

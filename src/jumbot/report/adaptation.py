@@ -111,6 +111,8 @@ def _unfinished(run: RunRecord) -> Html:
 def _facts(run: RunRecord) -> Html:
     adapted = run.method != "source-only"
     facts: list[tuple[str, str]] = []
+    of_numbers = {"rmse": "RMSE on the target", "mae": "mean absolute error", "r2": "R2"}
+    facts += [(f"{value:.4g}", title) for name, title in of_numbers.items() if (value := number(run.final.get(name)))]
     if run.accuracy is not None:
         facts.append((words.percent(run.accuracy), f"target accuracy, rule “{run.rule}”"))
         if (before := words.baseline_accuracy(run)) is not None and adapted:

@@ -179,7 +179,7 @@ def describe_run(run: RunRecord) -> Html:
     classes = f", {len(run.classes)} classes" if run.classes else ""
     what = join(
         tag("b", run.method),
-        f" carried a classifier from {counted(run.config.get('source'))}labelled samples of ",
+        f" carried {_what(run)} from {counted(run.config.get('source'))}labelled samples of ",
         tag("b", run.source),
         f" to {counted(run.config.get('target'))}samples of ",
         tag("b", run.target),
@@ -188,7 +188,7 @@ def describe_run(run: RunRecord) -> Html:
     if run.method == "source-only":
         what = join(
             tag("b", run.method),
-            f" trained a classifier on {counted(run.config.get('source'))}labelled samples of ",
+            f" trained {_what(run)} on {counted(run.config.get('source'))}labelled samples of ",
             tag("b", run.source),
             f" and used it as it is on {counted(run.config.get('target'))}samples of ",
             tag("b", run.target),
@@ -347,7 +347,13 @@ def estimated(estimate: object) -> str:
     return f"about {percent_whole(value)} ({100 * low:.0f} to {percent_whole(high)})"
 
 
+def _what(run: RunRecord) -> str:
+    return "a predictor of numbers" if run.final.get("task") == "regression" else "a classifier"
+
+
 def _outcome(run: RunRecord) -> str:
+    if run.final.get("task") == "regression":  # the verdict has said it
+        return ""
     if run.accuracy is None:
         return (
             "No target labels were given, so the accuracy on the target is not known; the label-free scores and the "

@@ -27,8 +27,8 @@ from jumbot.adaptation.runs.grid import Pair
 from jumbot.adaptation.runs.lock import OURS, writing
 from jumbot.data.content import domain_hash
 from jumbot.data.domain import Domain
-from jumbot.data.reading import make_reading
-from jumbot.data.sources import read_domains
+from jumbot.data.reading import TaskName, make_reading
+from jumbot.data.sources import read_domains, read_labelled
 from jumbot.errors import ArgumentError, JumbotError
 from jumbot.files import write_text
 from jumbot.options import Count, Positive, Seed, check
@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     import pandas
 
 RECORD = "tune.json"
+NOT_FOR_NUMBERS = (
+    "task: tune judges classes by their clusters and does not choose between models of numbers; compare some with "
+    "jumbot compare, or adapt with select='transport' or 'source_validation'."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +70,8 @@ def tune(
     jobs: int | None = None,
     seed: int = 0,
     recipe: str | None = None,
+    task: TaskName | None = None,
+    labelled_target: Any = None,
     evaluate_on: Any = None,
     stop_early: bool = True,
     label: str | None = None,
@@ -86,9 +92,9 @@ def tune(
     neighbourhoods of the target beyond what class sizes alone give, and the other candidates share them.  Source-only
     can win: then nothing is gained by adaptation.
 
-    `source`, `target`, `evaluate_on`, `recipe` and the options of reading are those of `jumbot.adapt`, and so are
-    `options`: of training, network and inputs, the same for every candidate.  Labels of the target, where there are
-    any, give a column of the table and are used for nothing else.
+    `source`, `target`, `labelled_target`, `evaluate_on`, `recipe` and the options of reading are those of
+    `jumbot.adapt`, and so are `options`: of training, network and inputs, the same for every candidate. Labels of the
+    target, where there are any, give a column of the table and are used for nothing else.
 
     Candidates are trained `jobs` at a time (by default one per core) in folders below `out`.  Called again with the
     same data and settings, it goes on where it was stopped.  Every candidate is trained first for a third of the steps,
@@ -115,6 +121,8 @@ def tune(
             "backbone: a module came in, which every candidate would train in turn; give the name of a backbone, or "
             "tune on the rows that your module gives."
         )
+    if task == "regression":
+        raise ArgumentError(NOT_FOR_NUMBERS)
     check_shared(recipe, options)
     temporary = Path(tempfile.mkdtemp(prefix="jumbot-")) if out is None else None
     folder = temporary / "tune" if temporary is not None else Path(str(out))
@@ -122,11 +130,16 @@ def tune(
     try:
         _check_folder(folder)
         held.enter_context(writing(folder))
-        reading = make_reading(label=label, id=id, drop=drop, domain=domain, kind=kind, corrupt=corrupt, root=root)
+        reading = make_reading(
+            label=label, id=id, drop=drop, domain=domain, kind=kind, task=task, corrupt=corrupt, root=root
+        )
         read = read_domains(source, target, evaluate_on, reading)
+        if read[0].values is not None:
+            raise ArgumentError(NOT_FOR_NUMBERS)
+        few = None if labelled_target is None else read_labelled(labelled_target, read[0], reading)
         config = make_config(read[0], "jumbot", recipe, {**options, "seed": seed})
         search = Search(
-            folder, Pair("tune", *read), _as_the_network_takes_it(read, config),
+            folder, Pair("tune", *read, few), _as_the_network_takes_it(read, config),
             candidates(config.recipe)[:runs], config, options, seed, jobs, show, command,
         )  # fmt: skip
         record = _begin(search, options)

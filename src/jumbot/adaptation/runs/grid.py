@@ -34,6 +34,7 @@ class Pair:
     source: Any
     target: Any
     evaluate_on: Any = None
+    labelled_target: Any = None
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,9 @@ class Run:
 
         adapt(
             self.pair.source, self.pair.target, method=self.variant.method, recipe=self.recipe,
-            evaluate_on=self.pair.evaluate_on, out=self.folder, resume=(self.folder / "config.json").exists(),
-            show=show, report=False, command=self.command, seed=self.seed, **self.reading, **self.changes,
+            evaluate_on=self.pair.evaluate_on, labelled_target=self.pair.labelled_target, out=self.folder,
+            resume=(self.folder / "config.json").exists(), show=show, report=False, command=self.command,
+            seed=self.seed, **self.reading, **self.changes,
         )  # fmt: skip
 
     def outcome(self) -> dict[str, Any]:
@@ -170,6 +172,28 @@ def accuracies(record: Mapping[str, Any], key: str = "accuracy") -> dict[str, di
         if value is not None:
             found.setdefault(row["method"], {}).setdefault(row["task"], []).append(value)
     return found
+
+
+def numbers_table(record: Mapping[str, Any]) -> str:
+    """Markdown: RMSE, MAE and R2 of numbers on each task, means over seeds; empty where classes were predicted."""
+    rows = [row for row in record["runs"] if row.get("rmse") is not None]
+    if not rows:
+        return ""
+    lines = ["| task | method | seeds | RMSE | MAE | R2 |", "| --- | --- | ---: | ---: | ---: | ---: |"]
+    for task, method in dict.fromkeys((row["task"], row["method"]) for row in rows):
+        runs = [row for row in rows if (row["task"], row["method"]) == (task, method)]
+        cells = [
+            _mean_and_spread([run[name] for run in runs if run[name] is not None]) for name in ("rmse", "mae", "r2")
+        ]
+        lines.append(f"| {task} | {method} | {len(runs)} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _mean_and_spread(values: Sequence[float]) -> str:
+    if not values:
+        return "-"
+    spread = f" ± {statistics.stdev(values):.2g}" if len(values) > 1 else ""
+    return f"{statistics.fmean(values):.4g}{spread}"
 
 
 def rules_table(record: Mapping[str, Any]) -> str:

@@ -52,4 +52,7 @@ def _line(record: dict[str, Any]) -> None:
 def _outcome(record: dict[str, Any]) -> str:
     if record.get("accuracy") is not None:
         return f"target accuracy {100 * record['accuracy']:.1f} % (evaluation)"
-    return f"target entropy {record['scores']['entropy']:.3f}"
+    if record.get("rmse") is not None:
+        return f"target RMSE {record['rmse']:.4g} (evaluation)"
+    name, value = next(iter(record["scores"].items()), ("entropy", float("nan")))
+    return f"target {name} {value:.3f}"
