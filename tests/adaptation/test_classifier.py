@@ -93,3 +93,16 @@ def test_errors(rows: tuple[np.ndarray, ...]) -> None:
         jumbot.DomainAdaptationClassifier(options={"tua": 1}).fit(X, y)
     with pytest.raises(ValueError, match="features"):
         jumbot.DomainAdaptationClassifier(steps=2).fit(X, y, X_target=moved[:, :2])
+
+
+def test_options_of_the_method_by_their_own_names() -> None:
+    clf = jumbot.DomainAdaptationClassifier(options={"epsilon": 0.1}, steps=3).set_params(tau=0.3, steps=4)
+    assert clf.options == {"epsilon": 0.1, "tau": 0.3}
+    assert clone(clf).options == clf.options
+    assert clf.steps == 4
+    with pytest.raises(ValueError, match="tua"):
+        clf.set_params(tua=1.0)
+    with pytest.raises(ValueError, match="tau"):
+        clf.set_params(method="dann", tau=1.0)
+    with pytest.raises(ValueError, match="seed"):  # the estimator's own is random_state
+        clf.set_params(seed=1)

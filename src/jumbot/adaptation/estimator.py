@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import fields
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from jumbot.adaptation.task import task_of
 from jumbot.adaptation.training.loop import Trainer
 from jumbot.data.domain import ArraySamples, Domain
 from jumbot.data.scaling import learn_scaling
-from jumbot.methods import make_method
+from jumbot.methods import METHODS, make_method, options_class
 from jumbot.options import Count, check
 
 
@@ -46,6 +47,20 @@ class AdaptationEstimator(TransformerMixin, BaseEstimator):
         self.learning_rate = learning_rate
         self.standardise = standardise
         self.random_state = random_state
+
+    def set_params(self, **params: Any) -> Self:
+        """As in scikit-learn; an option of the method by its own name, `tau=0.3`, is put into `options`.
+
+        So grids may vary it: `GridSearchCV(clf, {"tau": [0.1, 0.5]})`.
+        """
+        own = self.get_params(deep=False)
+        method = params.get("method", self.method)
+        known = {field.name for field in fields(options_class(method))} if method in METHODS else set()
+        flat = {name: value for name, value in params.items() if name not in own and name in known}
+        super().set_params(**{name: value for name, value in params.items() if name not in flat})
+        if flat:
+            self.options = {**(self.options or {}), **flat}
+        return self
 
     def _train(self, X: np.ndarray, target: np.ndarray, **labels: Any) -> Any:
         """Train on rows with these labels of a `Domain`; returns the task."""

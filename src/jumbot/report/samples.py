@@ -16,7 +16,7 @@ from jumbot.report.words import HOW, percent
 LISTED = 500  # predictions on the page; all are in the file
 _HEADINGS = {
     "most changed": "Most changed: the class that adaptation gave them, with the most probability",
-    "least explained": "Least explained: no source sample resembles them",
+    "least explained": "Least explained: those that source samples resemble least",
 }
 
 
