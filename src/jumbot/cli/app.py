@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -52,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             what = f"{command!r} is no command" if command else "which command?"
             raise UsageError(f"{what}; {suggest(command, COMMANDS)}")
         else:
-            with _terminable():
+            with _terminable(), _telling():
                 status: int = import_module(f"jumbot.cli.{command}").main(rest)
             sys.stdout.flush()
             return status
@@ -74,6 +75,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (JumbotError, OSError) as error:
         print(f"{prog}: {error}", file=sys.stderr)
         return 2
+
+
+@contextmanager
+def _telling() -> Iterator[None]:
+    """What the package logs, on standard error."""
+    log, handler = logging.getLogger("jumbot"), logging.StreamHandler(sys.stderr)
+    before = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(before)
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from jumbot.adaptation.training.loop import Trained
 from jumbot.data.domain import Domain
 from jumbot.files import replacing
 from jumbot.methods.network import Network
+from jumbot.minibatch.progress import log
 from jumbot.schema import convert, write
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ def finish(
 
     `baseline` puts a source-only classifier beside it, and the samples to look at: what a report shows.
     """
+    log.info("trained in %.0f s; now the figures, the diagnosis and the predictions", trained.seconds)
     source, target, seed = domains.source, domains.target, config.training.seed
     earlier = copy.deepcopy(model.network)
     load_module(earlier, "network", load_weights(run.before, "before")[0], run.before)
