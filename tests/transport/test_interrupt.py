@@ -58,7 +58,7 @@ def test_ctrl_c(threads):
     """The end comes soon too, though the thread of a simplex is still at work."""
     calls = ", ".join(f"{name!r}: lambda: {call}" for name, call in LONG.items())
     program = PROGRAM.format(threads=threads, calls=calls, most=MOST)
-    child = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=120)
+    child = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=600)
     assert child.stdout == "end\n", child.stdout + child.stderr
     assert child.returncode == 0, child.stderr
 
