@@ -25,7 +25,7 @@ from jumbot.data.domain import Domain
 from jumbot.files import replacing
 from jumbot.methods.network import Network
 from jumbot.minibatch.progress import log
-from jumbot.schema import convert, write
+from jumbot.schema import convert, plain, write
 
 if TYPE_CHECKING:
     from jumbot.adaptation.domains import Domains
@@ -112,7 +112,8 @@ def finish(
     with replacing(run.path / "embeddings.npz") as part, part.open("wb") as file:
         np.savez_compressed(file, **found)
     model.write_outputs(run.path / "predictions.csv", target, logits, {"received_mass": diagnosis.received_mass})
-    write(run.path / "results.json", convert(results, Results, run.path / "results.json"))
+    told = plain(convert(results, Results, run.path / "results.json"))
+    write(run.path / "results.json", {name: value for name, value in told.items() if value is not None})
     if baseline and source.labels is not None:
         alone = source_only(None if before is None else earlier, domains, config)
         if alone is not None:
