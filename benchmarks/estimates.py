@@ -58,7 +58,8 @@ def main() -> None:
     }
     options.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     for row in record["estimates"]:
-        print(f"{row['table']:24} {row['method']:24} error {100 * row['error']:.1f} points, coverage {row['coverage']:.2f}")
+        error, inside = 100 * row["error"], row["coverage"]
+        print(f"{row['table']:28} {row['method']:24} error {error:.1f} points, coverage {inside:.2f}")
 
 
 if __name__ == "__main__":

@@ -55,7 +55,8 @@ class AdaptationEstimator(TransformerMixin, BaseEstimator):
         """
         own = self.get_params(deep=False)
         method = params.get("method", self.method)
-        known = {field.name for field in fields(options_class(method))} if method in METHODS else set()
+        is_known = isinstance(method, str) and method in METHODS
+        known = {field.name for field in fields(options_class(method))} if is_known else set()
         flat = {name: value for name, value in params.items() if name not in own and name in known}
         super().set_params(**{name: value for name, value in params.items() if name not in flat})
         if flat:

@@ -57,15 +57,19 @@ class Predictor(nn.Module):
     ) -> None:
         super().__init__()
         self.mean: Tensor | None
-        self.std: Tensor
-        self.register_buffer("mean", None if units is None else torch.tensor(units[0]), persistent=False)
-        self.register_buffer("std", None if units is None else torch.tensor(units[1]), persistent=False)
+        self.std: Tensor | None
+        self.fill: Tensor | None
+        fills = _fill(format)
+        constants = {"mean": None, "std": None} if units is None else dict(zip(("mean", "std"), units, strict=True))
+        for name, value in {**constants, "fill": fills}.items():
+            if value is None:  # torch.export counts buffers, and loses its way where one is None
+                setattr(self, name, None)
+            else:
+                self.register_buffer(name, torch.as_tensor(value), persistent=False)
         self.network, self.backbone = network, backbone
         self.format, self.transform, self.features, self.temperature = format, transform, features, temperature
         self.units = units
         """Mean and deviation of the numbers that are predicted; None for classes."""
-        self.fill: Tensor | None
-        self.register_buffer("fill", _fill(format), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         if self.format.kind == "image":
@@ -81,7 +85,7 @@ class Predictor(nn.Module):
             x = self.backbone(x)
             x = x if self.features is None else self.features.scale(x)
         logits: Tensor = self.network(x)[1]
-        if self.mean is not None:
+        if self.mean is not None and self.std is not None:
             return logits * self.std + self.mean
         if views:  # the logarithm of the mean probability is what several views agree on
             logits = logits.softmax(-1).unflatten(0, (-1, views)).mean(1).log()

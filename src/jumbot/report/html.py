@@ -29,8 +29,8 @@ Html = Markup
 def tag(name: str, *children: str, **attributes: str | bool) -> Html:
     """`<name ...>children</name>`; a trailing underscore of an attribute's name is dropped, others become hyphens.
 
-    >>> tag("p", "a < b ", tag("b", "c"), class_="note")
-    '<p class="note">a &lt; b <b>c</b></p>'
+    >>> print(tag("p", "a < b ", tag("b", "c"), class_="note"))
+    <p class="note">a &lt; b <b>c</b></p>
     """
     parts = [name]
     for key, value in attributes.items():

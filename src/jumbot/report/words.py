@@ -268,7 +268,7 @@ def _next(run: RunRecord) -> str:
     if run.accuracy is None:
         return (
             "Next: check a few predictions of each class by eye; a class that is taken for another as a whole, as "
-            "where columns or names were mixed up, cannot be seen without labels."
+            "where columns or names were exchanged, cannot be seen without labels."
         )
     changed = number(run.baseline.get("changed"))
     if changed:

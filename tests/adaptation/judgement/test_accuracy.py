@@ -80,6 +80,7 @@ def test_the_model_has_it_and_keeps_it(blobs: Any, tmp_path: Any) -> None:
     assert model.predict_proba(target).max(1).mean() == pytest.approx(found.value, abs=0.01)
     described = json.loads((tmp_path / "run" / "model.json").read_text())
     del described["temperature"], described["results"]["estimated_accuracy"]  # as version 0.1 wrote it
+    described["format"] = 1
     (tmp_path / "run" / "model.json").write_text(json.dumps(described))
     old = jumbot.load(tmp_path / "run")
     assert (old.temperature, old.estimated_accuracy) == (1.0, None)
