@@ -79,6 +79,11 @@ def no_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def accepted(*_: Any, **__: Any) -> Any:
         raise Accepted
 
+    # a name that is imported for the first time while it is replaced would stay replaced
+    for name in jumbot.__all__:
+        getattr(jumbot, name)
+    for command in WORK:
+        import_module(f"jumbot.cli.{command}")
     for place in set(WORK.values()):
         module, _, name = place.rpartition(".")
         monkeypatch.setattr(import_module(module), name, accepted)
