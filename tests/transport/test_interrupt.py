@@ -53,7 +53,7 @@ print("end", flush=True)
 """
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_ctrl_c(threads):
     """The end comes soon too, though the thread of a simplex is still at work."""
     calls = ", ".join(f"{name!r}: lambda: {call}" for name, call in LONG.items())
