@@ -5,9 +5,9 @@ import time
 
 import numpy as np
 import pytest
-import torch
 
 import jumbot
+from tests.transport.test_divergences import Hellinger
 
 
 def seconds(*arguments, **options):
@@ -31,16 +31,6 @@ def test_a_batch_at_small_epsilon(rng):
 @pytest.mark.parametrize("epsilon", [1e-4, 0.1])
 def test_small_problems(name, tau, epsilon, rng):
     assert seconds(rng.random((5, 6)), epsilon=epsilon, tau=tau, divergence=name) < 1
-
-
-class Hellinger(jumbot.Divergence):
-    recession = 2.0
-
-    def phi(self, x):
-        return 2 * (torch.sqrt(x) - 1) ** 2
-
-    def conjugate(self, s):
-        return torch.where(s < 2, 2 * s / (2 - s), math.inf)
 
 
 def test_a_divergence_of_the_users_own(rng):

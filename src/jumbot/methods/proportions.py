@@ -11,8 +11,10 @@ WAIT = 1 / 3
 """Share of the adaptation during which the classes count alike and the evidence is gathered."""
 LEAST_EVIDENCE = 0.85
 LEAST_SHIFT = 0.2
-_OUTSIDE = 0.02  # a sample that receives less than this share of its mass belongs to no class and has no vote
-_LEAST_WEIGHT = 0.01  # of an equal share: a class weighted zero once could never come back
+OUTSIDE = 0.02
+"""A sample that receives less than this share of its mass belongs to no class and has no vote on the proportions."""
+LEAST_WEIGHT = 0.01
+"""Of an equal share: a class weighted zero once could never come back."""
 _MEMORY = 0.05
 
 
@@ -66,7 +68,7 @@ class TargetProportions(nn.Module):
         if not self.trusted:
             return None
         counts = torch.bincount(labels, minlength=self.classes)
-        shares = self.shares.clamp_min(_LEAST_WEIGHT / self.classes)
+        shares = self.shares.clamp_min(LEAST_WEIGHT / self.classes)
         weights = (shares / counts.clamp_min(1))[labels]
         return weights / weights.mean()
 
@@ -75,7 +77,7 @@ class TargetProportions(nn.Module):
         """Count the votes of a plan `(n, m)` between source samples with `labels` and target samples."""
         received = plan.new_zeros(self.classes, plan.shape[1]).index_add_(0, labels, plan)
         mass = received.sum(0)
-        voting = mass * plan.shape[1] >= _OUTSIDE
+        voting = mass * plan.shape[1] >= OUTSIDE
         votes = (received / mass.clamp_min(torch.finfo(plan.dtype).tiny)) * voting
         agreeing = (votes.argmax(0) == logits_t.argmax(-1)) & voting
         # votes without a voter stand for equal shares

@@ -10,7 +10,7 @@ from typing import Any
 import jumbot
 from jumbot.errors import ArgumentError
 from jumbot.files import write_text
-from jumbot.report import comparison, overview, samples, sections, words
+from jumbot.report import comparison, outcome, overview, samples, sections, words
 from jumbot.report.groups import Group, accuracies, group_runs
 from jumbot.report.html import Html, document, join, render, tag
 from jumbot.report.presence import warnings_of
@@ -91,8 +91,8 @@ def _summary(records: Sequence[RunRecord], tasks: Mapping[str, list[Group]]) -> 
         parts.append(tag("div", *(tag("p", _unfinished(run)) for run in unfinished), class_="note"))
     if len(records) == 1:
         run = records[0]
-        parts += [tag("p", words.verdict(run), class_=f"verdict {words.mood(run)}"), _facts(run)]
-        parts += [tag("p", text, class_="soft") for text in [words.describe_baseline(run)] if text]
+        parts += [tag("p", outcome.verdict(run), class_=f"verdict {outcome.mood(run)}"), _facts(run)]
+        parts += [tag("p", text, class_="soft") for text in [outcome.describe_baseline(run)] if text]
         parts.append(tag("p", words.describe_run(run)))
     else:
         parts.append(_overview(records, tasks))
@@ -115,7 +115,7 @@ def _facts(run: RunRecord) -> Html:
     facts += [(f"{value:.4g}", title) for name, title in of_numbers.items() if (value := number(run.final.get(name)))]
     if run.accuracy is not None:
         facts.append((words.percent(run.accuracy), f"target accuracy, rule “{run.rule}”"))
-        if (before := words.baseline_accuracy(run)) is not None and adapted:
+        if (before := outcome.baseline_accuracy(run)) is not None and adapted:
             facts.append((words.percent(before), "source-only baseline of this run"))
         if run.mean_class_accuracy is not None:
             facts.append((words.percent(run.mean_class_accuracy), "mean over classes"))

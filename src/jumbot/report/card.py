@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jumbot.files import write_text
-from jumbot.report import words
+from jumbot.report import outcome, words
 from jumbot.report.presence import warnings_of
 from jumbot.report.records import RunRecord, read_run
 
@@ -20,7 +20,12 @@ def write_card(run: RunRecord | Path) -> Path:
 
 
 def _lines(run: RunRecord) -> Iterator[str]:
-    yield from (f"# {_text(run.method)}: {_text(run.source)} to {_text(run.target)}", "", _text(words.verdict(run)), "")
+    yield from (
+        f"# {_text(run.method)}: {_text(run.source)} to {_text(run.target)}",
+        "",
+        _text(outcome.verdict(run)),
+        "",
+    )
     yield from ("## Data", "")
     data = run.config.get("data")
     for role, name in (("source", run.source), ("target", run.target)):
@@ -37,7 +42,7 @@ def _lines(run: RunRecord) -> Iterator[str]:
         yield f"- command: `{str(run.config['command']).replace('`', '')}`"
     yield from (f"- {name}: `{_value(value)}`" for name, value in run.options.items())
     yield from (f"- seed: `{run.seed}`; all other settings are in `config.json`", "", "## Evidence", "")
-    for sentence in words.evidence(run):
+    for sentence in outcome.evidence(run):
         yield f"- {_text(sentence)}"
     yield from ("", "## Limits", "")
     for sentence in [*warnings_of(run), *LIMITS]:

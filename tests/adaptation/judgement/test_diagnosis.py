@@ -8,7 +8,8 @@ import pytest
 import torch
 
 import jumbot
-from jumbot.adaptation.judgement.diagnosis import PlanSettings, diagnose, scaled_settings
+from jumbot.adaptation.judgement.averaged_plans import PlanSettings, scaled_settings
+from jumbot.adaptation.judgement.diagnosis import diagnose
 from jumbot.cost import joint_cost
 from jumbot.errors import ArgumentError
 

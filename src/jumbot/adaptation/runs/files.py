@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
 from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy
-from jumbot.adaptation.judgement.diagnosis import PlanSettings
+from jumbot.adaptation.judgement.averaged_plans import PlanSettings
 from jumbot.adaptation.networks.names import check_backbone
 from jumbot.adaptation.settings import Inputs, NetworkOptions, Rule, Training
 from jumbot.data.inputs import InputFormat
