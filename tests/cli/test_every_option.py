@@ -31,6 +31,7 @@ WORK = {
     "flow": "jumbot.data.tables.load_points",
     "reproduce": "jumbot.paper.reproduce",
     "bench": "subprocess.run",
+    "completion": "jumbot.cli.completion.bash",
     "doctor": "jumbot.cli.doctor.examine",
 }
 """What each command calls once its options are checked."""
@@ -38,6 +39,7 @@ NEEDED = {
     "adapt": ["a", "b", "--out", "new"], "tune": ["a", "b", "--out", "new"], "compare": ["a", "b"],
     "predict": [".", "b"], "evaluate": [".", "b"], "export": [".", "b.onnx"], "features": ["a"],
     "distance": ["a", "b", "--epsilon", "1"], "flow": ["a", "b", "--epsilon", "1"], "reproduce": ["digits"],
+    "completion": ["bash"],
 }  # fmt: skip
 NUMBERS = ("-1", "0", "99999999999999999999", "1e400", "nan", "inf", "", "many", "1.5")
 ZERO = {  # where nothing of it, or no weight, is a choice

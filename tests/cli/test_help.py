@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 
@@ -25,7 +26,9 @@ def status_of(arguments: list[str]) -> int:
         return int(stop.code or 0)
 
 
-@pytest.mark.parametrize("arguments", [["--help"], *([name, "--help"] for name in COMMANDS), *USAGE])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["completion", "bash"], *([name, "--help"] for name in COMMANDS), *USAGE]
+)
 def test_nothing_heavy_is_imported_to_say_so(arguments: list[str]) -> None:
     code = (
         "import sys\nfrom jumbot.cli import main\n"
@@ -33,7 +36,7 @@ def test_nothing_heavy_is_imported_to_say_so(arguments: list[str]) -> None:
         f"print(status, [name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    expected = 0 if "--help" in arguments else 2
+    expected = 0 if "--help" in arguments or "completion" in arguments else 2
     assert done.stderr.splitlines()[-1] == f"{expected} []"
 
 
@@ -46,6 +49,39 @@ def test_every_command_explains_each_of_its_options(name: str, capsys: pytest.Ca
     assert "None" not in out
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_page_fits_a_narrow_terminal_and_begins_with_examples(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    assert status_of([name, "--help"]) == 0
+    out = capsys.readouterr().out
+    page, boxes = out.split("╭─", 1)
+    typed = [line for line in page.splitlines() if line.startswith("  ") and not line.startswith("  #")]
+    assert len(typed) == {"bench": 2, "doctor": 1}.get(name, 3)
+    wide = [line for line in out.splitlines() if len(line) > 60 and line not in typed]  # to be copied: not wrapped
+    assert not wide
+    matter = boxes[boxes.index(" options ─") :].split("─╯")[0]
+    assert matter.count("│ --") <= 10
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_examples_are_commands_that_are_understood(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from jumbot.cli import parsing
+    from jumbot.cli.command import command_class
+    from jumbot.cli.completion import classes, options
+
+    monkeypatch.setattr(parsing, "show_help", lambda *_: None)
+    for _, typed in command_class(name).examples:
+        words = shlex.split(typed.partition(" |")[0])
+        if words[0] != "jumbot":  # inside a line of a shell
+            continue
+        command, *rest = words[1 : words.index(">") if ">" in words else None]
+        parsed, _ = parsing.parse_with(command_class(command), rest, "", classes(command)[1:], lambda given: ())
+        assert parsed
+        assert set(command_class(command).matter) <= set(options(command))
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_help_of_adapt_shows_the_options_of_the_method(method: str, capsys: pytest.CaptureFixture[str]) -> None:
     from dataclasses import fields
@@ -53,7 +89,7 @@ def test_help_of_adapt_shows_the_options_of_the_method(method: str, capsys: pyte
     from jumbot.methods import options_class
 
     assert status_of(["adapt", "--help", "--method", method, "--recipe", "digits"]) == 0
-    out = capsys.readouterr().out
+    out = " ".join(capsys.readouterr().out.replace("│", " ").split())
     assert all(f"--{field.name.replace('_', '-')}" in out for field in fields(options_class(method)))
     assert "(default: 500)" in out  # the batch of the recipe
 
@@ -70,7 +106,11 @@ def test_defaults_differ_by_recipe_until_one_is_named(capsys: pytest.CaptureFixt
         (["adpt"], "did you mean 'adapt'"),
         (["adapt", "a", "b", "--out", "c", "--tua", "3"], "did you mean --tau? see 'jumbot adapt --help'"),
         (["adapt", "a", "b", "--out", "c", "--method", "DANN"], "--method: 'DANN' is not known; did you mean 'dann'?"),
-        (["adapt", "a", "b", "--out", "c", "--method", "dann", "--tau", "3"], "--tau: not an option of dann"),
+        (
+            ["adapt", "a", "b", "--out", "c", "--method", "dann", "--tau", "3"],
+            "see 'jumbot adapt --method dann --help'",
+        ),
+        (["compare", "a", "--methods", "DAN"], "--methods: 'DAN' is not known; did you mean 'dann'?"),
         (["adapt", "a", "b", "--out", "c", "--steps", "x"], "--steps: 'x' came in; it must be a whole number"),
         (
             ["adapt", "a", "b", "--out", "c", "--optimizer", "adm"],

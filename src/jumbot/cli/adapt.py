@@ -7,22 +7,36 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from jumbot.adaptation.config import check_changes
 from jumbot.cli.arguments import Argument, Option
+from jumbot.cli.command import Command
 from jumbot.cli.more_data import MoreData
 from jumbot.cli.parsing import UsageError, parse_with, usage_errors
 from jumbot.cli.predict import reading
 from jumbot.cli.run_options import METHOD, RECIPE, every_option, groups
 from jumbot.data.reading import Reading
 from jumbot.errors import Stopped
+from jumbot.methods import METHODS
 
 
 @dataclass(frozen=True, kw_only=True)
-class Adapt(Reading, MoreData):
+class Adapt(Reading, MoreData, Command):
     """Train a classifier on a labelled source and adapt it to a target whose labels training never sees."""
 
+    examples: ClassVar = (
+        ("two folders of photographs, a folder per class", "jumbot adapt shop/ phone/ --out run"),
+        (
+            "two tables; the column to predict is only in the first",
+            "jumbot adapt 2023.csv 2024.csv --label sold --out run",
+        ),
+        ("go on where Ctrl-C or a crash has stopped it", "jumbot adapt --resume --out run"),
+    )
+    matter: ClassVar = (
+        "out", "label", "evaluate_on", "method", "recipe", "backbone", "steps", "seed", "resume", "config",
+    )  # fmt: skip
+    trains: ClassVar = True
     source: Annotated[str | None, Argument("[SRC]")] = None
     """Labelled data: a folder of images (class/name.jpg), a table (.csv, .parquet, .xlsx, .npz; "FILE:DOMAIN" takes one
     domain of it), or digits: usps, mnist, mnistm, svhn."""
@@ -52,7 +66,7 @@ def main(arguments: Sequence[str]) -> int:
         if value is None and (wanted.source is not None or not known):
             raise UsageError(f"{name} is missing.")
     if wanted.source is not None and wanted.config is None:  # otherwise a file has a say
-        with usage_errors({"method", "recipe", *changes}):
+        with usage_errors({"method", "recipe", *changes}, f"--method {wanted.method}" * (wanted.method in METHODS)):
             check_changes(wanted.method or "jumbot", wanted.recipe, changes, wanted.task)
     from jumbot.adaptation.adapt import adapt
     from jumbot.adaptation.training.memory import keep_freed_memory

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import signal
 import sys
+import textwrap
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +15,7 @@ from importlib import import_module
 from types import FrameType
 
 import jumbot
+from jumbot.cli.help import WIDEST, listed
 from jumbot.cli.parsing import UsageError
 from jumbot.errors import JumbotError, Stopped, missing, suggest
 
@@ -30,6 +33,7 @@ COMMANDS = {
     "flow": "move the points of one file towards those of another",
     "reproduce": "compute a figure or table of the paper and check what it claims",
     "bench": "time jumbot beside its peers (in a clone of the repository)",
+    "completion": "a script that completes all this in your shell",
     "doctor": "what this machine has of all that jumbot can use",
 }
 
@@ -67,7 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 141  # as a shell calls it
     except UsageError as error:
         said = str(error).removesuffix(".")
-        print(f"{prog}: {said}{'' if said.endswith('?') else ';'} see '{prog} --help'", file=sys.stderr)
+        page = " ".join(filter(None, [prog, error.beside, "--help"]))
+        print(f"{prog}: {said}{'' if said.endswith('?') else ';'} see '{page}'", file=sys.stderr)
         return 2
     except ModuleNotFoundError as error:
         print(f"{prog}: {missing(error, 'this', 'adapt')}", file=sys.stderr)
@@ -109,11 +114,12 @@ def _terminable() -> Iterator[None]:
 
 
 def _help() -> str:
-    lines = [f"  {name:<10} {what}" for name, what in COMMANDS.items()]
+    width = min(shutil.get_terminal_size().columns, WIDEST)
+    what = "Adapt a classifier to data without labels, by optimal transport between minibatches."
+    more = "'jumbot COMMAND --help' explains a command; 'jumbot --version' is the version."
     return "\n".join(
         [
-            "usage: jumbot COMMAND [ARGUMENTS]", "",
-            "Optimal transport between minibatches, and adaptation of classifiers with it.", "",
-            "commands:", *lines, "", "'jumbot COMMAND --help' explains a command; 'jumbot --version' is the version.",
+            "usage: jumbot COMMAND [ARGUMENTS]", "", *textwrap.wrap(what, width), "", "commands:",
+            *listed(COMMANDS, width), "", *textwrap.wrap(more, width),
         ]
     )  # fmt: skip

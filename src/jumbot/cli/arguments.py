@@ -19,14 +19,16 @@ class Argument:
     """In the type of a field: it is given by its place, not by its name."""
 
     metavar: str
+    choices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Option:
-    """In the type of a field: how the help calls its value, and other names of it."""
+    """In the type of a field: how the help calls its value, other names of it, and what a shell may offer."""
 
     metavar: str | None = None
     aliases: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -50,9 +52,27 @@ class Entry:
         return _plain(self.kind)[0] is bool
 
     @property
+    def metavar(self) -> str:
+        """How the help calls its value."""
+        plain, several = _plain(self.kind)
+        return self.marker.metavar or _metavar(plain) + (" ..." if several else "")
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The words that it may be, where they are few."""
+        plain, shown = _plain(self.kind)[0], self.metavar.removesuffix(" ...")
+        if typing.get_origin(plain) is Literal:
+            return tuple(map(str, typing.get_args(plain)))
+        return self.marker.choices or (tuple(shown[1:-1].split(",")) if shown.startswith("{") else ())
+
+    @property
+    def several(self) -> bool:
+        return _plain(self.kind)[1]
+
+    @property
     def shown(self) -> str:
         """How errors call it."""
-        return self.marker.metavar if isinstance(self.marker, Argument) else flag(self.field.name)
+        return self.metavar if isinstance(self.marker, Argument) else flag(self.field.name)
 
 
 def entries(*classes: type[Options]) -> dict[str, Entry]:
@@ -80,7 +100,7 @@ def annotated(tyro: Any, entry: Entry, doc: str = "", hint: str | None = None) -
         return Annotated[bool, tyro.conf.arg(help=doc, help_behavior_hint=hint)]
     marker = entry.marker
     optional = NoneType in typing.get_args(_bare(entry.kind)) and plain is not str
-    metavar = marker.metavar or _metavar(plain) + (" ..." if several else "")
+    metavar = entry.metavar
     spec = tyro.constructors.PrimitiveConstructorSpec(
         nargs="*" if several else 1,
         metavar=metavar,
@@ -91,6 +111,8 @@ def annotated(tyro: Any, entry: Entry, doc: str = "", hint: str | None = None) -
         str_from_instance=lambda value: [],
     )
     aliases = marker.aliases if isinstance(marker, Option) else ()
+    if doc and aliases:  # tyro would list them first
+        doc, aliases = f"{doc} Also {', '.join(aliases)}.", ()
     named = tyro.conf.arg(help=doc, help_behavior_hint=hint, metavar=metavar, aliases=aliases or None)
     return Annotated[(object, spec, named, *([tyro.conf.Positional] if isinstance(marker, Argument) else []))]
 

@@ -7,16 +7,19 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
+from jumbot.cli.command import Command
 from jumbot.cli.parsing import parse
 from jumbot.errors import ArgumentError
-from jumbot.options import Options
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bench(Options):
+class Bench(Command):
     """Time jumbot beside its peers, in a clone of the repository."""
 
+    examples: ClassVar = (("as recorded: eight minutes", "jumbot bench"), ("a minute or two", "jumbot bench --quick"))
+    matter: ClassVar = ("quick",)
     quick: bool = False
     """Fewer rounds."""
 

@@ -7,26 +7,40 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from jumbot.adaptation.config import check_changes
 from jumbot.adaptation.runs.variants import read_variant, share_changes
 from jumbot.cli.arguments import Argument, Option
+from jumbot.cli.command import Command
 from jumbot.cli.more_data import MoreData
 from jumbot.cli.parsing import UsageError, parse_with, usage_errors
 from jumbot.cli.predict import reading
 from jumbot.cli.run_options import RECIPE, every_option, groups
 from jumbot.data.reading import Reading
 from jumbot.files import write_text
+from jumbot.methods import METHODS
 from jumbot.options import Count
 
 THREE = ("source-only", "deepjdot", "jumbot")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compare(Reading, MoreData):
+class Compare(Reading, MoreData, Command):
     """Train several methods and seeds on the same data and print a table; finished runs are not repeated."""
 
+    examples: ClassVar = (
+        ("three methods on two tables, three seeds each", "jumbot compare 2023.csv 2024.csv --label sold --seeds 3"),
+        ("every pair of the domains in a folder, two at a time", "jumbot compare photos/ --jobs 2 --out comparison"),
+        (
+            "methods by name, one of them with another setting",
+            "compare a.npz b.npz --methods jumbot jumbot:tau=0.1 mcc",
+        ),
+    )
+    matter: ClassVar = (
+        "out", "methods", "seeds", "jobs", "label", "evaluate_on", "recipe", "backbone", "steps", "batch_size",
+    )  # fmt: skip
+    trains: ClassVar = True
     source: Annotated[str, Argument("SRC")]
     """Labelled data, as for `jumbot adapt`; without TGT: a table or a folder of several domains, of which every
     ordered pair is a task."""
@@ -34,7 +48,7 @@ class Compare(Reading, MoreData):
     """Data to adapt to."""
     out: Path = Path("comparison")
     """Folder of the runs and of the table."""
-    methods: Annotated[tuple[str, ...], Option("METHOD ...")] = THREE
+    methods: Annotated[tuple[str, ...], Option("METHOD ...", choices=tuple(METHODS))] = THREE
     """Methods to compare; `jumbot adapt --help` lists them. NAME:OPTION=VALUE,... is a variant with a row of its own,
     such as dann:reversal_steps=none."""
     seeds: Count = 1

@@ -9,21 +9,33 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from jumbot.adaptation.runs.variants import read_variant, share_changes
 from jumbot.cli.arguments import Option
+from jumbot.cli.command import Command
 from jumbot.cli.parsing import parse, usage_errors
-from jumbot.options import Count, Options, Seed
+from jumbot.methods import METHODS
+from jumbot.options import Count, Seed
 
 
 @dataclass(frozen=True, kw_only=True)
-class Demo(Options):
+class Demo(Command):
     """Adapt scikit-learn's digits to MNIST's with three methods, on a balanced and an imbalanced target."""
 
+    examples: ClassVar = (
+        ("three seeds: ten minutes and more", "jumbot demo"),
+        ("one seed: a third of that", "jumbot demo --seeds 1"),
+        ("other methods", "jumbot demo --methods source-only dann jumbot --out other"),
+    )
+    matter: ClassVar = ("out", "methods", "seeds", "seed", "jobs")
     out: Path = Path("demo")
     """Folder of the runs and of report.html; finished runs are not repeated."""
-    methods: Annotated[tuple[str, ...], Option("METHOD ...")] = ("source-only", "deepjdot", "jumbot")
+    methods: Annotated[tuple[str, ...], Option("METHOD ...", choices=tuple(METHODS))] = (
+        "source-only",
+        "deepjdot",
+        "jumbot",
+    )
     """Methods to compare."""
     seeds: Count = 3
     """Runs of each method; the table has their mean and deviation."""

@@ -7,15 +7,16 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from jumbot.cli.arguments import Argument, Option
+from jumbot.cli.command import Command
 from jumbot.cli.parsing import UsageError, parse, usage_errors
-from jumbot.options import Bounds, Count, Options, Positive, Seed, Weight
+from jumbot.options import Bounds, Count, Positive, Seed, Weight
 
 
 @dataclass(frozen=True, kw_only=True)
-class MinibatchLoss(Options):
+class MinibatchLoss(Command):
     """What the minibatch loss is, named as in the functions."""
 
     x: Annotated[str, Argument("X")]
@@ -50,6 +51,15 @@ class Distance(MinibatchLoss):
     """The average transport loss between minibatches of two data sets, with a 95 % interval for its expectation. Under
     torchrun the minibatches are shared among the processes."""
 
+    examples: ClassVar = (
+        ("exact marginals, 1000 minibatches of 64", "jumbot distance x.npy y.npy --epsilon 0.1"),
+        (
+            "unbalanced, and a curve over the minibatch size",
+            "jumbot distance x.csv y.csv --epsilon 0.1 --tau 1 --m 32 64 128",
+        ),
+        ("until it is known to .01", "jumbot distance x.npy y.npy --epsilon 0.1 --precision 0.01"),
+    )
+    matter: ClassVar = ("epsilon", "tau", "m", "k", "precision", "loss", "cost", "divergence", "seed", "json")
     m: Annotated[tuple[Count, ...], Option(aliases=("--minibatch-size",))] = (64,)
     """Points in a minibatch; several numbers give a curve."""
     k: Annotated[Count | None, Option(aliases=("--minibatches",))] = None

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import ClassVar
 
 import jumbot
+from jumbot.cli.command import Command
 from jumbot.cli.parsing import parse
-from jumbot.options import Options
 
 #: package, module to import, the extra that installs it, what it is for
 PACKAGES = (
@@ -37,8 +38,10 @@ PACKAGES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Doctor(Options):
+class Doctor(Command):
     """Say what this machine has of all that jumbot can use; the exit status is 1 where something is broken."""
+
+    examples: ClassVar = (("versions, extras, devices, data", "jumbot doctor"),)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -6,9 +6,10 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from jumbot.cli.arguments import Argument
+from jumbot.cli.command import Command
 from jumbot.cli.parsing import parse
 from jumbot.cli.predict import reading
 from jumbot.cli.summary import rule_line
@@ -16,9 +17,15 @@ from jumbot.data.reading import ReadingOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluate(ReadingOptions):
+class Evaluate(ReadingOptions, Command):
     """Accuracy of the model of a run on labelled data: overall, per class, confusion."""
 
+    examples: ClassVar = (
+        ("on a folder with a folder per class", "jumbot evaluate run labelled/"),
+        ("on a table, with the column of its labels", "jumbot evaluate run labelled.csv --label sold"),
+        ("for another program", "jumbot evaluate run labelled.csv --json"),
+    )
+    matter: ClassVar = ("label", "json")
     run: Annotated[Path, Argument("RUN")]
     """Folder of a run, or of a saved model."""
     data: Annotated[str, Argument("DATA")]

@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from jumbot.cli.arguments import Argument
+from jumbot.cli.command import Command
 from jumbot.cli.parsing import parse
 from jumbot.errors import ArgumentError
-from jumbot.options import Options
 
 
 @dataclass(frozen=True, kw_only=True)
-class Export(Options):
+class Export(Command):
     """Write the model of a run as one file that goes from numbers to probabilities, and runs without jumbot."""
 
+    examples: ClassVar = (
+        ("for ONNX Runtime", "jumbot export run model.onnx"),
+        ("for torch.export.load", "jumbot export run model.pt2"),
+        ("the candidate that `jumbot tune` picked", "jumbot export tuned model.onnx"),
+    )
     run: Annotated[Path, Argument("RUN")]
     """Folder of a run, or of a saved model."""
     file: Annotated[Path, Argument("FILE")]

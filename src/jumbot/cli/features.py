@@ -5,20 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from jumbot.adaptation.networks.names import check_backbone, check_weights
 from jumbot.adaptation.settings import Training
 from jumbot.cli.arguments import Argument
+from jumbot.cli.command import Command
 from jumbot.cli.parsing import parse, usage_errors
 from jumbot.data.reading import Corrupt
-from jumbot.options import Options
 
 
 @dataclass(frozen=True, kw_only=True)
-class Features(Options):
+class Features(Command):
     """Make a table of features from images, for `jumbot adapt` and `compare`; a call that was stopped goes on."""
 
+    examples: ClassVar = (
+        ("of every domain in a folder", "jumbot features photos/ --out photos.npz"),
+        ("with another network", "jumbot features photos/ --backbone resnet50 --out photos.npz"),
+        ("what the table is for", "jumbot adapt photos.npz:shop photos.npz:phone --out run"),
+    )
+    matter: ClassVar = ("out", "backbone", "weights", "views", "corrupt", "device")
     source: Annotated[str, Argument("SRC")]
     """Images: a folder (class/name.jpg), a folder of domains (domain/class/name.jpg), or a list (.txt)."""
     out: Path = Path("features.npz")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from jumbot.cli.arguments import Option
 from jumbot.cli.distance import MinibatchLoss
@@ -17,6 +17,12 @@ from jumbot.options import Count, Positive
 class Flow(MinibatchLoss):
     """Explicit Euler steps down the minibatch loss; writes the final points, or an animation."""
 
+    examples: ClassVar = (
+        ("1000 steps; the points go to flow.npy", "jumbot flow x.npy y.npy --epsilon 0.01"),
+        ("leave outliers of Y alone", "jumbot flow x.npy y.npy --epsilon 0.01 --tau 1"),
+        ("watch it", "jumbot flow x.csv y.csv --epsilon 0.01 --animate flow.gif"),
+    )
+    matter: ClassVar = ("epsilon", "tau", "m", "k", "steps", "learning_rate", "loss", "out", "animate", "seed")
     loss: Literal["transport", "sinkhorn_divergence"] = "sinkhorn_divergence"
     """The loss of a pair of minibatches."""
     m: Annotated[Count, Option(aliases=("--minibatch-size",))] = 64

@@ -14,15 +14,18 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from jumbot.cli.arguments import Entry, Option, annotated, entries, flag, optional_keys
+from jumbot.cli.command import Command
 from jumbot.cli.help import Group, show_help
 from jumbot.errors import ArgumentError, need, suggest
 from jumbot.options import Options
 
-T = TypeVar("T", bound=Options)
+T = TypeVar("T", bound=Command)
 
 
 class UsageError(ArgumentError):
-    """Arguments that cannot be what was meant; the command's help says what can."""
+    """Arguments that cannot be what was meant; the command's help, with `beside`, says what can."""
+
+    beside = ""
 
 
 def parse(command: type[T], arguments: Sequence[str], prog: str) -> T:
@@ -50,6 +53,7 @@ def parse_with(
             given, _ = _split(tyro, known, words)
         with usage_errors(known):
             show_help(tyro, command, prog, shown(given))
+        raise SystemExit(0)
     with usage_errors(known):
         given, unknown = _split(tyro, known, words)
         if unknown:
@@ -62,7 +66,7 @@ def parse_with(
 
 
 @contextlib.contextmanager
-def usage_errors(names: Container[str]) -> Iterator[None]:
+def usage_errors(names: Container[str], beside: str = "") -> Iterator[None]:
     """Errors about options, in the words of the command: `batch_size` is `--batch-size` there."""
     try:
         yield
@@ -70,7 +74,11 @@ def usage_errors(names: Container[str]) -> Iterator[None]:
         raise
     except ArgumentError as error:
         name, colon, rest = str(error).partition(":")
-        raise UsageError(f"{flag(name)}{colon}{rest}" if name in names else str(error)) from error
+        if name not in names and f"{name}s" in names:  # one of several
+            name += "s"
+        usage = UsageError(f"{flag(name)}{colon}{rest}" if name in names else str(error))
+        usage.beside = beside
+        raise usage from error
 
 
 def _split(tyro: Any, known: Mapping[str, Entry], words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:

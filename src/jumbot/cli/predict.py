@@ -6,18 +6,25 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from jumbot.cli.arguments import Argument
+from jumbot.cli.command import Command
 from jumbot.cli.parsing import parse
 from jumbot.data.reading import ReadingOptions
 from jumbot.errors import ArgumentError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Predict(ReadingOptions):
+class Predict(ReadingOptions, Command):
     """Predict the class of each sample with the model of a run."""
 
+    examples: ClassVar = (
+        ("into predictions.csv: id, label, confidence", "jumbot predict run new/"),
+        ("into a file of your own", "jumbot predict run new.csv --csv labels.csv"),
+        ("to another program", "jumbot predict run new.csv --csv - | head"),
+    )
+    matter: ClassVar = ("csv",)
     run: Annotated[Path, Argument("RUN")]
     """Folder of a run, or of a saved model."""
     data: Annotated[str, Argument("DATA")]

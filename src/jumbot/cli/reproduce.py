@@ -9,26 +9,34 @@ from typing import Annotated, Any, ClassVar
 
 from jumbot.adaptation.runs.variants import read_variant, share_changes
 from jumbot.cli.arguments import Argument, Option
+from jumbot.cli.command import Command
 from jumbot.cli.parsing import UsageError, parse_with, usage_errors
 from jumbot.cli.run_options import every_option, groups
 from jumbot.errors import suggest
 from jumbot.methods import METHODS
-from jumbot.options import Count, Options, Seed
+from jumbot.options import Count, Seed
 from jumbot.paper import ITEMS, TRAINED
 
 OWN = ("tasks", "methods", "seeds", "over", "samples", "root")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reproduce(Options):
+class Reproduce(Command):
     """Compute a figure or table of the paper, with a JSON record of the numbers behind it.
 
     Items that train take the options of methods, training, network and inputs too, to leave the paper's point; JUMBOT's
     reference is "ones" there, as published.  Their runs go on where they were stopped.
     """
 
-    epilog: ClassVar[str] = "".join(f"  {name:<20} {what}\n" for name, what in ITEMS.items())
-    item: Annotated[str, Argument("ITEM")]
+    examples: ClassVar = (
+        ("figure 1, in seconds", "jumbot reproduce fig1 --out reproduced"),
+        ("every figure that needs no data, small", "jumbot reproduce all-synthetic --quick"),
+        ("a row of table 2, from the digits in a folder", "jumbot reproduce digits --tasks U-M --root data"),
+    )
+    matter: ClassVar = ("out", "quick", "tasks", "methods", "seeds", "seed", "over", "samples", "root")
+    trains: ClassVar = True
+    listed: ClassVar = ITEMS
+    item: Annotated[str, Argument("ITEM", choices=tuple(ITEMS))]
     """What to compute, of the list below."""
     out: Path = Path("reproduced")
     """Folder of the pictures, tables, records and runs."""
@@ -38,7 +46,7 @@ class Reproduce(Options):
     """The first seed."""
     tasks: Annotated[tuple[str, ...], Option("TASK ...", aliases=("--task",))] = ()
     """Items that train: tasks, such as U-M; by default those of the figure, U-M of the digits, all of an image set."""
-    methods: Annotated[tuple[str, ...], Option("METHOD ...")] = ()
+    methods: Annotated[tuple[str, ...], Option("METHOD ...", choices=tuple(METHODS))] = ()
     """Items that train: methods; by default those of the figure, and for tables jumbot, for digits two more."""
     seeds: Count | None = None
     """Tables, fig6 and max: how many seeds; by default 1."""

@@ -6,10 +6,11 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from jumbot.adaptation.judgement.candidates import Candidates, check_shared
 from jumbot.cli.arguments import Argument, Option
+from jumbot.cli.command import Command
 from jumbot.cli.more_data import MoreData
 from jumbot.cli.parsing import parse_with, usage_errors
 from jumbot.cli.predict import reading
@@ -19,9 +20,19 @@ from jumbot.options import Count, Positive, Seed
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tune(Reading, MoreData):
+class Tune(Reading, MoreData, Command):
     """Try thirteen candidates, no adaptation among them, and pick one by evidence that needs no target labels."""
 
+    examples: ClassVar = (
+        ("all thirteen, as many at a time as there are cores", "jumbot tune shop/ phone/ --out tuned"),
+        ("what can be tried in half an hour", "jumbot tune 2023.csv 2024.csv --label sold --minutes 30 --out tuned"),
+        ("classes of new samples, from the one that was picked", "jumbot predict tuned new.csv"),
+    )
+    matter: ClassVar = (
+        "out", "minutes", "runs", "jobs", "label", "evaluate_on", "recipe", "backbone", "steps", "seed",
+    )  # fmt: skip
+    trains: ClassVar = True
+    chooses: ClassVar = True
     source: Annotated[str, Argument("SRC")]
     """Labelled data, as for `jumbot adapt`."""
     target: Annotated[str, Argument("TGT")]
