@@ -152,7 +152,7 @@ def _word(shown: str) -> str:
 
 def _choices(cls: Any, place: str) -> list[str]:
     """The words that the field at that place may hold."""
-    kinds = [cls]
+    kinds = _within(cls)
     for name in re.findall(r"\w+", re.sub(r"\[.*?\]", "", place)):
         holder = next((kind for kind in kinds if dataclasses.is_dataclass(kind)), None)
         hints = typing.get_type_hints(holder, include_extras=True) if holder is not None else {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +32,6 @@ def test_finished_run(tmp_path: Path) -> None:
     assert steps[0] == 200
     assert len(values) == 600
     assert run.names_in("terms") == ["source", "transport"]
-    assert run.notes == ()
 
 
 def test_killed_run(tmp_path: Path) -> None:
@@ -66,14 +66,67 @@ def test_only_the_configuration(tmp_path: Path) -> None:
 
 def test_broken_files_are_named(tmp_path: Path) -> None:
     folder = make_run(tmp_path / "run")
-    for name in ("embeddings.npz", "results.json"):
-        (folder / name).write_bytes((folder / name).read_bytes()[:40])
-        if name == "embeddings.npz":
-            notes = read_run(folder).notes
-            assert len(notes) == 1
-            assert name in notes[0]
-    with pytest.raises(ArgumentError, match=r"results\.json: is not JSON, or was cut short"):
+    for name, words in (
+        ("results.json", "is not JSON, or was cut short"),
+        ("embeddings.npz", r"cut short .* delete it: the report does without it"),
+        ("predictions.csv", r"holds 1 predictions where config.json tells of 5000"),
+    ):
+        whole = (folder / name).read_bytes()
+        (folder / name).write_bytes(whole[:40])
+        with pytest.raises(ArgumentError, match=rf"{name}: .*{words}"):
+            read_run(folder)
+        (folder / name).write_bytes(whole)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"before_source": np.zeros(3)}, r"before_source: an array of shape \(3,\) \(float64\) came in"),
+        ({"source_labels": np.zeros(120)}, "source_labels: .*whole numbers along 1 axis"),
+        ({"source_labels": np.zeros(7, int)}, "arrays of the source must be of the same length"),
+        ({"target_labels": np.array(["a"] * 120)}, "target_labels: .*whole numbers"),
+        ({"after_target": np.zeros((120, 3))}, "after_source and after_target must have the same width"),
+        ({"after": np.zeros(3)}, "after: is not known"),
+        ({"source_labels": np.array([{}] * 120)}, "is no archive of arrays"),
+        ({"before_source": np.zeros((2**16, 2))}, "it would take"),
+    ],
+)
+def test_embeddings_are_what_training_writes(
+    tmp_path: Path, changes: dict[str, np.ndarray], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_run(tmp_path / "run", steps=2, source_steps=1)
+    with np.load(folder / "embeddings.npz") as whole:
+        arrays = dict(whole)
+    monkeypatch.setattr("jumbot.report.optional._LARGEST", 10**5)  # a gigabyte takes too long to write
+    np.savez(folder / "embeddings.npz", allow_pickle=True, **arrays | changes)
+    with pytest.raises(ArgumentError, match=rf"embeddings\.npz: .*{words}"):
         read_run(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda text: text.replace("id,label", "id,lable"), "line 1: must name the columns id and label"),
+        (lambda text: text.replace("id,label,confidence", "id,label,label"), "line 1: must name the columns"),
+        (lambda text: text.rsplit("\n", 2)[0], "holds 4999 predictions where config.json tells of 5000"),
+        (lambda text: text[:-20], "must have as many cells"),
+        (lambda text: text.replace(",0.", ",1.", 1), r"row 1: confidence: '1\.\d+' came in"),
+        (lambda text: text.replace(",0.", ",many", 1), "row 1: confidence: 'many"),
+        (lambda text: text.replace(",0.", ",nan", 1), "row 1: confidence: 'nan"),
+        (lambda text: text.replace("photo", '"photo', 1), "is no table of text"),
+        (lambda text: text.encode("utf-16").decode("latin-1"), "is no table of text|line 1"),
+        (lambda text: "", "line 1"),
+    ],
+)
+def test_predictions_are_what_training_writes(tmp_path: Path, change: Callable[[str], str], words: str) -> None:
+    folder = make_run(tmp_path / "run", steps=2, source_steps=1)
+    file = folder / "predictions.csv"
+    text = file.read_text(encoding="utf-8")
+    file.write_text(change(text), encoding="latin-1")
+    with pytest.raises(ArgumentError, match=rf"predictions\.csv: .*({words}).* delete it"):
+        read_run(folder)
+    file.write_text(text, encoding="utf-8-sig")  # as a spreadsheet saves it
+    assert read_run(folder).predictions[0].id == "photo_0000.jpg"
 
 
 def test_numbers_that_are_none(tmp_path: Path) -> None:

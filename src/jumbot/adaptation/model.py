@@ -20,7 +20,7 @@ from jumbot.adaptation.judgement.monitor import outputs
 from jumbot.adaptation.judgement.regression import RegressionEvaluation
 from jumbot.adaptation.networks.build import build_network, check_sizes
 from jumbot.adaptation.networks.extractor import Extractor
-from jumbot.adaptation.runs.files import ModelFile
+from jumbot.adaptation.runs.files.model_json import ModelFile
 from jumbot.adaptation.runs.folder import read_metrics
 from jumbot.adaptation.task import Task, task_from_json, task_to_json
 from jumbot.adaptation.training.checkpoint import load_module, load_weights, pack, save_weights, unpack
@@ -35,7 +35,7 @@ from jumbot.data.tensors import KINDS
 from jumbot.errors import ArgumentError, need
 from jumbot.files import replacing
 from jumbot.methods.network import Network
-from jumbot.schema import FORMAT, convert, plain, read, write
+from jumbot.schema import FORMAT, convert, plain, read, read_bytes, write
 
 if TYPE_CHECKING:
     import pandas
@@ -223,11 +223,12 @@ class Model:
 
 def picked(folder: Path) -> Path:
     """The folder of the run that `tune` picked in `folder`; any other folder is itself."""
-    if not (folder / BEST).is_file():
+    file = folder / BEST
+    if not file.exists():
         return folder
-    name = (folder / BEST).read_text(encoding="utf-8").strip()
-    if Path(name).name != name or not (folder / name).is_dir():
-        raise ArgumentError(f"{folder / BEST}: names {name!r}, which is no folder beside it; tune again.")
+    name = read_bytes(file).decode(errors="replace").strip()
+    if name not in (entry.name for entry in folder.iterdir() if entry.is_dir()):
+        raise ArgumentError(f"{file}: names {name[:80]!r}, which is no folder beside it; tune again.")
     return folder / name
 
 

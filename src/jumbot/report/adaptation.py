@@ -174,7 +174,7 @@ def _warnings(records: Sequence[RunRecord], tasks: Mapping[str, list[Group]]) ->
             for run in group.runs:
                 seed = f", seed {run.seed}" if len(group.runs) > 1 else ""
                 where = f"{group.label} on {task}{seed}: " if several else ""
-                items += [tag("li", tag("b", where), text) for text in [*warnings_of(run), *run.notes]]
+                items += [tag("li", tag("b", where), text) for text in warnings_of(run)]
     if not items:
         return Html("")
     shown, rest = items[:8], items[8:]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from jumbot.report.records import Prediction, RunRecord, number
+from jumbot.report.optional import Prediction
+from jumbot.report.records import RunRecord, number
 
 
 def class_shares(run: RunRecord) -> dict[str, list[float | None]]:

@@ -12,8 +12,6 @@ RUN/decision.json    why `jumbot tune` picked the run, where it did
 
 from __future__ import annotations
 
-import csv
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,25 +20,21 @@ from typing import Any
 
 import numpy as np
 
-from jumbot.adaptation.runs.beside import BASELINE, SAMPLES
-from jumbot.adaptation.runs.folder import DECISION, final_mass, read_config, read_metrics, read_results
-from jumbot.data.cells import unsafe
+from jumbot.adaptation.runs.folder import final_mass, read_config, read_metrics, read_results
 from jumbot.errors import ArgumentError
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """One line of `predictions.csv`; `received_mass` is None where the method has no plan."""
-
-    id: str
-    label: str
-    confidence: float | None
-    received_mass: float | None
+from jumbot.report.optional import (
+    Prediction,
+    read_baseline,
+    read_embeddings,
+    read_predictions,
+    read_samples,
+    read_why,
+)
 
 
 @dataclass(frozen=True)
 class RunRecord:
-    """One run: `steps` and `evaluations` in the order of their step, `notes` on what could not be read."""
+    """One run: `steps` and `evaluations` in the order of their step."""
 
     folder: Path
     config: Mapping[str, Any]
@@ -49,7 +43,6 @@ class RunRecord:
     results: Mapping[str, Any] | None = None
     embeddings: Mapping[str, np.ndarray] = field(default_factory=dict)
     predictions: Sequence[Prediction] = ()
-    notes: Sequence[str] = ()
     baseline: Mapping[str, Any] = field(default_factory=dict)
     """Figures of a classifier that saw the source alone, where the run has one."""
     samples: Sequence[Mapping[str, Any]] = ()
@@ -204,14 +197,13 @@ def number(value: Any) -> float | None:
 def read_run(folder: str | Path) -> RunRecord:
     """The record of a run, finished or not.
 
-    A folder that is not a run, or one whose files are damaged, raises `ArgumentError`. A last line of `metrics.jsonl`
-    that a kill cut short is left out; optional files may be absent, and are named in `notes` if they are broken.
+    A folder that is not a run, or one of whose files is damaged, raises `ArgumentError`. A last line of `metrics.jsonl`
+    that a kill cut short is left out; optional files may be absent.
     """
     folder = Path(folder)
     if not folder.is_dir():
         raise ArgumentError(f"{folder}: is not a folder; give the folder of a run, as `jumbot adapt --out` wrote it.")
     config = read_config(folder)
-    notes: list[str] = []
     steps, evaluations = _metrics(folder)
     return RunRecord(
         folder=folder,
@@ -219,12 +211,11 @@ def read_run(folder: str | Path) -> RunRecord:
         steps=steps,
         evaluations=evaluations,
         results=read_results(folder),
-        embeddings=_read_embeddings(folder / "embeddings.npz", notes),
-        predictions=_read_predictions(folder / "predictions.csv", notes),
-        baseline=_read_json(folder / BASELINE, dict, notes) or {},
-        samples=[each for each in _read_json(folder / SAMPLES, list, notes) or [] if isinstance(each, dict)],
-        why=_read_why(folder / DECISION, notes),
-        notes=tuple(notes),
+        embeddings=read_embeddings(folder),
+        predictions=read_predictions(folder, config["target"]["n"]),
+        baseline=read_baseline(folder),
+        samples=read_samples(folder),
+        why=read_why(folder),
     )
 
 
@@ -235,68 +226,6 @@ def _metrics(folder: Path) -> tuple[list[Mapping[str, Any]], list[Mapping[str, A
         found[each["event"]][each["step"]] = each
     steps, evaluations = ([each for _, each in sorted(found[event].items())] for event in ("step", "evaluation"))
     return steps, evaluations
-
-
-def _read_json(path: Path, kind: type, notes: list[str]) -> Any:
-    """What an optional file holds, None where it is absent or broken."""
-    if not path.is_file():
-        return None
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        notes.append(f"{path.name} cannot be read ({error}).")
-        return None
-    if not isinstance(found, kind):
-        notes.append(f"{path.name} cannot be read (it holds another kind of record).")
-        return None
-    return found
-
-
-def _read_why(path: Path, notes: list[str]) -> tuple[str, ...]:
-    if not path.is_file():
-        return ()
-    try:
-        return tuple(map(str, json.loads(path.read_text(encoding="utf-8"))["why"]))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        notes.append(f"{DECISION} cannot be read ({error}): why the run was picked is not known.")
-        return ()
-
-
-def _read_embeddings(path: Path, notes: list[str]) -> dict[str, np.ndarray]:
-    if not path.is_file():
-        return {}
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except Exception as error:  # a cut zip file raises any of five types
-        notes.append(f"embeddings.npz cannot be read ({error}): there is no picture of the embedding.")
-        return {}
-
-
-def _read_predictions(path: Path, notes: list[str]) -> list[Prediction]:
-    if not path.is_file():
-        return []
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            return [
-                Prediction(
-                    id=unsafe(row.get("id") or ""),
-                    label=unsafe(row.get("label") or ""),
-                    confidence=_parsed(row.get("confidence")),
-                    received_mass=_parsed(row.get("received_mass")),
-                )
-                for row in csv.DictReader(file)
-            ]
-    except (OSError, ValueError, csv.Error) as error:
-        notes.append(f"predictions.csv cannot be read ({error}).")
-        return []
-
-
-def _parsed(text: str | None) -> float | None:
-    try:
-        return number(float(text or "nan"))
-    except ValueError:
-        return None
 
 
 def _section(record: Mapping[str, Any], key: str) -> Mapping[str, Any]:

@@ -10,8 +10,9 @@ from jumbot.report import classes, curves, embedding
 from jumbot.report.comparison import NONE
 from jumbot.report.groups import Group
 from jumbot.report.html import Html, inline_svg, join, tag
+from jumbot.report.optional import Prediction
 from jumbot.report.presence import absent_classes, class_shares, least_explained, truly_absent
-from jumbot.report.records import Prediction, RunRecord, number
+from jumbot.report.records import RunRecord, number
 from jumbot.report.style import class_colours
 from jumbot.report.words import EVALUATION, HOW, SCORE_WORDS, badge, listed, percent, score_title
 

@@ -9,6 +9,7 @@ import shutil
 import signal
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 
 import jumbot
+from jumbot.adaptation.judgement.tune import _check_folder
 from jumbot.adaptation.runs.folder import RunFolder, read_metrics
 from jumbot.adaptation.training.checkpoint import load_tensors, save_tensors
 from jumbot.cli import main
@@ -23,6 +25,7 @@ from jumbot.errors import JumbotError
 from jumbot.report.records import read_run
 from tests.cli.test_adaptation_commands import write_table
 
+NOBODY = 65534
 CHANGES: dict[str, Any] = {
     "removed": None, "null": None, "text": "many", "number": 3, "negative": -1, "huge": 1e10, "whole": 10**10,
     "nan": float("nan"), "list": [], "object": {}, "flag": True,
@@ -42,17 +45,24 @@ NEEDED = {
         "format",
     ],
     "results.json": ["rule", "oracle", "selected_step", "seconds", "diagnosis"],
+    "baseline.json": ["what", "changed", "estimated_accuracy"],
+    "samples.json": ["0.why", "0.row", "1.id", "1.label", "0.confidence", "0.received_mass"],
+    "decision.json": ["why"],
 }
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with two tables, a finished run, one that was stopped, and a comparison."""
+    """A folder with two tables, a finished run, one that was stopped, a comparison, and a tuning."""
     folder = tmp_path_factory.mktemp("files")
     tables = write_table(folder / "here.csv", 0, n=36), write_table(folder / "there.csv", 1, n=36)
     options = ["--steps", "4", "--batch-size", "9", "--features", "4", "--evaluate-every", "2"]
     assert main(["adapt", *tables, "--out", str(folder / "run"), *options]) == 0
     assert main(["compare", *tables, "--out", str(folder / "compared"), "--methods", "source-only", *options]) == 0
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("jumbot.adaptation.model.Model.report", lambda self, out=None: out)
+        assert main(["tune", *tables, "--out", str(folder / "tuned"), *TUNED, *options]) == 0
+    shutil.copy(next((folder / "tuned").glob("*/decision.json")), folder / "run")
     with pytest.MonkeyPatch.context() as patched:
         append = RunFolder.append
 
@@ -140,10 +150,25 @@ def test_every_field_of_a_model(files: Path) -> None:
     assert expected <= set(refused)
 
 
-@pytest.mark.parametrize("name", ["config.json", "results.json"])
+@pytest.mark.parametrize("name", ["config.json", "results.json", "baseline.json", "samples.json", "decision.json"])
 def test_every_field_of_a_record(files: Path, name: str) -> None:
+    (files / "run" / "metrics.jsonl").unlink()  # not to be read a thousand times
     refused = walk(files / "run" / name, lambda: read_run(files / "run"))
     assert {f"{field} removed" for field in NEEDED[name]} <= set(refused)
+
+
+def test_every_field_of_a_tuning(files: Path) -> None:
+    refused = walk(files / "tuned" / "tune.json", lambda: _check_folder(files / "tuned"))
+    needed = ("format", "jumbot", "source", "target", "recipe", "seed", "options", "candidates.0.evidence")
+    assert {f"{field} removed" for field in needed} <= set(refused)
+    assert {"picked text", "candidates list", "candidates.0.folder number", "seed negative"} <= set(refused)
+
+
+@pytest.mark.parametrize("content", [b"", b"..", b".", b"../run", b"\xff\xfe", b"nothing", b"a\0b", b"x" * 5000])
+def test_what_names_the_picked_run(files: Path, content: bytes) -> None:
+    (files / "tuned" / "best").write_bytes(content)
+    with pytest.raises(JumbotError, match=r"best: names .* no folder beside it"):
+        jumbot.load(files / "tuned")
 
 
 def test_every_field_of_the_metrics(files: Path) -> None:
@@ -179,6 +204,7 @@ def test_a_line_that_was_cut_is_dropped_and_one_in_the_middle_is_named(files: Pa
         assert not (files / "again.html").exists()
 
 
+TUNED = ["--runs", "2", "--jobs", "1"]
 COMMANDS: dict[str, tuple[str, list[str]]] = {
     "predict": ("run/model.json run/model.safetensors", ["predict", "run", "there.csv", "--csv", "p.csv"]),
     "evaluate": ("run/model.json run/model.safetensors", ["evaluate", "run", "there.csv"]),
@@ -191,6 +217,15 @@ COMMANDS: dict[str, tuple[str, list[str]]] = {
         "compared/compare.json {0}/config.json {0}/results.json {0}/metrics.jsonl",
         ["compare", "here.csv", "there.csv", "--out", "compared", "--methods", "source-only", "--steps", "4",
          "--batch-size", "9", "--features", "4", "--evaluate-every", "2"],
+    ),
+    "tune": (
+        "tuned/tune.json",
+        ["tune", "here.csv", "there.csv", "--out", "tuned", *TUNED, "--steps", "4", "--batch-size", "9",
+         "--features", "4", "--evaluate-every", "2"],
+    ),
+    "report": (
+        "run/embeddings.npz run/predictions.csv run/baseline.json run/samples.json run/decision.json run/results.json",
+        ["adapt", "--resume", "--out", "run"],
     ),
 }  # fmt: skip
 
@@ -207,6 +242,7 @@ def test_cut_empty_or_a_folder(
     file: str, arguments: list[str], files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(files)
+    (files / "run" / "report.html").unlink()  # the finished run has it made again
     path = files / file
     raw = path.read_bytes()
     cuts = sorted({len(raw) * i // 10 for i in range(10)})
@@ -214,7 +250,8 @@ def test_cut_empty_or_a_folder(
         cuts = [cut for cut in cuts if cut < raw.index(b"\n") and cut > 1]
         contents = [raw[:cut] + b"\n" + raw for cut in cuts[:1]] + [b"\xff\xfe\x00", b"null\n", b"[]\n"]
     else:
-        contents = [raw[:cut] for cut in cuts] + [b"null", b"[]", b"3", raw.decode("latin-1").encode("utf-16")]
+        contents = [raw[:cut] for cut in cuts] + [b"null", b"3", raw.decode("latin-1").encode("utf-16")]
+        contents += [b"[]"] * (path.name != "samples.json")  # a list, which may be empty
     for content in contents:
         path.write_bytes(content)
         before = snapshot(files)
@@ -248,15 +285,38 @@ def test_a_model_in_the_place_of_a_checkpoint(
             assert "last.safetensors" in capsys.readouterr().err
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="nothing is unreadable for root")
-def test_a_file_that_may_not_be_read(files: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+@contextmanager
+def nobody(folder: Path, other: Path) -> Iterator[None]:
+    """As a user to whom a mode means something, who owns `folder` and may look into the `other`: root reads all."""
+    if os.geteuid() != 0:
+        yield
+        return
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, NOBODY, -1)
+    for parent in (other, *folder.parents, *other.parents):
+        if parent.stat().st_uid == 0 and not parent.stat().st_mode & 0o005:  # pytest makes private folders
+            parent.chmod(0o755)
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="Windows has no modes")
+def test_a_file_that_may_not_be_read(place: Path, files: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.chdir(files)
-    for name, (where, arguments) in COMMANDS.items():
-        path = files / where.split()[0]
-        path.chmod(0)
-        assert main(arguments) == 2, name
-        assert path.name in capsys.readouterr().err
-        path.chmod(0o644)
+    (files / "run" / "report.html").unlink()
+    for arguments in (COMMANDS["predict"][1], COMMANDS["evaluate"][1]):  # everything is imported before
+        assert main(arguments) == 0
+    with nobody(files, place):
+        for name, (where, arguments) in COMMANDS.items():
+            for file in where.format("compared/here.csv-there.csv/source-only/seed0").split():
+                path = files / file
+                path.chmod(0)
+                assert main(arguments) == 2, (name, file)
+                assert path.name in capsys.readouterr().err, (name, file)
+                path.chmod(0o644)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no umask")

@@ -22,6 +22,7 @@ from jumbot.adaptation.judgement.candidates import Candidates, candidates, check
 from jumbot.adaptation.judgement.search import Search
 from jumbot.adaptation.judgement.verdict import verdict
 from jumbot.adaptation.model import BEST, Model, load
+from jumbot.adaptation.runs.files.tune_json import Decision, Tuning
 from jumbot.adaptation.runs.folder import DECISION
 from jumbot.adaptation.runs.grid import Pair
 from jumbot.adaptation.runs.lock import OURS, writing
@@ -32,6 +33,7 @@ from jumbot.data.sources import read_domains, read_labelled
 from jumbot.errors import ArgumentError, JumbotError
 from jumbot.files import write_text
 from jumbot.options import Count, Positive, Seed, check
+from jumbot.schema import FORMAT, convert, plain, read, write
 
 if TYPE_CHECKING:
     import pandas
@@ -133,13 +135,13 @@ def tune(
         reading = make_reading(
             label=label, id=id, drop=drop, domain=domain, kind=kind, task=task, corrupt=corrupt, root=root
         )
-        read = read_domains(source, target, evaluate_on, reading)
-        if read[0].values is not None:
+        domains = read_domains(source, target, evaluate_on, reading)
+        if domains[0].values is not None:
             raise ArgumentError(NOT_FOR_NUMBERS)
-        few = None if labelled_target is None else read_labelled(labelled_target, read[0], reading)
-        config = make_config(read[0], "jumbot", recipe, {**options, "seed": seed})
+        few = None if labelled_target is None else read_labelled(labelled_target, domains[0], reading)
+        config = make_config(domains[0], "jumbot", recipe, {**options, "seed": seed})
         search = Search(
-            folder, Pair("tune", *read, few), _as_the_network_takes_it(read, config),
+            folder, Pair("tune", *domains, few), _as_the_network_takes_it(domains, config),
             candidates(config.recipe)[:runs], config, options, seed, jobs, show, command,
         )  # fmt: skip
         record = _begin(search, options)
@@ -163,7 +165,9 @@ def tune(
 def _check_folder(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise ArgumentError(f"out: {folder} is a file; give the name of a folder.")
-    if folder.is_dir() and any(entry.name not in OURS for entry in folder.iterdir()) and not (folder / RECORD).exists():
+    if (folder / RECORD).exists():
+        read(folder / RECORD, Tuning)
+    elif folder.is_dir() and any(entry.name not in OURS for entry in folder.iterdir()):
         raise ArgumentError(f"out: {folder} holds other files, and no {RECORD}; give another name.")
 
 
@@ -187,21 +191,22 @@ def _begin(search: Search, options: Mapping[str, Any]) -> dict[str, Any]:
         "options": json.loads(json.dumps(dict(options), default=str)),
     }
     if file.exists():
-        old = json.loads(file.read_text(encoding="utf-8"))
+        old = plain(read(file, Tuning))
         for name, value in same.items():
-            if old.get(name) != value:
+            if old[name] != value:
                 raise ArgumentError(
-                    f"out: {search.out} was begun with another {name} ({old.get(name)}, now {value}); tune with the "
+                    f"out: {search.out} was begun with another {name} ({old[name]}, now {value}); tune with the "
                     "same, or give another name."
                 )
     record = {
+        "format": FORMAT,
         "jumbot": jumbot.__version__,
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "command": search.command,
         **same,
     }
     if not file.exists():
-        write_text(file, json.dumps(record, indent=1) + "\n")
+        write(file, convert(record, Tuning, file))
     return record
 
 
@@ -215,8 +220,8 @@ def _finish(search: Search, record: dict[str, Any]) -> Tuned:
     folder = record["candidates"][0]["folder"]
     for run in out.glob(f"*/{DECISION}"):
         run.unlink()
-    write_text(out / folder / DECISION, json.dumps({"why": record["why"]}, indent=1) + "\n")
-    write_text(out / RECORD, json.dumps(record, indent=1) + "\n")
+    write(out / folder / DECISION, Decision(tuple(record["why"])))
+    write(out / RECORD, convert(record, Tuning, out / RECORD))
     write_text(out / BEST, folder + "\n")
     write_tuning(record, out)
     model = load(out)

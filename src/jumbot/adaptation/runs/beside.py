@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from jumbot.adaptation.judgement.accuracy import estimate_accuracy
 from jumbot.adaptation.judgement.evaluation import evaluate
 from jumbot.adaptation.judgement.monitor import outputs
 from jumbot.adaptation.networks.build import make_network
+from jumbot.adaptation.runs.files.beside_json import Baseline, Reason, Sample, Samples
 from jumbot.adaptation.training.loop import Trainer
 from jumbot.data.domain import Domain
 from jumbot.data.inputs import PIXELS, InputFormat
@@ -55,33 +56,33 @@ def source_only(earlier: Network | None, domains: Domains, config: RunConfig) ->
     return network.cpu().eval(), _TRAINED
 
 
-def compared(network: Network, what: str, domains: Domains, labels: np.ndarray, seed: int) -> dict[str, Any]:
+def compared(network: Network, what: str, domains: Domains, labels: np.ndarray, seed: int) -> Baseline:
     """`baseline.json`: accuracy with labels and without, and the share of predictions that adaptation changed."""
     probabilities = outputs(network, domains.target)[1].softmax(-1)
     old = probabilities.argmax(-1).numpy()
     classes = domains.source.classes
-    found: dict[str, Any] = {
-        "what": what,
-        "changed": float((old != labels).mean()),
-        "estimated_accuracy": estimate_accuracy(domains.source, domains.target, old, len(classes), seed).to_json(),
-    }
+    found = Baseline(
+        what=what,
+        changed=float((old != labels).mean()),
+        estimated_accuracy=estimate_accuracy(domains.source, domains.target, old, len(classes), seed),
+    )
     if (evaluated := domains.evaluated) is not None:
         shares = probabilities if evaluated is domains.target else outputs(network, evaluated)[1].softmax(-1)
         figures = evaluate(shares, evaluated.labels, classes).to_json()
-        found |= {name: figures[name] for name in ("accuracy", "mean_class_accuracy", "n")}
+        found = replace(found, **{name: figures[name] for name in ("accuracy", "mean_class_accuracy", "n")})
     return found
 
 
 def notable(
     domain: Domain, pictures: Domain | None, format: InputFormat, probabilities: Tensor, before: Tensor | None,
     received: np.ndarray, classes: tuple[str, ...],
-) -> list[dict[str, Any]]:  # fmt: skip
+) -> Samples:  # fmt: skip
     """`samples.json`: the least explained samples, and those whose class adaptation changed with the most probability.
 
     The change is how far the probability of the new class rose.
     """
     labels = probabilities.argmax(-1).numpy()
-    rows = [("least explained", int(i)) for i in np.argsort(received, kind="stable")[:SHOWN]]
+    rows: list[tuple[Reason, int]] = [("least explained", int(i)) for i in np.argsort(received, kind="stable")[:SHOWN]]
     old = None if before is None else before.argmax(-1).numpy()
     if before is not None and old is not None:
         places = np.arange(len(labels))
@@ -89,15 +90,14 @@ def notable(
         changed = np.flatnonzero(old != labels)
         rows += [("most changed", int(i)) for i in changed[np.argsort(-rise[changed], kind="stable")][:SHOWN]]
     thumbnails = {} if pictures is None else _thumbnails(pictures, format, sorted({i for _, i in rows}))
-    return [
-        {
-            "why": why, "row": i, "id": str(domain.ids[i]) if domain.ids is not None else str(i),
-            "label": classes[labels[i]], "confidence": round(float(probabilities[i].max()), 4),
-            "received_mass": round(float(received[i]), 4), "before": None if old is None else classes[old[i]],
-            "picture": thumbnails.get(i),
-        }
+    return tuple(
+        Sample(
+            why=why, row=i, id=str(domain.ids[i]) if domain.ids is not None else str(i), label=classes[labels[i]],
+            confidence=round(float(probabilities[i].max()), 4), received_mass=round(float(received[i]), 4),
+            before=None if old is None else classes[old[i]], picture=thumbnails.get(i),
+        )
         for why, i in rows
-    ]  # fmt: skip
+    )  # fmt: skip
 
 
 def _thumbnails(pictures: Domain, format: InputFormat, rows: list[int]) -> dict[int, str]:

@@ -17,7 +17,7 @@ from jumbot.adaptation.judgement.diagnosis import Diagnosis, diagnose, diagnose_
 from jumbot.adaptation.judgement.monitor import outputs
 from jumbot.adaptation.model import Model
 from jumbot.adaptation.runs.beside import BASELINE, SAMPLES, compared, notable, source_only
-from jumbot.adaptation.runs.files import Results
+from jumbot.adaptation.runs.files.results_json import Results
 from jumbot.adaptation.runs.folder import RunFolder, final_mass, read_metrics
 from jumbot.adaptation.training.checkpoint import load_module, load_weights, pack, save_weights
 from jumbot.adaptation.training.loop import Trained

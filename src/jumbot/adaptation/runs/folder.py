@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jumbot.adaptation.runs.files import LINES, Config, Results
+from jumbot.adaptation.runs.files.config_json import Config
+from jumbot.adaptation.runs.files.metrics_jsonl import LINES
+from jumbot.adaptation.runs.files.results_json import Results
 from jumbot.adaptation.runs.lock import OURS
 from jumbot.errors import ArgumentError, JumbotError
 from jumbot.files import replacing, write_text

@@ -15,7 +15,7 @@ from typing import Any
 
 from jumbot.adaptation.config import make_config
 from jumbot.adaptation.judgement.selection import RULES, SCORES, best
-from jumbot.adaptation.runs.files import Comparison
+from jumbot.adaptation.runs.files.compare_json import Comparison
 from jumbot.adaptation.runs.folder import RunFolder, read_config, read_metrics, read_results
 from jumbot.adaptation.runs.lock import writing
 from jumbot.adaptation.runs.provenance import data_of, settings_of, stamp

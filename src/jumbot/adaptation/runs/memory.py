@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from jumbot.adaptation.config import make_config
-from jumbot.adaptation.runs.files import Config, Request
+from jumbot.adaptation.runs.files.config_json import Config, Request
 from jumbot.data.reading import Reading
 from jumbot.errors import ArgumentError
 from jumbot.schema import plain, read

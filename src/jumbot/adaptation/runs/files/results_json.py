@@ -1,0 +1,83 @@
+"""`results.json`: what came out of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy
+from jumbot.adaptation.judgement.averaged_plans import PlanSettings
+from jumbot.adaptation.settings import Rule
+from jumbot.data.reading import TaskName
+from jumbot.errors import ArgumentError
+from jumbot.options import Measured, Portion, Text, Weight, Whole
+from jumbot.schema import Record
+
+
+@dataclass(frozen=True)
+class DiagnosisFile(Record):
+    """What `Diagnosis.to_json` writes."""
+
+    unexplained: tuple[Whole, ...]
+    unexplained_share: Portion
+    transported_mass: Measured
+    negative_transfer: bool
+    reasons: tuple[str, ...]
+    settings: PlanSettings
+    scaled: bool
+    class_proportions: tuple[Measured, ...] = ()
+    """This and what follows is of classes."""
+    predicted_proportions: tuple[Measured, ...] = ()
+    absent_classes: tuple[Whole, ...] = ()
+    disagreement: Measured | None = None
+    entropy: Measured | None = None
+
+
+@dataclass(frozen=True)
+class OutputFigures(Record):
+    """Figures of one of several numbers that are predicted."""
+
+    rmse: Weight
+    mae: Weight
+    r2: Measured | None
+
+
+@dataclass(frozen=True)
+class Results(Record):
+    """`results.json`: the figures of the chosen model; those from `n` on where target labels were given."""
+
+    rule: Rule
+    oracle: bool
+    selected_step: Whole
+    seconds: Weight
+    diagnosis: DiagnosisFile
+    task: TaskName = "classification"
+    estimated_accuracy: EstimatedAccuracy | None = None
+    decisions: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    n: Whole | None = None
+    left_out: Whole | None = None
+    accuracy: Portion | None = None
+    mean_class_accuracy: Portion | None = None
+    per_class: tuple[Portion | None, ...] | None = None
+    confusion: tuple[tuple[Whole, ...], ...] | None = None
+    rmse: Weight | None = None
+    mae: Weight | None = None
+    r2: Measured | None = None
+    per_output: tuple[OutputFigures, ...] | None = None
+    classes: tuple[Text, ...] | None = None
+    evaluated_on: Text | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        count = len(self.diagnosis.class_proportions)
+        lengths: dict[str, Any] = {
+            "diagnosis.predicted_proportions": self.diagnosis.predicted_proportions, "per_class": self.per_class,
+            "confusion": self.confusion, "classes": self.classes,
+            **{f"confusion[{i}]": row for i, row in enumerate(self.confusion or ())},
+        }  # fmt: skip
+        for name, values in lengths.items():
+            if values is not None and len(values) != count:
+                raise ArgumentError(f"{name}: has length {len(values)}; it must be {count}, as class_proportions.")
+        if any(c >= count for c in self.diagnosis.absent_classes):
+            raise ArgumentError(f"diagnosis.absent_classes: must be below {count}, the number of classes.")

@@ -1,0 +1,72 @@
+"""`tune.json`: what `jumbot.tune` was asked for and what it found; `decision.json`: why it picked a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from jumbot.adaptation.runs.files.config_json import DataFile
+from jumbot.errors import ArgumentError
+from jumbot.options import Count, Measured, Portion, Positive, Seed, Text, Weight, Whole
+from jumbot.schema import Record, Versioned
+
+
+@dataclass(frozen=True)
+class CandidateRow(Record):
+    """A candidate with its evidence, and the folder of its run."""
+
+    candidate: str
+    method: str
+    settings: dict[str, Any]
+    whole: bool
+    """False where it was stopped early."""
+    evidence: Measured
+    modularity: Measured
+    agreement: Measured
+    entropy: Measured
+    infomax: Measured
+    snd: Measured
+    mass: Measured | None
+    proportions_distance: Weight
+    accuracy_not_used: Portion | None
+    seconds: Weight
+    folder: str
+
+
+@dataclass(frozen=True)
+class Tuning(Versioned):
+    """`tune.json`; what follows `options` is there once all candidates were weighed."""
+
+    created: str
+    command: Text | None
+    source: DataFile
+    target: DataFile
+    recipe: str
+    seed: Seed
+    options: dict[str, Any]
+    rule: str | None = None
+    picked: str | None = None
+    default: str | None = None
+    steps: Count | None = None
+    why: tuple[Text, ...] = ()
+    candidates: tuple[CandidateRow, ...] = ()
+    """The picked one first."""
+    failed: dict[str, Text] = field(default_factory=dict)
+    not_tried: tuple[str, ...] = ()
+    minutes: Positive | None = None
+    runs: Whole | None = None
+    jobs: Count | None = None
+    stop_early: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        first = self.candidates[0].candidate if self.candidates else None
+        if self.picked != first:
+            raise ArgumentError(f"picked: {self.picked!r} came in; it must be {first!r}, the first of the candidates.")
+
+
+@dataclass(frozen=True)
+class Decision(Record):
+    """`decision.json`: sentences, in the folder of the run that `tune` picked."""
+
+    why: tuple[Text, ...]
