@@ -31,6 +31,7 @@ from jumbot.data.reading import Corrupt, TaskName, make_reading
 from jumbot.data.sources import read_domains, read_labelled
 from jumbot.errors import ArgumentError
 from jumbot.methods import make_method
+from jumbot.minibatch.progress import progress
 from jumbot.schema import FORMAT
 
 
@@ -156,7 +157,8 @@ def adapt(
             baseline=report,
         )  # fmt: skip
         if report and first_process() and not (Path(out) / "report.html").exists():
-            model.report()
+            with progress(None, "report", bar=show, slow=True):
+                model.report()
         return model
 
 
@@ -211,7 +213,7 @@ def train(
     if not trainer.accelerator.is_main_process:
         return model
     alone = trainer.accelerator.num_processes == 1  # a baseline is trained by one process
-    return finish(model, trained, domains, config, run, baseline and alone)
+    return finish(model, trained, domains, config, run, baseline and alone, show)
 
 
 def describe(config: RunConfig, domains: Domains, spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -35,6 +35,7 @@ from jumbot.data.tensors import KINDS
 from jumbot.errors import ArgumentError, need
 from jumbot.files import replacing
 from jumbot.methods.network import Network
+from jumbot.minibatch.progress import progress
 from jumbot.schema import FORMAT, convert, plain, read, read_bytes, write
 
 if TYPE_CHECKING:
@@ -175,7 +176,8 @@ class Model:
         """Write `module()` as ONNX (`.onnx`) or by `torch.export` (`.pt2`), for batches of any size, and check it."""
         from jumbot.adaptation.export import export
 
-        return export(self, file)
+        with progress(None, f"export to {Path(file).name}", slow=True):
+            return export(self, file)
 
     def report(self, out: str | Path | None = None) -> Path:
         """Write the HTML report of the training run; by default into its folder."""
@@ -184,7 +186,8 @@ class Model:
         from jumbot.report.adaptation import write_report
 
         out = self.run / "report.html" if out is None else Path(out)
-        return write_report([self.run], out)
+        with progress(None, "report", bar=False, slow=True):
+            return write_report([self.run], out)
 
     def write_predictions(self, data: Any, file: str | Path | TextIO, **reading: Any) -> Path | None:
         """A csv with id, label and confidence, or id and prediction; `reading` are options of `domain`.

@@ -72,6 +72,7 @@ def main(arguments: Sequence[str]) -> int:
     from jumbot.adaptation.judgement.ranking import evidence_of, folder_of
     from jumbot.adaptation.runs.grid import Pair, accuracies, all_pairs, compare, numbers_table, rules_table
     from jumbot.adaptation.training.memory import keep_freed_memory
+    from jumbot.minibatch.progress import progress
     from jumbot.report.adaptation import write_report
     from jumbot.report.comparison import draw_comparison, format_table
     from jumbot.report.overview import format_evidence
@@ -94,14 +95,17 @@ def main(arguments: Sequence[str]) -> int:
     for folder, why in record["failed"].items():
         print(f"jumbot compare: {folder}: {why}", file=sys.stderr)
     folders = [folder_of(wanted.out, row["task"], row["method"], row["seed"]) for row in record["runs"]]
-    for folder in folders:
-        if not (folder / "report.html").exists():
-            write_report([folder], folder)
+    with progress(len(folders), "reports", least=1, slow=True) as advance:
+        for folder in folders:
+            if not (folder / "report.html").exists():
+                write_report([folder], folder)
+            advance(1)
     numbers = numbers_table(record)
     of_numbers = numbers or wanted.task == "regression"
-    evidence = {} if found or of_numbers else evidence_of(record, pairs, wanted.out, reading(wanted, Reading))
-    if folders:
-        write_report(folders, wanted.out, "Comparison", evidence)
+    with progress(None, "overview", slow=True):
+        evidence = {} if found or of_numbers else evidence_of(record, pairs, wanted.out, reading(wanted, Reading))
+        if folders:
+            write_report(folders, wanted.out, "Comparison", evidence)
     if numbers:
         print(numbers)
         write_text(wanted.out / "table.md", numbers + "\n")

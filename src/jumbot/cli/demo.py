@@ -55,6 +55,7 @@ def main(arguments: Sequence[str]) -> int:
     from jumbot.adaptation.runs.grid import Pair, accuracies, compare
     from jumbot.adaptation.training.memory import keep_freed_memory
     from jumbot.data.embedded import embedded
+    from jumbot.minibatch.progress import progress
     from jumbot.report.adaptation import write_report
 
     keep_freed_memory()
@@ -77,7 +78,9 @@ def main(arguments: Sequence[str]) -> int:
         print(f"jumbot demo: {folder}: {why}", file=sys.stderr)
     folders = [wanted.out / r["task"] / read_variant(r["method"]).folder / f"seed{r['seed']}" for r in record["runs"]]
     if folders:
-        print(f"report: {write_report(folders, wanted.out, 'Digits of scikit-learn to MNIST')}")
+        with progress(None, "report", slow=True):
+            page = write_report(folders, wanted.out, "Digits of scikit-learn to MNIST")
+        print(f"report: {page}")
     return 1 if record["failed"] else 0
 
 

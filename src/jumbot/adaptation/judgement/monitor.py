@@ -19,6 +19,7 @@ from jumbot.data.domain import Domain
 from jumbot.loss import JointTransportLoss
 from jumbot.methods.base import Method, TargetOutputs
 from jumbot.methods.network import Network
+from jumbot.minibatch.progress import progress
 
 _ROWS = 500  # samples in one forward pass
 _SCORED = 2000  # target samples that the label-free scores look at
@@ -119,7 +120,7 @@ def outputs(network: Network, domain: Domain, device: torch.device | str | None 
     network.eval()
     embeddings, logits = [], []
     try:
-        with torch.no_grad():
+        with torch.no_grad(), progress(len(domain), f"predictions of {domain.name}") as advance:
             for start in range(0, len(domain), _ROWS):
                 x = domain.samples.batch(np.arange(start, min(start + _ROWS, len(domain)))).to(device)
                 if x.ndim == 5 and getattr(domain.samples, "kind", "image") == "image":
@@ -130,6 +131,7 @@ def outputs(network: Network, domain: Domain, device: torch.device | str | None 
                     z, y = network(x)
                 embeddings.append(z.float().cpu())
                 logits.append(y.float().cpu())
+                advance(len(x))
     finally:
         network.train(training)
     return torch.cat(embeddings), torch.cat(logits)

@@ -21,6 +21,7 @@ from jumbot.adaptation.runs.folder import final_mass, read_metrics, read_results
 from jumbot.adaptation.runs.grid import Pair, Run, train_all
 from jumbot.adaptation.runs.variants import Variant
 from jumbot.data.domain import Domain
+from jumbot.minibatch.progress import progress
 
 RUNG = 3  # a short run has one in so many steps
 LEAST_STEPS = 300  # of a whole run, below which short ones would save nothing
@@ -90,7 +91,7 @@ class Search:
         chosen = list(self.variants)
         if stop_early and self.steps[1] >= LEAST_STEPS and len(chosen) > 2 * FIRST:
             short = self._train([self.run(v, whole=False) for v in chosen], start + limit / RUNG, 0)
-            found = weigh(_probabilities(short, sample), neighbours) if short else {}
+            found = self._weigh(short, sample, neighbours) if short else {}
             ranked = sorted(found, key=lambda label: -found[label].value)
             going_on = ranked[: len(chosen) // 2]
             chosen = [*chosen[:FIRST], *(v for v in chosen[FIRST:] if v.label in going_on)]
@@ -101,7 +102,7 @@ class Search:
         if not whole:
             return []
         runs = whole + stopped
-        found = weigh(_probabilities(runs, sample), neighbours)
+        found = self._weigh(runs, sample, neighbours)
         order = [v.label for v in self.variants]
         weighed = [Weighed(run, run.variant.label in labels, found[run.variant.label]) for run in runs]
         return sorted(weighed, key=lambda w: order.index(w.run.variant.label))
@@ -121,6 +122,10 @@ class Search:
             changes = {n: v for n, v in changes.items() if n not in ("epochs", "source_epochs")} | lengths
         folder = self.out / variant.folder if whole else self.out / "rungs" / variant.folder
         return Run(self.pair, variant, self.seed, folder, self.config.recipe, changes, command=self.command)
+
+    def _weigh(self, runs: Sequence[Run], sample: Domain, neighbours: np.ndarray[Any, Any]) -> dict[str, Evidence]:
+        with progress(None, f"weighing {len(runs)} candidates", bar=self.show, slow=True):
+            return weigh(_probabilities(runs, sample), neighbours)
 
     def _train(self, runs: Sequence[Run], until: float, least: int) -> list[Run]:
         """Those that are finished now."""

@@ -32,6 +32,7 @@ from jumbot.data.reading import TaskName, make_reading
 from jumbot.data.sources import read_domains, read_labelled
 from jumbot.errors import ArgumentError, JumbotError
 from jumbot.files import write_text
+from jumbot.minibatch.progress import progress
 from jumbot.options import Count, Positive, Seed, check
 from jumbot.schema import FORMAT, convert, plain, read, write
 
@@ -150,7 +151,8 @@ def tune(
             reasons = "; ".join(f"{name}: {reason}" for name, reason in search.failed.items())
             raise JumbotError(f"{folder}: no candidate could be trained ({reasons}).")
         record |= verdict(search, weighed) | {"minutes": minutes, "runs": runs, "jobs": jobs, "stop_early": stop_early}
-        found = _finish(search, record)
+        with progress(None, "reports", bar=show, slow=True):
+            found = _finish(search, record)
     except BaseException:
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)

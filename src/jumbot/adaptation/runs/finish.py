@@ -24,7 +24,7 @@ from jumbot.adaptation.training.loop import Trained
 from jumbot.data.domain import Domain
 from jumbot.files import replacing
 from jumbot.methods.network import Network
-from jumbot.minibatch.progress import log
+from jumbot.minibatch.progress import Stretch, log, progress
 from jumbot.schema import convert, plain, write
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _KEPT = 1000  # samples of each domain whose embeddings are kept
 _LITTLE = 0.1  # a mass that teaches little
+_PARTS = 6  # of the work after the last step
 _COMPARED = 4000  # samples of each domain that the diagnosis before adaptation looks at
 
 
@@ -59,13 +60,23 @@ def embeddings(network: Network, source: Domain, target: Domain, when: str) -> d
 
 
 def finish(
-    model: Model, trained: Trained, domains: Domains, config: RunConfig, run: RunFolder, baseline: bool = False
-) -> Model:
+    model: Model, trained: Trained, domains: Domains, config: RunConfig, run: RunFolder, baseline: bool = False,
+    show: bool = False,
+) -> Model:  # fmt: skip
     """Everything that a run folder holds beside the records of training, and the model with its results.
 
     `baseline` puts a source-only classifier beside it, and the samples to look at: what a report shows.
     """
     log.info("trained in %.0f s; now the figures, the diagnosis and the predictions", trained.seconds)
+    with progress(_PARTS, "after training", least=1, bar=show, slow=True) as reach:
+        return _finish(model, trained, domains, config, run, baseline, reach)
+
+
+def _finish(
+    model: Model, trained: Trained, domains: Domains, config: RunConfig, run: RunFolder, baseline: bool,
+    reach: Stretch,
+) -> Model:  # fmt: skip
+    reach(0, "evaluation")
     source, target, seed = domains.source, domains.target, config.training.seed
     earlier = copy.deepcopy(model.network)
     load_module(earlier, "network", load_weights(run.before, "before")[0], run.before)
@@ -73,6 +84,7 @@ def finish(
     z_target, logits = outputs(model.network, target)
     accuracy: EstimatedAccuracy | None = None
     before: Diagnosis | None = None
+    reach(1, "diagnosis")
     if source.labels is None:
         diagnosis = diagnose_numbers(z_source, z_target, seed)
     else:
@@ -83,6 +95,7 @@ def finish(
         if config.method != "source-only" and config.training.lengths(len(source))[1] > 0:
             before = _diagnose_some(earlier, source, target, seed)
         diagnosis = diagnose(z_source, source.labels, z_target, logits, before=before, seed=seed)
+    reach(1, "figures")
     results: dict[str, Any] = {
         "rule": config.training.select,
         "oracle": config.training.select == "oracle",
@@ -99,6 +112,7 @@ def finish(
         said = logits if evaluated is domains.target else outputs(model.network, evaluated)[1]
         results |= model.task.evaluate(said, evaluated).to_json() | {"evaluated_on": evaluated.name}
     model = replace(model, results=results)
+    reach(1, "embeddings")
     found: dict[str, Any] = embeddings(model.network, source, target, "after") | {
         name: z for name, z in embeddings(earlier, source, target, "before").items() if name.startswith("before")
     }
@@ -111,10 +125,12 @@ def finish(
         found["predicted_values"] = model.task.decode(logits[rows]).reshape(len(rows), -1)
     with replacing(run.path / "embeddings.npz") as part, part.open("wb") as file:
         np.savez_compressed(file, **found)
+    reach(1, "predictions")
     model.write_outputs(run.path / "predictions.csv", target, logits, {"received_mass": diagnosis.received_mass})
     told = plain(convert(results, Results, run.path / "results.json"))
     write(run.path / "results.json", {name: value for name, value in told.items() if value is not None})
     if baseline and source.labels is not None:
+        reach(1, "a classifier of the source alone")
         alone = source_only(None if before is None else earlier, domains, config)
         if alone is not None:
             write(run.path / BASELINE, compared(*alone, domains, logits.argmax(-1).numpy(), seed))

@@ -7,7 +7,8 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from itertools import permutations
 from pathlib import Path
@@ -22,6 +23,7 @@ from jumbot.adaptation.runs.provenance import data_of, settings_of, stamp
 from jumbot.adaptation.runs.variants import Variant, share_changes
 from jumbot.data.reading import Reading
 from jumbot.errors import ArgumentError, JumbotError, need
+from jumbot.minibatch.progress import in_notebook, progress
 from jumbot.options import Count, Seed, check
 from jumbot.schema import FORMAT, convert, read, write
 
@@ -245,14 +247,19 @@ def train_all(
     starting = (run for number, run in waiting if number < least or time.monotonic() < until)
     done: Iterator[tuple[Run, str | None]]
     if jobs == 1 or len(waiting) == 1:
-        done = ((run, _train(run, show and sys.stderr.isatty())) for run in starting)
+        done = ((run, _train(run, show and (in_notebook() or sys.stderr.isatty()))) for run in starting)
     else:
         done = _train_in_parallel(starting, min(jobs, len(waiting)))
-    for number, (run, reason) in enumerate(done, 1):
-        if show:
-            print(f"{number}/{len(waiting)}  {run.name}", file=sys.stderr, flush=True)
-        if reason is not None:
-            failed[str(run.folder)] = reason
+    telling: AbstractContextManager[Callable[[int], None]] = nullcontext(lambda count: None)
+    if jobs > 1 and len(waiting) > 1:  # otherwise each tells for itself
+        telling = progress(len(waiting), "runs", least=1, bar=show, slow=True)
+    with telling as advance:
+        for number, (run, reason) in enumerate(done, 1):
+            if show:
+                print(f"{number}/{len(waiting)}  {run.name}", file=sys.stderr, flush=True)
+            if reason is not None:
+                failed[str(run.folder)] = reason
+            advance(1)
     return failed
 
 

@@ -1,19 +1,68 @@
-"""What a person sees of a training run: a bar on a terminal, a line an evaluation elsewhere."""
+"""What a person sees of a training run: a bar on a terminal and in a notebook, elsewhere a line per evaluation, and one
+where ten seconds have passed without."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from jumbot.minibatch.progress import Drawing, Stretch, alive, first_to_tell, in_notebook
+
+Update = Callable[[dict[str, Any]], None]
+
 
 @contextmanager
-def training_bar(total: int, done: int, name: str) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """A function that takes the records of the run as they are made."""
-    if not sys.stderr.isatty():
-        yield _line
-        return
+def training_bar(total: int, done: int, name: str, show: bool = True) -> Iterator[Update]:
+    """A function that takes the records of the run as they are made; without `show` `logging` alone is told."""
+    with first_to_tell() as first:
+        if not first:
+            yield lambda record: None
+        elif show and in_notebook():
+            yield _notebook(total, done, name)
+        elif show and sys.stderr.isatty():
+            with _terminal(total, done, name) as update:
+                yield update
+        else:
+            stretch = Stretch(name, total, done)
+            with alive(stretch):
+                yield _lines(stretch, show)
+
+
+class _Facts:
+    """The records in a few words; the outcome of an evaluation stays until the next."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.outcome = name, ""
+
+    def title(self, record: dict[str, Any]) -> str:
+        return f"{self.name} ({record['phase']})"
+
+    def __call__(self, record: dict[str, Any], speed: float | None = None) -> str:
+        if record["event"] == "evaluation":
+            self.outcome = _outcome(record)
+        words = [f"{speed:.1f}/s"] if speed else []
+        words += [f"mass {record['mass']:.2f}"] if "mass" in record else []
+        words += [f"{term} {value:.3f}" for term, value in record.get("terms", {}).items()]
+        return "  ".join([*words, self.outcome] if self.outcome else words)
+
+
+def _notebook(total: int, done: int, name: str) -> Update:
+    drawing, facts = Drawing(total, done), _Facts(name)
+
+    def update(record: dict[str, Any]) -> None:
+        nonlocal done
+        words = facts(record)
+        done += record["event"] != "evaluation"
+        drawing.show(done, f"{facts.title(record)}  {done:,} of {total:,}  {words}", last=done == total)
+
+    return update
+
+
+@contextmanager
+def _terminal(total: int, done: int, name: str) -> Iterator[Update]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
     from rich.table import Column
@@ -21,32 +70,31 @@ def training_bar(total: int, done: int, name: str) -> Iterator[Callable[[dict[st
     # where the terminal is narrow the facts are cut at their end, never the bar
     facts_column = TextColumn("{task.fields[facts]}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"))
     columns = (TextColumn("{task.description}"), BarColumn(12), MofNCompleteColumn(), TimeRemainingColumn(compact=True))
+    facts = _Facts(name)
     with Progress(*columns, facts_column, console=Console(stderr=True), expand=True) as bar:
         task = bar.add_task(name, total=total, completed=done, facts="")
-        accuracy = ""
 
         def update(record: dict[str, Any]) -> None:
-            nonlocal accuracy
-            if record["event"] == "evaluation":
-                accuracy = _outcome(record)
-                return
-            speed = bar.tasks[0].speed
-            facts = [f"{speed:.1f}/s"] if speed else []
-            facts += [f"mass {record['mass']:.2f}"] if "mass" in record else []
-            facts += [f"{term} {value:.3f}" for term, value in record["terms"].items()]
-            facts += [accuracy] if accuracy else []
-            bar.update(task, advance=1, description=f"{name} ({record['phase']})", facts="  ".join(facts))
+            words = facts(record, bar.tasks[0].speed)
+            if record["event"] != "evaluation":
+                bar.update(task, advance=1, description=facts.title(record), facts=words)
 
         yield update
 
 
-def _line(record: dict[str, Any]) -> None:
-    if record["event"] == "evaluation":
-        print(
-            f"step {record['step']}  {record['phase']}  {_outcome(record)}  {record['seconds']:.0f} s",
-            file=sys.stderr,
-            flush=True,
-        )
+def _lines(stretch: Stretch, show: bool) -> Update:
+    def tell(record: dict[str, Any]) -> None:
+        if record["event"] != "evaluation":
+            stretch(1, record["phase"])
+        elif show:
+            print(
+                f"step {record['step']}  {record['phase']}  {_outcome(record)}  {record['seconds']:.0f} s",
+                file=sys.stderr,
+                flush=True,
+            )
+            stretch.last = time.monotonic()
+
+    return tell
 
 
 def _outcome(record: dict[str, Any]) -> str:

@@ -330,10 +330,10 @@ class Trainer:
 
     @contextmanager
     def _bar(self) -> Iterator[Callable[[Record], None]]:
-        if not self.show or not self.accelerator.is_main_process:
+        if not self.accelerator.is_main_process:
             yield lambda record: None
             return
         from jumbot.adaptation.training.bar import training_bar
 
-        with training_bar(self.total, self.step, self.method.name) as update:
+        with training_bar(self.total, self.step, self.method.name, self.show) as update:
             yield update
