@@ -27,10 +27,11 @@ from jumbot.minibatch.progress import progress
 from jumbot.minibatch.sampling import draw_subsets
 from jumbot.minibatch.tiles import Solved
 from jumbot.options import Seed, check
-from jumbot.transport import entropic, fused
 from jumbot.transport.certificate import reachable, solved
 from jumbot.transport.checks import Array, as_tensor, check_number, check_whole
 from jumbot.transport.divergences import Divergence
+from jumbot.transport.entropic import compiled_sweeps, solver
+from jumbot.transport.outcome import GAP, OBJECTIVE, SCALE, RawOutcome
 from jumbot.transport.problem import Problem, make_problem
 from jumbot.transport.sinkhorn_divergence import debiased
 from jumbot.transport.solve import MAX_ITERATIONS, find_outcome
@@ -203,7 +204,7 @@ class _Flow:
         self.template = self._problem(x.new_zeros((k, m, m)))
         sides = self.template.source, self.template.target
         self.exact = [side.exact for side in sides]
-        known = all(side.exact or not side.hard for side in sides) and fused.fits(self.template)
+        known = all(side.exact or not side.hard for side in sides) and compiled_sweeps.fits(self.template)
         self.quick = not callable(ground) and loss.epsilon > 0 and known
 
     def advance(self, step: int) -> float:
@@ -276,8 +277,8 @@ class _Flow:
         start, swept, tol, epsilon = None, 0, self.loss.tol, self.loss.epsilon
         if self.quick:
             raw, gap = self._sweep(cost, symmetric)
-            if solved(gap, raw.out[:, 4], tol).all():
-                value = torch.from_numpy(raw.out[:, 2] + epsilon)
+            if solved(gap, raw.out[:, SCALE], tol).all():
+                value = torch.from_numpy(raw.out[:, OBJECTIVE] + epsilon)
                 return Solved(value, torch.from_numpy(gap), _NONE, plan=raw.plan)
             start, swept = (raw.f, raw.g), _SWEEPS
         problem = self._problem(cost)
@@ -287,7 +288,7 @@ class _Flow:
         self.short += len(unsolved)
         return Solved(certificate.objective + problem.constant, certificate.gap, unsolved, plan=outcome.plan)
 
-    def _sweep(self, cost: Tensor, symmetric: bool) -> tuple[fused.RawOutcome, np.ndarray]:
+    def _sweep(self, cost: Tensor, symmetric: bool) -> tuple[RawOutcome, np.ndarray]:
         """The sweeps alone, without the solver's checks, and the gaps they leave.
 
         Exact marginals are met within `tol` but not rounded to, which would take several times as long.
@@ -296,11 +297,11 @@ class _Flow:
         problem = Problem(cost, t.a, t.b, t.epsilon, t.source, t.target, t.reference)
         price = cost.mean((-2, -1)) + t.epsilon if any(self.exact) else cost.new_zeros(self.k)
         if symmetric:
-            raw = fused.sweep_symmetric(problem, tol, _SWEEPS, price)
+            raw = compiled_sweeps.sweep_symmetric(problem, tol, _SWEEPS, price)
         else:
-            start = entropic.anneal(problem, fused.sweep, price) if entropic.needs_annealing(problem) else None
-            raw = fused.sweep(problem, start, tol, _SWEEPS, price)
-        gap = raw.out[:, 3]
+            start = solver.anneal(problem, compiled_sweeps.sweep, price) if solver.needs_annealing(problem) else None
+            raw = compiled_sweeps.sweep(problem, start, tol, _SWEEPS, price)
+        gap = raw.out[:, GAP]
         for exact, marginal in zip(self.exact, (raw.rows, raw.columns), strict=True):
             if exact:
                 gap = gap + price.numpy() * np.abs(marginal - 1 / self.m).sum(-1)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from jumbot.cost import check_label_loss, joint_cost
 from jumbot.errors import ArgumentError, NotFiniteError
 from jumbot.transport.checks import check_dense, check_number
-from jumbot.transport.engine import check_engine
+from jumbot.transport.placement import check_engine
 from jumbot.transport.solve import solve
 
 SCALE = 360.0  # mean squared distance between source embeddings, ResNet-50 features behind a Xavier bottleneck of 256

@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import torch
 
-from jumbot.transport import fused, large
+from jumbot.transport.entropic import compiled_sweeps, large_sweeps
 
 ENGINES = ("its own", "large", "torch")
 
@@ -19,9 +19,9 @@ def engine(name: str, threads: int) -> Iterator[None]:
     before = torch.get_num_threads()
     with ExitStack() as stack:
         if name != "its own":
-            stack.enter_context(patch.object(fused, "fits", lambda problem: False))
+            stack.enter_context(patch.object(compiled_sweeps, "fits", lambda problem: False))
         if name == "torch":
-            stack.enter_context(patch.object(large, "fits", lambda problem: False))
+            stack.enter_context(patch.object(large_sweeps, "fits", lambda problem: False))
         torch.set_num_threads(threads)
         try:
             yield

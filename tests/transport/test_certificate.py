@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import jumbot
-from jumbot.transport import kernels, sides
 from jumbot.transport.certificate import certify, solved
+from jumbot.transport.compiled import sides, sweeps
 from jumbot.transport.problem import make_problem
 
 from ..generators import posed, rectangular, weights
@@ -240,7 +240,7 @@ def test_solved_means_the_same_everywhere(gap, scale):
     assert bool(solved(np.array([gap]), np.array([scale]), 1e-6)[0]) == expected
     assert bool(solved(torch.tensor([gap]).double(), torch.tensor([scale]).double(), 1e-6)[0]) == expected
     if math.isfinite(gap) and math.isfinite(scale):  # compiled code has neither
-        assert kernels.solved(gap, scale, 1e-6) == expected
+        assert sweeps.solved(gap, scale, 1e-6) == expected
 
 
 @pytest.mark.parametrize(

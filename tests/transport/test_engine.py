@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import jumbot
-from jumbot.transport import engine
+from jumbot.transport import placement
 from tests.transport.pretend import Device, Pretend
 
 KINDS = [
@@ -18,25 +18,25 @@ KINDS = [
 
 def test_the_rule():
     """On a GPU small problems and small batches leave, large ones stay; on the CPU all stay."""
-    assert engine.on_cpu("auto", "cuda", 1, 65, 65, 0.01)
-    assert engine.on_cpu("auto", "cuda", 32, 65, 65, 0.01)
-    assert not engine.on_cpu("auto", "cuda", 1000, 65, 65, 0.01)
-    assert not engine.on_cpu("auto", "cuda", 1, 2000, 2000, 0.01)
-    assert engine.on_cpu("auto", "cuda", 1, 512, 512, 0.01)
-    assert not engine.on_cpu("auto", "cuda", 1, 512, 513, 0.01)
-    assert engine.on_cpu("auto", "cuda", 1, 2000, 2000, 0.0), "exact methods are the CPU's"
-    assert engine.on_cpu("auto", "mps", 1, 2000, 2000, 0.01), "there is no float64"
-    for name in engine.ENGINES:
-        assert engine.on_cpu(name, "cpu", 1000, 65, 65, 0.01)
-    assert engine.on_cpu("cpu", "cuda", 1000, 65, 65, 0.01)
-    assert not engine.on_cpu("device", "cuda", 1, 65, 65, 0.01)
+    assert placement.on_cpu("auto", "cuda", 1, 65, 65, 0.01)
+    assert placement.on_cpu("auto", "cuda", 32, 65, 65, 0.01)
+    assert not placement.on_cpu("auto", "cuda", 1000, 65, 65, 0.01)
+    assert not placement.on_cpu("auto", "cuda", 1, 2000, 2000, 0.01)
+    assert placement.on_cpu("auto", "cuda", 1, 512, 512, 0.01)
+    assert not placement.on_cpu("auto", "cuda", 1, 512, 513, 0.01)
+    assert placement.on_cpu("auto", "cuda", 1, 2000, 2000, 0.0), "exact methods are the CPU's"
+    assert placement.on_cpu("auto", "mps", 1, 2000, 2000, 0.01), "there is no float64"
+    for name in placement.ENGINES:
+        assert placement.on_cpu(name, "cpu", 1000, 65, 65, 0.01)
+    assert placement.on_cpu("cpu", "cuda", 1000, 65, 65, 0.01)
+    assert not placement.on_cpu("device", "cuda", 1, 65, 65, 0.01)
 
 
 def test_what_a_device_cannot_do_is_refused():
     with pytest.raises(jumbot.errors.UnsupportedError, match="no float64"):
-        engine.on_cpu("device", "mps", 1, 65, 65, 0.01)
+        placement.on_cpu("device", "mps", 1, 65, 65, 0.01)
     with pytest.raises(jumbot.errors.UnsupportedError, match="epsilon = 0"):
-        engine.on_cpu("device", "cuda", 1, 65, 65, 0.0)
+        placement.on_cpu("device", "cuda", 1, 65, 65, 0.0)
 
 
 def test_an_unknown_engine_is_refused():
@@ -51,7 +51,7 @@ def test_an_unknown_engine_is_refused():
             call()
 
 
-@pytest.mark.parametrize("name", engine.ENGINES)
+@pytest.mark.parametrize("name", placement.ENGINES)
 def test_on_the_cpu_it_plays_no_part(name, rng):
     cost = torch.from_numpy(rng.random((3, 10, 12)))
     expected = jumbot.solve(cost, epsilon=0.05, tau=0.5)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import jumbot
-from jumbot.transport import fused, large
+from jumbot.transport.entropic import compiled_sweeps, large_sweeps
 
 from ..generators import posed, weights
 from ..oracles import ENTROPIES
@@ -28,9 +28,9 @@ ONE_SIDED = [
 def engines(monkeypatch, engine):
     """Only this engine sweeps."""
     if engine != "compiled":
-        monkeypatch.setattr(fused, "fits", lambda problem: False)
+        monkeypatch.setattr(compiled_sweeps, "fits", lambda problem: False)
     if engine == "torch":
-        monkeypatch.setattr(large, "fits", lambda problem: False)
+        monkeypatch.setattr(large_sweeps, "fits", lambda problem: False)
 
 
 def phi(name, x):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jumbot
-from jumbot.transport import gibbs, mixing, vectormath
+from jumbot.transport.compiled import gibbs, mixing, vectormath
 
 from ..generators import rectangular
 
@@ -83,12 +83,12 @@ def test_what_mixing_does_not_finish_over_relaxation_does(rng):
 
 def test_compiled_functions_are_cached_with_all_their_sources(monkeypatch, tmp_path):
     assert vectormath.exp._cache._cache_file._source_stamp == vectormath.stamp()
-    (tmp_path / "transport").mkdir()
-    for name in ("transport/vectormath.py", "transport/mixing.py", "flow.py"):
+    (tmp_path / "transport" / "compiled").mkdir(parents=True)
+    for name in ("transport/compiled/vectormath.py", "transport/compiled/mixing.py", "flow.py"):
         (tmp_path / name).write_text("x = 1\n")
-    monkeypatch.setattr(vectormath, "__file__", str(tmp_path / "transport" / "vectormath.py"))
+    monkeypatch.setattr(vectormath, "__file__", str(tmp_path / "transport" / "compiled" / "vectormath.py"))
     before = vectormath.stamp.__wrapped__()
-    (tmp_path / "transport" / "mixing.py").write_text("x = 2\n")
+    (tmp_path / "transport" / "compiled" / "mixing.py").write_text("x = 2\n")
     assert vectormath.stamp.__wrapped__() != before
 
 

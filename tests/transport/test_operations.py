@@ -10,7 +10,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import jumbot
-from jumbot.transport import sinkhorn
+from jumbot.transport.entropic import torch_sweeps
 from tests.fuzz.engines import engine
 
 KINDS = [
@@ -66,7 +66,7 @@ def state(rng, options, batch=4):
     cost = torch.from_numpy(rng.random((batch, 30, 40)))
     problem = make_problem(cost, None, None, **defaults | options)
     zeros = torch.zeros(batch, 30, 1, dtype=torch.float64), torch.zeros(batch, 40, 1, dtype=torch.float64)
-    return sinkhorn._Sweeps(problem, *zeros, torch.ones(batch, dtype=torch.float64), cold=True)
+    return torch_sweeps._Sweeps(problem, *zeros, torch.ones(batch, dtype=torch.float64), cold=True)
 
 
 @pytest.mark.parametrize("options", KINDS, ids=str)
@@ -75,7 +75,7 @@ def test_of_a_sweep(options, rng):
     sweeps = state(rng, options)
     sweeps.next = 6
     counts = []
-    with patch.object(sinkhorn._Sweeps, "_check", lambda self, *rest: torch.ones(4, dtype=torch.bool)):
+    with patch.object(torch_sweeps._Sweeps, "_check", lambda self, *rest: torch.ones(4, dtype=torch.bool)):
         for last in (6, 26):
             sweeps.next = last
             with Count() as count, Synchronisations() as waits:

@@ -5,19 +5,19 @@ import pytest
 
 import jumbot
 from jumbot.minibatch import losses, tiles
-from jumbot.transport import entropic, fused
+from jumbot.transport.entropic import compiled_sweeps, solver
 
 
 @pytest.fixture
 def runs(monkeypatch):
     """(problems, whether from a start) of every run of compiled sweeps outside of tiles."""
-    seen, sweep = [], fused.sweep
+    seen, sweep = [], compiled_sweeps.sweep
 
     def watched(problem, start, *rest):
         seen.append((problem.cost.shape[0], start is not None))
         return sweep(problem, start, *rest)
 
-    monkeypatch.setattr(fused, "sweep", watched)
+    monkeypatch.setattr(compiled_sweeps, "sweep", watched)
     return seen
 
 
@@ -31,7 +31,7 @@ def test_of_a_batch(runs, monkeypatch, rng):
     runs.clear()
     easy = expected.iterations[[0, 1, 3, 4, 6, 7]].max()
     assert easy < expected.iterations[[2, 5]].min()
-    monkeypatch.setattr(entropic, "_PATIENCE", int(easy) + 1)
+    monkeypatch.setattr(solver, "_PATIENCE", int(easy) + 1)
     solution = jumbot.solve(cost, **options)
     assert runs[0] == (8, False)
     assert len(runs) > 1

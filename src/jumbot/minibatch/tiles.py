@@ -16,13 +16,15 @@ import numpy as np
 import torch
 
 from jumbot.minibatch.costs import Minibatches, squared_distances
-from jumbot.transport import fused, kernels
 from jumbot.transport.certificate import solved
+from jumbot.transport.compiled import sweeps
+from jumbot.transport.compiled.threads import Stop, run
+from jumbot.transport.compiled.vectormath import compiled, exp
 from jumbot.transport.divergences import KL
+from jumbot.transport.entropic import compiled_sweeps
+from jumbot.transport.kinds import arguments
 from jumbot.transport.marginal import Marginal
-from jumbot.transport.sides import GAP, OBJECTIVE, SCALE
-from jumbot.transport.threads import Stop, run
-from jumbot.transport.vectormath import compiled, exp
+from jumbot.transport.outcome import GAP, OBJECTIVE, SCALE
 
 _ENTRIES = 1 << 16  # of the cost matrices of a tile: half a megabyte, and as much for the plans
 #: What needs more is left to the general solver, which has more means.
@@ -43,7 +45,7 @@ class Sides:
     def fit(self) -> bool:
         """Whether the problem is of this kind, and a tile holds one."""
         kl = isinstance(self.source.divergence, KL) and isinstance(self.target.divergence, KL)
-        small = self.a.shape[1] * self.b.shape[1] <= fused.LARGEST
+        small = self.a.shape[1] * self.b.shape[1] <= compiled_sweeps.LARGEST
         return kl and small and self.epsilon > 0 and bool((self.a > 0).all()) and bool((self.b > 0).all())
 
 
@@ -102,7 +104,7 @@ def solve_tiles(
     x, y, root = np.asarray(p.data), np.asarray(q.data), batch.ground == "euclidean"
     (count, n), m = I.shape, J.shape[1]
     epsilon, source, target = sides.epsilon, sides.source, sides.target
-    kind_a, kind_b = fused.arguments(source, epsilon), fused.arguments(target, epsilon)
+    kind_a, kind_b = arguments(source, epsilon), arguments(target, epsilon)
     out, slopes = np.full((count, 5), np.nan), (np.empty((count, n)), np.empty((count, m)))
     plans = np.empty((count, n, m)) if plan else None
     threads = torch.get_num_threads() if count * n * m >= _ENTRIES else 1
@@ -123,11 +125,11 @@ def solve_tiles(
             a, b = (w if len(w) == 1 else w[at] for w in (sides.a, sides.b))
             o_a, o_b = zero_a[: len(a)], zero_b[: len(b)]
             if first == second:
-                kernels.solve_symmetric_range(
+                sweeps.solve_symmetric_range(
                     costs, a, a, o_a, epsilon, *kind_a, tol, SWEEPS, price, F, P, rows, out[at], stop.flag, 0, c
                 )  # fmt: skip
             else:
-                kernels.solve_range(
+                sweeps.solve_range(
                     costs, a, b, a, b, o_a, o_b, epsilon, *kind_a, *kind_b, True, tol, SWEEPS, price,
                     F, G, P, rows, columns, out[at], stop.flag, 0, c,
                 )  # fmt: skip

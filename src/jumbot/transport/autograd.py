@@ -18,12 +18,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from jumbot.transport.certificate import Outcome
-from jumbot.transport.fused import RawOutcome
+from jumbot.transport.entropic.translation import centre
+from jumbot.transport.outcome import AnyOutcome
 from jumbot.transport.problem import Problem
-from jumbot.transport.translation import centre
 
-AnyOutcome = Outcome | RawOutcome
 _FAR = 1e30  # the soft minimum of a point that nothing can be matched to; blocked pairs are dearer
 Inputs = tuple[Tensor, Tensor | None, Tensor | None]
 

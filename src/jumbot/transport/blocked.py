@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from jumbot.errors import ArgumentError
+from jumbot.transport.compiled.threads import run, split
 from jumbot.transport.marginal import Marginal
-from jumbot.transport.threads import run, split
 
 #: The cost of a blocked pair in the sweeps: beyond any potential, so that e^{(f+g-C)/epsilon} is zero.
 FORBIDDEN = 1e60

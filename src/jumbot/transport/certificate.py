@@ -60,27 +60,6 @@ class Certificate:
         return torch.where(self.scale < _OVERFLOWN, relative, torch.inf)
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What an engine hands back: potentials `(B, n)` and `(B, m)`, iterations taken, and what they prove."""
-
-    f: Tensor
-    g: Tensor
-    taken: Tensor
-    certificate: Certificate
-
-    @property
-    def plan(self) -> Tensor:
-        return self.certificate.plan
-
-    def largest(self) -> float:
-        """The largest of all numbers, potentials apart."""
-        return float(self.certificate.largest.max())
-
-    def all_within(self, tol: float) -> bool:
-        return bool(solved(self.certificate.gap, self.certificate.scale, tol).all())
-
-
 def certify(problem: Problem, f: Tensor, g: Tensor) -> Certificate:
     """The certificate of the potentials `(B, n)`, `(B, m)` for the problem as given, in float64."""
     epsilon, cost = problem.epsilon, problem.cost.double()

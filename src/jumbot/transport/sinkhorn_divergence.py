@@ -13,7 +13,7 @@ from jumbot.cost import Cost, parse_cost
 from jumbot.errors import ArgumentError
 from jumbot.transport.checks import Array, as_tensor, check_number, check_whole
 from jumbot.transport.divergences import Divergence
-from jumbot.transport.engine import on_cpu, placed, returned
+from jumbot.transport.placement import on_cpu, placed, returned
 from jumbot.transport.problem import make_problem
 from jumbot.transport.solution import Solution
 from jumbot.transport.solve import MAX_ITERATIONS, solve_problem, warn_if_short

@@ -12,11 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot.transport.autograd import AnyOutcome, Inputs, with_gradients, with_plan
+from jumbot.transport.autograd import Inputs, with_gradients, with_plan
 from jumbot.transport.certificate import reachable
 from jumbot.transport.checks import Array
 from jumbot.transport.draws import Generator, draw_pairs
-from jumbot.transport.engine import returned
+from jumbot.transport.outcome import AnyOutcome
+from jumbot.transport.placement import returned
 from jumbot.transport.problem import Problem
 
 _ROOM = torch.finfo(torch.float32).max

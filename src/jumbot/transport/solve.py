@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 
 from jumbot.errors import ArgumentError, NotConvergedWarning
-from jumbot.transport.autograd import AnyOutcome, Inputs
+from jumbot.transport.autograd import Inputs
 from jumbot.transport.checks import Array, as_tensor, check_number, check_whole
 from jumbot.transport.divergences import Divergence
-from jumbot.transport.engine import placed
+from jumbot.transport.outcome import AnyOutcome
+from jumbot.transport.placement import placed
 from jumbot.transport.problem import Problem, make_problem
 from jumbot.transport.solution import Solution, Status
 
@@ -108,10 +109,10 @@ def find_outcome(
 ) -> AnyOutcome:  # fmt: skip
     """By the engine that fits; `symmetric` promises equal sides, `swept` tells how many sweeps led to `start`."""
     if problem.epsilon == 0:
-        from jumbot.transport.unregularised import solve_unregularised
+        from jumbot.transport.exact.solver import solve_unregularised
 
         return solve_unregularised(problem, start, tol, limit)
-    from jumbot.transport.entropic import solve_entropic
+    from jumbot.transport.entropic.solver import solve_entropic
 
     return solve_entropic(problem, start, tol, limit, symmetric, swept)
 

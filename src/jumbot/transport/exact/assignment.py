@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jumbot.transport.vectormath import compiled
+from jumbot.transport.compiled.vectormath import compiled
 
 Array = NDArray[np.float64]
 

@@ -16,11 +16,11 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from jumbot.transport.compiled.vectormath import compiled
 from jumbot.transport.exact.elimination import factor, padded, solve
 from jumbot.transport.exact.potentials import CAREFUL, gap_and_scale, marginals, relaxed_marginal
 from jumbot.transport.exact.starting_point import first_plan, open_slack
 from jumbot.transport.exact.vectors import add, copy, lowest, total
-from jumbot.transport.vectormath import compiled
 
 #: Stop when the gap has not fallen for this many iterations: rounding has the last word.
 PATIENCE = 25

@@ -12,6 +12,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from jumbot.transport.compiled.vectormath import compiled, exp
 from jumbot.transport.exact.potentials import (
     CAREFUL,
     gap_and_scale,
@@ -21,7 +22,6 @@ from jumbot.transport.exact.potentials import (
     transform_rows,
     translate,
 )
-from jumbot.transport.vectormath import compiled, exp
 
 #: Sweeps beyond which the interior point is quicker.
 HORIZON = 32

@@ -6,9 +6,9 @@ import math
 
 from numpy.typing import NDArray
 
+from jumbot.transport.compiled.vectormath import compiled
 from jumbot.transport.exact.potentials import CAREFUL, marginals, relaxed_marginal, rescale
 from jumbot.transport.exact.vectors import total
-from jumbot.transport.vectormath import compiled
 
 
 @compiled(fastmath=True)

@@ -16,13 +16,14 @@ import math
 import torch
 from torch import Tensor
 
-from jumbot.transport.certificate import Outcome, certify, solved
+from jumbot.transport.certificate import certify, solved
+from jumbot.transport.compiled.mixing import LARGEST_TAU, STRIKES, SWEEPS
 from jumbot.transport.divergences import KL, Balanced
+from jumbot.transport.entropic.soft_minima import SoftMinima
+from jumbot.transport.entropic.torch_mixing import Mixing
 from jumbot.transport.marginal import Marginal, PartialMarginal
-from jumbot.transport.mixing import LARGEST_TAU, STRIKES, SWEEPS
+from jumbot.transport.outcome import Outcome
 from jumbot.transport.problem import Problem
-from jumbot.transport.softmin import SoftMinima
-from jumbot.transport.torch_mixing import Mixing
 
 _EVERY, _LONGEST = 2, 12  # sweeps between two checks
 

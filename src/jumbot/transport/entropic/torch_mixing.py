@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from jumbot.transport.mixing import DEPTH
+from jumbot.transport.compiled.mixing import DEPTH
 
 _WORSE = 2.0  # growth of the residual after which the memory is dropped
 _RIDGE = 1e-10  # beside the squared residual

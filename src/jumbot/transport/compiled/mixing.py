@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jumbot.transport.vectormath import compiled, exp
+from jumbot.transport.compiled.vectormath import compiled, exp
 
 #: past images kept beside the newest
 DEPTH = 5

@@ -11,12 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from jumbot.transport.vectormath import compiled, exp, log
-
-#: A power divergence has its exponent p in the place of `low`; chi-square is twice that of p = 2.
-KL, BALANCED, TV, RANGE, POWER = range(5)
-#: columns of the statistics that a problem returns
-ITERATIONS, LINEAR, OBJECTIVE, GAP, SCALE = range(5)
+from jumbot.transport.compiled.vectormath import compiled, exp, log
+from jumbot.transport.kinds import BALANCED, KL, POWER, RANGE, TV
+from jumbot.transport.outcome import GAP, LINEAR, OBJECTIVE, SCALE
 
 
 @compiled(internal=True)

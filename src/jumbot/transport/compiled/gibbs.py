@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jumbot.transport.vectormath import compiled, exp
+from jumbot.transport.compiled.vectormath import compiled, exp
 
 CUT = 400.0
 SPREAD = 250.0

@@ -10,13 +10,13 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from jumbot.transport import fused, large, newton, sinkhorn
-from jumbot.transport.certificate import Certificate, Outcome, certify
+from jumbot.transport.certificate import Certificate, certify
 from jumbot.transport.divergences import KL, Balanced
+from jumbot.transport.entropic import compiled_sweeps, large_sweeps, newton_steps, torch_sweeps
+from jumbot.transport.entropic.translation import translate
+from jumbot.transport.outcome import AnyOutcome, Outcome
 from jumbot.transport.problem import Problem
-from jumbot.transport.translation import translate
 
-AnyOutcome = Outcome | fused.RawOutcome
 Sweep = Callable[..., AnyOutcome]
 
 _EMPTY = 1e12  # prices at which a point keeps no mass
@@ -36,17 +36,16 @@ def solve_entropic(
     if start is None and (parts := _apart(problem)):
         solved = [solve_entropic(problem.take(at), None, tol, max_iterations, symmetric) for at in parts]
         return _joined(parts, solved)
-    compiled = fused.fits(problem)
     hard = problem.source.hard or problem.target.hard
     price = _price(problem) if hard else _no_price(problem.cost.shape[0], problem.cost.device)
-    sweep: Sweep = fused.sweep if compiled else large.sweep if large.fits(problem) else sinkhorn.sweep
-    limit = min(_patience(sweep), max_iterations) if newton.fits(problem) else max_iterations
+    sweep = _engine(problem)
+    limit = min(_patience(sweep), max_iterations) if newton_steps.fits(problem) else max_iterations
     if swept and start is not None:
         f, g = start
         taken = torch.full_like(f[:, 0], swept)
         outcome: AnyOutcome = Outcome(f, g, taken, certify(problem, f, g))
-    elif symmetric and fused.is_symmetric(problem):
-        outcome = fused.sweep_symmetric(problem, tol, limit, price)
+    elif symmetric and compiled_sweeps.is_symmetric(problem):
+        outcome = compiled_sweeps.sweep_symmetric(problem, tol, limit, price)
     else:
         if start is None and needs_annealing(problem):
             start = anneal(problem, sweep, price)
@@ -117,7 +116,7 @@ def _push(
     """Newton steps if asked for, then sweeps for those that still need them."""
     f, g = translate(problem, f, g)
     taken = torch.zeros(f.shape[0], dtype=torch.float64, device=f.device)
-    if steps and newton.fits(problem):
+    if steps and newton_steps.fits(problem):
         taken += _newton(problem, f, g, tol)
     left_open = torch.nonzero(~(certify(problem, f, g).relative_gap <= tol))[:, 0]
     if left_open.numel():
@@ -137,7 +136,7 @@ def _newton(problem: Problem, f: Tensor, g: Tensor, tol: float) -> Tensor:
         if active.numel() == 0:
             break
         part = problem.take(active)
-        new_f, new_g = newton.newton(part, f[active], g[active], 5)
+        new_f, new_g = newton_steps.newton(part, f[active], g[active], 5)
         after = certify(part, new_f, new_g).relative_gap
         better = after < relative[active]
         taken[active] += 5
@@ -147,8 +146,15 @@ def _newton(problem: Problem, f: Tensor, g: Tensor, tol: float) -> Tensor:
     return taken
 
 
+def _engine(problem: Problem) -> Sweep:
+    for engine in (compiled_sweeps, large_sweeps):
+        if engine.fits(problem):
+            return engine.sweep
+    return torch_sweeps.sweep
+
+
 def _patience(sweep: Sweep) -> int:
-    return _TORCH_PATIENCE if sweep is sinkhorn.sweep else _PATIENCE
+    return _TORCH_PATIENCE if sweep is torch_sweeps.sweep else _PATIENCE
 
 
 def _rate_known(problem: Problem) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from jumbot.transport import certificate
-from jumbot.transport.gibbs import (
+from jumbot.transport.compiled.gibbs import (
     CUT,
     SPREAD,
     build,
@@ -25,16 +25,8 @@ from jumbot.transport.gibbs import (
     spread,
     write_plan,
 )
-from jumbot.transport.mixing import DEPTH, GROWTH, LARGEST_TAU, STRIKES, SWEEPS, mix, remember
-from jumbot.transport.sides import (
-    BALANCED,
-    GAP,
-    ITERATIONS,
-    KL,
-    LINEAR,
-    OBJECTIVE,
-    RANGE,
-    SCALE,
+from jumbot.transport.compiled.mixing import DEPTH, GROWTH, LARGEST_TAU, STRIKES, SWEEPS, mix, remember
+from jumbot.transport.compiled.sides import (
     both_sides,
     dot,
     log_ratios,
@@ -43,7 +35,9 @@ from jumbot.transport.sides import (
     total,
     translation,
 )
-from jumbot.transport.vectormath import compiled, log
+from jumbot.transport.compiled.vectormath import compiled, log
+from jumbot.transport.kinds import BALANCED, KL, RANGE
+from jumbot.transport.outcome import GAP, ITERATIONS, LINEAR, OBJECTIVE, SCALE
 
 solved = compiled()(certificate.solved)
 

@@ -14,11 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot.transport.acceleration import Mixing, Relaxation
-from jumbot.transport.certificate import Certificate, Outcome, solved
-from jumbot.transport.fused import arguments, kinds_known, reference
+from jumbot.transport.certificate import Certificate, solved
+from jumbot.transport.compiled.threads import run, split
+from jumbot.transport.entropic.acceleration import Mixing, Relaxation
+from jumbot.transport.kinds import BALANCED, KL, POWER, RANGE, arguments, kinds_known, reference
+from jumbot.transport.outcome import GAP, ITERATIONS, LINEAR, OBJECTIVE, SCALE, Outcome
 from jumbot.transport.problem import Problem
-from jumbot.transport.threads import run, split
 
 _CUT, _SPREAD = 50.0, 25.0  # float32 holds e^-87: entries below e^-CUT are dropped
 _SLIP = 25.0  # how far the scale of the column sums, guessed beforehand, may be off
@@ -35,14 +36,14 @@ def fits(problem: Problem) -> bool:
 def sweep(
     problem: Problem, start: tuple[Tensor, Tensor] | None, tol: float, limit: int, price: Tensor
 ) -> Outcome:  # fmt: skip
-    """As `fused.sweep`, one problem after the other."""
+    """As `compiled_sweeps.sweep`, one problem after the other."""
     parts = []
     for k in range(problem.cost.shape[0]):
         first = None if start is None else (start[0][k].numpy(), start[1][k].numpy())
         parts.append(_Large(problem.take(slice(k, k + 1)), first, tol).run(tol, limit, float(price[k])))
     F, G, plan, rows, columns, stats = (_stack([part[i] for part in parts]) for i in range(6))
-    certificate = Certificate(plan, rows, columns, *(stats[:, k] for k in range(1, 5)))
-    return Outcome(F, G, stats[:, 0], certificate)
+    certificate = Certificate(plan, rows, columns, *(stats[:, k] for k in (LINEAR, OBJECTIVE, GAP, SCALE)))
+    return Outcome(F, G, stats[:, ITERATIONS], certificate)
 
 
 def _stack(arrays: list[np.ndarray]) -> Tensor:
@@ -51,9 +52,9 @@ def _stack(arrays: list[np.ndarray]) -> Tensor:
 
 class _Large:
     def __init__(self, problem: Problem, start: tuple[np.ndarray, np.ndarray] | None, tol: float) -> None:
-        from jumbot.transport import gibbs, passes, sides
+        from jumbot.transport.compiled import gibbs, row_blocks, sides
 
-        self.gibbs, self.passes, self.sides = gibbs, passes, sides
+        self.gibbs, self.row_blocks, self.sides = gibbs, row_blocks, sides
         self.epsilon, self.scale = problem.epsilon, 1 / problem.epsilon
         self.cost = problem.cost[0].contiguous().numpy()
         self.a, self.b = problem.a[0].numpy(), problem.b[0].numpy()
@@ -63,7 +64,7 @@ class _Large:
         self.skip_a, self.skip_b = (np.where(r > 0, 0.0, 1e200) for r in (self.r_a, self.r_b))
         self.n, self.m = self.cost.shape
         self.blocks = [slice(*part) for part in split(self.n, _SHARES * torch.get_num_threads())]
-        soft = {self.source[0], self.target[0]} <= {sides.KL, sides.POWER}
+        soft = {self.source[0], self.target[0]} <= {KL, POWER}
         noise = _NOISE * max(1.0, self.source[1], self.target[1])
         self.precision = np.float32 if soft and noise <= tol else np.float64
         self.plan = np.empty((self.n, self.m))
@@ -72,7 +73,7 @@ class _Large:
         self.soft_a, self.soft_b = np.empty(self.n), np.empty(self.m)
         self.work_a, self.work_b = np.empty((4, self.n)), np.empty((4, self.m))
         self.relaxation = Relaxation(*self.source[:2], *self.target[:2])
-        self.mixing = Mixing() if {self.source[0], self.target[0]} == {sides.KL} else None
+        self.mixing = Mixing() if {self.source[0], self.target[0]} == {KL} else None
         self.count, self.omega, self.top_a = 0, 1.0, 0.0
         self.fresh = self.unbuilt = False
         if start is None and problem.blocked is None:
@@ -85,7 +86,7 @@ class _Large:
 
     def _lift(self, r: np.ndarray) -> tuple[np.ndarray, float]:
         """Reference weights as the passes want them, and the log of the factor."""
-        log_factor = self.passes.LIFT - math.log(r.max())
+        log_factor = self.row_blocks.LIFT - math.log(r.max())
         return r * math.exp(log_factor), log_factor
 
     def _begin(self) -> None:
@@ -101,7 +102,7 @@ class _Large:
         F, parts = np.empty(len(rows)), np.empty((len(shares), self.m))
 
         def task(k: int) -> None:
-            self.passes.minima_of(self.cost, rows[shares[k]], self.scale, self.skip_b, F[shares[k]], parts[k])
+            self.row_blocks.minima_of(self.cost, rows[shares[k]], self.scale, self.skip_b, F[shares[k]], parts[k])
 
         run(task, range(len(shares)))
         self.G0[:] = parts.min(0)
@@ -154,7 +155,7 @@ class _Large:
 
         def task(k: int) -> None:
             s = self.blocks[k]
-            self.passes.sweep_rows(
+            self.row_blocks.sweep_rows(
                 self.cost[s], self.scale, self.G0, self.skip_b, _CUT, build,
                 self.K[s], w_b, top_b, self.F0[s], self.o_a[s], self.lifted_a[s], *self.source,
                 self.omega, top_a, self.F[s], self.soft_a[s], w_a[s], sums[k],
@@ -182,7 +183,7 @@ class _Large:
         sums = np.empty((len(self.blocks), self.m))
 
         def task(k: int) -> None:
-            self.passes.column_pass(self.K[self.blocks[k]], w_a[self.blocks[k]], sums[k])
+            self.row_blocks.column_pass(self.K[self.blocks[k]], w_a[self.blocks[k]], sums[k])
 
         run(task, range(len(self.blocks)))
         return sums.sum(0), top_a
@@ -232,7 +233,7 @@ class _Large:
         self.G -= shift
 
     def run(self, tol: float, limit: int, price: float) -> tuple[np.ndarray, ...]:
-        hard = {self.source[0], self.target[0]} & {self.sides.BALANCED, self.sides.RANGE}
+        hard = {self.source[0], self.target[0]} & {BALANCED, RANGE}
         safety, best, best_at = 1.0, math.inf, 0
         while True:
             estimated = self._sweep(price)
@@ -241,7 +242,7 @@ class _Large:
             last = self.count >= limit or self.count > best_at + _PATIENCE
             if last or solved(*estimated, safety * tol):
                 rows, columns, stats = self._certify()
-                gap, scale = stats[3], stats[4]
+                gap, scale = stats[GAP], stats[SCALE]
                 if hard or last or solved(gap, scale, tol):
                     return self.F * self.epsilon, self.G * self.epsilon, self.plan, rows, columns, stats
                 safety *= max(0.5 * tol * scale / gap, 1e-3)

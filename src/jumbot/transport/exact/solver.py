@@ -11,19 +11,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot.transport.certificate import Certificate, Outcome, round_to_marginals
+from jumbot.transport.certificate import Certificate, round_to_marginals
+from jumbot.transport.compiled.threads import run
 from jumbot.transport.divergences import KL
-from jumbot.transport.fused import RawOutcome, arguments
+from jumbot.transport.kinds import arguments
 from jumbot.transport.marginal import PartialMarginal
+from jumbot.transport.outcome import AnyOutcome, Outcome, RawOutcome
 from jumbot.transport.problem import Problem
-from jumbot.transport.threads import run
 
 Solved = tuple[np.ndarray, np.ndarray, np.ndarray, int]  # plan, potentials, iterations
 
 
 def solve_unregularised(
     problem: Problem, start: tuple[Tensor, Tensor] | None, tol: float, max_iterations: int
-) -> Outcome | RawOutcome:
+) -> AnyOutcome:
     """Each problem by its method; the combinatorial ones count no iterations."""
     device = problem.cost.device
     cost = problem.cost.double().cpu().numpy()
@@ -41,7 +42,7 @@ def solve_unregularised(
     results: list[Any] = run(one, numbers) if cost.size > 1 << 14 else [one(k) for k in numbers]
     if device.type != "cpu" or not _plain(problem, a, b):
         return _certified(problem, results)
-    from jumbot.transport.sides import certify_exact
+    from jumbot.transport.compiled.sides import certify_exact
 
     out = np.array([[float(r[3]), 0.0, 0.0, 0.0, 0.0] for r in results])
     plan, f, g = (np.stack([r[i] for r in results]) if batch > 1 else results[0][i][None] for i in range(3))

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from jumbot.transport.gibbs import add_columns, fill, lower_column_minima, row_minima
-from jumbot.transport.sides import step
-from jumbot.transport.vectormath import compiled, exp, log
+from jumbot.transport.compiled.gibbs import add_columns, fill, lower_column_minima, row_minima
+from jumbot.transport.compiled.sides import step
+from jumbot.transport.compiled.vectormath import compiled, exp, log
 
 _WIDTH = 1280  # terms of a row in a partial sum
 _HEIGHT = 64  # rows of a column in a partial sum

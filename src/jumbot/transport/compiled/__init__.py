@@ -1,0 +1,1 @@
+"""What is compiled, and the threads that it runs in."""

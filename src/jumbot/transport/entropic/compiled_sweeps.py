@@ -1,0 +1,90 @@
+"""Batches of problems through the compiled sweeps, in threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from jumbot.transport.compiled.threads import NEVER, Stop, run, split
+from jumbot.transport.kinds import arguments, kinds_known, reference
+from jumbot.transport.outcome import RawOutcome, Start
+from jumbot.transport.problem import Problem
+
+#: One problem larger than this gains more from float32 passes in threads than from one compiled loop.
+LARGEST = 1 << 20
+_THREADED_FROM = 1 << 16  # entries: the sweeps of fewer take no longer than a user waits after Ctrl-C
+
+
+def fits(problem: Problem) -> bool:
+    """Whether the compiled sweeps are the right engine."""
+    cost = problem.cost
+    _, n, m = cost.shape
+    return cost.device.type == "cpu" and n * m <= LARGEST and kinds_known(problem)
+
+
+def sweep(
+    problem: Problem, start: Start | None, tol: float, limit: int, price: Tensor
+) -> RawOutcome:  # fmt: skip
+    """Sweep from `start`; the certificate is exact only where no marginal is constrained.
+
+    `price` `(B,)` is what a unit of violated constraint is taken to cost when the gap is estimated.
+    """
+    from jumbot.transport.compiled import sweeps
+
+    cost, epsilon = problem.cost.double().contiguous().numpy(), problem.epsilon
+    batch, n, m = cost.shape
+    if start is None:
+        F, G = np.empty((batch, n)), np.empty((batch, m))
+    else:
+        F = np.array(start[0].expand(batch, n).numpy() / epsilon)
+        G = np.array(start[1].expand(batch, m).numpy() / epsilon)
+    plan, rows, columns, out = np.empty((batch, n, m)), np.empty((batch, n)), np.empty((batch, m)), np.empty((batch, 5))
+    a, b = problem.a.contiguous().numpy(), problem.b.contiguous().numpy()
+    _in_threads(
+        sweeps.solve_range, batch, cost.size,
+        cost, a, b, *reference(problem), epsilon,
+        *arguments(problem.source, epsilon), *arguments(problem.target, epsilon),
+        start is None, tol, limit, price.numpy(), F, G, plan, rows, columns, out,
+    )  # fmt: skip
+    return RawOutcome(epsilon, F, G, plan, rows, columns, out)
+
+
+def is_symmetric(problem: Problem) -> bool:
+    """Whether the symmetric fixed point applies: C = C' >= 0 with zero diagonal."""
+    cost = problem.cost
+    if cost.shape[-1] != cost.shape[-2] or not fits(problem) or problem.blocked is not None:
+        return False
+    diagonal = cost.diagonal(dim1=-2, dim2=-1)
+    return bool((diagonal == 0).all()) and bool((cost >= 0).all()) and bool(torch.equal(cost, cost.mT))
+
+
+def sweep_symmetric(
+    problem: Problem, tol: float, limit: int, price: Tensor
+) -> RawOutcome:  # fmt: skip
+    """As `sweep` for symmetric problems with equal sides, by the averaged fixed point."""
+    from jumbot.transport.compiled import sweeps
+
+    cost, epsilon = problem.cost.double().contiguous().numpy(), problem.epsilon
+    batch, n, _ = cost.shape
+    F, plan, rows, out = np.empty((batch, n)), np.empty((batch, n, n)), np.empty((batch, n)), np.empty((batch, 5))
+    a = problem.a.contiguous().numpy()
+    r, _, o, _ = reference(problem)
+    _in_threads(
+        sweeps.solve_symmetric_range, batch, cost.size,
+        cost, a, r, o, epsilon, *arguments(problem.source, epsilon), tol, limit, price.numpy(), F, plan, rows, out,
+    )  # fmt: skip
+    return RawOutcome(epsilon, F, F, plan, rows, rows.copy(), out)
+
+
+def _in_threads(kernel: Any, batch: int, work: int, *arguments: Any) -> None:
+    if work < _THREADED_FROM:
+        kernel(*arguments, NEVER.flag, 0, batch)
+        return
+    kernel(*arguments, NEVER.flag, 0, 0)  # compile before the threads start
+    stop = Stop()
+    # several runs for each thread, because some problems take more sweeps than others
+    parts = split(batch, 8 * min(torch.get_num_threads(), batch))
+    run(lambda part: kernel(*arguments, stop.flag, *part), parts, stop)
