@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +13,10 @@ import pytest
 import torch
 
 import jumbot
+from benchmarks import sources as benchmark
+from jumbot.adaptation.judgement.diagnosis import diagnose
+from jumbot.data import as_domain
+from jumbot.data.joined import join_domains
 from jumbot.errors import ArgumentError
 from jumbot.methods.source_weights import SourceWeights
 
@@ -108,3 +115,124 @@ def test_target_labels_that_cannot_be_used_are_refused() -> None:
     ):
         with pytest.raises(ArgumentError, match=message):
             jumbot.adapt((X, y), X, labelled_target=given, **SHORT)
+
+
+@pytest.fixture(scope="module")
+def of_two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A run on one table of two hospitals, of which the second lies far away, and the table."""
+    folder = tmp_path_factory.mktemp("hospitals")
+    (X, y), (Z, w) = _clusters(0), _clusters(1, shift=30.0)
+    frame = pd.DataFrame(np.concatenate([X, Z]), columns=["a", "b", "c"])
+    frame = frame.assign(hospital=["north"] * len(X) + ["south"] * len(Z), label=np.concatenate([y, w]))
+    frame.sample(frac=1, random_state=0).to_csv(folder / "all.csv", index=False)
+    target, truth = _clusters(2, shift=0.5)
+    pd.DataFrame(target, columns=["a", "b", "c"]).assign(label=truth).to_csv(folder / "target.csv", index=False)
+    pd.DataFrame(target, columns=["a", "b", "c"]).assign(label=truth).head(6).to_csv(folder / "few.csv", index=False)
+    jumbot.adapt(
+        folder / "all.csv", folder / "target.csv", domain="all", domain_column="hospital", out=folder / "run",
+        labelled_target=folder / "few.csv", steps=60, seed=0,
+    )  # fmt: skip
+    return folder / "run", folder / "all.csv"
+
+
+def test_the_plan_says_how_much_of_each_sample_comes_from_which_source(of_two: tuple[Path, Path]) -> None:
+    run, _ = of_two
+    told = jumbot.load(run).diagnosis["sources"]
+    assert told["names"] == ["north", "south"]
+    assert told["shares"][0] > 0.8
+    assert sum(told["shares"]) == pytest.approx(1, abs=1e-5)
+    rows = pd.read_csv(run / "predictions.csv")
+    np.testing.assert_allclose(rows["from_north"] + rows["from_south"], 1, atol=1e-5)
+    assert rows["from_north"].mean() == pytest.approx(told["shares"][0], abs=1e-4)
+    for c, shares in enumerate(told["by_class"]):
+        assert rows.loc[rows["label"] == c, "from_south"].mean() == pytest.approx(shares[1], abs=1e-4)
+    page = (run / "report.html").read_text()
+    assert "Where the target comes from" in page
+    assert "the sources counted for" in page.lower()
+
+
+def test_shares_are_those_of_the_plan_by_hand() -> None:
+    """Two sources on both sides of a target sample: exp(-distance / ...) apart, and none for the far one."""
+    z = torch.tensor([[0.0, 0.0], [0.1, 0.0], [4.0, 0.0], [4.1, 0.0]]).repeat(2, 1)
+    z[4:] += torch.tensor([0.0, 50.0])
+    logits = torch.tensor([[9.0, 0.0], [0.0, 9.0], [0.0, 9.0]])
+    target = torch.tensor([[0.0, 0.1], [4.0, 0.1], [4.1, 50.1]])
+    found = diagnose(z, [0, 0, 1, 1] * 2, target, logits, origins=np.repeat([0, 1], 4))
+    assert found.source_shares is not None
+    np.testing.assert_allclose(found.source_shares, [[1, 0], [1, 0], [0, 1]], atol=1e-3)
+    np.testing.assert_allclose(found.class_proportions, [1 / 3, 2 / 3], atol=0.01)
+    alike = diagnose(z[:4].repeat(2, 1), [0, 0, 1, 1] * 2, target[:2], logits[:2], origins=np.repeat([0, 1], 4))
+    assert alike.source_shares is not None
+    np.testing.assert_allclose(alike.source_shares, 0.5, atol=0.02)
+
+
+def test_shares_of_sources_of_numbers_see_wrong_numbers() -> None:
+    X, _ = _clusters(0, 200)
+    good, poor = (X, X[:, 0] + 0.5), (X, np.random.default_rng(0).permutation(X[:, 0]) + 0.5)
+    model = jumbot.adapt([good, poor], X + 0.1, task="regression", steps=100, seed=0)
+    assert model.diagnosis["sources"]["shares"][0] > 0.55
+    assert model.diagnosis["sources"]["by_class"] == []
+
+
+def test_a_column_of_domains_gives_what_a_list_gives(of_two: tuple[Path, Path]) -> None:
+    run, table = of_two
+    frame = pd.read_csv(table)
+    parts = [frame[frame["hospital"] == name].drop(columns="hospital") for name in ("north", "south")]
+    listed = join_domains([as_domain(part, name=n) for part, n in zip(parts, ("north", "south"), strict=True)])
+    found = as_domain(str(table), domain="all", domain_column="hospital")
+    assert found.sources == listed.sources == ("north", "south")
+    assert found.name == "north + south"
+    for s in (0, 1):
+        np.testing.assert_array_equal(found.labels[found.origins == s], listed.labels[listed.origins == s])  # type: ignore[index]
+    as_frame = as_domain(frame.rename(columns={"hospital": "domain"}), domain="all")
+    np.testing.assert_array_equal(as_frame.origins, found.origins)
+    one = as_domain(f"{table}:north", domain_column="hospital")
+    assert (len(one), one.sources) == (120, ())
+    both = join_domains([found, as_domain(parts[0], name="again")])
+    assert both.sources == ("north", "south", "again")
+    assert np.bincount(both.origins).tolist() == [120, 120, 120]
+    assert json.loads((run / "config.json").read_text())["request"]["reading"]["domain_column"] == "hospital"
+
+
+def test_domains_that_cannot_be_sources_are_refused(of_two: tuple[Path, Path], tmp_path: Path) -> None:
+    _, table = of_two
+    how: dict[str, Any] = {"domain_column": "hospital", **SHORT}
+    for given, message in (
+        ({"source": table, "target": table}, "holds 2 domains .*domain='all' if each is a source of its own"),
+        ({"source": table, "target": f"{table}:south", "domain": "all"}, "target: south is one of the sources too"),
+        ({"source": f"{table}:north", "target": table, "domain": "all"}, "came in beside domain='all'"),
+        ({"source": table, "target": table, "domain": "none"}, "domain_column: came in beside domain='none'"),
+        ({"source": table, "target": table, "domain_column": "ward"}, "domain_column: there is no column 'ward'"),
+        ({"source": _clusters(0), "target": table}, "domain_column: 'hospital' came in, but there are no columns"),
+    ):
+        with pytest.raises(ArgumentError, match=message):
+            jumbot.adapt(**{**how, **given})
+    frame = pd.read_csv(table)
+    frame.loc[3, "hospital"] = None
+    with pytest.raises(ArgumentError, match="row 3 names no domain"):
+        as_domain(frame, domain="all", domain_column="hospital")
+
+
+def test_resuming_remembers_the_labelled_target(of_two: tuple[Path, Path]) -> None:
+    run, _ = of_two
+    assert jumbot.load(run).results["n"] == 114
+    again = jumbot.adapt(out=run, resume=True, report=False)  # a forgotten file would be other data, and refused
+    assert again.results["n"] == 114
+    config = json.loads((run / "config.json").read_text())
+    assert config["request"]["labelled_target"].endswith("few.csv")
+    config["request"]["labelled_target"] = None
+    (run / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ArgumentError, match=r"labelled_target: .* came from memory; give them again"):
+        jumbot.adapt(out=run, resume=True, report=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["amazon+caltech10-webcam", "dslr+caltech10-amazon"])
+def test_shuffled_labels_of_a_second_source_cost_at_most_three_points(task: str) -> None:
+    file = Path(os.environ.get("JUMBOT_DATA", "nowhere")) / "office_caltech10" / "features.npz"
+    if not file.exists():
+        pytest.skip("needs the features of Office-Caltech10 in JUMBOT_DATA")
+    sources, _, target = task.partition("-")
+    row = benchmark.row_of((*sources.split("+"), target), str(file))
+    assert row["shuffled"] > row["alone"] - 0.03
+    assert row["share_of_shuffled"] < 0.2

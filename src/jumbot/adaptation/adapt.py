@@ -45,10 +45,11 @@ def adapt(
     task: TaskName | None = None,
     labelled_target: Any = None,
     evaluate_on: Any = None,
-    label: str | None = None,
+    label: str | Sequence[str] | None = None,
     id: str | None = None,
     drop: str | Sequence[str] = (),
     domain: str | None = None,
+    domain_column: str | None = None,
     kind: str | None = None,
     corrupt: Corrupt = "refuse",
     root: str | Path | None = None,
@@ -67,8 +68,9 @@ def adapt(
     (X, y), or torch Datasets.  Labels of the target, where it has any, and those of `evaluate_on`, another part of
     the target, are for evaluation alone.
 
-    A list is several sources.  Minibatches then have as many samples of each, and JUMBOT takes from each what its plan
-    takes: one that does not fit, or whose labels are wrong, counts for less and less.
+    A list is several sources, and so is a table or folder of several domains with `domain="all"`.  Minibatches then
+    have as many samples of each, and JUMBOT takes from each what its plan takes: one that does not fit, or whose labels
+    are wrong, counts for less and less.
 
     `labelled_target` is a part of the target with labels, such as a pair (X, y), that are trained on; in the plan of
     JUMBOT and DeepJDOT they are certain.  Evaluation leaves out samples that look the same as one of these.
@@ -83,10 +85,11 @@ def adapt(
 
     Columns of tables are matched by name.  `label` names the column of labels, which the target may lack, `id` that of
     the names of the rows, and `drop` columns to leave out; `columns="shared"` takes those that both tables have.  All
-    of it is part of the model, which reads later tables in the same way.  `domain` takes one domain of a source that
-    holds several.  `kind` says what arrays hold that are neither features nor images: "signal", which is
-    `(n, channels, length)`, or "raw", tensors that pass as they are to a `backbone` of your own.  `corrupt` says if
-    broken image files are refused or skipped ("skip"), `root` is where the digits are.
+    of it is part of the model, which reads later tables in the same way.  Several numbers to predict are several
+    columns of labels.  `domain` takes one domain of a source that holds several, named in the column `domain_column`.
+    `kind` says what arrays hold that are neither features nor images: "signal", which is `(n, channels, length)`, or
+    "raw", tensors that pass as they are to a `backbone` of your own.  `corrupt` says if broken image files are refused
+    or skipped ("skip"), `root` is where the digits are.
 
     `out` is the folder of the run: configuration, metrics, checkpoints, model, predictions, and with `report` a page.
     `resume` goes on with a run that was stopped there; alone with `out` it takes data and settings from the folder.
@@ -115,20 +118,25 @@ def adapt(
     elif backbone is not None:
         options["backbone"] = backbone
     how: dict[str, Any] = dict(
-        label=label, id=id, drop=drop, domain=domain, kind=kind, task=task, corrupt=corrupt, root=root
-    )
+        label=label, id=id, drop=drop, domain=domain, domain_column=domain_column, kind=kind, task=task,
+        corrupt=corrupt, root=root,
+    )  # fmt: skip
     if config is None and resume and source is None and target is None:
         config = Path(str(out)) / "config.json"
     if config is not None:
         asked = remember(config, method, recipe, options)
         method, recipe, options = asked.method, asked.recipe, asked.options
         if source is None and target is None:
-            if asked.source is None or asked.target is None:
+            given = {"evaluate_on": evaluate_on, "labelled_target": labelled_target}
+            lost = [name for name in asked.lost if given.get(name) is None]
+            if asked.source is None or asked.target is None or lost:
+                which = lost[0] if lost else "source"
                 raise ArgumentError(
-                    f"source: {config} does not say where the data are: they came from memory; give them again."
+                    f"{which}: {config} does not say where the data are: they came from memory; give them again."
                 )
             source, target, how = asked.source, asked.target, asked.reading
             evaluate_on = asked.evaluate_on if evaluate_on is None else evaluate_on
+            labelled_target = asked.labelled_target if labelled_target is None else labelled_target
     if target is None:
         raise ArgumentError("target: no target data; give the unlabelled data that the classifier is meant for.")
     method = method or "jumbot"
@@ -150,7 +158,7 @@ def adapt(
             "data": describe_data(
                 source=raw_source, target=raw_target, evaluate_on=raw_evaluated, labelled_target=raw_labelled
             ),
-            "request": request(source, target, evaluate_on, reading),
+            "request": request(source, target, evaluate_on, labelled_target, reading),
         }
         model = train(
             made, domains, RunFolder(out), resume=resume, show=show, command=command, origin=origin, module=module,

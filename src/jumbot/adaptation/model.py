@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -22,7 +22,7 @@ from jumbot.adaptation.networks.build import build_network, check_sizes
 from jumbot.adaptation.networks.extractor import Extractor
 from jumbot.adaptation.runs.files.model_json import ModelFile
 from jumbot.adaptation.runs.folder import read_metrics
-from jumbot.adaptation.task import Task, task_from_json, task_to_json
+from jumbot.adaptation.task import Regression, Task, task_from_json, task_to_json
 from jumbot.adaptation.training.checkpoint import load_module, load_weights, pack, save_weights, unpack
 from jumbot.data import as_domain
 from jumbot.data.cells import safe
@@ -104,14 +104,15 @@ class Model:
         return found
 
     def domain(
-        self, data: Any, labels: Any = None, *, label: str | None = None, id: str | None = None,
-        domain: str | None = None, corrupt: Corrupt = "refuse", root: str | Path | None = None,
+        self, data: Any, labels: Any = None, *, label: str | Sequence[str] | None = None, id: str | None = None,
+        domain: str | None = None, domain_column: str | None = None, corrupt: Corrupt = "refuse",
+        root: str | Path | None = None,
     ) -> Domain:  # fmt: skip
         """`data` as this network takes it: read as the source was, columns and classes matched by name."""
         name = None if isinstance(data, str | Path) else "data"
         read = as_domain(
-            self.input.stack(data), labels, name=name, label=label, id=id, domain=domain, corrupt=corrupt, root=root,
-            kind=self.input.kind if self.input.kind in KINDS else None, task=self.task.name,
+            self.input.stack(data), labels, name=name, label=label, id=id, domain=domain, domain_column=domain_column,
+            corrupt=corrupt, root=root, kind=self.input.kind if self.input.kind in KINDS else None, task=self.task.name,
             like=self.input.columns or Roles(()),
         )  # fmt: skip
         raw = match_classes(read, self.classes)
@@ -203,8 +204,8 @@ class Model:
     ) -> None:
         """One line per sample, with `more` columns of numbers; no spreadsheet takes an id or a label for a formula."""
         columns: dict[str, list[str]] = {}
-        if self.task.name == "regression":
-            names = ["prediction"] if logits.shape[1] == 1 else [f"prediction_{i + 1}" for i in range(logits.shape[1])]
+        if isinstance(self.task, Regression):
+            names = [f"prediction_{name}" for name in self.task.output_names] or ["prediction"]
             values = self.task.decode(logits).reshape(len(logits), -1)
             columns |= {name: [repr(float(v)) for v in values[:, i]] for i, name in enumerate(names)}
         else:

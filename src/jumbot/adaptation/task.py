@@ -66,21 +66,30 @@ class Regression:
     mean: tuple[float, ...]
     std: tuple[float, ...]
     label_loss: str = "squared"
+    names: tuple[str, ...] = ()
+    """Columns of the numbers, where there are several and these have names."""
     name: ClassVar[TaskName] = "regression"
     metric: ClassVar[str] = "r2"
     classes: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
-    def of(cls, values: np.ndarray, label_loss: str = "squared") -> Regression:
+    def of(cls, values: np.ndarray, label_loss: str = "squared", names: tuple[str, ...] = ()) -> Regression:
         """With the units of these `(n, outputs)`; a number that never changes keeps its unit."""
         std = values.std(0)
         std[std <= 1e-12 * np.abs(values).max(0)] = 1.0
-        return cls(tuple(values.mean(0).tolist()), tuple(std.tolist()), label_loss)
+        return cls(tuple(values.mean(0).tolist()), tuple(std.tolist()), label_loss, names)
 
     @property
     def outputs(self) -> int:
         """How many numbers."""
         return len(self.mean)
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """Of several numbers, by their columns or counted from 1; one number needs none."""
+        if self.outputs == 1:
+            return ()
+        return self.names or tuple(str(i + 1) for i in range(self.outputs))
 
     def labels(self, domain: Domain) -> np.ndarray:
         """What training sees: float32 `(n, outputs)` of mean 0 and deviation 1 on the source."""
@@ -94,7 +103,7 @@ class Regression:
 
     def evaluate(self, outputs: Tensor, domain: Domain) -> RegressionEvaluation:
         """RMSE, MAE and R2 in the units of the labels."""
-        return evaluate_numbers(self.decode(outputs).reshape(-1, self.outputs), domain.values)
+        return evaluate_numbers(self.decode(outputs).reshape(-1, self.outputs), domain.values, self.output_names)
 
 
 Task = Classification | Regression
@@ -103,7 +112,9 @@ Task = Classification | Regression
 def task_of(source: Domain, label_loss: str = "squared") -> Task:
     """The task that the labels of a source set."""
     if source.values is not None:
-        return Regression.of(source.values, label_loss)
+        label = None if source.roles is None else source.roles.label
+        names = tuple(part.strip() for part in (label or "").split(","))
+        return Regression.of(source.values, label_loss, names if len(names) == source.values.shape[1] > 1 else ())
     return Classification(source.classes)
 
 
@@ -116,4 +127,4 @@ def task_from_json(found: Mapping[str, Any] | None, classes: tuple[str, ...]) ->
     """The inverse of `task_to_json`; models of before there were two tasks classify."""
     if found is None or found["name"] == "classification":
         return Classification(classes)
-    return Regression(tuple(found["mean"]), tuple(found["std"]), found["label_loss"])
+    return Regression(tuple(found["mean"]), tuple(found["std"]), found["label_loss"], tuple(found["names"]))

@@ -83,7 +83,7 @@ def main(arguments: Sequence[str]) -> int:
             raise UsageError(
                 "--more-sources and --labelled-target go with SRC and TGT, not with every pair of domains."
             )
-        pairs = all_pairs(wanted.source)
+        pairs = all_pairs(wanted.source, wanted.domain_column)
     else:
         name = f"{Path(wanted.source).name}-{Path(wanted.target).name}".replace(":", "_")
         pairs = [Pair(name, wanted.sources, wanted.target, wanted.evaluate_on, wanted.labelled_target)]

@@ -15,7 +15,7 @@ from jumbot.data.column_kinds import few
 from jumbot.data.domain import Domain
 from jumbot.data.images import FileSamples, _pil, decode, picture_facts
 from jumbot.data.labels import encode_labels
-from jumbot.data.roles import NO_DOMAINS
+from jumbot.data.roles import ALL_DOMAINS, NO_DOMAINS
 from jumbot.errors import ArgumentError, MissingPackageError
 
 ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
@@ -57,8 +57,9 @@ def load_folder(
         classes = sorted({file.split("/")[1] for file in files})
         raise ArgumentError(
             f"{folder}: seems to be a folder of domains, {few(domains)}, with the classes {few(classes)}. Take one: "
-            f"{folder / domains[0]}, or domain={domains[0]!r} (--domain {domains[0]}). If {few(domains, 2)} are the "
-            f"classes, say domain={NO_DOMAINS!r} (--domain {NO_DOMAINS})."
+            f"{folder / domains[0]}, or domain={domains[0]!r} (--domain {domains[0]}); domain={ALL_DOMAINS!r} makes "
+            f"each a source of its own. If {few(domains, 2)} are the classes, say domain={NO_DOMAINS!r} (--domain "
+            f"{NO_DOMAINS})."
         )
     kinds = [file.split("/")[0] if "/" in file else None for file in files]
     return _domain(folder, files, kinds, name or folder.name, corrupt)

@@ -13,9 +13,9 @@ from jumbot.data.domain import Domain
 from jumbot.data.frames import as_table
 from jumbot.data.images import OpenSamples
 from jumbot.data.reading import Reading
-from jumbot.data.roles import LABELS, Known, check_kind, find_one, find_roles, rows_of
+from jumbot.data.roles import ALL_DOMAINS, LABELS, Known, check_kind, find_one, find_roles, label_columns, rows_of
 from jumbot.data.streams import bytes_of, check_size, refuse_source
-from jumbot.data.tables import from_table
+from jumbot.data.tables import from_table, of_all_domains
 from jumbot.errors import ArgumentError
 
 
@@ -51,13 +51,19 @@ def from_huggingface(data: Any, labels: Any, name: str, reading: Reading, like: 
     if len(pictures) > 1:
         raise ArgumentError(f"{name}: {few(pictures)} all hold pictures; leave out all but one with drop.")
     roles = find_roles(list(kinds), name, reading, like, labels is not None)
+    origins = None
     if roles.domain is not None:
         rows = rows_of(np.array(data[roles.domain], dtype=object), name, reading.domain)
         data = data if rows is None else data.select(rows)
+        if reading.domain == ALL_DOMAINS:
+            origins = np.array(data[roles.domain], dtype=object)
     ids = None if roles.id is None else [str(value) for value in data[roles.id]]
     domain = Domain(name, OpenSamples(_Pictures(data, pictures[0])), ids=ids, roles=replace(roles, features=()))
+    if origins is not None:
+        domain = of_all_domains(domain, origins, name)
     if labels is None and roles.label is not None:
-        labels = _names(data, roles.label, kinds)
+        told = [_names(data, column, kinds) for column in label_columns(roles.label, list(kinds))]
+        labels = told[0] if len(told) == 1 else np.stack(told, axis=1)
     return domain if labels is None else with_labels(domain, labels, reading.task)
 
 

@@ -36,7 +36,7 @@ def join_domains(parts: Sequence[Domain]) -> Domain:
         raise ArgumentError(
             "source: " + ", ".join(f"{n} holds {PLURAL[k]}" for n, k in kinds.items()) + "; join alike."
         )
-    names = tuple(_distinct([part.name for part in parts]))
+    names = tuple(_distinct([name for part in parts for name in part.sources or (part.name,)]))
     classes: tuple[str, ...] = ()
     if parts[0].labels is not None:
         classes = encode_labels([name for part in parts for name in part.classes])[1]
@@ -51,10 +51,19 @@ def join_domains(parts: Sequence[Domain]) -> Domain:
         classes,
         ids,
         parts[0].roles,
-        np.repeat(np.arange(len(parts)), [len(part) for part in parts]),
+        _origins(parts),
         names,
         _values(parts),
     )
+
+
+def _origins(parts: Sequence[Domain]) -> np.ndarray:
+    """Which source each sample is from; a part may be made of several."""
+    found, first = [], 0
+    for part in parts:
+        found.append(first + (np.zeros(len(part), np.int64) if part.origins is None else part.origins))
+        first += len(part.sources) or 1
+    return np.concatenate(found)
 
 
 def _values(parts: Sequence[Domain]) -> np.ndarray | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from jumbot.errors import ArgumentError
 from jumbot.options import Options
 
 Corrupt = Literal["refuse", "skip"]
@@ -18,12 +19,16 @@ class ReadingOptions(Options):
     """How data are read: the same in every command."""
 
     label: str | None = None
-    """Column of the labels in a table; by default label, labels, y, target or class. The target may lack it."""
+    """Column of the labels in a table; by default label, labels, y, target or class. The target may lack it. Several
+    numbers to predict are several columns, with commas: "height,weight"."""
     id: str | None = None
     """Column that names the rows of a table; by default one named id."""
     domain: str | None = None
     """Domain to take from data that hold several (of the source, where there are two data sets): a folder of folders of
-    classes, or a value of the column `domain`; "none" if these are classes, or a column like others."""
+    classes, or a value of the column `domain`; "all" if each is a source of its own, "none" if these are classes, or a
+    column like others."""
+    domain_column: str | None = None
+    """Column that names the domain of each row of a table; by default domain or domains."""
     corrupt: Corrupt = "refuse"
     """What to do with image files that cannot be read."""
     root: str | None = None
@@ -44,11 +49,21 @@ class Reading(ReadingOptions):
     that pass as they are to a backbone of your own."""
 
 
-def make_reading(*, drop: str | Sequence[str] = (), root: str | Path | None = None, **values: Any) -> Reading:
-    """A `Reading` of what users give: one name or several to leave out, a path in any form.
+def make_reading(
+    *,
+    label: str | Sequence[str] | None = None,
+    drop: str | Sequence[str] = (),
+    root: str | Path | None = None,
+    **values: Any,
+) -> Reading:
+    """A `Reading` of what users give: one column of labels or several, one to leave out or several, any path.
 
-    >>> make_reading(drop="notes").drop
-    ('notes',)
+    >>> make_reading(drop="notes").drop, make_reading(label=["height", "weight"]).label
+    (('notes',), 'height,weight')
     """
     names = (drop,) if isinstance(drop, str) else tuple(drop)
-    return Reading(drop=names, root=None if root is None else str(root), **values)
+    if label is not None and not isinstance(label, str):
+        if odd := [name for name in label if not isinstance(name, str) or "," in name]:
+            raise ArgumentError(f"label: {odd[0]!r} came in; names of several columns have no comma, rename it.")
+        label = ",".join(label)
+    return Reading(label=label, drop=names, root=None if root is None else str(root), **values)

@@ -36,10 +36,11 @@ def as_domain(
     labels: Any = None,
     *,
     name: str | None = None,
-    label: str | None = None,
+    label: str | Sequence[str] | None = None,
     id: str | None = None,
     drop: str | Sequence[str] = (),
     domain: str | None = None,
+    domain_column: str | None = None,
     corrupt: Corrupt = "refuse",
     root: str | Path | None = None,
     kind: str | None = None,
@@ -61,16 +62,25 @@ def as_domain(
     - the name of a set of digits, "mnist" or "mnist:test" (`root`: where its files are, see `load`).
 
     In a table, `label` names the column of labels, `id` that of the names of the rows, and `drop` columns to leave out;
-    `like` says how the table was read that this one goes with, so that it may lack these columns. `kind` says what
-    arrays hold that are neither features nor images: "signal", `(n, channels, length)`, or "raw", which pass as they
-    are to a backbone of your own. `task` says if labels are classes or numbers to predict ("regression"); by default
-    classes, unless they have fractions. `corrupt` says what to do with broken image files.
+    `domain_column` is the column that names domains, by default `domain`; `domain="all"` takes all of them, each as a
+    source of its own. `like` says how the table was read that this one goes with, so that it may lack these columns.
+    `kind` says what arrays hold that are neither features nor images: "signal", `(n, channels, length)`, or "raw",
+    which pass as they are to a backbone of your own. `task` says if labels are classes or numbers to predict
+    ("regression"); by default classes, unless they have fractions. `corrupt` says what to do with broken image files.
 
     >>> as_domain(([[0.0, 1.0], [1.0, 0.0]], ["cat", "dog"]), name="pets").classes
     ('cat', 'dog')
     """
     reading = make_reading(
-        label=label, id=id, drop=drop, domain=domain, corrupt=corrupt, root=root, kind=kind, task=task
+        label=label,
+        id=id,
+        drop=drop,
+        domain=domain,
+        domain_column=domain_column,
+        corrupt=corrupt,
+        root=root,
+        kind=kind,
+        task=task,
     )
     found = _as_asked(_read(data, labels, name, reading, like), reading)
     if like is None:
@@ -110,6 +120,7 @@ def read_domains(
     second = read(target, "target", like)
     third = None if evaluate_on is None else read(evaluate_on, "evaluate_on", like)
     _check_dropped([first, second, *([] if third is None else [third])], reading)
+    _check_apart(source, target, first)
     return first, second, third
 
 
@@ -187,6 +198,17 @@ def _from_list(items: Sequence[Any], name: str, corrupt: str) -> Domain:
     if isinstance(items[0], str | Path):
         return load_files(items, name=name, corrupt=corrupt)
     return Domain(name, OpenSamples(list(items)))
+
+
+def _check_apart(source: Any, target: Any, read: Domain) -> None:
+    """Refuse a target that is one of the sources: its labels would be trained on."""
+    if isinstance(source, str | Path) and isinstance(target, str | Path) and read.sources:
+        file, _, domain = str(target).rpartition(":")
+        if Path(file) == Path(source) and domain in read.sources:
+            others = [f"{file}:{name}" for name in read.sources if name != domain]
+            raise ArgumentError(
+                f"target: {domain} is one of the sources too, with its labels; give {others} as source."
+            )
 
 
 def _check_dropped(domains: list[Domain], reading: Reading) -> None:

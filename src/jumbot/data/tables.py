@@ -20,6 +20,7 @@ from jumbot.data.frames import Table
 from jumbot.data.labels import plain_text
 from jumbot.data.reading import Reading, make_reading
 from jumbot.data.roles import (
+    ALL_DOMAINS,
     DOMAINS,
     FEATURES,
     LABELS,
@@ -29,6 +30,8 @@ from jumbot.data.roles import (
     check_kind,
     find_one,
     find_roles,
+    label_columns,
+    origins_of,
     rows_of,
 )
 from jumbot.data.tablefiles import read_table
@@ -125,21 +128,32 @@ def from_table(
     if ids is None and table.file is None and frame.index.tolist() != list(range(len(frame))):
         ids = [str(value) for value in frame.index]  # a frame's own names of its rows
     made = Domain(name, samples, ids=ids, roles=roles)
+    if roles.domain is not None and reading.domain == ALL_DOMAINS:
+        made = of_all_domains(made, frame[roles.domain].to_numpy(object), whose)
     if labels is not None:
         _check_leak(labels, frame[list(roles.features)], whose)
         return with_labels(made, _aligned(labels, frame, whose), reading.task)
-    return made if roles.label is None else with_labels(made, _values(frame[roles.label]), reading.task)
+    if roles.label is None:
+        return made
+    told = [_values(frame[column]) for column in label_columns(roles.label, frame.columns)]
+    return with_labels(made, told[0] if len(told) == 1 else np.stack(told, axis=1), reading.task)
 
 
-def domains_of(path: str | Path) -> list[str]:
-    """The domains that a table's column `domain` names, sorted."""
+def of_all_domains(domain: Domain, column: np.ndarray, whose: str) -> Domain:
+    """`domain` as several sources, as its column of domains says."""
+    origins, sources = origins_of(column, whose)
+    return replace(domain, name=" + ".join(sources) or domain.name, origins=origins, sources=sources)
+
+
+def domains_of(path: str | Path, column: str | None = None) -> list[str]:
+    """The domains that a column of a table names, by default `domain`, sorted."""
     path = Path(path)
     kind = _kind(path)
     columns = _load_numpy(path) if kind == ".npz" else {} if kind == ".npy" else read_table(path).frame
-    column = find_one(list(columns), DOMAINS, str(path))
-    if column is None:
-        raise ArgumentError(f"{path}: the file has no column `domain`; give a source and a target.")
-    return sorted({str(value) for value in np.asarray(columns[column]).tolist()})
+    found = find_one(list(columns), DOMAINS, str(path)) if column is None else column
+    if found is None or found not in columns:
+        raise ArgumentError(f"{path}: the file has no column {column or 'domain'!r}; give a source and a target.")
+    return sorted({str(value) for value in np.asarray(columns[found]).tolist()})
 
 
 def load_points(path: str | Path) -> np.ndarray:
@@ -188,7 +202,9 @@ def _from_archive(path: Path, name: str | None, reading: Reading, like: Known | 
     if found is None:
         raise ArgumentError(f"{path}: has no array `features`; it holds {', '.join(rest) or 'nothing else'}.")
     features = arrays[found]
-    labels, domains, ids = (None if r is None else arrays[r] for r in (roles.label, roles.domain, roles.id))
+    domains, ids = (None if r is None else arrays[r] for r in (roles.domain, roles.id))
+    told = [arrays[key] for key in label_columns(roles.label, list(arrays))]
+    labels = None if not told else told[0] if len(told) == 1 else np.stack(told, axis=1)
     for what, values in (("labels", labels), ("domains", domains), ("ids", ids)):
         if values is not None and len(values) != len(features):
             raise ArgumentError(f"{path}: {len(values)} {what} for {len(features)} rows.")
@@ -200,6 +216,8 @@ def _from_archive(path: Path, name: str | None, reading: Reading, like: Known | 
         where=lambda row: f"row {row if rows is None else int(rows[row])} of {path}", kind=reading.kind,
         task=reading.task,
     )  # fmt: skip
+    if domains is not None and reading.domain == ALL_DOMAINS:
+        made = of_all_domains(made, domains, str(path))
     return replace(made, roles=replace(roles, features=()))  # the array has columns, but no names of them
 
 

@@ -67,7 +67,7 @@ class TransportMethod(Method):
         return self.sources(self.origin) if weights is None else weights * self.sources(self.origin)
 
     def decisions(self) -> list[str]:
-        return [] if self.proportions is None else [self.proportions.to_words()]
+        return [part.to_words() for part in (self.proportions, self.sources) if part is not None]
 
     def transport(self, features_s: Tensor, labels_s: Tensor, features_t: Tensor, logits_t: Tensor) -> JointLoss:
         raise NotImplementedError

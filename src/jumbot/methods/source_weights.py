@@ -53,3 +53,8 @@ class SourceWeights(nn.Module):
             shares = shares.clamp_min(_LEAST / len(shares))
             self.shares.copy_(shares / shares.sum())
             self.seen = []
+
+    def to_words(self) -> str:
+        """What was decided, for the report."""
+        counted = ", ".join(f"{100 * share:.0f} %" for share in self.shares.tolist())
+        return f"the sources counted for {counted} at the end of training, in their order, as the plans took from them"

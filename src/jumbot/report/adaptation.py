@@ -10,7 +10,7 @@ from typing import Any
 import jumbot
 from jumbot.errors import ArgumentError
 from jumbot.files import write_text
-from jumbot.report import comparison, outcome, overview, samples, sections, words
+from jumbot.report import comparison, origins, outcome, overview, samples, sections, words
 from jumbot.report.groups import Group, accuracies, group_runs
 from jumbot.report.html import Html, document, join, render, tag
 from jumbot.report.presence import warnings_of
@@ -241,6 +241,7 @@ def _task(groups: list[Group], pictures: sections.Pictures) -> Html:
         sections.class_section(groups, pictures),
         sections.embedding_section(groups, pictures),
         sections.diagnosis_section(groups),
+        origins.origin_section(groups, pictures),
         sections.presence_section(groups, pictures),
     )
 

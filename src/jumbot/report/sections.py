@@ -50,6 +50,11 @@ def named(group: Group) -> Html:
     return join(swatch(group.colour), name, *([" ", badge()] if group.oracle else []))
 
 
+def legend_of(colours: Mapping[str, str]) -> Html:
+    """Names behind their colours."""
+    return tag("ul", *(tag("li", swatch(colour), name) for name, colour in colours.items()), class_="legend")
+
+
 def swatch(colour: str) -> Html:
     return tag("span", class_="swatch", style=f"background:{colour}")
 
@@ -142,8 +147,7 @@ def embedding_section(groups: Sequence[Group], pictures: Pictures) -> Html:
         colouring += f" (with {len(names)} classes the colours repeat)"
         colours = Html("")
     else:
-        entries = zip(names, class_colours(len(names)), strict=True)
-        colours = tag("ul", *(tag("li", swatch(colour), name) for name, colour in entries), class_="legend")
+        colours = legend_of(dict(zip(names, class_colours(len(names)), strict=True)))
     return join(
         tag("h3", "Embedding before and after"),
         colours,

@@ -112,6 +112,11 @@ HOW = {
         "Disagreement: samples that lie among source samples of another class than the predicted one. Above 30 % "
         "unexplained or disagreement, expect predictions worse than without adaptation."
     ),
+    "origins": (
+        "How much of a target sample comes from which source, by the transport plan: the mean over all samples, then "
+        "over those of each predicted class. A source with a small share lies far from the target, or its labels "
+        "contradict what is predicted there. predictions.csv has the shares of each sample."
+    ),
     "unexplained": (
         "Target samples to which the plan brought the least mass: no source sample explains them. Look at these "
         "first; they may be of no known class, corrupt, or of a kind that the source lacks. 1 is what a typical "

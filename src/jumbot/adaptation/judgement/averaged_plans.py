@@ -14,6 +14,7 @@ from torch import Tensor
 from jumbot.adaptation.judgement.evaluation import UNLABELLED
 from jumbot.cost import joint_cost, squared_euclidean
 from jumbot.errors import ArgumentError
+from jumbot.methods.proportions import LEAST_WEIGHT, OUTSIDE
 from jumbot.transport.checks import check_number
 from jumbot.transport.solve import solve
 
@@ -40,7 +41,9 @@ class PlanSettings:
 
 
 @torch.no_grad()
-def scaled_settings(features_s: Tensor, labels_s: Any, classes: int, *, seed: int = 0) -> PlanSettings:
+def scaled_settings(
+    features_s: Tensor, labels_s: Any, classes: int, *, origins: Array | None = None, seed: int = 0
+) -> PlanSettings:
     """Settings that do not depend on the scale of the embedding, from distances within the source.
 
     Let w be the squared distance of a source sample to the nearest of its own class in a stratified minibatch, b to
@@ -53,7 +56,7 @@ def scaled_settings(features_s: Tensor, labels_s: Any, classes: int, *, seed: in
     >>> scaled_settings(torch.tensor([[0.0], [0.0], [10.0], [10.0]]), [0, 0, 1, 1], 2)
     PlanSettings(eta1=0.01, eta2=0.721..., tau=0.217..., epsilon=0.721...)
     """
-    source = SourceMinibatches(features_s, labels_s, classes)
+    source = SourceMinibatches(features_s, labels_s, classes, origins)
     own, other = [], []
     for first, second, cost in _source_pairs(source, seed):
         same = source.labels[first][:, None] == source.labels[second][None]
@@ -71,9 +74,15 @@ def scaled_settings(features_s: Tensor, labels_s: Any, classes: int, *, seed: in
 
 
 class SourceMinibatches:
-    """Labelled samples and their stratified minibatches: equally many of each class, repeated where there are few."""
+    """Labelled samples and their stratified minibatches: equally many of each stratum, repeated where there are few.
 
-    def __init__(self, features: Tensor, labels: Any, classes: int) -> None:
+    A stratum is a class of one source; `origins` says which of several sources each sample is from.  `values`
+    `(n, outputs)` are numbers in the place of labels, where these are what the plan compares.
+    """
+
+    def __init__(
+        self, features: Tensor, labels: Any, classes: int, origins: Array | None = None, values: Tensor | None = None
+    ) -> None:
         labels = (labels.detach().cpu() if isinstance(labels, Tensor) else torch.as_tensor(labels)).numpy()
         if features.ndim != 2 or labels.shape != (len(features),):
             raise ArgumentError(
@@ -90,8 +99,11 @@ class SourceMinibatches:
         if not bool(torch.isfinite(self.features).all()):
             raise ArgumentError("features_s: they hold NaN or infinite values; the network has diverged.")
         self.labels = labels[known].astype(np.int64)
-        self.classes = classes
-        self.groups = [np.flatnonzero(self.labels == c) for c in range(classes)]
+        self.told = torch.from_numpy(self.labels) if values is None else values.double()[torch.from_numpy(known)]
+        self.label_loss = "cross-entropy" if values is None else "squared"
+        self.classes, self.sources = classes, 1 if origins is None else int(origins.max()) + 1
+        self.strata = self.labels * self.sources + (0 if origins is None else origins[known])
+        self.groups = [np.flatnonzero(self.strata == s) for s in range(classes * self.sources)]
         self.each = max(3, MINIBATCH // sum(len(group) > 0 for group in self.groups))
 
     def draw(self, rng: np.random.Generator) -> Array:
@@ -121,7 +133,7 @@ def source_mass(source: SourceMinibatches, settings: PlanSettings, seed: int) ->
     return float(np.median(np.concatenate(received))) if received else 1.0
 
 
-def received_by_class(
+def received_by_stratum(
     source: SourceMinibatches,
     z: Tensor,
     logits: Tensor,
@@ -129,25 +141,68 @@ def received_by_class(
     weights: Array,
     rng: np.random.Generator,
 ) -> Array:
-    """(n, C): m times the mass that each target sample receives from each class, averaged over its minibatches."""
+    """(n, strata): m times the mass that each target sample receives from each, averaged over its minibatches."""
     n, m = len(z), min(MINIBATCH, len(z))
     order = rng.permutation(n)
     # the last minibatch is filled up with samples of earlier ones, so that all have one size
     order = np.concatenate([order, rng.choice(order[: n - n % m], -n % m, replace=False)])
-    total, times = np.zeros((n, source.classes)), np.zeros(n)
+    total, times = np.zeros((n, len(source.groups))), np.zeros(n)
     for batch in order.reshape(-1, m):
         drawn = source.draw(rng)
-        labels = source.labels[drawn]
+        strata = source.strata[drawn]
         cost = joint_cost(
-            source.features[drawn], torch.from_numpy(labels), z[batch], logits[batch], settings.eta1, settings.eta2
-        )
-        a = torch.from_numpy(weights[labels] / source.each)
+            source.features[drawn], source.told[drawn], z[batch], logits[batch], settings.eta1, settings.eta2,
+            source.label_loss,
+        )  # fmt: skip
+        a = torch.from_numpy(weights[strata] / source.each)
         plan = solve(cost, a, epsilon=settings.epsilon, tau=settings.tau, tol=1e-4).plan.numpy()
-        received = np.zeros((source.classes, m))
-        np.add.at(received, labels, plan * m)
+        received = np.zeros((len(source.groups), m))
+        np.add.at(received, strata, plan * m)
         total[batch] += received.T
         times[batch] += 1
     return total / times[:, None]
+
+
+@dataclass(frozen=True, eq=False)
+class Settled:
+    """What plans say whose source weights are the votes of the target."""
+
+    columns: Array
+    """(n, strata) mass that each target sample receives."""
+    received: Array
+    """(n,) in all; 1 is what a typical source sample receives from the source."""
+    strata: Array
+    """(strata,) their shares of the votes."""
+    weights: Array
+    """(strata,) of the source marginal in the last pass."""
+
+
+def settle(
+    source: SourceMinibatches, z: Tensor, logits: Tensor, settings: PlanSettings, mass: float, rng: np.random.Generator
+) -> Settled:
+    """Passes over the target, each with the votes of the last as weights of the source: EM, see `diagnose`."""
+    present = np.array([len(group) > 0 for group in source.groups])
+    strata = present / present.sum()
+    for _ in range(ROUNDS):
+        weights = np.where(present, np.maximum(strata, LEAST_WEIGHT / present.sum()), 0.0)
+        weights /= weights.sum()
+        columns = received_by_stratum(source, z, logits, settings, weights, rng)
+        received = columns.sum(1) / mass
+        strata = votes(columns, received >= OUTSIDE).mean(0)
+    return Settled(columns, received, strata, weights)
+
+
+def by_class(columns: Array, source: SourceMinibatches) -> Array:
+    """Sums over the sources of each class."""
+    summed: Array = columns.reshape(-1, source.classes, source.sources).sum(2)
+    return summed
+
+
+def by_source(columns: Array, source: SourceMinibatches) -> Array:
+    """(n, sources): the vote of each sample for each source."""
+    shares = votes(columns, np.ones(len(columns), bool))
+    summed: Array = shares.reshape(-1, source.classes, source.sources).sum(1)
+    return summed
 
 
 def votes(columns: Array, voting: Array) -> Array:

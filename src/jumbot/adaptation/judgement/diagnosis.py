@@ -11,16 +11,16 @@ import torch
 from torch import Tensor
 
 from jumbot.adaptation.judgement.averaged_plans import (
-    ROUNDS,
     PlanSettings,
     SourceMinibatches,
-    received_by_class,
+    by_class,
+    by_source,
+    received_by_stratum,
     scaled_settings,
+    settle,
     source_mass,
-    votes,
 )
 from jumbot.errors import ArgumentError
-from jumbot.methods.proportions import LEAST_WEIGHT, OUTSIDE
 
 Array = np.ndarray[Any, Any]
 
@@ -60,6 +60,8 @@ class Diagnosis:
     """The problem that was solved."""
     scaled: bool
     """Whether `settings` were taken from the scale of the source embeddings."""
+    source_shares: Array | None = None
+    """(n, sources) shares of what each target sample receives, where the source is made of several."""
 
     @property
     def negative_transfer(self) -> bool:
@@ -102,8 +104,8 @@ class Diagnosis:
 
 @torch.no_grad()
 def diagnose(
-    features_s: Tensor, labels_s: Any, features_t: Tensor, logits_t: Tensor, *, settings: PlanSettings | None = None,
-    before: Diagnosis | None = None, seed: int = 0,
+    features_s: Tensor, labels_s: Any, features_t: Tensor, logits_t: Tensor, *, origins: Array | None = None,
+    settings: PlanSettings | None = None, before: Diagnosis | None = None, seed: int = 0,
 ) -> Diagnosis:  # fmt: skip
     r"""Reads the plans of unbalanced problems between source and target minibatches, averaged.
 
@@ -124,6 +126,9 @@ def diagnose(
     **Received mass** of sample j is m (P' 1)_j relative to the median that source samples receive from the rest of
     the source by their distances.  So the reference of the entropy, which multiplies the plan by a constant, drops out.
 
+    **Shares of the sources**, where there are several: strata are then classes of one source, votes and weights `a` are
+    of strata, and the vote of a sample is what it receives from which source.
+
     **Negative transfer** is likely where many samples are unexplained, where embedding and classifier disagree, or
     where predicted and estimated proportions differ.  Training against the plan hides these signs, so give `before`,
     the diagnosis of the same samples before adaptation: then also where the two disagree on the proportions, and
@@ -135,6 +140,8 @@ def diagnose(
         Source embeddings `(n, d)` and classes `(n,)`; rows labelled -1 are passed over.
     features_t, logits_t
         Target embeddings `(m, d)` and logits `(m, C)`.
+    origins
+        Which of several sources each source sample is from, `(n,)`.
     settings
         The problem; by default `scaled_settings`, which makes the diagnosis comparable between methods and
         independent of the scale of the embedding.  These also stand in for settings that cannot tell anything:
@@ -151,7 +158,7 @@ def diagnose(
     >>> found.class_proportions.round(2), found.unexplained
     (array([0.33, 0.67]), array([3]))
     """
-    source = SourceMinibatches(features_s, labels_s, logits_t.shape[-1] if logits_t.ndim == 2 else 0)
+    source = SourceMinibatches(features_s, labels_s, logits_t.shape[-1] if logits_t.ndim == 2 else 0, origins)
     z, logits = features_t.detach().double().cpu(), logits_t.detach().double().cpu()
     _check_target(source, z, logits)
     mass = 0.0
@@ -160,22 +167,19 @@ def diagnose(
         mass = source_mass(source, settings, seed)
         scaled = mass < _LEAST_MASS
     if scaled or settings is None:
-        settings = scaled_settings(features_s, labels_s, source.classes, seed=seed)
+        settings = scaled_settings(features_s, labels_s, source.classes, origins=origins, seed=seed)
         mass = source_mass(source, settings, seed)
 
     rng = np.random.default_rng(seed)
-    present = np.array([len(group) > 0 for group in source.groups])
-    proportions = present / present.sum()
-    for _ in range(ROUNDS):
-        weights = np.where(present, np.maximum(proportions, LEAST_WEIGHT / present.sum()), 0.0)
-        columns = received_by_class(source, z, logits, settings, weights / weights.sum(), rng)
-        received = columns.sum(1) / mass
-        proportions = votes(columns, received >= OUTSIDE).mean(0)
-    explained = received >= UNEXPLAINED
+    found = settle(source, z, logits, settings, mass, rng)
+    explained = found.received >= UNEXPLAINED
+    proportions = by_class(found.strata, source)[0]
+    present = np.array([bool((source.labels == c).any()) for c in range(source.classes)])
 
     predictions = logits.argmax(1).numpy()
-    nearest = received_by_class(source, z, logits, replace(settings, eta2=0.0), weights / weights.sum(), rng).argmax(1)
-    disagreement = float((nearest != predictions)[explained].mean()) if explained.any() else 1.0
+    near = received_by_stratum(source, z, logits, replace(settings, eta2=0.0), found.weights, rng)
+    other = by_class(near, source).argmax(1) != predictions
+    disagreement = float(other[explained].mean()) if explained.any() else 1.0
     predicted = np.bincount(predictions, minlength=source.classes) / len(predictions)
     absent = np.flatnonzero(present & (proportions < ABSENT / present.sum()))
     reasons = _reasons(float(1 - explained.mean()), disagreement, predicted, proportions)
@@ -187,19 +191,34 @@ def diagnose(
         predicted_proportions=predicted,
         entropy=entropy,
         absent_classes=tuple(absent.tolist()),
-        received_mass=received,
+        received_mass=found.received,
         unexplained=np.flatnonzero(~explained),
-        transported_mass=float(received.mean()),
+        transported_mass=float(found.received.mean()),
         disagreement=disagreement,
         reasons=reasons,
         settings=settings,
         scaled=scaled,
+        source_shares=None if origins is None else by_source(found.columns, source),
     )
 
 
-def diagnose_numbers(features_s: Tensor, features_t: Tensor, seed: int = 0) -> Diagnosis:
-    """What distances alone tell, where numbers are predicted: received mass, unexplained samples, transported mass."""
-    found = diagnose(features_s, np.zeros(len(features_s), int), features_t, torch.zeros(len(features_t), 1), seed=seed)
+@torch.no_grad()
+def diagnose_numbers(
+    features_s: Tensor, values_s: Tensor, features_t: Tensor, outputs_t: Tensor, *, origins: Array | None = None,
+    seed: int = 0,
+) -> Diagnosis:  # fmt: skip
+    """What distances tell, where numbers are predicted: received mass, unexplained samples, transported mass.
+
+    The shares of several sources come from distances and numbers, `(n, outputs)` both, in deviations of the source's.
+    """
+    one = np.zeros(len(features_s), int)
+    found = diagnose(features_s, one, features_t, torch.zeros(len(features_t), 1), seed=seed)
+    if origins is not None:
+        source = SourceMinibatches(features_s, one, 1, origins, values_s)
+        z, outputs = features_t.detach().double().cpu(), outputs_t.detach().double().cpu()
+        rng = np.random.default_rng(seed)
+        settled = settle(source, z, outputs, found.settings, source_mass(source, found.settings, seed), rng)
+        found = replace(found, source_shares=by_source(settled.columns, source))
     none = np.empty(0)
     return replace(found, class_proportions=none, predicted_proportions=none, entropy=math.nan, disagreement=math.nan)
 

@@ -13,7 +13,7 @@ from jumbot.adaptation.model import load
 from jumbot.adaptation.runs.grid import Pair
 from jumbot.adaptation.runs.variants import read_variant
 
-READING = ("label", "id", "corrupt", "root")
+READING = ("label", "id", "domain_column", "corrupt", "root")
 
 
 def evidence_of(

@@ -25,10 +25,14 @@ class RegressionEvaluation:
     """Samples without a label."""
     per_output: tuple[tuple[float, float, float | None], ...] = ()
     """(rmse, mae, r2) of each output."""
+    names: tuple[str, ...] = ()
+    """Of the outputs, where there are several."""
 
     def to_json(self) -> dict[str, Any]:
         """For `json.dumps`."""
-        named = [dict(zip(("rmse", "mae", "r2"), one, strict=True)) for one in self.per_output]
+        named: list[dict[str, Any]] = [dict(zip(("rmse", "mae", "r2"), one, strict=True)) for one in self.per_output]
+        for one, name in zip(named, self.names, strict=False):
+            one["name"] = name
         return {
             "rmse": self.rmse, "mae": self.mae, "r2": self.r2, "n": self.n, "left_out": self.left_out,
             "per_output": named,
@@ -40,11 +44,12 @@ class RegressionEvaluation:
             return f"no labelled sample{without}"
         lines = [f"{_figures(self.rmse, self.mae, self.r2)}, {self.n} samples{without}"]
         if len(self.per_output) > 1:
-            lines += [f"  output {i}: {_figures(*one)}" for i, one in enumerate(self.per_output, 1)]
+            names = self.names or tuple(f"output {i}" for i in range(1, len(self.per_output) + 1))
+            lines += [f"  {name}: {_figures(*one)}" for name, one in zip(names, self.per_output, strict=True)]
         return "\n".join(lines)
 
 
-def evaluate_numbers(predictions: Any, values: Any) -> RegressionEvaluation:
+def evaluate_numbers(predictions: Any, values: Any, names: tuple[str, ...] = ()) -> RegressionEvaluation:
     """RMSE, MAE and R2 of predictions `(n, outputs)` beside true values, NaN where one is not known.
 
     >>> print(evaluate_numbers([[1.0], [2.0], [4.0]], [[1.0], [2.0], [3.0]]))
@@ -68,7 +73,7 @@ def evaluate_numbers(predictions: Any, values: Any) -> RegressionEvaluation:
     r2 = [one[2] for one in each]
     mean = None if any(one is None for one in r2) else float(np.mean(np.array(r2, float)))
     rmse, mae = (float(np.mean([one[i] for one in each])) for i in (0, 1))
-    return RegressionEvaluation(rmse, mae, mean, int(known.sum()), left_out, each)
+    return RegressionEvaluation(rmse, mae, mean, int(known.sum()), left_out, each, names)
 
 
 def smoothness(predictions: Any, neighbours: Any) -> float:

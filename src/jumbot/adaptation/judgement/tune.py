@@ -77,10 +77,11 @@ def tune(
     labelled_target: Any = None,
     evaluate_on: Any = None,
     stop_early: bool = True,
-    label: str | None = None,
+    label: str | Sequence[str] | None = None,
     id: str | None = None,
     drop: str | Sequence[str] = (),
     domain: str | None = None,
+    domain_column: str | None = None,
     kind: str | None = None,
     corrupt: str = "refuse",
     root: str | Path | None = None,
@@ -134,8 +135,9 @@ def tune(
         _check_folder(folder)
         held.enter_context(writing(folder))
         reading = make_reading(
-            label=label, id=id, drop=drop, domain=domain, kind=kind, task=task, corrupt=corrupt, root=root
-        )
+            label=label, id=id, drop=drop, domain=domain, domain_column=domain_column, kind=kind, task=task,
+            corrupt=corrupt, root=root,
+        )  # fmt: skip
         domains = read_domains(source, target, evaluate_on, reading)
         if domains[0].values is not None:
             raise ArgumentError(NOT_FOR_NUMBERS)

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
 from jumbot.adaptation.config import RunConfig
 from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy, calibrating_temperature, estimate_accuracy
 from jumbot.adaptation.judgement.diagnosis import Diagnosis, diagnose, diagnose_numbers
 from jumbot.adaptation.judgement.monitor import outputs
+from jumbot.adaptation.judgement.shares import columns_of, describe_shares
 from jumbot.adaptation.model import Model
 from jumbot.adaptation.runs.beside import BASELINE, SAMPLES, compared, notable, source_only
 from jumbot.adaptation.runs.files.results_json import Results
@@ -86,7 +88,8 @@ def _finish(
     before: Diagnosis | None = None
     reach(1, "diagnosis")
     if source.labels is None:
-        diagnosis = diagnose_numbers(z_source, z_target, seed)
+        told = torch.from_numpy(model.task.labels(source))
+        diagnosis = diagnose_numbers(z_source, told, z_target, logits, origins=source.origins, seed=seed)
     else:
         accuracy = estimate_accuracy(source, target, logits.argmax(-1).numpy(), len(model.classes), seed)
         if accuracy.value is not None:
@@ -94,7 +97,11 @@ def _finish(
         # before its first step a network knows nothing that could be compared
         if config.method != "source-only" and config.training.lengths(len(source))[1] > 0:
             before = _diagnose_some(earlier, source, target, seed)
-        diagnosis = diagnose(z_source, source.labels, z_target, logits, before=before, seed=seed)
+        diagnosis = diagnose(
+            z_source, source.labels, z_target, logits, origins=source.origins, before=before, seed=seed
+        )
+    shares = diagnosis.source_shares
+    predictions = None if source.labels is None else logits.argmax(-1).numpy()
     reach(1, "figures")
     results: dict[str, Any] = {
         "rule": config.training.select,
@@ -103,7 +110,12 @@ def _finish(
         "seconds": round(trained.seconds, 1),
         "task": model.task.name,
         **({} if accuracy is None else {"estimated_accuracy": accuracy.to_json()}),
-        "diagnosis": diagnosis.to_json(),
+        "diagnosis": diagnosis.to_json()
+        | (
+            {}
+            if shares is None
+            else {"sources": describe_shares(shares, source.sources, predictions, len(model.classes))}
+        ),
         "decisions": trained.method.decisions(),
         "remarks": remarks(read_metrics(run.path), config),
     }
@@ -126,7 +138,9 @@ def _finish(
     with replacing(run.path / "embeddings.npz") as part, part.open("wb") as file:
         np.savez_compressed(file, **found)
     reach(1, "predictions")
-    model.write_outputs(run.path / "predictions.csv", target, logits, {"received_mass": diagnosis.received_mass})
+    columns = {"received_mass": diagnosis.received_mass}
+    columns |= {} if shares is None else columns_of(shares, source.sources)
+    model.write_outputs(run.path / "predictions.csv", target, logits, columns)
     told = plain(convert(results, Results, run.path / "results.json"))
     write(run.path / "results.json", {name: value for name, value in told.items() if value is not None})
     if baseline and source.labels is not None:
@@ -135,10 +149,17 @@ def _finish(
         if alone is not None:
             write(run.path / BASELINE, compared(*alone, domains, logits.argmax(-1).numpy(), seed))
         old = None if alone is None else outputs(alone[0], target)[1].softmax(-1)
-        shares = model.probabilities(logits)
         write(
             run.path / SAMPLES,
-            notable(target, domains.pictures, model.input, shares, old, diagnosis.received_mass, model.classes),
+            notable(
+                target,
+                domains.pictures,
+                model.input,
+                model.probabilities(logits),
+                old,
+                diagnosis.received_mass,
+                model.classes,
+            ),
         )
     model.save(run.path)
     run.before.unlink(missing_ok=True)

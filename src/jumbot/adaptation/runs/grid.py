@@ -138,8 +138,8 @@ def _compare(
     return record
 
 
-def all_pairs(table: str | Path) -> list[Pair]:
-    """Every ordered pair of the domains in a table with a `domain` column, or of the folders in a folder."""
+def all_pairs(table: str | Path, column: str | None = None) -> list[Pair]:
+    """Every ordered pair of the domains in a table, named in `column` or `domain`, or of the folders in a folder."""
     path = Path(table)
     if path.is_dir():
         names = sorted(entry.name for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith("."))
@@ -147,7 +147,7 @@ def all_pairs(table: str | Path) -> list[Pair]:
     else:
         from jumbot.data.tables import domains_of
 
-        places = {name: f"{path}:{name}" for name in domains_of(path)}
+        places = {name: f"{path}:{name}" for name in domains_of(path, column)}
     if len(places) < 2:
         raise ArgumentError(f"{path}: holds {len(places)} domains; all pairs need at least two. Give SRC and TGT.")
     return [Pair(f"{s}-{t}", places[s], places[t]) for s, t in permutations(places, 2)]

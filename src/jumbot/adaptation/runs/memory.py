@@ -27,12 +27,15 @@ class Asked:
     source: Any
     target: Any
     evaluate_on: Any
+    labelled_target: Any
     reading: dict[str, Any]
+    lost: tuple[str, ...] = ()
+    """Data that the run had and that came from memory."""
 
 
-def request(source: Any, target: Any, evaluate_on: Any, reading: Reading) -> dict[str, Any]:
+def request(source: Any, target: Any, evaluate_on: Any, labelled_target: Any, reading: Reading) -> dict[str, Any]:
     """What `config.json` holds of it: data in files by their whole paths, other data not at all."""
-    places = {"source": source, "target": target, "evaluate_on": evaluate_on}
+    places = {"source": source, "target": target, "evaluate_on": evaluate_on, "labelled_target": labelled_target}
     return {name: _place(data) for name, data in places.items()} | {"reading": asdict(reading)}
 
 
@@ -58,9 +61,9 @@ def remember(file: str | Path, method: str | None, recipe: str | None, options: 
         if value != usual[part][option]
     }
     asked = found.request or Request()
-    return Asked(
-        method, recipe, {**changes, **options}, asked.source, asked.target, asked.evaluate_on, dict(asked.reading)
-    )
+    data = {name: getattr(asked, name) for name in ("source", "target", "evaluate_on", "labelled_target")}
+    lost = tuple(name for name, place in data.items() if place is None and name in (found.data or {}))
+    return Asked(method, recipe, {**changes, **options}, **data, reading=dict(asked.reading), lost=lost)
 
 
 def _place(data: Any) -> Any:

@@ -31,6 +31,7 @@ class Request(Record):
     source: Any = None
     target: Any = None
     evaluate_on: Any = None
+    labelled_target: Any = None
     reading: dict[str, Any] = field(default_factory=dict)
 
 

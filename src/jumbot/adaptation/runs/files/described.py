@@ -61,12 +61,16 @@ class TaskFile(Record):
     mean: tuple[Measured, ...] = ()
     std: tuple[Positive, ...] = ()
     label_loss: Literal["squared", "huber"] | None = None
+    names: tuple[Text, ...] = ()
+    """Of several numbers."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         numbers = self.name == "regression"
         if len(self.mean) != len(self.std) or bool(self.mean) != numbers or (self.label_loss is not None) != numbers:
             raise ArgumentError("mean, std, label_loss: must be there for a regression, one of each, and for no other.")
+        if self.names and len(self.names) != len(self.mean):
+            raise ArgumentError(f"names: has length {len(self.names)}; it must be {len(self.mean)}, as mean.")
 
 
 def check_name(field: str, name: str) -> None:

@@ -15,6 +15,20 @@ from jumbot.schema import Record
 
 
 @dataclass(frozen=True)
+class SourceSharesFile(Record):
+    """How much of the target comes from which source: of all samples, and of those of each predicted class."""
+
+    names: tuple[Text, ...]
+    shares: tuple[Portion, ...]
+    by_class: tuple[tuple[Portion, ...] | None, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if any(row is not None and len(row) != len(self.names) for row in (self.shares, *self.by_class)):
+            raise ArgumentError("shares, by_class: must have one share per name.")
+
+
+@dataclass(frozen=True)
 class DiagnosisFile(Record):
     """What `Diagnosis.to_json` writes."""
 
@@ -31,6 +45,7 @@ class DiagnosisFile(Record):
     absent_classes: tuple[Whole, ...] = ()
     disagreement: Measured | None = None
     entropy: Measured | None = None
+    sources: SourceSharesFile | None = None
 
 
 @dataclass(frozen=True)
@@ -40,6 +55,7 @@ class OutputFigures(Record):
     rmse: Weight
     mae: Weight
     r2: Measured | None
+    name: Text | None = None
 
 
 @dataclass(frozen=True)
@@ -74,6 +90,7 @@ class Results(Record):
         lengths: dict[str, Any] = {
             "diagnosis.predicted_proportions": self.diagnosis.predicted_proportions, "per_class": self.per_class,
             "confusion": self.confusion, "classes": self.classes,
+            "diagnosis.sources.by_class": self.diagnosis.sources and self.diagnosis.sources.by_class,
             **{f"confusion[{i}]": row for i, row in enumerate(self.confusion or ())},
         }  # fmt: skip
         for name, values in lengths.items():
