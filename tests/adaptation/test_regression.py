@@ -156,3 +156,32 @@ def test_above_source_only_on_a_shift_with_a_known_answer() -> None:
         for name in ("source-only", "jumbot")
     )
     assert adapted < 0.85 * without
+
+
+def test_several_columns_of_numbers_from_a_table(tmp_path: Path, rng: np.random.Generator) -> None:
+    X = rng.normal(size=(60, 2))
+    frame = pd.DataFrame(X, columns=["u", "v"]).assign(height=170 + 10 * X[:, 0], weight=70 - 5 * X[:, 1])
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    how = {"task": "regression", "steps": 10, "seed": 0}
+    model = jumbot.adapt(
+        tmp_path / "people.csv", frame[["v", "u"]], label="height, weight", out=tmp_path / "run", **how
+    )
+    np.testing.assert_array_equal(model.predict(frame), jumbot.load(tmp_path / "run").predict(frame[["u", "v"]]))
+    listed = jumbot.adapt(frame, frame, label=["height", "weight"], **how)
+    np.testing.assert_allclose(listed.predict(frame), model.predict(frame), rtol=1e-5)
+    arrays = jumbot.adapt((frame[["u", "v"]], frame[["height", "weight"]].to_numpy()), frame[["u", "v"]], **how)
+    np.testing.assert_allclose(arrays.predict(frame[["u", "v"]]), model.predict(frame), rtol=1e-5)
+    assert list(pd.read_csv(tmp_path / "run" / "predictions.csv"))[1:3] == ["prediction_height", "prediction_weight"]
+    found = model.evaluate(frame)
+    assert [one["name"] for one in found.to_json()["per_output"]] == ["height", "weight"]
+    assert "  weight: RMSE" in str(found)
+    for label, message in (
+        ("height,width", "label: there is no column 'width'"),
+        ("height,height", "names a column twice"),
+    ):
+        with pytest.raises(ArgumentError, match=message):
+            jumbot.adapt(frame, frame, label=label, **how)
+    with pytest.raises(ArgumentError, match="label: has height and lacks weight"):
+        jumbot.adapt(frame, frame.drop(columns="weight"), label="height,weight", **how)
+    with pytest.raises(ArgumentError, match="several numbers per sample are predicted with task='regression'"):
+        jumbot.adapt(frame, frame, label="height,weight", steps=10)

@@ -227,3 +227,17 @@ def test_photographs_of_office_caltech() -> None:
     batch = source.samples.batch(np.arange(0, 295, 10))
     assert batch.shape == (30, 3, 64, 64)
     assert abs(float(batch.mean())) < 3
+
+
+def test_folders_of_domains_as_several_sources(tmp_path: Path) -> None:
+    for camera in ("camA", "camB"):
+        for kind in ("mug", "pen"):
+            _save(tmp_path / camera / kind / "1.png")
+    found = as_domain(tmp_path, domain="all")
+    assert found.sources == ("camA", "camB")
+    assert found.origins is not None
+    assert found.origins.tolist() == [0, 0, 1, 1]
+    assert found.classes == ("mug", "pen")
+    assert list(found.ids or ()) == ["camA/mug/1.png", "camA/pen/1.png", "camB/mug/1.png", "camB/pen/1.png"]
+    with pytest.raises(ArgumentError, match="has no labels"):
+        as_domain(tmp_path / "camA", domain="all")

@@ -72,14 +72,14 @@ def test_an_array_may_go_with_a_table_whose_label_is_named(tmp_path: Path) -> No
 def test_domains_of_a_frame_are_asked_about() -> None:
     frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(label=Y, domain=DOMAINS)
     with pytest.raises(
-        ArgumentError, match=r"choose one, e\.g\. the rows whose domain is 'amazon', or say domain='none'"
+        ArgumentError, match=r"choose one, e\.g\. the rows whose domain is 'amazon', or say domain='all'"
     ):
         as_domain(frame)
     assert as_domain(frame, domain="webcam").classes == ("cat", "eel")
 
 
 def test_selector_without_domains(tmp_path: Path) -> None:
-    with pytest.raises(ArgumentError, match="has no column `domain`"):
+    with pytest.raises(ArgumentError, match="has no column 'domain'"):
         as_domain(f"{_write(tmp_path, '.csv')}:amazon")
 
 
