@@ -1,7 +1,7 @@
 """Accuracy on Office-Caltech10 by the number of target labels per class that are trained on.
 
     python -m benchmarks.few_labels office_caltech10/features.npz
-        writes results/office-caltech10-labels/labels.json
+        writes results/office-caltech10-labels/labels.json and labels.png
 
 A task is SOURCE-TARGET.  Of each class of the target the first samples of one shuffle are labelled, so that more
 labels contain fewer.  Accuracy is on the same samples at every count: those that no count has labelled.
@@ -14,7 +14,7 @@ import datetime
 import json
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,10 @@ import jumbot
 from jumbot.adaptation.config import make_config
 from jumbot.data import as_domain
 from jumbot.data.domain import Domain
+from jumbot.report.style import METHOD_COLOURS, legend_below, new_figure, percent_axis, styled
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 TASKS = (("amazon", "webcam"), ("caltech10", "amazon"), ("webcam", "caltech10"), ("dslr", "amazon"))
 COUNTS = (0, 1, 3, 10)
@@ -62,6 +66,28 @@ def rows_of(task: tuple[str, str], file: str) -> list[dict[str, Any]]:
     return found
 
 
+def draw(record: dict[str, Any]) -> Figure:
+    """A panel per task: accuracy by the number of labels, a line per method."""
+    figure = new_figure(3.1 * len(TASKS), 3.0)
+    panels = figure.subplots(1, len(TASKS), sharey=True)
+    for axes, task in zip(panels, TASKS, strict=True):
+        name = "-".join(task)
+        for method in METHODS:
+            points = [
+                (COUNTS.index(row["labels"]), row["accuracy"])
+                for row in record["rows"]
+                if (row["task"], row["method"]) == (name, method)
+            ]
+            axes.plot(*zip(*points, strict=True), marker="o", color=METHOD_COLOURS[method])
+        axes.set_title(name)
+        axes.set_xticks(range(len(COUNTS)), list(map(str, COUNTS)))
+        axes.set_xlabel("target labels per class")
+    panels[0].set_ylabel("accuracy on the rest of the target")
+    percent_axis(panels[0])
+    legend_below(figure, {method: ("o", METHOD_COLOURS[method]) for method in METHODS})
+    return figure
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("features", help="features.npz of Office-Caltech10, see docs/adaptation/results.md")
@@ -79,6 +105,8 @@ def main() -> None:
     for task in TASKS:
         record["rows"] += rows_of(task, options.features)
         options.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    with styled():
+        draw(record).savefig(options.out.with_suffix(".png"), dpi=150)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ def test_shares_of_the_sources_follow_the_plan_by_hand() -> None:
     origin = torch.tensor([0, 0, 1])
     weights.observe(torch.tensor([[0.1, 0.2], [0.1, 0.2], [0.1, 0.1]]), origin)
     weights.settle()
-    torch.testing.assert_close(weights.shares, torch.tensor([0.95 * 0.5 + 0.05 * 0.75, 0.95 * 0.5 + 0.05 * 0.25]))
+    torch.testing.assert_close(weights.shares, torch.tensor([0.7 * 0.5 + 0.3 * 0.75, 0.7 * 0.5 + 0.3 * 0.25]))
     counted = weights(origin)
     assert float(counted.mean()) == pytest.approx(1)
     assert float(counted[2] / counted[:2].sum()) == pytest.approx(float(weights.shares[1] / weights.shares[0]))

@@ -11,6 +11,7 @@ import matplotlib
 import numpy as np
 import pytest
 
+import jumbot
 from jumbot.errors import ArgumentError
 from jumbot.report import read_run, write_report
 from jumbot.report.embedding import make_map
@@ -357,3 +358,16 @@ def test_the_verdict_without_labels_follows_the_baseline(tmp_path: Path) -> None
         (run / "baseline.json").write_text(json.dumps(beside), encoding="utf-8")
         assert words in verdict(read_run(run)), low
         assert "a class that is taken for another as a whole" in verdict(read_run(run))
+
+
+def test_numbers_are_drawn_beside_the_true_ones_and_the_source(tmp_path: Path, rng: np.random.Generator) -> None:
+    X = rng.normal(size=(40, 2))
+    y = np.stack([X[:, 0], 100 * X[:, 1]], 1)
+    jumbot.adapt((X, y), (X, y), task="regression", steps=3, out=tmp_path / "known")
+    jumbot.adapt((X, y[:, :1]), X, task="regression", steps=3, out=tmp_path / "unknown")
+    known, unknown = ((tmp_path / name / "report.html").read_text() for name in ("known", "unknown"))
+    assert "Predicted and true" in known
+    assert "RMSE of 2 on the target" in known
+    assert "Predicted and true" not in unknown
+    assert "How the numbers are spread" in unknown
+    assert "a colour is a class" not in unknown

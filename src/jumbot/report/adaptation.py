@@ -10,7 +10,7 @@ from typing import Any
 import jumbot
 from jumbot.errors import ArgumentError
 from jumbot.files import write_text
-from jumbot.report import comparison, origins, outcome, overview, samples, sections, words
+from jumbot.report import comparison, numbers, origins, outcome, overview, samples, sections, words
 from jumbot.report.groups import Group, accuracies, group_runs
 from jumbot.report.html import Html, document, join, render, tag
 from jumbot.report.presence import warnings_of
@@ -111,8 +111,11 @@ def _unfinished(run: RunRecord) -> Html:
 def _facts(run: RunRecord) -> Html:
     adapted = run.method != "source-only"
     facts: list[tuple[str, str]] = []
-    of_numbers = {"rmse": "RMSE on the target", "mae": "mean absolute error", "r2": "R2"}
-    facts += [(f"{value:.4g}", title) for name, title in of_numbers.items() if (value := number(run.final.get(name)))]
+    several = run.final.get("per_output") or ()
+    for each in several if len(several) > 1 else (run.final,):  # means over numbers of several units say nothing
+        of = f" of {each['name']}" if each.get("name") else ""
+        titles = {"rmse": f"RMSE{of} on the target", "mae": f"mean absolute error{of}", "r2": f"R2{of}"}
+        facts += [(f"{value:.4g}", title) for name, title in titles.items() if (value := number(each.get(name)))]
     if run.accuracy is not None:
         facts.append((words.percent(run.accuracy), f"target accuracy, rule “{run.rule}”"))
         if (before := outcome.baseline_accuracy(run)) is not None and adapted:
@@ -239,6 +242,7 @@ def _task(groups: list[Group], pictures: sections.Pictures) -> Html:
         samples.samples_section(groups, pictures.name()),
         sections.curve_section(groups, pictures),
         sections.class_section(groups, pictures),
+        numbers.number_section(groups, pictures),
         sections.embedding_section(groups, pictures),
         sections.diagnosis_section(groups),
         origins.origin_section(groups, pictures),

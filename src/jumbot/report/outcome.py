@@ -24,6 +24,10 @@ def _numbers(run: RunRecord) -> str:
     harm = " Adaptation probably did harm, see the warnings." if warnings_of(run) else ""
     if rmse is None:
         return f"How far the predicted numbers are off cannot be told without true ones.{harm}"
+    several = run.final.get("per_output") or ()
+    if len(several) > 1:
+        each = [f"{one.get('name')} by {one['rmse']:.4g}" for one in several]
+        return f"The predicted numbers are off, as roots of mean squares: {listed(each)}.{harm}"
     share = "" if r2 is None else f" (R2 {r2:.2f})"
     off = f"The predicted numbers are off by {rmse:.4g}, the root of the mean square{share}"
     return f"{off}, by true ones that training never saw.{harm}"

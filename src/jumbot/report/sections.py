@@ -142,9 +142,12 @@ def embedding_section(groups: Sequence[Group], pictures: Pictures) -> Html:
             shown.append(pictures.add(embedding.draw_map(found, len(names)), title, f"embedding after {group.label}"))
     if not shown:
         return Html("")
-    colouring = "" if known else ": the true class of source samples, the predicted class of target samples"
+    meaning = "" if known else ": the true class of source samples, the predicted class of target samples"
+    colouring = f"; a colour is a class{meaning}. After a good adaptation crosses lie on circles of their own colour"
+    if not names:
+        colouring = ". After a good adaptation crosses lie among circles"
     if len(names) > LEGEND_CLASSES:
-        colouring += f" (with {len(names)} classes the colours repeat)"
+        colouring += f" (with {len(names)} classes colours repeat)"
         colours = Html("")
     else:
         colours = legend_of(dict(zip(names, class_colours(len(names)), strict=True)))

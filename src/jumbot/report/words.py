@@ -20,6 +20,7 @@ SCORE_TITLES = {
     "entropy": "entropy of the predictions",
     "infomax": "information maximisation",
     "snd": "soft neighbourhood density",
+    "smoothness": "smoothness of the predicted numbers",
     "source_validation": "accuracy on held-out source samples",
     "transport": "transport value",
 }
@@ -33,6 +34,9 @@ SCORE_WORDS = {
     "snd": (
         "How densely target samples that get the same answer sit together. Misled by a model that gives one "
         "answer only."
+    ),
+    "smoothness": (
+        "How far neighbours among the target samples get like numbers (Moran's I). A smooth prediction may be wrong."
     ),
     "source_validation": "Whether the source is still classified well. It says nothing about the target.",
     "transport": "What it costs to carry target samples to source samples. Comparable within one run only.",
@@ -97,9 +101,8 @@ HOW = {
         "model has 100 along the diagonal; a dark cell beside it names two classes that are mixed up."
     ),
     "embedding": (
-        "Circles are source samples, crosses target samples; a colour is a class{colouring}. After a good "
-        "adaptation crosses lie on circles of their own colour. Each map is drawn anew (t-SNE): near points are "
-        "alike, but the distance between far groups, and turns, mean nothing."
+        "Circles are source samples, crosses target samples{colouring}. Each map is drawn anew (t-SNE): near points "
+        "are alike, but the distance between far groups, and turns, mean nothing."
     ),
     "proportions": (
         "Which share of the target each class has. “estimated” comes from the transport plan, in which every "
@@ -111,6 +114,15 @@ HOW = {
         " sample. Explained mass: what the target receives, beside what the source receives from itself. "
         "Disagreement: samples that lie among source samples of another class than the predicted one. Above 30 % "
         "unexplained or disagreement, expect predictions worse than without adaptation."
+    ),
+    "scatter": (
+        "Left, a dot per target sample, on the dashed line where its number is predicted rightly; a cloud that lies "
+        "flat says that little more than the mean was learned."
+    ),
+    "spread": (
+        "Distributions: the source's numbers, and those predicted for the target. Transport assumes that both are "
+        "spread alike; if you expect other numbers in the target than in the source, adaptation pulls them towards "
+        "those of the source and does harm."
     ),
     "origins": (
         "How much of a target sample comes from which source, by the transport plan: the mean over all samples, then "

@@ -132,9 +132,12 @@ def _finish(
     if source.labels is not None:
         found["source_labels"] = source.labels[_rows(len(source), _KEPT)]
         found["target_labels"] = np.full(len(rows), -1) if target.labels is None else target.labels[rows]
-    elif target.values is not None:
-        found["true_values"] = target.values[rows]
+    else:
+        assert source.values is not None
+        found["source_values"] = source.values[_rows(len(source), _KEPT)]
         found["predicted_values"] = model.task.decode(logits[rows]).reshape(len(rows), -1)
+        if target.values is not None:
+            found["true_values"] = target.values[rows]
     with replacing(run.path / "embeddings.npz") as part, part.open("wb") as file:
         np.savez_compressed(file, **found)
     reach(1, "predictions")
