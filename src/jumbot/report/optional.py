@@ -30,7 +30,7 @@ _LARGEST = 2**30  # bytes of embeddings: a run keeps those of a thousand samples
 _ARRAYS = {  # number of axes, kinds of numbers
     **{f"{when}_{domain}": (2, "f") for when in ("before", "after") for domain in ("source", "target")},
     **dict.fromkeys(("source_labels", "target_labels", "target_predictions"), (1, "iu")),
-    **dict.fromkeys(("true_values", "predicted_values"), (2, "f")),
+    **dict.fromkeys(("source_values", "true_values", "predicted_values"), (2, "f")),
 }
 
 
