@@ -20,7 +20,7 @@ TABLES: dict[str, Any] = runpy.run_path(str(ROOT / "tools" / "tables.py"))
 def test_the_tables_of_a_page_are_those_of_the_records(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert TABLES["filled"](text) == text, "run `make tables`"
-    assert text.count("<!-- table: ") == text.count("<!-- end of ") == len(TABLES["BLOCK"].findall(text)) > 2
+    assert text.count("<!-- table: ") == text.count("<!-- end of ") == len(TABLES["BLOCK"].findall(text)) > 0
 
 
 def test_every_table_stands_on_a_page() -> None:

@@ -28,7 +28,7 @@ from jumbot.report.comparison import NONE
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results"
-PAGES = (ROOT / "README.md", ROOT / "docs" / "adaptation" / "results.md")
+PAGES = (ROOT / "README.md", ROOT / "docs" / "adaptation" / "results.md", ROOT / "docs" / "methods" / "jumbot.md")
 BLOCK = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
 NOT_RUN = "Not run yet.\n"
 
@@ -107,6 +107,16 @@ def estimates() -> str:
         for row in record["estimates"]
     ]
     head = ("table", "method", "runs", "mean absolute error, points", "true accuracy in the interval")
+    return origin([record]) + markdown(head, rows, text=2)
+
+
+def settings() -> str:
+    """JUMBOT's general and partial settings on rows of numbers."""
+    if not (file := RESULTS / "settings" / "settings.json").exists():
+        return NOT_RUN
+    record = json.loads(file.read_text(encoding="utf-8"))
+    head = ("rows", "target", "tasks", "source-only", "general", "partial")
+    rows = [[f"{100 * v:.1f}" if isinstance(v, float) else v for v in map(row.get, head)] for row in record["means"]]
     return origin([record]) + markdown(head, rows, text=2)
 
 
@@ -230,6 +240,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "office-caltech10-imbalanced": lambda: comparison("office-caltech10-imbalanced"),
     "office-caltech10-partial": lambda: comparison("office-caltech10-partial"),
     "photographs": photographs,
+    "settings": settings,
     "speed": speed,
 }
 

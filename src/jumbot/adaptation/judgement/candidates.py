@@ -13,7 +13,8 @@ from jumbot.methods import METHODS, options_class
 from jumbot.options import MOST, Bounds
 
 PARTIAL = {"eta1": 0.3, "eta2": 1.5, "eta3": 10.0, "tau": 0.24}
-"""The settings for targets that lack classes, as multiples of the general ones: `table-partial` beside `table`."""
+"""The paper's partial settings as multiples of its general ones, with twice its tau."""
+_PARTIAL_FROM = 20.0  # eta3 / tau: 1 to 2 in the general settings, 80 and more in the partial ones
 TAUS = (1.0, 2.0, 0.5, 4.0, 0.25)
 """Multiples of a setting's own tau, in the order in which they are tried."""
 SOURCE_ONLY = "source-only"
@@ -27,14 +28,14 @@ def candidates(recipe: str) -> tuple[Variant, ...]:
     """The candidates for a recipe, the most promising first; the first two are source-only and the recipe's JUMBOT.
 
     >>> [candidate.label for candidate in candidates("table")][:7]
-    ['source-only', 'jumbot tau=0.5', 'jumbot partial tau=0.12', 'deepjdot', 'mcc', 'jumbot tau=1',
-    'jumbot partial tau=0.24']
+    ['source-only', 'jumbot partial tau=0.12', 'jumbot tau=0.5', 'deepjdot', 'mcc', 'jumbot partial tau=0.24',
+    'jumbot tau=1']
     >>> candidates("table")[2].changes
-    {'eta1': 0.003, 'eta2': 0.75, 'eta3': 10.0, 'tau': 0.12}
+    {'eta1': 0.01, 'eta2': 0.5, 'eta3': 1.0, 'tau': 0.5}
     """
     options = make_config(None, "jumbot", recipe, {}).options
     given = {name: float(getattr(options, name)) for name in PARTIAL}
-    is_partial = recipe.endswith("-partial")
+    is_partial = given["eta3"] / given["tau"] > _PARTIAL_FROM
     other = {name: value * PARTIAL[name] ** (-1 if is_partial else 1) for name, value in given.items()}
     words = ("jumbot partial", "jumbot") if is_partial else ("jumbot", "jumbot partial")
     tuned = [

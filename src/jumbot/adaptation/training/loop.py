@@ -17,7 +17,6 @@ from torch import nn
 
 from jumbot.adaptation.judgement.monitor import Monitor, Watch
 from jumbot.adaptation.judgement.selection import best, check_rule
-from jumbot.adaptation.networks.build import Bottleneck
 from jumbot.adaptation.runs.folder import RunFolder
 from jumbot.adaptation.settings import Training
 from jumbot.adaptation.task import Task, task_of
@@ -31,6 +30,7 @@ from jumbot.adaptation.training.checkpoint import (
     save_weights,
     unpack_optimizer,
 )
+from jumbot.adaptation.training.optimizers import make_optimizers, rate_factor
 from jumbot.adaptation.training.stopping import stops
 from jumbot.data.domain import Domain
 from jumbot.data.scales import outsize
@@ -299,32 +299,11 @@ class Trainer:
         return NotFiniteError(f"step {self.step} ({self.phase}) is not finite: {why}. {remedy}.{kept}")
 
     def _fresh_optimizers(self) -> dict[str, torch.optim.Optimizer]:
-        """That of the network, and that of the method's own layers where it has one; by their names in checkpoints."""
-        pretrained: list[nn.Parameter] = []
-        if isinstance(self.network.backbone, Bottleneck):
-            pretrained = [p for p in self.network.backbone.pretrained.parameters() if p.requires_grad]
-        own = self.method.own_optimizer()
-        apart = {id(p) for group in own.param_groups for p in group["params"]} if own is not None else set()
-        apart |= {id(p) for p in pretrained}
-        new = [p for p in self.objective.parameters() if p.requires_grad and id(p) not in apart]
-        groups: list[dict[str, Any]] = [{"params": new, "share": 1.0}]
-        if pretrained:
-            groups.append({"params": pretrained, "share": self.training.backbone_rate})
-        rate = self.training.learning_rate
-        decay = self.training.weight_decay
-        optimizer: torch.optim.Optimizer = (
-            torch.optim.Adam(groups, lr=rate)
-            if self.training.optimizer == "adam"
-            else torch.optim.SGD(groups, lr=rate, momentum=0.9, nesterov=True, weight_decay=decay)
-        )
-        found = {"optimizer": optimizer} | ({"own_optimizer": own} if own is not None else {})
-        return {name: self.accelerator.prepare_optimizer(one) for name, one in found.items()}
+        made = make_optimizers(self.network, self.method, self.training)
+        return {name: self.accelerator.prepare_optimizer(one) for name, one in made.items()}
 
     def _set_rate(self) -> None:
-        factor = 1.0
-        if self.training.schedule == "inverse" and self.phase == "adapt":
-            step, length = self.step - self.source_steps, self.total - self.source_steps
-            factor = (1 + 10 * step / (self.training.schedule_steps or length)) ** -0.75
+        factor = rate_factor(self.training, self.step - self.source_steps, self.total - self.source_steps)
         for group in self.optimizers["optimizer"].param_groups:
             group["lr"] = self.training.learning_rate * factor * group["share"]
 
