@@ -126,7 +126,7 @@ def test_the_poor_half_is_stopped_early(
     best = tuned(blobs(), tmp_path / "a", runs=7, steps=9)
     short, whole = ([name for name in count if name.startswith("rungs/") == is_short] for is_short in (True, False))
     assert len(short) == 7
-    assert {"source-only", "jumbot-tau=0.5"} <= set(whole)
+    assert {"source-only", "jumbot-partial-tau=0.12"} <= set(whole)
     assert 3 <= len(whole) <= 5
     table = best.table.set_index("folder")
     assert table[table["whole"]].index.tolist() != []
