@@ -143,8 +143,8 @@ def test_the_poor_half_is_stopped_early(
 @pytest.mark.usefixtures("no_pages")
 def test_after_the_time_no_run_is_started_but_two(tmp_path: Path, blobs: Callable[..., Pair], count: list[str]) -> None:
     best = tuned(blobs(), tmp_path / "a", runs=4, minutes=1e-9)
-    assert count == ["source-only", "jumbot-tau=0.5"]
-    assert any(s.startswith("Not tried, because the time was up: jumbot partial") for s in best.why)
+    assert count == ["source-only", "jumbot-partial-tau=0.12"]
+    assert any(s.startswith("Not tried, because the time was up: jumbot tau=0.5") for s in best.why)
     tuned(blobs(), tmp_path / "a", runs=3)
     assert count[2:] == ["jumbot-partial-tau=0.12"]
 
@@ -159,7 +159,7 @@ def test_not_to_adapt_can_win_and_wins_ties(
     assert best.table["candidate"].iloc[0] == "source-only"
     assert best.why[0] == (
         "Adaptation was not used: source-only has the largest evidence, 1.000 (modularity 0.500 + agreement 0.500); "
-        "the best that adapts, jumbot tau=0.5, has 1.000."
+        "the best that adapts, jumbot partial tau=0.12, has 1.000."
     )
     assert best.model.method["name"] == "source-only"
 
@@ -178,7 +178,7 @@ def test_a_candidate_that_fails_is_named(
     monkeypatch.setattr(Run, "train", train)
     best = tuned(blobs(), tmp_path / "a", runs=2)
     assert best.table["candidate"].tolist() == ["source-only"]
-    assert "jumbot tau=0.5 failed: the loss is not finite." in best.why
+    assert "jumbot partial tau=0.12 failed: the loss is not finite." in best.why
     monkeypatch.setattr(Run, "train", lambda self, show=False: (_ for _ in ()).throw(JumbotError("no.")))
     with pytest.raises(JumbotError, match="no candidate could be trained"):
         tuned(blobs(), tmp_path / "b", runs=2)
@@ -242,6 +242,7 @@ assert tables[0] == tables[1], tables
 """
 
 
+@pytest.mark.slow  # starts four interpreters
 def test_parallel_jobs_from_a_plain_script(tmp_path: Path) -> None:
     """No `if __name__ == "__main__"` is needed, relative paths hold, and the answer is that of one job."""
     (tmp_path / "script.py").write_text(SCRIPT, encoding="utf-8")
