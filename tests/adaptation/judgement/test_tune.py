@@ -146,7 +146,7 @@ def test_after_the_time_no_run_is_started_but_two(tmp_path: Path, blobs: Callabl
     assert count == ["source-only", "jumbot-partial-tau=0.12"]
     assert any(s.startswith("Not tried, because the time was up: jumbot tau=0.5") for s in best.why)
     tuned(blobs(), tmp_path / "a", runs=3)
-    assert count[2:] == ["jumbot-partial-tau=0.12"]
+    assert count[2:] == ["jumbot-tau=0.5"]
 
 
 @pytest.mark.usefixtures("no_pages")
