@@ -84,7 +84,8 @@ def test_a_notebook_has_bars(monkeypatch: pytest.MonkeyPatch) -> None:
         update(SEEN)
         update(STEP)
     features, training = frontend.drawn
-    assert 'value="1000" max="4000"></progress> features of &lt;cats&gt;: 1,000 of 4,000' in features[-1]
+    assert 'value="1000" max="4000"></progress> features of &lt;cats&gt;: 1,000 of 4,000' in features[1]
+    assert 'value="4000" max="4000"' in features[-1]
     assert 'value="2" max="2"' in training[-1]
     assert (
         "jumbot (adaptation)  2 of 2  mass 0.50  transport 1.250  target accuracy 90.0 % (evaluation)" in training[-1]

@@ -371,3 +371,35 @@ def test_numbers_are_drawn_beside_the_true_ones_and_the_source(tmp_path: Path, r
     assert "Predicted and true" not in unknown
     assert "How the numbers are spread" in unknown
     assert "a colour is a class" not in unknown
+
+
+def test_the_first_box_has_the_answer_and_its_link_leads_somewhere(tmp_path: Path) -> None:
+    for name, accuracy, place in (("labelled", 0.95, "samples"), ("unlabelled", None, "predictions")):
+        run = make_run(tmp_path / name, classes=ODD, accuracy=accuracy, rows=20, steps=30, source_steps=5)
+        _beside(run, None)
+        page = Page(write_report([run], run))
+        ids = {attributes.get("id") for _, attributes in page.tags}
+        assert place in ids
+        assert ("a", {"href": f"#{place}"}) in page.tags
+        assert page.text.index("How sure") < page.text.index("Look next") < page.text.index("carried a classifier")
+        marks = [a for _, a in page.tags if a.get("class") == "mark"]
+        assert len(marks) == (2 if accuracy else 1)  # this run has no estimate of its own
+
+
+def test_a_comparison_says_who_is_best_and_how_sure_it_is(tmp_path: Path) -> None:
+    runs = [
+        make_run(tmp_path / f"{method}{seed}", method=method, accuracy=accuracy, seed=seed, rows=20, steps=20)
+        for method, accuracy in (("jumbot", 0.9), ("dann", 0.8))
+        for seed in (0, 1)
+    ]
+    text = Page(write_report(runs, tmp_path)).text
+    assert re.search(r"jumbot is best on .*?: 9\d\.\d.%, \d+\.\d points above dann\.", text)
+    assert "2 seeds each: mean and deviation of jumbot and dann do not overlap." in text
+    one = Page(write_report([runs[0], runs[2]], tmp_path / "one.html")).text
+    assert "One seed each: how much of the difference is chance is not known" in one
+    blind = [make_run(tmp_path / f"blind{m}", method=m, accuracy=None, rows=20, steps=20) for m in ("jumbot", "dann")]
+    task = read_run(blind[0]).task
+    found = Page(
+        write_report(blind, tmp_path / "b.html", "Comparison", {"dann": {task: [1.2]}, "jumbot": {task: [1.0]}})
+    )
+    assert "dann has the most evidence, as far as can be told without labels." in found.text

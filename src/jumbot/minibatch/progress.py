@@ -103,10 +103,8 @@ def _bar(stretch: Stretch) -> Iterator[None]:
     if in_notebook():
         drawing = Drawing(stretch.total, stretch.done)
         stretch.draw = lambda: drawing.show(stretch.done, str(stretch))
-        try:
-            yield
-        finally:
-            drawing.show(stretch.done, str(stretch), last=True)
+        yield
+        drawing.show(stretch.total or 1, str(stretch), last=True)
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn

@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from jumbot.errors import need
 from jumbot.report.style import FAINT, INK, PAPER
@@ -18,34 +18,11 @@ from jumbot.report.style import FAINT, INK, PAPER
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_VOID = {"br", "hr", "meta"}
 _PAGE_COLOURS = {INK: "var(--ink)", FAINT: "var(--line)", PAPER: "none"}
 
 
 Html = Markup
 """Text that is markup already."""
-
-
-def tag(name: str, *children: str, **attributes: str | bool) -> Html:
-    """`<name ...>children</name>`; a trailing underscore of an attribute's name is dropped, others become hyphens.
-
-    >>> print(tag("p", "a < b ", tag("b", "c"), class_="note"))
-    <p class="note">a &lt; b <b>c</b></p>
-    """
-    parts = [name]
-    for key, value in attributes.items():
-        key = key.rstrip("_").replace("_", "-")
-        if value is True:
-            parts.append(key)
-        elif value is not False:
-            parts.append(f'{key}="{escape(str(value))}"')
-    opening = f"<{' '.join(parts)}>"
-    return Html(opening) if name in _VOID else Html(f"{opening}{join(*children)}</{name}>")
-
-
-def join(*children: str) -> Html:
-    """Markup side by side."""
-    return Html("").join(children)
 
 
 @cache

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jumbot.report.groups import Group
-from jumbot.report.html import Html, join, tag
+from jumbot.report.page import Picture, Pictures, Section, titled
 from jumbot.report.records import RunRecord
-from jumbot.report.sections import Pictures, how, named
 from jumbot.report.style import GREY, INK, new_figure, plain
 from jumbot.report.words import HOW
 
@@ -22,28 +21,26 @@ MOST = 4  # numbers per sample that get a panel
 BINS = 24
 
 
-def number_section(groups: Sequence[Group], pictures: Pictures) -> Html:
+def number_section(groups: Sequence[Group], pictures: Pictures) -> Section:
     """Predicted against true numbers, and their distributions; nothing where classes are predicted."""
-    shown: list[Html] = []
+    shown: list[Picture] = []
     known = False
     for group in groups:
         predicted, true, source = (_columns(group.first, name) for name in ("predicted", "true", "source"))
         if predicted is None:
             continue
-        whose = Html("") if len(groups) == 1 else join(": ", named(group))
         names = _names(group.first, predicted.shape[1])
         if true is not None and true.shape == predicted.shape and (~np.isnan(true)).any():
             known = True
             figure = draw_scatter(predicted, true, names, group.colour)
-            shown.append(pictures.add(figure, join("Predicted and true", whose), "predicted against true numbers"))
+            drawn = pictures.draw(figure, "predicted against true numbers")
+            shown.append(Picture(titled("Predicted and true", group, groups), drawn))
         if source is not None and source.shape[1] == predicted.shape[1]:
             figure = draw_spread(predicted, source, names, group.colour)
-            title = join("How the numbers are spread", whose)
-            shown.append(pictures.add(figure, title, "distribution of source and predicted numbers"))
-    if not shown:
-        return Html("")
+            drawn = pictures.draw(figure, "distribution of source and predicted numbers")
+            shown.append(Picture(titled("How the numbers are spread", group, groups), drawn))
     text = (HOW["scatter"] + " " if known else "") + HOW["spread"]
-    return join(tag("h3", "Numbers"), tag("div", *shown, class_="grid"), how(text))
+    return Section("Numbers", pictures=shown, how=text, level=3)
 
 
 def draw_scatter(predicted: np.ndarray, true: np.ndarray, names: Sequence[str], colour: str) -> Figure:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from jumbot.report.classes import WIDTH
 from jumbot.report.groups import Group
-from jumbot.report.html import Html, join, tag
+from jumbot.report.page import Name, Picture, Pictures, Section, Table, named, titled
 from jumbot.report.records import RunRecord
-from jumbot.report.sections import Pictures, how, legend_of, named, scroll
 from jumbot.report.style import class_colours, new_figure, percent_axis, plain
 from jumbot.report.words import HOW, percent
 
@@ -19,27 +18,24 @@ if TYPE_CHECKING:
 ALL = "all samples"
 
 
-def origin_section(groups: Sequence[Group], pictures: Pictures) -> Html:
+def origin_section(groups: Sequence[Group], pictures: Pictures) -> Section:
     """How much of the target comes from which source; nothing where there is one source only."""
     found = [(group, rows) for group in groups if (rows := shares_of(group.first))]
+    title = "Where the target comes from"
     if not found:
-        return Html("")
+        return Section(title)
     names = list(found[0][0].first.diagnosis["sources"]["names"])
-    shown = []
-    for group, rows in found:
-        title = "Shares of the sources" if len(groups) == 1 else join("Shares of the sources: ", named(group))
-        shown.append(pictures.add(draw_shares(rows), title, "shares of the sources, by predicted class"))
-    head = tag("tr", tag("th", "method"), *(tag("th", name) for name in names))
-    body = [
-        tag("tr", tag("td", named(group)), *(tag("td", percent(share)) for share in rows[ALL])) for group, rows in found
+    shown = [
+        Picture(
+            titled("Shares of the sources", group, groups),
+            pictures.draw(draw_shares(rows), "shares of the sources, by predicted class"),
+        )
+        for group, rows in found
     ]
-    return join(
-        tag("h3", "Where the target comes from"),
-        legend_of(dict(zip(names, class_colours(len(names)), strict=True))),
-        tag("div", *shown, class_="grid"),
-        scroll(tag("table", head, *body)),
-        how(HOW["origins"]),
-    )
+    body: list[list[Name | str]] = [[named(group), *map(percent, rows[ALL])] for group, rows in found]
+    colours = [Name(name, colour) for name, colour in zip(names, class_colours(len(names)), strict=True)]
+    table = Table(["method", *names], body)
+    return Section(title, legend=colours, pictures=shown, table=table, how=HOW["origins"], level=3)
 
 
 def shares_of(run: RunRecord) -> dict[str, list[float]]:

@@ -2,20 +2,96 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from jumbot.report.presence import warnings_of
 from jumbot.report.records import RunRecord, number
-from jumbot.report.words import estimated, listed, percent
+from jumbot.report.words import estimated, listed, percent, percent_whole
 
 _NOTICED = 0.05  # a difference of estimates that is no accident of the estimate
 
 
+@dataclass(frozen=True)
+class Mark:
+    """A share with its interval on a line; places are in per cent of the line."""
+
+    name: str
+    text: str
+    low: float
+    at: float
+    width: float
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The first box of a report: `mood` is its colour, `place` where the link of `next` leads."""
+
+    helped: str
+    mood: str
+    sure: str = ""
+    next: str = ""
+    place: str = ""
+    marks: Sequence[Mark] = ()
+    ends: tuple[str, str] = ("", "")
+
+
+def answer(run: RunRecord) -> Answer:
+    """Did adaptation help, how sure is it, what to look at next."""
+    if run.final.get("task") == "regression":
+        return Answer(_numbers(run), mood(run))
+    place = "warnings" if warnings_of(run) else "predictions" if run.accuracy is None or not run.samples else "samples"
+    following = _next(run) if place == "warnings" or run.samples or run.predictions else ""
+    marks, ends = _marks(run)
+    return Answer(
+        _helped(run), mood(run), _how_good(run), following.removeprefix("Next: ").capitalize(), place, marks, ends
+    )
+
+
 def verdict(run: RunRecord) -> str:
-    """Did adaptation help, how sure is it, what to look at next: in two or three sentences."""
+    """The answer in two or three sentences."""
     if run.final.get("task") == "regression":
         return _numbers(run)
     return " ".join(filter(None, (_helped(run), _how_good(run), _next(run))))
+
+
+def _marks(run: RunRecord) -> tuple[list[Mark], tuple[str, str]]:
+    """Shares of right predictions, with the baseline's first, on one line: by labels, or else by the estimates."""
+    found: list[tuple[str, float, float, float]] = []
+    alone = () if run.method == "source-only" else (("source-only baseline of this run", run.baseline),)
+    for name, said in (*alone, (run.method, run.final)):
+        value = run.accuracy and (baseline_accuracy(run) if said is run.baseline else run.accuracy)
+        size = run.final.get("n")
+        if value is not None:
+            spread = 2 * (value * (1 - value) / size) ** 0.5 if isinstance(size, int) and size else 0.0
+            found.append((name, value, max(value - spread, 0.0), min(value + spread, 1.0)))
+        elif run.accuracy is None and isinstance(estimate := said.get("estimated_accuracy"), Mapping):
+            three = [number(estimate.get(key)) for key in ("value", "low", "high")]
+            if None not in three:
+                found.append((name, *three))
+    if not found:
+        return [], ("", "")
+    return marks_of(found, percent if run.accuracy is not None else lambda value: f"about {percent_whole(value)}")
+
+
+def marks_of(
+    found: Sequence[tuple[str, float, float, float]], written: Callable[[float], str]
+) -> tuple[list[Mark], tuple[str, str]]:
+    """(name, share, low, high) on one line up to 100 %, and what its ends are."""
+    start = max(math.floor(10 * min(low for _, _, low, _ in found) - 0.5), 0) / 10
+    marks = [
+        Mark(
+            name, written(value), _place(low, start), _place(value, start),
+            round(max(_place(high, start) - _place(low, start), 0.0), 1),
+        )
+        for name, value, low, high in found
+    ]  # fmt: skip
+    return marks, (percent_whole(start), percent_whole(1.0))
+
+
+def _place(value: float, start: float) -> float:
+    return round(100 * (value - start) / (1 - start), 1)
 
 
 def _numbers(run: RunRecord) -> str:
@@ -39,10 +115,7 @@ def _helped(run: RunRecord) -> str:
         return "Nothing was adapted: this is the classifier of the source, as it is."
     before, beside = baseline_accuracy(run), run.baseline
     if run.accuracy is not None and before is not None:
-        change, size = run.accuracy - before, run.final.get("n")
-        changed = number(beside.get("changed"))
-        # two standard errors of a paired difference: only predictions that changed can make one
-        spread = 2 * ((0.5 if changed is None else changed) / size) ** 0.5 if isinstance(size, int) and size else 0.0
+        change, spread = run.accuracy - before, _chance(run)
         figures = f"{percent(run.accuracy)} instead of {percent(before)} of the predictions are right"
         if abs(change) <= spread:
             return f"Adaptation made no difference that is more than chance: {figures}."
@@ -60,14 +133,27 @@ def _helped(run: RunRecord) -> str:
     return "Adaptation seems to have changed little, as far as can be told without labels."
 
 
+def _chance(run: RunRecord) -> float:
+    """Two standard errors of the paired difference to the baseline: only predictions that changed can make one."""
+    changed, size = number(run.baseline.get("changed")), run.final.get("n")
+    return 2 * ((0.5 if changed is None else changed) / size) ** 0.5 if isinstance(size, int) and size else 0.0
+
+
+def _by_labels(run: RunRecord) -> str:
+    size = run.final.get("n")
+    if not isinstance(size, int) or not size:
+        return "By labels that training never saw."
+    return f"By {size:,} labels that training never saw; less than {100 * _chance(run):.1f} points could be chance."
+
+
 def _how_good(run: RunRecord) -> str:
     estimate = run.final.get("estimated_accuracy")
     about = estimated(estimate)
     if run.accuracy is not None:
-        alone = "" if baseline_accuracy(run) is not None and run.method != "source-only" else (
-            f"{percent(run.accuracy)} of the target predictions are right, by labels that training never saw. "
+        alone = _by_labels(run) if baseline_accuracy(run) is not None and run.method != "source-only" else (
+            f"{percent(run.accuracy)} of the target predictions are right, by labels that training never saw."
         )  # fmt: skip
-        return alone + (f"Without labels the estimate was {about}." if about else "")
+        return " ".join(filter(None, [alone, f"Without labels the estimate was {about}." if about else ""]))
     if about:
         return f"Probably {about} of the target predictions are right."
     why = estimate.get("why") if isinstance(estimate, Mapping) else None

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jumbot.report.comparison import NONE
-from jumbot.report.html import Html, join, render, tag
-from jumbot.report.sections import how
+from jumbot.report.html import Html, render
+from jumbot.report.page import Section, Table
 
 if TYPE_CHECKING:
     from jumbot.report.groups import Group
@@ -36,19 +36,18 @@ def ranked(evidence: Evidence) -> list[str]:
     return sorted(evidence, key=mean_rank)
 
 
-def evidence_section(evidence: Evidence) -> Html:
+def evidence_section(evidence: Evidence) -> Section:
     """The table of evidence, best method first."""
     tasks = list(dict.fromkeys(task for values in evidence.values() for task in values))
-    best = {t: max(_mean(v[t]) for v in evidence.values() if t in v) for t in tasks}
-    rows = []
-    for method in ranked(evidence):
+    most = {t: max(_mean(v[t]) for v in evidence.values() if t in v) for t in tasks}
+    rows, best = [], set()
+    for place, method in enumerate(ranked(evidence)):
         cells = [_mean(evidence[method][t]) if t in evidence[method] else None for t in tasks]
-        shown = [
-            {"text": NONE if c is None else f"{c:.3f}", "best": c is not None and c >= best[t]}
-            for c, t in zip(cells, tasks, strict=True)
-        ]
-        rows.append({"method": method, "cells": shown})
-    return join(render("evidence.html", tasks=tasks, rows=rows), how(HOW))
+        best |= {
+            (place, i) for i, (c, t) in enumerate(zip(cells, tasks, strict=True), 1) if c is not None and c >= most[t]
+        }
+        rows.append([method, *(NONE if c is None else f"{c:.3f}" for c in cells)])
+    return Section("Evidence without labels", table=Table(["method", *tasks], rows, best=frozenset(best)), how=HOW)
 
 
 def format_evidence(evidence: Evidence) -> str:
@@ -80,10 +79,8 @@ def links(tasks: Mapping[str, Sequence[Group]], where: Path) -> Html:
                 if page.is_file() and page.parent.resolve() != where.resolve():
                     address = Path(os.path.relpath(page, where)).as_posix()
                     name = f"{group.label}, {task}" + (f", seed {run.seed}" if len(group.runs) > 1 else "")
-                    found.append(tag("li", tag("a", name, href=f"./{address}")))
-    if not found:
-        return Html("")
-    return join(tag("h2", "Reports of single runs"), tag("ul", *found))
+                    found.append((address, name))
+    return render("links.html", links=found) if found else Html("")
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 
 from jumbot.report.comparison import NONE
 from jumbot.report.groups import Group
-from jumbot.report.html import Html, join, render, tag
+from jumbot.report.html import Html, render
 from jumbot.report.records import RunRecord, number
 from jumbot.report.words import HOW, percent
 
@@ -23,7 +23,7 @@ _HEADINGS = {
 def samples_section(groups: Sequence[Group], id: str) -> Html:
     """Pictures, or rows, of the samples of each group's first run that has any."""
     shown = []
-    for place, group in enumerate(groups):
+    for group in groups:
         run = group.first
         kinds = [
             (heading, [_sample(each) for each in run.samples if each.get("why") == why])
@@ -33,10 +33,14 @@ def samples_section(groups: Sequence[Group], id: str) -> Html:
         if kinds:
             labels = {each["label"] for _, found in kinds for each in found}
             title = "Samples to look at" + (f": {group.label}" if len(groups) > 1 else "")
-            choices = [name for name in run.classes if name in labels]
-            shown.append(render("samples.html", id=f"{id}-{place}", title=title, kinds=kinds, choices=choices))
-    text = [tag("p", tag("b", "Least explained samples. "), HOW["unexplained"], class_="how")] if shown else []
-    return join(*shown, *text)
+            shown.append((kinds, title, [name for name in run.classes if name in labels]))
+    return Html("").join(
+        render(
+            "samples.html", id=f"{id}-{number}", place="" if number else "samples", title=title, kinds=kinds,
+            choices=choices, last=HOW["unexplained"] if number == len(shown) - 1 else "",
+        )
+        for number, (kinds, title, choices) in enumerate(shown)
+    )  # fmt: skip
 
 
 def predictions(run: RunRecord, where: Path) -> Html:
@@ -51,27 +55,22 @@ def predictions(run: RunRecord, where: Path) -> Html:
         for each in rows
     ]
     labels = {each.label for each in rows}
-    table = render(
-        "predictions.html", id="predictions", heading=heading, rows=shown,
-        choices=[name for name in run.classes if name in labels],
-        with_mass=any(each.received_mass is not None for each in rows),
-    )  # fmt: skip
     links = [_link(run.folder / name, where) for name in ("predictions.csv", "README.md", "config.json")]
-    found = [link for link in links if link]
-    files = (
-        [tag("p", "Files: ", *(join(*([", "] if i else []), link) for i, link in enumerate(found)))] if found else []
-    )
-    return join(tag("h2", "Predictions"), *files, table)
+    return render(
+        "predictions.html", heading=heading, rows=shown, choices=[name for name in run.classes if name in labels],
+        with_mass=any(each.received_mass is not None for each in rows), files=[link for link in links if link],
+    )  # fmt: skip
 
 
-def _link(file: Path, where: Path) -> Html | None:
+def _link(file: Path, where: Path) -> tuple[str, str] | None:
+    """Its address from the page, and its name."""
     if not file.is_file():
         return None
     try:
         address = Path(os.path.relpath(file, where)).as_posix()
     except ValueError:  # on another drive
         return None
-    return tag("a", file.name, href=f"./{address}")
+    return address, file.name
 
 
 def _sample(each: Mapping[str, Any]) -> dict[str, Any]:

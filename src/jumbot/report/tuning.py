@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from jumbot.files import write_text
 from jumbot.report.comparison import NONE
-from jumbot.report.html import Html, document, inline_svg, join, tag
-from jumbot.report.sections import how, scroll
+from jumbot.report.html import document, inline_svg, render
+from jumbot.report.page import Table
 from jumbot.report.style import BLUE, GREY, ORANGE, new_figure, plain, styled
 from jumbot.report.words import percent
 
@@ -43,20 +43,12 @@ def write_tuning(record: Mapping[str, Any], out: Path) -> Path:
     what = f"From {record['source']['name']} to {record['target']['name']}, {len(rows)} candidates"
     made = f"{what}, {record['created'][:10]}. Written by jumbot {record['jumbot']}."
     folder = rows[0]["folder"]
-    overrule = join(
-        "The picked model is in ", tag("code", f"{folder}/"), ", with ", tag("code", "predictions.csv"), " and ",
-        tag("a", "its report", href=f"{folder}/report.html"), "; ", tag("code", "jumbot predict"), " and ",
-        tag("code", "jumbot.load"), " take the folder of this page for it. If you know better, take the folder of "
-        "another candidate; all whole runs have models and predictions of their own.",
-    )  # fmt: skip
-    command = [tag("h2", "Command"), tag("pre", str(record["command"]))] if record.get("command") else []
     page = document(
-        "Tuning report", tag("h1", "Tuning report"), tag("p", made, class_="soft"),
-        tag("p", " ".join(record["why"]), class_="lead"), tag("figure", tag("figcaption", "Evidence"), picture),
-        how("Bars that are longer speak for a candidate. Pale ones were stopped early and cannot be picked."),
-        tag("h2", "Candidates"), scroll(_table(rows)),
-        tag("dl", *(join(tag("dt", _title(name)), tag("dd", text)) for name, text in _columns(rows).items())),
-        tag("h2", "To overrule it"), tag("p", overrule), *command,
+        "Tuning report",
+        render(
+            "tune.html", made=made, why=record["why"], picture=picture, folder=folder, table=_table(rows),
+            columns={_title(name): text for name, text in _columns(rows).items()}, command=record.get("command"),
+        ),
     )  # fmt: skip
     return write_text(out / "tune.html", page)
 
@@ -120,17 +112,14 @@ def _name(row: Mapping[str, Any], first: bool) -> str:
     return row["candidate"] + (" (picked)" if first else "" if row["whole"] else " (stopped early)")
 
 
-def _table(rows: Sequence[Mapping[str, Any]]) -> Html:
+def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
     names = list(_columns(rows))
-    head = tag("tr", tag("th", "candidate"), *(tag("th", _title(name)) for name in names), tag("th", "folder"))
     body = [
-        tag(
-            "tr", tag("td", _name(row, place == 0), class_="best" if place == 0 else ""),
-            *(tag("td", _value(row, name)) for name in names), tag("td", tag("code", row["folder"])),
-        )
+        [_name(row, place == 0), *(_value(row, name) for name in names), row["folder"]]
         for place, row in enumerate(rows)
-    ]  # fmt: skip
-    return tag("table", head, *body)
+    ]
+    head = ["candidate", *map(_title, names), "folder"]
+    return Table(head, body, words=(len(names) + 1,), best=frozenset({(0, 0)}))
 
 
 def _markdown(rows: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from jumbot.adaptation.judgement.selection import RULES, SCORES
 from jumbot.report.comparison import NONE
-from jumbot.report.html import Html, join, tag
+from jumbot.report.html import Html, render
 from jumbot.report.records import RunRecord, number
 
 EVALUATION = "evaluation: labels that training never saw"
@@ -180,43 +180,16 @@ def counted(domain: object) -> str:
     return f"{size:,} " if isinstance(size, int) else ""
 
 
-def describe_rule(run: RunRecord) -> Html:
-    """Which rule chose the model, always."""
-    chosen = (run.results or {}).get("selected_step")
-    at = f", step {chosen:,}" if isinstance(chosen, int) else ""
-    rule = RULES.get(run.rule, "a rule of another version")
-    if run.oracle:
-        return join(tag("b", "The model was chosen by the rule "), badge(), f" ({rule}{at}).")
-    return join("The model was chosen by the rule ", tag("b", run.rule), f" ({rule}{at}), without any target label.")
-
-
 def describe_run(run: RunRecord) -> Html:
-    """One run in a few sentences."""
-    classes = f", {len(run.classes)} classes" if run.classes else ""
-    what = join(
-        tag("b", run.method),
-        f" carried {_what(run)} from {counted(run.config.get('source'))}labelled samples of ",
-        tag("b", run.source),
-        f" to {counted(run.config.get('target'))}samples of ",
-        tag("b", run.target),
-        f"{classes}. ",
-    )
-    if run.method == "source-only":
-        what = join(
-            tag("b", run.method),
-            f" trained {_what(run)} on {counted(run.config.get('source'))}labelled samples of ",
-            tag("b", run.source),
-            f" and used it as it is on {counted(run.config.get('target'))}samples of ",
-            tag("b", run.target),
-            f"{classes}. ",
-        )
-    return join(
-        what,
-        describe_rule(run),
-        " ",
-        *(f"{sentence} " for sentence in describe_choice(run)),
-        _outcome(run),
-    )
+    """One run in a few sentences; which rule chose the model is said always."""
+    chosen = (run.results or {}).get("selected_step")
+    rule = RULES.get(run.rule, "a rule of another version") + (f", step {chosen:,}" if isinstance(chosen, int) else "")
+    return render(
+        "run.html", run=run, adapted=run.method != "source-only", what=_what(run), rule=rule,
+        of_source=counted(run.config.get("source")), of_target=counted(run.config.get("target")),
+        classes=f", {len(run.classes)} classes" if run.classes else "", choices=describe_choice(run),
+        outcome=_outcome(run),
+    )  # fmt: skip
 
 
 def describe_choice(run: RunRecord) -> list[str]:
@@ -261,11 +234,6 @@ def _outcome(run: RunRecord) -> str:
         verb = "up from" if change > 0.0005 else "down from" if change < -0.0005 else "the same as"
         text += f", {verb} {percent(before)} before adaptation"
     return text + "."
-
-
-def badge() -> Html:
-    """The mark of a model that target labels chose."""
-    return tag("span", "ORACLE", class_="badge", title="target labels chose this model")
 
 
 def score_title(name: str) -> str:
