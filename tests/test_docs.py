@@ -93,3 +93,26 @@ def test_the_authors_stand_in_the_order_of_the_paper() -> None:
     }
     assert sum(map(len, found.values())) >= 4
     assert {page: names for page, names in found.items() if set(names) - {"Courty"}} == {}
+
+
+def test_every_message_of_the_troubleshooting_page_exists() -> None:
+    """What stands in italics there is what the source says, numbers and names apart."""
+    page = (
+        (ROOT / "docs/adaptation/folder.md").read_text(encoding="utf-8").partition("## Troubleshooting by message")[2]
+    )
+    rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| ") and not line.startswith("| ---")]
+    said = [message for row in rows[1:] for message in re.findall(r"\*([^*]+)\*", row)]
+    assert len(said) > 15
+    source = "\n".join(file.read_text(encoding="utf-8") for file in (ROOT / "src/jumbot").rglob("*.py"))
+    source = re.sub(r"\{[^{}]*\}", "#", re.sub(r'"\s*\n\s*(?:f|rf)?"', "", source))
+    for message in said:
+        words = re.escape(re.sub(r"\bX\b|\bN\b|\bHOST\b|\b3\b|\(\.\.\.\)", "#", message)).replace(r"\#", ".{1,60}?")
+        assert re.search(words, source), message
+
+
+def test_every_environment_variable_is_documented() -> None:
+    source = "\n".join(file.read_text(encoding="utf-8") for file in (ROOT / "src/jumbot").rglob("*.py"))
+    names = set(re.findall(r'environ(?:\.get|\.setdefault|\.pop)?[\[(]\s*"([A-Z_]+)"', source))
+    page = (ROOT / "docs/adaptation/folder.md").read_text(encoding="utf-8")
+    assert {"JUMBOT_CACHE", "JUMBOT_DATA"} <= names
+    assert all(f"`{name}`" in page for name in names), names
