@@ -168,6 +168,6 @@ def parse_cost(cost: str | Cost) -> Cost:
     """The cost of that name, or the callable itself."""
     if callable(cost):
         return cost
-    if cost not in COSTS:
+    if not isinstance(cost, str) or cost not in COSTS:
         raise ArgumentError(f"cost: {cost!r} is not known; {suggest(cost, COSTS)} A callable (x, y) -> C will do too.")
     return COSTS[cost]

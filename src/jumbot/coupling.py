@@ -12,7 +12,7 @@ from torch import Tensor
 from jumbot.cost import Cost, parse_cost
 from jumbot.errors import ArgumentError
 from jumbot.options import Seed, check
-from jumbot.transport.checks import Array, check_dense, from_numpy
+from jumbot.transport.checks import Array, check_dense, check_flag, check_number, from_numpy
 from jumbot.transport.divergences import Divergence
 from jumbot.transport.draws import Generator, check_generator
 from jumbot.transport.problem import make_problem
@@ -70,7 +70,8 @@ def couple(
     numpy = not isinstance(x0, Tensor)
     x0, x1 = (np.asarray(x0), np.asarray(x1)) if numpy and not isinstance(x1, Tensor) else (x0, x1)
     points0, points1 = _points(x0, x1)
-    generator = _generator(seed, generator)
+    generator, tol = _generator(seed, generator), check_number("tol", tol, least=0)
+    return_index = check_flag("return_index", return_index)
     matrix = parse_cost(cost)(points0, points1)
     if not isinstance(matrix, Tensor) or matrix.shape != (len(x0), len(x1)):
         found = tuple(matrix.shape) if isinstance(matrix, Tensor) else type(matrix).__name__

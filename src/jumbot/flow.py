@@ -109,6 +109,8 @@ def gradient_flow(
     h = Loss(loss, epsilon, tau, divergence, "product", tol)
     flow = _Flow(x0.double().clone(), y.double(), cost, h, m=m, k=k, rate=rate, seed=seed)
     steps = check_whole("steps", steps, least=1)
+    if callback is not None and not callable(callback):
+        raise ArgumentError(f"callback: {type(callback).__name__} came in; pass a function, or None.")
     stops = _stops(snapshots, steps)
     due = set(stops)
 
@@ -329,8 +331,8 @@ def _check_clouds(x0: Tensor, y: Tensor) -> None:
 
 def _stops(snapshots: int | Sequence[int], steps: int) -> list[int]:
     """The steps after which a snapshot is taken, in order."""
-    if not isinstance(snapshots, Sequence | np.ndarray):
-        count = check_whole("snapshots", snapshots, least=2)
+    if not isinstance(snapshots, Sequence | np.ndarray) or isinstance(snapshots, str | bytes):
+        count = min(check_whole("snapshots", snapshots, least=2), steps + 1)
         return sorted({round(s) for s in np.linspace(0, steps, count)})
     stops = sorted({check_whole("snapshots", s, least=0) for s in snapshots})
     if stops and stops[-1] > steps:

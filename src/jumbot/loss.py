@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -108,6 +108,8 @@ class JointTransportLoss(nn.Module):
         if torch.compiler.is_compiling():  # one break of the graph, instead of one for each check
             eager: Callable[..., JointLoss] = torch.compiler.disable(self.forward)
             return eager(features_s, labels_s, features_t, logits_t, labels_t, weights_s=weights_s)
+        given = {"features_s": features_s, "labels_s": labels_s, "features_t": features_t, "logits_t": logits_t}
+        _check_tensors(given, labels_t=labels_t, weights_s=weights_s)
         if self.label_loss != "cross-entropy":
             labels_s = _check_numbers(labels_s, logits_t, labels_t)
         _check(features_s, labels_s, features_t, logits_t, labels_t)
@@ -217,10 +219,14 @@ def _check_numbers(labels_s: Tensor, outputs_t: Tensor, labels_t: Tensor | None)
     return labels_s[:, None] if labels_s.ndim == 1 else labels_s
 
 
-def _check(features_s: Tensor, labels_s: Tensor, features_t: Tensor, logits_t: Tensor, labels_t: Tensor | None) -> None:
-    given = {"features_s": features_s, "labels_s": labels_s, "features_t": features_t, "logits_t": logits_t}
-    for name, x in given.items():
+def _check_tensors(needed: Mapping[str, Any], **optional: Any) -> None:
+    for name, x in {**needed, **{name: x for name, x in optional.items() if x is not None}}.items():
+        if not isinstance(x, Tensor):
+            raise ArgumentError(f"{name}: {type(x).__name__} came in; pass a torch tensor.")
         check_dense(x, name)
+
+
+def _check(features_s: Tensor, labels_s: Tensor, features_t: Tensor, logits_t: Tensor, labels_t: Tensor | None) -> None:
     if features_s.ndim != 2 or features_t.ndim != 2 or features_s.shape[1] != features_t.shape[1]:
         raise ArgumentError(
             f"features_s, features_t: shapes {tuple(features_s.shape)} and {tuple(features_t.shape)}; "

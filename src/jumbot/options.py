@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import numbers
 import typing
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
@@ -102,10 +103,10 @@ def check(name: str, value: Any, kind: Any) -> Any:
     if origin in (Union, UnionType):
         return None if value is None else check(name, value, next(k for k in inner if k is not NoneType))
     if origin is Literal:
-        if value not in inner:
+        if not any(type(value) is type(one) and value == one for one in inner):
             raise ArgumentError(f"{name}: {value!r} is not known; {suggest(value, map(str, inner))}")
     elif origin is tuple:
-        if isinstance(value, str) or not hasattr(value, "__iter__"):
+        if isinstance(value, str | bytes | Mapping) or not hasattr(value, "__iter__"):
             raise ArgumentError(f"{name}: {value!r} came in; give several values.")
         if inner[1:] == (...,):
             return tuple(check(name, one, inner[0]) for one in value)

@@ -37,7 +37,7 @@ def test_numbers_and_their_texts_are_one_class() -> None:
 def test_labels_that_are_no_classes() -> None:
     with pytest.raises(ArgumentError, match=r"0\.37 came in; labels are names or whole numbers"):
         encode_labels([0.37, 1.0])
-    with pytest.raises(ArgumentError, match="one label a sample"):
+    with pytest.raises(ArgumentError, match="give one per sample"):
         encode_labels(np.zeros((3, 2)))
 
 

@@ -32,6 +32,7 @@ from jumbot.data.sources import read_domains, read_labelled
 from jumbot.errors import ArgumentError
 from jumbot.methods import make_method
 from jumbot.minibatch.progress import progress
+from jumbot.options import Text, check
 from jumbot.schema import FORMAT
 
 
@@ -110,6 +111,11 @@ def adapt(
             raise ArgumentError("labelled: the former name of evaluate_on, and both came in; give evaluate_on.")
         warnings.warn("labelled= is called evaluate_on= now.", DeprecationWarning, stacklevel=2)
         evaluate_on = labelled
+    out, config = check("out", out, Path | None), check("config", config, Path | None)
+    flags = {"resume": resume, "show": show, "report": report}
+    for name, flag in flags.items():
+        check(name, flag, bool)
+    check("command", command, Text | None)
     if resume and out is None:
         raise ArgumentError("resume: True came in without out, the folder of the run to go on with.")
     module = backbone if isinstance(backbone, nn.Module) else None
@@ -139,7 +145,7 @@ def adapt(
             labelled_target = asked.labelled_target if labelled_target is None else labelled_target
     if target is None:
         raise ArgumentError("target: no target data; give the unlabelled data that the classifier is meant for.")
-    method = method or "jumbot"
+    method = "jumbot" if method is None else method
     check_able(check_changes(method, recipe, options, how.get("task")).training, reports=report and out is not None)
     with ExitStack() as held:
         if out is not None and first_process():

@@ -42,7 +42,7 @@ def check_together(task: TaskName | None, method: str, changes: Mapping[str, Any
     """
     if task == "regression":
         check_predicts_numbers(method)
-    for option, (wrong, why) in {"regression": FOR_NUMBERS, "classification": FOR_CLASSES}.get(task or "", {}).items():
+    for option, (wrong, why) in {"regression": FOR_NUMBERS, "classification": FOR_CLASSES}.get(str(task), {}).items():
         if option in changes and wrong(changes[option]):
             why = f"{_NUMBERS} {why}" if task == "regression" else why
             raise ArgumentError(f"{option}: {changes[option]!r} came in, but {why}")

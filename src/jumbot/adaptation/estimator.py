@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -18,8 +18,9 @@ from jumbot.adaptation.task import task_of
 from jumbot.adaptation.training.loop import Trainer
 from jumbot.data.domain import ArraySamples, Domain
 from jumbot.data.scaling import learn_scaling
+from jumbot.errors import ArgumentError
 from jumbot.methods import METHODS, make_method, options_class
-from jumbot.options import Count, check
+from jumbot.options import Count, Width, check
 
 
 class AdaptationEstimator(TransformerMixin, BaseEstimator):
@@ -65,8 +66,12 @@ class AdaptationEstimator(TransformerMixin, BaseEstimator):
 
     def _train(self, X: np.ndarray, target: np.ndarray, **labels: Any) -> Any:
         """Train on rows with these labels of a `Domain`; returns the task."""
+        steps, width = check("steps", self.steps, Count), check("n_components", self.n_components, Width)
+        hidden = check("hidden_layer_sizes", self.hidden_layer_sizes, tuple[Width, ...])
+        if not isinstance(self.options, Mapping | None):
+            raise ArgumentError(f"options: {self.options!r} came in; give a dictionary of the method's settings.")
+        seed = _seed(self.random_state)
         self.mean_, self.scale_ = _scaling(X, self.standardise)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         source = Domain("source", ArraySamples(self._scaled(X)), **labels)
         task = task_of(source, (self.options or {}).get("label_loss") or "squared")
         # fewer rows than classes would leave classes out of every minibatch
@@ -74,9 +79,9 @@ class AdaptationEstimator(TransformerMixin, BaseEstimator):
         config = make_config(
             source, self.method, "table",
             {
-                **(self.options or {}), "steps": self.steps, "batch_size": batch_size, "optimizer": "adam",
+                **(self.options or {}), "steps": steps, "batch_size": batch_size, "optimizer": "adam",
                 "learning_rate": self.learning_rate, "schedule": "constant", "evaluate_every": 0, "seed": seed,
-                "features": self.n_components, "hidden": self.hidden_layer_sizes,
+                "features": width, "hidden": hidden,
             },
         )  # fmt: skip
         with torch.random.fork_rng(devices=[]):
@@ -109,10 +114,20 @@ class AdaptationEstimator(TransformerMixin, BaseEstimator):
         return z.numpy(), logits.numpy()
 
 
+def _seed(random_state: Any) -> int:
+    try:
+        if isinstance(random_state, bool):
+            raise ValueError("True and False are no seeds")
+        return int(check_random_state(random_state).randint(2**31 - 1))
+    except ValueError as error:
+        raise ArgumentError(f"random_state: {error}.") from error
+
+
 def _scaling(X: np.ndarray, standardise: str | bool) -> tuple[np.ndarray, np.ndarray]:
     """What to subtract and what to divide by; infinity leaves a column out."""
     words = {True: "source", False: "none"}
-    found = learn_scaling(X, words[standardise] if isinstance(standardise, bool) else standardise)
+    how = words[standardise] if isinstance(standardise, bool) else standardise
+    found = learn_scaling(X, check("standardise", how, Literal["auto", "source", "none"]))
     if found is None:
         return np.zeros(X.shape[1]), np.ones(X.shape[1])
     std = np.ones(X.shape[1]) if found.std is None else np.array(found.std)

@@ -36,6 +36,7 @@ from jumbot.errors import ArgumentError, need
 from jumbot.files import replacing
 from jumbot.methods.network import Network
 from jumbot.minibatch.progress import progress
+from jumbot.options import check
 from jumbot.schema import FORMAT, convert, plain, read, read_bytes, write
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ class Model:
         root: str | Path | None = None,
     ) -> Domain:  # fmt: skip
         """`data` as this network takes it: read as the source was, columns and classes matched by name."""
-        name = None if isinstance(data, str | Path) else "data"
+        name = None if isinstance(data, str | Path) and str(data).strip() else "data"
         read = as_domain(
             self.input.stack(data), labels, name=name, label=label, id=id, domain=domain, domain_column=domain_column,
             corrupt=corrupt, root=root, kind=self.input.kind if self.input.kind in KINDS else None, task=self.task.name,
@@ -154,7 +155,7 @@ class Model:
 
     def save(self, folder: str | Path) -> Path:
         """Write `model.safetensors` and `model.json`: weights and text, no code."""
-        folder = Path(folder)
+        folder = Path(check("folder", folder, Path))
         described = {
             "format": FORMAT, "jumbot": jumbot.__version__, "task": task_to_json(self.task),
             "classes": list(self.classes), "input": asdict(self.input),
@@ -177,6 +178,7 @@ class Model:
         """Write `module()` as ONNX (`.onnx`) or by `torch.export` (`.pt2`), for batches of any size, and check it."""
         from jumbot.adaptation.export import export
 
+        file = check("file", file, Path)
         with progress(None, f"export to {Path(file).name}", slow=True):
             return export(self, file)
 
@@ -186,7 +188,7 @@ class Model:
             raise ArgumentError("report: this model has no run folder; load it from one, or adapt again.")
         from jumbot.report.adaptation import write_report
 
-        out = self.run / "report.html" if out is None else Path(out)
+        out = self.run / "report.html" if out is None else check("out", out, Path)
         with progress(None, "report", bar=False, slow=True):
             return write_report([self.run], out)
 
@@ -195,6 +197,8 @@ class Model:
 
         `file` is a path, which is returned, or an open text file.
         """
+        if not hasattr(file, "write"):
+            file = check("file", file, Path)
         domain = self.domain(data, **reading)
         self.write_outputs(file, domain, outputs(self.network, domain)[1])
         return Path(file) if isinstance(file, str | Path) else None
@@ -241,7 +245,9 @@ def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
 
     No code in it is run.  `backbone` is needed for a model that was trained on a module of your own.
     """
-    folder = picked(Path(path))
+    folder = picked(check("path", path, Path))
+    if backbone is not None and not isinstance(backbone, nn.Module):
+        raise ArgumentError(f"backbone: {type(backbone).__name__} came in; give the module that it was trained on.")
     if not (folder / MODEL).exists():
         unfinished = (folder / "config.json").exists()
         hint = "the run there is not finished; go on with --resume" if unfinished else f"it holds no {MODEL}"
@@ -250,6 +256,8 @@ def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
         )
     file = read(folder / MODEL, ModelFile)
     spec = plain(file.network)
+    if backbone is not None and "user" not in (file.network.kind, file.extractor and file.extractor.name):
+        raise ArgumentError(f"backbone: the model in {folder} was trained without a module of yours; leave it out.")
     tensors, _ = load_weights(folder / WEIGHTS, "model")
     check_sizes(spec, {name: tuple(t.shape) for name, t in unpack("network", tensors).items()}, folder / MODEL)
     with torch.random.fork_rng(devices=[]):

@@ -31,7 +31,7 @@ def encode_labels(values: Any, name: str = "labels") -> tuple[np.ndarray, tuple[
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
-        raise ArgumentError(f"{name}: an array of shape {array.shape}; give one label a sample.")
+        raise ArgumentError(f"{name}: labels of shape {array.shape}; give one per sample.")
     if array.dtype.kind in "fiu":
         named, missing = _from_numbers(array, name)
     else:

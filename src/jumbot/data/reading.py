@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from jumbot.errors import ArgumentError
-from jumbot.options import Options
+from jumbot.options import Options, check
 
 Corrupt = Literal["refuse", "skip"]
 TaskName = Literal["classification", "regression"]
@@ -61,9 +61,11 @@ def make_reading(
     >>> make_reading(drop="notes").drop, make_reading(label=["height", "weight"]).label
     (('notes',), 'height,weight')
     """
-    names = (drop,) if isinstance(drop, str) else tuple(drop)
     if label is not None and not isinstance(label, str):
-        if odd := [name for name in label if not isinstance(name, str) or "," in name]:
+        names = check("label", label, tuple[str, ...])
+        if odd := [name for name in names if "," in name]:
             raise ArgumentError(f"label: {odd[0]!r} came in; names of several columns have no comma, rename it.")
-        label = ",".join(label)
-    return Reading(label=label, drop=names, root=None if root is None else str(root), **values)
+        label = ",".join(names)
+    given = (drop,) if isinstance(drop, str) else drop
+    path = str(root) if isinstance(root, Path) else root
+    return Reading(label=label, drop=given, root=path, **values)  # type: ignore[arg-type]

@@ -105,7 +105,7 @@ def read_domains(
             domain=reading.domain if like is None or reading.domain == NO_DOMAINS else None,
             task=reading.task if like is None else task,
         )
-        return _as_asked(_read(data, None, None if isinstance(data, str | Path) else name, own, like), own)
+        return _as_asked(_read(data, None, None if _is_path(data) else name, own, like), own)
 
     if isinstance(source, list):  # a list is several sources: unlabelled samples are no source
         names = [f"source {i}" for i in range(1, len(source) + 1)]
@@ -128,7 +128,7 @@ def read_labelled(data: Any, source: Domain, reading: Reading = _AS_IT_IS) -> Do
     """A labelled part of the target, read as the source was; every row must have a label that the source knows."""
     task: TaskName = "classification" if source.values is None else "regression"
     own = replace(reading, domain=NO_DOMAINS if reading.domain == NO_DOMAINS else None, task=task)
-    name = None if isinstance(data, str | Path) else "labelled_target"
+    name = None if _is_path(data) else "labelled_target"
     found = _as_asked(_read(data, None, name, own, source.roles or Roles(())), own)
     if found.labels is None and found.values is None:
         raise ArgumentError(f"labelled_target: {found.name} has no labels; give a pair (X, y), or leave it out.")
@@ -147,6 +147,8 @@ def _read(data: Any, labels: Any, name: str | None, reading: Reading, like: Know
     if data is None:
         raise ArgumentError(f"{name or 'data'}: no data came in; give a folder, a table, an array or a Dataset.")
     if isinstance(data, str | Path):
+        if not _is_path(data):
+            raise ArgumentError(f"{name or 'data'}: an empty text came in; give a folder, a table or other data.")
         found = from_path(str(data), name, reading, like)
         return found if labels is None else with_labels(found, labels, reading.task)
     name = name or "data"
@@ -185,6 +187,10 @@ def _as_asked(domain: Domain, reading: Reading) -> Domain:
     if reading.task == "classification" and domain.values is not None:
         raise ArgumentError(f"{domain.name}: holds numbers to predict; they are no classes, see task='regression'.")
     return as_numbers(domain) if reading.task == "regression" else domain
+
+
+def _is_path(data: Any) -> bool:
+    return isinstance(data, Path) or (isinstance(data, str) and bool(data.strip()))
 
 
 def _are(items: Sequence[Any], kind: Any, test: Callable[[Any], bool]) -> bool:

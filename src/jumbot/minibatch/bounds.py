@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from jumbot.errors import ArgumentError
-from jumbot.transport.checks import check_number
+from jumbot.transport.checks import check_flag, check_number, check_whole
 from jumbot.transport.divergences import Divergence
 from jumbot.transport.marginal import Marginal, marginals
 
@@ -30,6 +30,7 @@ __all__ = [
 ]
 
 Tau = float | tuple[float, float]
+_MOST = 10**18  # theory may count more than a computer draws
 
 
 def outlier_upper_bound(value: float, mean_cost: float, *, zeta: float, tau: float, epsilon: float = 0.0) -> float:
@@ -66,8 +67,8 @@ def outlier_lower_bound(value: float, cost: Any, g: Any, b: Any = None, *, zeta:
     8.1
     """
     value, zeta = check_number("value", value, least=0), _fraction("zeta", zeta)
-    cost, g = np.asarray(cost, dtype=np.float64), np.asarray(g, dtype=np.float64)
-    b = np.full(g.shape, 1 / max(g.size, 1)) if b is None else np.asarray(b, dtype=np.float64)
+    cost, g = _numbers("cost", cost), _numbers("g", g)
+    b = np.full(g.shape, 1 / max(g.size, 1)) if b is None else _numbers("b", b)
     if not (cost.ndim == 1 and cost.size > 0 and cost.shape == g.shape == b.shape):
         raise ArgumentError(f"cost, g, b: shapes {cost.shape}, {g.shape}, {b.shape}; each must be one number a point.")
     if not abs(float(b.sum()) - 1) < 1e-6 or float(b.min()) < 0:
@@ -121,6 +122,7 @@ def divergence_bound(
     """
     if isinstance(tau, tuple | list):
         raise ArgumentError("tau: a pair came in, but the Sinkhorn divergence is symmetric; pass one number.")
+    mass_a, mass_b = _mass("mass_a", mass_a), _mass("mass_b", mass_b)
 
     def bound(p: float, q: float) -> float:
         return value_bound(cost_bound, p, q, epsilon=epsilon, tau=tau, divergence=divergence)
@@ -139,7 +141,7 @@ def loss_bound(
     8.0
     """
     bounds: dict[str, Callable[..., float]] = {"transport": value_bound, "sinkhorn_divergence": divergence_bound}
-    if loss not in bounds:
+    if not isinstance(loss, str) or loss not in bounds:
         raise ArgumentError(f"loss: {loss!r} is not known; use 'transport' or 'sinkhorn_divergence'.")
     return bounds[loss](cost_bound, mass_a, mass_b, epsilon=epsilon, tau=tau, divergence=divergence)
 
@@ -162,6 +164,8 @@ def mass_bound(
     """
     limit = value_bound(cost_bound, mass_a, mass_b, epsilon=epsilon, tau=tau, divergence=divergence)
     cost_least = check_number("cost_least", cost_least, least=0)
+    if cost_least > cost_bound:
+        raise ArgumentError(f"cost_least: {cost_least:g} came in, above cost_bound = {cost_bound:g}.")
     source, target = marginals(divergence, tau)
 
     def excess(p: float) -> float:
@@ -201,12 +205,12 @@ def deviation_bound(
     0.280
     """
     loss_bound, delta = check_number("loss_bound", loss_bound, least=0), _fraction("delta", delta, strict=True)
-    n, m = int(check_number("n", n, least=1)), int(check_number("m", m, least=1))
+    n, m = check_whole("n", n, least=1, most=_MOST), check_whole("m", m, least=1, most=_MOST)
     if m > n:
         raise ArgumentError(f"m: {m} came in, but there are only n = {n} points; draw at most that many.")
-    events = 2 if k is None or printed else 4
+    events = 2 if check_flag("printed", printed) or k is None else 4
     data = math.sqrt(math.log(events / delta) / (2 * (n // m)))
-    draw = 0.0 if k is None else math.sqrt(2 * math.log(events / delta) / check_number("k", k, least=1))
+    draw = 0.0 if k is None else math.sqrt(2 * math.log(events / delta) / check_whole("k", k, least=1, most=_MOST))
     return loss_bound * (data + draw)
 
 
@@ -223,8 +227,8 @@ def marginal_bound(mass: float, *, k: int, delta: float, printed: bool = False) 
     0.0607
     """
     mass, delta = check_number("mass", mass, least=0), _fraction("delta", delta, strict=True)
-    bound = mass * math.sqrt(math.log(2 / delta) / (2 * check_number("k", k, least=1)))
-    return 2 * bound if printed else bound
+    bound = mass * math.sqrt(math.log(2 / delta) / (2 * check_whole("k", k, least=1, most=_MOST)))
+    return 2 * bound if check_flag("printed", printed) else bound
 
 
 def _fraction(name: str, value: Any, strict: bool = False) -> float:
@@ -232,6 +236,16 @@ def _fraction(name: str, value: Any, strict: bool = False) -> float:
     if number > 1 or (strict and number == 1):
         raise ArgumentError(f"{name}: {number:g} came in; it must lie {'strictly ' if strict else ''}between 0 and 1.")
     return number
+
+
+def _numbers(name: str, values: Any) -> np.ndarray:
+    try:
+        found = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ArgumentError(f"{name}: {type(values).__name__} came in; pass an array of numbers.") from error
+    if not np.isfinite(found).all():
+        raise ArgumentError(f"{name}: holds NaN or infinity; pass finite numbers.")
+    return found
 
 
 def _mass(name: str, value: Any) -> float:

@@ -23,7 +23,7 @@ from jumbot.minibatch.points import Points, as_weights
 from jumbot.minibatch.progress import progress
 from jumbot.minibatch.variance import Influence, amplitude
 from jumbot.options import Seed, check
-from jumbot.transport.checks import check_number, check_whole
+from jumbot.transport.checks import check_flag, check_number, check_whole
 from jumbot.transport.divergences import Divergence
 from jumbot.transport.marginal import marginals
 
@@ -161,6 +161,9 @@ def estimate(
         k = check_whole("k", k, least=1)
     if not callable(cost):
         parse_cost(cost)
+    if cost_bound is not None:
+        cost_bound = check_number("cost_bound", cost_bound, least=0)
+    plan = check_flag("plan", plan)
     work = _Work(source, target, weights, m, function, cost, constrained, seed, chunk, plan)
 
     if k == "all":

@@ -12,6 +12,7 @@ import numpy as np
 from jumbot.cost import Cost
 from jumbot.errors import ArgumentError
 from jumbot.minibatch.plan import LiftedPlan
+from jumbot.transport.checks import check_number
 
 if TYPE_CHECKING:
     from jumbot.minibatch.losses import Loss
@@ -78,6 +79,7 @@ class Estimate:
         """An interval that covers the target with this confidence (Student's t)."""
         from scipy.stats import t
 
+        confidence = check_number("confidence", confidence, least=0)
         if not 0 < confidence < 1:
             raise ArgumentError(f"confidence: {confidence} came in; it must lie strictly between 0 and 1.")
         draw, data = self._variances(target)
@@ -111,7 +113,7 @@ class Estimate:
 
     def _cost_bound(self) -> tuple[float, str]:
         if self.cost_bound is not None:
-            return float(self.cost_bound), "cost_bound"
+            return self.cost_bound, "cost_bound"
         if self.cost_name not in ("sqeuclidean", "euclidean"):
             raise ArgumentError(
                 "cost_bound: a callable cost has no bound that the data's boxes give; pass cost_bound=."

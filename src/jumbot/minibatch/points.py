@@ -96,7 +96,10 @@ def as_weights(name: str, weights: Any, n: int) -> np.ndarray | None:
     """Weights of all points in float64, or None for uniform of mass one."""
     if weights is None:
         return None
-    out = np.asarray(weights.detach().cpu() if isinstance(weights, Tensor) else weights, dtype=np.float64)
+    try:
+        out = np.asarray(weights.detach().cpu() if isinstance(weights, Tensor) else weights, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ArgumentError(f"{name}: {type(weights).__name__} came in; pass an array of numbers.") from error
     if out.shape != (n,):
         raise ArgumentError(f"{name}: shape {out.shape}; there are {n} points, so it must be ({n},).")
     if not np.isfinite(out).all() or out.min() < 0 or out.sum() <= 0:

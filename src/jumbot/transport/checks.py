@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from jumbot.errors import ArgumentError
+from jumbot.options import MOST
 
 Array = Any  # a torch tensor or a numpy array: numpy in, numpy out
 
@@ -66,11 +67,15 @@ def check_dense(x: Any, name: str) -> None:
 
 
 def check_number(name: str, value: Any, *, least: float, strict: bool = False, infinite: bool = False) -> float:
-    """`value` as a float within its range."""
+    """`value` as a float within its range; texts and truth values are none."""
     try:
+        if isinstance(value, bool | np.bool_ | str | bytes):
+            raise TypeError
         number = float(value)
     except (TypeError, ValueError):
         raise ArgumentError(f"{name}: {value!r} is not a number.") from None
+    except OverflowError:
+        raise ArgumentError(f"{name}: a whole number beyond all floats came in; it must be smaller.") from None
     if math.isnan(number) or number < least or (strict and number == least) or (math.isinf(number) and not infinite):
         sign = ">" if strict else ">="
         tail = " (math.inf is allowed)" if infinite else " and finite"
@@ -78,12 +83,19 @@ def check_number(name: str, value: Any, *, least: float, strict: bool = False, i
     return number
 
 
-def check_whole(name: str, value: Any, *, least: int) -> int:
+def check_whole(name: str, value: Any, *, least: int, most: int = MOST) -> int:
     """`value` as an int within its range."""
     number = check_number(name, value, least=least)
-    if number != int(number):
-        raise ArgumentError(f"{name}: {number:g} came in; it must be a whole number.")
+    if number != int(number) or number > most:
+        raise ArgumentError(f"{name}: {number:g} came in; it must be a whole number, at most {most:g}.")
     return int(value)
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """`value` if it is True or False: of anything else nobody knows which was meant."""
+    if not isinstance(value, bool | np.bool_):
+        raise ArgumentError(f"{name}: {value!r} came in; use True or False.")
+    return bool(value)
 
 
 def check_taus(tau: Any) -> tuple[float, float]:

@@ -288,12 +288,14 @@ def parse(divergence: str | Divergence) -> Divergence:
     >>> parse("range(0.8, 1.25)")
     Range(lower=0.8, upper=1.25)
     """
-    return divergence if isinstance(divergence, Divergence) else _named(divergence)
+    if isinstance(divergence, Divergence):
+        return divergence
+    return _named(divergence if isinstance(divergence, str) else repr(divergence))
 
 
 @lru_cache(maxsize=64)
 def _named(divergence: str) -> Divergence:
-    match = re.fullmatch(r"\s*([\w-]+)\s*(?:\(([^()]*)\))?\s*", divergence) if isinstance(divergence, str) else None
+    match = re.fullmatch(r"\s*([\w-]+)\s*(?:\(([^()]*)\))?\s*", divergence)
     name = match[1].lower() if match else ""
     if match is None or name not in REGISTRY:
         known = ["kl", "tv", "chi2", "range(lo,hi)", "power(p)", "balanced"]

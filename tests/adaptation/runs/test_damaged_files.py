@@ -293,14 +293,16 @@ def nobody(folder: Path, other: Path) -> Iterator[None]:
         return
     for path in (folder, *folder.rglob("*")):
         os.chown(path, NOBODY, -1)
-    for parent in (other, *folder.parents, *other.parents):
-        if parent.stat().st_uid == 0 and not parent.stat().st_mode & 0o005:  # pytest makes private folders
-            parent.chmod(0o755)
+    private = {p: p.stat().st_mode for p in (other, *folder.parents, *other.parents) if not p.stat().st_mode & 0o005}
+    for parent in private:  # as pytest makes them
+        parent.chmod(0o755)
     os.seteuid(NOBODY)
     try:
         yield
     finally:
         os.seteuid(0)
+        for parent, mode in private.items():
+            parent.chmod(mode)
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="Windows has no modes")

@@ -33,7 +33,7 @@ from jumbot.data.sources import read_domains, read_labelled
 from jumbot.errors import ArgumentError, JumbotError
 from jumbot.files import write_text
 from jumbot.minibatch.progress import progress
-from jumbot.options import Count, Positive, Seed, check
+from jumbot.options import Count, Positive, Seed, Text, check
 from jumbot.schema import FORMAT, convert, plain, read, write
 
 if TYPE_CHECKING:
@@ -119,7 +119,9 @@ def tune(
     runs = check("runs", runs, Candidates | None)
     jobs = check("jobs", _cores() if jobs is None else jobs, Count)
     seed = check("seed", seed, Seed)
-    check("stop_early", stop_early, bool)
+    for name, flag in {"stop_early": stop_early, "show": show}.items():
+        check(name, flag, bool)
+    out, command = check("out", out, Path | None), check("command", command, Text | None)
     if isinstance(options.get("backbone"), torch.nn.Module):
         raise ArgumentError(
             "backbone: a module came in, which every candidate would train in turn; give the name of a backbone, or "

@@ -24,8 +24,16 @@ from jumbot.adaptation.runs.variants import Variant, share_changes
 from jumbot.data.reading import Reading
 from jumbot.errors import ArgumentError, JumbotError, need
 from jumbot.minibatch.progress import in_notebook, progress
-from jumbot.options import Count, Seed, check
+from jumbot.options import Count, Seed, Text, check
 from jumbot.schema import FORMAT, convert, read, write
+
+_EXPECTED = {
+    "pairs": "give at least one, each a Pair.",
+    "methods": "give a list of names.",
+    "options": "give a dictionary of changes by method, or None.",
+    "reading": "give a Reading, or None.",
+    "seeds": "give a number of them, or a list.",
+}
 
 
 @dataclass(frozen=True)
@@ -107,18 +115,30 @@ def compare(
     the accuracy by the rule of selection; beside it stands what every other rule would have chosen among the
     evaluations along the way.
     """
-    chosen = share_changes(methods, recipe, common, options)
+    place: Path = check("out", out, Path)
+    check("jobs", jobs, Count)
+    check("show", show, bool)
+    check("command", command, Text | None)
     numbers = range(check("seeds", seeds, Count)) if isinstance(seeds, int) else check("seeds", seeds, tuple[Seed, ...])
+    wrong = {
+        "pairs": not isinstance(pairs, Sequence) or not pairs or any(not isinstance(pair, Pair) for pair in pairs),
+        "methods": isinstance(methods, str) or not isinstance(methods, Sequence),
+        "options": not isinstance(options, Mapping | None),
+        "reading": not isinstance(reading, Reading | None),
+        "seeds": not numbers,
+    }
+    for name in (name for name, is_wrong in wrong.items() if is_wrong):
+        raise ArgumentError(f"{name}: {_EXPECTED[name]}")
+    chosen = share_changes(methods, recipe, common, options)
     how = {} if reading is None else asdict(reading)
-    out = Path(out)
-    if (out / "compare.json").exists():
-        read(out / "compare.json", Comparison)  # another file of that name is not overwritten
+    if (place / "compare.json").exists():
+        read(place / "compare.json", Comparison)  # another file of that name is not overwritten
     runs = [
-        Run(pair, variant, seed, out / pair.name / variant.folder / f"seed{seed}", recipe, changes, how, command)
+        Run(pair, variant, seed, place / pair.name / variant.folder / f"seed{seed}", recipe, changes, how, command)
         for pair in pairs for variant, changes in chosen for seed in numbers
     ]  # fmt: skip
-    with writing(out):
-        return _compare(out, runs, numbers, jobs, show, command)
+    with writing(place):
+        return _compare(place, runs, numbers, jobs, show, command)
 
 
 def _compare(

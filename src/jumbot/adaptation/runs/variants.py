@@ -10,6 +10,7 @@ from typing import Any
 from jumbot.adaptation.config import check_changes, option_names
 from jumbot.errors import ArgumentError, suggest
 from jumbot.methods import METHODS
+from jumbot.options import check
 
 _WORDS = {"none": None, "true": True, "false": False}
 
@@ -59,7 +60,7 @@ def share_changes(
     >>> [changes for _, changes in share_changes(["jumbot", "dann:weight=2"], "table", {"tau": 0.3, "steps": 9})]
     [{'tau': 0.3, 'steps': 9}, {'steps': 9, 'weight': 2}]
     """
-    variants = [read_variant(name) for name in dict.fromkeys(methods)]
+    variants = [read_variant(check("methods", name, str)) for name in dict.fromkeys(methods)]
     known = [option_names(variant.method) for variant in variants]
     if not variants:
         raise ArgumentError(f"methods: none came in; {suggest('', METHODS)}")
