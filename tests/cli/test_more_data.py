@@ -40,8 +40,12 @@ def test_numbers_in_adapt_and_compare(tables: Path, capsys: pytest.CaptureFixtur
     assert {row["accuracy"] for row in json.loads(Path("both/compare.json").read_text())["runs"]} == {None}
     assert main(["adapt", "a.csv", "t.csv", "--out", "no", *how, "--method", "mcc"]) == 2
     assert "mcc is for classes" in capsys.readouterr().err
-    assert main(["tune", "a.csv", "t.csv", "--out", "no", *how]) != 0
-    assert "tune judges classes" in capsys.readouterr().err
+    assert main(["tune", "a.csv", "t.csv", "--out", "tuned", "--runs", "2", "--jobs", "1", *how]) == 0
+    assert "R2 (not used)" in capsys.readouterr().out
+    pd.read_csv("t.csv").drop(columns="price").to_csv("unlabelled.csv", index=False)
+    words = ["--methods", "source-only", "jumbot", *how]
+    assert main(["compare", "a.csv", "unlabelled.csv", "--out", "ranked", *words]) == 0
+    assert "ranked by evidence that needs none" in capsys.readouterr().out
 
 
 def test_several_sources_and_target_labels(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:

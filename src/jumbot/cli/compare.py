@@ -101,9 +101,8 @@ def main(arguments: Sequence[str]) -> int:
                 write_report([folder], folder)
             advance(1)
     numbers = numbers_table(record)
-    of_numbers = numbers or wanted.task == "regression"
     with progress(None, "overview", slow=True):
-        evidence = {} if found or of_numbers else evidence_of(record, pairs, wanted.out, reading(wanted, Reading))
+        evidence = {} if found or numbers else evidence_of(record, pairs, wanted.out, reading(wanted, Reading))
         if folders:
             write_report(folders, wanted.out, "Comparison", evidence)
     if numbers:

@@ -21,7 +21,8 @@ from jumbot.options import Count, Positive, Seed
 
 @dataclass(frozen=True, kw_only=True)
 class Tune(Reading, MoreData, Command):
-    """Try thirteen candidates, no adaptation among them, and pick one by evidence that needs no target labels."""
+    """Try thirteen candidates (of numbers eight), no adaptation among them, and pick one by evidence that needs no
+    target labels."""
 
     examples: ClassVar = (
         ("all thirteen, as many at a time as there are cores", "jumbot tune shop/ phone/ --out tuned"),
@@ -43,7 +44,7 @@ class Tune(Reading, MoreData, Command):
     minutes: Positive | None = None
     """No new run is started after so many; source-only and the recipe's JUMBOT are always trained."""
     runs: Candidates | None = None
-    """The most candidates; by default all thirteen."""
+    """The most candidates; by default all."""
     jobs: Count | None = None
     """Runs at the same time, each on one thread; by default one per core."""
     seed: Seed = 0
@@ -61,7 +62,7 @@ def main(arguments: Sequence[str]) -> int:
         Tune, arguments, "jumbot tune", every_option(), lambda given: groups(["jumbot"], given.get("recipe"))[1:]
     )
     with usage_errors({"recipe", *changes}):
-        check_shared(wanted.recipe, changes)
+        check_shared(wanted.recipe, changes, wanted.task)
     from jumbot.adaptation.judgement.tune import tune
     from jumbot.adaptation.training.memory import keep_freed_memory
     from jumbot.report.tuning import text_table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -76,8 +77,8 @@ class Method(nn.Module):
     def terms(self, network: Network, batch: Batch) -> Terms:
         raise NotImplementedError
 
-    def use_sources(self, count: int) -> None:
-        """The source is made of several; methods that weigh them say how."""
+    def use_sources(self, count: int, trust: Callable[[], Sequence[float]]) -> None:
+        """The source is made of several; methods that weigh them say how, and ask how far each can be trusted."""
 
     def use_label_loss(self, label_loss: str) -> None:
         """Learn from labels of this kind."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch import Tensor
@@ -30,8 +31,8 @@ class Jumbot(TransportMethod):
         self.joint = self.make_joint(options.tau, options.reference)
         self.proportions = TargetProportions(classes) if options.proportions == "estimated" else None
 
-    def use_sources(self, count: int) -> None:
-        self.sources = SourceWeights(count)
+    def use_sources(self, count: int, trust: Callable[[], Sequence[float]]) -> None:
+        self.sources = SourceWeights(count, trust())
 
     def transport(self, features_s: Tensor, labels_s: Tensor, features_t: Tensor, logits_t: Tensor) -> JointLoss:
         out = self.joint(features_s, labels_s, features_t, logits_t, weights_s=self.source_weights(labels_s))

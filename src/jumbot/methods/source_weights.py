@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,7 @@ class SourceWeights(nn.Module):
 
     P is unbalanced, and its source marginal is made of w: EM for the proportions of a mixture, in which a source
     whose samples lie far from the target, or whose labels contradict the predictions there, gives less and less.
+    A source whose labels are doubtful by themselves, `trust` < 1, has that share of its weight.
 
     >>> weights = SourceWeights(2)
     >>> weights.observe(torch.tensor([[0.3], [0.1]]), torch.tensor([0, 1]))
@@ -27,15 +28,24 @@ class SourceWeights(nn.Module):
     """
 
     shares: Tensor
+    trust: Tensor
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, trust: Sequence[float] | None = None) -> None:
         super().__init__()
         self.register_buffer("shares", torch.full((count,), 1 / count))
+        known = torch.ones(count) if trust is None else torch.tensor(trust).clamp_min(_LEAST)
+        self.register_buffer("trust", known, persistent=False)  # it is found anew where a run goes on
         self.seen: list[Tensor] = []
+
+    @property
+    def counted(self) -> Tensor:
+        """What each source counts in all, of sum 1."""
+        weights = self.trust * self.shares
+        return weights / weights.sum()
 
     def forward(self, origin: Tensor) -> Tensor:
         """What samples of these sources count: of mean 1."""
-        weights = self.shares[origin] / torch.bincount(origin, minlength=len(self.shares))[origin]
+        weights = (self.trust * self.shares)[origin] / torch.bincount(origin, minlength=len(self.shares))[origin]
         return weights / weights.mean()
 
     @torch.no_grad()
@@ -56,5 +66,9 @@ class SourceWeights(nn.Module):
 
     def to_words(self) -> str:
         """What was decided, for the report."""
-        counted = ", ".join(f"{100 * share:.0f} %" for share in self.shares.tolist())
-        return f"the sources counted for {counted} at the end of training, in their order, as the plans took from them"
+        counted = ", ".join(f"{100 * share:.0f} %" for share in self.counted.tolist())
+        said = f"the sources counted for {counted} at the end of training, in their order, as the plans took from them"
+        doubtful = [str(s + 1) for s, trust in enumerate(self.trust.tolist()) if trust < 1]
+        if doubtful:
+            said += f"; labels of source {', '.join(doubtful)} contradict their own neighbours"
+        return said

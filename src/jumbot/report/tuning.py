@@ -15,22 +15,34 @@ from jumbot.report.style import BLUE, GREY, ORANGE, new_figure, plain, styled
 from jumbot.report.words import percent
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 COLUMNS = {
-    "evidence": "modularity + agreement; the largest of a whole run is picked",
+    "evidence": "modularity + agreement, of numbers agreement - gap; the largest of a whole run is picked",
     "modularity": (
         "how far the predictions respect the neighbourhoods of the target, beyond what class sizes alone give; 0 for "
         "one class only, and for predictions at random"
     ),
-    "agreement": "the mean probability that the candidates together give to what this one believes",
+    "agreement": (
+        "the mean probability that the candidates together give to what this one believes; of numbers 1 - mean squared "
+        "distance to the mean of the candidates, in variances of the source's numbers"
+    ),
+    "gap": (
+        "distance between the predicted numbers and the source's, in deviations of these; about 0.8 if only the mean "
+        "is predicted"
+    ),
+    "smoothness": "how far neighbours among the target get like numbers; to compare with",
     "entropy": "mean entropy of the predictions; lower is surer, and lowest for a collapsed model",
     "infomax": "entropy of the mean prediction minus the mean entropy; prefers classes of equal size",
     "snd": "soft neighbourhood density of the predictions; highest for a collapsed model",
     "mass": "share of the mass that plans move at the end of training, for methods with a plan",
     "proportions_distance": "share of the target by which predicted and estimated class proportions differ",
     "accuracy_not_used": "from labels of the target, where they were given; it decided nothing",
+    "rmse_not_used": "from true numbers of the target, where they were given; it decided nothing",
+    "r2_not_used": "from the same; 1 is perfect, 0 what the mean of the target would have",
 }
+SHOWN = ("evidence", "modularity", "agreement", "gap", "mass", "accuracy_not_used", "rmse_not_used", "r2_not_used")
 _SHARES = ("mass", "proportions_distance", "accuracy_not_used")
 
 
@@ -59,28 +71,36 @@ def draw_evidence(rows: Sequence[Mapping[str, Any]]) -> Figure:
     axes = figure.subplots()
     for place, row in enumerate(rows):
         alpha = 1.0 if row["whole"] else 0.35
+        if row.get("modularity") is None:  # numbers
+            axes.barh(place, row["evidence"], color=BLUE, alpha=alpha, label="evidence" if place == 0 else None)
+            _write(axes, row, place, max(row["evidence"], 0.0))
+            continue
         axes.barh(place, row["modularity"], color=ORANGE, alpha=alpha, label="modularity" if place == 0 else None)
         axes.barh(
             place, row["agreement"], left=max(row["modularity"], 0.0), color=BLUE, alpha=alpha,
             label="agreement" if place == 0 else None,
         )  # fmt: skip
-        axes.annotate(
-            f"{row['evidence']:.3f}" + (" picked" if place == 0 else ""),
-            (max(row["modularity"], 0.0) + row["agreement"], place), xytext=(4, 0), textcoords="offset points",
-            va="center", fontsize=9, fontweight="bold" if place == 0 else "normal",
-        )  # fmt: skip
+        _write(axes, row, place, max(row["modularity"], 0.0) + row["agreement"])
     axes.axvline(0, color=GREY, linewidth=0.8)
     axes.set_yticks(range(len(rows)), [plain(row["candidate"], 28) for row in rows])
     axes.set_ylim(len(rows) - 0.4, -0.6)
-    axes.set_xlim(right=1.2 * max(max(row["modularity"], 0.0) + row["agreement"] for row in rows))
+    axes.set_xlim(right=1.25 * max(axes.get_xlim()[1], 0.1))
     axes.grid(axis="y", visible=False)
     figure.legend(loc="outside lower center", ncols=2)
     return figure
 
 
+def _write(axes: Axes, row: Mapping[str, Any], place: int, x: float) -> None:
+    """The evidence behind its bar."""
+    axes.annotate(
+        f"{row['evidence']:.3f}" + (" picked" if place == 0 else ""), (x, place), xytext=(4, 0),
+        textcoords="offset points", va="center", fontsize=9, fontweight="bold" if place == 0 else "normal",
+    )  # fmt: skip
+
+
 def text_table(rows: Sequence[Mapping[str, Any]]) -> str:
     """The candidates for a terminal: their evidence, and the accuracy where it is known."""
-    names = [n for n in ("evidence", "modularity", "agreement", "mass", "accuracy_not_used") if n in _columns(rows)]
+    names = [n for n in SHOWN if n in _columns(rows)]
     lines = [["candidate", *map(_title, names)]]
     lines += [[_name(row, place == 0), *(_value(row, n) for n in names)] for place, row in enumerate(rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
@@ -92,7 +112,7 @@ def text_table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Those that any candidate has, with their meaning."""
-    return {name: text for name, text in COLUMNS.items() if any(_known(row[name]) for row in rows)}
+    return {name: text for name, text in COLUMNS.items() if any(_known(row.get(name)) for row in rows)}
 
 
 def _known(value: float | None) -> bool:
@@ -100,11 +120,12 @@ def _known(value: float | None) -> bool:
 
 
 def _title(name: str) -> str:
-    return {"accuracy_not_used": "accuracy (not used)"}.get(name, name.replace("_", " "))
+    shown = name.removesuffix("_not_used")
+    return (shown if shown not in ("rmse", "r2") else shown.upper()).replace("_", " ") + " (not used)" * (shown != name)
 
 
 def _value(row: Mapping[str, Any], name: str) -> str:
-    value = row[name]
+    value = row.get(name)
     return NONE if not _known(value) else percent(value) if name in _SHARES else f"{value:.3f}"
 
 

@@ -1,16 +1,19 @@
-"""What `jumbot.tune` tries: no adaptation, two other methods, and JUMBOT with two kinds of settings at five taus."""
+"""What `jumbot.tune` tries: no adaptation, two other methods, and JUMBOT at five taus; of classes with two settings."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from jumbot.adaptation.config import DEFAULTS, PARTS, make_config
 from jumbot.adaptation.runs.variants import Variant
 from jumbot.errors import ArgumentError, suggest
 from jumbot.methods import METHODS, options_class
 from jumbot.options import MOST, Bounds
+
+if TYPE_CHECKING:
+    from jumbot.data.reading import TaskName
 
 PARTIAL = {"eta1": 0.3, "eta2": 1.5, "eta3": 10.0, "tau": 0.24}
 """The paper's partial settings as multiples of its general ones, with twice its tau."""
@@ -24,7 +27,7 @@ Candidates = Annotated[int, Bounds(at_least=FIRST, at_most=MOST)]
 """How many there may be."""
 
 
-def candidates(recipe: str) -> tuple[Variant, ...]:
+def candidates(recipe: str, task: TaskName = "classification") -> tuple[Variant, ...]:
     """The candidates for a recipe, the most promising first; the first two are source-only and the recipe's JUMBOT.
 
     >>> [candidate.label for candidate in candidates("table")][:7]
@@ -32,7 +35,14 @@ def candidates(recipe: str) -> tuple[Variant, ...]:
     'jumbot tau=1']
     >>> candidates("table")[2].changes
     {'eta1': 0.01, 'eta2': 0.5, 'eta3': 1.0, 'tau': 0.5}
+    >>> [candidate.label for candidate in candidates("table", "regression")]
+    ['source-only', 'jumbot tau=2', 'deepjdot', 'dann', 'jumbot tau=4', 'jumbot tau=1', 'jumbot tau=8',
+    'jumbot tau=0.5']
     """
+    if task == "regression":
+        options = make_config(None, "jumbot", recipe, {"views": "whole"}, task).to_json()["method"]
+        taus = [_jumbot("jumbot", {"tau": options["tau"]}, factor) for factor in TAUS]
+        return (Variant(SOURCE_ONLY, SOURCE_ONLY), taus[0], *(Variant(n, n) for n in ("deepjdot", "dann")), *taus[1:])
     options = make_config(None, "jumbot", recipe, {}).options
     given = {name: float(getattr(options, name)) for name in PARTIAL}
     is_partial = given["eta3"] / given["tau"] > _PARTIAL_FROM
@@ -51,7 +61,7 @@ def _jumbot(word: str, settings: dict[str, float], factor: float) -> Variant:
     return Variant(f"{word} tau={changes['tau']:g}", "jumbot", changes)
 
 
-def check_shared(recipe: str | None, options: Mapping[str, Any]) -> None:
+def check_shared(recipe: str | None, options: Mapping[str, Any], task: TaskName | None = None) -> None:
     """Refuse, before any data are read, options that no candidate may have, and values that none could take.
 
     >>> check_shared("table", {"tau": 0.3})
@@ -71,5 +81,5 @@ def check_shared(recipe: str | None, options: Mapping[str, Any]) -> None:
     if options.get("select") == "oracle":
         raise ArgumentError("select: 'oracle' looks at target labels, and tune must not; choose another rule.")
     for name in DEFAULTS if recipe is None else (recipe,):
-        for variant in candidates(name):
-            make_config(None, variant.method, name, {**options, **variant.changes})
+        for variant in candidates(name, task or "classification"):
+            make_config(None, variant.method, name, {**options, **variant.changes}, task)

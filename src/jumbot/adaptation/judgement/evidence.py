@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -28,11 +28,20 @@ class Evidence:
     entropy: float
     infomax: float
     snd: float
+    rule: ClassVar[str] = "the largest evidence = modularity + agreement"
 
     @property
     def value(self) -> float:
         """modularity + agreement: the candidate with the largest is picked."""
         return self.modularity + self.agreement
+
+    def to_row(self) -> dict[str, float]:
+        """Columns of the table of candidates."""
+        return {"evidence": self.value, **asdict(self)}
+
+    def words(self) -> str:
+        """The sum that was compared."""
+        return f"{self.value:.3f} (modularity {self.modularity:.3f} + agreement {self.agreement:.3f})"
 
 
 def weigh(probabilities: Mapping[str, Any], neighbours: Any) -> dict[str, Evidence]:

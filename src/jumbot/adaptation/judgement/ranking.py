@@ -6,12 +6,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jumbot.adaptation.judgement.evidence import weigh
+import numpy as np
+
+from jumbot.adaptation.judgement.evidence import Evidence, weigh
 from jumbot.adaptation.judgement.modularity import nearest, some_rows
 from jumbot.adaptation.judgement.monitor import outputs
-from jumbot.adaptation.model import load
+from jumbot.adaptation.judgement.number_evidence import NumberEvidence, weigh_numbers
+from jumbot.adaptation.model import Model, load
 from jumbot.adaptation.runs.grid import Pair
 from jumbot.adaptation.runs.variants import read_variant
+from jumbot.adaptation.task import Classification
+from jumbot.data.domain import Domain
 
 READING = ("label", "id", "domain_column", "corrupt", "root")
 
@@ -35,10 +40,21 @@ def evidence_of(
             domain = next(iter(models.values())).domain(pair.target, **how)
             indices, rows = some_rows(domain, seed)
             sample = domain.subset(indices)
-            shares = {name: outputs(model.network, sample)[1].softmax(-1).numpy() for name, model in models.items()}
-            for name, evidence in weigh(shares, nearest(rows)).items():
+            for name, evidence in _weigh(models, sample, nearest(rows)).items():
                 found.setdefault(name, {}).setdefault(pair.name, []).append(evidence.value)
     return found
+
+
+def _weigh(models: Mapping[str, Model], sample: Domain, neighbours: Any) -> Mapping[str, Evidence | NumberEvidence]:
+    said = {name: outputs(model.network, sample)[1] for name, model in models.items()}
+    first = next(iter(models.values()))
+    if isinstance(first.task, Classification):
+        return weigh({name: logits.softmax(-1).numpy() for name, logits in said.items()}, neighbours)
+    assert first.run is not None
+    with np.load(first.run / "embeddings.npz") as kept:
+        source = kept["source_values"]
+    numbers = {name: models[name].task.decode(f).reshape(len(sample), -1) for name, f in said.items()}
+    return weigh_numbers(numbers, source, neighbours)
 
 
 def folder_of(out: Path, task: str, method: str, seed: int) -> Path:

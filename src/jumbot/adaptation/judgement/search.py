@@ -16,6 +16,7 @@ from jumbot.adaptation.judgement.candidates import FIRST
 from jumbot.adaptation.judgement.evidence import Evidence, weigh
 from jumbot.adaptation.judgement.modularity import nearest, some_rows
 from jumbot.adaptation.judgement.monitor import outputs
+from jumbot.adaptation.judgement.number_evidence import NumberEvidence, weigh_numbers
 from jumbot.adaptation.model import load
 from jumbot.adaptation.runs.folder import final_mass, read_metrics, read_results
 from jumbot.adaptation.runs.grid import Pair, Run, train_all
@@ -25,6 +26,7 @@ from jumbot.minibatch.progress import progress
 
 RUNG = 3  # a short run has one in so many steps
 LEAST_STEPS = 300  # of a whole run, below which short ones would save nothing
+Weights = Mapping[str, Evidence] | Mapping[str, NumberEvidence]
 
 
 @dataclass(frozen=True)
@@ -33,28 +35,26 @@ class Weighed:
 
     run: Run
     whole: bool
-    evidence: Evidence
+    evidence: Evidence | NumberEvidence
 
     def row(self, folder: Path) -> dict[str, Any]:
         """Its row of the table."""
         results = read_results(self.run.folder)
         assert results is not None
         diagnosis = results["diagnosis"]
-        moved = np.abs(np.subtract(diagnosis["class_proportions"], diagnosis["predicted_proportions"])).sum() / 2
+        of_classes = {
+            "proportions_distance": _distance(diagnosis["class_proportions"], diagnosis["predicted_proportions"]),
+            "accuracy_not_used": results.get("accuracy"),
+        }
+        of_numbers = {f"{name}_not_used": results.get(name) for name in ("rmse", "r2")}
         return {
             "candidate": self.run.variant.label,
             "method": self.run.variant.method,
             "settings": dict(self.run.variant.changes),
             "whole": self.whole,
-            "evidence": self.evidence.value,
-            "modularity": self.evidence.modularity,
-            "agreement": self.evidence.agreement,
-            "entropy": self.evidence.entropy,
-            "infomax": self.evidence.infomax,
-            "snd": self.evidence.snd,
+            **self.evidence.to_row(),
             "mass": final_mass(read_metrics(self.run.folder)),
-            "proportions_distance": float(moved),
-            "accuracy_not_used": results.get("accuracy"),
+            **(of_classes if isinstance(self.evidence, Evidence) else of_numbers),
             "seconds": results["seconds"],
             "folder": self.run.folder.relative_to(folder).as_posix(),
         }
@@ -91,7 +91,7 @@ class Search:
         chosen = list(self.variants)
         if stop_early and self.steps[1] >= LEAST_STEPS and len(chosen) > 2 * FIRST:
             short = self._train([self.run(v, whole=False) for v in chosen], start + limit / RUNG, 0)
-            found = self._weigh(short, sample, neighbours) if short else {}
+            found: Weights = self._weigh(short, sample, neighbours) if short else {}
             ranked = sorted(found, key=lambda label: -found[label].value)
             going_on = ranked[: len(chosen) // 2]
             chosen = [*chosen[:FIRST], *(v for v in chosen[FIRST:] if v.label in going_on)]
@@ -123,15 +123,29 @@ class Search:
         folder = self.out / variant.folder if whole else self.out / "rungs" / variant.folder
         return Run(self.pair, variant, self.seed, folder, self.config.recipe, changes, command=self.command)
 
-    def _weigh(self, runs: Sequence[Run], sample: Domain, neighbours: np.ndarray[Any, Any]) -> dict[str, Evidence]:
+    def _weigh(self, runs: Sequence[Run], sample: Domain, neighbours: np.ndarray[Any, Any]) -> Weights:
         with progress(None, f"weighing {len(runs)} candidates", bar=self.show, slow=True):
-            return weigh(_probabilities(runs, sample), neighbours)
+            values = self.pair.source.values
+            if values is None:
+                return weigh(_probabilities(runs, sample), neighbours)
+            return weigh_numbers(_numbers(runs, sample), values, neighbours)
 
     def _train(self, runs: Sequence[Run], until: float, least: int) -> list[Run]:
         """Those that are finished now."""
         failed = train_all(runs, self.jobs, self.show, until=until, least=least)
         self.failed.update({r.variant.label: failed[str(r.folder)] for r in runs if str(r.folder) in failed})
         return [run for run in runs if run.finished]
+
+
+def _distance(p: Sequence[float], q: Sequence[float]) -> float:
+    """The total variation between proportions."""
+    return float(np.abs(np.subtract(p, q)).sum() / 2)
+
+
+def _numbers(runs: Sequence[Run], sample: Domain) -> dict[str, np.ndarray[Any, Any]]:
+    """In the units of the source."""
+    models = {run.variant.label: load(run.folder) for run in runs}
+    return {n: m.task.decode(outputs(m.network, sample)[1]).reshape(len(sample), -1) for n, m in models.items()}
 
 
 def _probabilities(runs: Sequence[Run], sample: Domain) -> dict[str, np.ndarray[Any, Any]]:

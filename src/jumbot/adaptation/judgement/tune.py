@@ -40,10 +40,6 @@ if TYPE_CHECKING:
     import pandas
 
 RECORD = "tune.json"
-NOT_FOR_NUMBERS = (
-    "task: tune judges classes by their clusters and does not choose between models of numbers; compare some with "
-    "jumbot compare, or adapt with select='transport' or 'source_validation'."
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +92,11 @@ def tune(
     neighbourhoods of the target beyond what class sizes alone give, and the other candidates share them.  Source-only
     can win: then nothing is gained by adaptation.
 
+    Numbers (`task="regression"`) are predicted by source-only, DeepJDOT, DANN and JUMBOT at five values of tau, and the
+    evidence is `agreement - gap`, which assumes that the numbers of both domains are spread alike.  Where source-only
+    predicts other numbers than the source's, nobody can tell without labels whether adaptation helps: source-only is
+    picked then, and `why` says so.
+
     `source`, `target`, `labelled_target`, `evaluate_on`, `recipe` and the options of reading are those of
     `jumbot.adapt`, and so are `options`: of training, network and inputs, the same for every candidate. Labels of the
     target, where there are any, give a column of the table and are used for nothing else.
@@ -127,9 +128,7 @@ def tune(
             "backbone: a module came in, which every candidate would train in turn; give the name of a backbone, or "
             "tune on the rows that your module gives."
         )
-    if task == "regression":
-        raise ArgumentError(NOT_FOR_NUMBERS)
-    check_shared(recipe, options)
+    check_shared(recipe, options, task)
     temporary = Path(tempfile.mkdtemp(prefix="jumbot-")) if out is None else None
     folder = temporary / "tune" if temporary is not None else Path(str(out))
     held = ExitStack()
@@ -141,13 +140,11 @@ def tune(
             corrupt=corrupt, root=root,
         )  # fmt: skip
         domains = read_domains(source, target, evaluate_on, reading)
-        if domains[0].values is not None:
-            raise ArgumentError(NOT_FOR_NUMBERS)
         few = None if labelled_target is None else read_labelled(labelled_target, domains[0], reading)
         config = make_config(domains[0], "jumbot", recipe, {**options, "seed": seed})
         search = Search(
             folder, Pair("tune", *domains, few), _as_the_network_takes_it(domains, config),
-            candidates(config.recipe)[:runs], config, options, seed, jobs, show, command,
+            candidates(config.recipe, _task_of(domains[0]))[:runs], config, options, seed, jobs, show, command,
         )  # fmt: skip
         record = _begin(search, options)
         weighed = search.weigh_all(minutes, stop_early)
@@ -186,12 +183,17 @@ def _as_the_network_takes_it(read: tuple[Domain, Domain, Domain | None], config:
         return Domains(*read, config, None).target.unlabelled()
 
 
+def _task_of(source: Domain) -> TaskName:
+    return "classification" if source.values is None else "regression"
+
+
 def _begin(search: Search, options: Mapping[str, Any]) -> dict[str, Any]:
     """What is known before the first run; a folder with other data or settings is refused."""
     pair, file = search.pair, search.out / RECORD
     same = {
-        "source": {"name": pair.source.name, "n": len(pair.source), "hash": domain_hash(pair.source)},
-        "target": {"name": pair.target.name, "n": len(pair.target), "hash": domain_hash(pair.target)},
+        "source": _data(pair.source),
+        "target": _data(pair.target),
+        "labelled_target": None if pair.labelled_target is None else _data(pair.labelled_target),
         "recipe": search.config.recipe,
         "seed": search.seed,
         "options": json.loads(json.dumps(dict(options), default=str)),
@@ -214,6 +216,10 @@ def _begin(search: Search, options: Mapping[str, Any]) -> dict[str, Any]:
     if not file.exists():
         write(file, convert(record, Tuning, file))
     return record
+
+
+def _data(domain: Domain) -> dict[str, Any]:
+    return {"name": domain.name, "n": len(domain), "hash": domain_hash(domain)}
 
 
 def _finish(search: Search, record: dict[str, Any]) -> Tuned:

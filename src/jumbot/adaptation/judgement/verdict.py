@@ -6,35 +6,58 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jumbot.adaptation.judgement.candidates import SOURCE_ONLY
+from jumbot.adaptation.judgement.number_evidence import UNKNOWN, NumberEvidence
 from jumbot.adaptation.judgement.search import Search, Weighed
 
 
 def verdict(search: Search, weighed: Sequence[Weighed]) -> dict[str, Any]:
-    """The picked candidate, why it was, and all of them, best first; only whole runs can be picked."""
-    rows = [each.row(search.out) for each in weighed]
-    whole = [row for row in rows if row["whole"]]
-    picked = max(whole, key=lambda row: row["evidence"])  # the first of equal ones
-    rest = sorted((row for row in rows if row is not picked), key=lambda row: (not row["whole"], -row["evidence"]))
-    trained = {row["candidate"] for row in rows}
+    """The picked candidate, why it was, and all of them, best first; only whole runs can be picked.
+
+    Where numbers are predicted and source-only predicts others than the source's, it is picked: see `UNKNOWN`.
+    """
+    whole = [each for each in weighed if each.whole]
+    best = max(whole, key=lambda each: each.evidence.value)  # the first of equal ones
+    unknown = next((each for each in whole if _is_unknown(each)), None)
+    chosen = best if unknown is None else unknown
+    rows = {each.run.variant.label: each.row(search.out) for each in weighed}
+    picked = rows.pop(chosen.run.variant.label)
+    rest = sorted(rows.values(), key=lambda row: (not row["whole"], -row["evidence"]))
+    trained = {picked["candidate"], *rows}
     not_tried = [v.label for v in search.variants if v.label not in trained and v.label not in search.failed]
+    said = [_cannot_know(chosen, rest)] if unknown is not None else _why(chosen, picked, rest)
     return {
-        "rule": "the largest evidence = modularity + agreement",
+        "rule": chosen.evidence.rule,
         "picked": picked["candidate"],
         "default": search.variants[1].label,
         "steps": search.steps[1],
-        "why": sentences(picked, rest, search, not_tried),
+        "why": said + _the_rest(picked, rest, search, not_tried),
         "candidates": [picked, *rest],
         "failed": search.failed,
         "not_tried": not_tried,
     }
 
 
-def sentences(
-    picked: Mapping[str, Any], rest: Sequence[Mapping[str, Any]], search: Search, not_tried: Sequence[str]
-) -> list[str]:
-    """What was decided and why."""
+def _is_unknown(each: Weighed) -> bool:
+    numbers = isinstance(each.evidence, NumberEvidence) and each.evidence.gap > UNKNOWN
+    return numbers and each.run.variant.method == SOURCE_ONLY
+
+
+def _cannot_know(chosen: Weighed, rest: Sequence[Mapping[str, Any]]) -> str:
+    assert isinstance(chosen.evidence, NumberEvidence)
     whole = [row for row in rest if row["whole"]]
-    own = f"{picked['evidence']:.3f} (modularity {picked['modularity']:.3f} + agreement {picked['agreement']:.3f})"
+    best = f"; of the candidates that adapt, {whole[0]['candidate']} has the largest evidence" if whole else ""
+    return (
+        "Whether to adapt cannot be told without labels, so it was not done: source-only predicts numbers that lie "
+        f"{chosen.evidence.gap:.2f} deviations from the source's. Either the target's numbers do differ, and then "
+        "adaptation, which pulls them together, does harm; or its inputs were moved, and then it helps. If you know "
+        f"that both domains have the same numbers, take another candidate{best}."
+    )
+
+
+def _why(chosen: Weighed, picked: Mapping[str, Any], rest: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Why this one."""
+    whole = [row for row in rest if row["whole"]]
+    own = chosen.evidence.words()
     said = []
     if picked["candidate"] == SOURCE_ONLY:
         beaten = f"; the best that adapts, {whole[0]['candidate']}, has {whole[0]['evidence']:.3f}" if whole else ""
@@ -47,12 +70,24 @@ def sentences(
             said.append(f"Without adaptation, source-only has {without['evidence']:.3f}.")
         if picked["mass"] is not None and "tau" in picked["settings"]:
             said.append(f"tau is {picked['settings']['tau']:g}: {100 * picked['mass']:.0f} % of the mass moves.")
+        if isinstance(chosen.evidence, NumberEvidence):
+            said.append("That holds if the numbers of both domains are spread alike, which nothing here can tell.")
+    return said
+
+
+def _the_rest(
+    picked: Mapping[str, Any], rest: Sequence[Mapping[str, Any]], search: Search, not_tried: Sequence[str]
+) -> list[str]:
+    """What was stopped, not tried, or failed, and which part labels had."""
+    said = []
     stopped = [row["candidate"] for row in rest if not row["whole"]]
     if stopped:
         said.append(f"{len(stopped)} of {len(rest) + 1} candidates were stopped at a third of the steps.")
     if not_tried:
         said.append(f"Not tried, because the time was up: {', '.join(not_tried)}.")
     said += [f"{name} failed: {reason}" for name, reason in search.failed.items()]
-    known = picked["accuracy_not_used"] is not None
-    said.append("Labels of the target gave accuracies, and decided nothing." if known else "No target label was used.")
-    return said
+    known = [name for name in ("accuracy", "rmse") if picked.get(f"{name}_not_used") is not None]
+    figures = {"accuracy": "accuracies", "rmse": "errors"}
+    if known:
+        return [*said, f"Labels of the target gave {figures[known[0]]}, and decided nothing."]
+    return [*said, "No target label was used."]

@@ -17,6 +17,7 @@ from torch import nn
 
 from jumbot.adaptation.judgement.monitor import Monitor, Watch
 from jumbot.adaptation.judgement.selection import best, check_rule
+from jumbot.adaptation.judgement.trust import trust_in_sources
 from jumbot.adaptation.runs.folder import RunFolder
 from jumbot.adaptation.settings import Training
 from jumbot.adaptation.task import Task, task_of
@@ -103,7 +104,7 @@ class Trainer:
             source, target, self.task, method, training, self.source_steps, self.total, self.accelerator, labelled
         )
         if source.origins is not None:
-            method.use_sources(len(source.sources))
+            method.use_sources(len(source.sources), lambda: trust_in_sources(source, training.seed))
         self.objective = Objective(network, method).to(self.accelerator.device)
         network.to(memory_format=self.batches.layout)  # type: ignore[call-overload]
         self.wrapped = self.accelerator.prepare_model(self.objective)

@@ -21,16 +21,22 @@ class CandidateRow(Record):
     whole: bool
     """False where it was stopped early."""
     evidence: Measured
-    modularity: Measured
     agreement: Measured
-    entropy: Measured
-    infomax: Measured
-    snd: Measured
     mass: Measured | None
-    proportions_distance: Weight
-    accuracy_not_used: Portion | None
     seconds: Weight
     folder: str
+    modularity: Measured | None = None
+    """This and what follows is of classes."""
+    entropy: Measured | None = None
+    infomax: Measured | None = None
+    snd: Measured | None = None
+    proportions_distance: Weight | None = None
+    accuracy_not_used: Portion | None = None
+    gap: Weight | None = None
+    """This and what follows is of numbers."""
+    smoothness: Measured | None = None
+    rmse_not_used: Weight | None = None
+    r2_not_used: Measured | None = None
 
 
 @dataclass(frozen=True)
@@ -44,6 +50,7 @@ class Tuning(Versioned):
     recipe: str
     seed: Seed
     options: dict[str, Any]
+    labelled_target: DataFile | None = None
     rule: str | None = None
     picked: str | None = None
     default: str | None = None
