@@ -120,6 +120,45 @@ def settings() -> str:
     return origin([record]) + markdown(head, rows, text=2)
 
 
+def sources() -> str:
+    """A good source alone, with a second one, and with one whose labels are shuffled."""
+    record = json.loads((RESULTS / "office-caltech10-sources" / "sources.json").read_text())
+    share = "of which from the second"
+    head = ("first + second source - target", "first alone", "both", share, "second shuffled", share, "source-only")
+    keys = ("alone", "both", "share_of_second", "shuffled", "share_of_shuffled", "source_only_shuffled")
+    rows = [(row["task"], *(f"{100 * row[key]:.1f}" for key in keys)) for row in record["rows"]]
+    mean = ("mean", *(f"{100 * statistics.fmean(row[key] for row in record['rows']):.1f}" for key in keys))
+    return origin([record]) + markdown(head, [*rows, mean])
+
+
+def few_labels() -> str:
+    """Accuracy by the number of target labels per class."""
+    record = json.loads((RESULTS / "office-caltech10-labels" / "labels.json").read_text())
+    counts = sorted({row["labels"] for row in record["rows"]})
+    found = {(row["task"], row["method"], row["labels"]): row["accuracy"] for row in record["rows"]}
+    tasks, methods = (list(dict.fromkeys(row[key] for row in record["rows"])) for key in ("task", "method"))
+    rows = [(t, m, *(f"{100 * found[t, m, c]:.1f}" for c in counts)) for t in tasks for m in methods]
+    for m in methods:
+        rows.append(("mean", m, *(f"{100 * statistics.fmean(found[t, m, c] for t in tasks):.1f}" for c in counts)))
+    head = ("task", "method", *(f"{c} labels" if c != 1 else "1 label" for c in counts))
+    return origin([record]) + markdown(head, rows, text=2)
+
+
+def number_evidence() -> str:
+    """What `tune` picks for numbers, beside the true errors."""
+    record = json.loads((RESULTS / "regression" / "evidence.json").read_text())
+    rows = [
+        (
+            row["problem"], row["picked"] if row["told"] else "source-only, cannot tell",
+            f"{row['gap_of_source_only']:.2f}",
+            *(f"{row['error'][key]:.2f}" for key in ("picked", "source-only", "default", "best")),
+        )
+        for row in record["rows"]
+    ]  # fmt: skip
+    errors = ("error of the pick", "source-only", "jumbot tau=2", "best candidate")
+    return origin([record]) + markdown(("shift", "picked", "gap of source-only", *errors), rows, text=2)
+
+
 def digits_runs() -> list[Path]:
     return [file.parent for file in sorted((RESULTS / "digits").glob("*/*/results.json"))]
 
@@ -233,14 +272,17 @@ TABLES: dict[str, Callable[[], str]] = {
     "digits": digits,
     "estimates": estimates,
     "digits-summary": digits_summary,
+    "few-labels": few_labels,
     "fig6": lambda: paper_table("fig6"),
     "max": lambda: paper_table("max"),
     "office-summary": office_summary,
     "office-caltech10": lambda: comparison("office-caltech10"),
     "office-caltech10-imbalanced": lambda: comparison("office-caltech10-imbalanced"),
     "office-caltech10-partial": lambda: comparison("office-caltech10-partial"),
+    "number-evidence": number_evidence,
     "photographs": photographs,
     "settings": settings,
+    "sources": sources,
     "speed": speed,
 }
 
