@@ -15,6 +15,7 @@ from jumbot.methods import METHODS
 HEAVY = ("torch", "numpy", "numba", "ot", "sklearn", "matplotlib", "accelerate", "pandas")
 USAGE = [
     ["adpt"], [], ["adapt"], ["adapt", "a", "b", "--out", "c", "--steps", "0"], ["distance", "a", "b", "--epsilon"],
+    ["adapt", "not/here", "b", "--out", "c"], ["tune", "a", "not/here.csv", "--out", "c"],
     ["compare", "a", "--methods", "nonsense"], ["demo", "--seed", "-1"], ["reproduce", "fig9"],
 ]  # fmt: skip
 

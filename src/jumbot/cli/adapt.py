@@ -68,10 +68,13 @@ def main(arguments: Sequence[str]) -> int:
     if wanted.source is not None and wanted.config is None:  # otherwise a file has a say
         with usage_errors({"method", "recipe", *changes}, f"--method {wanted.method}" * (wanted.method in METHODS)):
             check_changes(wanted.method or "jumbot", wanted.recipe, changes, wanted.task)
+    wanted.check_places(wanted.target, wanted.evaluate_on)
     from jumbot.adaptation.adapt import adapt
     from jumbot.adaptation.training.memory import keep_freed_memory
     from jumbot.cli.summary import summary
     from jumbot.minibatch.distributed import group
+    from jumbot.report.outcome import verdict
+    from jumbot.report.records import read_run
 
     keep_freed_memory()
     given = {} if wanted.source is None else reading(wanted, Reading)
@@ -87,6 +90,7 @@ def main(arguments: Sequence[str]) -> int:
         how = [str(stop)] * bool(str(stop)) + ["go on with --resume" if begun else "nothing was begun"]
         raise Stopped("; ".join(how), getattr(stop, "signal", signal.SIGINT)) from stop
     if group()[0] == 0:
+        print(verdict(read_run(wanted.out)))
         print(summary(model))
         print(f"predictions: {wanted.out / 'predictions.csv'}\nreport: {wanted.out / 'report.html'}")
     return 0

@@ -69,6 +69,7 @@ def main(arguments: Sequence[str]) -> int:
     with usage_errors({"methods", "recipe", *changes}):
         for variant, own in share_changes(wanted.methods, wanted.recipe, changes):
             check_changes(variant.method, wanted.recipe, own, wanted.task)
+    wanted.check_places(wanted.target, wanted.evaluate_on)
     from jumbot.adaptation.judgement.ranking import evidence_of, folder_of
     from jumbot.adaptation.runs.grid import Pair, accuracies, all_pairs, compare, numbers_table, rules_table
     from jumbot.adaptation.training.memory import keep_freed_memory

@@ -11,6 +11,7 @@ from jumbot.adaptation.networks.names import check_backbone, check_weights
 from jumbot.adaptation.settings import Training
 from jumbot.cli.arguments import Argument
 from jumbot.cli.command import Command
+from jumbot.cli.more_data import check_places
 from jumbot.cli.parsing import parse, usage_errors
 from jumbot.data.reading import Corrupt
 
@@ -49,6 +50,7 @@ class Features(Command):
 
 def main(arguments: Sequence[str]) -> int:
     wanted = parse(Features, arguments, "jumbot features")
+    check_places(wanted.source)
     with usage_errors({"out"}):
         from jumbot.adaptation.networks.feature_table import check_out, write_features
 

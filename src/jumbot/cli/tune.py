@@ -63,6 +63,7 @@ def main(arguments: Sequence[str]) -> int:
     )
     with usage_errors({"recipe", *changes}):
         check_shared(wanted.recipe, changes, wanted.task)
+    wanted.check_places(wanted.target, wanted.evaluate_on)
     from jumbot.adaptation.judgement.tune import tune
     from jumbot.adaptation.training.memory import keep_freed_memory
     from jumbot.report.tuning import text_table

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Evidence = Mapping[str, Mapping[str, Sequence[float]]]
 """{method: {task: [one value per seed]}}, larger is better within a task."""
 HOW = (
-    "Evidence is the rule of `jumbot tune`. Of classes it is modularity + agreement: predictions that respect the "
+    "Evidence is the rule of jumbot tune. Of classes it is modularity + agreement: predictions that respect the "
     "neighbourhoods of the target, and that the other methods share; of numbers agreement - gap: those that the "
     "others share and that are spread as the source's, which assumes that they are. No target label was used. The best "
     "of each task is bold; compare down a column only."
