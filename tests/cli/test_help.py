@@ -98,7 +98,7 @@ def test_help_of_adapt_shows_the_options_of_the_method(method: str, capsys: pyte
 def test_defaults_differ_by_recipe_until_one_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert status_of(["adapt", "--help"]) == 0
     out = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    assert "table 0.5, digits 1.0" in out  # tau
+    assert "table 0.12, digits 1.0" in out  # tau
 
 
 @pytest.mark.parametrize(
