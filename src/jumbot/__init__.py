@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from jumbot.adaptation.model import Model as Model
     from jumbot.adaptation.model import load as load
     from jumbot.adaptation.regressor import DomainAdaptationRegressor as DomainAdaptationRegressor
+    from jumbot.adaptation.scorers import target_scorer as target_scorer
     from jumbot.coupling import couple as couple
     from jumbot.errors import ArgumentError as ArgumentError
     from jumbot.errors import JumbotError as JumbotError
     from jumbot.errors import MissingPackageError as MissingPackageError
+    from jumbot.errors import NegativeTransferWarning as NegativeTransferWarning
     from jumbot.errors import NotConvergedWarning as NotConvergedWarning
     from jumbot.errors import NotFiniteError as NotFiniteError
     from jumbot.errors import UnboundedError as UnboundedError
@@ -57,6 +59,7 @@ else:
             "LiftedPlan": "minibatch.plan",
             "MissingPackageError": "errors",
             "Model": "adaptation.model",
+            "NegativeTransferWarning": "errors",
             "NotConvergedWarning": "errors",
             "NotFiniteError": "errors",
             "Solution": "transport.solution",
@@ -76,6 +79,7 @@ else:
             "report": "[report]",
             "sinkhorn_divergence": "transport.sinkhorn_divergence",
             "solve": "transport.solve",
+            "target_scorer": "adaptation.scorers",
             "tune": "adaptation.judgement.tune",
         },
     )

@@ -44,6 +44,10 @@ class NotConvergedWarning(UserWarning):
     """A solver stopped short of ``tol``; the result is still certified by its ``gap``."""
 
 
+class NegativeTransferWarning(UserWarning):
+    """Adaptation has probably made the predictions worse than those of a classifier that saw the source alone."""
+
+
 def suggest(word: object, known: Iterable[str]) -> str:
     """The end of an error about a word that is not known: the nearest one, and all.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +12,14 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from jumbot.adaptation.estimator import AdaptationEstimator
-from jumbot.errors import ArgumentError
+from jumbot.adaptation.estimator import AdaptationEstimator, outputs_of, sources_of
+from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy, estimate_accuracy
+from jumbot.adaptation.judgement.diagnosis import Diagnosis, diagnose
+from jumbot.adaptation.judgement.harm import Harm, weigh_harm
+from jumbot.adaptation.training.source_only import SOURCE_ONLY, train_source_only
+from jumbot.data.domain import ArraySamples, Domain
+from jumbot.errors import ArgumentError, NegativeTransferWarning
+from jumbot.options import check
 
 
 class DomainAdaptationClassifier(ClassifierMixin, AdaptationEstimator):
@@ -33,6 +41,9 @@ class DomainAdaptationClassifier(ClassifierMixin, AdaptationEstimator):
     standardise
         "auto" brings the rows to one scale, learned on the source, and each column to the same deviation where a few of
         them carry most of the squared distances; "source" (or True) does so always, "none" (or False) changes nothing.
+    baseline
+        Train a classifier on the source alone too, which takes about a third more time, and warn
+        (`jumbot.NegativeTransferWarning`) where adaptation probably did harm.  Turn it off in grids.
     random_state
         Seed; an int gives the same classifier at every fit.
 
@@ -42,13 +53,22 @@ class DomainAdaptationClassifier(ClassifierMixin, AdaptationEstimator):
         The labels.
     history_
         Loss terms, transported mass and transport value of every step.
+    diagnosis_
+        What the plan tells of the target, a `jumbot.Diagnosis`; None where `fit` had no target.
+    estimated_accuracy_
+        The accuracy on the target, estimated without labels; None where `fit` had no target.
+    harm_
+        The evidence for and against adaptation beside the source alone; None without a target or a `baseline`.
+    source_shares_
+        How much each of several sources counts at the end; None for one source, and for methods but JUMBOT.
 
     Notes
     -----
     `fit(X, y, X_target=...)` adapts to the rows of `X_target`.  Without it, rows of X whose label is -1 are the
     target, if y is numeric and at least two other labels remain; otherwise -1 is a class like any other, and with no
     target at all the classifier adapts to X itself.  In a `Pipeline`, `transform_input=["X_target"]` brings the target
-    through the same scaler.
+    through the same scaler.  `GridSearchCV` scores folds of the source, which says little of the target: give it a
+    `jumbot.target_scorer`.
 
     Examples
     --------
@@ -60,20 +80,80 @@ class DomainAdaptationClassifier(ClassifierMixin, AdaptationEstimator):
     True
     """
 
-    def fit(self, X: Any, y: Any, X_target: Any = None) -> DomainAdaptationClassifier:
-        """Train on (X, y) and adapt to X_target."""
+    def __init__(
+        self,
+        method: str = "jumbot",
+        *,
+        options: Mapping[str, Any] | None = None,
+        hidden_layer_sizes: Sequence[int] = (100,),
+        n_components: int = 32,
+        steps: int = 300,
+        batch_size: int = 50,
+        learning_rate: float = 0.003,
+        standardise: str | bool = "auto",
+        baseline: bool = True,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        super().__init__(
+            method, options=options, hidden_layer_sizes=hidden_layer_sizes, n_components=n_components, steps=steps,
+            batch_size=batch_size, learning_rate=learning_rate, standardise=standardise, random_state=random_state,
+        )  # fmt: skip
+        self.baseline = baseline
+
+    def fit(
+        self, X: Any, y: Any, X_target: Any = None, *, labelled_target: Any = None, sample_domain: Any = None
+    ) -> DomainAdaptationClassifier:
+        """Train on (X, y) and adapt to X_target.
+
+        `labelled_target` is a pair (X, y) of target rows whose labels are known: they are trained on, and certain in
+        the plan.  `sample_domain` names the source of each row of X, where there are several.
+        """
+        check("baseline", self.baseline, bool)
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
-        if X_target is None:
-            X, y, target = _split(X, np.asarray(y))
-        else:
-            target = validate_data(self, X_target, dtype=np.float64, reset=False)
+        is_source = np.ones(len(X), bool) if X_target is not None else _labelled(np.asarray(y))
+        target = self._target(X_target) if X_target is not None else None if is_source.all() else X[~is_source]
+        sources, known = sources_of(sample_domain, is_source), self._known(labelled_target)
+        X, y = X[is_source], y[is_source]
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ArgumentError(f"y: one class only, {self.classes_[0]!r}; a classifier needs at least two.")
         names = tuple(map(str, range(len(self.classes_))))
-        self._train(X, target, labels=labels.astype(np.int64), classes=names)
+        if known is not None:
+            found = self._encoded(known[1])
+            known = known[0], {"labels": found, "classes": names}
+        source = self._train(X, target, {"labels": labels.astype(np.int64), "classes": names, **sources}, known)
+        self.diagnosis_, self.estimated_accuracy_, self.harm_ = self._judged(source, target)
+        if self.harm_ is not None and self.harm_.likely:
+            warnings.warn(str(self.harm_), NegativeTransferWarning, stacklevel=2)
         return self
+
+    def _encoded(self, labels: np.ndarray) -> np.ndarray:
+        """Places in `classes_`."""
+        strange = sorted({str(label) for label in labels.ravel()} - {str(label) for label in self.classes_})
+        if labels.ndim != 1 or strange:
+            what = f"{', '.join(strange[:5])} came in" if strange else f"labels of shape {labels.shape}"
+            raise ArgumentError(f"labelled_target: {what}; each label must be one of y, one per row.")
+        places = {str(label): place for place, label in enumerate(self.classes_)}
+        return np.array([places[str(label)] for label in labels], np.int64)
+
+    def _judged(
+        self, source: Domain, target: np.ndarray | None
+    ) -> tuple[Diagnosis | None, EstimatedAccuracy | None, Harm | None]:
+        """What can be said of the predictions on the target without its labels."""
+        if target is None or source.labels is None:
+            return None, None, None
+        rows = self._scaled(target)
+        domain, seed = Domain("target", ArraySamples(rows)), self._config.training.seed % 2**31
+        z, logits = outputs_of(self.network_, rows)
+        z_source, _ = outputs_of(self.network_, self._rows(source))
+        diagnosis = diagnose(z_source, source.labels, z, logits, origins=source.origins, seed=seed)
+        predicted = logits.argmax(-1).numpy()
+        accuracy = estimate_accuracy(source, domain, predicted, len(self.classes_), seed)
+        if not self.baseline or self.method == SOURCE_ONLY:
+            return diagnosis, accuracy, None
+        alone = train_source_only(source, domain, self._config, self.task_).double()
+        return diagnosis, accuracy, weigh_harm(domain, logits.softmax(-1), outputs_of(alone, rows)[1].softmax(-1))
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Logits; for two classes their difference."""
@@ -91,10 +171,8 @@ class DomainAdaptationClassifier(ClassifierMixin, AdaptationEstimator):
         return torch.from_numpy(self._outputs(X)[1]).softmax(-1).numpy()
 
 
-def _split(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(labelled rows, their labels, target rows), by the rule for -1 in the class docstring."""
-    if y.dtype.kind in "if":
-        unlabelled = y == -1
-        if unlabelled.any() and len(np.unique(y[~unlabelled])) >= 2:
-            return X[~unlabelled], y[~unlabelled], X[unlabelled]
-    return X, y, X
+def _labelled(y: np.ndarray) -> np.ndarray:
+    """Which rows are the source, by the rule for -1 in the class docstring; the others are the target."""
+    if y.dtype.kind in "if" and len(np.unique(y[y != -1])) >= 2:
+        return np.asarray(y != -1)
+    return np.ones(len(y), bool)

@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from jumbot.adaptation.config import make_config
+from jumbot.adaptation.judgement.modularity import some_rows
 from jumbot.adaptation.networks.build import make_network
 from jumbot.adaptation.task import task_of
 from jumbot.adaptation.training.loop import Trainer
@@ -20,6 +21,7 @@ from jumbot.data.domain import ArraySamples, Domain
 from jumbot.data.scaling import learn_scaling
 from jumbot.errors import ArgumentError
 from jumbot.methods import METHODS, make_method, options_class
+from jumbot.methods.network import Network
 from jumbot.options import Count, Width, check
 
 
@@ -64,44 +66,77 @@ class AdaptationEstimator(TransformerMixin, BaseEstimator):
             self.options = {**(self.options or {}), **flat}
         return self
 
-    def _train(self, X: np.ndarray, target: np.ndarray, **labels: Any) -> Any:
-        """Train on rows with these labels of a `Domain`; returns the task."""
-        steps, width = check("steps", self.steps, Count), check("n_components", self.n_components, Width)
-        hidden = check("hidden_layer_sizes", self.hidden_layer_sizes, tuple[Width, ...])
-        if not isinstance(self.options, Mapping | None):
-            raise ArgumentError(f"options: {self.options!r} came in; give a dictionary of the method's settings.")
-        seed = _seed(self.random_state)
+    def transform(self, X: Any) -> np.ndarray:
+        """The embedding of each row."""
+        return self._outputs(X)[0]
+
+    def _train(self, X: np.ndarray, target: np.ndarray | None, source: Mapping[str, Any], known: Any = None) -> Domain:
+        """Train on rows that are a `source` with these labels, and `known` ones of the target; returns the source.
+
+        Without a target the network adapts to the source itself.
+        """
+        seed, settings = _seed(self.random_state), self._settings()
         self.mean_, self.scale_ = _scaling(X, self.standardise)
-        source = Domain("source", ArraySamples(self._scaled(X)), **labels)
-        task = task_of(source, (self.options or {}).get("label_loss") or "squared")
+        domain = Domain("source", ArraySamples(self._scaled(X)), **source)
+        self.task_ = task = task_of(domain, (self.options or {}).get("label_loss") or "squared")
+        labelled = (
+            None if known is None else Domain("labelled_target", ArraySamples(self._scaled(known[0])), **known[1])
+        )
         # fewer rows than classes would leave classes out of every minibatch
-        batch_size = max(check("batch_size", self.batch_size, Count), len(source.classes))
-        config = make_config(
-            source, self.method, "table",
-            {
-                **(self.options or {}), "steps": steps, "batch_size": batch_size, "optimizer": "adam",
-                "learning_rate": self.learning_rate, "schedule": "constant", "evaluate_every": 0, "seed": seed,
-                "features": width, "hidden": hidden,
-            },
-        )  # fmt: skip
+        size = max(check("batch_size", self.batch_size, Count), len(domain.classes) * max(1, len(domain.sources)))
+        self._config = config = make_config(
+            domain, self.method, "table", {**(self.options or {}), **settings, "batch_size": size, "seed": seed}
+        )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            network, _ = make_network(config.network, source.shape, task.outputs)
+            network, _ = make_network(config.network, domain.shape, task.outputs)
             method = make_method(
                 self.method, config.options, features=network.features, classes=network.classes,
                 label_loss=task.label_loss,
             )  # fmt: skip
-        unlabelled = Domain("target", ArraySamples(self._scaled(target)))
-        trained = Trainer(source, unlabelled, network, method, config.training, task=task).fit()
+        unlabelled = Domain("target", ArraySamples(self._scaled(X if target is None else target)))
+        trained = Trainer(domain, unlabelled, network, method, config.training, task=task, labelled=labelled).fit()
         self.history_ = trained.history
         # in float64 a row is predicted alike alone and among others
         self.network_ = trained.network.cpu().double().eval()
-        self.n_iter_ = self.steps
-        return task
+        self.n_iter_ = settings["steps"]
+        self.source_shares_ = _shares(method, domain)
+        self.target_rows_ = None if target is None else some_rows(unlabelled)[1].astype(np.float32)
+        return domain
 
-    def transform(self, X: Any) -> np.ndarray:
-        """The embedding of each row."""
-        return self._outputs(X)[0]
+    def _settings(self) -> dict[str, Any]:
+        """The estimator's own parameters as options of a run."""
+        if not isinstance(self.options, Mapping | None):
+            raise ArgumentError(f"options: {self.options!r} came in; give a dictionary of the method's settings.")
+        return {
+            "steps": check("steps", self.steps, Count), "optimizer": "adam", "learning_rate": self.learning_rate,
+            "schedule": "constant", "evaluate_every": 0, "features": check("n_components", self.n_components, Width),
+            "hidden": check("hidden_layer_sizes", self.hidden_layer_sizes, tuple[Width, ...]),
+        }  # fmt: skip
+
+    def _target(self, X_target: Any) -> np.ndarray:
+        found: np.ndarray = validate_data(self, X_target, dtype=np.float64, reset=False)
+        return found
+
+    def _known(self, labelled_target: Any) -> tuple[np.ndarray, Any] | None:
+        """Rows of `labelled_target` and their labels, as they came."""
+        if labelled_target is None:
+            return None
+        if not isinstance(labelled_target, tuple | list) or len(labelled_target) != 2:
+            raise ArgumentError(
+                f"labelled_target: {type(labelled_target).__name__} came in; give a pair (X, y) of target rows and "
+                "their labels."
+            )
+        rows, labels = labelled_target
+        rows, labels = self._target(rows), np.asarray(labels)
+        if labels.ndim == 0 or len(labels) != len(rows):
+            raise ArgumentError(f"labelled_target: {len(rows)} rows and labels of shape {labels.shape}; give one each.")
+        return rows, labels
+
+    def _rows(self, source: Domain) -> np.ndarray:
+        """The scaled rows of a source that `_train` made."""
+        rows: np.ndarray = source.samples.batch(np.arange(len(source))).numpy()
+        return rows
 
     def _scaled(self, X: np.ndarray) -> np.ndarray:
         return ((X - self.mean_) / self.scale_).astype(np.float32)
@@ -109,9 +144,33 @@ class AdaptationEstimator(TransformerMixin, BaseEstimator):
     def _outputs(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
-        with torch.no_grad():
-            z, logits = self.network_(torch.from_numpy((X - self.mean_) / self.scale_))
+        z, logits = outputs_of(self.network_, (X - self.mean_) / self.scale_)
         return z.numpy(), logits.numpy()
+
+
+@torch.no_grad()
+def outputs_of(network: Network, rows: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
+    """Embeddings and logits of scaled rows, in float64."""
+    z, logits = network(torch.from_numpy(rows.astype(np.float64)))
+    return z, logits
+
+
+def sources_of(sample_domain: Any, kept: np.ndarray) -> dict[str, Any]:
+    """What `sample_domain`, a name for each row of X, makes of the `kept` rows: one source, or several."""
+    if sample_domain is None:
+        return {}
+    names = np.asarray(sample_domain)
+    if names.shape != kept.shape:
+        raise ArgumentError(f"sample_domain: shape {names.shape}; it must name a source for each of {len(kept)} rows.")
+    if names.dtype.kind not in "iubUSO":
+        raise ArgumentError(f"sample_domain: {names.dtype} came in; give whole numbers or names.")
+    known, origins = np.unique(names[kept].astype(str), return_inverse=True)
+    return {} if len(known) < 2 else {"origins": origins, "sources": tuple(known.tolist())}
+
+
+def _shares(method: Any, source: Domain) -> dict[str, float] | None:
+    weights = getattr(method, "sources", None)
+    return None if weights is None else dict(zip(source.sources, weights.shares.tolist(), strict=True))
 
 
 def _seed(random_state: Any) -> int:

@@ -9,7 +9,9 @@ import torch
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
-from jumbot.adaptation.estimator import AdaptationEstimator
+from jumbot.adaptation.estimator import AdaptationEstimator, outputs_of, sources_of
+from jumbot.adaptation.judgement.diagnosis import Diagnosis, diagnose_numbers
+from jumbot.errors import ArgumentError
 
 
 class DomainAdaptationRegressor(RegressorMixin, AdaptationEstimator):
@@ -18,7 +20,9 @@ class DomainAdaptationRegressor(RegressorMixin, AdaptationEstimator):
     The parameters are those of `DomainAdaptationClassifier`; `method` is "jumbot", "deepjdot", "dann" or "source-only",
     and `options={"label_loss": "huber"}` lets outliers count less.  y may have any units: it is scaled inside by its
     mean and deviation, and predictions come in its units.  `fit(X, y, X_target=...)` adapts to the rows of `X_target`;
-    without it, to X itself.
+    without it, to X itself.  `diagnosis_` tells what distances alone tell of the target: which rows no source row
+    explains, and how much mass is transported; it is None without a target.  There is no warning of harm: numbers have
+    no clusters by which two predictions could be told apart.
 
     Examples
     --------
@@ -34,13 +38,24 @@ class DomainAdaptationRegressor(RegressorMixin, AdaptationEstimator):
         tags.target_tags.multi_output = True
         return tags
 
-    def fit(self, X: Any, y: Any, X_target: Any = None) -> DomainAdaptationRegressor:
-        """Train on (X, y) and adapt to X_target."""
+    def fit(
+        self, X: Any, y: Any, X_target: Any = None, *, labelled_target: Any = None, sample_domain: Any = None
+    ) -> DomainAdaptationRegressor:
+        """Train on (X, y) and adapt to X_target; `labelled_target` and `sample_domain` are those of the classifier."""
         X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
-        target = X if X_target is None else validate_data(self, X_target, dtype=np.float64, reset=False)
+        target = None if X_target is None else self._target(X_target)
         values = np.asarray(y, np.float64)
-        self.task_ = self._train(X, target, values=values[:, None] if values.ndim == 1 else values)
+        sources, known = sources_of(sample_domain, np.ones(len(X), bool)), self._known(labelled_target)
+        if known is not None:
+            known = known[0], {"values": _numbers(known[1], values)}
+        source = self._train(X, target, {"values": values.reshape(len(values), -1), **sources}, known)
         self.single_ = values.ndim == 1
+        self.diagnosis_: Diagnosis | None = None
+        if target is not None:
+            z_source, _ = outputs_of(self.network_, self._rows(source))
+            told = torch.from_numpy(self.task_.labels(source))
+            rows = outputs_of(self.network_, self._scaled(target))
+            self.diagnosis_ = diagnose_numbers(z_source, told, *rows, origins=source.origins)
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -48,3 +63,14 @@ class DomainAdaptationRegressor(RegressorMixin, AdaptationEstimator):
         outputs = torch.from_numpy(self._outputs(X)[1])
         found: np.ndarray = self.task_.decode(outputs)
         return found.reshape(len(found)) if self.single_ else found.reshape(len(found), -1)
+
+
+def _numbers(labels: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Labels of target rows as numbers of the width of y."""
+    if labels.dtype.kind not in "iuf" or labels.shape[1:] != values.shape[1:] or not np.isfinite(labels).all():
+        raise ArgumentError(
+            f"labelled_target: labels of shape {labels.shape} ({labels.dtype}); give finite numbers, per row as "
+            "many as y."
+        )
+    found: np.ndarray = labels.astype(np.float64).reshape(len(labels), -1)
+    return found

@@ -15,13 +15,11 @@ from jumbot.adaptation.config import RunConfig
 from jumbot.adaptation.judgement.accuracy import estimate_accuracy
 from jumbot.adaptation.judgement.evaluation import evaluate
 from jumbot.adaptation.judgement.monitor import outputs
-from jumbot.adaptation.networks.build import make_network
 from jumbot.adaptation.runs.files.beside_json import Baseline, Reason, Sample, Samples
-from jumbot.adaptation.training.loop import Trainer
+from jumbot.adaptation.training.source_only import SOURCE_ONLY, train_source_only
 from jumbot.data.domain import Domain
 from jumbot.data.inputs import PIXELS, InputFormat
 from jumbot.errors import need
-from jumbot.methods import make_method, options_class
 from jumbot.methods.network import Network
 
 if TYPE_CHECKING:
@@ -40,20 +38,13 @@ def source_only(earlier: Network | None, domains: Domains, config: RunConfig) ->
     That of the run itself where it began so (`earlier`); for rows of numbers one is trained, which takes seconds;
     elsewhere there is none.
     """
-    if config.method == "source-only":
+    if config.method == SOURCE_ONLY:
         return None
     if earlier is not None:
         return earlier, _BEFORE
     if len(domains.shape) != 1 or domains.module is not None:
         return None
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(config.training.seed)
-        network, _ = make_network(config.network, domains.shape, len(domains.source.classes))
-        options = options_class("source-only")()
-        method = make_method("source-only", options, features=network.features, classes=network.classes)
-    training = replace(config.training, select="last", evaluate_every=0, trackers=(), tensorboard=False)
-    Trainer(domains.source, domains.target.unlabelled(), network, method, training).fit()
-    return network.cpu().eval(), _TRAINED
+    return train_source_only(domains.source, domains.target, config, domains.task), _TRAINED
 
 
 def compared(network: Network, what: str, domains: Domains, labels: np.ndarray, seed: int) -> Baseline:
