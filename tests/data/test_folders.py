@@ -11,6 +11,8 @@ from PIL import Image
 
 from jumbot.data import as_domain, from_list, load_folder, prepare
 from jumbot.data.images import decode
+from jumbot.data.reading import Reading
+from jumbot.data.sources import read_domains
 from jumbot.errors import ArgumentError
 
 
@@ -241,3 +243,6 @@ def test_folders_of_domains_as_several_sources(tmp_path: Path) -> None:
     assert list(found.ids or ()) == ["camA/mug/1.png", "camA/pen/1.png", "camB/mug/1.png", "camB/pen/1.png"]
     with pytest.raises(ArgumentError, match="has no labels"):
         as_domain(tmp_path / "camA", domain="all")
+    for inside in ("camB", "camB/mug"):
+        with pytest.raises(ArgumentError, match="target: camB is one of the sources too"):
+            read_domains(tmp_path, tmp_path / inside, reading=Reading(domain="all"))

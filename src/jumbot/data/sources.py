@@ -210,8 +210,13 @@ def _check_apart(source: Any, target: Any, read: Domain) -> None:
     """Refuse a target that is one of the sources: its labels would be trained on."""
     if isinstance(source, str | Path) and isinstance(target, str | Path) and read.sources:
         file, _, domain = str(target).rpartition(":")
+        between = ":"
+        if Path(source).is_dir():  # a folder of domains, and one of them or a part of it
+            inside = Path(target).resolve().is_relative_to(Path(source).resolve())
+            within = Path(target).resolve().relative_to(Path(source).resolve()).parts if inside else ()
+            file, domain, between = str(source), within[0] if within else "", "/"
         if Path(file) == Path(source) and domain in read.sources:
-            others = [f"{file}:{name}" for name in read.sources if name != domain]
+            others = [f"{file}{between}{name}" for name in read.sources if name != domain]
             raise ArgumentError(
                 f"target: {domain} is one of the sources too, with its labels; give {others} as source."
             )
