@@ -52,7 +52,7 @@ def _request(*names: str) -> tuple[Any, Any, dict[str, Any]]:
         asked |= FEATURES[name]
     X = SIGNALS if asked.get("kind") == "signal" else ROWS
     y = X.reshape(N, -1)[:, 0] if asked.get("task") == "regression" else CLASSES
-    source: Any = [(X, y)] * 2 if asked.pop("sources", 1) == 2 else (X, y)
+    source: Any = [(X, y), (X[::-1] + 0.5, y[::-1])] if asked.pop("sources", 1) == 2 else (X, y)
     if asked.pop("few", False):
         asked["labelled_target"] = (X[:4] + 1, y[:4])
     if asked.pop("own", False):
