@@ -16,9 +16,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import statistics
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from datetime import date
+from datetime import UTC, datetime
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ from typing import Any
 import jumbot
 from jumbot.data.benchmarks import keep_classes, partial_classes, thin_classes
 from jumbot.data.embedded import embedded
+from jumbot.files import write_text
 
 DOMAINS = ("amazon", "caltech10", "dslr", "webcam")
 PAIRS = [f"{s}-{t}" for s, t in permutations(DOMAINS, 2)]
@@ -64,10 +67,8 @@ def run(table: str, name: str, options: argparse.Namespace) -> dict[str, float]:
     if options.early and not early.exists():
         jumbot.tune(**task(table, name, options.data), out=out, **settings)
         early.write_text((out / "tune.json").read_text(encoding="utf-8"), encoding="utf-8")
-    record = json.loads((out / "tune.json").read_text(encoding="utf-8")) if (out / "tune.json").exists() else {}
-    if record.get("stop_early", True):
-        jumbot.tune(**task(table, name, options.data), out=out, **settings, stop_early=False)
-        record = json.loads((out / "tune.json").read_text(encoding="utf-8"))
+    jumbot.tune(**task(table, name, options.data), out=out, **settings, stop_early=False)
+    record = json.loads((out / "tune.json").read_text(encoding="utf-8"))
     return judged(record, json.loads(early.read_text(encoding="utf-8")) if early.exists() else None)
 
 
@@ -76,25 +77,25 @@ def judged(record: Mapping[str, Any], early: Mapping[str, Any] | None = None) ->
     rows = record["candidates"]
     accuracy = {row["candidate"]: row["accuracy_not_used"] for row in rows}
     found = {rule: max(rows, key=score)["accuracy_not_used"] for rule, score in RULES.items()}
-    found["evidence"] = accuracy[record["picked"]]
+    found = {"tune": accuracy[record["picked"]], **found}
     if early is not None:
         found[EARLY] = accuracy[early["picked"]]
     named = {"default": accuracy[record["default"]], "source-only": accuracy["source-only"]}
     return {**found, **named, "best": max(accuracy.values())}
 
 
-def table_of(tasks: Sequence[Mapping[str, float]]) -> list[str]:
-    """Markdown: a row per rule, means over tasks in points."""
-    lines = [
-        "| rule | accuracy | minus best | minus default | minus source-only | least minus source-only |",
-        "| --- | ---: | ---: | ---: | ---: | ---: |",
-    ]
+def rows_of(tasks: Sequence[Mapping[str, float]]) -> list[dict[str, str]]:
+    """A row per rule, means over tasks in points."""
+    rows = []
     for rule in tasks[0]:
         mean = statistics.fmean(found[rule] for found in tasks)
-        less = [[100 * (found[rule] - found[other]) for found in tasks] for other in ("best", "default", "source-only")]
-        cells = [f"{100 * mean:.1f}", *(f"{statistics.fmean(each):+.1f}" for each in less), f"{min(less[2]):+.1f}"]
-        lines.append(f"| {rule} | {' | '.join(cells)} |")
-    return lines
+        less = {o: [100 * (found[rule] - found[o]) for found in tasks] for o in ("best", "default", "source-only")}
+        rows.append(
+            {"rule": rule, "accuracy": f"{100 * mean:.1f}"}
+            | {f"minus {other}": f"{statistics.fmean(each):+.1f}" for other, each in less.items()}
+            | {"least minus source-only": f"{min(less['source-only']):+.1f}"}
+        )
+    return rows
 
 
 def main() -> None:
@@ -115,12 +116,15 @@ def main() -> None:
     for table, names in chosen.items():
         for name in names:
             found.setdefault(table, {})[name] = run(table, name, options)
-            text = f"{date.today()}, jumbot {jumbot.__version__}, accuracy in %, differences in points.\n"
-            for title, tasks in found.items():
-                text += "\n".join(["", f"{title}: {', '.join(tasks)}", "", *table_of(list(tasks.values())), ""])
-            (options.out / "regret.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-            (options.out / "regret.md").write_text(text, encoding="utf-8")
-    print(text)
+            record = {
+                "command": shlex.join(["python", "-m", "benchmarks.regret", *sys.argv[1:]]), "seed": options.seed,
+                "created": datetime.now(UTC).isoformat(timespec="seconds"), "jumbot": jumbot.__version__,
+                "settings": {"steps": options.steps, "stop_early": options.early},
+                "tasks": found, "rules": {title: rows_of(list(tasks.values())) for title, tasks in found.items()},
+            }  # fmt: skip
+            write_text(options.out / "regret.json", json.dumps(record, indent=1) + "\n")
+    for title, rows in record["rules"].items():
+        print(f"{title}: {', '.join(found[title])}", *rows, sep="\n")
 
 
 if __name__ == "__main__":

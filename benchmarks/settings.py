@@ -112,7 +112,7 @@ def main() -> None:
     record |= {
         "command": shlex.join(["python", "-m", "benchmarks.settings", *sys.argv[1:]]), "seed": 0,
         "created": datetime.now(UTC).isoformat(timespec="seconds"), "jumbot": jumbot.__version__,
-        "means": means(record["runs"]),
+        "settings": SETTINGS, "means": means(record["runs"]),
     }  # fmt: skip
     write_text(file, json.dumps(record, indent=1) + "\n")
     for line in record["means"]:

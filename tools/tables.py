@@ -28,7 +28,10 @@ from jumbot.report.comparison import NONE
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results"
-PAGES = (ROOT / "README.md", ROOT / "docs" / "adaptation" / "results.md", ROOT / "docs" / "methods" / "jumbot.md")
+PAGES = (
+    ROOT / "README.md",
+    *(ROOT / "docs" / page for page in ("adaptation/results.md", "adaptation/choosing.md", "methods/jumbot.md")),
+)
 BLOCK = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
 NOT_RUN = "Not run yet.\n"
 
@@ -159,6 +162,18 @@ def number_evidence() -> str:
     return origin([record]) + markdown(("shift", "picked", "gap of source-only", *errors), rows, text=2)
 
 
+def regret() -> str:
+    """What rules that need no labels cost."""
+    if not (file := RESULTS / "regret" / "regret.json").exists():
+        return NOT_RUN
+    record = json.loads(file.read_text(encoding="utf-8"))
+    text = origin([record])
+    for table, rows in record["rules"].items():
+        tasks = f"{table}: {', '.join(task.replace('-', ' -> ') for task in record['tasks'][table])}"
+        text += f"{tasks}\n\n{markdown(list(rows[0]), [list(row.values()) for row in rows])}\n"
+    return text
+
+
 def digits_runs() -> list[Path]:
     return [file.parent for file in sorted((RESULTS / "digits").glob("*/*/results.json"))]
 
@@ -281,6 +296,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "office-caltech10-partial": lambda: comparison("office-caltech10-partial"),
     "number-evidence": number_evidence,
     "photographs": photographs,
+    "regret": regret,
     "settings": settings,
     "sources": sources,
     "speed": speed,

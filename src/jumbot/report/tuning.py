@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLUMNS = {
-    "evidence": "modularity + agreement, of numbers agreement - gap; the largest of a whole run is picked",
+    "evidence": "modularity + agreement, of numbers agreement - gap; the largest of a whole run is picked, unless the "
+    "recipe's JUMBOT is near it",
     "modularity": (
         "how far the predictions respect the neighbourhoods of the target, beyond what class sizes alone give; 0 for "
         "one class only, and for predictions at random"
