@@ -1,12 +1,14 @@
 """Anderson mixing in the compiled sweeps: its algebra, and what it saves."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import jumbot
 from jumbot.transport.compiled import gibbs, mixing, vectormath
+from jumbot.transport.entropic import policy
 
 from ..generators import rectangular
 
@@ -26,7 +28,7 @@ def test_mix_is_the_least_squares_combination(known, rng):
     kept_images, kept_residuals, w = remembered(points, images, weights)
     np.testing.assert_allclose(w, weights)  # tau is huge: no tilt
     out, depth = np.empty(9), mixing.DEPTH
-    mixing.mix(kept_images, kept_residuals, w, 5, known, np.empty((depth, depth)), np.empty(depth), out)
+    mixing.mix(kept_images, kept_residuals, w, 5, known, *np.empty((2, depth, 9)), np.empty(depth), out)
 
     residuals = images - points
     older = range(4, max(5 - known, 4 - depth), -1)
@@ -45,7 +47,7 @@ def test_a_linear_map_with_few_slow_directions_is_solved_in_as_many_steps(rng):
         image = fixed + slow @ (x - fixed)
         mixing.remember(x, image, 0.0, weights, 1e300, count, *rings, w)
         x = np.empty(12)
-        mixing.mix(*rings, w, count, count + 1, np.empty((depth, depth)), np.empty(depth), x)
+        mixing.mix(*rings, w, count, count + 1, *np.empty((2, depth, 12)), np.empty(depth), x)
     assert np.abs(x - fixed).max() < 1e-2 * np.abs(fixed).max()  # six plain steps leave .95^6 = 74 %
 
 
@@ -76,7 +78,7 @@ def test_what_mixing_does_not_finish_over_relaxation_does(rng):
     x, y = rng.random((2, 65, 2))
     cost = ((x[:, None] - y) ** 2).sum(-1)
     fine = jumbot.solve(cost, epsilon=0.01, tau=1.0, tol=1e-13)
-    assert fine.iterations > mixing.SWEEPS
+    assert fine.iterations > policy.SWEEPS
     assert fine.converged
     assert float(fine.value) == pytest.approx(float(jumbot.solve(cost, epsilon=0.01, tau=1.0).value), rel=1e-5)
 
@@ -88,8 +90,16 @@ def test_compiled_functions_are_cached_with_all_their_sources(monkeypatch, tmp_p
         (tmp_path / name).write_text("x = 1\n")
     monkeypatch.setattr(vectormath, "__file__", str(tmp_path / "transport" / "compiled" / "vectormath.py"))
     before = vectormath.stamp.__wrapped__()
+    (tmp_path / "transport" / "compiled" / "mixing.py").write_text('"""Said otherwise."""\n\nx = 1  # why\n')
+    assert vectormath.stamp.__wrapped__() == before, "words are not compiled"
     (tmp_path / "transport" / "compiled" / "mixing.py").write_text("x = 2\n")
     assert vectormath.stamp.__wrapped__() != before
+
+
+def test_every_file_of_compiled_functions_counts():
+    package = Path(jumbot.__file__).parent
+    counted = {file for pattern in vectormath._SOURCES for file in package.glob(pattern)}
+    assert {file for file in package.rglob("*.py") if "@compiled(" in file.read_text()} <= counted
 
 
 def test_a_plan_scaled_from_the_kernel_is_the_plan(rng):
@@ -99,6 +109,7 @@ def test_a_plan_scaled_from_the_kernel_is_the_plan(rng):
     written, scaled = np.empty((n, m)), np.exp(-cost / epsilon)
     marginals = [np.empty(n), np.empty(m), np.empty(n), np.empty(m)]
     expected = gibbs.write_plan(cost, 1 / epsilon, r_a, r_b, F, G, written, *marginals[:2])
+    marginals[3][:] = 0.0
     found = gibbs.scale_to_plan(scaled, r_a * np.exp(F), r_b * np.exp(G), cost, *marginals[2:])
     np.testing.assert_allclose(scaled, written, rtol=1e-12)
     np.testing.assert_allclose(found, expected, rtol=1e-12)

@@ -17,7 +17,7 @@ import torch
 
 from jumbot.minibatch.costs import Minibatches, squared_distances
 from jumbot.transport.certificate import solved
-from jumbot.transport.compiled import sweeps
+from jumbot.transport.compiled import sweeps, symmetric
 from jumbot.transport.compiled.threads import Stop, run
 from jumbot.transport.compiled.vectormath import compiled, exp
 from jumbot.transport.divergences import KL
@@ -104,7 +104,8 @@ def solve_tiles(
     x, y, root = np.asarray(p.data), np.asarray(q.data), batch.ground == "euclidean"
     (count, n), m = I.shape, J.shape[1]
     epsilon, source, target = sides.epsilon, sides.source, sides.target
-    kind_a, kind_b = arguments(source, epsilon), arguments(target, epsilon)
+    (kind_a, *side_a), (kind_b, *side_b) = arguments(source, epsilon), arguments(target, epsilon)
+    solve = symmetric.solver(kind_a) if first == second else sweeps.solver(kind_a, kind_b)
     out, slopes = np.full((count, 5), np.nan), (np.empty((count, n)), np.empty((count, m)))
     plans = np.empty((count, n, m)) if plan else None
     threads = torch.get_num_threads() if count * n * m >= _ENTRIES else 1
@@ -125,12 +126,12 @@ def solve_tiles(
             a, b = (w if len(w) == 1 else w[at] for w in (sides.a, sides.b))
             o_a, o_b = zero_a[: len(a)], zero_b[: len(b)]
             if first == second:
-                sweeps.solve_symmetric_range(
-                    costs, a, a, o_a, epsilon, *kind_a, tol, SWEEPS, price, F, P, rows, out[at], stop.flag, 0, c
+                solve(
+                    costs, a, a, o_a, epsilon, *side_a, tol, SWEEPS, price, F, P, rows, out[at], stop.flag, 0, c
                 )  # fmt: skip
             else:
-                sweeps.solve_range(
-                    costs, a, b, a, b, o_a, o_b, epsilon, *kind_a, *kind_b, True, tol, SWEEPS, price,
+                solve(
+                    costs, a, b, a, b, o_a, o_b, epsilon, *side_a, *side_b, True, tol, SWEEPS, price,
                     F, G, P, rows, columns, out[at], stop.flag, 0, c,
                 )  # fmt: skip
                 _slopes(G, b, columns, a, epsilon, target.tau, slopes[1][at])

@@ -7,11 +7,12 @@ rounding stays at some 1e-7 because partial sums are short and are themselves ad
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from jumbot.transport.compiled.gibbs import add_columns, fill, lower_column_minima, row_minima
+from jumbot.transport.compiled.gibbs import add_columns, fill, lower_column_minima, negated, row_minima, set_all
 from jumbot.transport.compiled.sides import step
 from jumbot.transport.compiled.vectormath import compiled, exp, log
 
@@ -39,20 +40,6 @@ def _row_sum(k: Any, w: Any) -> float:
 
 
 @compiled()
-def _half_sweep(
-    K: Any, w_b: Any, top_b: float, F0: Any, o_a: Any, r_a: Any, kind: int, tau: float, low: float, high: float,
-    omega: float, top_a: float, F: Any, soft: Any, w_a: Any,
-) -> None:  # fmt: skip
-    """F, and the weights of the rows in the column sums, from the weights of the columns."""
-    n = K.shape[0]
-    for i in range(n):
-        soft[i] = F0[i] + o_a[i] - top_b - log(_row_sum(K[i], w_b))
-    step(kind, tau, low, high, soft, omega, F, F)
-    for i in range(n):
-        w_a[i] = r_a[i] * exp(min(F[i] - F0[i] - top_a, _TOP))
-
-
-@compiled()
 def _add(part: Any, t: Any) -> None:
     """Move a partial sum to the sum."""
     for j in range(t.shape[0]):
@@ -61,50 +48,77 @@ def _add(part: Any, t: Any) -> None:
 
 
 @compiled()
-def sweep_rows(
-    C: Any, scale: float, G0: Any, skip_b: Any, cut: float, build: bool,
-    K: Any, w_b: Any, top_b: float, F0: Any, o_a: Any, r_a: Any, kind: int, tau: float, low: float, high: float,
-    omega: float, top_a: float, F: Any, soft: Any, w_a: Any, t: Any,
-) -> None:  # fmt: skip
-    """One pass over rows of K: their half of the sweep, and what they add to the column sums `t`.
-
-    Eight rows at a time stay in the cache between the two uses, so that K is read from memory once a sweep.
-    With `build` F0 and K are made on the way, and the first sweep costs no pass of its own.
-    """
-    n, m = K.shape
-    part = np.zeros(m, dtype=w_b.dtype)
-    t[:] = 0.0
-    for i in range(0, n, 8):
-        s = slice(i, min(i + 8, n))
-        if build:
-            row_minima(C[s], scale, G0, skip_b, F0[s])
-            fill(C[s], scale, F0[s], G0, cut, K[s])
-        _half_sweep(
-            K[s], w_b, top_b, F0[s], o_a[s], r_a[s], kind, tau, low, high, omega, top_a, F[s], soft[s], w_a[s]
-        )  # fmt: skip
-        add_columns(K[s], w_a[s], part)
-        if (i + 8) % _HEIGHT == 0:
-            _add(part, t)
-    _add(part, t)
-
-
-@compiled()
 def column_pass(K: Any, w: Any, t: Any) -> None:
     """t = K' w."""
     n, m = K.shape
     part = np.zeros(m, dtype=w.dtype)
-    t[:] = 0.0
+    set_all(t, 0.0)
     for i in range(0, n, _HEIGHT):
         add_columns(K[i : i + _HEIGHT], w[i : i + _HEIGHT], part)
         _add(part, t)
 
 
 @compiled()
-def minima_of(C: Any, rows: Any, scale: float, skip_b: Any, F: Any, G0: Any) -> None:
+def minima_of(C: Any, rows: Any, scale: float, added: Any, F: Any, G0: Any) -> None:
     """Minima F of the given rows, and the column minima G0 of those rows at F."""
-    none = np.zeros(C.shape[1])
-    G0[:] = 1e300
+    shift = np.empty(1)
+    set_all(G0, 1e300)
     for k in range(rows.shape[0]):
         i = rows[k]
-        row_minima(C[i : i + 1], scale, none, skip_b, F[k : k + 1])
-        lower_column_minima(C[i : i + 1], scale, F[k : k + 1], none[:1], G0)
+        row_minima(C[i : i + 1], scale, added, F[k : k + 1])
+        shift[0] = -F[k]
+        lower_column_minima(C[i : i + 1], scale, shift, G0)
+
+
+@compiled()
+def minima(C: Any, scale: float, added: Any, r_a: Any, F0: Any, G0: Any) -> None:
+    """Row minima F0, then column minima G0 at F0, reading C once: a row stays in the cache in between."""
+    shift = np.empty(C.shape[0])
+    set_all(G0, 1e300)
+    for i in range(0, C.shape[0], 8):
+        j = min(i + 8, C.shape[0])
+        row_minima(C[i:j], scale, added, F0[i:j])
+        negated(r_a[i:j], F0[i:j], shift[i:j])
+        lower_column_minima(C[i:j], scale, shift[i:j], G0)
+
+
+@compiled()
+def build_rows(C: Any, scale: float, added: Any, G0: Any, cut: float, F0: Any, K: Any) -> None:
+    """F0 and K of some rows: made on the way of the first sweep, they cost no pass of their own."""
+    row_minima(C, scale, added, F0)
+    fill(C, scale, F0, G0, cut, K)
+
+
+@lru_cache(maxsize=16)
+def sweeper(kind: int, build: bool) -> Any:
+    """The pass of a sweep over rows of a kind; with `build` it makes their kernel first."""
+
+    @compiled()
+    def sweep_rows(
+        C: Any, scale: float, G0: Any, added: Any, cut: float,
+        K: Any, w_b: Any, top_b: float, F0: Any, o_a: Any, r_a: Any, tau: float, low: float, high: float,
+        omega: float, top_a: float, F: Any, soft: Any, w_a: Any, t: Any,
+    ) -> None:  # fmt: skip
+        """F, its weights in the column sums, and what these rows add to the column sums `t`.
+
+        Eight rows at a time stay in the cache between the two uses, so that K is read from memory once a sweep.
+        """
+        n, m = K.shape
+        part = np.zeros(m, dtype=w_b.dtype)
+        set_all(t, 0.0)
+        for first in range(0, n, 8):
+            last = min(first + 8, n)
+            if build:
+                build_rows(C[first:last], scale, added, G0, cut, F0[first:last], K[first:last])
+            for i in range(first, last):
+                soft[i] = F0[i] + o_a[i] - top_b - log(_row_sum(K[i], w_b))
+            part_soft, part_F = soft[first:last], F[first:last]
+            step(kind, tau, low, high, part_soft, omega, part_F, part_F)
+            for i in range(first, last):
+                w_a[i] = r_a[i] * exp(min(F[i] - F0[i] - top_a, _TOP))
+            add_columns(K[first:last], w_a[first:last], part)
+            if last % _HEIGHT == 0:
+                _add(part, t)
+        _add(part, t)
+
+    return sweep_rows

@@ -1,12 +1,14 @@
 """The two marginals of one problem in the compiled sweeps: proximal steps, gaps, the best translation.
 
-All is in units of epsilon (F = f/epsilon, tau/epsilon).  A divergence is a number here, its `kind`, because compiled
-code takes no objects; `marginal.py` is the same for any divergence.
+All is in units of epsilon (F = f/epsilon, tau/epsilon); `marginal.py` is the same for any divergence.  A `kind` is a
+constant wherever `step` and `side` are used: they are inlined, the branches of other kinds are left out before anything
+is compiled, and a caller holds what its kinds need and no more.
 """
 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -30,17 +32,14 @@ def _lambert(z: float) -> float:
     return y
 
 
-@compiled()
+@compiled(inline="always")
 def step(kind: int, tau: float, low: float, high: float, soft: Any, omega: float, h: Any, out: Any) -> None:
     """out = the proximal step of the soft minimum from h, over-relaxed by omega, epsilon = 1."""
     n = soft.shape[0]
-    if kind == KL:
-        kappa = tau / (tau + 1.0)
+    if kind <= BALANCED:
+        kept = tau / (tau + 1.0) if kind == KL else 1.0
         for i in range(n):
-            out[i] = h[i] + omega * (kappa * soft[i] - h[i])
-    elif kind == BALANCED:
-        for i in range(n):
-            out[i] = h[i] + omega * (soft[i] - h[i])
+            out[i] = h[i] + omega * (kept * soft[i] - h[i])
     elif kind == TV:
         for i in range(n):
             out[i] = min(max(h[i] + omega * (soft[i] - h[i]), -tau), tau)
@@ -96,7 +95,7 @@ def _power(p: float, log_x: float, s: float) -> tuple[float, float]:
     return gap, (x_p - p * (x - 1.0) - 1.0) / (p * q)
 
 
-@compiled()
+@compiled(inline="always")
 def side(
     kind: int, tau: float, low: float, high: float, a: Any, F: Any, log_ratio: Any, work: Any, sums: Any
 ) -> None:  # fmt: skip
@@ -123,13 +122,16 @@ def side(
         for i in range(n):
             p[i] = exp(min(log_ratio[i], 700.0))
         for i in range(n):
-            x, s = p[i], -F[i] / tau
+            x = p[i]
             gap[i] = penalty[i] = violation[i] = 0.0
             if kind == TV:
-                gap[i] = a[i] * tau * (abs(x - 1.0) - min(max(s, -1.0), 1.0) * (x - 1.0) + max(-1.0 - s, 0.0) * x)
+                slope = -F[i] / tau
+                gap[i] = (
+                    a[i] * tau * (abs(x - 1.0) - min(max(slope, -1.0), 1.0) * (x - 1.0) + max(-1.0 - slope, 0.0) * x)
+                )
                 penalty[i] = a[i] * tau * abs(x - 1.0)
             elif kind == POWER:
-                gap[i], penalty[i] = _power(low, log_ratio[i], s)
+                gap[i], penalty[i] = _power(low, log_ratio[i], -F[i] / tau)
                 gap[i] = gap[i] * a[i] * tau if a[i] > 0.0 else 0.0
                 penalty[i] *= a[i] * tau
             else:
@@ -146,40 +148,23 @@ def side(
 
 
 @compiled(internal=True)
-def both_sides(
-    kind_a: int, tau_a: float, low_a: float, high_a: float, a: Any, F: Any, log_a: Any, work_a: Any,
-    kind_b: int, tau_b: float, low_b: float, high_b: float, b: Any, G: Any, log_b: Any, work_b: Any, sums: Any,
-) -> float:  # fmt: skip
-    """`side` of both marginals; returns the mass of the rows."""
-    sums[:] = 0.0
-    side(kind_a, tau_a, low_a, high_a, a, F, log_a, work_a, sums)
-    mass = sums[4]
-    side(kind_b, tau_b, low_b, high_b, b, G, log_b, work_b, sums)
-    return mass
-
-
-@compiled(internal=True)
-def _log_tilted_mass(tau: float, a: Any, F: Any, work: Any) -> float:
-    """log sum_i a_i e^{-F_i/tau}."""
+def _log_tilted_mass(inverse: float, a: Any, F: Any, work: Any) -> float:
+    """log sum_i a_i e^{-F_i inverse}."""
     least = F[0]
     for i in range(a.shape[0]):
         least = min(least, F[i])
     for i in range(a.shape[0]):
-        work[i] = a[i] * exp((least - F[i]) / tau)
-    return math.log(total(work)) - least / tau
+        work[i] = a[i] * exp((least - F[i]) * inverse)
+    return math.log(total(work)) - least * inverse
 
 
 @compiled()
 def translation(
-    kind_a: int, tau_a: float, kind_b: int, tau_b: float, a: Any, b: Any, F: Any, G: Any, work_a: Any, work_b: Any
-) -> float:
-    """The t that makes the dual at (F + t, G - t) largest, for KL and exact marginals; else 0."""
-    if kind_a > BALANCED or kind_b > BALANCED or (kind_a == BALANCED and kind_b == BALANCED):
-        return 0.0
-    log_a = _log_tilted_mass(tau_a, a, F, work_a) if kind_a == KL else math.log(total(a))
-    log_b = _log_tilted_mass(tau_b, b, G, work_b) if kind_b == KL else math.log(total(b))
-    weight = (1.0 / tau_a if kind_a == KL else 0.0) + (1.0 / tau_b if kind_b == KL else 0.0)
-    return (log_a - log_b) / weight
+    inverse_a: float, inverse_b: float, a: Any, b: Any, F: Any, G: Any, work_a: Any, work_b: Any
+) -> float:  # fmt: skip
+    """The t that makes the dual at (F + t, G - t) largest, for KL of price 1/inverse and exact marginals (0)."""
+    mass_a, mass_b = _log_tilted_mass(inverse_a, a, F, work_a), _log_tilted_mass(inverse_b, b, G, work_b)
+    return (mass_a - mass_b) / (inverse_a + inverse_b)
 
 
 @compiled()
@@ -190,42 +175,72 @@ def log_ratios(p: Any, a: Any, out: Any) -> None:
             out[i] = log(max(p[i], 1e-300) / a[i])
 
 
-@compiled()
-def certify_exact(
-    C: Any, a: Any, b: Any, f: Any, g: Any, P: Any,
-    kind_a: int, tau_a: float, low_a: float, high_a: float, kind_b: int, tau_b: float, low_b: float, high_b: float,
-    rows: Any, columns: Any, out: Any,
-) -> None:  # fmt: skip
-    """epsilon = 0: marginals, objective, gap and scale of the plan P and the potentials f + g <= C; weights > 0."""
-    n, m = C.shape
-    linear = size = slack = 0.0
-    columns[:] = 0.0
-    for i in range(n):
-        rows[i] = total(P[i])
+@lru_cache(maxsize=8)
+def side_of(kind: int) -> Any:
+    """`side` for the kind."""
+
+    @compiled()
+    def side_of_kind(
+        tau: float, low: float, high: float, a: Any, F: Any, log_ratio: Any, work: Any, sums: Any
+    ) -> None:  # fmt: skip
+        side(kind, tau, low, high, a, F, log_ratio, work, sums)
+
+    return side_of_kind
+
+
+@lru_cache(maxsize=8)
+def step_of(kind: int) -> Any:
+    """`step` for the kind."""
+
+    @compiled()
+    def step_of_kind(tau: float, low: float, high: float, soft: Any, omega: float, h: Any, out: Any) -> None:
+        step(kind, tau, low, high, soft, omega, h, out)
+
+    return step_of_kind
+
+
+@lru_cache(maxsize=32)
+def certifier(kind_a: int, kind_b: int) -> Any:
+    """The certificate at epsilon = 0 for two kinds."""
+    priced_a, priced_b = kind_a in (KL, TV), kind_b in (KL, TV)
+
+    @compiled()
+    def certify(
+        C: Any, a: Any, b: Any, f: Any, g: Any, P: Any, tau_a: float, low_a: float, high_a: float,
+        tau_b: float, low_b: float, high_b: float, rows: Any, columns: Any, out: Any,
+    ) -> None:  # fmt: skip
+        """Marginals, objective, gap and scale of the plan P and the potentials f + g <= C; weights > 0."""
+        n, m = C.shape
+        linear = size = slack = 0.0
         for j in range(m):
-            p = P[i, j]
-            if p != 0.0:
-                columns[j] += p
-                linear += p * C[i, j]
-                size += p * abs(C[i, j])
-                slack += p * max(C[i, j] - f[i] - g[j], 0.0)
-    log_a, log_b, sums = np.empty(n), np.empty(m), np.empty(5)
-    for i in range(n):
-        log_a[i] = math.log(max(rows[i] / a[i], 1e-300))
-    for j in range(m):
-        log_b[j] = math.log(max(columns[j] / b[j], 1e-300))
-    mass = both_sides(
-        kind_a, tau_a, low_a, high_a, a, f, log_a, np.empty((4, n)),
-        kind_b, tau_b, low_b, high_b, b, g, log_b, np.empty((4, m)), sums,
-    )  # fmt: skip
-    # where the optimum is zero, both gap and scale are rounding
-    rounding = 1e-15 * size
-    if kind_a in (KL, TV):
-        rounding += 1e-15 * tau_a * (total(a) + mass)
-    if kind_b in (KL, TV):
-        rounding += 1e-15 * tau_b * (total(b) + mass)
-    gap = slack + sums[0]
-    if not sums[2] <= 1e-9 * (total(a) + total(b)):  # an exact marginal that is not
-        gap = 1e300
-    out[LINEAR], out[OBJECTIVE], out[SCALE] = linear, linear + sums[1], size + sums[1]
-    out[GAP] = gap if gap > rounding else 0.0
+            columns[j] = 0.0
+        for i in range(n):
+            plan, cost, mass = P[i], C[i], 0.0
+            for j in range(m):
+                p = plan[j]
+                mass += p
+                if p != 0.0:
+                    columns[j] += p
+                    linear += p * cost[j]
+                    size += p * abs(cost[j])
+                    slack += p * max(cost[j] - f[i] - g[j], 0.0)
+            rows[i] = mass
+        log_a, log_b, sums = np.empty(n), np.empty(m), np.zeros(5)
+        log_ratios(rows, a, log_a)
+        log_ratios(columns, b, log_b)
+        side(kind_a, tau_a, low_a, high_a, a, f, log_a, np.empty((4, n)), sums)
+        mass = sums[4]
+        side(kind_b, tau_b, low_b, high_b, b, g, log_b, np.empty((4, m)), sums)
+        # where the optimum is zero, both gap and scale are rounding
+        rounding = 1e-15 * size
+        if priced_a:
+            rounding += 1e-15 * tau_a * (total(a) + mass)
+        if priced_b:
+            rounding += 1e-15 * tau_b * (total(b) + mass)
+        gap = slack + sums[0]
+        if not sums[2] <= 1e-9 * (total(a) + total(b)):  # an exact marginal that is not
+            gap = 1e300
+        out[LINEAR], out[OBJECTIVE], out[SCALE] = linear, linear + sums[1], size + sums[1]
+        out[GAP] = gap if gap > rounding else 0.0
+
+    return certify

@@ -6,6 +6,7 @@ These are branch-free polynomials, accurate to one unit in the last place on the
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import hashlib
 from collections.abc import Callable
@@ -22,6 +23,13 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 #: No `reassoc`: it would undo the rounding constant in `exp`.
 EXACT = {"contract", "nnan", "ninf", "nsz"}
+
+#: Files of compiled functions, and of the constants and rules that they hold.
+_SOURCES = (
+    "transport/compiled/*.py", "transport/exact/*.py", "transport/entropic/policy.py", "transport/certificate.py",
+    "transport/kinds.py", "transport/outcome.py", "minibatch/costs.py", "minibatch/sampling.py", "minibatch/tiles.py",
+    "minibatch/variance.py",
+)  # fmt: skip
 
 
 def compiled(fastmath: Any = frozenset(EXACT), internal: bool = False, **options: Any) -> Callable[[_F], _F]:
@@ -47,14 +55,25 @@ def compiled(fastmath: Any = frozenset(EXACT), internal: bool = False, **options
 
 @lru_cache(maxsize=1)
 def stamp() -> str:
-    """A digest of all files of compiled functions, with which each of them is cached.
+    """A digest of what all files of compiled functions mean, with which each of them is cached.
 
     numba looks at the file of a function alone: after a change elsewhere it would go on with what was inlined before.
+    Comments and docstrings mean nothing here.  (numba also names its files by the line that a function begins at, so
+    that what stands below a longer docstring in the same file is compiled again.)
     """
     package, digest = Path(__file__).parents[2], hashlib.sha256()
-    for file in sorted([*package.glob("transport/**/*.py"), *package.glob("minibatch/*.py"), package / "flow.py"]):
-        digest.update(file.read_bytes())
+    for file in sorted(file for pattern in _SOURCES for file in package.glob(pattern)):
+        digest.update(_meaning(file.read_text(encoding="utf-8")).encode())
     return digest.hexdigest()
+
+
+def _meaning(source: str) -> str:
+    """The program without its comments, docstrings and layout."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, clean=False):
+            del node.body[0]
+    return ast.dump(tree)
 
 
 @intrinsic

@@ -43,10 +43,10 @@ def sweep(
         G = np.array(start[1].expand(batch, m).numpy() / epsilon)
     plan, rows, columns, out = np.empty((batch, n, m)), np.empty((batch, n)), np.empty((batch, m)), np.empty((batch, 5))
     a, b = problem.a.contiguous().numpy(), problem.b.contiguous().numpy()
+    (kind_a, *source), (kind_b, *target) = arguments(problem.source, epsilon), arguments(problem.target, epsilon)
     _in_threads(
-        sweeps.solve_range, batch, cost.size,
-        cost, a, b, *reference(problem), epsilon,
-        *arguments(problem.source, epsilon), *arguments(problem.target, epsilon),
+        sweeps.solver(kind_a, kind_b), batch, cost.size,
+        cost, a, b, *reference(problem), epsilon, *source, *target,
         start is None, tol, limit, price.numpy(), F, G, plan, rows, columns, out,
     )  # fmt: skip
     return RawOutcome(epsilon, F, G, plan, rows, columns, out)
@@ -65,16 +65,17 @@ def sweep_symmetric(
     problem: Problem, tol: float, limit: int, price: Tensor
 ) -> RawOutcome:  # fmt: skip
     """As `sweep` for symmetric problems with equal sides, by the averaged fixed point."""
-    from jumbot.transport.compiled import sweeps
+    from jumbot.transport.compiled import symmetric
 
     cost, epsilon = problem.cost.double().contiguous().numpy(), problem.epsilon
     batch, n, _ = cost.shape
     F, plan, rows, out = np.empty((batch, n)), np.empty((batch, n, n)), np.empty((batch, n)), np.empty((batch, 5))
     a = problem.a.contiguous().numpy()
     r, _, o, _ = reference(problem)
+    kind, *side = arguments(problem.source, epsilon)
     _in_threads(
-        sweeps.solve_symmetric_range, batch, cost.size,
-        cost, a, r, o, epsilon, *arguments(problem.source, epsilon), tol, limit, price.numpy(), F, plan, rows, out,
+        symmetric.solver(kind), batch, cost.size,
+        cost, a, r, o, epsilon, *side, tol, limit, price.numpy(), F, plan, rows, out,
     )  # fmt: skip
     return RawOutcome(epsilon, F, F, plan, rows, rows.copy(), out)
 

@@ -17,6 +17,7 @@ from torch import Tensor
 from jumbot.transport.certificate import Certificate, solved
 from jumbot.transport.compiled.threads import run, split
 from jumbot.transport.entropic.acceleration import Mixing, Relaxation
+from jumbot.transport.entropic.policy import stricter
 from jumbot.transport.kinds import BALANCED, KL, POWER, RANGE, arguments, kinds_known, reference
 from jumbot.transport.outcome import GAP, ITERATIONS, LINEAR, OBJECTIVE, SCALE, Outcome
 from jumbot.transport.problem import Problem
@@ -59,21 +60,25 @@ class _Large:
         self.cost = problem.cost[0].contiguous().numpy()
         self.a, self.b = problem.a[0].numpy(), problem.b[0].numpy()
         self.r_a, self.r_b, self.o_a, self.o_b = (x[0] for x in reference(problem))
-        self.source, self.target = arguments(problem.source, self.epsilon), arguments(problem.target, self.epsilon)
+        (self.kind_a, *self.source), (self.kind_b, *self.target) = (
+            arguments(side, self.epsilon) for side, _ in problem.sides
+        )
         (self.lifted_a, self.lift_a), (self.lifted_b, self.lift_b) = (self._lift(r) for r in (self.r_a, self.r_b))
-        self.skip_a, self.skip_b = (np.where(r > 0, 0.0, 1e200) for r in (self.r_a, self.r_b))
         self.n, self.m = self.cost.shape
         self.blocks = [slice(*part) for part in split(self.n, _SHARES * torch.get_num_threads())]
-        soft = {self.source[0], self.target[0]} <= {KL, POWER}
-        noise = _NOISE * max(1.0, self.source[1], self.target[1])
+        kinds = {self.kind_a, self.kind_b}
+        soft = kinds <= {KL, POWER}
+        noise = _NOISE * max(1.0, self.source[0], self.target[0])
         self.precision = np.float32 if soft and noise <= tol else np.float64
         self.plan = np.empty((self.n, self.m))
         self.K = self.plan.reshape(-1).view(np.float32)[: self.n * self.m].reshape(self.n, self.m)
         self.F0, self.G0, self.new_G = np.empty(self.n), np.empty(self.m), np.empty(self.m)
         self.soft_a, self.soft_b = np.empty(self.n), np.empty(self.m)
         self.work_a, self.work_b = np.empty((4, self.n)), np.empty((4, self.m))
-        self.relaxation = Relaxation(*self.source[:2], *self.target[:2])
-        self.mixing = Mixing() if {self.source[0], self.target[0]} == {KL} else None
+        self.relaxation = Relaxation(self.kind_a, self.source[0], self.kind_b, self.target[0])
+        self.inverse_a = 1 / self.source[0] if self.kind_a == KL else 0.0
+        self.inverse_b = 1 / self.target[0] if self.kind_b == KL else 0.0
+        self.mixing = Mixing(self.m) if kinds == {KL} else None
         self.count, self.omega, self.top_a = 0, 1.0, 0.0
         self.fresh = self.unbuilt = False
         if start is None and problem.blocked is None:
@@ -99,10 +104,10 @@ class _Large:
         if len(first) > 64:  # one of each run, at random: rows may be periodic in some class
             rows = rows[first + np.random.default_rng(0).integers(_SAMPLE, size=len(first))]
         shares = [slice(*part) for part in split(len(rows), len(self.blocks))]
-        F, parts = np.empty(len(rows)), np.empty((len(shares), self.m))
+        F, parts, added = np.empty(len(rows)), np.empty((len(shares), self.m)), self._added(np.zeros(self.m))
 
         def task(k: int) -> None:
-            self.row_blocks.minima_of(self.cost, rows[shares[k]], self.scale, self.skip_b, F[shares[k]], parts[k])
+            self.row_blocks.minima_of(self.cost, rows[shares[k]], self.scale, added, F[shares[k]], parts[k])
 
         run(task, range(len(shares)))
         self.G0[:] = parts.min(0)
@@ -112,8 +117,9 @@ class _Large:
             a *= self.a.sum() / mass
         else:
             a[:] = self.a.mean()
-        work = np.empty(len(rows)), np.empty(self.m)
-        self.top_a = self.sides.translation(*self.source[:2], *self.target[:2], a, self.b, F, self.G0, *work)
+        work_a, work_b = np.empty(len(rows)), np.empty(self.m)
+        if self.relaxation.known:
+            self.top_a = self.sides.translation(self.inverse_a, self.inverse_b, a, self.b, F, self.G0, work_a, work_b)
         self.F, self.G = np.zeros(self.n), self.G0 - self.top_a
         self.unbuilt = True
 
@@ -122,25 +128,30 @@ class _Large:
 
     def _centre_rows(self, G: np.ndarray) -> None:
         """F0 and G0 such that the row and column maxima of K are one, rows first."""
-        parts = np.empty((len(self.blocks), self.m))
+        parts, added = np.empty((len(self.blocks), self.m)), self._added(G)
 
         def task(k: int) -> None:
             s = self.blocks[k]
-            self.gibbs.minima(self.cost[s], self.scale, G, self.skip_a[s], self.skip_b, self.F0[s], parts[k])
+            self.row_blocks.minima(self.cost[s], self.scale, added, self.r_a[s], self.F0[s], parts[k])
 
         run(task, range(len(self.blocks)))
         self.G0[:] = parts.min(0)
+
+    def _added(self, G: np.ndarray) -> np.ndarray:
+        """What the row minima add to costs."""
+        return np.where(self.r_b > 0, -G, 1e200)
 
     def _centre_columns(self, F: np.ndarray) -> None:
-        parts = np.empty((len(self.blocks), self.m))
+        parts, added = np.empty((len(self.blocks), self.m)), np.where(self.r_a > 0, -F, 1e200)
 
         def task(k: int) -> None:
             s = self.blocks[k]
-            self.gibbs.column_minima(self.cost[s], self.scale, F[s], self.skip_a[s], parts[k])
+            self.gibbs.column_minima(self.cost[s], self.scale, added[s], parts[k])
 
         run(task, range(len(self.blocks)))
         self.G0[:] = parts.min(0)
-        self._each(lambda s: self.gibbs.row_minima(self.cost[s], self.scale, self.G0, self.skip_b, self.F0[s]))
+        added = self._added(self.G0)
+        self._each(lambda s: self.gibbs.row_minima(self.cost[s], self.scale, added, self.F0[s]))
 
     def _build(self) -> None:
         self._each(lambda s: self.gibbs.fill(self.cost[s], self.scale, self.F0[s], self.G0, _CUT, self.K[s]))
@@ -149,21 +160,22 @@ class _Large:
     def _pass(self) -> tuple[np.ndarray, float]:
         """F from G, and the column sums at the new F with the log of their scale."""
         build, self.unbuilt = self.unbuilt, False
-        w_b, top_b = self._weights(self.lifted_b, self.lift_b, self.G - self.G0)
+        w_b, top_b = self._weights(self.lifted_b, self.lift_b, self.G, self.G0)
         top_a = self.top_a if build else float(np.max(np.where(self.r_a > 0, self.F - self.F0, -np.inf)))
         w_a, sums = np.empty(self.n, dtype=self.precision), np.empty((len(self.blocks), self.m))
+        sweep_rows, added = self.row_blocks.sweeper(self.kind_a, build), self._added(self.G0)
 
         def task(k: int) -> None:
             s = self.blocks[k]
-            self.row_blocks.sweep_rows(
-                self.cost[s], self.scale, self.G0, self.skip_b, _CUT, build,
+            sweep_rows(
+                self.cost[s], self.scale, self.G0, added, _CUT,
                 self.K[s], w_b, top_b, self.F0[s], self.o_a[s], self.lifted_a[s], *self.source,
                 self.omega, top_a, self.F[s], self.soft_a[s], w_a[s], sums[k],
             )  # fmt: skip
 
         run(task, range(len(self.blocks)))
         log_u = self.F - self.F0
-        if self.gibbs.spread(log_u, self.r_a) > _SPREAD:
+        if self._spread(log_u, self.r_a) > _SPREAD:
             self._centre_columns(self.F)
             self._build()
             self.fresh = False
@@ -172,14 +184,17 @@ class _Large:
             return self._column_sums()
         return sums.sum(0), top_a - self.lift_a
 
-    def _weights(self, lifted: np.ndarray, lift: float, log_scaling: np.ndarray) -> tuple[np.ndarray, float]:
+    def _spread(self, log_scaling: np.ndarray, r: np.ndarray) -> float:
+        return float(np.ptp(log_scaling[r > 0]))
+
+    def _weights(self, lifted: np.ndarray, lift: float, x: np.ndarray, x0: np.ndarray) -> tuple[np.ndarray, float]:
         """Reference weights times scalings in the precision of the sums, and the log of their scale."""
         w = np.empty(len(lifted))
-        top = self.gibbs.scalings(lifted, log_scaling, w)
+        top, _ = self.gibbs.scalings(lifted, x, x0, w)
         return w.astype(self.precision), top - lift
 
     def _column_sums(self) -> tuple[np.ndarray, float]:
-        w_a, top_a = self._weights(self.lifted_a, self.lift_a, self.F - self.F0)
+        w_a, top_a = self._weights(self.lifted_a, self.lift_a, self.F, self.F0)
         sums = np.empty((len(self.blocks), self.m))
 
         def task(k: int) -> None:
@@ -190,9 +205,8 @@ class _Large:
 
     def _sweep(self, price: float) -> tuple[float, float]:
         """One sweep, with the next G kept apart; returns estimates of the gap at F and G and of its scale."""
-        gibbs, sides = self.gibbs, self.sides
         self.count += 1
-        if not self.fresh and gibbs.spread(self.G - self.G0, self.r_b) > _SPREAD:
+        if not self.fresh and self._spread(self.G - self.G0, self.r_b) > _SPREAD:
             self._centre_rows(self.G)
             self._build()
             self.unbuilt = False
@@ -200,7 +214,7 @@ class _Large:
         self.omega = self.relaxation.next() if self.count > 1 and self.mixing is None else 1.0
         column, top = self._pass()
         self.soft_b[:] = self.G0 + self.o_b - top - np.log(np.maximum(column, 1e-300))
-        sides.step(*self.target, self.soft_b, self.omega, self.G, self.new_G)
+        self.sides.step_of(self.kind_b)(*self.target, self.soft_b, self.omega, self.G, self.new_G)
         sums, mass = self._fenchel_young(self.F - self.soft_a, self.G - self.soft_b)
         worth = sums[1] + mass + max(0.0, sums[3] - mass * math.log(self.m))
         gap = float(sums[0] + price * self.scale * sums[2])
@@ -210,9 +224,9 @@ class _Large:
     def _fenchel_young(self, log_a: np.ndarray, log_b: np.ndarray) -> tuple[np.ndarray, float]:
         """What `sides.side` sums over both sides with these log(p/a), and the mass of the rows."""
         sums = np.zeros(5)
-        self.sides.side(*self.source, self.a, self.F, log_a, self.work_a, sums)
+        self.sides.side_of(self.kind_a)(*self.source, self.a, self.F, log_a, self.work_a, sums)
         mass = float(sums[4])
-        self.sides.side(*self.target, self.b, self.G, log_b, self.work_b, sums)
+        self.sides.side_of(self.kind_b)(*self.target, self.b, self.G, log_b, self.work_b, sums)
         return sums, mass
 
     def _advance(self) -> None:
@@ -226,14 +240,16 @@ class _Large:
             self.G = self.mixing.next(before, self.G, self.b, self.estimate)
 
     def _translate(self) -> None:
+        if not self.relaxation.known:
+            return
         shift = self.sides.translation(
-            *self.source[:2], *self.target[:2], self.a, self.b, self.F, self.G, self.work_a[0], self.work_b[0]
+            self.inverse_a, self.inverse_b, self.a, self.b, self.F, self.G, self.work_a[0], self.work_b[0]
         )  # fmt: skip
         self.F += shift
         self.G -= shift
 
     def run(self, tol: float, limit: int, price: float) -> tuple[np.ndarray, ...]:
-        hard = {self.source[0], self.target[0]} & {BALANCED, RANGE}
+        hard = {self.kind_a, self.kind_b} & {BALANCED, RANGE}
         safety, best, best_at = 1.0, math.inf, 0
         while True:
             estimated = self._sweep(price)
@@ -245,7 +261,7 @@ class _Large:
                 gap, scale = stats[GAP], stats[SCALE]
                 if hard or last or solved(gap, scale, tol):
                     return self.F * self.epsilon, self.G * self.epsilon, self.plan, rows, columns, stats
-                safety *= max(0.5 * tol * scale / gap, 1e-3)
+                safety = stricter(safety, tol, scale, gap)
                 self._build()
             self._advance()
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from jumbot.transport.certificate import Certificate, certify
 from jumbot.transport.divergences import KL, Balanced
-from jumbot.transport.entropic import compiled_sweeps, large_sweeps, newton_steps, torch_sweeps
+from jumbot.transport.entropic import compiled_sweeps, large_sweeps, newton_steps, policy, torch_sweeps
 from jumbot.transport.entropic.translation import translate
 from jumbot.transport.outcome import AnyOutcome, Outcome
 from jumbot.transport.problem import Problem
@@ -20,9 +20,6 @@ from jumbot.transport.problem import Problem
 Sweep = Callable[..., AnyOutcome]
 
 _EMPTY = 1e12  # prices at which a point keeps no mass
-_STALLS = 4  # rounds without much progress before a problem is given up
-_PATIENCE = 3000  # sweeps before Newton steps are tried
-_TORCH_PATIENCE = 300  # in torch operations a sweep costs nearly as much as a Newton step
 
 
 def solve_entropic(
@@ -86,7 +83,7 @@ def _finish(
     stalls = torch.zeros_like(relative, dtype=torch.long)
     steps = not _rate_known(problem)  # where the rate is known, a second run of sweeps mostly ends it, and costs less
     while True:
-        index = torch.nonzero(~(relative <= tol) & (taken < max_iterations) & (stalls < _STALLS))[:, 0]
+        index = torch.nonzero(~(relative <= tol) & (taken < max_iterations) & (stalls < policy.STALLS))[:, 0]
         if index.numel() == 0:
             return
         before = relative[index]
@@ -154,7 +151,7 @@ def _engine(problem: Problem) -> Sweep:
 
 
 def _patience(sweep: Sweep) -> int:
-    return _TORCH_PATIENCE if sweep is torch_sweeps.sweep else _PATIENCE
+    return policy.TORCH_PATIENCE if sweep is torch_sweeps.sweep else policy.PATIENCE
 
 
 def _rate_known(problem: Problem) -> bool:

@@ -1,11 +1,11 @@
-"""Anderson mixing of a batch of contractions in few torch operations; `mixing.py` says why."""
+"""Anderson mixing of a batch of contractions in few torch operations; `compiled/mixing.py` says why."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from jumbot.transport.compiled.mixing import DEPTH
+from jumbot.transport.entropic.policy import DEPTH
 
 _WORSE = 2.0  # growth of the residual after which the memory is dropped
 _RIDGE = 1e-10  # beside the squared residual

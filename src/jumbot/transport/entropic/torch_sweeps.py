@@ -1,8 +1,7 @@
 """epsilon > 0 in batched torch operations: any device, any divergence.
 
 A sweep sets f, then g, to the maximiser of the dual given the other (`Marginal.step` of a soft minimum).  The policy is
-that of `kernels.py`: mixing where both sides are KL, then over-relaxation, whose best factor is known beforehand from
-kappa = tau/(tau+epsilon) for KL and exact marginals and estimated from the residuals for others.
+that of `policy.py`.
 
 A launch costs more than its arithmetic and a synchronisation more than many launches.  So a sweep is at most 40
 operations, all branches depend on a check, one synchronisation, and the checks are as rare as the rate of the gap lets
@@ -17,15 +16,24 @@ import torch
 from torch import Tensor
 
 from jumbot.transport.certificate import certify, solved
-from jumbot.transport.compiled.mixing import LARGEST_TAU, STRIKES, SWEEPS
 from jumbot.transport.divergences import KL, Balanced
+from jumbot.transport.entropic.policy import (
+    EVERY,
+    LARGEST_TAU,
+    LONGEST,
+    STRIKES,
+    SWEEPS,
+    WARM,
+    best_factor,
+    kappa,
+    plain_rate,
+    ramp,
+)  # fmt: skip
 from jumbot.transport.entropic.soft_minima import SoftMinima
 from jumbot.transport.entropic.torch_mixing import Mixing
 from jumbot.transport.marginal import Marginal, PartialMarginal
 from jumbot.transport.outcome import Outcome
 from jumbot.transport.problem import Problem
-
-_EVERY, _LONGEST = 2, 12  # sweeps between two checks
 
 
 def sweep(
@@ -56,8 +64,8 @@ class _Sweeps:
         self.problem, self.f, self.g, self.price = problem, f, g, price
         self.minima = SoftMinima(problem)
         self.minima.build(f, g)
-        self.count, self.next, self.last_check, self.plain = 0, _EVERY, 0, cold
-        kappas = [s.tau / (s.tau + problem.epsilon) if type(s.divergence) is KL else 1.0 for s, _ in problem.sides]
+        self.count, self.next, self.last_check, self.plain = 0, EVERY, 0, cold
+        kappas = [kappa(s.tau / problem.epsilon) if type(s.divergence) is KL else 1.0 for s, _ in problem.sides]
         kinds = {type(s.divergence) for s, _ in problem.sides}
         self.known = kinds <= {KL, Balanced} and min(kappas) < 1
         # an offset is infinite where a zero weight meets the reference "ones"
@@ -72,7 +80,7 @@ class _Sweeps:
         if finite and kinds == {KL} and max(s.tau for s, _ in problem.sides) <= LARGEST_TAU * problem.epsilon:
             self.mixing = Mixing(problem.b)
         ones = torch.ones_like(f[:, :1])
-        best = 2 / (1 + math.sqrt(1 - kappas[0] * kappas[1])) if self.known else 1.0
+        best = best_factor(kappas[0] * kappas[1]) if self.known else 1.0
         self.best, self.ramp, self.residual, self.gap = best * ones, 0 * ones, math.inf * ones, math.inf * ones[:, 0, 0]
         self.adapted = 0
 
@@ -109,7 +117,7 @@ class _Sweeps:
         if self.mixing is not None:
             return None
         self.ramp = self.ramp + (self.best > 1)
-        return torch.minimum(self.best, 2 - 6 / (self.ramp + 6)).clamp_min_(1.0)
+        return torch.minimum(self.best, ramp(self.ramp)).clamp_min_(1.0)
 
     def _step(self, k: int, side: Marginal, h: Tensor, soft: Tensor, omega: Tensor | None) -> Tensor:
         if self.kappas is not None:
@@ -144,7 +152,7 @@ class _Sweeps:
         done = (solved(gap, scale, tol) & ~far) | (self.count >= limit)
         rate = torch.log(self.gap / gap) / (self.count - self.last_check)
         ahead = 0.5 * torch.log((gap / (tol * scale).clamp_min(1e-300)).clamp_min(1.0)) / rate
-        wait = torch.where(rate > 0, ahead, 0.0).nan_to_num(0.0).clamp(_EVERY, _LONGEST)
+        wait = torch.where(rate > 0, ahead, 0.0).nan_to_num(0.0).clamp(EVERY, LONGEST)
         struck = (self.mixing.strikes >= STRIKES).any() if self.mixing else torch.zeros_like(far[0])
         news = torch.stack([done.any(), far.any(), wait.min(), struck])
         any_done, any_far, least, any_struck = news.tolist()
@@ -153,8 +161,8 @@ class _Sweeps:
             self.minima.build(self.f, self.g)
         if self.mixing is not None and (any_struck or self.count >= SWEEPS):
             self.mixing = None
-            self.ramp = self.ramp + 6.0  # a shorter ramp because the start is better
-        elif omega is not None and self.count - self.adapted >= _LONGEST:
+            self.ramp = self.ramp + WARM
+        elif omega is not None and self.count - self.adapted >= LONGEST:
             self._adapt((new_g - self.g) / omega, omega)
         return done if any_done else None
 
@@ -187,7 +195,6 @@ class _Sweeps:
         self.best = torch.where(growing & (omega > 1), 1 + 0.6 * (self.best - 1), self.best)
         if not self.known:
             at_best = (omega >= self.best) & (rate > self.best - 1) & (rate < 1) & (rate > 0)
-            plain = (rate + self.best - 1) ** 2 / (self.best**2 * rate)
-            better = 2 / (1 + torch.sqrt(1 - plain.clamp(0, 1 - 1e-7)))
+            better = best_factor(plain_rate(rate, self.best).clamp(0, 1 - 1e-7))
             self.best = torch.where(at_best, torch.maximum(self.best, better), self.best)
         self.residual, self.adapted = residual, self.count

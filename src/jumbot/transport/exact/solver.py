@@ -42,14 +42,15 @@ def solve_unregularised(
     results: list[Any] = run(one, numbers) if cost.size > 1 << 14 else [one(k) for k in numbers]
     if device.type != "cpu" or not _plain(problem, a, b):
         return _certified(problem, results)
-    from jumbot.transport.compiled.sides import certify_exact
+    from jumbot.transport.compiled.sides import certifier
 
     out = np.array([[float(r[3]), 0.0, 0.0, 0.0, 0.0] for r in results])
     plan, f, g = (np.stack([r[i] for r in results]) if batch > 1 else results[0][i][None] for i in range(3))
     rows, columns = np.empty(f.shape), np.empty(g.shape)
-    sides = *arguments(problem.source, 1.0), *arguments(problem.target, 1.0)
+    (kind_a, *source), (kind_b, *target) = arguments(problem.source, 1.0), arguments(problem.target, 1.0)
+    certify = certifier(kind_a, kind_b)
     for k in range(batch):
-        certify_exact(cost[k], a[k], b[k], f[k], g[k], plan[k], *sides, rows[k], columns[k], out[k])
+        certify(cost[k], a[k], b[k], f[k], g[k], plan[k], *source, *target, rows[k], columns[k], out[k])
     return RawOutcome(1.0, f, g, plan, rows, columns, out)
 
 

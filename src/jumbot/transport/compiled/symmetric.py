@@ -1,0 +1,85 @@
+"""The averaged fixed point of symmetric problems: C = C' >= 0 with zero diagonal, a = b."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from jumbot.transport.compiled.gibbs import CUT, LEAST, SPREAD, fill, row_sums, scale_to_plan, scalings, set_all
+from jumbot.transport.compiled.sides import dot, log_ratios, side, step, total
+from jumbot.transport.compiled.sweeps import solved, stricter
+from jumbot.transport.compiled.vectormath import compiled, log
+from jumbot.transport.kinds import BALANCED, RANGE
+from jumbot.transport.outcome import GAP, ITERATIONS, LINEAR, OBJECTIVE, SCALE
+
+
+@lru_cache(maxsize=8)
+def solver(kind: int) -> Any:
+    """The function that solves symmetric problems of a kind."""
+    hard = kind in (BALANCED, RANGE)
+
+    @compiled()
+    def solve_range(
+        costs: Any, a_all: Any, r_all: Any, o_all: Any, epsilon: float, tau: float, low: float, high: float,
+        tol: float, limit: int, price: Any, F_all: Any, plans: Any, rows_all: Any, outs: Any,
+        stop: Any, first: int, last: int,
+    ) -> None:  # fmt: skip
+        """F <- (F + T F)/2 for the problems first <= k < last.
+
+        It halves the error a sweep where e^{-C/epsilon} is a positive kernel.  The diagonal of K is one, so K needs no
+        absorption while the potentials spread by less than SPREAD; beyond that the general sweep takes over.
+        """
+        n = costs.shape[1]
+        scale, entropy_bound = 1.0 / epsilon, math.log(1.0 * n)
+        soft, s, w, h, columns, log_a = np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+        work, sums, zero = np.empty((4, n)), np.empty(5), np.zeros(n)
+        for k in range(first, last):
+            at = k if a_all.shape[0] > 1 else 0
+            C, K, F, rows, out, a, r, o = (
+                costs[k], plans[k], F_all[k], rows_all[k], outs[k], a_all[at], r_all[at], o_all[at],
+            )  # fmt: skip
+            set_all(F, 0.0)
+            sweep, safety, built = 0, 1.0, False
+            while stop[0] == 0:
+                if not built:
+                    fill(C, scale, zero, zero, CUT, K)
+                    built = True
+                sweep += 1
+                top, wide = scalings(r, F, zero, w)
+                row_sums(K, w, s)
+                for i in range(n):
+                    soft[i] = o[i] - top - log(s[i])
+                    log_a[i] = F[i] - soft[i]
+                step(kind, tau, low, high, soft, 0.5, F, h)
+                ends, at_plan, done, linear, size = sweep >= limit or wide > SPREAD, False, False, 0.0, 0.0
+                while True:  # an estimate first, then at the plan itself
+                    set_all(sums, 0.0)
+                    side(kind, tau, low, high, a, F, log_a, work, sums)
+                    if at_plan:
+                        mass = total(rows)
+                        weight = size + epsilon * (2.0 * sums[1] + mass)
+                        value = epsilon * (2.0 * dot(F, rows) - mass + 2.0 * sums[1])
+                        gap = 2.0 * epsilon * sums[0]
+                        out[ITERATIONS], out[LINEAR], out[OBJECTIVE] = sweep, linear, value
+                        out[GAP], out[SCALE] = gap, weight
+                        done = hard or ends or solved(gap, weight, tol)
+                        safety, built = stricter(safety, tol, weight, gap), False
+                        break
+                    worth = 2.0 * sums[1] + sums[4] + max(0.0, 2.0 * sums[3] - sums[4] * entropy_bound)
+                    estimate = 2.0 * (sums[0] + price[k] * scale * sums[2])
+                    if not (ends or solved(estimate, worth, safety * tol)):
+                        break
+                    fill(C, scale, F, F, LEAST, K)
+                    set_all(columns, 0.0)
+                    linear, size = scale_to_plan(K, r, r, C, rows, columns)
+                    log_ratios(rows, a, log_a)
+                    at_plan = True
+                if done:
+                    break
+                for i in range(n):
+                    F[i] = h[i]
+
+    return solve_range

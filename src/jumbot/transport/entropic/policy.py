@@ -1,0 +1,64 @@
+"""The policy of all sweeps: what is mixed, relaxed and checked, and when.
+
+A sweep of a KL problem contracts by kappa_a kappa_b, kappa = tau/(tau + epsilon), in the directions that move a cluster
+of rows against its columns, and by much more in others.
+
+- Where both sides are KL and tau/epsilon is not large, sweeps are mixed (`mixing.py`).
+- Else, and where mixing fails, they are over-relaxed: by the best factor where the rate is known beforehand, else by
+  one found from the residuals through Young's relation.
+
+Engines differ in how they do it.  The rules are written for numbers, and compile; those that say so take tensors too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+#: Mixing: past images kept beside the newest, sweeps at most, growths of the squared residual that count and how many
+#: of them end it, and the largest tau/epsilon: above, many directions are slow, and over-relaxation wins.
+DEPTH = 5
+SWEEPS = 30
+GROWTH = 4.0
+STRIKES = 3
+LARGEST_TAU = 100.0
+#: Over-relaxation: how slowly the factor is raised (faster ones fail where tau/epsilon is large), and how far it is up
+#: already where mixing came before, because that start is better.
+RAMP = 6.0
+WARM = 6
+#: Sweeps between two checks at least and at most; residuals are compared over the latter.
+EVERY = 2
+LONGEST = 12
+#: Sweeps before Newton steps are tried; in torch operations a sweep costs nearly as much as one of them.
+PATIENCE = 3000
+TORCH_PATIENCE = 300
+#: Rounds without much progress before a problem is given up.
+STALLS = 4
+
+
+def kappa(tau: Any) -> Any:
+    """How much of a soft minimum a KL side keeps, tau in units of epsilon."""
+    return tau / (tau + 1.0)
+
+
+def best_factor(rate: Any) -> Any:
+    """The best factor of over-relaxation where plain sweeps contract by `rate`; numbers or tensors.
+
+    >>> best_factor(0.0), best_factor(0.75)
+    (1.0, 1.3333333333333333)
+    """
+    return 2.0 / (1.0 + (1.0 - rate) ** 0.5)
+
+
+def plain_rate(rate: Any, factor: Any) -> Any:
+    """Young's relation: what plain sweeps contract by where those relaxed by `factor` contract by `rate`."""
+    return (rate + factor - 1.0) ** 2 / (factor**2 * rate)
+
+
+def ramp(count: Any) -> Any:
+    """The largest factor after `count` relaxed sweeps; numbers or tensors."""
+    return 2.0 - RAMP / (count + RAMP)
+
+
+def stricter(safety: float, tol: float, scale: float, gap: float) -> float:
+    """By how much to tighten tol after an estimate was within it and the gap at the plan was not."""
+    return safety * max(0.5 * tol * scale / gap, 1e-3)

@@ -1,0 +1,32 @@
+"""The first solve on an empty cache: what it takes, and that its bits are those of a cached one."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+CALL = """
+import hashlib, time
+import numba, numpy as np, jumbot
+cost = np.random.default_rng(0).random((65, 65))
+jumbot.solve(cost[:1], epsilon=0.0, mass=1.0)  # imports, without the sweeps
+before = time.process_time()
+solution = jumbot.solve(cost, epsilon=0.01, tau=0.5)
+print(time.process_time() - before, hashlib.sha256(solution.plan.tobytes()).hexdigest())
+"""
+
+
+@pytest.mark.slow
+def test_of_kl_compiles_its_own_kind_alone_and_gives_the_same_bits(tmp_path):
+    """8 s of processor time on a machine at rest, 11 on a busy one, where one function for all kinds took 12 to 15."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    runs = [
+        subprocess.run([sys.executable, "-c", CALL], env=environment, capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    ]
+    (first, bits), (second, again) = (run.split() for run in runs)
+    assert float(first) < 16
+    assert float(second) < 2
+    assert bits == again
+    assert not any("_lambert" in path.name or "_power" in path.name for path in tmp_path.rglob("*.nbi"))
