@@ -44,6 +44,6 @@ def test_a_run_is_reported_and_not_repeated(version: str, tmp_path: Path) -> Non
     from jumbot.adaptation.runs.variants import read_variant
 
     changes = {"steps": 3, "evaluate_every": 2, "features": 4, "batch_size": 9, "scale": None}
-    changes |= {"proportions": "equal"}  # what 0.1 did
+    changes |= {"proportions": "equal", "eta1": 0.01, "eta2": 0.5, "eta3": 1.0, "tau": 0.5}  # what 0.1 did
     assert Run(Pair("table", None, None), read_variant("jumbot"), 1, run, "table", changes).finished
     assert (run / "model.safetensors").read_bytes() == weights

@@ -139,6 +139,7 @@ def test_what_is_typed_wins_even_where_it_is_the_value_of_the_recipe(tables: tup
     assert rates == [0.01, 0.002]
 
 
+@pytest.mark.slow
 def test_compare_takes_every_pair_of_a_table_of_domains(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(0)
     label = np.arange(90) % 3

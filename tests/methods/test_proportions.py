@@ -101,15 +101,16 @@ def test_loss_takes_weights_as_the_solver_does() -> None:
 def test_imbalanced_target_is_told_from_a_hopeless_one() -> None:
     x, y = clouds((40, 40, 40, 40), 0.0, 1.0, 0)
     target, truth = clouds((150, 30, 15, 5), 1.0, 1.0, 1)
-    model = jumbot.adapt((x, y), (target, truth), proportions="estimated", steps=200, evaluate_every=0)
+    general = {"eta1": 0.01, "eta2": 0.5, "eta3": 1.0, "tau": 0.5, "steps": 200, "evaluate_every": 0}
+    model = jumbot.adapt((x, y), (target, truth), proportions="estimated", **general)
     (said,) = model.results["decisions"]
     assert said.startswith("classes count as often as they seem to occur")
-    equal = jumbot.adapt((x, y), (target, truth), proportions="equal", steps=200, evaluate_every=0)
+    equal = jumbot.adapt((x, y), (target, truth), proportions="equal", **general)
     assert equal.results["decisions"] == []
     assert model.results["accuracy"] >= equal.results["accuracy"]
     noise = np.random.default_rng(2).normal(size=target.shape) * 3
-    lost = jumbot.adapt((x, y), noise, proportions="estimated", steps=200, evaluate_every=0)
-    plain = jumbot.adapt((x, y), noise, proportions="equal", steps=200, evaluate_every=0)
+    lost = jumbot.adapt((x, y), noise, proportions="estimated", **general)
+    plain = jumbot.adapt((x, y), noise, proportions="equal", **general)
     assert "were not used" in lost.results["decisions"][0]
     # and then nothing has changed
     np.testing.assert_array_equal(lost.predict_proba(noise), plain.predict_proba(noise))

@@ -178,6 +178,7 @@ def test_options_reach_the_methods_that_have_them(images: Path, tmp_path: Path) 
     assert [run.folder.name for run in runs] == ["deepjdot-seed0", "jumbot-product-tau0.3-seed0", "source-only-seed0"]
 
 
+@pytest.mark.slow
 def test_maxima_of_office_home(images: Path, tmp_path: Path) -> None:
     record = reproduce(
         "max", tmp_path, quick=True, root=images / "office-home", tasks=["Art-Product"], methods=["jumbot"], show=False,

@@ -223,6 +223,7 @@ def test_large_table_is_small(tmp_path: Path) -> None:
     assert len(page.source) < 200_000
 
 
+@pytest.mark.slow
 def test_full_size(tmp_path: Path) -> None:
     classes = tuple(f"class {c}" for c in range(65))
     run = make_run(tmp_path / "run", classes=classes, rows=1000, steps=5000)

@@ -124,6 +124,7 @@ def free_port() -> str:
         return str(found.getsockname()[1])
 
 
+@pytest.mark.slow
 def test_two_processes_are_k_equal_to_two(blobs: Any, tmp_path: Path) -> None:
     torchrun = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", free_port())
     # the running scale of the embeddings is each process's own
