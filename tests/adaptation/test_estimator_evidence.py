@@ -65,6 +65,7 @@ def test_what_is_known_of_the_target(fitted: jumbot.DomainAdaptationClassifier, 
     assert harm.changed == pytest.approx(np.mean(alone.predict(X_target) != fitted.predict(X_target)))
     assert alone.harm_ is None
     assert classifier(steps=2, baseline=False).fit(X, y, X_target=X_target).harm_ is None
+    assert classifier(steps=49).fit(X, y, X_target=X_target).harm_ is None  # too short to tell
     itself = classifier(steps=2).fit(X, y)
     assert (itself.diagnosis_, itself.estimated_accuracy_, itself.harm_) == (None, None, None)
     assert pickle.loads(pickle.dumps(fitted)).harm_ == harm

@@ -24,6 +24,7 @@ def tables(tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyP
     return tmp_path
 
 
+@pytest.mark.slow
 def test_numbers_in_adapt_and_compare(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
     how = ["--task", "regression", "--label", "price", "--steps", "10"]
     assert main(["adapt", "a.csv", "t.csv", "--out", "run", *how]) == 0

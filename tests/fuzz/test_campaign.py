@@ -6,7 +6,7 @@ from .campaign import campaign
 from .families import FAMILIES
 
 CASES = {
-    "solve": 120,
+    "solve": 50,
     "gradients": 40,
     "borders": 4,
     "large": 2,

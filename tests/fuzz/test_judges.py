@@ -180,6 +180,7 @@ def test_the_campaign_finds_a_plan_that_the_next_call_overwrites(monkeypatch):
     assert found("solve")
 
 
+@pytest.mark.slow
 def test_the_campaign_finds_what_is_planted_in_the_divergence(monkeypatch):
     right = jumbot.sinkhorn_divergence
     monkeypatch.setattr(jumbot, "sinkhorn_divergence", lambda *a, **k: right(*a, **k) * 1.001)
@@ -201,6 +202,7 @@ def test_the_campaign_finds_what_is_planted_in_the_divergence(monkeypatch):
     assert found("divergence", 6)
 
 
+@pytest.mark.slow
 def test_the_campaign_finds_what_is_planted_in_estimates_and_flows(monkeypatch):
     estimate, flow = jumbot.estimate, jumbot.gradient_flow
 

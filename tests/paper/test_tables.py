@@ -145,7 +145,7 @@ def test_rows_of_the_tables_have_the_printed_means() -> None:
 @pytest.mark.parametrize(
     ("item", "task", "folder", "change"),
     [
-        ("office-home", "Art-Real World", "office-home", {}),
+        pytest.param("office-home", "Art-Real World", "office-home", {}, marks=pytest.mark.slow),
         ("office-home-partial", "Clipart-Product", "office-home", {"partial": "first:2"}),
         pytest.param("visda", "train-validation", "visda-2017", {}, marks=pytest.mark.slow),
     ],

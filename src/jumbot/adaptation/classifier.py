@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 from jumbot.adaptation.estimator import AdaptationEstimator, outputs_of, sources_of
 from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy, estimate_accuracy
 from jumbot.adaptation.judgement.diagnosis import Diagnosis, diagnose
-from jumbot.adaptation.judgement.harm import Harm, weigh_harm
+from jumbot.adaptation.judgement.harm import LEAST_STEPS, Harm, weigh_harm
 from jumbot.adaptation.training.source_only import SOURCE_ONLY, train_source_only
 from jumbot.data.domain import ArraySamples, Domain
 from jumbot.errors import ArgumentError, NegativeTransferWarning
@@ -43,7 +43,8 @@ class DomainAdaptationClassifier(ClassifierMixin, AdaptationEstimator):
         them carry most of the squared distances; "source" (or True) does so always, "none" (or False) changes nothing.
     baseline
         Train a classifier on the source alone too, which takes about a third more time, and warn
-        (`jumbot.NegativeTransferWarning`) where adaptation probably did harm.  Turn it off in grids.
+        (`jumbot.NegativeTransferWarning`) where adaptation probably did harm; runs of less than 50 steps are not
+        judged.  Turn it off in grids.
     random_state
         Seed; an int gives the same classifier at every fit.
 
@@ -150,7 +151,7 @@ class DomainAdaptationClassifier(ClassifierMixin, AdaptationEstimator):
         diagnosis = diagnose(z_source, source.labels, z, logits, origins=source.origins, seed=seed)
         predicted = logits.argmax(-1).numpy()
         accuracy = estimate_accuracy(source, domain, predicted, len(self.classes_), seed)
-        if not self.baseline or self.method == SOURCE_ONLY:
+        if not self.baseline or self.method == SOURCE_ONLY or self.steps < LEAST_STEPS:
             return diagnosis, accuracy, None
         alone = train_source_only(source, domain, self._config, self.task_).double()
         return diagnosis, accuracy, weigh_harm(domain, logits.softmax(-1), outputs_of(alone, rows)[1].softmax(-1))

@@ -64,6 +64,7 @@ def test_tune_says_where_it_cannot_know(tmp_path: Path) -> None:
     assert "| gap |" in text
 
 
+@pytest.mark.slow
 def test_tune_of_numbers_leaves_what_that_of_classes_leaves(tmp_path: Path) -> None:
     source, target = _moved(0, 0.0), _moved(1, 0.3)
     frames = [pd.DataFrame(X, columns=list("abc")).assign(price=y) for X, y in (source, target)]

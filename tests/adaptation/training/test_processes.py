@@ -66,6 +66,7 @@ def torchrun(folder: Path, text: str, *arguments: str) -> subprocess.CompletedPr
     )
 
 
+@pytest.mark.slow
 def test_two_processes_have_the_gradients_of_one_with_the_joined_minibatch(tmp_path: Path) -> None:
     done = torchrun(tmp_path, GRADIENTS, str(tmp_path / "two.pt"), "two")
     assert done.returncode == 0, done.stderr

@@ -87,6 +87,7 @@ def test_the_random_state_of_the_caller_is_left_alone(blobs: Any) -> None:
     assert torch.equal(torch.rand(3), expected)
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_ends_with_the_same_weights(tmp_path: Path) -> None:
     whole = run_script(tmp_path, str(tmp_path / "whole"), "fresh", "{}")
     assert whole.returncode == 0, whole.stderr

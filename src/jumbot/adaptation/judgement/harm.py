@@ -13,6 +13,7 @@ from jumbot.data.domain import Domain
 FALL = 0.005  # of the modularity: more than chance, see docs/adaptation/choosing.md
 OVERRULED = 2.0  # predictions changed, as a multiple of the mean entropy of the classifier that made them
 _FEW, _SOME = 0.03, 0.04  # shares of changed predictions below which neither sign counts
+LEAST_STEPS = 50  # of training, below which both classifiers are still mostly chance
 _LEAST_ROWS = 10  # of the target, below which nothing is said
 
 
