@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import shlex
 import statistics
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import jumbot
+from benchmarks.origin import origin
 
 
 def rows_of(folder: Path) -> list[dict[str, Any]]:
@@ -49,9 +47,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("estimates.json"))
     options = parser.parse_args()
     record = {
-        "command": shlex.join(["python", "-m", "benchmarks.estimates", *sys.argv[1:]]),
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "jumbot": jumbot.__version__,
+        **origin("estimates", sys.argv[1:]),
         "seeds": "those of the comparisons",
         "settings": "those of the comparisons",
         "estimates": [row for folder in options.folders for row in rows_of(folder)],

@@ -10,15 +10,14 @@ labels contain fewer.  Accuracy is on the same samples at every count: those tha
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import jumbot
+from benchmarks.origin import origin
 from jumbot.adaptation.config import make_config
 from jumbot.data import as_domain
 from jumbot.data.domain import Domain
@@ -95,9 +94,7 @@ def main() -> None:
     options = parser.parse_args()
     options.out.parent.mkdir(parents=True, exist_ok=True)
     record: dict[str, Any] = {
-        "command": shlex.join(["python", "-m", "benchmarks.few_labels", Path(options.features).name]),
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "jumbot": jumbot.__version__,
+        **origin("few_labels", [Path(options.features).name]),
         "seeds": [SEED],
         "settings": {m: make_config(None, m, "table", {}).to_json() for m in METHODS},
         "rows": [],

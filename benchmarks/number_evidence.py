@@ -9,7 +9,6 @@ have the very same inputs, so that nothing but labels could tell them apart.
 
 from __future__ import annotations
 
-import datetime
 import json
 import tempfile
 from pathlib import Path
@@ -19,6 +18,7 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer, load_diabetes
 
 import jumbot
+from benchmarks.origin import origin
 from jumbot.adaptation.config import make_config
 
 SEED = 0
@@ -84,9 +84,7 @@ def row_of(name: str, source: Data, target: Data) -> dict[str, Any]:
 
 def main() -> None:
     record: dict[str, Any] = {
-        "command": "python -m benchmarks.number_evidence",
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "jumbot": jumbot.__version__,
+        **origin("number_evidence"),
         "seeds": [SEED],
         "settings": {"jumbot": make_config(None, "jumbot", "table", {}, "regression").to_json()},
         "rows": [],

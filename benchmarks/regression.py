@@ -5,7 +5,6 @@ python -m benchmarks.regression        writes results/regression/diabetes.json
 
 from __future__ import annotations
 
-import datetime
 import json
 import statistics
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 from sklearn.datasets import load_diabetes
 
 import jumbot
+from benchmarks.origin import origin
 from jumbot.adaptation.config import make_config
 from jumbot.methods import for_numbers
 
@@ -37,9 +37,7 @@ def main() -> None:
             print(row, flush=True)
     means = {m: statistics.fmean(row["rmse"] for row in rows if row["method"] == m) for m in for_numbers()}
     record = {
-        "command": "python -m benchmarks.regression",
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "jumbot": jumbot.__version__,
+        **origin("regression"),
         "data": "sklearn.datasets.load_diabetes(scaled=False), source: bmi up to the median, target: bmi above it",
         "seeds": list(SEEDS),
         "settings": {m: make_config(None, m, "table", {}, "regression").to_json() for m in for_numbers()},

@@ -16,16 +16,15 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shlex
 import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 import jumbot
+from benchmarks.origin import origin
 from jumbot.data.benchmarks import keep_classes, partial_classes, thin_classes
 from jumbot.data.embedded import embedded
 from jumbot.files import write_text
@@ -117,8 +116,7 @@ def main() -> None:
         for name in names:
             found.setdefault(table, {})[name] = run(table, name, options)
             record = {
-                "command": shlex.join(["python", "-m", "benchmarks.regret", *sys.argv[1:]]), "seed": options.seed,
-                "created": datetime.now(UTC).isoformat(timespec="seconds"), "jumbot": jumbot.__version__,
+                **origin("regret", sys.argv[1:]), "seed": options.seed,
                 "settings": {"steps": options.steps, "stop_early": options.early},
                 "tasks": found, "rules": {title: rows_of(list(tasks.values())) for title, tasks in found.items()},
             }  # fmt: skip

@@ -14,11 +14,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shlex
 import statistics
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -27,6 +25,7 @@ import numpy as np
 from PIL import Image
 
 import jumbot
+from benchmarks.origin import origin
 from jumbot.files import write_text
 
 FEATURES = (
@@ -110,9 +109,7 @@ def main() -> None:
             record["runs"].append(run)
             write_text(file, json.dumps(record, indent=1) + "\n")
     record |= {
-        "command": shlex.join(["python", "-m", "benchmarks.settings", *sys.argv[1:]]), "seed": 0,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"), "jumbot": jumbot.__version__,
-        "settings": SETTINGS, "means": means(record["runs"]),
+        **origin("settings", sys.argv[1:]), "seed": 0, "settings": SETTINGS, "means": means(record["runs"]),
     }  # fmt: skip
     write_text(file, json.dumps(record, indent=1) + "\n")
     for line in record["means"]:

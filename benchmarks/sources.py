@@ -9,9 +9,7 @@ their place, and on both with these shuffled; source-only on both with shuffled 
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
-import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import jumbot
+from benchmarks.origin import origin
 from jumbot.adaptation.config import make_config
 from jumbot.data import as_domain
 from jumbot.data.domain import Domain
@@ -77,9 +76,7 @@ def main() -> None:
     options = parser.parse_args()
     options.out.parent.mkdir(parents=True, exist_ok=True)
     record: dict[str, Any] = {
-        "command": shlex.join(["python", "-m", "benchmarks.sources", Path(options.features).name]),
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "jumbot": jumbot.__version__,
+        **origin("sources", [Path(options.features).name]),
         "seeds": [SEED],
         "settings": {m: make_config(None, m, "table", {}).to_json() for m in ("source-only", "jumbot")},
         "rows": [],

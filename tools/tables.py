@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from jumbot.adaptation.runs.grid import accuracies, rules_table
+from jumbot.adaptation.runs.outcomes import accuracies, rules_table
 from jumbot.cli.demo import mean_and_deviation
 from jumbot.paper.digits_table import percent, row_of, schedule
 from jumbot.paper.digits_table import table as digits_table

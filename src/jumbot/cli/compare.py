@@ -71,7 +71,8 @@ def main(arguments: Sequence[str]) -> int:
             check_changes(variant.method, wanted.recipe, own, wanted.task)
     wanted.check_places(wanted.target, wanted.evaluate_on)
     from jumbot.adaptation.judgement.ranking import evidence_of, folder_of
-    from jumbot.adaptation.runs.grid import Pair, accuracies, all_pairs, compare, numbers_table, rules_table
+    from jumbot.adaptation.runs.grid import Pair, all_pairs, compare
+    from jumbot.adaptation.runs.outcomes import accuracies, numbers_table, rules_table
     from jumbot.adaptation.training.memory import keep_freed_memory
     from jumbot.minibatch.progress import progress
     from jumbot.report.adaptation import write_report

@@ -52,7 +52,8 @@ def main(arguments: Sequence[str]) -> int:
     from rich.console import Console
     from rich.table import Table
 
-    from jumbot.adaptation.runs.grid import Pair, accuracies, compare
+    from jumbot.adaptation.runs.grid import Pair, compare
+    from jumbot.adaptation.runs.outcomes import accuracies
     from jumbot.adaptation.training.memory import keep_freed_memory
     from jumbot.data.embedded import embedded
     from jumbot.minibatch.progress import progress

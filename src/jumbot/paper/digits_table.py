@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jumbot.adaptation.runs.folder import read_config, read_metrics
-from jumbot.adaptation.runs.grid import outcome
+from jumbot.adaptation.runs.outcomes import outcome
 from jumbot.files import write_text
 from jumbot.paper.targets import WRONG_MASS, printed
 from jumbot.paper.trained import Suite

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jumbot.adaptation.runs.grid import Run, outcome
+from jumbot.adaptation.runs.grid import Run
+from jumbot.adaptation.runs.outcomes import outcome
 from jumbot.errors import ArgumentError, suggest
 from jumbot.files import write_text
 from jumbot.paper.record import Record

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from jumbot.adaptation.runs.folder import read_metrics
-from jumbot.adaptation.runs.grid import outcome
+from jumbot.adaptation.runs.outcomes import outcome
 from jumbot.files import write_text
 from jumbot.paper.targets import DIGITS, MAXIMA, OFFICE_HOME, printed
 from jumbot.paper.trained import Suite
