@@ -20,10 +20,11 @@ from jumbot.adaptation.domains import Domains
 from jumbot.adaptation.model import Model, load
 from jumbot.adaptation.networks.build import make_network
 from jumbot.adaptation.runs.finish import Before, finish
-from jumbot.adaptation.runs.folder import RunFolder
+from jumbot.adaptation.runs.folder import RunFolder, read_config
 from jumbot.adaptation.runs.lock import writing
 from jumbot.adaptation.runs.memory import remember, request
 from jumbot.adaptation.runs.provenance import describe_data, stamp
+from jumbot.adaptation.runs.start import find_start
 from jumbot.adaptation.task import task_to_json
 from jumbot.adaptation.training.accelerator import check_able, decided_by_first, first_process
 from jumbot.adaptation.training.loop import Trainer
@@ -56,6 +57,7 @@ def adapt(
     root: str | Path | None = None,
     out: str | Path | None = None,
     resume: bool = False,
+    start_from: str | Path | None = None,
     config: str | Path | None = None,
     show: bool = False,
     report: bool = True,
@@ -94,9 +96,11 @@ def adapt(
 
     `out` is the folder of the run: configuration, metrics, checkpoints, model, predictions, and with `report` a page.
     `resume` goes on with a run that was stopped there; alone with `out` it takes data and settings from the folder.
-    `config` is the `config.json` of a run whose settings this one shall have, but for those given here, and whose data
-    where none are given.  `method` is JUMBOT where nothing else says so.  `show` draws a progress bar.  Whatever can be
-    refused is refused before any data are read.  (`labelled` is the former name of `evaluate_on`.)
+    `start_from` is the folder of a run whose steps on the source alone are the same as this one's: they are taken over,
+    with the result that repeating them would have.  `config` is the `config.json` of a run whose settings this one
+    shall have, but for those given here, and whose data where none are given.  `method` is JUMBOT where nothing else
+    says so.  `show` draws a progress bar.  Whatever can be refused is refused before any data are read.  (`labelled` is
+    the former name of `evaluate_on`.)
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -112,6 +116,9 @@ def adapt(
         warnings.warn("labelled= is called evaluate_on= now.", DeprecationWarning, stacklevel=2)
         evaluate_on = labelled
     out, config = check("out", out, Path | None), check("config", config, Path | None)
+    begun: Path | None = check("start_from", start_from, Path | None)
+    if begun is not None:
+        read_config(begun)
     flags = {"resume": resume, "show": show, "report": report}
     for name, flag in flags.items():
         check(name, flag, bool)
@@ -159,7 +166,7 @@ def adapt(
             torch.manual_seed(made.training.seed)
             domains = Domains(raw_source, raw_target, raw_evaluated, made, module, raw_labelled)
         if out is None:
-            return _train_nowhere(made, domains, show, command)
+            return _train_nowhere(made, domains, show, command, begun)
         origin = {
             "data": describe_data(
                 source=raw_source, target=raw_target, evaluate_on=raw_evaluated, labelled_target=raw_labelled
@@ -168,7 +175,7 @@ def adapt(
         }
         model = train(
             made, domains, RunFolder(out), resume=resume, show=show, command=command, origin=origin, module=module,
-            baseline=report,
+            baseline=report, start_from=begun,
         )  # fmt: skip
         if report and first_process() and not (Path(out) / "report.html").exists():
             with progress(None, "report", bar=show, slow=True):
@@ -176,11 +183,13 @@ def adapt(
         return model
 
 
-def _train_nowhere(config: RunConfig, domains: Domains, show: bool, command: str | None) -> Model:
+def _train_nowhere(
+    config: RunConfig, domains: Domains, show: bool, command: str | None, start_from: Path | None
+) -> Model:
     """In a folder that goes with the model."""
     temporary = Path(tempfile.mkdtemp(prefix="jumbot-"))
     try:
-        model = train(config, domains, RunFolder(temporary / "run"), show=show, command=command)
+        model = train(config, domains, RunFolder(temporary / "run"), show=show, command=command, start_from=start_from)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
@@ -199,6 +208,7 @@ def train(
     origin: Mapping[str, Any] | None = None,
     module: nn.Module | None = None,
     baseline: bool = False,
+    start_from: Path | None = None,
 ) -> Model:
     """Train on domains that are ready, in the folder of a run; one that is finished there is loaded."""
     with torch.random.fork_rng(devices=[]):
@@ -212,6 +222,8 @@ def train(
             label_loss=domains.task.label_loss,
         )  # fmt: skip
     described = describe(config, domains, spec) | stamp(command) | dict(origin or {})
+    begin = None if start_from is None else find_start(start_from, described)
+    described["start_from"] = None if start_from is None else str(start_from)
     trainer = Trainer(
         domains.source, domains.target.unlabelled(), network, method, config.training, task=domains.task,
         labelled=domains.labelled, watch=domains.watch, run=run, show=show,
@@ -219,7 +231,7 @@ def train(
     if decided_by_first(trainer.accelerator, lambda: run.open(described, resume)):
         return load(run.path, module)
     trainer.before_adaptation = Before(run.before, network)
-    trained = trainer.fit(resume=resume)
+    trained = trainer.fit(resume, begin)
     model = Model(
         network.cpu().eval(), domains.task, domains.input, spec, described["method"], run=run.path,
         extractor=domains.extractor, crops=domains.crops,

@@ -16,9 +16,10 @@ from jumbot.adaptation.estimator import AdaptationEstimator, outputs_of, sources
 from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy, estimate_accuracy
 from jumbot.adaptation.judgement.diagnosis import Diagnosis, diagnose
 from jumbot.adaptation.judgement.harm import LEAST_STEPS, Harm, weigh_harm
-from jumbot.adaptation.training.source_only import SOURCE_ONLY, train_source_only
+from jumbot.adaptation.training.source_only import train_source_only
 from jumbot.data.domain import ArraySamples, Domain
 from jumbot.errors import ArgumentError, NegativeTransferWarning
+from jumbot.methods import SOURCE_ONLY
 from jumbot.options import check
 
 

@@ -87,7 +87,7 @@ RECIPES: dict[str, Recipe] = {
         "the digits of `jumbot demo`: the paper's settings on 16x16 images and a short schedule",
         training={
             "batch_size": 100, "source_steps": 150, "steps": 300, "optimizer": "adam", "learning_rate": 5e-4,
-            "schedule": "constant", "weight_decay": 0.0, "evaluate_every": 50,
+            "schedule": "constant", "weight_decay": 0.0, "evaluate_every": 150,
         },
         network={"backbone": "digits", "features": 128},
         methods=_DIGITS,

@@ -52,6 +52,8 @@ class Adapt(Reading, MoreData, Command):
     """Another, labelled part of the target, to evaluate on."""
     resume: bool = False
     """Go on with the run that was stopped in this folder; its data and settings need not be given again."""
+    start_from: Path | None = None
+    """A run whose steps on the source alone are the same: they are taken over, not repeated."""
     config: Path | None = None
     """A run's own config.json: its settings, but for those given here, and its data where none are given."""
 
@@ -82,7 +84,8 @@ def main(arguments: Sequence[str]) -> int:
         model = adapt(
             wanted.sources, wanted.target, labelled_target=wanted.labelled_target,
             method=wanted.method, recipe=wanted.recipe, evaluate_on=wanted.evaluate_on,
-            out=wanted.out, resume=wanted.resume, config=wanted.config, show=True,
+            out=wanted.out, resume=wanted.resume, start_from=wanted.start_from, config=wanted.config,
+            show=True,
             command=shlex.join(["jumbot", "adapt", *arguments]), **given, **changes,
         )  # fmt: skip
     except KeyboardInterrupt as stop:

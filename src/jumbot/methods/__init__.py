@@ -20,8 +20,9 @@ else:
 
 __all__ = ["METHODS", "Method", "MethodOptions", "make_method", "method_class", "method_options", "options_class"]
 
+SOURCE_ONLY = "source-only"
 METHODS = {
-    "source-only": "source_only:SourceOnly",
+    SOURCE_ONLY: "source_only:SourceOnly",
     "deepjdot": "deepjdot:DeepJDOT",
     "jumbot": "jumbot:Jumbot",
     "dann": "dann:DANN",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from jumbot.adaptation.config import DEFAULTS, PARTS, make_config
 from jumbot.adaptation.runs.variants import Variant
 from jumbot.errors import ArgumentError, suggest
-from jumbot.methods import METHODS, options_class
+from jumbot.methods import METHODS, SOURCE_ONLY, options_class
 from jumbot.options import MOST, Bounds
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ PARTIAL = {"eta1": 0.3, "eta2": 1.5, "eta3": 10.0, "tau": 0.24}
 _PARTIAL_FROM = 20.0  # eta3 / tau: 1 to 2 in the general settings, 80 and more in the partial ones
 TAUS = (1.0, 2.0, 0.5, 4.0, 0.25)
 """Multiples of a setting's own tau, in the order in which they are tried."""
-SOURCE_ONLY = "source-only"
 FIRST = 2
 """Candidates that are always trained whole: source-only and the recipe's JUMBOT."""
 Candidates = Annotated[int, Bounds(at_least=FIRST, at_most=MOST)]

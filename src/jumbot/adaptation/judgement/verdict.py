@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jumbot.adaptation.judgement.candidates import SOURCE_ONLY
 from jumbot.adaptation.judgement.evidence import Evidence
 from jumbot.adaptation.judgement.number_evidence import UNKNOWN, NumberEvidence
 from jumbot.adaptation.judgement.search import Search, Weighed
+from jumbot.methods import SOURCE_ONLY
 
 CLEAR = 0.03
 """Evidence that another must have beyond that of the recipe's JUMBOT: what lies nearer does not tell them apart."""

@@ -16,10 +16,11 @@ from jumbot.adaptation.judgement.accuracy import estimate_accuracy
 from jumbot.adaptation.judgement.evaluation import evaluate
 from jumbot.adaptation.judgement.monitor import outputs
 from jumbot.adaptation.runs.files.beside_json import Baseline, Reason, Sample, Samples
-from jumbot.adaptation.training.source_only import SOURCE_ONLY, train_source_only
+from jumbot.adaptation.training.source_only import train_source_only
 from jumbot.data.domain import Domain
 from jumbot.data.inputs import PIXELS, InputFormat
 from jumbot.errors import need
+from jumbot.methods import SOURCE_ONLY
 from jumbot.methods.network import Network
 
 if TYPE_CHECKING:

@@ -165,7 +165,8 @@ def _finish(
             ),
         )
     model.save(run.path)
-    run.before.unlink(missing_ok=True)
+    if trained.history[0]["phase"] == "adapt":  # weights of no step; others may start from those that learned
+        run.before.unlink(missing_ok=True)
     from jumbot.report.card import write_card
 
     write_card(run.path)

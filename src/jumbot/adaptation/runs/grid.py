@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,14 @@ from jumbot.adaptation.runs.folder import RunFolder, read_config
 from jumbot.adaptation.runs.lock import writing
 from jumbot.adaptation.runs.outcomes import by_rule, outcome
 from jumbot.adaptation.runs.provenance import data_of, settings_of, stamp
+from jumbot.adaptation.runs.start import difference, has_come_as_far
 from jumbot.adaptation.runs.variants import Variant, share_changes
 from jumbot.data.reading import Reading
 from jumbot.errors import ArgumentError, JumbotError, need
+from jumbot.methods import SOURCE_ONLY
 from jumbot.minibatch.progress import in_notebook, progress
 from jumbot.options import Count, Seed, Text, check
-from jumbot.schema import FORMAT, convert, read, write
+from jumbot.schema import FORMAT, convert, plain, read, write
 
 _EXPECTED = {
     "pairs": "give at least one, each a Pair.",
@@ -45,6 +47,11 @@ class Pair:
     evaluate_on: Any = None
     labelled_target: Any = None
 
+    def teaches_like(self, other: Pair) -> bool:
+        """Whether both have the same labelled data."""
+        ours, theirs = ((pair.source, pair.labelled_target) for pair in (self, other))
+        return all(a is b or (isinstance(a, str | Path) and a == b) for a, b in zip(ours, theirs, strict=True))
+
 
 @dataclass(frozen=True)
 class Run:
@@ -58,6 +65,7 @@ class Run:
     changes: Mapping[str, Any] = field(default_factory=dict)
     reading: Mapping[str, Any] = field(default_factory=dict)
     command: str | None = None
+    start_from: Path | None = None
 
     @property
     def name(self) -> str:
@@ -70,12 +78,34 @@ class Run:
         if not (self.folder / "model.json").exists():
             return False
         found = read_config(self.folder)
-        if recipe := self.recipe or found.get("recipe"):
-            config = make_config(
-                None, self.variant.method, recipe, {**self.changes, "seed": self.seed}, found["task"]["name"]
-            )
-            RunFolder(self.folder).check_same(found, config.to_json())
+        if (config := self._config(found)) is not None:
+            RunFolder(self.folder).check_same(found, config)
         return True
+
+    def _config(self, like: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Its configuration if its data are of the kind that another run had; None if that does not tell."""
+        recipe = self.recipe or like.get("recipe")
+        if recipe is None:
+            return None
+        changes = {**self.changes, "seed": self.seed}
+        made: dict[str, Any] = plain(
+            make_config(None, self.variant.method, recipe, changes, like["task"]["name"]).to_json()
+        )
+        return made
+
+    def begun_by(self, others: Iterable[Run]) -> Run:
+        """This run, to start from the one of the others that has done the same steps on the source, if there is one."""
+        for other in others:
+            alike = other.seed == self.seed and self.pair.teaches_like(other.pair)
+            if not alike or not (other.folder / "config.json").exists():
+                continue
+            found = read_config(other.folder)
+            config, whole = self._config(found), self.variant.method == SOURCE_ONLY
+            if config is None or difference(found, config) is not None:
+                continue
+            if has_come_as_far(RunFolder(other.folder), found, whole):
+                return replace(self, start_from=other.folder)
+        return self
 
     def train(self, show: bool = False) -> None:
         from jumbot.adaptation.adapt import adapt
@@ -83,8 +113,8 @@ class Run:
         adapt(
             self.pair.source, self.pair.target, method=self.variant.method, recipe=self.recipe,
             evaluate_on=self.pair.evaluate_on, labelled_target=self.pair.labelled_target, out=self.folder,
-            resume=(self.folder / "config.json").exists(), show=show, report=False, command=self.command,
-            seed=self.seed, **self.reading, **self.changes,
+            resume=(self.folder / "config.json").exists(), start_from=self.start_from, show=show, report=False,
+            command=self.command, seed=self.seed, **self.reading, **self.changes,
         )  # fmt: skip
 
     def outcome(self) -> dict[str, Any]:
@@ -177,12 +207,17 @@ def train_all(
 ) -> dict[str, str]:
     """Train those that are not finished, `jobs` at a time; one that fails is named with its reason, the others go on.
 
-    After `until`, a time of `time.monotonic`, none is started but the first `least` of them.
+    Steps on the source alone that several of them begin with are done once.  After `until`, a time of `time.monotonic`,
+    none is started but the first `least` of them.
     """
     failed: dict[str, str] = {}
     check("jobs", jobs, Count)
     waiting = [(number, run) for number, run in enumerate(runs) if not run.finished]
-    starting = (run for number, run in waiting if number < least or time.monotonic() < until)
+    starting = (
+        run if (run.folder / "config.json").exists() else run.begun_by(runs)
+        for number, run in waiting
+        if number < least or time.monotonic() < until
+    )
     done: Iterator[tuple[Run, str | None]]
     if jobs == 1 or len(waiting) == 1:
         done = ((run, _train(run, show and (in_notebook() or sys.stderr.isatty()))) for run in starting)

@@ -19,6 +19,7 @@ from jumbot.adaptation.judgement.monitor import Monitor, Watch
 from jumbot.adaptation.judgement.selection import best, check_rule
 from jumbot.adaptation.judgement.trust import trust_in_sources
 from jumbot.adaptation.runs.folder import RunFolder
+from jumbot.adaptation.runs.start import Start
 from jumbot.adaptation.settings import Training
 from jumbot.adaptation.task import Task, task_of
 from jumbot.adaptation.training.accelerator import begin_trackers, devices, flat, make_accelerator, seed_step
@@ -118,13 +119,18 @@ class Trainer:
         self.history: list[Record] = []
         self.optimizers = self._fresh_optimizers()
 
-    def fit(self, resume: bool = False) -> Trained:
-        """Run all steps, or those that a checkpoint has not done, and load the weights of the chosen one."""
+    def fit(self, resume: bool = False, begin: Start | None = None) -> Trained:
+        """Run all steps, or those that neither a checkpoint nor the run to `begin` with has done.
+
+        The network then has the weights of the chosen step.
+        """
         with torch.random.fork_rng(devices=devices(self.accelerator.device)):
             if resume and self.run is not None:
                 self._resume(self.run)
             begin_trackers(self.accelerator, self.training, self.run)
             start = self.saved = time.monotonic()
+            if begin is not None and self.step == 0:
+                self._take_over(begin)
             with self.batches.ahead() as batches, self._bar() as bar, stops() as asked:
                 while self.step < self.total:
                     self._one(batches(self.step), bar, start)
@@ -203,19 +209,41 @@ class Trainer:
         done, ends = self.step, self.step in (self.source_steps, self.total)
         if every and (done % every == 0 or ends):
             if self.accelerator.is_main_process:
-                whole = done == self.total or self.training.evaluate_samples is None
-                record = {"event": "evaluation", "step": done, "epoch": done // self.epoch}
-                record["phase"] = "source" if done <= self.source_steps else "adapt"
-                record |= self.monitor.evaluate(whole)
-                record["seconds"] = round(self.before + time.monotonic() - start, 3)
-                self._record(record)
-                bar(record)
+                bar(self._look(self.before + time.monotonic() - start))
                 if self.training.select != "last" and self._best() == done:
                     self._keep_best()
             self.accelerator.wait_for_everyone()
         due = self.training.checkpoint_every
         if done < self.total and (done % due == 0 if due else time.monotonic() - self.saved > 60):
             self._save()
+
+    def _look(self, seconds: float) -> Record:
+        """An evaluation, on record."""
+        done = self.step
+        record = {"event": "evaluation", "step": done, "epoch": done // self.epoch}
+        record["phase"] = "source" if done <= self.source_steps else "adapt"
+        record |= self.monitor.evaluate(done == self.total or self.training.evaluate_samples is None)
+        record["seconds"] = round(seconds, 3)
+        self._record(record)
+        return record
+
+    def _take_over(self, begin: Start) -> None:
+        """The state after the steps on the source alone, as another run came to it."""
+        if self.source_steps:
+            self._load_network(begin.run.before, "before")
+        self.step = self.source_steps
+        if begin.whole:
+            if self.before_adaptation is not None and self.accelerator.is_main_process:
+                self.before_adaptation()
+            self._load_network(begin.run.checkpoint, "checkpoint")
+            self.step = self.total
+        if not self.accelerator.is_main_process:
+            return
+        for record in begin.records(self.step):
+            self._record(record)
+        self.before = self.history[-1]["seconds"]
+        if self.training.evaluate_every != 0 and self.history[-1]["event"] != "evaluation":
+            self._look(self.before)
 
     def _select(self) -> int:
         if self.training.select == "last" or not self.accelerator.is_main_process:
@@ -280,6 +308,9 @@ class Trainer:
             unpack_optimizer(name, optimizer, tensors, file)
         self.step = self.saved_step = header.step
         self.before = header.seconds
+
+    def _load_network(self, file: Path, kind: str) -> None:
+        load_module(self.network, "network", load_weights(file, kind)[0], file)
 
     def _record(self, record: Record) -> None:
         if not self.accelerator.is_main_process:

@@ -11,10 +11,8 @@ from jumbot.adaptation.networks.build import make_network
 from jumbot.adaptation.task import Task
 from jumbot.adaptation.training.loop import Trainer
 from jumbot.data.domain import Domain
-from jumbot.methods import make_method, options_class
+from jumbot.methods import SOURCE_ONLY, make_method, options_class
 from jumbot.methods.network import Network
-
-SOURCE_ONLY = "source-only"
 
 
 def train_source_only(source: Domain, target: Domain, config: RunConfig, task: Task) -> Network:

@@ -62,6 +62,8 @@ class Config(Versioned):
     data: dict[str, DataFile] | None = None
     request: Request | None = None
     task: TaskFile = field(default_factory=TaskFile)
+    start_from: Text | None = None
+    """The run whose steps on the source alone it took over."""
     upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _config_of_0_1}
 
     def __post_init__(self) -> None:

@@ -1,0 +1,149 @@
+"""Steps on the source alone that another run has done are taken over: the same weights as if they were repeated."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jumbot.adaptation.adapt import adapt
+from jumbot.adaptation.runs.folder import read_config, read_metrics
+from jumbot.adaptation.runs.grid import Pair, Run, compare, train_all
+from jumbot.adaptation.runs.variants import Variant
+from jumbot.adaptation.training.loop import Trainer
+from jumbot.cli import main
+from jumbot.errors import ArgumentError
+
+SOURCE = (np.random.default_rng(0).normal(size=(60, 4)) + 3 * np.eye(4)[np.arange(60) % 3], np.arange(60) % 3)
+TARGET = SOURCE[0] + 0.5
+OTHER = SOURCE[0][:40] - 0.5
+SETTINGS: dict[str, Any] = {"source_steps": 7, "steps": 9, "batch_size": 12, "evaluate_every": 4, "report": False}
+
+
+def weights(run: Path) -> bytes:
+    return (run / "model.safetensors").read_bytes()
+
+
+def counting(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The phase of every step that is really trained."""
+    done: list[str] = []
+    one = Trainer._one
+
+    def counted(self: Trainer, *arguments: Any) -> None:
+        done.append(self.phase)
+        one(self, *arguments)
+
+    monkeypatch.setattr(Trainer, "_one", counted)
+    return done
+
+
+def test_another_method_goes_on_from_the_same_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    adapt(SOURCE, TARGET, method="deepjdot", out=tmp_path / "first", **SETTINGS)
+    alone, taken = tmp_path / "alone", tmp_path / "taken"
+    adapt(SOURCE, TARGET, method="jumbot", out=alone, **SETTINGS)
+    done = counting(monkeypatch)
+    adapt(SOURCE, TARGET, method="jumbot", out=taken, start_from=tmp_path / "first", **SETTINGS)
+    assert done == ["adapt"] * 9
+    assert weights(taken) == weights(alone) != weights(tmp_path / "first")
+    assert read_config(taken)["start_from"] == str(tmp_path / "first")
+    records = [
+        [{**r, "seconds": 0, "scores": {**r.get("scores", {}), "transport": 0}} for r in read_metrics(run)]
+        for run in (alone, taken)
+    ]
+    assert records[0] == records[1]
+    early = [r for r in read_metrics(taken) if r["event"] == "evaluation" and r["step"] <= 7]
+    assert [r["step"] for r in early] == [4, 7]
+    assert all("transport" not in r["scores"] for r in early), "the score of the other's plan"
+
+
+def test_another_target_is_looked_at_anew(tmp_path: Path) -> None:
+    for name, target, more in (("first", TARGET, {}), ("alone", OTHER, {}), ("taken", OTHER, {"start_from": "first"})):
+        more = {key: tmp_path / place for key, place in more.items()}
+        adapt(SOURCE, target, method="jumbot", out=tmp_path / name, **more, **SETTINGS)
+    assert weights(tmp_path / "taken") == weights(tmp_path / "alone")
+    seen = {n: [r for r in read_metrics(tmp_path / n) if r["event"] == "evaluation"] for n in ("alone", "taken")}
+    assert [r["step"] for r in seen["taken"]] == [7, 8, 12, 16]
+    assert seen["taken"][0]["scores"] == seen["alone"][1]["scores"], "not those on the first target"
+
+
+def test_source_only_is_taken_over_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    truth = SOURCE[1]
+    adapt(SOURCE, (TARGET, truth), method="source-only", out=tmp_path / "first", **SETTINGS)
+    adapt(SOURCE, (OTHER, truth[:40]), method="source-only", out=tmp_path / "alone", **SETTINGS)
+    done = counting(monkeypatch)
+    adapt(
+        SOURCE, (OTHER, truth[:40]), method="source-only", out=tmp_path / "taken", start_from=tmp_path / "first",
+        **SETTINGS,
+    )  # fmt: skip
+    assert done == []
+    assert weights(tmp_path / "taken") == weights(tmp_path / "alone")
+    told = [json.loads((tmp_path / name / "results.json").read_text()) for name in ("alone", "taken")]
+    assert told[0]["accuracy"] == told[1]["accuracy"]
+    assert told[0]["estimated_accuracy"] == told[1]["estimated_accuracy"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"learning_rate": 0.02}, "learning_rate was 0.01, now 0.02"),
+        ({"seed": 1}, "seed was 0, now 1"),
+        ({"features": 16}, "network_options differs"),
+        ({"standardise": "source"}, "inputs differs"),
+        ({"source_steps": 8}, "source_steps was 7, now 8"),
+        ({"method": "dann"}, "sampler was 'stratified', now 'shuffled'"),
+        ({"method": "source-only"}, "from another run of source-only"),
+    ],
+)
+def test_another_start_is_refused(change: dict[str, Any], said: str, tmp_path: Path) -> None:
+    adapt(SOURCE, TARGET, out=tmp_path / "first", **SETTINGS)
+    with pytest.raises(ArgumentError, match=f"start_from: .*{said}"):
+        adapt(SOURCE, TARGET, out=tmp_path / "run", start_from=tmp_path / "first", **{**SETTINGS, **change})
+    assert not (tmp_path / "run" / "config.json").exists()
+
+
+def test_other_data_are_refused(tmp_path: Path) -> None:
+    adapt(SOURCE, TARGET, out=tmp_path / "first", **SETTINGS)
+    moved = SOURCE[0].copy()
+    moved[0, 0] += 1e-9  # the same network, the same classes, nearly the same rows
+    with pytest.raises(ArgumentError, match=r"start_from: .*(input differs|another source)"):
+        adapt((moved, SOURCE[1]), TARGET, start_from=tmp_path / "first", out=tmp_path / "run", **SETTINGS)
+    with pytest.raises(ArgumentError, match=r"start_from: .*another labelled_target"):
+        adapt(
+            SOURCE, TARGET, labelled_target=(TARGET[:6], SOURCE[1][:6]), start_from=tmp_path / "first",
+            out=tmp_path / "run", **SETTINGS,
+        )  # fmt: skip
+
+
+def test_a_folder_without_the_steps_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    adapt(SOURCE, TARGET, out=tmp_path / "none", **{**SETTINGS, "source_steps": 0})
+    with pytest.raises(ArgumentError, match=r"source_steps was 0|no steps on the source"):
+        adapt(SOURCE, TARGET, start_from=tmp_path / "none", **{**SETTINGS, "source_steps": 0})
+    adapt(SOURCE, TARGET, out=tmp_path / "first", **SETTINGS)
+    (tmp_path / "first" / "checkpoints" / "before.safetensors").unlink()
+    with pytest.raises(ArgumentError, match="has not come as far, or its checkpoints are gone"):
+        adapt(SOURCE, TARGET, start_from=tmp_path / "first", **SETTINGS)
+    data = [str(tmp_path / "a.npz"), str(tmp_path / "b.npz")]
+    np.savez(data[0], features=SOURCE[0], labels=SOURCE[1])
+    np.savez(data[1], features=TARGET)
+    assert main(["adapt", *data, "--out", str(tmp_path / "run"), "--start-from", str(tmp_path / "nowhere")]) == 2
+    assert "holds no config.json" in capsys.readouterr().err
+
+
+def test_runs_of_a_comparison_share_their_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = [Pair("one", SOURCE, TARGET), Pair("two", SOURCE, OTHER)]
+    names = ("source-only", "deepjdot", "jumbot", "dann")
+    settings = {key: value for key, value in SETTINGS.items() if key != "report"}
+    apart, together = tmp_path / "apart", tmp_path / "together"
+    for pair in pairs:
+        for name in names:
+            run = Run(pair, Variant(name, name), 0, apart / pair.name / name / "seed0", changes=settings)
+            assert train_all([run]) == {}
+    done = counting(monkeypatch)
+    compare(pairs, names, together, **settings)
+    # once with shuffled minibatches, of source-only and dann, and once with stratified ones, of both plans
+    assert (done.count("source"), done.count("adapt")) == (2 * 7, 9 + 6 * 9)
+    for run in apart.glob("*/*/seed0"):
+        assert weights(run) == weights(together / run.relative_to(apart))
