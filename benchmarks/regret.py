@@ -3,8 +3,8 @@
     python -m benchmarks.regret --data DIR [--tables full partial ...] [--tasks amazon-webcam ...] [--out regret]
 
 Every task is tuned with labels at hand, which `jumbot.tune` records and does not use, and with all candidates trained
-whole.  `--early` also asks what it picks when the poor half is stopped early.  Tasks are folders `OUT/TABLE/TASK`:
-finished ones are not repeated, and those that were stopped go on.
+whole.  `--early` also asks what it picks when the poor half is stopped early.  Tasks in `OUT/regret.json` are
+not repeated; the others are folders `OUT/TABLE/TASK`, and those that were stopped go on.
 
 Tables: Office-Caltech10's features (`DIR/office_caltech10/features.npz`), "full"; "partial", the target has the first
 five classes; "imbalanced", every second class of the target has an eighth of its samples; and "digits", the embedded
@@ -111,16 +111,22 @@ def main() -> None:
     chosen = {table: [t for t in TABLES[table] if not options.tasks or t in options.tasks] for table in options.tables}
     if unknown := set(options.tasks or ()) - {name for names in chosen.values() for name in names}:
         parser.error(f"--tasks: {', '.join(sorted(unknown))}: not in {', '.join(options.tables)}")
-    found: dict[str, dict[str, dict[str, float]]] = {}
+    file, made = options.out / "regret.json", origin("regret", sys.argv[1:])
+    settings = {"seed": options.seed, "settings": {"steps": options.steps, "stop_early": options.early}}
+    record = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {"command": [], "tasks": {}, **settings}
+    if any(record[name] != value for name, value in settings.items()):
+        parser.error(f"--out: {file} has other settings; give another folder")
+    earlier = [record["command"]] if isinstance(record["command"], str) else record["command"]
+    made["command"] = list(dict.fromkeys([*earlier, made["command"]]))
+    found: dict[str, dict[str, dict[str, float]]] = record["tasks"]
     for table, names in chosen.items():
         for name in names:
-            found.setdefault(table, {})[name] = run(table, name, options)
-            record = {
-                **origin("regret", sys.argv[1:]), "seed": options.seed,
-                "settings": {"steps": options.steps, "stop_early": options.early},
-                "tasks": found, "rules": {title: rows_of(list(tasks.values())) for title, tasks in found.items()},
-            }  # fmt: skip
-            write_text(options.out / "regret.json", json.dumps(record, indent=1) + "\n")
+            tasks = found.setdefault(table, {})
+            if name not in tasks:
+                tasks[name] = run(table, name, options)
+            rules = {title: rows_of(list(each.values())) for title, each in found.items()}
+            record |= {**made, "tasks": found, "rules": rules}
+            write_text(file, json.dumps(record, indent=1) + "\n")
     for title, rows in record["rules"].items():
         print(f"{title}: {', '.join(found[title])}", *rows, sep="\n")
 

@@ -15,7 +15,7 @@ STANDARDISE = ("auto", "source", "none")
 _CHUNK = 4096  # rows looked at together
 _NUMBERS = 2**24  # and numbers: wide rows that are stored sparse do not fit in memory all at once
 _FEW, _AT_MOST, _MOST = 0.1, 20, 0.8  # a tenth of the columns, 20 at most, that carry four fifths of the distances
-_RARE = 0.1  # a column with one and the same value in nine rows of ten is rarely used
+_TAILS = 6.0  # the kurtosis above which the tails of a column tell its scale
 _DEVIATION = 10.0  # of 2,048 columns together: see `one_scale`
 
 
@@ -33,8 +33,11 @@ def learn_scaling(source: Domain | np.ndarray, standardise: str = "auto") -> Sca
 
     "source" brings each column to mean 0 and deviation 1, "auto" does so only where a few columns carry most of the
     squared distances (other units), and both then multiply by one number, so that the units of the whole play no part.
-    Columns that are constant are never magnified, nor those that are rarely used: they are divided by the deviation of
-    the rows that use them.
+
+    A column whose values are mostly alike and sometimes far off, such as a feature that few rows use, has a deviation
+    that says nothing of those that are far off: divided by it, a rare 1 among zeros becomes 10 or 30.  So a column of
+    kurtosis k above 6 (a normal one has 3) is divided by std sqrt(k / 6), which grows with its tails, and counts for
+    less than the others.  Constant columns are left out.
 
     >>> from jumbot.data.domain import ArraySamples
     >>> rows = np.array([[0.0, 0.0], [1.0, 90000.0], [0.0, 90000.0], [1.0, 0.0]])
@@ -47,21 +50,14 @@ def learn_scaling(source: Domain | np.ndarray, standardise: str = "auto") -> Sca
     if check_standardise(standardise) == "none":
         return None
     mean = sum(rows.sum(0) for rows in _rows(source)) / len(source)
-    # where nine rows of ten share a value, it is the median
-    usual = np.median(next(_rows(source)), axis=0)
-    variance, used, about_usual = (np.zeros(len(mean)) for _ in range(3))
-    for rows in _rows(source):
-        variance += ((rows - mean) ** 2).sum(0) / len(source)
-        used += (rows != usual).mean(0) * len(rows) / len(source)
-        about_usual += ((rows - usual) ** 2).sum(0) / len(source)
-    std = np.sqrt(variance)
+    std = np.sqrt(sum(((rows - mean) ** 2).sum(0) for rows in _rows(source)) / len(source))
     std[std <= 1e-7 * np.abs(mean)] = 0.0
     if standardise == "auto" and not few_dominate(std**2):
         return Scaling(tuple(mean.tolist()), None, one_scale(std))
-    rare = (used > 0) & (used < _RARE) & (std > 0)
-    std[rare] = np.sqrt(about_usual[rare] / used[rare])
-    each = np.divide(np.sqrt(variance), std, out=np.zeros_like(std), where=std > 0)
-    return Scaling(tuple(mean.tolist()), tuple(std.tolist()), one_scale(each))
+    safe = np.where(std > 0, std, 1.0)
+    kurtosis = sum((((rows - mean) / safe) ** 4).sum(0) for rows in _rows(source)) / len(source)
+    tails = np.sqrt(np.maximum(kurtosis / _TAILS, 1.0))
+    return Scaling(tuple(mean.tolist()), tuple((std * tails).tolist()), one_scale((std > 0) / tails))
 
 
 def check_standardise(word: str) -> str:
