@@ -123,6 +123,18 @@ def settings() -> str:
     return origin([record]) + markdown(head, rows, text=2)
 
 
+def units() -> str:
+    """The same data in other units."""
+    if not (file := RESULTS / "units" / "units.json").exists():
+        return NOT_RUN
+    record = json.loads(file.read_text(encoding="utf-8"))
+    head = ("data", "units", "source-only", "jumbot")
+    rows = [
+        [f"{100 * v:.1f}" if isinstance(v, float) else v or NONE for v in map(row.get, head)] for row in record["lines"]
+    ]
+    return origin([record]) + markdown(head, rows, text=2)
+
+
 def sources() -> str:
     """A good source alone, with a second one, and with one whose labels are shuffled."""
     record = json.loads((RESULTS / "office-caltech10-sources" / "sources.json").read_text())
@@ -299,6 +311,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "regret": regret,
     "settings": settings,
     "sources": sources,
+    "units": units,
     "speed": speed,
 }
 
