@@ -14,7 +14,7 @@ from jumbot.report.style import GREY, class_colours, new_figure
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SHOWN = 500  # points of each domain
+SHOWN = 300  # points of each domain: they fill the map, and 500 take twice as long
 ITERATIONS = 500  # of t-SNE: the groups have settled by then, and a report of ten maps stays below half a minute
 
 
