@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.preprocessing import StandardScaler
 
 import jumbot
 from jumbot.data.domain import ArraySamples, Domain
@@ -74,6 +75,13 @@ def test_heavy_tails_count_for_less_in_any_unit() -> None:
     np.testing.assert_allclose(deviations[0], deviations[1], rtol=1e-4)
     np.testing.assert_allclose(deviations[0][:2], 1.0, rtol=1e-4)
     assert deviations[0][2] < 0.5
+
+
+def test_a_scaler_in_front_changes_nothing(rows: np.ndarray) -> None:
+    rows[:, 0] = 3.0
+    rows[:, 1:5] = np.random.default_rng(4).standard_t(3, size=(300, 4)) ** 3
+    before = StandardScaler().fit_transform(rows)
+    np.testing.assert_allclose(apply(before, learn(before)), apply(rows, learn(rows, "source")), rtol=1e-4, atol=1e-4)
 
 
 def test_none_changes_nothing(rows: np.ndarray) -> None:

@@ -15,6 +15,7 @@ STANDARDISE = ("auto", "source", "none")
 _CHUNK = 4096  # rows looked at together
 _NUMBERS = 2**24  # and numbers: wide rows that are stored sparse do not fit in memory all at once
 _FEW, _AT_MOST, _MOST = 0.1, 20, 0.8  # a tenth of the columns, 20 at most, that carry four fifths of the distances
+_ALIKE = 0.01  # deviations of columns that were standardised before, float32 and another estimate of them included
 _TAILS = 6.0  # the kurtosis above which the tails of a column tell its scale
 _DEVIATION = 10.0  # of 2,048 columns together: see `one_scale`
 
@@ -32,7 +33,8 @@ def learn_scaling(source: Domain | np.ndarray, standardise: str = "auto") -> Sca
     """The scaling of a source of rows, a domain or an array; None where nothing shall be changed.
 
     "source" brings each column to mean 0 and deviation 1, "auto" does so only where a few columns carry most of the
-    squared distances (other units), and both then multiply by one number, so that the units of the whole play no part.
+    squared distances (other units) or where somebody has done it before, so that a scaler in front changes nothing.
+    Both then multiply by one number, so that the units of the whole play no part.
 
     A column whose values are mostly alike and sometimes far off, such as a feature that few rows use, has a deviation
     that says nothing of those that are far off: divided by it, a rare 1 among zeros becomes 10 or 30.  So a column of
@@ -44,7 +46,7 @@ def learn_scaling(source: Domain | np.ndarray, standardise: str = "auto") -> Sca
     >>> found = learn_scaling(Domain("people", ArraySamples(rows)))
     >>> found.mean, found.std
     ((0.5, 45000.0), (0.5, 45000.0))
-    >>> learn_scaling(Domain("pixels", ArraySamples(rows / [1.0, 90000.0]))).std is None
+    >>> learn_scaling(Domain("pixels", ArraySamples(rows / [1.0, 60000.0]))).std is None
     True
     """
     if check_standardise(standardise) == "none":
@@ -52,7 +54,7 @@ def learn_scaling(source: Domain | np.ndarray, standardise: str = "auto") -> Sca
     mean = sum(rows.sum(0) for rows in _rows(source)) / len(source)
     std = np.sqrt(sum(((rows - mean) ** 2).sum(0) for rows in _rows(source)) / len(source))
     std[std <= 1e-7 * np.abs(mean)] = 0.0
-    if standardise == "auto" and not few_dominate(std**2):
+    if standardise == "auto" and not few_dominate(std**2) and not all_alike(std):
         return Scaling(tuple(mean.tolist()), None, one_scale(std))
     safe = np.where(std > 0, std, 1.0)
     kurtosis = sum((((rows - mean) / safe) ** 4).sum(0) for rows in _rows(source)) / len(source)
@@ -76,6 +78,16 @@ def few_dominate(variance: np.ndarray) -> bool:
     total = variance.sum()
     few = min(max(1, math.ceil(_FEW * len(variance))), _AT_MOST)
     return bool(total > 0 and len(variance) > 1 and np.sort(variance)[-few:].sum() > _MOST * total)
+
+
+def all_alike(std: np.ndarray) -> bool:
+    """Whether all columns but constant ones have the same deviation, as after a `StandardScaler`.
+
+    >>> all_alike(np.array([1.0, 0.0, 1.001])), all_alike(np.array([1.0, 1.2])), all_alike(np.array([1.0]))
+    (True, False, False)
+    """
+    used = std[std > 0]
+    return len(used) > 1 and bool(np.ptp(used) < _ALIKE * used.mean())
 
 
 def one_scale(std: np.ndarray) -> float:
