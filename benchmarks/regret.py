@@ -7,8 +7,9 @@ whole.  `--early` also asks what it picks when the poor half is stopped early.  
 not repeated; the others are folders `OUT/TABLE/TASK`, and those that were stopped go on.
 
 Tables: Office-Caltech10's features (`DIR/office_caltech10/features.npz`), "full"; "partial", the target has the first
-five classes; "imbalanced", every second class of the target has an eighth of its samples; and "digits", the embedded
-digits of `jumbot demo`, balanced and imbalanced.
+five classes; "imbalanced", every second class of the target has an eighth of its samples; "pixels", 1,500 digits of
+USPS and MNIST as rows of pixels (`DIR/{usps,mnist}/train.npz`), where every candidate is mostly wrong, full, partial
+and imbalanced; and "digits", the embedded digits of `jumbot demo`, balanced and imbalanced.
 """
 
 from __future__ import annotations
@@ -25,13 +26,17 @@ from typing import Any
 
 import jumbot
 from benchmarks.origin import origin
+from benchmarks.settings import TARGETS, cut, rows
 from jumbot.data.benchmarks import keep_classes, partial_classes, thin_classes
 from jumbot.data.embedded import embedded
 from jumbot.files import write_text
 
 DOMAINS = ("amazon", "caltech10", "dslr", "webcam")
 PAIRS = [f"{s}-{t}" for s, t in permutations(DOMAINS, 2)]
-TABLES = {"full": PAIRS, "partial": PAIRS, "imbalanced": PAIRS, "digits": ["balanced", "imbalanced"]}
+PIXELS = [f"{task}-{target}" for task in ("usps-mnist", "mnist-usps") for target in TARGETS]
+TABLES = {
+    "full": PAIRS, "partial": PAIRS, "imbalanced": PAIRS, "pixels": PIXELS, "digits": ["balanced", "imbalanced"],
+}  # fmt: skip
 RULES: dict[str, Callable[[Mapping[str, Any]], float]] = {
     "evidence": lambda row: row["evidence"],
     "modularity": lambda row: row["modularity"],
@@ -49,6 +54,10 @@ def task(table: str, name: str, data: Path) -> dict[str, Any]:
     if table == "digits":
         source, target, test = embedded(name)
         return {"source": source, "target": target, "evaluate_on": test, "recipe": "embedded"}
+    if table == "pixels":
+        names, _, kind = name.rpartition("-")
+        here, there = (rows("pixels", domain, data, seed) for seed, domain in enumerate(names.split("-")))
+        return {"source": here, "target": cut(there, kind)}
     file = data / "office_caltech10" / "features.npz"
     source, target = (jumbot.data.as_domain(f"{file}:{domain}") for domain in name.split("-"))
     if table == "partial":
@@ -127,8 +136,8 @@ def main() -> None:
             rules = {title: rows_of(list(each.values())) for title, each in found.items()}
             record |= {**made, "tasks": found, "rules": rules}
             write_text(file, json.dumps(record, indent=1) + "\n")
-    for title, rows in record["rules"].items():
-        print(f"{title}: {', '.join(found[title])}", *rows, sep="\n")
+    for title, lines in record["rules"].items():
+        print(f"{title}: {', '.join(found[title])}", *lines, sep="\n")
 
 
 if __name__ == "__main__":

@@ -28,11 +28,11 @@ class Evidence:
     entropy: float
     infomax: float
     snd: float
-    rule: ClassVar[str] = "the largest evidence = modularity + agreement"
+    rule: ClassVar[str] = "the largest modularity of those whose evidence = modularity + agreement is near the largest"
 
     @property
     def value(self) -> float:
-        """modularity + agreement: the candidate with the largest is picked."""
+        """modularity + agreement."""
         return self.modularity + self.agreement
 
     def to_row(self) -> dict[str, float]:

@@ -88,9 +88,9 @@ def tune(
     """Try candidates on the same data and pick one by evidence that needs no target labels.
 
     The candidates are source-only, DeepJDOT, MCC, and JUMBOT with the general and the partial settings at five values
-    of tau.  The one with the largest evidence, `modularity + agreement`, is picked: its predictions respect the
-    neighbourhoods of the target beyond what class sizes alone give, and the other candidates share them.  Source-only
-    can win: then nothing is gained by adaptation.
+    of tau.  Evidence is `modularity + agreement`: predictions respect the neighbourhoods of the target beyond what
+    class sizes alone give, and the other candidates share them.  Of those that are within .03 of the largest, the one
+    with the largest modularity is picked.  Source-only can win: then nothing is gained by adaptation.
 
     Numbers (`task="regression"`) are predicted by source-only, DeepJDOT, DANN and JUMBOT at five values of tau, and the
     evidence is `agreement - gap`, which assumes that the numbers of both domains are spread alike.  Where source-only

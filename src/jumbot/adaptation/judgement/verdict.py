@@ -11,19 +11,19 @@ from jumbot.adaptation.judgement.search import Search, Weighed
 from jumbot.methods import SOURCE_ONLY
 
 CLEAR = 0.03
-"""Evidence that another must have beyond that of the recipe's JUMBOT: what lies nearer does not tell them apart."""
+"""Evidence that lies nearer to the largest does not tell candidates apart; modularity, which no vote moves, does."""
 
 
 def verdict(search: Search, weighed: Sequence[Weighed]) -> dict[str, Any]:
     """The picked candidate, why it was, and all of them, best first; only whole runs can be picked.
 
-    The largest evidence wins, but for classes the recipe's JUMBOT is kept where it has more than source-only and not
-    clearly less than the largest.
+    Of classes, the largest modularity wins among candidates whose evidence is near the largest; of numbers, the largest
+    evidence.
 
     Where numbers are predicted and source-only predicts others than the source's, it is picked: see `UNKNOWN`.
     """
     whole = [each for each in weighed if each.whole]
-    best = _best(whole, search.variants[1].label)
+    best = _best(whole)
     unknown = next((each for each in whole if _is_unknown(each)), None)
     chosen = best if unknown is None else unknown
     rows = {each.run.variant.label: each.row(search.out) for each in weighed}
@@ -44,13 +44,15 @@ def verdict(search: Search, weighed: Sequence[Weighed]) -> dict[str, Any]:
     }
 
 
-def _best(whole: Sequence[Weighed], default: str) -> Weighed:
-    largest = max(whole, key=lambda each: each.evidence.value)  # the first of equal ones
-    by_name = {each.run.variant.label: each for each in whole}
-    if default not in by_name or SOURCE_ONLY not in by_name or not isinstance(largest.evidence, Evidence):
-        return largest
-    kept, without = (by_name[name].evidence.value for name in (default, SOURCE_ONLY))
-    return by_name[default] if without < kept and largest.evidence.value < kept + CLEAR else largest
+def _best(whole: Sequence[Weighed]) -> Weighed:
+    """Of equal ones the first."""
+    largest = max(whole, key=lambda each: each.evidence.value)
+    near = [
+        (each.evidence.modularity, each)
+        for each in whole
+        if isinstance(each.evidence, Evidence) and each.evidence.value > largest.evidence.value - CLEAR
+    ]
+    return max(near, key=lambda one: one[0])[1] if near else largest
 
 
 def _is_unknown(each: Weighed) -> bool:
@@ -75,18 +77,20 @@ def _why(chosen: Weighed, picked: Mapping[str, Any], rest: Sequence[Mapping[str,
     whole = [row for row in rest if row["whole"]]
     own = chosen.evidence.words()
     said = []
-    if picked["candidate"] == SOURCE_ONLY:
+    alone = picked["candidate"] == SOURCE_ONLY
+    if whole and whole[0]["evidence"] > picked["evidence"]:
+        start = "Adaptation was not used: source-only" if alone else f"{picked['candidate']} was chosen: it"
+        said.append(
+            f"{start} has the evidence {own}; that of {whole[0]['candidate']}, {whole[0]['evidence']:.3f}, is larger "
+            f"by less than {CLEAR:g}, which does not tell them apart, and of all so near it has the largest modularity."
+        )
+    elif alone:
         beaten = f"; the best that adapts, {whole[0]['candidate']}, has {whole[0]['evidence']:.3f}" if whole else ""
         said.append(f"Adaptation was not used: source-only has the largest evidence, {own}{beaten}.")
-    elif whole and whole[0]["evidence"] > picked["evidence"]:
-        said.append(
-            f"{picked['candidate']}, what the recipe takes, was kept: its evidence is {own}, and that of "
-            f"{whole[0]['candidate']}, {whole[0]['evidence']:.3f}, is larger by less than {CLEAR:g}."
-        )
     else:
         next_one = f"; the next is {whole[0]['candidate']} with {whole[0]['evidence']:.3f}" if whole else ""
         said.append(f"{picked['candidate']} was chosen: its evidence is the largest, {own}{next_one}.")
-    if picked["candidate"] != SOURCE_ONLY:
+    if not alone:
         without = next((row for row in whole if row["candidate"] == SOURCE_ONLY), None)
         if without is not None and without is not whole[0]:
             said.append(f"Without adaptation, source-only has {without['evidence']:.3f}.")
