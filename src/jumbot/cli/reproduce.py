@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from jumbot.adaptation.runs.variants import read_variant, share_changes
 from jumbot.cli.arguments import Argument, Option
@@ -50,7 +50,7 @@ class Reproduce(Command):
     """Items that train: methods; by default those of the figure, and for tables jumbot, for digits two more."""
     seeds: Count | None = None
     """Tables, fig6 and max: how many seeds; by default 1."""
-    over: Annotated[tuple[str, ...], Option("{tau,epsilon,m} ...")] = ()
+    over: tuple[Literal["tau", "epsilon", "m"], ...] = ()
     """fig6: over what; by default all three."""
     samples: Count | None = None
     """fig5: how many; by default 10000."""
