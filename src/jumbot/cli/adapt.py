@@ -12,9 +12,9 @@ from typing import Annotated, ClassVar
 from jumbot.adaptation.config import check_changes
 from jumbot.cli.arguments import Argument, Option
 from jumbot.cli.command import Command
-from jumbot.cli.training_data import TrainingData, reading
 from jumbot.cli.parsing import UsageError, parse_with, usage_errors
 from jumbot.cli.run_options import METHOD, every_option, groups
+from jumbot.cli.training_data import TrainingData, reading
 from jumbot.data.reading import Reading
 from jumbot.errors import Stopped
 from jumbot.methods import METHODS
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str]) -> int:
     from jumbot.adaptation.training.memory import keep_freed_memory
     from jumbot.cli.summary import summary
     from jumbot.minibatch.distributed import group
-    from jumbot.report.outcome import verdict
+    from jumbot.report.answer import verdict
     from jumbot.report.records import read_run
 
     keep_freed_memory()

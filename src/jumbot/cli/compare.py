@@ -13,9 +13,9 @@ from jumbot.adaptation.config import check_changes
 from jumbot.adaptation.runs.variants import read_variant, share_changes
 from jumbot.cli.arguments import Argument, Option
 from jumbot.cli.command import Command
-from jumbot.cli.training_data import TrainingData, reading
 from jumbot.cli.parsing import UsageError, parse_with, usage_errors
 from jumbot.cli.run_options import every_option, groups
+from jumbot.cli.training_data import TrainingData, reading
 from jumbot.data.reading import Reading
 from jumbot.files import write_text
 from jumbot.methods import METHODS

@@ -11,8 +11,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from jumbot.cli.arguments import Argument, Option
 from jumbot.cli.command import Command
-from jumbot.cli.training_data import check_places
 from jumbot.cli.parsing import UsageError, parse, usage_errors
+from jumbot.cli.training_data import check_places
 from jumbot.options import Bounds, Count, Positive, Seed, Weight
 
 

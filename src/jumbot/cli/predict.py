@@ -10,8 +10,8 @@ from typing import Annotated, ClassVar
 
 from jumbot.cli.arguments import Argument
 from jumbot.cli.command import RunCommand
-from jumbot.cli.training_data import reading
 from jumbot.cli.parsing import parse
+from jumbot.cli.training_data import reading
 from jumbot.data.reading import ReadingOptions
 from jumbot.errors import ArgumentError
 

@@ -11,9 +11,9 @@ from typing import Annotated, ClassVar
 from jumbot.adaptation.judgement.candidates import Candidates, check_shared
 from jumbot.cli.arguments import Argument
 from jumbot.cli.command import Command
-from jumbot.cli.training_data import TrainingData, reading
 from jumbot.cli.parsing import parse_with, usage_errors
 from jumbot.cli.run_options import every_option, groups
+from jumbot.cli.training_data import TrainingData, reading
 from jumbot.data.reading import Reading
 from jumbot.options import Count, Positive, Seed
 

@@ -15,7 +15,7 @@ from jumbot.report.html import Html, document, render
 from jumbot.report.page import Name, Picture, Pictures, Section, Table, named
 from jumbot.report.records import RunRecord, read_run
 from jumbot.report.style import styled
-from jumbot.report.summary import summary
+from jumbot.report.top import summary
 
 DETAILED = 8  # groups of runs that get pictures of their own, over all tasks
 RANKED_TASKS = 3  # fewer tasks make no ranking

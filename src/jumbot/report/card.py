@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jumbot.files import write_text
-from jumbot.report import outcome, words
+from jumbot.report import answer, words
 from jumbot.report.presence import warnings_of
 from jumbot.report.records import RunRecord, read_run
 
@@ -23,7 +23,7 @@ def _lines(run: RunRecord) -> Iterator[str]:
     yield from (
         f"# {_text(run.method)}: {_text(run.source)} to {_text(run.target)}",
         "",
-        _text(outcome.verdict(run)),
+        _text(answer.verdict(run)),
         "",
     )
     yield from ("## Data", "")
@@ -42,7 +42,7 @@ def _lines(run: RunRecord) -> Iterator[str]:
         yield f"- command: `{str(run.config['command']).replace('`', '')}`"
     yield from (f"- {name}: `{_value(value)}`" for name, value in run.options.items())
     yield from (f"- seed: `{run.seed}`; all other settings are in `config.json`", "", "## Evidence", "")
-    for sentence in outcome.evidence(run):
+    for sentence in answer.evidence(run):
         yield f"- {_text(sentence)}"
     yield from ("", "## Limits", "")
     for sentence in [*warnings_of(run), *LIMITS]:

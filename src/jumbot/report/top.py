@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import jumbot
-from jumbot.report import outcome, words
+from jumbot.report import answer, words
 from jumbot.report.comparison import compare
 from jumbot.report.groups import Group, accuracies
 from jumbot.report.html import Html, render
@@ -24,7 +24,7 @@ def summary(title: str, records: Sequence[RunRecord], tasks: Mapping[str, list[G
     return render(
         "summary.html", title=title, subtitle=_subtitle(records), oracle=words.ORACLE_WARNING if oracles else "",
         which=which, unfinished=[_unfinished(run) for run in records if not run.finished],
-        answer=outcome.answer(records[0]) if single else compared(tasks, evidence),
+        answer=answer.answer(records[0]) if single else compared(tasks, evidence),
         facts=_facts(records[0]) if single else [],
         about=words.describe_run(records[0]) if single else "", overview="" if single else _overview(records, tasks),
         warnings=_warnings(tasks, not single), most=SHOWN_WARNINGS,
@@ -93,7 +93,7 @@ def _overview(records: Sequence[RunRecord], tasks: Mapping[str, list[Group]]) ->
     return " ".join(lines)
 
 
-def compared(tasks: Mapping[str, list[Group]], evidence: Evidence) -> outcome.Answer | None:
+def compared(tasks: Mapping[str, list[Group]], evidence: Evidence) -> answer.Answer | None:
     """Which method is best over the tasks that all have, by labels or else by evidence, and by how much."""
     groups = {group.label: group for each in tasks.values() for group in each}
     runs = [run for group in groups.values() for run in group.runs]
@@ -101,7 +101,7 @@ def compared(tasks: Mapping[str, list[Group]], evidence: Evidence) -> outcome.An
     found = {label: own for label, own in accuracies(tasks).items() if not groups[label].oracle}
     if evidence and not found:
         first = ranked(evidence)[0]
-        return outcome.Answer(
+        return answer.Answer(
             f"{first} has the most evidence, as far as can be told without labels.", "",
             "Evidence ranks methods; it does not say how many predictions are right.",
             "The reports of single runs, that of the first method before all.", place,
@@ -123,8 +123,8 @@ def compared(tasks: Mapping[str, list[Group]], evidence: Evidence) -> outcome.An
     if seeds > 1:
         apart = "overlap" if low <= high else "do not overlap"
         sure = f"{seeds} seeds each: mean and deviation of {best} and {second} {apart}."
-    marks, ends = outcome.marks_of(rows, words.percent)
-    return outcome.Answer(
+    marks, ends = answer.marks_of(rows, words.percent)
+    return answer.Answer(
         f"{best} is best on {over}: {words.percent(value)}, {100 * (value - other):.1f} points above {second}.", "good",
         sure, f"The report of {best}, and what the warnings say.", place, marks, ends,
     )  # fmt: skip
