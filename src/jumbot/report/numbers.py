@@ -84,7 +84,6 @@ def _columns(run: RunRecord, name: str) -> np.ndarray | None:
 
 
 def _names(run: RunRecord, count: int) -> list[str]:
-    task = run.config.get("task")
-    names = list(task.get("names") or ()) if isinstance(task, dict) else []
+    names = run.config["task"]["names"]
     names = names if len(names) == count else [str(i + 1) for i in range(count)] if count > 1 else [""]
     return [plain(name) for name in names[:MOST]]

@@ -32,8 +32,8 @@ def summary(title: str, records: Sequence[RunRecord], tasks: Mapping[str, list[G
 
 
 def _subtitle(records: Sequence[RunRecord]) -> str:
-    seconds = [value for run in records if isinstance(value := run.final.get("seconds"), int | float)]
-    dates = sorted(str(run.config["created"])[:10] for run in records if run.config.get("created"))
+    seconds = [run.final["seconds"] for run in records if run.final]
+    dates = sorted(run.config["created"][:10] for run in records if run.config["created"])
     text = f"{len(records)} run{'s' * (len(records) > 1)}"
     if dates:
         text += f", {dates[0]}" + (f" to {dates[-1]}" if dates[-1] != dates[0] else "")
@@ -55,13 +55,15 @@ def _facts(run: RunRecord) -> list[tuple[str, str]]:
     for each in several if len(several) > 1 else (run.final,):  # means over numbers of several units say nothing
         of = f" of {each['name']}" if each.get("name") else ""
         titles = {"rmse": f"RMSE{of} on the target", "mae": f"mean absolute error{of}", "r2": f"R2{of}"}
-        facts += [(f"{value:.4g}", title) for name, title in titles.items() if (value := number(each.get(name)))]
+        facts += [
+            (f"{value:.4g}", title) for name, title in titles.items() if (value := number(each.get(name))) is not None
+        ]
     if run.mean_class_accuracy is not None:
         facts.append((words.percent(run.mean_class_accuracy), "accuracy, mean over classes"))
-    if (changed := number(run.baseline.get("changed"))) is not None and run.method != "source-only":
-        facts.append((words.percent(changed), "of the predictions changed by adaptation"))
-    if (share := number(run.diagnosis.get("unexplained_share"))) is not None:
-        facts.append((words.percent(share), "of the target is unexplained"))
+    if run.baseline and run.method != "source-only":
+        facts.append((words.percent(run.baseline["changed"]), "of the predictions changed by adaptation"))
+    if run.diagnosis:
+        facts.append((words.percent(run.diagnosis["unexplained_share"]), "of the target is unexplained"))
     return facts
 
 

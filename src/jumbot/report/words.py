@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from jumbot.adaptation.judgement.selection import RULES, SCORES
 from jumbot.report.comparison import NONE
 from jumbot.report.html import Html, render
-from jumbot.report.records import RunRecord, number
+from jumbot.report.records import RunRecord
 
 EVALUATION = "evaluation: labels that training never saw"
 
@@ -174,19 +175,12 @@ def listed(names: Sequence[str], most: int = 12) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else ""
 
 
-def counted(domain: object) -> str:
-    """The size of a domain as it stands in `config.json`."""
-    size = domain.get("n") if isinstance(domain, dict) else None
-    return f"{size:,} " if isinstance(size, int) else ""
-
-
 def describe_run(run: RunRecord) -> Html:
     """One run in a few sentences; which rule chose the model is said always."""
-    chosen = (run.results or {}).get("selected_step")
-    rule = RULES.get(run.rule, "a rule of another version") + (f", step {chosen:,}" if isinstance(chosen, int) else "")
+    rule = RULES[run.rule] + ("" if run.results is None else f", step {run.results['selected_step']:,}")
     return render(
         "run.html", run=run, adapted=run.method != "source-only", what=_what(run), rule=rule,
-        of_source=counted(run.config.get("source")), of_target=counted(run.config.get("target")),
+        of_source=f"{run.config['source']['n']:,} ", of_target=f"{run.config['target']['n']:,} ",
         classes=f", {len(run.classes)} classes" if run.classes else "", choices=describe_choice(run),
         outcome=_outcome(run),
     )  # fmt: skip
@@ -199,18 +193,15 @@ def describe_choice(run: RunRecord) -> list[str]:
     said, tau = [], run.options.get("tau")
     if run.mass is not None and isinstance(tau, int | float):
         said.append(f"tau is {tau:g}: {percent_whole(run.mass)} of the mass moves at the end of training.")
-    decided = (run.results or {}).get("decisions")
-    return said + [f"{each[:1].upper()}{each[1:]}." for each in decided or () if isinstance(each, str) and each]
+    return said + [f"{each[:1].upper()}{each[1:]}." for each in (run.results or {}).get("decisions", ())]
 
 
-def estimated(estimate: object) -> str:
+def estimated(estimate: Mapping[str, Any] | None) -> str:
     """`about 83 % (70 to 96 %)`, or nothing where there is no estimate."""
-    if not isinstance(estimate, Mapping):
+    if estimate is None or estimate["value"] is None:
         return ""
-    value, low, high = (number(estimate.get(name)) for name in ("value", "low", "high"))
-    if value is None or low is None or high is None:
-        return ""
-    return f"about {percent_whole(value)} ({100 * low:.0f} to {percent_whole(high)})"
+    low, high = f"{100 * estimate['low']:.0f}", percent_whole(estimate["high"])
+    return f"about {percent_whole(estimate['value'])} ({low} to {high})"
 
 
 def _what(run: RunRecord) -> str:

@@ -85,7 +85,8 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[object]], words: int =
     | jumbot | 98.2 |
     """
     marks = ["---"] * words + ["---:"] * (len(head) - words)
-    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in (head, marks, *rows))
+    lines = ("| " + " | ".join(map(str, line)) + " |" for line in (head, marks, *rows))
+    return "\n".join(line.replace("|  |", "| |") for line in lines)
 
 
 def by_rule(folder: Path) -> dict[str, float]:
