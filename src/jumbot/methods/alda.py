@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -29,9 +27,8 @@ class ALDA(Adversarial):
     name = "alda"
     Options = ALDAOptions
 
-    def __init__(self, options: Any, *, features: int, classes: int) -> None:
-        super().__init__(options, features=features, classes=classes)
-        self.discriminator = Discriminator(features, hidden=options.discriminator_width, outputs=classes)
+    def make_discriminator(self) -> Discriminator:
+        return Discriminator(self.features, hidden=self.options.discriminator_width, outputs=self.classes)
 
     def terms(self, network: Network, batch: Batch) -> Terms:
         features_s, logits_s = network(batch.source)
