@@ -26,5 +26,5 @@ def small_maps(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 
     `tests/report` draws whole maps.
     """
-    if {"adaptation", "cli", "paper"} & set(request.path.relative_to(request.config.rootpath).parts):
+    if {"adaptation", "cli", "paper", "test_docs.py"} & set(request.path.relative_to(request.config.rootpath).parts):
         monkeypatch.setattr("jumbot.report.embedding.SHOWN", 20)
