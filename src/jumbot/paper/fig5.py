@@ -109,8 +109,7 @@ def _draw(found: dict[str, dict[str, np.ndarray]], mixed: dict[str, float]) -> F
                 linewidths=0.5 if is_target else 0, alpha=0.7, rasterized=True,
             )  # fmt: skip
         panel.set_title(f"{name}: {100 * mixed[name]:.1f} % of target samples among another class", fontsize=11)
-        panel.set_xticks([])
-        panel.set_yticks([])
+        panel.set(xticks=[], yticks=[])
     legend_below(figure, {str(digit): ("o", colour) for digit, colour in enumerate(colours)})
     figure.suptitle("test embeddings, circles MNIST, crosses M-MNIST", fontsize=11)
     return figure

@@ -117,9 +117,7 @@ def _draw(rows: Sequence[Mapping[str, Any]], over: Sequence[str], tasks: Sequenc
             values = sorted({row["value"] for row in mine})
             panel.set_xticks(values, [f"{value:g}" for value in values], fontsize=7.5)
             panel.minorticks_off()
-            panel.set_ylim(0, 102)
-            panel.set_xlabel(OVER[option])
-            panel.set_title(task)
+            panel.set(ylim=(0, 102), xlabel=OVER[option], title=task)
             panel.grid(color=GREY, alpha=0.25)
         line[0].set_ylabel("accuracy, %")
     return figure

@@ -22,16 +22,13 @@ from typing import Any
 
 import numpy as np
 
-from jumbot.adaptation.runs.folder import final_mass, read_config, read_metrics, read_results
+from jumbot.adaptation.runs.beside import BASELINE, SAMPLES
+from jumbot.adaptation.runs.files.beside_json import Baseline, Samples
+from jumbot.adaptation.runs.files.tune_json import Decision
+from jumbot.adaptation.runs.folder import DECISION, final_mass, read_config, read_metrics, read_results
 from jumbot.errors import ArgumentError
-from jumbot.report.optional import (
-    Prediction,
-    read_baseline,
-    read_embeddings,
-    read_predictions,
-    read_samples,
-    read_why,
-)
+from jumbot.report.optional import Prediction, optional, read_embeddings, read_predictions
+from jumbot.schema import plain, read
 
 
 @dataclass(frozen=True)
@@ -210,11 +207,13 @@ def read_run(folder: str | Path) -> RunRecord:
         steps=steps,
         evaluations=evaluations,
         results=read_results(folder),
-        embeddings=read_embeddings(folder),
-        predictions=read_predictions(folder, config["target"]["n"]),
-        baseline=read_baseline(folder),
-        samples=read_samples(folder),
-        why=read_why(folder),
+        embeddings=optional(folder / "embeddings.npz", read_embeddings, {}),
+        predictions=optional(
+            folder / "predictions.csv", lambda file: read_predictions(file, config["target"]["n"]), []
+        ),
+        baseline=optional(folder / BASELINE, lambda file: plain(read(file, Baseline)), {}),
+        samples=optional(folder / SAMPLES, lambda file: plain(read(file, Samples)), []),
+        why=optional(folder / DECISION, lambda file: read(file, Decision).why, ()),
     )
 
 
