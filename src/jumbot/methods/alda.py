@@ -15,7 +15,7 @@ from jumbot.methods.options import ALDAOptions
 class ALDA(Adversarial):
     r"""L = CE + weight (BCE(c, goal) + CE(discriminator, y)) - self_training E_t (p . c) / C.
 
-    The discriminator gives one xi_l = sigmoid(score_l) a class. Column l of the confusion matrix holds xi_l on the
+    The discriminator gives one xi_l = sigmoid(score_l) per class. Column l of the confusion matrix holds xi_l on the
     diagonal and (1 - xi_l)/(C - 1) elsewhere; the corrected label c is its column of the predicted class. The goal is
     the true one-hot label on the source and (1 - one-hot prediction)/(C - 1) on the target, of which only confident
     samples count; features receive the gradient of this term reversed. The discriminator's CE trains it alone, and c
