@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import subprocess
+import shlex
 import sys
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
 import jumbot
 from jumbot.errors import MissingPackageError, need, suggest
 from jumbot.files import replacing, write_text
+from tests.processes import run_apart
+
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize(
@@ -40,29 +44,37 @@ def test_a_missing_package_is_one_class_of_error_with_its_extra(monkeypatch: pyt
 HIDE = "import sys; sys.modules[{!r}] = None; "
 
 
-@pytest.mark.parametrize(
-    ("package", "code", "extra"),
-    [
-        ("sklearn", "import jumbot; jumbot.DomainAdaptationClassifier", "adapt"),
-        ("accelerate", "import jumbot, numpy; x = numpy.eye(4); jumbot.adapt((x, [0, 1, 0, 1]), x)", "adapt"),
-        ("safetensors", "import jumbot; jumbot.load('tests/models/0.1/table')", "adapt"),
-        ("matplotlib", "import jumbot, numpy; x = numpy.eye(4); jumbot.adapt((x, [0, 1, 0, 1]), x, out='x')", "adapt"),
-    ],
-)
-def test_from_every_place(package: str, code: str, extra: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", HIDE.format(package) + code],
-        capture_output=True, text=True, check=False, cwd=Path(__file__).parents[1],
-    )  # fmt: skip
-    last = done.stderr.strip().splitlines()[-1]
+PLACES = {
+    "sklearn": "import jumbot; jumbot.DomainAdaptationClassifier",
+    "accelerate": "import jumbot, numpy; x = numpy.eye(4); jumbot.adapt((x, [0, 1, 0, 1]), x)",
+    "safetensors": "import jumbot; jumbot.load('tests/models/0.1/table')",
+    "matplotlib": "import jumbot, numpy; x = numpy.eye(4); jumbot.adapt((x, [0, 1, 0, 1]), x, out='x')",
+}
+COMMANDS = [["distance", "x", "y"], ["adapt", "--help"], ["demo", "--seed", "1"]]
+
+
+@pytest.fixture(scope="module")
+def without() -> dict[str, CompletedProcess[str]]:
+    """What is said where a package is missing."""
+    codes = {
+        package: f"import os; os.chdir({str(ROOT)!r}); {HIDE.format(package)}{PLACES[package]}" for package in PLACES
+    }
+    call = HIDE.format("tyro") + "from jumbot.cli import main; sys.exit(main({!r}))"
+    return run_apart(codes | {shlex.join(arguments): call.format(arguments) for arguments in COMMANDS})
+
+
+@pytest.mark.parametrize("package", PLACES)
+def test_from_every_place(package: str, without: dict[str, CompletedProcess[str]]) -> None:
+    last = without[package].stderr.strip().splitlines()[-1]
     assert last.startswith("jumbot.errors.MissingPackageError")
-    assert f"jumbot[{extra}]" in last
+    assert "jumbot[adapt]" in last
 
 
-@pytest.mark.parametrize("arguments", [["distance", "x", "y"], ["adapt", "--help"], ["demo", "--seed", "1"]])
-def test_the_command_without_tyro_says_what_to_install(arguments: list[str]) -> None:
-    code = HIDE.format("tyro") + f"from jumbot.cli import main; sys.exit(main({arguments!r}))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+@pytest.mark.parametrize("arguments", COMMANDS)
+def test_the_command_without_tyro_says_what_to_install(
+    arguments: list[str], without: dict[str, CompletedProcess[str]]
+) -> None:
+    done = without[shlex.join(arguments)]
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "pip install 'jumbot[adapt]'" in done.stderr

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import jumbot
+from jumbot.cli.app import COMMANDS
 
 SOURCE = Path(jumbot.__file__).parent
 ORDER = (
     "errors", "lazy", "files", "options", "schema", "cost", "transport", "minibatch", "flow", "loss", "coupling",
     "data", "methods", "adaptation", "report", "paper", "cli",
 )  # fmt: skip
+
+SHARED = {"options.py", "solver.py", "source_only.py"}
+"""The base of all options and those of methods; a solver for each of two kinds of problem; a method, and its training
+beside others."""
 
 
 def imports(tree: ast.AST, everywhere: bool = False) -> Iterator[str]:
@@ -56,3 +62,13 @@ def test_only_the_report_draws() -> None:
         if not name.startswith("report/") and any(m.startswith("matplotlib") for m in imports(tree, everywhere=True))
     ]
     assert not wrong
+
+
+def test_a_file_name_is_used_once() -> None:
+    """Commands apart, which have the names of what they call."""
+    names = Counter(
+        file.name for file in SOURCE.rglob("*.py") if file.parent.name != "cli" and not file.name.startswith("__")
+    )
+    assert {name for name, times in names.items() if times > 1} <= SHARED
+    commands = {f"{name}.py" for name in COMMANDS}
+    assert not ({file.name for file in (SOURCE / "cli").glob("[a-z]*.py")} - commands) & set(names)

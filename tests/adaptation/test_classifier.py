@@ -18,7 +18,7 @@ import jumbot
 from jumbot.errors import ArgumentError
 
 
-@parametrize_with_checks([jumbot.DomainAdaptationClassifier(steps=150, random_state=0)])
+@parametrize_with_checks([jumbot.DomainAdaptationClassifier(steps=10, random_state=0)])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_scikit_learn_contract(estimator: Any, check: Any) -> None:
     check(estimator)

@@ -15,7 +15,7 @@ from jumbot.cost import label_cost
 from jumbot.errors import ArgumentError
 
 
-@parametrize_with_checks([jumbot.DomainAdaptationRegressor(steps=100, random_state=0)])
+@parametrize_with_checks([jumbot.DomainAdaptationRegressor(steps=10, random_state=0)])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_scikit_learn_contract(estimator: Any, check: Any) -> None:
     check(estimator)

@@ -17,6 +17,8 @@ USAGE = [
     ["adpt"], [], ["adapt"], ["adapt", "a", "b", "--out", "c", "--steps", "0"], ["distance", "a", "b", "--epsilon"],
     ["adapt", "not/here", "b", "--out", "c"], ["tune", "a", "not/here.csv", "--out", "c"],
     ["compare", "a", "--methods", "nonsense"], ["demo", "--seed", "-1"], ["reproduce", "fig9"],
+    ["evaluate", "not/here", "b"], ["export", "not/here", "b.onnx"], ["compare", "a", "--more-sources", "b"],
+    ["distance", "not/here.npy", "b.npy", "--epsilon", "1"], ["reproduce", "fig6", "--over", "x"],
 ]  # fmt: skip
 
 
@@ -27,18 +29,42 @@ def status_of(arguments: list[str]) -> int:
         return int(stop.code or 0)
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--help"], ["completion", "bash"], *([name, "--help"] for name in COMMANDS), *USAGE]
-)
-def test_nothing_heavy_is_imported_to_say_so(arguments: list[str]) -> None:
+QUICK = [["--help"], ["completion", "bash"], *([name, "--help"] for name in COMMANDS), *USAGE]
+
+
+@pytest.fixture(scope="module")
+def said() -> dict[str, str]:
+    """Of each: the status, and what is heavy among the modules that one fresh interpreter has imported by then."""
     code = (
-        "import sys\nfrom jumbot.cli import main\n"
-        f"try: status = main({arguments!r})\nexcept SystemExit as stop: status = stop.code or 0\n"
-        f"print(status, [name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"
+        "import contextlib, io, sys\nfrom jumbot.cli import main\n"
+        f"for arguments in {QUICK!r}:\n"
+        "    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):\n"
+        "        try: status = main(arguments)\n        except SystemExit as stop: status = stop.code or 0\n"
+        f"    print(status, [name for name in {HEAVY!r} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return dict(zip(map(shlex.join, QUICK), done.stdout.splitlines(), strict=True))
+
+
+@pytest.mark.parametrize("arguments", QUICK)
+def test_nothing_heavy_is_imported_to_say_so(arguments: list[str], said: dict[str, str]) -> None:
     expected = 0 if "--help" in arguments or "completion" in arguments else 2
-    assert done.stderr.splitlines()[-1] == f"{expected} []"
+    assert said[shlex.join(arguments)] == f"{expected} []"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["compare"], "SRC is missing"), (["tune"], "SRC is missing"), (["adapt", "--out", "a"], "SRC is missing"),
+        (["completion", "tcsh"], "SHELL: 'tcsh' is not known"), ([], "which command? Known: demo"),
+        (["evaluate", "nowhere", "a.csv"], "nowhere: there is no such folder"),
+    ],
+)  # fmt: skip
+def test_places_are_called_as_in_the_usage(
+    arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert status_of(arguments) == 2
+    assert expected in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", COMMANDS)

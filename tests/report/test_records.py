@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from jumbot.errors import ArgumentError
+from jumbot.report.card import write_card
 from jumbot.report.records import read_run
+from jumbot.report.top import _facts
 from tests.report.runs import make_run
 
 
@@ -151,3 +154,14 @@ def test_other_format(tmp_path: Path) -> None:
     (folder / "config.json").write_text(json.dumps(config | {"format": 3, "jumbot": "9.9"}))
     with pytest.raises(ArgumentError, match=r"9\.9 in another format"):
         read_run(folder)
+
+
+def test_a_run_without_a_date_and_figures_of_zero_are_told(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run", rows=10, steps=20)
+    config = json.loads((folder / "config.json").read_text())
+    del config["created"]
+    (folder / "config.json").write_text(json.dumps(config))
+    assert "made with jumbot 0.1.0, undated" in write_card(folder).read_text(encoding="utf-8")
+    run = read_run(folder)
+    perfect = replace(run, results={**(run.results or {}), "rmse": 0.0, "r2": 0.0})
+    assert {("0", "RMSE on the target"), ("0", "R2")} <= set(_facts(perfect))

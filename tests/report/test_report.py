@@ -14,8 +14,8 @@ import pytest
 import jumbot
 from jumbot.errors import ArgumentError
 from jumbot.report import read_run, write_report
+from jumbot.report.answer import verdict
 from jumbot.report.embedding import make_map
-from jumbot.report.outcome import verdict
 from jumbot.report.records import RunRecord
 from jumbot.report.words import describe_run
 from tests.report.runs import make_run

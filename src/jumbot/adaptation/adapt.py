@@ -22,8 +22,8 @@ from jumbot.adaptation.networks.build import make_network
 from jumbot.adaptation.runs.finish import Before, finish
 from jumbot.adaptation.runs.folder import RunFolder, read_config
 from jumbot.adaptation.runs.lock import writing
-from jumbot.adaptation.runs.memory import remember, request
 from jumbot.adaptation.runs.provenance import describe_data, stamp
+from jumbot.adaptation.runs.request import remember, request
 from jumbot.adaptation.runs.start import find_start
 from jumbot.adaptation.task import task_to_json
 from jumbot.adaptation.training.accelerator import check_able, decided_by_first, first_process

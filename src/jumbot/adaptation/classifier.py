@@ -12,7 +12,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from jumbot.adaptation.estimator import AdaptationEstimator, outputs_of, sources_of
+from jumbot.adaptation.base_estimator import AdaptationEstimator, outputs_of, sources_of
 from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy, estimate_accuracy
 from jumbot.adaptation.judgement.diagnosis import Diagnosis, diagnose
 from jumbot.adaptation.judgement.harm import LEAST_STEPS, Harm, weigh_harm

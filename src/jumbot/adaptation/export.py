@@ -31,9 +31,8 @@ _ERROR = 1e-4  # of a probability, between engines
 class Predictor(nn.Module):
     r"""x -> softmax(logits / temperature): all that `predict_proba` does to numbers, in one module.
 
-    Where numbers are predicted, x -> those numbers `(b, outputs)` in the units of the source.
-
-    With `units`, (mean, deviation) of the numbers that a regression predicts, it is outputs * deviation + mean.
+    With `units`, (mean, deviation) of the numbers that a regression predicts, it is outputs * deviation + mean
+    `(b, outputs)`, numbers in the units of the source.
 
     x is float32 `(b, d)` rows, `(b, channels, h, w)` pictures in [0, 1] (or bytes), `(b, channels, length)` signals, or
     what the model's own backbone takes.  Missing numbers (NaN) of a table are filled with the source's medians,
@@ -68,8 +67,6 @@ class Predictor(nn.Module):
                 self.register_buffer(name, torch.as_tensor(value), persistent=False)
         self.network, self.backbone = network, backbone
         self.format, self.transform, self.features, self.temperature = format, transform, features, temperature
-        self.units = units
-        """Mean and deviation of the numbers that are predicted; None for classes."""
 
     def forward(self, x: Tensor) -> Tensor:
         if self.format.kind == "image":

@@ -9,7 +9,7 @@ import torch
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
-from jumbot.adaptation.estimator import AdaptationEstimator, outputs_of, sources_of
+from jumbot.adaptation.base_estimator import AdaptationEstimator, outputs_of, sources_of
 from jumbot.adaptation.judgement.diagnosis import Diagnosis, diagnose_numbers
 from jumbot.errors import ArgumentError
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from jumbot.adaptation.estimator import AdaptationEstimator, outputs_of
+from jumbot.adaptation.base_estimator import AdaptationEstimator, outputs_of
 from jumbot.adaptation.judgement.modularity import modularity, nearest
 from jumbot.adaptation.judgement.regression import smoothness
 from jumbot.adaptation.judgement.selection import entropy, infomax, snd

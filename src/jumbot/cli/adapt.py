@@ -12,17 +12,16 @@ from typing import Annotated, ClassVar
 from jumbot.adaptation.config import check_changes
 from jumbot.cli.arguments import Argument, Option
 from jumbot.cli.command import Command
-from jumbot.cli.more_data import MoreData
 from jumbot.cli.parsing import UsageError, parse_with, usage_errors
-from jumbot.cli.predict import reading
-from jumbot.cli.run_options import METHOD, RECIPE, every_option, groups
+from jumbot.cli.run_options import METHOD, every_option, groups
+from jumbot.cli.training_data import TrainingData, reading
 from jumbot.data.reading import Reading
 from jumbot.errors import Stopped
 from jumbot.methods import METHODS
 
 
 @dataclass(frozen=True, kw_only=True)
-class Adapt(Reading, MoreData, Command):
+class Adapt(TrainingData, Command):
     """Train a classifier on a labelled source and adapt it to a target whose labels training never sees."""
 
     examples: ClassVar = (
@@ -46,10 +45,6 @@ class Adapt(Reading, MoreData, Command):
     """Folder of the run; nothing that is there is overwritten."""
     method: Annotated[str | None, Option(METHOD)] = None
     """How to adapt; by default jumbot, or as in --config."""
-    recipe: Annotated[str | None, Option(RECIPE)] = None
-    """Settings that fit a kind of data; by default it follows the data."""
-    evaluate_on: Annotated[str | None, Option(aliases=("--labelled",))] = None
-    """Another, labelled part of the target, to evaluate on."""
     resume: bool = False
     """Go on with the run that was stopped in this folder; its data and settings need not be given again."""
     start_from: Path | None = None
@@ -70,12 +65,12 @@ def main(arguments: Sequence[str]) -> int:
     if wanted.source is not None and wanted.config is None:  # otherwise a file has a say
         with usage_errors({"method", "recipe", *changes}, f"--method {wanted.method}" * (wanted.method in METHODS)):
             check_changes(wanted.method or "jumbot", wanted.recipe, changes, wanted.task)
-    wanted.check_places(wanted.target, wanted.evaluate_on)
+    wanted.check_places()
     from jumbot.adaptation.adapt import adapt
     from jumbot.adaptation.training.memory import keep_freed_memory
     from jumbot.cli.summary import summary
     from jumbot.minibatch.distributed import group
-    from jumbot.report.outcome import verdict
+    from jumbot.report.answer import verdict
     from jumbot.report.records import read_run
 
     keep_freed_memory()

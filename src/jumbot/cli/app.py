@@ -54,8 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         elif command == "--version":
             print(f"jumbot {jumbot.__version__}")
         elif command not in COMMANDS:
-            what = f"{command!r} is no command" if command else "which command?"
-            raise UsageError(f"{what}; {suggest(command, COMMANDS)}")
+            what = f"{command!r} is no command;" if command else "which command?"
+            raise UsageError(f"{what} {suggest(command, COMMANDS)}")
         else:
             with _terminable(), _telling():
                 status: int = import_module(f"jumbot.cli.{command}").main(rest)

@@ -72,7 +72,7 @@ class Entry:
     @property
     def shown(self) -> str:
         """How errors call it."""
-        return self.metavar if isinstance(self.marker, Argument) else flag(self.field.name)
+        return self.metavar.strip("[]") if isinstance(self.marker, Argument) else flag(self.field.name)
 
 
 def entries(*classes: type[Options]) -> dict[str, Entry]:

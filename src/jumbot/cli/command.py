@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
+from jumbot.cli.arguments import Argument
+from jumbot.errors import ArgumentError
 from jumbot.options import Options
+
+if TYPE_CHECKING:
+    from jumbot.adaptation.model import Model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +30,22 @@ class Command(Options):
     """It chooses the method itself: of a run it takes training, network and inputs alone."""
     listed: ClassVar[Mapping[str, str]] = {}
     """Names that an argument may have and what each is, printed last."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunCommand(Command):
+    """Base of the commands that use the model of a run."""
+
+    run: Annotated[Path, Argument("RUN")]
+    """Folder of a run, or of a saved model."""
+
+    def load(self) -> Model:
+        """The model; a folder that is not there is refused before anything heavy is imported."""
+        if not self.run.exists():
+            raise ArgumentError(f"{self.run}: there is no such folder; RUN is that of a run, or of a saved model.")
+        from jumbot.adaptation.model import load
+
+        return load(self.run)
 
 
 def command_class(name: str) -> type[Command]:

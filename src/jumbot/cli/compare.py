@@ -13,10 +13,9 @@ from jumbot.adaptation.config import check_changes
 from jumbot.adaptation.runs.variants import read_variant, share_changes
 from jumbot.cli.arguments import Argument, Option
 from jumbot.cli.command import Command
-from jumbot.cli.more_data import MoreData
 from jumbot.cli.parsing import UsageError, parse_with, usage_errors
-from jumbot.cli.predict import reading
-from jumbot.cli.run_options import RECIPE, every_option, groups
+from jumbot.cli.run_options import every_option, groups
+from jumbot.cli.training_data import TrainingData, reading
 from jumbot.data.reading import Reading
 from jumbot.files import write_text
 from jumbot.methods import METHODS
@@ -26,7 +25,7 @@ THREE = ("source-only", "deepjdot", "jumbot")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compare(Reading, MoreData, Command):
+class Compare(TrainingData, Command):
     """Train several methods and seeds on the same data and print a table; finished runs are not repeated."""
 
     examples: ClassVar = (
@@ -55,10 +54,6 @@ class Compare(Reading, MoreData, Command):
     """Runs of each method, with seeds 0, 1, ..."""
     jobs: Count = 1
     """Runs at the same time, each on one thread."""
-    recipe: Annotated[str | None, Option(RECIPE)] = None
-    """Settings that fit a kind of data; by default it follows the data."""
-    evaluate_on: Annotated[str | None, Option(aliases=("--labelled",))] = None
-    """Another, labelled part of the target, to evaluate on."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -69,7 +64,9 @@ def main(arguments: Sequence[str]) -> int:
     with usage_errors({"methods", "recipe", *changes}):
         for variant, own in share_changes(wanted.methods, wanted.recipe, changes):
             check_changes(variant.method, wanted.recipe, own, wanted.task)
-    wanted.check_places(wanted.target, wanted.evaluate_on)
+    if wanted.target is None and (wanted.more_sources or wanted.labelled_target):
+        raise UsageError("--more-sources and --labelled-target go with SRC and TGT, not with every pair of domains.")
+    wanted.check_places()
     from jumbot.adaptation.judgement.ranking import evidence_of, folder_of
     from jumbot.adaptation.runs.grid import Pair, all_pairs, compare
     from jumbot.adaptation.runs.outcomes import accuracies, numbers_table, rules_table
@@ -81,10 +78,6 @@ def main(arguments: Sequence[str]) -> int:
 
     keep_freed_memory()
     if wanted.target is None:
-        if wanted.more_sources or wanted.labelled_target:
-            raise UsageError(
-                "--more-sources and --labelled-target go with SRC and TGT, not with every pair of domains."
-            )
         pairs = all_pairs(wanted.source, wanted.domain_column)
     else:
         name = f"{Path(wanted.source).name}-{Path(wanted.target).name}".replace(":", "_")

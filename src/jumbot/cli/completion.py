@@ -7,6 +7,7 @@ import shlex
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Annotated, ClassVar, Literal
 
 from jumbot.adaptation.config import PARTS
@@ -17,34 +18,6 @@ from jumbot.cli.parsing import parse
 from jumbot.cli.run_options import every_option
 from jumbot.options import Options
 
-BASH = """_jumbot() {
-    local cur="${COMP_WORDS[COMP_CWORD]}" last="" words="" i
-    COMPREPLY=()
-    [[ "$cur" == "=" ]] && cur=""
-    for ((i = COMP_CWORD - 1; i > 1; i--)); do
-        [[ "${COMP_WORDS[i]}" == --* ]] && { last="${COMP_WORDS[i]}"; break; }
-    done
-    local given=$((COMP_CWORD - 1 - i))
-    [[ "${COMP_WORDS[i + 1]}" == "=" ]] && given=0
-    if ((COMP_CWORD == 1)); then
-        words="COMMANDS"
-    elif [[ "$cur" == -* ]]; then
-        case "${COMP_WORDS[1]}" in
-OPTIONS
-        esac
-    elif [[ -n "$last" ]]; then
-        case "${COMP_WORDS[1]}:$last:$given" in
-VALUES
-        esac
-    else
-        case "${COMP_WORDS[1]}" in
-PLACES
-        esac
-    fi
-    COMPREPLY=($(compgen -W "$words" -- "$cur"))
-}
-complete -o default -F _jumbot jumbot
-"""
 ZSH = """(( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }
 autoload -Uz bashcompinit && bashcompinit
 """
@@ -104,7 +77,8 @@ def bash() -> str:
         "VALUES": _cases(values),
         "PLACES": _cases(places),
     }
-    return re.sub("|".join(parts), lambda found: parts[found[0]], BASH)
+    script = files("jumbot.cli").joinpath("completion.bash").read_text(encoding="utf-8").partition("\n")[2]
+    return re.sub("|".join(parts), lambda found: parts[found[0]], script)
 
 
 def fish() -> str:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from jumbot.cli.arguments import Argument, Option
 from jumbot.cli.command import Command
 from jumbot.cli.parsing import UsageError, parse, usage_errors
+from jumbot.cli.training_data import check_places
 from jumbot.options import Bounds, Count, Positive, Seed, Weight
 
 
@@ -37,7 +38,8 @@ class MinibatchLoss(Command):
     """Everything random follows from it."""
 
     def loss_options(self) -> dict[str, Any]:
-        """As the functions take them; checks the divergence."""
+        """As the functions take them; checks the files and the divergence."""
+        check_places(self.x, self.y)
         from jumbot.transport.divergences import parse as parse_divergence
 
         with usage_errors({"divergence"}):

@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, ClassVar
 
 from jumbot.cli.arguments import Argument
-from jumbot.cli.command import Command
+from jumbot.cli.command import RunCommand
 from jumbot.cli.parsing import parse
-from jumbot.cli.predict import reading
 from jumbot.cli.summary import rule_line
+from jumbot.cli.training_data import reading
 from jumbot.data.reading import ReadingOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluate(ReadingOptions, Command):
+class Evaluate(ReadingOptions, RunCommand):
     """Accuracy of the model of a run on labelled data: overall, per class, confusion."""
 
     examples: ClassVar = (
@@ -26,8 +25,6 @@ class Evaluate(ReadingOptions, Command):
         ("for another program", "jumbot evaluate run labelled.csv --json"),
     )
     matter: ClassVar = ("label", "json")
-    run: Annotated[Path, Argument("RUN")]
-    """Folder of a run, or of a saved model."""
     data: Annotated[str, Argument("DATA")]
     """Labelled samples."""
     json: bool = False
@@ -36,9 +33,7 @@ class Evaluate(ReadingOptions, Command):
 
 def main(arguments: Sequence[str]) -> int:
     wanted = parse(Evaluate, arguments, "jumbot evaluate")
-    from jumbot.adaptation.model import load
-
-    model = load(wanted.run)
+    model = wanted.load()
     found = model.evaluate(wanted.data, **reading(wanted))
     if wanted.json:
         print(json.dumps(found.to_json() | {"rule": model.results.get("rule"), "oracle": model.results.get("oracle")}))

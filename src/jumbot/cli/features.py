@@ -11,8 +11,8 @@ from jumbot.adaptation.networks.names import check_backbone, check_weights
 from jumbot.adaptation.settings import Training
 from jumbot.cli.arguments import Argument
 from jumbot.cli.command import Command
-from jumbot.cli.more_data import check_places
 from jumbot.cli.parsing import parse, usage_errors
+from jumbot.cli.training_data import check_places
 from jumbot.data.reading import Corrupt
 
 

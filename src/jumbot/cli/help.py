@@ -72,7 +72,7 @@ def shown_default(value: Any) -> str:
 
 def _usage(command: type[Command], prog: str) -> str:
     known = entries(command)
-    places = [entry.shown for entry in known.values() if isinstance(entry.marker, Argument)]
+    places = [entry.metavar for entry in known.values() if isinstance(entry.marker, Argument)]
     needed = [f"{flag(n)} {e.metavar}" for n, e in known.items() if e.required and not isinstance(e.marker, Argument)]
     options = ["[OPTIONS]"] * (command.trains or len(known) > len(places) + len(needed))
     return " ".join(["usage:", prog, *places, *needed, *options]) + "\n"

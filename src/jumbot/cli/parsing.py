@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import io
 import re
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from jumbot.cli.arguments import Entry, Option, annotated, entries, flag, optional_keys
@@ -66,8 +66,8 @@ def parse_with(
 
 
 @contextlib.contextmanager
-def usage_errors(names: Container[str], beside: str = "") -> Iterator[None]:
-    """Errors about options, in the words of the command: `batch_size` is `--batch-size` there."""
+def usage_errors(names: Collection[str], beside: str = "") -> Iterator[None]:
+    """Errors about options, in the words of the command: `batch_size` is `--batch-size` there, `source` is SRC."""
     try:
         yield
     except UsageError:
@@ -76,7 +76,8 @@ def usage_errors(names: Container[str], beside: str = "") -> Iterator[None]:
         name, colon, rest = str(error).partition(":")
         if name not in names and f"{name}s" in names:  # one of several
             name += "s"
-        usage = UsageError(f"{flag(name)}{colon}{rest}" if name in names else str(error))
+        shown = names[name].shown if isinstance(names, Mapping) and name in names else flag(name)
+        usage = UsageError(f"{shown}{colon}{rest}" if name in names else str(error))
         usage.beside = beside
         raise usage from error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from jumbot.adaptation.runs.variants import read_variant, share_changes
 from jumbot.cli.arguments import Argument, Option
@@ -15,7 +15,7 @@ from jumbot.cli.run_options import every_option, groups
 from jumbot.errors import suggest
 from jumbot.methods import METHODS
 from jumbot.options import Count, Seed
-from jumbot.paper import ITEMS, TRAINED
+from jumbot.paper import ITEMS, ONE_SEED, TRAINED
 
 OWN = ("tasks", "methods", "seeds", "over", "samples", "root")
 
@@ -50,7 +50,7 @@ class Reproduce(Command):
     """Items that train: methods; by default those of the figure, and for tables jumbot, for digits two more."""
     seeds: Count | None = None
     """Tables, fig6 and max: how many seeds; by default 1."""
-    over: Annotated[tuple[str, ...], Option("{tau,epsilon,m} ...")] = ()
+    over: tuple[Literal["tau", "epsilon", "m"], ...] = ()
     """fig6: over what; by default all three."""
     samples: Count | None = None
     """fig5: how many; by default 10000."""
@@ -75,7 +75,7 @@ def main(arguments: Sequence[str]) -> int:
     if wanted.item not in TRAINED:
         for name in (*given, *changes):
             raise UsageError(f"--{name.replace('_', '-')}: an option of {', '.join(TRAINED)}; {wanted.item} has none.")
-    for name, items in (("over", ("fig6",)), ("samples", ("fig5",)), ("seeds", set(TRAINED) - {"fig5", "fig7"})):
+    for name, items in (("over", ("fig6",)), ("samples", ("fig5",)), ("seeds", set(TRAINED) - set(ONE_SEED))):
         if name in given and wanted.item not in items:
             raise UsageError(f"--{name}: an option of {', '.join(sorted(items))}, not of {wanted.item}.")
     with usage_errors({"methods", *changes}):

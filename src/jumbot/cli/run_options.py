@@ -7,13 +7,11 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from jumbot.adaptation.config import DEFAULTS, PARTS, make_config
-from jumbot.adaptation.recipes import RECIPES
 from jumbot.cli.help import Group, shown_default
 from jumbot.methods import METHODS, options_class
 from jumbot.options import Options
 
 METHOD = "{" + ",".join(METHODS) + "}"
-RECIPE = "{" + ",".join(RECIPES) + "}"
 
 
 def every_option() -> list[type[Options]]:

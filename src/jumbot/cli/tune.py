@@ -9,18 +9,17 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from jumbot.adaptation.judgement.candidates import Candidates, check_shared
-from jumbot.cli.arguments import Argument, Option
+from jumbot.cli.arguments import Argument
 from jumbot.cli.command import Command
-from jumbot.cli.more_data import MoreData
 from jumbot.cli.parsing import parse_with, usage_errors
-from jumbot.cli.predict import reading
-from jumbot.cli.run_options import RECIPE, every_option, groups
+from jumbot.cli.run_options import every_option, groups
+from jumbot.cli.training_data import TrainingData, reading
 from jumbot.data.reading import Reading
 from jumbot.options import Count, Positive, Seed
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tune(Reading, MoreData, Command):
+class Tune(TrainingData, Command):
     """Try thirteen candidates (of numbers eight), no adaptation among them, and pick one by evidence that needs no
     target labels."""
 
@@ -51,10 +50,6 @@ class Tune(Reading, MoreData, Command):
     """Everything random follows from it."""
     whole: bool = False
     """Train every candidate whole; otherwise the poor half is stopped at a third of the steps."""
-    recipe: Annotated[str | None, Option(RECIPE)] = None
-    """Settings that fit a kind of data; by default it follows the data."""
-    evaluate_on: Annotated[str | None, Option(aliases=("--labelled",))] = None
-    """Another, labelled part of the target, to evaluate on."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -63,7 +58,7 @@ def main(arguments: Sequence[str]) -> int:
     )
     with usage_errors({"recipe", *changes}):
         check_shared(wanted.recipe, changes, wanted.task)
-    wanted.check_places(wanted.target, wanted.evaluate_on)
+    wanted.check_places()
     from jumbot.adaptation.judgement.tune import tune
     from jumbot.adaptation.training.memory import keep_freed_memory
     from jumbot.report.tuning import text_table

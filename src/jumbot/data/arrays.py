@@ -40,7 +40,7 @@ def from_arrays(
         raise ArgumentError(str(error).replace("data:", f"{name}:", 1)) from None
     _check_finite(array, name, where or (lambda row: f"row {row}"))
     made = Domain(name, samples, ids=None if ids is None else [str(i) for i in ids])
-    return made if labels is None else with_labels(made, labels, task)
+    return with_labels(made, labels, task)
 
 
 def one_picture(data: Any, channels: int) -> Any:
@@ -63,13 +63,14 @@ def one_picture(data: Any, channels: int) -> Any:
 
 
 def with_labels(domain: Domain, labels: Any, task: TaskName | None = None) -> Domain:
-    """`domain` with other labels: of classes, or numbers to predict.
+    """`domain` with other labels: of classes, or numbers to predict; None leaves those that it has.
 
     Without a `task`, labels that have fractions are numbers to predict, and a warning says so.
     """
+    if labels is None:
+        return domain
     given = labels.numpy(force=True) if isinstance(labels, Tensor) else labels
-    if task is None:
-        task = guess_task(given, domain.name)
+    task = task or guess_task(given, domain.name)
     if task == "regression":
         values = encode_values(given, domain.name)
         return replace(domain, values=None if np.isnan(values).all() else values, labels=None, classes=())

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from jumbot.data.column_kinds import few
 from jumbot.data.domain import ArraySamples, Domain
 from jumbot.data.folders import from_list, load_folder
 from jumbot.errors import ArgumentError, suggest
@@ -155,7 +156,7 @@ def keep_classes(domain: Domain, kept: Sequence[str]) -> Domain:
         raise ArgumentError(f"{domain.name}: has no labels, so its classes cannot be chosen.")
     missing = [name for name in kept if name not in domain.classes]
     if missing:
-        raise ArgumentError(f"{domain.name}: has no class {missing[0]!r}; it has {_some(domain.classes)}.")
+        raise ArgumentError(f"{domain.name}: has no class {missing[0]!r}; it has {few(domain.classes, 8)}.")
     wanted = np.array([domain.classes.index(name) for name in kept])
     empty = [name for name, count in zip(kept, domain.counts()[wanted], strict=True) if count == 0]
     if empty:
@@ -196,7 +197,7 @@ def _from_folders(facts: Benchmark, root: Path, parts: Sequence[Part]) -> dict[s
         wanted = ", ".join(f"{part.folders[0]}/ ({part.images:,} images)" for part in missing)
         here = sorted(p.name for p in root.iterdir())
         raise ArgumentError(
-            f"{facts.title}: {root} lacks {wanted}; it holds {_some(here) if here else 'nothing'}. {_get(facts)}"
+            f"{facts.title}: {root} lacks {wanted}; it holds {few(here, 8) if here else 'nothing'}. {_get(facts)}"
         )
     return found
 
@@ -212,9 +213,8 @@ def _from_features(archive: Path, parts: Sequence[Part]) -> dict[str, Domain]:
     for part in parts:
         rows = np.isin([_plain(str(name)) for name in domains], [_plain(name) for name in part.folders])
         if not rows.any():
-            raise ArgumentError(
-                f"{archive}: holds no rows of {part.name}; its domains are {_some(np.unique(domains).tolist())}."
-            )
+            present = few(np.unique(domains).astype(str).tolist(), 8)
+            raise ArgumentError(f"{archive}: holds no rows of {part.name}; its domains are {present}.")
         samples = ArraySamples(features[rows])
         found[part.name] = Domain(part.name, samples, codes[rows].astype(np.int64), tuple(map(str, classes.tolist())))
     return found
@@ -266,10 +266,6 @@ def _get(facts: Benchmark) -> str:
 
 def _plain(name: str, between: str = "") -> str:
     return name.strip().lower().replace("_", " ").replace("-", " ").replace(" ", between)
-
-
-def _some(names: Sequence[str], most: int = 8) -> str:
-    return ", ".join(map(str, names[:most])) + (f", ... ({len(names)} in all)" if len(names) > most else "")
 
 
 _WRAPPERS = {"images", *(_plain(name) for name in BENCHMARKS), "officehomedataset10072016", "officehomedataset"}

@@ -56,10 +56,8 @@ def digest(*parts: bytes) -> bytes:
 
 def _digests(samples: Samples, rows: np.ndarray, batch_size: int) -> Iterator[bytes]:
     if isinstance(samples, JoinedSamples):
-        part = np.searchsorted(samples.ends, rows, side="right")
-        starts = samples.ends - [len(one) for one in samples.parts]
-        for row, p in zip(rows, part, strict=True):
-            yield from _digests(samples.parts[p], np.array([row - starts[p]]), batch_size)
+        for p, row in zip(*samples.locate(rows), strict=True):
+            yield from _digests(samples.parts[p], np.array([row]), batch_size)
     elif isinstance(samples, SubsetSamples):
         yield from _digests(samples.samples, samples.indices[rows], batch_size)
     elif isinstance(samples, FormattedSamples) and (samples.transform is None or is_dataclass(samples.transform)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -71,9 +72,8 @@ def load_dataset(
     if len(dataset) == 0:
         raise ArgumentError(f"{name}: the Dataset is empty.")
     pictures = kind is None and is_picture(_first(dataset[0]))
-    samples: Samples = OpenSamples(_Firsts(dataset)) if pictures else DatasetSamples(dataset, kind)
-    if labels is None:
-        labels = _labels(dataset)
+    samples: Samples = OpenSamples(Parts(dataset, _first)) if pictures else DatasetSamples(dataset, kind)
+    labels = _labels(dataset) if labels is None else labels
     if labels is None:
         return Domain(name, samples)
     values = labels.numpy(force=True) if isinstance(labels, Tensor) else np.asarray(labels)
@@ -88,17 +88,17 @@ def named_labels(values: np.ndarray, names: Any) -> np.ndarray:
     return np.array([_plain(names[i], i) for i in values.tolist()])
 
 
-class _Firsts:
-    """The first part of each item, by index."""
+class Parts:
+    """What `take` takes of each item, by index; items are asked for when it is."""
 
-    def __init__(self, dataset: Dataset[Any]) -> None:
-        self.dataset = dataset
+    def __init__(self, items: Any, take: Callable[[Any], Any]) -> None:
+        self.items, self.take = items, take
 
     def __len__(self) -> int:
-        return len(self.dataset)  # type: ignore[arg-type]
+        return len(self.items)
 
     def __getitem__(self, index: int) -> Any:
-        return _first(self.dataset[index])
+        return self.take(self.items[index])
 
 
 def _labels(dataset: Any) -> Any:

@@ -122,12 +122,16 @@ class JoinedSamples:
     def shape(self) -> tuple[int, ...]:
         return sample_shape(self.parts[0])
 
-    def batch(self, indices: np.ndarray, rng: np.random.Generator | None = None) -> Tensor:
-        rows = np.asarray(indices)
+    def locate(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Of each row: in which part it lies, and its number there."""
         part = np.searchsorted(self.ends, rows, side="right")
-        found = [(p, np.flatnonzero(part == p)) for p in np.unique(part)]
         starts = self.ends - [len(one) for one in self.parts]
-        pieces = [self.parts[p].batch(rows[places] - starts[p], rng) for p, places in found]
+        return part, rows - starts[part]
+
+    def batch(self, indices: np.ndarray, rng: np.random.Generator | None = None) -> Tensor:
+        part, rows = self.locate(np.asarray(indices))
+        found = [(p, np.flatnonzero(part == p)) for p in np.unique(part)]
+        pieces = [self.parts[p].batch(rows[places], rng) for p, places in found]
         if not pieces:
             return self.parts[0].batch(rows, rng)
         order = np.argsort(np.concatenate([places for _, places in found]), kind="stable")

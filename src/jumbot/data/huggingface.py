@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from jumbot.data.arrays import with_labels
 from jumbot.data.column_kinds import few
+from jumbot.data.datasets import Parts
 from jumbot.data.domain import Domain
 from jumbot.data.frames import as_table
 from jumbot.data.images import OpenSamples
@@ -58,26 +60,15 @@ def from_huggingface(data: Any, labels: Any, name: str, reading: Reading, like: 
         if reading.domain == ALL_DOMAINS:
             origins = np.array(data[roles.domain], dtype=object)
     ids = None if roles.id is None else [str(value) for value in data[roles.id]]
-    domain = Domain(name, OpenSamples(_Pictures(data, pictures[0])), ids=ids, roles=replace(roles, features=()))
+    column = pictures[0]
+    images = Parts(data.select_columns([column]), itemgetter(column))
+    domain = Domain(name, OpenSamples(images), ids=ids, roles=replace(roles, features=()))
     if origins is not None:
         domain = of_all_domains(domain, origins, name)
     if labels is None and roles.label is not None:
         told = [_names(data, column, kinds) for column in label_columns(roles.label, list(kinds))]
         labels = told[0] if len(told) == 1 else np.stack(told, axis=1)
-    return domain if labels is None else with_labels(domain, labels, reading.task)
-
-
-class _Pictures:
-    """The pictures of a column, decoded when asked for."""
-
-    def __init__(self, data: Any, column: str) -> None:
-        self.data, self.column = data.select_columns([column]), column
-
-    def __len__(self) -> int:
-        return len(self.data)
-
-    def __getitem__(self, index: int) -> Any:
-        return self.data[index][self.column]
+    return with_labels(domain, labels, reading.task)
 
 
 def _frame(data: Any, kinds: dict[str, str]) -> Any:

@@ -143,14 +143,13 @@ def read_labelled(data: Any, source: Domain, reading: Reading = _AS_IT_IS) -> Do
 
 def _read(data: Any, labels: Any, name: str | None, reading: Reading, like: Known | None) -> Domain:
     if isinstance(data, Domain):
-        return data if labels is None else with_labels(data, labels, reading.task)
+        return with_labels(data, labels, reading.task)
     if data is None:
         raise ArgumentError(f"{name or 'data'}: no data came in; give a folder, a table, an array or a Dataset.")
     if isinstance(data, str | Path):
         if not _is_path(data):
             raise ArgumentError(f"{name or 'data'}: an empty text came in; give a folder, a table or other data.")
-        found = from_path(str(data), name, reading, like)
-        return found if labels is None else with_labels(found, labels, reading.task)
+        return with_labels(from_path(str(data), name, reading, like), labels, reading.task)
     name = name or "data"
     if is_picture(data):
         data = [data]
@@ -163,8 +162,7 @@ def _read(data: Any, labels: Any, name: str | None, reading: Reading, like: Know
     check_columns(name, reading, like)
     if isinstance(data, list | tuple) and _are(data, str | Path, is_picture):
         check_kind(name, reading)
-        found = _from_list(data, name, reading.corrupt)
-        return found if labels is None else with_labels(found, labels, reading.task)
+        return with_labels(_from_list(data, name, reading.corrupt), labels, reading.task)
     if isinstance(data, dict):
         raise ArgumentError(f"{name}: a dict came in; give pandas.DataFrame(data), or a pair (X, y).")
     if is_stream(data):
@@ -177,8 +175,7 @@ def _read(data: Any, labels: Any, name: str | None, reading: Reading, like: Know
         return load_dataset(data, labels, name=name, kind=reading.kind, task=reading.task)
     if issparse(data):
         check_kind(name, reading)
-        found = Domain(name, SparseSamples(data))
-        return found if labels is None else with_labels(found, labels, reading.task)
+        return with_labels(Domain(name, SparseSamples(data)), labels, reading.task)
     return from_arrays(data, labels, name=name, kind=reading.kind, task=reading.task)
 
 

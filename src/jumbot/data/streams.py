@@ -57,7 +57,7 @@ def read_stream(stream: Any, labels: Any, name: str, kind: str | None, task: Tas
         labels = np.concatenate(found) if batched else np.array(found)
         if task != "regression":
             labels = named_labels(labels, classes_of(stream))
-    return domain if labels is None else with_labels(domain, labels, task)
+    return with_labels(domain, labels, task)
 
 
 def bytes_of(value: Any) -> int:

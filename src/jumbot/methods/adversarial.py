@@ -48,6 +48,20 @@ def reverse(x: Tensor, coefficient: float) -> Tensor:
 class Adversarial(Method):
     """A method whose features oppose a discriminator, more and more along the ramp of `reversal`."""
 
+    def __init__(self, options: Any, *, features: int, classes: int) -> None:
+        super().__init__(options, features=features, classes=classes)
+        self.discriminator = self.make_discriminator()
+
+    def make_discriminator(self) -> Discriminator:
+        """One score per embedding, for methods that have no other."""
+        return Discriminator(self.features, hidden=self.options.discriminator_width)
+
+    def opposed(self, features_s: Tensor, features_t: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The `domain_losses` of these embeddings, which receive the gradient reversed."""
+        strength = self.strength(batch)
+        scores_s, scores_t = (self.discriminator(reverse(z, strength)) for z in (features_s, features_t))
+        return domain_losses(scores_s, scores_t)
+
     def ramp(self, batch: Batch) -> float:
         """`reversal` at p = step / reversal_steps, or at the progress of the run."""
         steps = self.options.reversal_steps

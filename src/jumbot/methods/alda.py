@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -17,7 +15,7 @@ from jumbot.methods.options import ALDAOptions
 class ALDA(Adversarial):
     r"""L = CE + weight (BCE(c, goal) + CE(discriminator, y)) - self_training E_t (p . c) / C.
 
-    The discriminator gives one xi_l = sigmoid(score_l) a class. Column l of the confusion matrix holds xi_l on the
+    The discriminator gives one xi_l = sigmoid(score_l) per class. Column l of the confusion matrix holds xi_l on the
     diagonal and (1 - xi_l)/(C - 1) elsewhere; the corrected label c is its column of the predicted class. The goal is
     the true one-hot label on the source and (1 - one-hot prediction)/(C - 1) on the target, of which only confident
     samples count; features receive the gradient of this term reversed. The discriminator's CE trains it alone, and c
@@ -29,9 +27,8 @@ class ALDA(Adversarial):
     name = "alda"
     Options = ALDAOptions
 
-    def __init__(self, options: Any, *, features: int, classes: int) -> None:
-        super().__init__(options, features=features, classes=classes)
-        self.discriminator = Discriminator(features, hidden=options.discriminator_width, outputs=classes)
+    def make_discriminator(self) -> Discriminator:
+        return Discriminator(self.features, hidden=self.options.discriminator_width, outputs=self.classes)
 
     def terms(self, network: Network, batch: Batch) -> Terms:
         features_s, logits_s = network(batch.source)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -34,14 +32,13 @@ class CDAN(Adversarial):
     random_z: Tensor
     random_p: Tensor
 
-    def __init__(self, options: Any, *, features: int, classes: int) -> None:
-        super().__init__(options, features=features, classes=classes)
-        width = features * classes
-        if options.map == "random":
-            width = options.random_features
-            self.register_buffer("random_z", torch.randn(features, width))
-            self.register_buffer("random_p", torch.randn(classes, width))
-        self.discriminator = Discriminator(width, hidden=options.discriminator_width)
+    def make_discriminator(self) -> Discriminator:
+        width = self.features * self.classes
+        if self.options.map == "random":
+            width = self.options.random_features
+            self.register_buffer("random_z", torch.randn(self.features, width))
+            self.register_buffer("random_p", torch.randn(self.classes, width))
+        return Discriminator(width, hidden=self.options.discriminator_width)
 
     def joined(self, features: Tensor, probabilities: Tensor) -> Tensor:
         """T(z, p), one row per sample."""

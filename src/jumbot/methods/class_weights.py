@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from jumbot.methods.adversarial import Adversarial, Discriminator
+from jumbot.methods.adversarial import Adversarial
 from jumbot.methods.base import TargetOutputs
 
 
@@ -24,7 +24,6 @@ class ClassWeighted(Adversarial):
 
     def __init__(self, options: Any, *, features: int, classes: int) -> None:
         super().__init__(options, features=features, classes=classes)
-        self.discriminator = Discriminator(features, hidden=options.discriminator_width)
         self.register_buffer("shares", torch.full((classes,), 1 / classes))
         self.register_buffer("begun", torch.tensor(False))
 

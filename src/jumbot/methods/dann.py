@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from jumbot.methods.adversarial import Adversarial, Discriminator, domain_losses, reverse
+from jumbot.methods.adversarial import Adversarial
 from jumbot.methods.base import Batch, Terms, source_term
 from jumbot.methods.network import Network
 from jumbot.methods.options import DANNOptions
@@ -23,17 +21,10 @@ class DANN(Adversarial):
     name = "dann"
     Options = DANNOptions
 
-    def __init__(self, options: Any, *, features: int, classes: int) -> None:
-        super().__init__(options, features=features, classes=classes)
-        self.discriminator = Discriminator(features, hidden=options.discriminator_width)
-
     def terms(self, network: Network, batch: Batch) -> Terms:
         features_s, logits_s = network(batch.source)
         features_t, _ = network(batch.target)
-        strength = self.strength(batch)
-        loss_s, loss_t = domain_losses(
-            self.discriminator(reverse(features_s, strength)), self.discriminator(reverse(features_t, strength))
-        )
+        loss_s, loss_t = self.opposed(features_s, features_t, batch)
         adversarial = (loss_s.mean() + loss_t.mean()) / 2
         source = source_term(logits_s, batch.labels, label_loss=self.label_loss)
         return Terms({"source": source, "adversarial": self.options.weight * adversarial})

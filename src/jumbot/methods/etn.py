@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from jumbot.methods.adversarial import Adversarial, Discriminator, domain_losses, entropy, reverse
+from jumbot.methods.adversarial import Adversarial, Discriminator, domain_losses, entropy
 from jumbot.methods.base import Batch, Terms, source_term
 from jumbot.methods.network import Network
 from jumbot.methods.options import ETNOptions
@@ -31,16 +31,12 @@ class ETN(Adversarial):
 
     def __init__(self, options: Any, *, features: int, classes: int) -> None:
         super().__init__(options, features=features, classes=classes)
-        self.discriminator = Discriminator(features, hidden=options.discriminator_width)
         self.auxiliary = Discriminator(features, hidden=options.auxiliary_width, outputs=classes)
 
     def terms(self, network: Network, batch: Batch) -> Terms:
         features_s, logits_s = network(batch.source)
         features_t, logits_t = network(batch.target)
-        strength = self.strength(batch)
-        loss_s, loss_t = domain_losses(
-            self.discriminator(reverse(features_s, strength)), self.discriminator(reverse(features_t, strength))
-        )
+        loss_s, loss_t = self.opposed(features_s, features_t, batch)
         log_q, domain_s = leaky_softmax(self.auxiliary(features_s.detach()).float())
         _, domain_t = leaky_softmax(self.auxiliary(features_t.detach()).float())
         weights = domain_s.detach().neg().sigmoid()

@@ -33,37 +33,8 @@ class SourceOnlyOptions(MethodOptions):
 
 
 @dataclass(frozen=True)
-class DeepJDOTOptions(MethodOptions):
-    """Hyper-parameters of DeepJDOT; the defaults are those that the JUMBOT paper compares with on Office-Home."""
-
-    sampler = "stratified"
-    predict_numbers = True
-    eta1: float = 0.01
-    """Weight of the squared distance between embeddings in the cost."""
-    eta2: float = 0.5
-    """Weight of the label term in the cost."""
-    eta3: float = 1.0
-    """Weight of the transport term in the loss."""
-    epsilon: float = 0.0
-    """0 is exact transport; above 0 the entropic variant."""
-    scale: Literal["auto"] | None = None
-    """"auto", in the recipes for your own data: distances follow the scale of the embedding, so that its units play no
-    part; None: they count as they are, as in the paper."""
-    scale_at: Positive = 360.0
-    """Mean squared distance between source embeddings at which eta1 holds: 360 on the paper's image networks, 46 on its
-    digits."""
-    engine: Literal["auto", "cpu", "device"] = "auto"
-    """Where the plan of minibatches on a GPU is solved: there ("device"), on the CPU and back ("cpu"), or where their
-    size says ("auto")."""
-    variant: Literal["paper", "original"] = "paper"
-    """"paper": one cost with the cross-entropy, as the JUMBOT paper has it. "original": the plan comes from squared
-    distances between one-hot labels and predicted probabilities, the loss from the cross-entropy; its authors took
-    eta1 = .001 and eta2 = .0001."""
-
-
-@dataclass(frozen=True)
-class JumbotOptions(MethodOptions):
-    """Hyper-parameters of JUMBOT; the defaults are the paper's for Office-Home."""
+class TransportOptions(MethodOptions):
+    """Hyper-parameters of DeepJDOT and JUMBOT."""
 
     sampler = "stratified"
     predict_numbers = True
@@ -73,6 +44,33 @@ class JumbotOptions(MethodOptions):
     """Weight of the cross-entropy between source label and target prediction in the cost."""
     eta3: float = 1.0
     """Weight of the transport term in the loss."""
+    scale: Literal["auto"] | None = None
+    """"auto", in the recipes for your own data: distances follow the scale of the embedding, so that its units play no
+    part; None: they count as they are, as in the paper."""
+    scale_at: Positive = 360.0
+    """Mean squared distance between source embeddings at which eta1 holds: 360 on the paper's image networks, 46 on its
+    digits."""
+    engine: Literal["auto", "cpu", "device"] = "auto"
+    """Where the plan of minibatches on a GPU is solved: there ("device"), on the CPU and back ("cpu"), or where their
+    size says ("auto")."""
+
+
+@dataclass(frozen=True)
+class DeepJDOTOptions(TransportOptions):
+    """Hyper-parameters of DeepJDOT; the defaults are those that the JUMBOT paper compares with on Office-Home."""
+
+    epsilon: float = 0.0
+    """0 is exact transport; above 0 the entropic variant."""
+    variant: Literal["paper", "original"] = "paper"
+    """"paper": one cost with the cross-entropy, as the JUMBOT paper has it. "original": the plan comes from squared
+    distances between one-hot labels and predicted probabilities, the loss from the cross-entropy; its authors took
+    eta1 = .001 and eta2 = .0001."""
+
+
+@dataclass(frozen=True)
+class JumbotOptions(TransportOptions):
+    """Hyper-parameters of JUMBOT; the defaults are the paper's for Office-Home."""
+
     eta3_ramp: Share = 0.0
     """Share of the adaptation over which eta3 rises from 0; 0: it is whole from the first step."""
     tau: Annotated[float, Bounds(above=0, infinite=True)] = 0.5
@@ -81,18 +79,9 @@ class JumbotOptions(MethodOptions):
     """Strength of the entropy of the plan."""
     reference: Literal["product", "ones"] = "product"
     """"product" is the paper's text, "ones" its published code."""
-    scale: Literal["auto"] | None = None
-    """"auto", in the recipes for your own data: distances follow the scale of the embedding, so that its units play no
-    part; None: they count as they are, as in the paper."""
-    scale_at: Positive = 360.0
-    """Mean squared distance between source embeddings at which eta1 holds: 360 on the paper's image networks, 46 on its
-    digits."""
     proportions: Literal["equal", "estimated"] = "equal"
     """"estimated", in the recipes for your own data: source classes count as often as they seem to occur in the target,
     where the plan and the classifier agree on it; "equal": alike, as in the paper."""
-    engine: Literal["auto", "cpu", "device"] = "auto"
-    """Where the plan of minibatches on a GPU is solved: there ("device"), on the CPU and back ("cpu"), or where their
-    size says ("auto")."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ from typing import Any
 
 from torch.nn import functional as F
 
-from jumbot.methods.adversarial import domain_losses, reverse
 from jumbot.methods.base import Batch, Terms
 from jumbot.methods.class_weights import ClassWeighted, weighted
 from jumbot.methods.network import Network
@@ -32,10 +31,7 @@ class PADA(ClassWeighted):
     def terms(self, network: Network, batch: Batch) -> Terms:
         features_s, logits_s = network(batch.source)
         features_t, _ = network(batch.target)
-        strength = self.strength(batch)
-        loss_s, loss_t = domain_losses(
-            self.discriminator(reverse(features_s, strength)), self.discriminator(reverse(features_t, strength))
-        )
+        loss_s, loss_t = self.opposed(features_s, features_t, batch)
         shares = self.shares[batch.labels]
         adversarial = ((shares / shares.max().clamp_min(1e-12) * loss_s).mean() + loss_t.mean()) / 2
         return Terms(

@@ -7,6 +7,7 @@ the settings, the numbers behind picture or table, and each claim that the paper
 from __future__ import annotations
 
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,9 @@ TRAINED = {
     "max": "maxima",
 }
 
+ONE_SEED = ("fig5", "fig7")
+"""Those that show one run of each method."""
+
 
 def reproduce(item: str, out: str | Path, quick: bool = False, seed: int = 0, **options: Any) -> dict[str, Any]:
     """Compute one item, write its pictures, tables and `ITEM.json` into the folder `out`, and return the record.
@@ -66,7 +70,20 @@ def reproduce(item: str, out: str | Path, quick: bool = False, seed: int = 0, **
         records = {name: reproduce(name, folder, quick, seed) for name in names}
         claims = [claim for record in records.values() for claim in record["claims"]]
         return {"item": item, "quick": quick, "seed": seed, "items": records, "claims": claims}
-    run = import_module(f"jumbot.paper.{TRAINED.get(item, item)}").run
-    named = (item,) if TRAINED.get(item) == "images_table" else ()
-    record: dict[str, Any] = run(folder, *named, quick=quick, seed=seed, **options)
+    if item in TRAINED:
+        return _train(item, folder, quick, seed, options)
+    record: dict[str, Any] = import_module(f"jumbot.paper.{item}").run(folder, quick=quick, seed=seed)
+    return record
+
+
+def _train(item: str, folder: Path, quick: bool, seed: int, options: dict[str, Any]) -> dict[str, Any]:
+    """An item that trains: options are its own, those of its runs as a whole, or changes to each of them."""
+    from jumbot.paper.trained import Suite
+
+    run = import_module(f"jumbot.paper.{TRAINED[item]}").run
+    of_runs = ("root", "show", *(["seeds"] * (item not in ONE_SEED)))
+    data = item if TRAINED[item] == "images_table" else "digits"
+    own = {name: options.pop(name) for name in signature(run).parameters if name in options}
+    shared = {name: options.pop(name) for name in of_runs if name in options}
+    record: dict[str, Any] = run(Suite(folder, data, quick, seed, changes=options, **shared), **own)
     return record

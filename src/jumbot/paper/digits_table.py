@@ -8,27 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from jumbot.adaptation.runs.folder import read_config, read_metrics
-from jumbot.adaptation.runs.outcomes import outcome
+from jumbot.adaptation.runs.outcomes import markdown, outcome
 from jumbot.files import write_text
 from jumbot.paper.targets import WRONG_MASS, printed
 from jumbot.paper.trained import Suite
 
 
 def run(
-    folder: Path,
-    *,
-    quick: bool = False,
-    seed: int = 0,
-    seeds: int = 1,
-    tasks: Sequence[str] = ("U-M",),
-    methods: Sequence[str] = ("jumbot", "deepjdot", "source-only"),
-    root: str | Path | None = None,
-    show: bool = True,
-    **changes: Any,
+    suite: Suite, *, tasks: Sequence[str] = ("U-M",), methods: Sequence[str] = ("jumbot", "deepjdot", "source-only")
 ) -> dict[str, Any]:
     """Train every (task, method, seed) that is not finished, and write `digits.json` and `digits.md` with the paper's
     figures beside."""
-    suite = Suite(folder, "digits", quick, seed, seeds, root, show, changes)
     runs = suite.runs(tasks, methods)
     shows = "Accuracy on the target's test split at the end of training"
     record = suite.record("digits", shows, runs, tasks=tasks, methods=methods)
@@ -42,8 +32,10 @@ def run(
                     accuracies=found, paper=figure,
                 )  # fmt: skip
     places = sorted({each.folder.parent for each in runs})
-    write_text(folder / "digits.md", table(file.parent for place in places for file in place.glob("*/results.json")))
-    return record.save(folder)
+    write_text(
+        suite.folder / "digits.md", table(file.parent for place in places for file in place.glob("*/results.json"))
+    )
+    return record.save(suite.folder)
 
 
 def row_of(out: Path) -> dict[str, Any]:
@@ -65,18 +57,15 @@ def row_of(out: Path) -> dict[str, Any]:
 
 def table(folders: Iterable[Path]) -> str:
     """Markdown: every finished run among these, with its schedule and the paper's figures beside."""
-    lines = [
-        "| task | method | seed | epochs, source + adaptation | accuracy | paper | mass between labels | paper |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]
+    head = (
+        "task", "method", "seed", "epochs, source + adaptation", "accuracy", "paper", "mass between labels", "paper",
+    )  # fmt: skip
+    lines: list[list[object]] = []
     for row in map(row_of, sorted(folders)):
         shown = WRONG_MASS.get(row["method"]) if row["task"] == "U-M" else None
-        cells = [
-            row["task"], row["variant"], row["seed"], schedule(row["training"]), f"{100 * row['accuracy']:.2f}",
-            row["paper"] or "-", percent(row["wrong_mass"]), percent(shown),
-        ]  # fmt: skip
-        lines.append("| " + " | ".join(map(str, cells)) + " |")
-    return "\n".join(lines) + "\n"
+        figures = [f"{100 * row['accuracy']:.2f}", row["paper"] or "-", percent(row["wrong_mass"]), percent(shown)]
+        lines.append([row["task"], row["variant"], row["seed"], schedule(row["training"]), *figures])
+    return markdown(head, lines, words=2) + "\n"
 
 
 def schedule(training: dict[str, Any]) -> str:

@@ -136,23 +136,18 @@ def _draw(points: np.ndarray, outliers: np.ndarray, distances: np.ndarray, costs
     left.annotate(
         "", outliers[-1], outliers[0] + [0.25, 0], arrowprops={"arrowstyle": "->", "color": GREEN, "linewidth": 2}
     )
-    left.set_aspect("equal")
-    left.set_xlim(points[:, 0].min() - 0.5, outliers[-1, 0] + 0.5)
-    left.set_ylim(-3.5, 3.5)
+    far = points[:, 0].min() - 0.5, outliers[-1, 0] + 0.5
+    left.set(aspect="equal", xlim=far, ylim=(-3.5, 3.5), title="the outlier moves away")
     left.legend(loc="upper right", frameon=False)
-    left.set_title("the outlier moves away")
 
     _draw_costs(middle, distances, costs)
     middle.set_title("what it costs")
     _draw_costs(right, distances, costs)
     right.plot(distances, costs.bound, "--", color=INK, label="Lemma 1.1: bound of UOT")
     top = max(costs.minibatch["UMBOT", 30].max(), costs.bound.max())
-    right.set_ylim(0, 1.25 * top)
-    right.set_title("the same, lower part")
+    right.set(ylim=(0, 1.25 * top), title="the same, lower part")
     for axes in (middle, right):
-        axes.set_xlabel("distance of the outlier")
-        axes.set_ylabel("cost")
-        axes.set_xlim(distances[0], distances[-1])
+        axes.set(xlabel="distance of the outlier", ylabel="cost", xlim=(distances[0], distances[-1]))
     handles, labels = right.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=7, frameon=False, fontsize=10)
     return figure

@@ -115,8 +115,7 @@ def _draw_curves(taus: np.ndarray, between: dict[str, float], curves: dict[str, 
     left.set_title("mass between the classes")
     right.set_title("as a share of the transported mass")
     for axes in (left, right):
-        axes.set_xscale("log")
-        axes.set_xlabel(r"$\tau$")
+        axes.set(xscale="log", xlabel=r"$\tau$")
         axes.set_ylim(bottom=0)
         axes.grid(color=GREY, alpha=0.25)
     figure.legend(loc="outside lower center", ncols=4, frameon=False)

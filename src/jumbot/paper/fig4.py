@@ -192,11 +192,7 @@ def _draw_clouds(panel: Axes, clouds: Clouds, points: np.ndarray) -> None:
     for side, colour in ((0, VERMILION), (1, PURPLE)):
         place = points[clouds.source_side == side]
         panel.scatter(place[:, 0], place[:, 1], s=size, color=colour, linewidths=0, rasterized=True)
-    panel.set_aspect("equal")
-    panel.set_xlim(-1.6, 1.6)
-    panel.set_ylim(-1.1, 1.1)
-    panel.set_xticks([])
-    panel.set_yticks([])
+    panel.set(aspect="equal", xlim=(-1.6, 1.6), ylim=(-1.1, 1.1), xticks=[], yticks=[])
 
 
 def _legend(figure: Figure, clouds: Clouds) -> None:

@@ -9,7 +9,6 @@ itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,27 +31,21 @@ ITERATIONS = 1000
 
 
 def run(
-    folder: Path,
+    suite: Suite,
     *,
-    quick: bool = False,
-    seed: int = 0,
     tasks: Sequence[str] = ("M-MM",),
     methods: Sequence[str] = ("deepjdot", "jumbot"),
     samples: int = 10_000,
-    root: str | Path | None = None,
-    show: bool = True,
-    **changes: Any,
 ) -> dict[str, Any]:
     """Train what is not finished, in the folders of the item digits, then map, measure, draw and save."""
-    suite = Suite(folder, "digits", quick, seed, 1, root, show, changes)
-    count = min(samples, 400) if quick else samples
+    count = min(samples, 400) if suite.quick else samples
     runs = suite.runs(only(tasks), methods)
     record = suite.record("fig5", "figure 5", runs, tasks=tasks, methods=methods, samples=samples)
     found = {each.variant.label: _mapped(suite, each, count) for each in runs}
     mixed = {name: float(each["mixed"]) for name, each in found.items()}
     record.data = {
         "samples": count, "of the target": {name: int(each["target"].sum()) for name, each in found.items()},
-        "t-SNE": {"perplexity": 30, "initialisation": "pca", "iterations": ITERATIONS, "seed": seed},
+        "t-SNE": {"perplexity": 30, "initialisation": "pca", "iterations": ITERATIONS, "seed": suite.seed},
         "share of target samples among another class": mixed, "neighbours": NEIGHBOURS,
     }  # fmt: skip
     if {"deepjdot", "jumbot"} <= set(mixed):
@@ -60,8 +53,8 @@ def run(
             "there are some overlaps between clusters for DeepJDOT unlike JUMBOT (section 5.2)",
             mixed["jumbot"] < mixed["deepjdot"], share_of_target_samples_among_another_class=mixed,
         )  # fmt: skip
-    record.picture(folder, _draw(found, mixed))
-    return record.save(folder)
+    record.picture(suite.folder, _draw(found, mixed))
+    return record.save(suite.folder)
 
 
 def among_others(z: np.ndarray, labels: np.ndarray, asked: np.ndarray, neighbours: int = NEIGHBOURS) -> float:
@@ -116,8 +109,7 @@ def _draw(found: dict[str, dict[str, np.ndarray]], mixed: dict[str, float]) -> F
                 linewidths=0.5 if is_target else 0, alpha=0.7, rasterized=True,
             )  # fmt: skip
         panel.set_title(f"{name}: {100 * mixed[name]:.1f} % of target samples among another class", fontsize=11)
-        panel.set_xticks([])
-        panel.set_yticks([])
+        panel.set(xticks=[], yticks=[])
     legend_below(figure, {str(digit): ("o", colour) for digit, colour in enumerate(colours)})
     figure.suptitle("test embeddings, circles MNIST, crosses M-MNIST", fontsize=11)
     return figure

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jumbot.adaptation.runs.grid import Run
-from jumbot.adaptation.runs.outcomes import outcome
+from jumbot.adaptation.runs.outcomes import markdown, outcome
 from jumbot.errors import ArgumentError, suggest
 from jumbot.files import write_text
 from jumbot.paper.record import Record
@@ -33,39 +32,33 @@ QUICK = {"tau": (1.0,), "epsilon": (0.1,), "batch_size": (20, 50)}
 
 
 def run(
-    folder: Path,
+    suite: Suite,
     *,
-    quick: bool = False,
-    seed: int = 0,
-    seeds: int = 1,
     over: Sequence[str] = tuple(OVER),
     tasks: Sequence[str] = TASKS,
     methods: Sequence[str] = ("jumbot", "deepjdot"),
-    root: str | Path | None = None,
-    show: bool = True,
-    **changes: Any,
 ) -> dict[str, Any]:
     """Train the points that are not finished, then collect, draw and save `fig6.json` and `fig6.md`."""
     chosen = ["batch_size" if name == "m" else name for name in over]
     for name in chosen:
         if name not in OVER:
             raise ArgumentError(f"over: {name!r} is not known; {suggest(name, ['tau', 'epsilon', 'm'])}")
-        if name in changes:
-            raise ArgumentError(f"{name}: {changes[name]} came in, and the figure is over {name}; give one of both.")
-    suite = Suite(folder, "digits", quick, seed, seeds, root, show, changes)
+        if name in suite.changes:
+            came = suite.changes[name]
+            raise ArgumentError(f"{name}: {came} came in, and the figure is over {name}; give one of both.")
     points = {
         (option, method, task, value): suite.runs([task], [method], **{option: value})
         for (option, method), values in VALUES.items() if method in methods and option in chosen
-        for task in tasks for value in (QUICK[option] if quick else values)
+        for task in tasks for value in (QUICK[option] if suite.quick else values)
     }  # fmt: skip
     runs = [each for found in points.values() for each in found]
     record = suite.record("fig6", "figure 6", runs, over=over, tasks=tasks, methods=methods)
     rows = [_row(*key, runs) for key, runs in points.items()]
     record.data = {"points": rows, "source of the paper's figures": "tables commented out in its LaTeX"}
     _claims(record, rows)
-    write_text(folder / "fig6.md", table(rows))
-    record.picture(folder, _draw(rows, [name for name in OVER if name in chosen], tasks))
-    return record.save(folder)
+    write_text(suite.folder / "fig6.md", table(rows))
+    record.picture(suite.folder, _draw(rows, [name for name in OVER if name in chosen], tasks))
+    return record.save(suite.folder)
 
 
 def _row(option: str, method: str, task: str, value: float, runs: Sequence[Run]) -> dict[str, Any]:
@@ -104,13 +97,13 @@ def _claims(record: Record, rows: Sequence[Mapping[str, Any]]) -> None:
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Markdown: a line per point."""
-    lines = ["| over | task | method | value | seeds | accuracy | paper |", "| --- | --- | --- |" + " ---: |" * 4]
+    lines = []
     for row in rows:
         method = "deepjdot, entropic" if (row["method"], row["over"]) == ("deepjdot", "epsilon") else row["method"]
         over = "m" if row["over"] == "batch_size" else row["over"]
         cells = [over, row["task"], method, f"{row['value']:g}", len(row["seeds"]), f"{row['accuracy']:.1f}"]
-        lines.append("| " + " | ".join(map(str, [*cells, row["paper"] or "-"])) + " |")
-    return "\n".join(lines) + "\n"
+        lines.append([*cells, row["paper"] or "-"])
+    return markdown(["over", "task", "method", "value", "seeds", "accuracy", "paper"], lines, words=3) + "\n"
 
 
 def _draw(rows: Sequence[Mapping[str, Any]], over: Sequence[str], tasks: Sequence[str]) -> Figure:
@@ -124,9 +117,7 @@ def _draw(rows: Sequence[Mapping[str, Any]], over: Sequence[str], tasks: Sequenc
             values = sorted({row["value"] for row in mine})
             panel.set_xticks(values, [f"{value:g}" for value in values], fontsize=7.5)
             panel.minorticks_off()
-            panel.set_ylim(0, 102)
-            panel.set_xlabel(OVER[option])
-            panel.set_title(task)
+            panel.set(ylim=(0, 102), xlabel=OVER[option], title=task)
             panel.grid(color=GREY, alpha=0.25)
         line[0].set_ylabel("accuracy, %")
     return figure

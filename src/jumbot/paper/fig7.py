@@ -22,18 +22,9 @@ if TYPE_CHECKING:
 
 
 def run(
-    folder: Path,
-    *,
-    quick: bool = False,
-    seed: int = 0,
-    tasks: Sequence[str] = ("M-MM",),
-    methods: Sequence[str] = ("deepjdot", "jumbot"),
-    root: str | Path | None = None,
-    show: bool = True,
-    **changes: Any,
+    suite: Suite, *, tasks: Sequence[str] = ("M-MM",), methods: Sequence[str] = ("deepjdot", "jumbot")
 ) -> dict[str, Any]:
     """Train what is not finished, in the folders of the item digits, then measure, draw and save."""
-    suite = Suite(folder, "digits", quick, seed, 1, root, show, changes)
     runs = suite.runs(only(tasks), methods)
     record = suite.record("fig7", "figure 7", runs, tasks=tasks, methods=methods)
     curves = {each.variant.label: curve_of(each.folder) for each in runs}
@@ -54,8 +45,8 @@ def run(
             "JUMBOT has a higher accuracy (supplement, overfitting)",
             last["jumbot"] > last["deepjdot"], mean_class_accuracy_at_the_end=last,
         )  # fmt: skip
-    record.picture(folder, _draw(curves, [str(digit) for digit in range(10)]))
-    return record.save(folder)
+    record.picture(suite.folder, _draw(curves, [str(digit) for digit in range(10)]))
+    return record.save(suite.folder)
 
 
 def curve_of(folder: Path) -> dict[str, Any]:

@@ -4,35 +4,23 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
+from jumbot.adaptation.runs.outcomes import markdown
 from jumbot.files import write_text
 from jumbot.paper.targets import CAVEAT, TABLES, TASKS, printed
 from jumbot.paper.trained import Suite
 
 
-def run(
-    folder: Path,
-    item: str,
-    *,
-    quick: bool = False,
-    seed: int = 0,
-    seeds: int = 1,
-    tasks: Sequence[str] | None = None,
-    methods: Sequence[str] = ("jumbot",),
-    root: str | Path | None = None,
-    show: bool = True,
-    **changes: Any,
-) -> dict[str, Any]:
+def run(suite: Suite, *, tasks: Sequence[str] | None = None, methods: Sequence[str] = ("jumbot",)) -> dict[str, Any]:
     """Train every (task, method, seed) that is not finished, and write `ITEM.json` and `ITEM.md` with the paper's
     figures beside.
 
-    `root`, by default the folder in JUMBOT_DATA, holds the data in its published layout.  `quick` takes two steps of a
-    small untrained backbone, to see that everything is in place.
+    `suite.root`, by default the folder in JUMBOT_DATA, holds the data in its published layout.  A quick suite takes two
+    steps of a small untrained backbone, to see that everything is in place.
     """
+    item = suite.item
     chosen = TASKS[item] if tasks is None else tuple(tasks)
-    suite = Suite(folder, item, quick, seed, seeds, root, show, changes)
     runs = suite.runs(chosen, methods)
     shows = "Accuracy on the target at the end of training"
     record = suite.record(item, shows, runs, tasks=tasks, methods=methods)
@@ -40,34 +28,34 @@ def run(
     record.data = {"runs": rows, "caveat": CAVEAT}
     for name in methods:
         mine = [row for row in rows if row["method"] == name and row["paper"] is not None]
-        if mine and not quick:
+        if mine and not suite.quick:
             found, figure = (
                 statistics.fmean(values) for values in ([100 * r["accuracy"] for r in mine], [r["paper"] for r in mine])
             )
             statement = f"{name}: {figure:.1f} on average over {len(chosen)} tasks"
             record.claim(statement, found >= figure - 0.5, accuracy=found, paper=figure)
-    write_text(folder / f"{item}.md", table(item, chosen, rows))
-    return record.save(folder)
+    write_text(suite.folder / f"{item}.md", table(item, chosen, rows))
+    return record.save(suite.folder)
 
 
 def table(item: str, tasks: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
     """Markdown: a row per method that was run or that the paper prints, our accuracy over the paper's."""
     methods = dict.fromkeys([*(row["method"] for row in rows), *TABLES[item]])
-    lines = ["| method | seeds | " + " | ".join(tasks) + " | mean |", "| --- |" + " ---: |" * (len(tasks) + 2)]
+    lines = []
     for method in methods:
         mine = {task: [r["accuracy"] for r in rows if (r["method"], r["task"]) == (method, task)] for task in tasks}
         seeds = {len(values) for values in mine.values()}
         ours = [100 * statistics.fmean(values) if values else None for values in mine.values()]
         theirs = [printed(item, method, task) for task in tasks]
         if any(mine.values()):
-            lines.append(f"| {method} | {'-'.join(map(str, sorted(seeds)))} | {_cells(ours)} |")
+            lines.append([method, "-".join(map(str, sorted(seeds))), *_cells(ours)])
         if any(figure is not None for figure in theirs):
-            lines.append(f"| {method}, paper | | {_cells(theirs)} |")
-    return "\n".join(lines) + "\n"
+            lines.append([f"{method}, paper", "", *_cells(theirs)])
+    return markdown(["method", "seeds", *tasks, "mean"], lines) + "\n"
 
 
-def _cells(values: Sequence[float | None]) -> str:
+def _cells(values: Sequence[float | None]) -> list[str]:
     """Accuracies, and their mean where all tasks were run: means over other tasks do not belong in one column."""
     known = [value for value in values if value is not None]
     mean = statistics.fmean(known) if len(known) == len(values) else None
-    return " | ".join("-" if value is None else f"{value:.1f}" for value in [*values, mean])
+    return ["-" if value is None else f"{value:.1f}" for value in [*values, mean]]

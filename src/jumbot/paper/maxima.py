@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from jumbot.adaptation.runs.folder import read_metrics
-from jumbot.adaptation.runs.outcomes import outcome
+from jumbot.adaptation.runs.outcomes import markdown, outcome
 from jumbot.files import write_text
 from jumbot.paper.targets import DIGITS, MAXIMA, OFFICE_HOME, printed
 from jumbot.paper.trained import Suite
@@ -21,16 +22,7 @@ WARNING = "The column “best” was chosen by the target's labels: a bound for 
 
 
 def run(
-    folder: Path,
-    *,
-    quick: bool = False,
-    seed: int = 0,
-    seeds: int = 1,
-    tasks: Sequence[str] = OFFICE_HOME,
-    methods: Sequence[str] = ("deepjdot", "jumbot"),
-    root: str | Path | None = None,
-    show: bool = True,
-    **changes: Any,
+    suite: Suite, *, tasks: Sequence[str] = OFFICE_HOME, methods: Sequence[str] = ("deepjdot", "jumbot")
 ) -> dict[str, Any]:
     """Train what is not finished, evaluated on all target samples along the way, and write `max.json` and `max.md`.
 
@@ -38,16 +30,19 @@ def run(
     digits serve here too, unless they looked at fewer samples than all.
     """
     item = "digits" if set(tasks) <= set(DIGITS) else "office-home"
-    looks = {"evaluate_every": 1} if quick and item != "digits" else {}
-    place = folder if item == "digits" else folder / "max"
-    suite = Suite(place, item, quick, seed, seeds, root, show, {"evaluate_samples": None, **looks, **changes})
+    looks = {"evaluate_every": 1} if suite.quick and item != "digits" else {}
+    folder = suite.folder
+    suite = replace(
+        suite, folder=folder if item == "digits" else folder / "max", item=item,
+        changes={"evaluate_samples": None, **looks, **suite.changes},
+    )  # fmt: skip
     runs = suite.runs(tasks, methods)
     shows = "The best accuracy along training beside the last"
     record = suite.record("max", shows, runs, tasks=tasks, methods=methods)
     record.data = {"runs": [row_of(each.folder, each.pair.name) for each in runs], "warning": WARNING}
     for name in methods:
         mine = [row for row in record.data["runs"] if row["method"] == name and row["paper, best"] is not None]
-        if mine and not quick:
+        if mine and not suite.quick:
             best, last, figure = (statistics.fmean(row[key] for row in mine) for key in ("best", "last", "paper, best"))
             record.claim(
                 f"{name}: {figure:.1f} at best along training, on average over {len({r['task'] for r in mine})} tasks",
@@ -76,14 +71,11 @@ def row_of(folder: Path, task: str) -> dict[str, Any]:
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Markdown, the warning first."""
     head = ("task", "method", "seed", "best", "last", "paper, best", "paper, last", "evaluations", "samples in each")
-    lines = [WARNING, "", "| " + " | ".join(head) + " |", "| --- | --- |" + " ---: |" * (len(head) - 2)]
+    lines = []
     for row in rows:
         shown = [f"{row[key]:.2f}" for key in ("best", "last")]
         theirs = ["-" if row[key] is None else str(row[key]) for key in ("paper, best", "paper, last")]
         samples = sorted(set(row["samples"]))
-        cells = [
-            row["task"], row["variant"], row["seed"], *shown, *theirs, row["evaluations"],
-            " or ".join(f"{count:,}" for count in samples),
-        ]  # fmt: skip
-        lines.append("| " + " | ".join(map(str, cells)) + " |")
-    return "\n".join(lines) + "\n"
+        counts = " or ".join(f"{count:,}" for count in samples)
+        lines.append([row["task"], row["variant"], row["seed"], *shown, *theirs, row["evaluations"], counts])
+    return f"{WARNING}\n\n{markdown(head, lines, words=2)}\n"

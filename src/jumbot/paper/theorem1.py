@@ -166,11 +166,9 @@ def _draw(
     middle.set_ylabel(r"$|\tilde h_k^m - E_h|$, 95 % quantile", fontsize=10)
     right.set_ylabel(r"$\max_i |(\tilde\Pi 1)_i - (\bar\Pi 1)_i|$, 95 % quantile", fontsize=10)
     for axes, ticks, name in ((left, sizes, "n"), (middle, counts, "k"), (right, counts[:4], "k")):
-        axes.set_xscale("log")
-        axes.set_yscale("log")
+        axes.set(xscale="log", yscale="log", xlabel=f"${name}$")
         axes.set_xticks(ticks, [str(tick) for tick in ticks])
         axes.minorticks_off()
-        axes.set_xlabel(f"${name}$")
         axes.grid(color=GREY, alpha=0.25)
         axes.plot([], [], "--", color=GREY, label="bound")
         axes.legend(

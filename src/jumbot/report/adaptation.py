@@ -15,7 +15,7 @@ from jumbot.report.html import Html, document, render
 from jumbot.report.page import Name, Picture, Pictures, Section, Table, named
 from jumbot.report.records import RunRecord, read_run
 from jumbot.report.style import styled
-from jumbot.report.summary import summary
+from jumbot.report.top import summary
 
 DETAILED = 8  # groups of runs that get pictures of their own, over all tasks
 RANKED_TASKS = 3  # fewer tasks make no ranking
@@ -125,7 +125,7 @@ def _settings(tasks: Mapping[str, list[Group]]) -> list[dict[str, Any]]:
     return [
         {
             "name": f"{group.label}, {task}" + (f", seed {run.seed}" if run.seed is not None else ""),
-            "command": run.config.get("command"),
+            "command": run.config["command"],
             "lines": _setting(run),
         }
         for task, groups in tasks.items()
@@ -135,16 +135,13 @@ def _settings(tasks: Mapping[str, list[Group]]) -> list[dict[str, Any]]:
 
 
 def _setting(run: RunRecord) -> list[tuple[str, str]]:
-    made = f"jumbot {run.config.get('jumbot', '(unknown version)')}, {run.config.get('created', 'date unknown')}"
     lines = [
-        ("folder", run.folder.name), ("made with", made),
+        ("folder", run.folder.name), ("made with", run.made_with),
         ("rule of selection", f"{run.rule}" + (" — target labels chose the model" if run.oracle else "")),
         ("seed", str(run.seed)), *((f"method.{key}", _value(value)) for key, value in run.options.items()),
     ]  # fmt: skip
     for part in ("training", "network", "input"):
-        values = run.config.get(part)
-        if isinstance(values, Mapping):
-            lines += [(f"{part}.{key}", _value(value)) for key, value in values.items()]
+        lines += [(f"{part}.{key}", _value(value)) for key, value in run.config[part].items()]
     return lines
 
 

@@ -18,6 +18,5 @@ def draw_bias_curve(curve: BiasCurve, ax: Any = None) -> Any:
     ax.errorbar(curve.m, curve.values, yerr=[curve.values - low, high - curve.values], marker="o", capsize=3)
     ax.set_xscale("log", base=2)
     ax.set_xticks(curve.m, [str(m) for m in curve.m])
-    ax.set_xlabel("minibatch size m")
-    ax.set_ylabel("minibatch loss (95 % interval)")
+    ax.set(xlabel="minibatch size m", ylabel="minibatch loss (95 % interval)")
     return ax

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from jumbot.files import write_text
-from jumbot.report import outcome, words
+from jumbot.report import answer
 from jumbot.report.presence import warnings_of
 from jumbot.report.records import RunRecord, read_run
 
@@ -23,26 +23,25 @@ def _lines(run: RunRecord) -> Iterator[str]:
     yield from (
         f"# {_text(run.method)}: {_text(run.source)} to {_text(run.target)}",
         "",
-        _text(outcome.verdict(run)),
+        _text(answer.verdict(run)),
         "",
     )
     yield from ("## Data", "")
-    data = run.config.get("data")
+    data = run.config["data"] or {}
     for role, name in (("source", run.source), ("target", run.target)):
-        size = words.counted(run.config.get(role))
-        found = data.get(role) if isinstance(data, Mapping) else None
-        digest = f"; hash `{found['hash']}`" if isinstance(found, Mapping) and found.get("hash") else ""
+        told = data.get(role, {}).get("hash")
+        digest = f"; hash `{told}`" if told else ""
         labelled = "labelled" if role == "source" else "whose labels training never saw"
-        yield f"- {role}: {_text(name)}, {size}samples, {labelled}{digest}"
+        yield f"- {role}: {_text(name)}, {run.config[role]['n']:,} samples, {labelled}{digest}"
     yield from (f"- classes: {_text(', '.join(run.classes))}", "", "## Method and settings", "")
     chosen = "looked at target labels" if run.oracle else "no target label chose it"
     yield f"- method: {_text(run.method)}; the model was chosen by the rule `{run.rule}` ({chosen})"
-    yield f"- made with jumbot {run.config.get('jumbot', '(unknown version)')}, {run.config.get('created', 'undated')}"
-    if run.config.get("command"):
-        yield f"- command: `{str(run.config['command']).replace('`', '')}`"
+    yield f"- made with {run.made_with}"
+    if run.config["command"]:
+        yield f"- command: `{run.config['command'].replace('`', '')}`"
     yield from (f"- {name}: `{_value(value)}`" for name, value in run.options.items())
     yield from (f"- seed: `{run.seed}`; all other settings are in `config.json`", "", "## Evidence", "")
-    for sentence in outcome.evidence(run):
+    for sentence in answer.evidence(run):
         yield f"- {_text(sentence)}"
     yield from ("", "## Limits", "")
     for sentence in [*warnings_of(run), *LIMITS]:

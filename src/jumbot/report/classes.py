@@ -50,8 +50,7 @@ def draw_confusion(run: RunRecord, colour: str) -> Figure:
         axes.set_yticks(np.arange(-0.5, count), minor=True)
         axes.grid(which="minor", color=FAINT, linewidth=0.6)
         axes.tick_params(which="minor", length=0)
-    axes.set_xlabel("predicted class")
-    axes.set_ylabel("true class")
+    axes.set(xlabel="predicted class", ylabel="true class")
     return figure
 
 

@@ -107,11 +107,26 @@ def format_table(accuracies: Accuracies, style: Literal["markdown", "text"] = "m
     if style == "markdown":
         lines = [[text.replace("|", r"\|") for text in line] for line in lines]
         lines.insert(1, ["---"] * len(lines[0]))
+        return "\n".join("| " + " | ".join(line) + " |" for line in _padded(lines))
+    return aligned(lines)
+
+
+def aligned(lines: Sequence[Sequence[str]], right: bool = False) -> str:
+    """Columns as wide as their longest text; the first on the left, the others there too or on the right.
+
+    >>> print(aligned([["method", "evidence"], ["dann", "0.5"]], right=True))
+    method  evidence
+    dann         0.5
+    """
+    return "\n".join("  ".join(line).rstrip() for line in _padded(lines, right))
+
+
+def _padded(lines: Sequence[Sequence[str]], right: bool = False) -> list[list[str]]:
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    padded = [[text.ljust(width) for text, width in zip(line, widths, strict=True)] for line in lines]
-    if style == "markdown":
-        return "\n".join("| " + " | ".join(line) + " |" for line in padded)
-    return "\n".join("  ".join(line).rstrip() for line in padded)
+    return [
+        [t.rjust(w) if right and place else t.ljust(w) for place, (t, w) in enumerate(zip(line, widths, strict=True))]
+        for line in lines
+    ]
 
 
 def rank(accuracies: Accuracies, level: float = 0.05) -> Ranking:

@@ -41,8 +41,7 @@ def draw_curve(groups: Sequence[Group], *path: str, event: str = "step", label: 
     figure = new_figure(WIDTH, 3.1)
     axes = figure.subplots()
     _draw_groups(axes, groups, path, event)
-    axes.set_ylabel(label)
-    axes.set_xlabel("training step")
+    axes.set(xlabel="training step", ylabel=label)
     if share:
         percent_axis(axes)
     if path == ("wrong_mass",):
@@ -64,8 +63,7 @@ def draw_losses(run: RunRecord) -> Figure:
         colour = CLASS_COLOURS[place % len(CLASS_COLOURS)]
         axes.plot(steps, values, color=colour, label=plain(name.replace("_", " ").strip() or "term", 24))
     figure.legend(loc="outside upper left", ncols=3, columnspacing=1.2, handlelength=1.4)
-    axes.set_xlabel("training step")
-    axes.set_ylabel("loss (mean of the batch)")
+    axes.set(xlabel="training step", ylabel="loss (mean of the batch)")
     _mark_adaptation(axes, run)
     return figure
 

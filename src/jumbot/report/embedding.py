@@ -65,8 +65,7 @@ def draw_map(found: Map, count: int) -> Figure:
             places[:, 0], places[:, 1], c=colours[shown].tolist(), marker=marker, s=size, linewidths=width, alpha=0.75,
             rasterized=True,
         )  # fmt: skip
-    axes.set_xticks([])
-    axes.set_yticks([])
+    axes.set(xticks=[], yticks=[])
     axes.spines[:].set_visible(False)
     axes.margins(0.02)
     return figure

@@ -52,8 +52,7 @@ def draw_scatter(predicted: np.ndarray, true: np.ndarray, names: Sequence[str], 
         ends = [min(x.min(), y.min()), max(x.max(), y.max())]
         axes.plot(ends, ends, color=INK, linewidth=1, linestyle="--")
         axes.plot(x, y, linestyle="none", marker="o", markersize=4, color=colour, alpha=0.6, markeredgewidth=0)
-        axes.set_xlabel(f"true {names[k]}".strip())
-        axes.set_ylabel(f"predicted {names[k]}".strip())
+        axes.set(xlabel=f"true {names[k]}".strip(), ylabel=f"predicted {names[k]}".strip())
     return figure
 
 
@@ -65,8 +64,7 @@ def draw_spread(predicted: np.ndarray, source: np.ndarray, names: Sequence[str],
         edges = np.histogram_bin_edges(np.concatenate(pair), BINS)
         for values, shade, label in zip(pair, (GREY, colour), ("source", "predicted target"), strict=True):
             axes.hist(values, edges.tolist(), density=True, color=shade, alpha=0.55, label=label if k == 0 else None)
-        axes.set_xlabel(names[k] or "number")
-        axes.set_yticks([])
+        axes.set(xlabel=names[k] or "number", yticks=[])
         axes.spines["left"].set_visible(False)
     figure.legend(loc="outside upper left", ncols=2)
     return figure
@@ -84,7 +82,6 @@ def _columns(run: RunRecord, name: str) -> np.ndarray | None:
 
 
 def _names(run: RunRecord, count: int) -> list[str]:
-    task = run.config.get("task")
-    names = list(task.get("names") or ()) if isinstance(task, dict) else []
+    names = run.config["task"]["names"]
     names = names if len(names) == count else [str(i + 1) for i in range(count)] if count > 1 else [""]
     return [plain(name) for name in names[:MOST]]

@@ -1,4 +1,4 @@
-"""Files of a run that it may lack: predictions, embeddings, baseline, samples, and why `jumbot tune` picked it.
+"""Files of a run that it may lack, and the two of them that are no JSON: embeddings and predictions.
 
 One that is there is whole, or refused by its name: a report that leaves out what it cannot read looks complete.
 """
@@ -15,17 +15,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from jumbot.adaptation.runs.beside import BASELINE, SAMPLES
-from jumbot.adaptation.runs.files.beside_json import Baseline, Samples
-from jumbot.adaptation.runs.files.tune_json import Decision
-from jumbot.adaptation.runs.folder import DECISION
 from jumbot.data.cells import unsafe
 from jumbot.errors import ArgumentError
 from jumbot.options import Portion, Weight, check
-from jumbot.schema import plain, read, read_bytes
+from jumbot.schema import read_bytes
 
 T = TypeVar("T")
-EMBEDDINGS, PREDICTIONS = "embeddings.npz", "predictions.csv"
 _LARGEST = 2**30  # bytes of embeddings: a run keeps those of a thousand samples of each domain
 _ARRAYS = {  # number of axes, kinds of numbers
     **{f"{when}_{domain}": (2, "f") for when in ("before", "after") for domain in ("source", "target")},
@@ -44,32 +39,8 @@ class Prediction:
     received_mass: float | None
 
 
-def read_baseline(folder: Path) -> dict[str, Any]:
-    """Figures of the classifier that saw the source alone."""
-    return _optional(folder / BASELINE, lambda file: plain(read(file, Baseline)), {})
-
-
-def read_samples(folder: Path) -> list[dict[str, Any]]:
-    """Target samples to look at."""
-    return _optional(folder / SAMPLES, lambda file: plain(read(file, Samples)), [])
-
-
-def read_why(folder: Path) -> tuple[str, ...]:
-    """Sentences of `jumbot tune`."""
-    return _optional(folder / DECISION, lambda file: read(file, Decision).why, ())
-
-
-def read_embeddings(folder: Path) -> dict[str, np.ndarray]:
-    """Embeddings and labels of some samples, by the names that `_ARRAYS` has."""
-    return _optional(folder / EMBEDDINGS, _embeddings, {})
-
-
-def read_predictions(folder: Path, count: int) -> list[Prediction]:
-    """A prediction for each of the `count` samples of the target."""
-    return _optional(folder / PREDICTIONS, lambda file: _predictions(file, count), [])
-
-
-def _optional(file: Path, use: Callable[[Path], T], absent: T) -> T:
+def optional(file: Path, use: Callable[[Path], T], absent: T) -> T:
+    """What `use` makes of the file, or `absent` where there is none."""
     if not file.exists():
         return absent
     try:
@@ -78,7 +49,8 @@ def _optional(file: Path, use: Callable[[Path], T], absent: T) -> T:
         raise ArgumentError(f"{error} Copy it again, or delete it: the report does without it.") from error
 
 
-def _embeddings(file: Path) -> dict[str, np.ndarray]:
+def read_embeddings(file: Path) -> dict[str, np.ndarray]:
+    """Embeddings and labels of some samples, by the names that `_ARRAYS` has."""
     raw = io.BytesIO(read_bytes(file))
     try:
         with zipfile.ZipFile(raw) as archive:
@@ -115,7 +87,8 @@ def _domain(name: str) -> str:
     return "source" if "source" in name else "target"
 
 
-def _predictions(file: Path, count: int) -> list[Prediction]:
+def read_predictions(file: Path, count: int) -> list[Prediction]:
+    """A prediction for each of the `count` samples of the target."""
     try:
         text = read_bytes(file).decode("utf-8-sig")
         rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))

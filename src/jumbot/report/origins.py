@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jumbot.report.classes import WIDTH
 from jumbot.report.groups import Group
@@ -41,10 +41,9 @@ def origin_section(groups: Sequence[Group], pictures: Pictures) -> Section:
 def shares_of(run: RunRecord) -> dict[str, list[float]]:
     """`{class: share of each source}`, all samples first; classes that nothing was predicted to be are left out."""
     told = run.diagnosis.get("sources")
-    if not isinstance(told, Mapping):
+    if told is None:
         return {}
-    by_class: Sequence[Any] = told.get("by_class") or ()
-    rows = {name: list(row) for name, row in zip(run.classes, by_class, strict=False) if row is not None}
+    rows = {name: list(row) for name, row in zip(run.classes, told["by_class"], strict=False) if row is not None}
     return {ALL: list(told["shares"]), **rows}
 
 

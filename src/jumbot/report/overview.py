@@ -7,21 +7,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jumbot.report.comparison import NONE
+from jumbot.report.comparison import NONE, aligned
 from jumbot.report.html import Html, render
 from jumbot.report.page import Section, Table
+from jumbot.report.words import HOW
 
 if TYPE_CHECKING:
     from jumbot.report.groups import Group
 
 Evidence = Mapping[str, Mapping[str, Sequence[float]]]
 """{method: {task: [one value per seed]}}, larger is better within a task."""
-HOW = (
-    "Evidence is the rule of jumbot tune. Of classes it is modularity + agreement: predictions that respect the "
-    "neighbourhoods of the target, and that the other methods share; of numbers agreement - gap: those that the "
-    "others share and that are spread as the source's, which assumes that they are. No target label was used. The best "
-    "of each task is bold; compare down a column only."
-)
 
 
 def ranked(evidence: Evidence) -> list[str]:
@@ -39,16 +34,11 @@ def ranked(evidence: Evidence) -> list[str]:
 
 def evidence_section(evidence: Evidence) -> Section:
     """The table of evidence, best method first."""
-    tasks = list(dict.fromkeys(task for values in evidence.values() for task in values))
-    most = {t: max(_mean(v[t]) for v in evidence.values() if t in v) for t in tasks}
-    rows, best = [], set()
-    for place, method in enumerate(ranked(evidence)):
-        cells = [_mean(evidence[method][t]) if t in evidence[method] else None for t in tasks]
-        best |= {
-            (place, i) for i, (c, t) in enumerate(zip(cells, tasks, strict=True), 1) if c is not None and c >= most[t]
-        }
-        rows.append([method, *(NONE if c is None else f"{c:.3f}" for c in cells)])
-    return Section("Evidence without labels", table=Table(["method", *tasks], rows, best=frozenset(best)), how=HOW)
+    tasks, rows = _cells(evidence)
+    shown = [[method, *(NONE if v is None else f"{v:.3f}" for v, _ in cells)] for method, cells in rows]
+    best = {(place, i) for place, (_, cells) in enumerate(rows) for i, (_, is_best) in enumerate(cells, 1) if is_best}
+    table = Table(["method", *tasks], shown, best=frozenset(best))
+    return Section("Evidence without labels", table=table, how=HOW["evidence"])
 
 
 def format_evidence(evidence: Evidence) -> str:
@@ -59,15 +49,17 @@ def format_evidence(evidence: Evidence) -> str:
     b       0.800*
     a       0.500
     """
+    tasks, rows = _cells(evidence)
+    shown = [[method, *("-" if v is None else f"{v:.3f}{'*' * best}" for v, best in cells)] for method, cells in rows]
+    return aligned([["method", *tasks], *shown])
+
+
+def _cells(evidence: Evidence) -> tuple[list[str], list[tuple[str, list[tuple[float | None, bool]]]]]:
+    """The tasks, and of each method, best first, its evidence on each of them and whether none has more there."""
     tasks = list(dict.fromkeys(task for values in evidence.values() for task in values))
-    best = {t: max(_mean(v[t]) for v in evidence.values() if t in v) for t in tasks}
-    lines = [["method", *tasks]]
-    for method in ranked(evidence):
-        values = [(t, _mean(evidence[method][t])) for t in tasks if t in evidence[method]]
-        known = {t: f"{value:.3f}" + "*" * (value >= best[t]) for t, value in values}
-        lines.append([method, *(known.get(t, "-") for t in tasks)])
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines)
+    most = {t: max(_mean(v[t]) for v in evidence.values() if t in v) for t in tasks}
+    found = {m: {t: _mean(values) for t, values in evidence[m].items()} for m in ranked(evidence)}
+    return tasks, [(m, [(own.get(t), own.get(t) == most[t]) for t in tasks]) for m, own in found.items()]
 
 
 def links(tasks: Mapping[str, Sequence[Group]], where: Path) -> Html:

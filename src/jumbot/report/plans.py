@@ -45,8 +45,7 @@ def draw_plan(
             across, up = points[groups == group].T
             axes.scatter(across, up, color=colour, marker=marker, s=34, edgecolor="white", linewidth=0.8, zorder=3)
     axes.margins(0.08)
-    axes.set_xticks([])
-    axes.set_yticks([])
+    axes.set(xticks=[], yticks=[])
 
 
 def draw_matrix(
@@ -58,8 +57,7 @@ def draw_matrix(
         axes.axvline(cut + 0.5, color=VERMILION, linewidth=1)
     for cut in np.flatnonzero(np.diff(x_groups)):
         axes.axhline(cut + 0.5, color=VERMILION, linewidth=1)
-    axes.set_xticks([])
-    axes.set_yticks([])
+    axes.set(xticks=[], yticks=[])
     return image
 
 

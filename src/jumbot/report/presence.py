@@ -22,10 +22,7 @@ def class_shares(run: RunRecord) -> dict[str, list[float | None]]:
 
 def absent_classes(run: RunRecord) -> list[str] | None:
     """Source classes that seem absent from the target; None where no diagnosis was made."""
-    found = run.diagnosis.get("absent_classes")
-    if not isinstance(found, list):
-        return None
-    return [run.classes[each] for each in found if isinstance(each, int) and 0 <= each < len(run.classes)]
+    return [run.classes[each] for each in run.diagnosis["absent_classes"]] if run.diagnosis else None
 
 
 def truly_absent(run: RunRecord) -> list[str] | None:
@@ -44,13 +41,9 @@ def least_explained(run: RunRecord, most: int) -> list[Prediction]:
 
 def warnings_of(run: RunRecord) -> list[str]:
     """Why the predictions may be worse than they could be, or than without adaptation."""
-    reasons, remarks = run.diagnosis.get("reasons"), (run.results or {}).get("remarks")
-    found = [f"negative transfer is likely: {each}." for each in reasons] if isinstance(reasons, list) else []
-    return found + ([f"{each}." for each in remarks] if isinstance(remarks, list) else [])
+    reasons, remarks = run.diagnosis.get("reasons", ()), (run.results or {}).get("remarks", ())
+    return [*(f"negative transfer is likely: {each}." for each in reasons), *(f"{each}." for each in remarks)]
 
 
 def _shares(run: RunRecord, key: str) -> list[float | None]:
-    values = run.diagnosis.get(key)
-    if not isinstance(values, list) or len(values) != len(run.classes):
-        return []
-    return [number(value) for value in values]
+    return [number(value) for value in run.diagnosis.get(key, ())]

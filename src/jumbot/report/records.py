@@ -8,6 +8,8 @@ RUN/predictions.csv  id, label, confidence, received_mass of each target sample,
 RUN/baseline.json    a source-only classifier on the same target, optional
 RUN/samples.json     the least explained and the most changed samples, with pictures where there are any, optional
 RUN/decision.json    why `jumbot tune` picked the run, where it did
+
+Each was held to its schema when it was read, so what a schema asks for is there and is what it says.
 """
 
 from __future__ import annotations
@@ -20,16 +22,13 @@ from typing import Any
 
 import numpy as np
 
-from jumbot.adaptation.runs.folder import final_mass, read_config, read_metrics, read_results
+from jumbot.adaptation.runs.beside import BASELINE, SAMPLES
+from jumbot.adaptation.runs.files.beside_json import Baseline, Samples
+from jumbot.adaptation.runs.files.tune_json import Decision
+from jumbot.adaptation.runs.folder import DECISION, final_mass, read_config, read_metrics, read_results
 from jumbot.errors import ArgumentError
-from jumbot.report.optional import (
-    Prediction,
-    read_baseline,
-    read_embeddings,
-    read_predictions,
-    read_samples,
-    read_why,
-)
+from jumbot.report.optional import Prediction, optional, read_embeddings, read_predictions
+from jumbot.schema import plain, read
 
 
 @dataclass(frozen=True)
@@ -56,47 +55,52 @@ class RunRecord:
 
     @property
     def method(self) -> str:
-        return str(_section(self.config, "method").get("name", "unknown method"))
+        return str(self.config["method"]["name"])
 
     @property
     def options(self) -> dict[str, Any]:
         """The method's hyper-parameters."""
-        return {key: value for key, value in _section(self.config, "method").items() if key != "name"}
+        return {key: value for key, value in self.config["method"].items() if key != "name"}
 
     @property
     def source(self) -> str:
-        return str(_section(self.config, "source").get("name", "source"))
+        return str(self.config["source"]["name"])
 
     @property
     def target(self) -> str:
-        return str(_section(self.config, "target").get("name", "target"))
+        return str(self.config["target"]["name"])
 
     @property
     def task(self) -> str:
         return f"{self.source} → {self.target}"
 
     @property
-    def seed(self) -> Any:
-        return self.config.get("seed", _section(self.config, "training").get("seed"))
+    def seed(self) -> int:
+        return int(self.config["seed"])
 
     @property
     def classes(self) -> tuple[str, ...]:
-        return tuple(str(name) for name in self.config.get("classes") or ())
+        return tuple(self.config["classes"])
+
+    @property
+    def made_with(self) -> str:
+        """The version that made it, and when."""
+        return f"jumbot {self.config['jumbot']}, {self.config['created'] or 'undated'}"
 
     @property
     def rule(self) -> str:
         """The rule that chose the model."""
-        asked = self.config.get("select") or _section(self.config, "training").get("select")
-        return str((self.results or {}).get("rule") or asked or "last")
+        return str(self.config["select"] if self.results is None else self.results["rule"])
 
     @property
     def oracle(self) -> bool:
         """True if target labels chose the model."""
-        return bool((self.results or {}).get("oracle")) or self.rule.startswith("oracle")
+        return self.rule == "oracle" or (self.results is not None and bool(self.results["oracle"]))
 
     @property
     def diagnosis(self) -> Mapping[str, Any]:
-        return _section(self.results or {}, "diagnosis")
+        found: Mapping[str, Any] = {} if self.results is None else self.results["diagnosis"]
+        return found
 
     @property
     def final(self) -> Mapping[str, Any]:
@@ -108,45 +112,37 @@ class RunRecord:
     @property
     def accuracy(self) -> float | None:
         """The share of right answers on the target, None where no target labels were given."""
-        return number(self.final.get("accuracy"))
+        return self.final.get("accuracy")
 
     @property
     def mean_class_accuracy(self) -> float | None:
-        return number(self.final.get("mean_class_accuracy"))
+        return self.final.get("mean_class_accuracy")
 
     @property
     def per_class(self) -> list[float | None]:
         """The accuracy in each class of `classes`, None where the target has no sample of it."""
-        values = self.final.get("per_class")
-        if not isinstance(values, list) or len(values) != len(self.classes):
-            return []
-        return [number(value) for value in values]
+        values = list(self.final.get("per_class") or ())
+        return values if len(values) == len(self.classes) else []
 
     @property
     def accuracy_before(self) -> float | None:
         """The target accuracy when adaptation began: the last evaluation of the source-only phase."""
-        found = [number(each.get("accuracy")) for each in self.evaluations if each.get("phase") == "source"]
+        found = [each.get("accuracy") for each in self.evaluations if each["phase"] == "source"]
         return found[-1] if found else None
 
     @property
     def confusion(self) -> np.ndarray | None:
         """`(true class, predicted class)` counts."""
-        values, size = (self.results or {}).get("confusion"), len(self.classes)
-        if not values:
-            return None
-        try:
-            matrix = np.array(values, dtype=float)
-        except (TypeError, ValueError):
-            return None
-        return matrix if size and matrix.shape == (size, size) and matrix.sum() > 0 else None
+        matrix = np.array((self.results or {}).get("confusion") or 0, dtype=float)
+        return matrix if matrix.sum() > 0 else None
 
     @property
     def scores(self) -> dict[str, float]:
         """The label-free scores at the selected step, else at the last evaluation that has any."""
         chosen = (self.results or {}).get("selected_step")
-        with_scores = [each for each in self.evaluations if _section(each, "scores")]
-        matching = [each for each in with_scores if each.get("step") == chosen] or with_scores[-1:]
-        found = {str(name): number(value) for name, value in (matching[-1]["scores"] if matching else {}).items()}
+        with_scores = [each for each in self.evaluations if each["scores"]]
+        matching = [each for each in with_scores if each["step"] == chosen] or with_scores[-1:]
+        found = {name: number(value) for name, value in (matching[-1]["scores"] if matching else {}).items()}
         return {name: value for name, value in found.items() if value is not None}
 
     @property
@@ -157,7 +153,7 @@ class RunRecord:
     @property
     def adaptation_start(self) -> float | None:
         """The first step of the adaptation phase, None if the source-only phase did not come first."""
-        phases = [(each.get("phase"), each["step"]) for each in self.steps]
+        phases = [(each["phase"], each["step"]) for each in self.steps]
         adapt = [step for phase, step in phases if phase == "adapt"]
         return adapt[0] if adapt and phases[0][0] == "source" else None
 
@@ -179,7 +175,7 @@ class RunRecord:
         """Names that occur in a mapping of the records, `names_in("terms")`, in the order of their first appearance."""
         found: dict[str, None] = {}
         for each in self.steps if event == "step" else self.evaluations:
-            found.update(dict.fromkeys(map(str, _section(each, key))))
+            found.update(dict.fromkeys(each[key]))
         return list(found)
 
 
@@ -211,11 +207,13 @@ def read_run(folder: str | Path) -> RunRecord:
         steps=steps,
         evaluations=evaluations,
         results=read_results(folder),
-        embeddings=read_embeddings(folder),
-        predictions=read_predictions(folder, config["target"]["n"]),
-        baseline=read_baseline(folder),
-        samples=read_samples(folder),
-        why=read_why(folder),
+        embeddings=optional(folder / "embeddings.npz", read_embeddings, {}),
+        predictions=optional(
+            folder / "predictions.csv", lambda file: read_predictions(file, config["target"]["n"]), []
+        ),
+        baseline=optional(folder / BASELINE, lambda file: plain(read(file, Baseline)), {}),
+        samples=optional(folder / SAMPLES, lambda file: plain(read(file, Samples)), []),
+        why=optional(folder / DECISION, lambda file: read(file, Decision).why, ()),
     )
 
 
@@ -226,8 +224,3 @@ def _metrics(folder: Path) -> tuple[list[Mapping[str, Any]], list[Mapping[str, A
         found[each["event"]][each["step"]] = each
     steps, evaluations = ([each for _, each in sorted(found[event].items())] for event in ("step", "evaluation"))
     return steps, evaluations
-
-
-def _section(record: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    value = record.get(key)
-    return value if isinstance(value, Mapping) else {}

@@ -26,7 +26,7 @@ def samples_section(groups: Sequence[Group], id: str) -> Html:
     for group in groups:
         run = group.first
         kinds = [
-            (heading, [_sample(each) for each in run.samples if each.get("why") == why])
+            (heading, [_sample(each) for each in run.samples if each["why"] == why])
             for why, heading in _HEADINGS.items()
         ]
         kinds = [(heading, found) for heading, found in kinds if found]
@@ -74,15 +74,13 @@ def _link(file: Path, where: Path) -> tuple[str, str] | None:
 
 
 def _sample(each: Mapping[str, Any]) -> dict[str, Any]:
-    before, picture = each.get("before"), each.get("picture")
-    confidence = percent(number(each.get("confidence")))
-    mass = _mass(number(each.get("received_mass")))
+    before = each["before"]
+    confidence = percent(each["confidence"])
     return {
-        "id": str(each.get("id", "")), "label": str(each.get("label", "")), "confidence": confidence, "mass": mass,
-        "before": before, "changed": before is not None and before != each.get("label"),
-        "picture": picture if isinstance(picture, str) and picture.startswith("data:image/") else None,
-        "hover": f"{each.get('id', '')}: {each.get('label', '')}, {confidence}"
-        + (f"; before {before}" if before is not None else ""),
+        "id": each["id"], "label": each["label"], "confidence": confidence,
+        "mass": _mass(number(each["received_mass"])), "before": before,
+        "changed": before is not None and before != each["label"], "picture": each["picture"],
+        "hover": f"{each['id']}: {each['label']}, {confidence}" + ("" if before is None else f"; before {before}"),
     }  # fmt: skip
 
 

@@ -66,7 +66,7 @@ def class_section(groups: Sequence[Group], pictures: Pictures) -> Section:
 
 
 def embedding_section(groups: Sequence[Group], pictures: Pictures) -> Section:
-    """The embedding before the adaptation, once, and after it, a map a method."""
+    """The embedding before the adaptation, once, and after it, a map per method."""
     shown: list[Picture] = []
     known = True
     names = groups[0].first.classes

@@ -8,41 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jumbot.files import write_text
-from jumbot.report.comparison import NONE
+from jumbot.report.comparison import NONE, aligned
 from jumbot.report.html import document, inline_svg, render
 from jumbot.report.page import Table
 from jumbot.report.style import BLUE, GREY, ORANGE, new_figure, plain, styled
-from jumbot.report.words import percent
+from jumbot.report.words import TUNING, percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLUMNS = {
-    "evidence": "modularity + agreement, of numbers agreement - gap; the largest of a whole run is picked, unless the "
-    "recipe's JUMBOT is near it",
-    "modularity": (
-        "how far the predictions respect the neighbourhoods of the target, beyond what class sizes alone give; 0 for "
-        "one class only, and for predictions at random"
-    ),
-    "agreement": (
-        "the mean probability that the candidates together give to what this one believes; of numbers 1 - mean squared "
-        "distance to the mean of the candidates, in variances of the source's numbers"
-    ),
-    "gap": (
-        "distance between the predicted numbers and the source's, in deviations of these; about 0.8 if only the mean "
-        "is predicted"
-    ),
-    "smoothness": "how far neighbours among the target get like numbers; to compare with",
-    "entropy": "mean entropy of the predictions; lower is surer, and lowest for a collapsed model",
-    "infomax": "entropy of the mean prediction minus the mean entropy; prefers classes of equal size",
-    "snd": "soft neighbourhood density of the predictions; highest for a collapsed model",
-    "mass": "share of the mass that plans move at the end of training, for methods with a plan",
-    "proportions_distance": "share of the target by which predicted and estimated class proportions differ",
-    "accuracy_not_used": "from labels of the target, where they were given; it decided nothing",
-    "rmse_not_used": "from true numbers of the target, where they were given; it decided nothing",
-    "r2_not_used": "from the same; 1 is perfect, 0 what the mean of the target would have",
-}
 SHOWN = ("evidence", "modularity", "agreement", "gap", "mass", "accuracy_not_used", "rmse_not_used", "r2_not_used")
 _SHARES = ("mass", "proportions_distance", "accuracy_not_used")
 
@@ -104,16 +79,12 @@ def text_table(rows: Sequence[Mapping[str, Any]]) -> str:
     names = [n for n in SHOWN if n in _columns(rows)]
     lines = [["candidate", *map(_title, names)]]
     lines += [[_name(row, place == 0), *(_value(row, n) for n in names)] for place, row in enumerate(rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(
-        "  ".join([line[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(line[1:], widths[1:], strict=True))])
-        for line in lines
-    )
+    return aligned(lines, right=True)
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Those that any candidate has, with their meaning."""
-    return {name: text for name, text in COLUMNS.items() if any(_known(row.get(name)) for row in rows)}
+    return {name: text for name, text in TUNING.items() if any(_known(row.get(name)) for row in rows)}
 
 
 def _known(value: float | None) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,14 +40,14 @@ def numbers_table(record: Mapping[str, Any]) -> str:
     rows = [row for row in record["runs"] if row.get("rmse") is not None]
     if not rows:
         return ""
-    lines = ["| task | method | seeds | RMSE | MAE | R2 |", "| --- | --- | ---: | ---: | ---: | ---: |"]
+    lines: list[list[object]] = []
     for task, method in dict.fromkeys((row["task"], row["method"]) for row in rows):
         runs = [row for row in rows if (row["task"], row["method"]) == (task, method)]
         cells = [
             _mean_and_spread([run[name] for run in runs if run[name] is not None]) for name in ("rmse", "mae", "r2")
         ]
-        lines.append(f"| {task} | {method} | {len(runs)} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        lines.append([task, method, len(runs), *cells])
+    return markdown(["task", "method", "seeds", "RMSE", "MAE", "R2"], lines, words=2)
 
 
 def _mean_and_spread(values: Sequence[float]) -> str:
@@ -65,15 +65,28 @@ def rules_table(record: Mapping[str, Any]) -> str:
     """
     tasks = {row["task"] for row in record["runs"]}
     rules = [rule for rule in RULES if any(rule in row["by_rule"] for row in record["runs"])]
-    lines = ["| method | " + " | ".join(rules) + " |", "| --- |" + " ---: |" * len(rules)]
+    lines = []
     for method in dict.fromkeys(row["method"] for row in record["runs"]):
         cells = []
         for rule in rules:
             chosen = [row for row in record["runs"] if row["method"] == method and rule in row["by_rule"]]
             whole = {row["task"] for row in chosen} == tasks
             cells.append(f"{100 * statistics.fmean(row['by_rule'][rule] for row in chosen):.1f}" if whole else "-")
-        lines.append(f"| {method} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        lines.append([method, *cells])
+    return markdown(["method", *rules], lines)
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[object]], words: int = 1) -> str:
+    """A table whose first columns, so many, are text, and the others numbers.
+
+    >>> print(markdown(["method", "accuracy"], [["jumbot", 98.2]]))
+    | method | accuracy |
+    | --- | ---: |
+    | jumbot | 98.2 |
+    """
+    marks = ["---"] * words + ["---:"] * (len(head) - words)
+    lines = ("| " + " | ".join(map(str, line)) + " |" for line in (head, marks, *rows))
+    return "\n".join(line.replace("|  |", "| |") for line in lines)
 
 
 def by_rule(folder: Path) -> dict[str, float]:

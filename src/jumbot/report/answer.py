@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from jumbot.report.presence import warnings_of
+from jumbot.report.presence import absent_classes, warnings_of
 from jumbot.report.records import RunRecord, number
 from jumbot.report.words import estimated, listed, percent, percent_whole
 
@@ -64,12 +64,10 @@ def _marks(run: RunRecord) -> tuple[list[Mark], tuple[str, str]]:
         value = run.accuracy and (baseline_accuracy(run) if said is run.baseline else run.accuracy)
         size = run.final.get("n")
         if value is not None:
-            spread = 2 * (value * (1 - value) / size) ** 0.5 if isinstance(size, int) and size else 0.0
+            spread = 2 * (value * (1 - value) / size) ** 0.5 if size else 0.0
             found.append((name, value, max(value - spread, 0.0), min(value + spread, 1.0)))
-        elif run.accuracy is None and isinstance(estimate := said.get("estimated_accuracy"), Mapping):
-            three = [number(estimate.get(key)) for key in ("value", "low", "high")]
-            if None not in three:
-                found.append((name, *three))
+        elif run.accuracy is None and (estimate := said.get("estimated_accuracy")) and estimate["value"] is not None:
+            found.append((name, estimate["value"], estimate["low"], estimate["high"]))
     if not found:
         return [], ("", "")
     return marks_of(found, percent if run.accuracy is not None else lambda value: f"about {percent_whole(value)}")
@@ -96,7 +94,7 @@ def _place(value: float, start: float) -> float:
 
 def _numbers(run: RunRecord) -> str:
     """The verdict where numbers are predicted."""
-    rmse, r2 = number(run.final.get("rmse")), number(run.final.get("r2"))
+    rmse, r2 = run.final.get("rmse"), number(run.final.get("r2"))
     harm = " Adaptation probably did harm, see the warnings." if warnings_of(run) else ""
     if rmse is None:
         return f"How far the predicted numbers are off cannot be told without true ones.{harm}"
@@ -113,7 +111,7 @@ def _helped(run: RunRecord) -> str:
     """Whether adaptation helped, by labels where there are any."""
     if run.method == "source-only":
         return "Nothing was adapted: this is the classifier of the source, as it is."
-    before, beside = baseline_accuracy(run), run.baseline
+    before = baseline_accuracy(run)
     if run.accuracy is not None and before is not None:
         change, spread = run.accuracy - before, _chance(run)
         figures = f"{percent(run.accuracy)} instead of {percent(before)} of the predictions are right"
@@ -123,7 +121,7 @@ def _helped(run: RunRecord) -> str:
     warned = [each for each in warnings_of(run) if each.startswith("negative transfer")]
     if warned:
         return f"Adaptation probably did harm ({len(warned)} sign{'s' * (len(warned) > 1)}, see the warnings)."
-    with_, without = _value_of(run.final.get("estimated_accuracy")), _value_of(beside.get("estimated_accuracy"))
+    with_, without = ((said.get("estimated_accuracy") or {}).get("value") for said in (run.final, run.baseline))
     if with_ is None or without is None:
         return "Whether adaptation helped cannot be told without labels."
     if with_ > without + _NOTICED:
@@ -135,13 +133,13 @@ def _helped(run: RunRecord) -> str:
 
 def _chance(run: RunRecord) -> float:
     """Two standard errors of the paired difference to the baseline: only predictions that changed can make one."""
-    changed, size = number(run.baseline.get("changed")), run.final.get("n")
-    return 2 * ((0.5 if changed is None else changed) / size) ** 0.5 if isinstance(size, int) and size else 0.0
+    changed, size = run.baseline.get("changed", 0.5), run.final.get("n")
+    return float(2 * (changed / size) ** 0.5) if size else 0.0
 
 
 def _by_labels(run: RunRecord) -> str:
     size = run.final.get("n")
-    if not isinstance(size, int) or not size:
+    if not size:
         return "By labels that training never saw."
     return f"By {size:,} labels that training never saw; less than {100 * _chance(run):.1f} points could be chance."
 
@@ -156,8 +154,8 @@ def _how_good(run: RunRecord) -> str:
         return " ".join(filter(None, [alone, f"Without labels the estimate was {about}." if about else ""]))
     if about:
         return f"Probably {about} of the target predictions are right."
-    why = estimate.get("why") if isinstance(estimate, Mapping) else None
-    return f"How many of the predictions are right cannot be told without labels{f': {why}' if why else ''}."
+    why = f": {estimate['why']}" if estimate else ""
+    return f"How many of the predictions are right cannot be told without labels{why}."
 
 
 def _next(run: RunRecord) -> str:
@@ -168,8 +166,7 @@ def _next(run: RunRecord) -> str:
             "Next: check a few predictions of each class by eye; a class that is taken for another as a whole, as "
             "where columns or names were exchanged, cannot be seen without labels."
         )
-    changed = number(run.baseline.get("changed"))
-    if changed:
+    if changed := run.baseline.get("changed"):
         return f"Next: look at the samples whose class changed ({percent(changed)} of the target)."
     return "Next: look at the samples that are least explained." if run.samples or run.predictions else ""
 
@@ -180,13 +177,9 @@ def mood(run: RunRecord) -> str:
     return "bad" if "harm" in said else "good" if "helped" in said and "cannot" not in said else ""
 
 
-def _value_of(estimate: object) -> float | None:
-    return number(estimate.get("value")) if isinstance(estimate, Mapping) else None
-
-
 def baseline_accuracy(run: RunRecord) -> float | None:
     """On the same target labels, of the classifier that saw the source alone."""
-    found = number(run.baseline.get("accuracy"))
+    found = run.baseline.get("accuracy")
     return run.accuracy_before if found is None else found
 
 
@@ -194,12 +187,11 @@ def describe_baseline(run: RunRecord) -> str:
     """The classifier that saw the source alone, in a sentence; nothing where the run has none."""
     if run.method == "source-only" or not run.baseline:
         return ""
-    accuracy, about = number(run.baseline.get("accuracy")), estimated(run.baseline.get("estimated_accuracy"))
+    accuracy, about = run.baseline.get("accuracy"), estimated(run.baseline["estimated_accuracy"])
     figures = [] if accuracy is None else [f"{percent(accuracy)} of its predictions are right"]
     figures += [f"without labels {about}"] if about else []
-    changed = number(run.baseline.get("changed"))
-    figures += [] if changed is None else [f"adaptation changed {percent(changed)} of the predictions"]
-    return f"Baseline ({run.baseline.get('what')}): {'; '.join(figures)}."
+    figures.append(f"adaptation changed {percent(run.baseline['changed'])} of the predictions")
+    return f"Baseline ({run.baseline['what']}): {'; '.join(figures)}."
 
 
 def evidence(run: RunRecord) -> list[str]:
@@ -210,12 +202,11 @@ def evidence(run: RunRecord) -> list[str]:
         found.append(f"Accuracy on target labels that training never saw: {percent(run.accuracy)}{mean}.")
     if baseline := describe_baseline(run):
         found.append(baseline)
-    estimate = run.final.get("estimated_accuracy")
-    if isinstance(estimate, Mapping):
-        found.append(f"Without labels: {estimated(estimate) or 'no estimate'}; {estimate.get('why')}.")
-    if (share := number(run.diagnosis.get("unexplained_share"))) is not None:
-        found.append(f"Target samples that no source sample explains: {percent(share)}.")
-    absent = run.diagnosis.get("absent_classes") or []
-    if absent:
-        found.append(f"Classes that seem absent from the target: {listed([run.classes[c] for c in absent])}.")
+    if estimate := run.final.get("estimated_accuracy"):
+        found.append(f"Without labels: {estimated(estimate) or 'no estimate'}; {estimate['why']}.")
+    if run.diagnosis:
+        share = percent(run.diagnosis["unexplained_share"])
+        found.append(f"Target samples that no source sample explains: {share}.")
+    if absent := absent_classes(run):
+        found.append(f"Classes that seem absent from the target: {listed(absent)}.")
     return found

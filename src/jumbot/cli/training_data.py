@@ -1,29 +1,37 @@
-"""The data beside one source and one target, for the commands that train."""
+"""The data that the commands take which train."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+from jumbot.adaptation.recipes import RECIPES
 from jumbot.cli.arguments import Option
+from jumbot.data.reading import Reading, ReadingOptions
 from jumbot.errors import ArgumentError
-from jumbot.options import Options
 
 
 @dataclass(frozen=True, kw_only=True)
-class MoreData(Options):
-    """Further sources, and target labels to train on."""
+class TrainingData(Reading):
+    """Sources, target, and labels of the target to evaluate or to train on; what each command says of the first two is
+    its own."""
 
-    source: str | None = None
+    source: str | None
+    target: str | None
     more_sources: Annotated[tuple[str, ...], Option("SRC ...")] = ()
     """Further labelled sources beside SRC, in the same form."""
     labelled_target: str | None = None
     """A labelled part of the target to train on, beside the rest without labels; evaluation leaves its samples out."""
 
-    def check_places(self, *others: str | None) -> None:
+    evaluate_on: Annotated[str | None, Option(aliases=("--labelled",))] = None
+    """Another, labelled part of the target, to evaluate on."""
+    recipe: Annotated[str | None, Option("{" + ",".join(RECIPES) + "}")] = None
+    """Settings that fit a kind of data; by default it follows the data."""
+
+    def check_places(self) -> None:
         """Refuse a file or folder that is not there before anything heavy is imported."""
-        check_places(self.source, *self.more_sources, self.labelled_target, *others)
+        check_places(self.source, *self.more_sources, self.target, self.evaluate_on, self.labelled_target)
 
     @property
     def sources(self) -> str | list[str] | None:
@@ -31,6 +39,11 @@ class MoreData(Options):
         if not self.more_sources or self.source is None:
             return self.source
         return [self.source, *self.more_sources]
+
+
+def reading(wanted: ReadingOptions, cls: type[ReadingOptions] = ReadingOptions) -> dict[str, Any]:
+    """The options of reading alone, as the functions take them."""
+    return {field.name: getattr(wanted, field.name) for field in fields(cls)}
 
 
 def check_places(*words: str | None) -> None:

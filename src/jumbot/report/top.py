@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import jumbot
-from jumbot.report import outcome, words
+from jumbot.report import answer, words
 from jumbot.report.comparison import compare
 from jumbot.report.groups import Group, accuracies
 from jumbot.report.html import Html, render
@@ -24,7 +24,7 @@ def summary(title: str, records: Sequence[RunRecord], tasks: Mapping[str, list[G
     return render(
         "summary.html", title=title, subtitle=_subtitle(records), oracle=words.ORACLE_WARNING if oracles else "",
         which=which, unfinished=[_unfinished(run) for run in records if not run.finished],
-        answer=outcome.answer(records[0]) if single else compared(tasks, evidence),
+        answer=answer.answer(records[0]) if single else compared(tasks, evidence),
         facts=_facts(records[0]) if single else [],
         about=words.describe_run(records[0]) if single else "", overview="" if single else _overview(records, tasks),
         warnings=_warnings(tasks, not single), most=SHOWN_WARNINGS,
@@ -32,8 +32,8 @@ def summary(title: str, records: Sequence[RunRecord], tasks: Mapping[str, list[G
 
 
 def _subtitle(records: Sequence[RunRecord]) -> str:
-    seconds = [value for run in records if isinstance(value := run.final.get("seconds"), int | float)]
-    dates = sorted(str(run.config["created"])[:10] for run in records if run.config.get("created"))
+    seconds = [run.final["seconds"] for run in records if run.final]
+    dates = sorted(run.config["created"][:10] for run in records if run.config["created"])
     text = f"{len(records)} run{'s' * (len(records) > 1)}"
     if dates:
         text += f", {dates[0]}" + (f" to {dates[-1]}" if dates[-1] != dates[0] else "")
@@ -55,13 +55,15 @@ def _facts(run: RunRecord) -> list[tuple[str, str]]:
     for each in several if len(several) > 1 else (run.final,):  # means over numbers of several units say nothing
         of = f" of {each['name']}" if each.get("name") else ""
         titles = {"rmse": f"RMSE{of} on the target", "mae": f"mean absolute error{of}", "r2": f"R2{of}"}
-        facts += [(f"{value:.4g}", title) for name, title in titles.items() if (value := number(each.get(name)))]
+        facts += [
+            (f"{value:.4g}", title) for name, title in titles.items() if (value := number(each.get(name))) is not None
+        ]
     if run.mean_class_accuracy is not None:
         facts.append((words.percent(run.mean_class_accuracy), "accuracy, mean over classes"))
-    if (changed := number(run.baseline.get("changed"))) is not None and run.method != "source-only":
-        facts.append((words.percent(changed), "of the predictions changed by adaptation"))
-    if (share := number(run.diagnosis.get("unexplained_share"))) is not None:
-        facts.append((words.percent(share), "of the target is unexplained"))
+    if run.baseline and run.method != "source-only":
+        facts.append((words.percent(run.baseline["changed"]), "of the predictions changed by adaptation"))
+    if run.diagnosis:
+        facts.append((words.percent(run.diagnosis["unexplained_share"]), "of the target is unexplained"))
     return facts
 
 
@@ -93,7 +95,7 @@ def _overview(records: Sequence[RunRecord], tasks: Mapping[str, list[Group]]) ->
     return " ".join(lines)
 
 
-def compared(tasks: Mapping[str, list[Group]], evidence: Evidence) -> outcome.Answer | None:
+def compared(tasks: Mapping[str, list[Group]], evidence: Evidence) -> answer.Answer | None:
     """Which method is best over the tasks that all have, by labels or else by evidence, and by how much."""
     groups = {group.label: group for each in tasks.values() for group in each}
     runs = [run for group in groups.values() for run in group.runs]
@@ -101,7 +103,7 @@ def compared(tasks: Mapping[str, list[Group]], evidence: Evidence) -> outcome.An
     found = {label: own for label, own in accuracies(tasks).items() if not groups[label].oracle}
     if evidence and not found:
         first = ranked(evidence)[0]
-        return outcome.Answer(
+        return answer.Answer(
             f"{first} has the most evidence, as far as can be told without labels.", "",
             "Evidence ranks methods; it does not say how many predictions are right.",
             "The reports of single runs, that of the first method before all.", place,
@@ -123,8 +125,8 @@ def compared(tasks: Mapping[str, list[Group]], evidence: Evidence) -> outcome.An
     if seeds > 1:
         apart = "overlap" if low <= high else "do not overlap"
         sure = f"{seeds} seeds each: mean and deviation of {best} and {second} {apart}."
-    marks, ends = outcome.marks_of(rows, words.percent)
-    return outcome.Answer(
+    marks, ends = answer.marks_of(rows, words.percent)
+    return answer.Answer(
         f"{best} is best on {over}: {words.percent(value)}, {100 * (value - other):.1f} points above {second}.", "good",
         sure, f"The report of {best}, and what the warnings say.", place, marks, ends,
     )  # fmt: skip
