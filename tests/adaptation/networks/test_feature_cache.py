@@ -100,7 +100,7 @@ def test_two_commands_on_the_same_photographs(tmp_path: Path) -> None:
                 image.fromarray(pixels).save(tmp_path / domain / kind / f"{j}.jpg")
 
     def begin(out: str, cache: str) -> subprocess.Popen[bytes]:
-        options = "--backbone efficientnet-lite0 --freeze --steps 20 --batch-size 8".split()
+        options = ["--backbone", "efficientnet-lite0", "--freeze", "--steps", "20", "--batch-size", "8"]
         data = [str(tmp_path / "here"), str(tmp_path / "there"), "--out", str(tmp_path / out)]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "JUMBOT_CACHE": str(tmp_path / cache)}
         return subprocess.Popen([sys.executable, "-m", "jumbot", "adapt", *data, *options], env=environment)
