@@ -26,10 +26,11 @@ class Extractor:
     format: InputFormat | None = None
     """The scale of the features, learned on those of the source."""
     device: str = "cpu"
+    workers: int | None = None
 
     def __call__(self, domain: Domain) -> Domain:
         cache = self.cache if self.cache is not None else default_cache()
-        found = extract(self.backbone, domain, cache, device=self.device)
+        found = extract(self.backbone, domain, cache, device=self.device, workers=self.workers)
         return found if self.format is None else self.format.apply(found)
 
     def scaled_on(self, source: Domain, standardise: str) -> Extractor:

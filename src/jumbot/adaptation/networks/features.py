@@ -10,8 +10,10 @@ from __future__ import annotations
 import hashlib
 import inspect
 import os
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -20,11 +22,13 @@ import torch
 from torch import Tensor, nn
 
 from jumbot.adaptation.networks.backbones import Backbone, Frozen
-from jumbot.adaptation.networks.feature_cache import SHARD, FeatureCache
+from jumbot.adaptation.networks.feature_cache import SHARD, Compute, FeatureCache
 from jumbot.data.domain import ArraySamples, Domain
+from jumbot.data.readers import MOST, Wait, count_workers, readers
 from jumbot.errors import ArgumentError
 from jumbot.minibatch.progress import progress
 
+_AHEAD = 2 * MOST  # batches that are read or waited for
 _PACKAGES = ("torch", "torchvision", "timm", "efficientnet_lite_pytorch", "jumbot")
 
 
@@ -42,13 +46,14 @@ def extract(
     *,
     batch_size: int = 16,
     device: str | torch.device = "cpu",
+    workers: int | None = None,
 ) -> Domain:
     """`domain` with `backbone(samples)`, rows of float32, in place of its samples; labels and names stay.
 
     The samples must have the backbone's size and pixels. With a folder `cache`, samples whose features it holds are not
     computed again, and what is computed is added to it 256 at a time, so that an interrupted call goes on where it
     stopped, and several processes that need the same features share the work. Only a few batches of images are in
-    memory at once.
+    memory at once; `workers` processes read them, as in training.
 
     >>> images = Domain("noise", ArraySamples(np.zeros((5, 8, 8, 3), np.uint8)))
     >>> extract(nn.Sequential(nn.AvgPool2d(8), nn.Flatten()), images).shape
@@ -61,11 +66,13 @@ def extract(
         raise ArgumentError(f"batch_size: {batch_size} came in; it must be 1 or more.")
     if not len(domain):
         raise ArgumentError(f"{domain.name}: holds no samples.")
-    if cache is None:
-        features, rows = _compute_all(module, domain, batch_size, device), None
-    else:
-        store = FeatureCache(Path(cache).expanduser() / fingerprint(module))
-        features, rows = store.complete(domain, batch_size, partial(_compute, module, domain, batch_size, device))
+    with _reading(domain, workers) as read:
+        compute = partial(_compute, module, domain, read, batch_size, device)
+        if cache is None:
+            features, rows = _compute_all(domain, compute), None
+        else:
+            store = FeatureCache(Path(cache).expanduser() / fingerprint(module))
+            features, rows = store.complete(domain, batch_size, compute)
     return domain.with_samples(ArraySamples(features if rows is None else features[rows]))
 
 
@@ -90,30 +97,46 @@ def _code(kind: type) -> bytes:
         return bytes(kind.forward.__code__.co_code)  # type: ignore[attr-defined]
 
 
-def _compute_all(module: nn.Module, domain: Domain, batch_size: int, device: str | torch.device) -> np.ndarray:
+def _compute_all(domain: Domain, compute: Compute) -> np.ndarray:
     with progress(len(domain), f"features of {domain.name}", least=SHARD) as advance:
         parts = []
-        for part in _compute(module, domain, batch_size, device, np.arange(len(domain))):
+        for part in compute(np.arange(len(domain))):
             parts.append(part)
             advance(len(part))
     return np.concatenate(parts)
 
 
+@contextmanager
+def _reading(domain: Domain, workers: int | None) -> Iterator[Callable[[np.ndarray], Wait]]:
+    """Begin to read rows; by a thread, or by processes."""
+    samples = {"images": domain.samples}
+    count = count_workers(workers, samples, len(domain))
+    if count:
+        with readers(samples, count) as submit:
+            yield lambda rows: submit("images", rows, None)
+        return
+    with ThreadPoolExecutor(1) as thread:
+        try:
+            yield lambda rows: thread.submit(domain.samples.batch, rows).result
+        finally:
+            thread.shutdown(wait=False, cancel_futures=True)
+
+
 def _compute(
-    module: nn.Module, domain: Domain, batch_size: int, device: str | torch.device, rows: np.ndarray
-) -> Iterator[np.ndarray]:
-    """Features batch by batch; the next batch is decoded while the backbone works on one."""
+    module: nn.Module, domain: Domain, read: Callable[[np.ndarray], Wait], batch_size: int, device: str | torch.device,
+    rows: np.ndarray,
+) -> Iterator[np.ndarray]:  # fmt: skip
+    """Features batch by batch; the next batches are read while the backbone works on one."""
     batches = [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
     training = [layer for layer in module.modules() if layer.training]
     module.eval().to(device)
+    waiting = deque(read(batch) for batch in batches[:_AHEAD])
     try:
-        with ThreadPoolExecutor(1) as reader:
-            waiting = reader.submit(domain.samples.batch, batches[0])
-            for number, batch in enumerate(batches):
-                images = waiting.result()
-                if number + 1 < len(batches):
-                    waiting = reader.submit(domain.samples.batch, batches[number + 1])
-                yield _forward(module, domain, batch, images.to(device))
+        for number, batch in enumerate(batches):
+            images = waiting.popleft()()
+            if number + _AHEAD < len(batches):
+                waiting.append(read(batches[number + _AHEAD]))
+            yield _forward(module, domain, batch, images.to(device))
     finally:
         for layer in training:
             layer.training = True
