@@ -33,6 +33,11 @@ class Extractor:
         found = extract(self.backbone, domain, cache, device=self.device, workers=self.workers)
         return found if self.format is None else self.format.apply(found)
 
+    def beside(self, network: nn.Module) -> Extractor:
+        """This extractor on the device of `network`, where that is not the CPU."""
+        device = next(network.parameters()).device
+        return self if device.type == "cpu" else replace(self, device=str(device))
+
     def scaled_on(self, source: Domain, standardise: str) -> Extractor:
         """This extractor, with the features of `source`, an image domain, brought to one scale."""
         features = replace(self, format=None)(source)
