@@ -60,6 +60,7 @@ trainer.fit()
 if trainer.accelerator.is_main_process:
     state = {**made.state_dict(), **network.state_dict()}
     torch.save({"gradients": gradients, "state": state}, sys.argv[4])
+trainer.accelerator.wait_for_everyone()  # none leaves the group while another still needs it
 trainer.accelerator.end_training()
 """
 
