@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -24,7 +25,8 @@ def replacing(path: str | Path) -> Iterator[Path]:
     'whole'
     """
     path = Path(path)
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    # not by the number of the process: in two containers that share a folder it may be the same
+    part = path.with_name(f"{path.name}.{uuid.uuid4().hex[:12]}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         part.touch()

@@ -107,26 +107,34 @@ def gradient_flow(
     rate = check_number("learning_rate", learning_rate, least=0, strict=True)
     m, k, seed = check_whole("m", m, least=1), check_whole("k", k, least=1), check("seed", seed, Seed)
     h = Loss(loss, epsilon, tau, divergence, "product", tol)
-    flow = _Flow(x0.double().clone(), y.double(), cost, h, m=m, k=k, rate=rate, seed=seed)
+    flow = _Flow(x0.to(torch.float64, copy=True), y.double(), cost, h, m=m, k=k, rate=rate, seed=seed)
     steps = check_whole("steps", steps, least=1)
     if callback is not None and not callable(callback):
         raise ArgumentError(f"callback: {type(callback).__name__} came in; pass a function, or None.")
     stops = _stops(snapshots, steps)
-    due = set(stops)
+    due = {stop: place for place, stop in enumerate(stops)}
+    shown = x0.new_empty((len(stops), *x0.shape))  # filled on the way: a list that is stacked takes the memory twice
 
     def out(points: Tensor) -> Array:
         points = points.to(x0.dtype)
         return points.numpy() if numpy else points
 
     losses: list[float] = []
-    taken = [flow.x.clone()] if 0 in due else []
+    taken = 0
+
+    def show(done: int) -> None:
+        nonlocal taken
+        if done in due:
+            shown[due[done]] = flow.x
+            taken += 1
+
+    show(0)
     interrupted = False
     try:
         with progress(steps, "steps") as advance:
             for step in range(steps):
                 losses.append(flow.advance(step))
-                if step + 1 in due:
-                    taken.append(flow.x.clone())
+                show(step + 1)
                 if callback is not None:
                     callback(step + 1, out(flow.x.clone()), losses[-1])
                 advance(1)
@@ -143,8 +151,7 @@ def gradient_flow(
         "cost": cost, "divergence": divergence, "seed": seed, "tol": tol,
     }  # fmt: skip
     return Trajectory(
-        steps=np.array(stops[: len(taken)], dtype=np.int64),
-        snapshots=out(torch.stack(taken) if taken else flow.x.new_empty((0, *flow.x.shape))),
+        steps=np.array(stops[:taken], dtype=np.int64), snapshots=out(shown[:taken]),
         losses=np.array(losses), points=out(flow.x), target=out(y.clone()), settings=settings,
         interrupted=interrupted,
     )  # fmt: skip
@@ -323,7 +330,8 @@ def _check_clouds(x0: Tensor, y: Tensor) -> None:
     for name, points in (("x0", x0), ("y", y)):
         if points.ndim != 2 or 0 in points.shape:
             raise ArgumentError(f"{name}: shape {tuple(points.shape)}; it must be (points, coordinates), not empty.")
-        if not bool(torch.isfinite(points).all()):
+        # the sum first: it takes no memory, and tells in nearly every case
+        if not bool(torch.isfinite(points.sum())) and not bool(torch.isfinite(points).all()):
             raise ArgumentError(f"{name}: holds NaN or infinite coordinates; clean them first.")
     if x0.shape[1] != y.shape[1]:
         raise ArgumentError(f"x0, y: {x0.shape[1]} and {y.shape[1]} coordinates; both clouds must live in one space.")

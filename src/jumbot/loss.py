@@ -164,9 +164,10 @@ class EmbeddingScale(nn.Module):
 
     @torch.no_grad()
     def forward(self, features_s: Tensor) -> Tensor:
-        """The factor by which squared distances between embeddings are to be multiplied."""
+        """The factor by which squared distances between embeddings are to be multiplied, where these are."""
         now = 2 * features_s.detach().float().var(0, correction=0).sum()
-        square = torch.where(self.square > 0, self.square, now)
+        known = self.square.to(now.device)  # a look at embeddings that have come back from the device
+        square = torch.where(known > 0, known, now)
         if self.training:
             self.seen.append(now)
             if not self.deferred:

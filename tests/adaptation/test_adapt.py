@@ -51,9 +51,9 @@ def test_features_are_extracted_on_the_device(monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.setattr("jumbot.adaptation.training.accelerator.device_of", lambda training: "cpu")
     compute = features._compute
 
-    def spy(module: nn.Module, domain: Any, rows: np.ndarray, batch_size: int, device: str) -> Any:
+    def spy(module: nn.Module, domain: Any, read: Any, batch_size: int, device: str, rows: np.ndarray) -> Any:
         seen.append(device)
-        return compute(module, domain, rows, batch_size, "cpu")
+        return compute(module, domain, read, batch_size, "cpu", rows)
 
     monkeypatch.setattr(features, "_compute", spy)
     images = np.random.default_rng(0).integers(0, 255, (8, 70, 70, 3), dtype=np.uint8)

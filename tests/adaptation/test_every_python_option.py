@@ -36,6 +36,7 @@ ACCEPTED: dict[str, dict[str, str]] = {
     "auxiliary_domain": RATE, "auxiliary_label": RATE, "entropy": RATE, "complement": RATE, "extra": {"0": "none"},
     "hidden": NOTHING, "trackers": NOTHING, "partial": NAME | NONE, "validation": {"0": "none is held out"},
     "evaluate_every": {"0": "no evaluations", **NONE}, "source_epochs": {"0": "none"},
+    "workers": {"0": "a thread", **NONE},
     "source_steps": {"0": "none", **NONE}, "minutes": FLOAT | NONE, "runs": NONE, "jobs": NONE, "stop_early": FLAG,
     "labelled_target": NONE, "evaluate_on": NONE, "labelled": NONE, "options": {"{}": "no changes", **NONE},
     "reading": NONE, "folder": NAME, "file": {}, "labels": NONE, "random_state": {"0": "a seed", **NONE},

@@ -233,13 +233,14 @@ def train(
     trainer.before_adaptation = Before(run.before, network)
     trained = trainer.fit(resume, begin)
     model = Model(
-        network.cpu().eval(), domains.task, domains.input, spec, described["method"], run=run.path,
+        network.eval(), domains.task, domains.input, spec, described["method"], run=run.path,
         extractor=domains.extractor, crops=domains.crops,
     )  # fmt: skip
-    if not trainer.accelerator.is_main_process:
-        return model
-    alone = trainer.accelerator.num_processes == 1  # a baseline is trained by one process
-    return finish(model, trained, domains, config, run, baseline and alone, show)
+    if trainer.accelerator.is_main_process:
+        alone = trainer.accelerator.num_processes == 1  # a baseline is trained by one process
+        model = finish(model, trained, domains, config, run, baseline and alone, show)
+    network.cpu()  # after the figures, which are found where it was trained
+    return model
 
 
 def describe(config: RunConfig, domains: Domains, spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -58,7 +58,10 @@ class Domains:
                 size=size,
             )
             if network.freeze:
-                self.extractor, self.module = Extractor(backbone, network.weights, device=device_of(training)), None
+                self.module = None
+                self.extractor = Extractor(
+                    backbone, network.weights, device=device_of(training), workers=training.workers
+                )
             else:
                 self.module, self.kind = backbone.module, backbone.name
             if module is None:

@@ -118,7 +118,7 @@ class Model:
         )  # fmt: skip
         raw = match_classes(read, self.classes)
         found = self.input.apply(raw, crop_transform(self.crops))
-        return found if self.extractor is None else self.extractor(found)
+        return found if self.extractor is None else self.extractor.beside(self.network)(found)
 
     def outputs(self, data: Any, **reading: Any) -> tuple[Tensor, Tensor]:
         """Embeddings and logits."""

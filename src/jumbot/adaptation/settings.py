@@ -68,6 +68,9 @@ class Training(Options):
     """Autocast of the network; the solver stays in float32 and float64."""
     device: str = "auto"
     """Where to train: auto, cpu, cuda, cuda:1, mps."""
+    workers: Annotated[int, Bounds(at_least=0, at_most=64)] | None = None
+    """Processes that read image files ahead; 0: a thread does. By default half of the cores less one, at most 4, and 0
+    for few images and data in memory. Results do not depend on it."""
     trackers: tuple[Tracker, ...] = ()
     """Also send settings and curves to these, through accelerate: tensorboard (into the run folder), wandb, mlflow,
     comet_ml, aim, clearml, dvclive, swanlab, trackio."""

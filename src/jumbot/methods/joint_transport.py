@@ -12,7 +12,7 @@ from jumbot.methods.base import Batch, Method, Terms, source_term
 from jumbot.methods.network import Network
 from jumbot.methods.proportions import TargetProportions
 from jumbot.methods.source_weights import SourceWeights
-from jumbot.minibatch.distributed import gather_rows, mean_over_processes
+from jumbot.minibatch.distributed import gather_rows, mean_over_processes, own_rows
 
 CERTAIN = 20.0  # logit of a label that is known: another class costs 20 nats, and still a finite number
 
@@ -76,12 +76,14 @@ class TransportMethod(Method):
         features_s, logits_s = network(batch.source)
         features_t, logits_t, known = self._target(network, batch)
         labels, self.progress, self.origin = batch.labels, batch.progress, batch.origin
-        source = source_term(logits_s, labels, self.source_weights(labels), self.label_loss)
         if self.global_plan:
             features_s, features_t, logits_t = gather_rows(features_s), gather_rows(features_t), gather_rows(logits_t)
             with torch.no_grad():
                 labels = gather_rows(labels)
                 self.origin = None if self.origin is None else gather_rows(self.origin)
+        weights = self.source_weights(labels)
+        own = None if weights is None else weights[own_rows(len(batch.labels), self.global_plan)]
+        source = source_term(logits_s, batch.labels, own, self.label_loss)
         out = self.transport(features_s, labels, features_t, logits_t)
         ramp = getattr(self.options, "eta3_ramp", 0.0)
         eta3 = self.eta3 * min(1.0, batch.progress / ramp) if ramp else self.eta3

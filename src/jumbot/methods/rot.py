@@ -90,9 +90,10 @@ def robust_weights(scores: Tensor, rho: float) -> Tensor:
     >>> robust_weights(torch.tensor([0.0, 1.0, 2.0, 3.0]), rho=0.1)
     tensor([0.4000, 0.8000, 1.2000, 1.6000])
     """
-    s = scores.double() - scores.double().max()  # near 0 where the weight is, so that small lambda lose no digits
+    given = scores.cpu().double()  # bisection waits for every answer, and not every device has float64
+    s = given - given.max()  # near 0 where the weight is, so that small lambda lose no digits
     spread = s.std(correction=0)
-    if rho == 0 or spread <= 1e-12 * scores.abs().max():
+    if rho == 0 or spread <= 1e-12 * given.abs().max():
         return torch.ones_like(scores)
     # Where no weight is cut off at 0 this lambda is the answer, otherwise a smaller one is.
     largest = float(spread) / (2 * rho) ** 0.5
@@ -101,7 +102,7 @@ def robust_weights(scores: Tensor, rho: float) -> Tensor:
         middle = (low + high) / 2
         inside = (_project(s / (largest * 2**middle)) - 1).square().mean() / 2 <= rho
         low, high = (low, middle) if inside else (middle, high)
-    return _project(s / (largest * 2**high)).to(scores.dtype)
+    return _project(s / (largest * 2**high)).to(scores.dtype).to(scores.device)
 
 
 def _project(x: Tensor) -> Tensor:

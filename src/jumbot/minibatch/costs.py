@@ -23,7 +23,7 @@ from jumbot.minibatch.points import Points
 from jumbot.transport.compiled.threads import run, split
 from jumbot.transport.compiled.vectormath import compiled
 
-_FEW = 64  # coordinates up to which sums of squared differences beat a matrix product
+_PART = 64  # coordinates that are summed at once: those of 64 points of both sides stay in the cache
 
 
 @intrinsic
@@ -44,48 +44,59 @@ def _prefetch(typing: Any, array: Any, row: Any, column: Any) -> Any:
 
 
 @compiled(inline="always")
-def _prefetch_row(array: Any, row: int) -> None:
-    d = array.shape[1]
-    for e in range(0, d, 8):
+def _prefetch_part(array: Any, row: int, low: int, high: int) -> None:
+    for e in range(low, high, 8):
         _prefetch(array, row, e)  # type: ignore[call-arg]
-    _prefetch(array, row, d - 1)  # type: ignore[call-arg]
+    _prefetch(array, row, high - 1)  # type: ignore[call-arg]
 
 
 @compiled()
 def squared_distances(x: Any, y: Any, I: Any, J: Any, root: bool, out: Any, first: int, last: int) -> None:
-    """|x_i - y_j|^2, or its root, of the minibatches first <= k < last, each over m x m pairs, into `out`."""
+    """|x_i - y_j|^2, or its root, of the minibatches first <= k < last, each over m x m pairs, into `out`.
+
+    Differences are squared and summed, `_PART` coordinates at a time: |x|^2 + |y|^2 - 2 <x, y> by a matrix product
+    loses the digits of points that nearly coincide, and is no faster, as most time goes into fetching the points.
+    """
     m, p, d = I.shape[1], J.shape[1], x.shape[1]
-    points, columns = np.empty((m, d)), np.empty((d, p))
+    wide = min(_PART, (d + 3) // 4 * 4)
+    # rows are taken two at a time and coordinates four: an odd row has another beside it, missing coordinates are zero
+    points, columns, sums = np.zeros((m + 1, wide)), np.zeros((wide, p)), np.zeros((m + 1, p))
     for k in range(first, last):
-        for i in range(m):
-            for e in range(d):
-                points[i, e] = x[I[k, i], e]
-        for j in range(p):
-            for e in range(d):
-                columns[e, j] = y[J[k, j], e]
-        ahead = k + 1 < last
-        for i in range(m):
-            if ahead:  # the points of the next minibatch arrive while this one is computed
-                _prefetch_row(x, I[k + 1, i])
-                if i < p:
-                    _prefetch_row(y, J[k + 1, i])
-            row = out[k, i]
+        sums[:m] = 0.0
+        for low in range(0, d, wide):
+            width = min(wide, d - low)
+            filled = (width + 3) // 4 * 4
+            points[:m, width:filled] = 0.0
+            columns[width:filled] = 0.0
+            for i in range(m):
+                row = I[k, i]
+                for e in range(width):
+                    points[i, e] = x[row, low + e]
             for j in range(p):
-                row[j] = 0.0
-            blocked = d // 4 * 4
-            for e in range(0, blocked, 4):
-                v0, v1, v2, v3 = points[i, e], points[i, e + 1], points[i, e + 2], points[i, e + 3]
-                c0, c1, c2, c3 = columns[e], columns[e + 1], columns[e + 2], columns[e + 3]
-                for j in range(p):
-                    d0, d1, d2, d3 = v0 - c0[j], v1 - c1[j], v2 - c2[j], v3 - c3[j]
-                    row[j] = d3 * d3 + (d2 * d2 + (d1 * d1 + (d0 * d0 + row[j])))  # four fused operations
-            for e in range(blocked, d):
-                v, column = points[i, e], columns[e]
-                for j in range(p):
-                    row[j] += (v - column[j]) * (v - column[j])
-            if root:
-                for j in range(p):
-                    row[j] = math.sqrt(row[j])
+                row = J[k, j]
+                for e in range(width):
+                    columns[e, j] = y[row, low + e]
+            ahead, begin = (k, low + wide) if low + wide < d else (k + 1, 0)
+            end = min(begin + wide, d)
+            for i in range(0, m, 2):
+                for s in range(i, min(i + 2, m)):
+                    if ahead < last:  # what is summed next arrives while this is computed
+                        _prefetch_part(x, I[ahead, s], begin, end)
+                        if s < p:
+                            _prefetch_part(y, J[ahead, s], begin, end)
+                one, two = sums[i], sums[i + 1]
+                for e in range(0, filled, 4):
+                    u0, u1, u2, u3 = points[i, e], points[i, e + 1], points[i, e + 2], points[i, e + 3]
+                    v0, v1, v2, v3 = points[i + 1, e], points[i + 1, e + 1], points[i + 1, e + 2], points[i + 1, e + 3]
+                    c0, c1, c2, c3 = columns[e], columns[e + 1], columns[e + 2], columns[e + 3]
+                    for j in range(p):
+                        d0, d1, d2, d3 = u0 - c0[j], u1 - c1[j], u2 - c2[j], u3 - c3[j]
+                        one[j] = d3 * d3 + (d2 * d2 + (d1 * d1 + (d0 * d0 + one[j])))  # four fused operations
+                        d0, d1, d2, d3 = v0 - c0[j], v1 - c1[j], v2 - c2[j], v3 - c3[j]
+                        two[j] = d3 * d3 + (d2 * d2 + (d1 * d1 + (d0 * d0 + two[j])))
+        for i in range(m):
+            for j in range(p):
+                out[k, i, j] = math.sqrt(sums[i, j]) if root else sums[i, j]
 
 
 @dataclass(frozen=True)
@@ -144,5 +155,4 @@ def _plain(points: Points) -> bool:
     data = points.data
     if not isinstance(data, np.ndarray) or data.ndim != 2:
         return False
-    numbers = data.dtype in (np.float32, np.float64) or data.dtype.kind in "iub"
-    return numbers and data.shape[1] <= _FEW
+    return data.dtype in (np.float32, np.float64) or data.dtype.kind in "iub"

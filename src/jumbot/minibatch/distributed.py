@@ -75,3 +75,9 @@ def gather_rows(x: Tensor) -> Tensor:
     parts = [torch.empty_like(x) for _ in range(dist.get_world_size())]
     dist.all_gather(parts, x.contiguous())
     return torch.cat(parts)
+
+
+def own_rows(count: int, joined: bool = True) -> slice:
+    """Where the `count` rows of this process stand among the joined ones of `gather_rows`."""
+    rank = dist.get_rank() if joined and dist.is_initialized() else 0
+    return slice(rank * count, (rank + 1) * count)

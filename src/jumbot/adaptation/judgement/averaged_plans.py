@@ -95,7 +95,7 @@ class SourceMinibatches:
             raise ArgumentError(
                 f"labels_s: values from {labels.min()} to {labels.max()}, but the logits have {classes} classes."
             )
-        self.features = features.detach().double().cpu()[torch.from_numpy(known)]
+        self.features = features.detach().cpu().double()[torch.from_numpy(known)]
         if not bool(torch.isfinite(self.features).all()):
             raise ArgumentError("features_s: they hold NaN or infinite values; the network has diverged.")
         self.labels = labels[known].astype(np.int64)

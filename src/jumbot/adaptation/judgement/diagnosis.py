@@ -159,7 +159,7 @@ def diagnose(
     (array([0.33, 0.67]), array([3]))
     """
     source = SourceMinibatches(features_s, labels_s, logits_t.shape[-1] if logits_t.ndim == 2 else 0, origins)
-    z, logits = features_t.detach().double().cpu(), logits_t.detach().double().cpu()
+    z, logits = features_t.detach().cpu().double(), logits_t.detach().cpu().double()
     _check_target(source, z, logits)
     mass = 0.0
     scaled = settings is None or not math.isfinite(settings.tau)
@@ -215,7 +215,7 @@ def diagnose_numbers(
     found = diagnose(features_s, one, features_t, torch.zeros(len(features_t), 1), seed=seed)
     if origins is not None:
         source = SourceMinibatches(features_s, one, 1, origins, values_s)
-        z, outputs = features_t.detach().double().cpu(), outputs_t.detach().double().cpu()
+        z, outputs = features_t.detach().cpu().double(), outputs_t.detach().cpu().double()
         rng = np.random.default_rng(seed)
         settled = settle(source, z, outputs, found.settings, source_mass(source, found.settings, seed), rng)
         found = replace(found, source_shares=by_source(settled.columns, source))

@@ -26,11 +26,17 @@ class Extractor:
     format: InputFormat | None = None
     """The scale of the features, learned on those of the source."""
     device: str = "cpu"
+    workers: int | None = None
 
     def __call__(self, domain: Domain) -> Domain:
         cache = self.cache if self.cache is not None else default_cache()
-        found = extract(self.backbone, domain, cache, device=self.device)
+        found = extract(self.backbone, domain, cache, device=self.device, workers=self.workers)
         return found if self.format is None else self.format.apply(found)
+
+    def beside(self, network: nn.Module) -> Extractor:
+        """This extractor on the device of `network`, where that is not the CPU."""
+        device = next(network.parameters()).device
+        return self if device.type == "cpu" else replace(self, device=str(device))
 
     def scaled_on(self, source: Domain, standardise: str) -> Extractor:
         """This extractor, with the features of `source`, an image domain, brought to one scale."""

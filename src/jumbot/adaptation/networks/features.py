@@ -10,24 +10,25 @@ from __future__ import annotations
 import hashlib
 import inspect
 import os
-import warnings
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from jumbot.adaptation.networks.backbones import Backbone, Frozen
-from jumbot.data.content import KEY, content_keys, digest
+from jumbot.adaptation.networks.feature_cache import SHARD, Compute, FeatureCache
 from jumbot.data.domain import ArraySamples, Domain
-from jumbot.errors import ArgumentError, JumbotError
-from jumbot.files import replacing
+from jumbot.data.readers import MOST, Wait, count_workers, readers
+from jumbot.errors import ArgumentError
 from jumbot.minibatch.progress import progress
 
-_SHARD = 256  # samples per file of the cache: what an interruption can lose
+_AHEAD = 2 * MOST  # batches that are read or waited for
 _PACKAGES = ("torch", "torchvision", "timm", "efficientnet_lite_pytorch", "jumbot")
 
 
@@ -45,12 +46,14 @@ def extract(
     *,
     batch_size: int = 16,
     device: str | torch.device = "cpu",
+    workers: int | None = None,
 ) -> Domain:
     """`domain` with `backbone(samples)`, rows of float32, in place of its samples; labels and names stay.
 
     The samples must have the backbone's size and pixels. With a folder `cache`, samples whose features it holds are not
     computed again, and what is computed is added to it 256 at a time, so that an interrupted call goes on where it
-    stopped. Only a few batches of images are in memory at once.
+    stopped, and several processes that need the same features share the work. Only a few batches of images are in
+    memory at once; `workers` processes read them, as in training.
 
     >>> images = Domain("noise", ArraySamples(np.zeros((5, 8, 8, 3), np.uint8)))
     >>> extract(nn.Sequential(nn.AvgPool2d(8), nn.Flatten()), images).shape
@@ -63,11 +66,13 @@ def extract(
         raise ArgumentError(f"batch_size: {batch_size} came in; it must be 1 or more.")
     if not len(domain):
         raise ArgumentError(f"{domain.name}: holds no samples.")
-    if cache is None:
-        features, rows = _compute_all(module, domain, batch_size, device), None
-    else:
-        store = _Store(Path(cache).expanduser() / fingerprint(module))
-        features, rows = store.complete(module, domain, batch_size, device)
+    with _reading(domain, workers) as read:
+        compute = partial(_compute, module, domain, read, batch_size, device)
+        if cache is None:
+            features, rows = _compute_all(domain, compute), None
+        else:
+            store = FeatureCache(Path(cache).expanduser() / fingerprint(module))
+            features, rows = store.complete(domain, batch_size, compute)
     return domain.with_samples(ArraySamples(features if rows is None else features[rows]))
 
 
@@ -92,30 +97,46 @@ def _code(kind: type) -> bytes:
         return bytes(kind.forward.__code__.co_code)  # type: ignore[attr-defined]
 
 
-def _compute_all(module: nn.Module, domain: Domain, batch_size: int, device: str | torch.device) -> np.ndarray:
-    with progress(len(domain), f"features of {domain.name}", least=_SHARD) as advance:
+def _compute_all(domain: Domain, compute: Compute) -> np.ndarray:
+    with progress(len(domain), f"features of {domain.name}", least=SHARD) as advance:
         parts = []
-        for part in _compute(module, domain, np.arange(len(domain)), batch_size, device):
+        for part in compute(np.arange(len(domain))):
             parts.append(part)
             advance(len(part))
     return np.concatenate(parts)
 
 
+@contextmanager
+def _reading(domain: Domain, workers: int | None) -> Iterator[Callable[[np.ndarray], Wait]]:
+    """Begin to read rows; by a thread, or by processes."""
+    samples = {"images": domain.samples}
+    count = count_workers(workers, samples, len(domain))
+    if count:
+        with readers(samples, count) as submit:
+            yield lambda rows: submit("images", rows, None)
+        return
+    with ThreadPoolExecutor(1) as thread:
+        try:
+            yield lambda rows: thread.submit(domain.samples.batch, rows).result
+        finally:
+            thread.shutdown(wait=False, cancel_futures=True)
+
+
 def _compute(
-    module: nn.Module, domain: Domain, rows: np.ndarray, batch_size: int, device: str | torch.device
-) -> Iterator[np.ndarray]:
-    """Features batch by batch; the next batch is decoded while the backbone works on one."""
+    module: nn.Module, domain: Domain, read: Callable[[np.ndarray], Wait], batch_size: int, device: str | torch.device,
+    rows: np.ndarray,
+) -> Iterator[np.ndarray]:  # fmt: skip
+    """Features batch by batch; the next batches are read while the backbone works on one."""
     batches = [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
     training = [layer for layer in module.modules() if layer.training]
     module.eval().to(device)
+    waiting = deque(read(batch) for batch in batches[:_AHEAD])
     try:
-        with ThreadPoolExecutor(1) as reader:
-            waiting = reader.submit(domain.samples.batch, batches[0])
-            for number, batch in enumerate(batches):
-                images = waiting.result()
-                if number + 1 < len(batches):
-                    waiting = reader.submit(domain.samples.batch, batches[number + 1])
-                yield _forward(module, domain, batch, images.to(device))
+        for number, batch in enumerate(batches):
+            images = waiting.popleft()()
+            if number + _AHEAD < len(batches):
+                waiting.append(read(batches[number + _AHEAD]))
+            yield _forward(module, domain, batch, images.to(device))
     finally:
         for layer in training:
             layer.training = True
@@ -136,69 +157,3 @@ def _forward(module: nn.Module, domain: Domain, rows: np.ndarray, images: Tensor
         name = domain.ids[row] if domain.ids is not None else f"row {row}"
         raise ArgumentError(f"{domain.name}: the backbone's features of {name} are NaN or infinite; check that sample.")
     return features
-
-
-class _Store:
-    """Features of one backbone: files of up to 256 samples, each with the keys of its rows, each written at once."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def complete(
-        self, module: nn.Module, domain: Domain, batch_size: int, device: str | torch.device
-    ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Features of every different sample of `domain`, and the row of each sample among them."""
-        keys, first, rows = np.unique(content_keys(domain.samples), return_index=True, return_inverse=True)
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ArgumentError(f"cache: {self.folder} cannot be made ({error.strerror}); give another one.") from error
-        known, features = self._read(keys)
-        missing = np.flatnonzero(~known)
-        missing = missing[np.argsort(first[missing])]  # in the order of the files, which disks like
-        shard = max(_SHARD // batch_size, 1) * batch_size
-        with progress(len(missing), f"features of {domain.name}", least=_SHARD) as advance:
-            for start in range(0, len(missing), shard):
-                part = missing[start : start + shard]
-                computed = []
-                for batch in _compute(module, domain, first[part], batch_size, device):
-                    computed.append(batch)
-                    advance(len(batch))
-                fresh = np.concatenate(computed)
-                self._write(keys[part], fresh)
-                if features is None:
-                    features = np.empty((len(keys), fresh.shape[1]), np.float32)
-                features[part] = fresh
-        assert features is not None
-        return features, None if np.array_equal(rows, np.arange(len(rows))) else rows
-
-    def _read(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """Which of the sorted `keys` are stored, and an array of features with their rows filled in."""
-        known, features = np.zeros(len(keys), bool), None
-        for file in sorted(self.folder.glob("*.npz")):
-            try:
-                with file.open("rb") as opened, np.load(opened) as shard:
-                    held = shard["keys"].view(KEY).reshape(-1)
-                    place = np.minimum(np.searchsorted(keys, held), len(keys) - 1)
-                    hit = keys[place] == held
-                    if hit.any():
-                        rows = shard["features"]
-                        if features is None:
-                            features = np.empty((len(keys), rows.shape[1]), np.float32)
-                        features[place[hit]] = rows[hit]
-                        known[place[hit]] = True
-            except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
-                warnings.warn(f"{file}: is damaged ({error}); its features are computed again.", stacklevel=4)
-        return known, features
-
-    def _write(self, keys: np.ndarray, features: np.ndarray) -> None:
-        """Under a name that follows from the content, and only when whole."""
-        plain = np.ascontiguousarray(keys).view(np.uint8).reshape(len(keys), KEY.itemsize)
-        try:
-            with (
-                replacing(self.folder / f"{digest(plain.tobytes()).hex()}.npz") as part,
-                part.open("wb") as file,
-            ):
-                np.savez(file, keys=plain, features=features)
-        except JumbotError as error:
-            raise ArgumentError(f"cache: {error} Give another one.") from error

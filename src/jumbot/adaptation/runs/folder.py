@@ -22,6 +22,7 @@ from jumbot.schema import convert, parse, plain, read, read_bytes, write
 _COMPARED = (
     "method", "training", "network_options", "inputs", "network", "classes", "input", "source", "target", "data",
 )  # fmt: skip
+_FREE = ("workers",)  # on which no result depends
 DECISION = "decision.json"
 """Why `tune` picked the run: sentences, in the folder of the run that it picked."""
 _LAST = 50  # steps at the end of training
@@ -96,7 +97,7 @@ class RunFolder:
     def check_same(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
         """Refuse a configuration that differs from the one that the run here was begun with, in what both say."""
         for part in _COMPARED:
-            then, now = old.get(part), json.loads(json.dumps(new.get(part)))
+            then, now = _weighed(old.get(part)), _weighed(json.loads(json.dumps(new.get(part))))
             if then is not None and now is not None and now != then:
                 raise ArgumentError(
                     f"{self.path}: was begun with other settings ({_difference(part, then, now)}); "
@@ -166,6 +167,10 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
         convert(record, schema, where)
         records.append(record)
     return records
+
+
+def _weighed(part: Any) -> Any:
+    return {name: value for name, value in part.items() if name not in _FREE} if isinstance(part, dict) else part
 
 
 def _difference(part: str, then: Any, now: Any) -> str:

@@ -13,7 +13,9 @@ from jumbot.errors import ArgumentError
 from jumbot.methods import SOURCE_ONLY
 from jumbot.schema import convert, plain
 
-_LOOKS = {"evaluate_every", "evaluate_samples", "checkpoint_every", "global_plan", "trackers", "tensorboard"}
+_LOOKS = {
+    "evaluate_every", "evaluate_samples", "checkpoint_every", "global_plan", "trackers", "tensorboard", "workers",
+}  # fmt: skip
 """Of the training, what plays no part in the weights of a run without a plan."""
 _LATER = {*_LOOKS, "epochs", "steps", "schedule", "schedule_steps", "select"}
 """And what plays none before adaptation starts."""

@@ -20,15 +20,17 @@ T = TypeVar("T")
 def make_accelerator(training: Training, run: RunFolder | None) -> Any:
     """An Accelerator for this machine; under torchrun it joins the group of processes."""
     from accelerate import Accelerator, DistributedDataParallelKwargs
-    from accelerate.state import AcceleratorState
+    from accelerate.state import AcceleratorState, PartialState
 
     check_able(training)
     device = device_of(training)
     if device.startswith("cuda:"):
         torch.cuda.set_device(device)
-    state = AcceleratorState._shared_state
-    if state and state.get("_mixed_precision", "no") != training.mixed_precision:
-        AcceleratorState._reset_state()  # one process may train twice, in different precision
+    # one process may train twice, in different precision or elsewhere, and accelerate remembers the first time
+    state, place = AcceleratorState._shared_state, PartialState._shared_state
+    moved = bool(place) and place["num_processes"] == 1 and place["device"].type != device.partition(":")[0]
+    if moved or (state and state.get("_mixed_precision", "no") != training.mixed_precision):
+        AcceleratorState._reset_state(reset_partial_state=moved)
     # a discriminator is not used while only the source is trained on; batch norm keeps its own statistics
     parallel = DistributedDataParallelKwargs(find_unused_parameters=True, broadcast_buffers=False)
     trackers = list(training.tracked_by) if run else []
@@ -113,16 +115,18 @@ def decided_by_first(accelerator: Any, action: Callable[[], T]) -> T:
 
 def devices(device: torch.device) -> list[int]:
     """What `torch.random.fork_rng` must save beside the CPU's state."""
-    return [device.index or 0] if device.type == "cuda" else []
+    if device.type != "cuda":
+        return []
+    return [torch.cuda.current_device() if device.index is None else device.index]
 
 
 def seed_step(*numbers: int) -> None:
     """Seed torch from these numbers.
 
-    Not by `torch.manual_seed` where there is no CUDA: it takes notes for one, which cost as much as a small step.
+    Not by `torch.manual_seed` where there is no device: it takes notes for one, which cost as much as a small step.
     """
     seed = int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0]) >> 1
-    if torch.cuda.is_available():
+    if torch.cuda.is_available() or torch.backends.mps.is_available():
         torch.manual_seed(seed)
     else:
         torch.default_generator.manual_seed(seed)

@@ -1,10 +1,11 @@
-"""The minibatches of every step, loaded one step ahead."""
+"""The minibatches of every step, loaded ahead: by a thread, or from image files by processes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,21 @@ import torch
 from jumbot.adaptation.settings import Training
 from jumbot.adaptation.task import Task
 from jumbot.adaptation.training.stratified import ShuffledSampler, StratifiedSampler
-from jumbot.data.domain import Domain
+from jumbot.data.domain import Domain, Samples
+from jumbot.data.readers import Submit, Wait, count_workers, readers
 from jumbot.methods.base import Batch, Method
 
 #: a pair of minibatches, and the rows of the target in it, by which the records find labels
 Loaded = tuple[Batch, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows of "source", "target" or "labelled" samples, and what seeds their augmentation."""
+
+    samples: str
+    rows: np.ndarray
+    key: tuple[int, int, int]
 
 
 class Batches:
@@ -29,6 +40,7 @@ class Batches:
     ) -> None:  # fmt: skip
         self.source, self.target, self.labels = source, target, task.labels(source)
         self.seed, self.k, self.size = training.seed, training.k, training.batch_size
+        self.workers = training.workers
         self.extra_samples = method.extra_samples
         self.source_steps, self.total = source_steps, total
         self.device, self.rank, self.world = accelerator.device, accelerator.process_index, accelerator.num_processes
@@ -51,60 +63,95 @@ class Batches:
         """From 0 to 1 over the adaptation."""
         return max(0, step - self.source_steps) / max(1, self.total - self.source_steps)
 
-    def load(self, step: int) -> list[Loaded]:
-        """The pairs of a step; without target rows while only the source is trained on."""
-        out: list[Loaded] = []
-        origins = self.source.origins
+    def parts(self, step: int) -> list[dict[str, Part]]:
+        """What to read for the pairs of a step; no target rows while only the source is trained on."""
+        out: list[dict[str, Part]] = []
         for j in range(self.k):
             number = (step * self.k + j) * self.world + self.rank
-            rows = self.sampler.batch(number)
-            x = self.source.samples.batch(rows, np.random.default_rng((self.seed, 3, number)))
-            if step < self.source_steps:
-                target_rows, target = np.empty(0, np.int64), x[:0]
-            else:
-                target_rows = self.target_sampler.batch(number - self.source_steps * self.k * self.world)
-                target = self.target.samples.batch(target_rows, np.random.default_rng((self.seed, 4, number)))
-            batch = Batch(
-                x.to(self.device, memory_format=self.layout), torch.from_numpy(self.labels[rows]).to(self.device),
-                target.to(self.device, memory_format=self.layout), self.progress(step), step - self.source_steps,
-                target_index=torch.from_numpy(target_rows).to(self.device), extra=self._extra(step, number),
-                origin=None if origins is None else torch.from_numpy(origins[rows]).to(self.device),
-                labelled=self._labelled(number),
-            )  # fmt: skip
-            out.append((batch, target_rows))
+            parts = {"source": Part("source", self.sampler.batch(number), (self.seed, 3, number))}
+            if step >= self.source_steps:
+                rows = self.target_sampler.batch(number - self.source_steps * self.k * self.world)
+                parts["target"] = Part("target", rows, (self.seed, 4, number))
+                if count := self.extra_samples(self.size, self.progress(step)):  # in passes of their own
+                    rows = ShuffledSampler(len(self.source), count, self.seed, stream=5).batch(number)
+                    parts["extra"] = Part("source", rows, (self.seed, 7, number))
+            if self.labelled is not None:
+                parts["labelled"] = Part("labelled", self.labelled_sampler.batch(number), (self.seed, 9, number))
+            out.append(parts)
         return out
 
-    def _labelled(self, number: int) -> tuple[torch.Tensor, torch.Tensor] | None:
-        """Target samples whose labels are known, alike of each class, and these labels."""
-        if self.labelled is None or self.labelled_labels is None:
-            return None
-        rows = self.labelled_sampler.batch(number)
-        x = self.labelled.samples.batch(rows, np.random.default_rng((self.seed, 9, number)))
-        labels = torch.from_numpy(self.labelled_labels[rows])
-        return x.to(self.device, memory_format=self.layout), labels.to(self.device)
+    def load(self, step: int) -> list[Loaded]:
+        """The pairs of a step, read by this process."""
+        pairs = self.parts(step)
+        return [self._pair(step, parts, {name: self._read(part) for name, part in parts.items()}) for parts in pairs]
 
-    def _extra(self, step: int, number: int) -> tuple[torch.Tensor, torch.Tensor] | None:
-        """The further source samples that the method asks for, drawn in passes of their own."""
-        count = self.extra_samples(self.size, self.progress(step)) if step >= self.source_steps else 0
-        if count == 0:
-            return None
-        rows = ShuffledSampler(len(self.source), count, self.seed, stream=5).batch(number)
-        x = self.source.samples.batch(rows, np.random.default_rng((self.seed, 7, number)))
-        return x.to(self.device, memory_format=self.layout), torch.from_numpy(self.labels[rows]).to(self.device)
+    @property
+    def samples(self) -> dict[str, Samples]:
+        domains = {"source": self.source, "target": self.target, "labelled": self.labelled}
+        return {name: domain.samples for name, domain in domains.items() if domain is not None}
+
+    def _read(self, part: Part) -> torch.Tensor:
+        return self.samples[part.samples].batch(part.rows, np.random.default_rng(part.key))
+
+    def _pair(self, step: int, parts: dict[str, Part], read: dict[str, torch.Tensor]) -> Loaded:
+        """One pair of minibatches, where the network is, with the labels that belong to it."""
+        x = {name: tensor.to(self.device, memory_format=self.layout) for name, tensor in read.items()}
+        rows, labels, origins = parts["source"].rows, self.labels, self.source.origins
+        target_rows = parts["target"].rows if "target" in parts else np.empty(0, np.int64)
+        extra = (x["extra"], self._there(labels[parts["extra"].rows])) if "extra" in parts else None
+        labelled = None
+        if "labelled" in parts and self.labelled_labels is not None:
+            labelled = x["labelled"], self._there(self.labelled_labels[parts["labelled"].rows])
+        batch = Batch(
+            x["source"], self._there(labels[rows]), x.get("target", x["source"][:0]), self.progress(step),
+            step - self.source_steps, target_index=self._there(target_rows), extra=extra,
+            origin=None if origins is None else self._there(origins[rows]), labelled=labelled,
+        )  # fmt: skip
+        return batch, target_rows
+
+    def _there(self, array: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(array).to(self.device)
 
     @contextmanager
     def ahead(self) -> Iterator[Callable[[int], list[Loaded]]]:
-        """`load`, but images of the next step are decoded while this one is computed."""
+        """`load`, but images of the next steps are read while this one is computed."""
         if len(self.source.shape) == 1:
             yield self.load
             return
-        with ThreadPoolExecutor(1) as pool:
+        images = (self.total * 2 - self.source_steps) * self.k * self.size
+        workers = count_workers(self.workers, self.samples, images)
+        with self._loader(workers) as load, ThreadPoolExecutor(1) as thread:
             waiting: dict[int, Future[list[Loaded]]] = {}
 
             def get(step: int) -> list[Loaded]:
-                current = waiting.pop(step, None) or pool.submit(self.load, step)
+                current = waiting.pop(step, None) or thread.submit(load, step)
                 if step + 1 < self.total:
-                    waiting[step + 1] = pool.submit(self.load, step + 1)
+                    waiting[step + 1] = thread.submit(load, step + 1)
                 return current.result()
 
             yield get
+
+    @contextmanager
+    def _loader(self, workers: int) -> Iterator[Callable[[int], list[Loaded]]]:
+        """`load`, by that many processes."""
+        if workers == 0:
+            yield self.load
+            return
+        with readers(self.samples, workers) as submit:
+            asked: dict[int, list[dict[str, Wait]]] = {}
+
+            def load(step: int) -> list[Loaded]:
+                begin = not asked
+                for later in range(step, min(step + 2 + workers, self.total)):
+                    if later not in asked and not (begin and later == step):
+                        asked[later] = [_submitted(parts, submit) for parts in self.parts(later)]
+                if step not in asked:  # read here, while the processes start
+                    return self.load(step)
+                read = [{name: wait() for name, wait in waits.items()} for waits in asked.pop(step)]
+                return [self._pair(step, *both) for both in zip(self.parts(step), read, strict=True)]
+
+            yield load
+
+
+def _submitted(parts: dict[str, Part], submit: Submit) -> dict[str, Wait]:
+    return {name: submit(part.samples, part.rows, part.key) for name, part in parts.items()}
