@@ -22,7 +22,7 @@ from jumbot.schema import convert, parse, plain, read, read_bytes, write
 _COMPARED = (
     "method", "training", "network_options", "inputs", "network", "classes", "input", "source", "target", "data",
 )  # fmt: skip
-_FREE = ("workers",)  # on which no result depends
+FREE = ("workers",)  # on which no result depends
 DECISION = "decision.json"
 """Why `tune` picked the run: sentences, in the folder of the run that it picked."""
 _LAST = 50  # steps at the end of training
@@ -170,7 +170,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 
 def _weighed(part: Any) -> Any:
-    return {name: value for name, value in part.items() if name not in _FREE} if isinstance(part, dict) else part
+    return {name: value for name, value in part.items() if name not in FREE} if isinstance(part, dict) else part
 
 
 def _difference(part: str, then: Any, now: Any) -> str:

@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from jumbot.adaptation.runs.files.config_json import Config
-from jumbot.adaptation.runs.folder import RunFolder, read_config, read_metrics
+from jumbot.adaptation.runs.folder import FREE, RunFolder, read_config, read_metrics
 from jumbot.errors import ArgumentError
 from jumbot.methods import SOURCE_ONLY
 from jumbot.schema import convert, plain
 
-_LOOKS = {
-    "evaluate_every", "evaluate_samples", "checkpoint_every", "global_plan", "trackers", "tensorboard", "workers",
-}  # fmt: skip
+_LOOKS = {*FREE, "evaluate_every", "evaluate_samples", "checkpoint_every", "global_plan", "trackers", "tensorboard"}
 """Of the training, what plays no part in the weights of a run without a plan."""
 _LATER = {*_LOOKS, "epochs", "steps", "schedule", "schedule_steps", "select"}
 """And what plays none before adaptation starts."""

@@ -63,7 +63,8 @@ def check_able(training: Training, reports: bool = False) -> None:
                 f"{name}."
             )
     if reports:
-        need("matplotlib", "the report of a run", "adapt")
+        for module in ("matplotlib", "jinja2"):
+            need(module, "the report of a run", "adapt")
 
 
 def begin_trackers(accelerator: Any, training: Training, run: RunFolder | None) -> None:
