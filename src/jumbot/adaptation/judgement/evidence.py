@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
 from jumbot.adaptation.judgement.evaluation import as_array
-from jumbot.adaptation.judgement.modularity import modularity
+from jumbot.adaptation.judgement.modularity import modularity_parts
 from jumbot.adaptation.judgement.selection import entropy, infomax, snd
 from jumbot.errors import ArgumentError
 
 Array = np.ndarray[Any, Any]
+_SURE = 2.0  # standard errors
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,12 @@ class Evidence:
     entropy: float
     infomax: float
     snd: float
-    rule: ClassVar[str] = "the largest modularity of those whose evidence = modularity + agreement is near the largest"
+    parts: Array = field(repr=False, compare=False)
+    """`(n,)` what each sample adds to the modularity."""
+    rule: ClassVar[str] = (
+        "the recipe's JUMBOT, or source-only where that has more evidence = modularity + agreement, unless another has "
+        "more and surely a larger modularity"
+    )
 
     @property
     def value(self) -> float:
@@ -37,7 +44,12 @@ class Evidence:
 
     def to_row(self) -> dict[str, float]:
         """Columns of the table of candidates."""
-        return {"evidence": self.value, **asdict(self)}
+        return {"evidence": self.value} | {name: value for name, value in asdict(self).items() if name != "parts"}
+
+    def surely_beyond(self, other: Evidence) -> bool:
+        """Whether its modularity is larger by more than two standard errors of the difference, sample by sample."""
+        gain = self.parts - other.parts
+        return bool(gain.mean() > _SURE * gain.std() / math.sqrt(len(gain)))
 
     def words(self) -> str:
         """The sum that was compared."""
@@ -65,9 +77,10 @@ def weigh(probabilities: Mapping[str, Any], neighbours: Any) -> dict[str, Eviden
         shapes = ", ".join(f"{name} {p.shape}" for name, p in arrays.items()) or "none"
         raise ArgumentError(f"probabilities: {shapes}; pass (n, C) of the same samples for at least one candidate.")
     mean = np.mean(list(arrays.values()), axis=0)
+    parts = {name: modularity_parts(p.argmax(1), neighbours) for name, p in arrays.items()}
     return {
         name: Evidence(
-            modularity(p.argmax(1), neighbours), float((p * mean).sum(1).mean()), entropy(p), infomax(p), snd(p)
+            float(parts[name].mean()), float((p * mean).sum(1).mean()), entropy(p), infomax(p), snd(p), parts[name]
         )
         for name, p in arrays.items()
     }

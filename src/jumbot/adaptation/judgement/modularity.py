@@ -59,6 +59,15 @@ def modularity(labels: Any, neighbours: Any) -> float:
     >>> modularity([0, 0, 1, 1], [[1], [0], [3], [2]]), modularity([0, 0, 0, 0], [[1], [0], [3], [2]])
     (0.5, 0.0)
     """
+    return float(modularity_parts(labels, neighbours).mean())
+
+
+def modularity_parts(labels: Any, neighbours: Any) -> Array:
+    r"""`(n,)` what each sample adds to the modularity, which is their mean.
+
+    .. math:: \frac1k \sum_{j \in N(i)} \langle Y_i, Y_j\rangle
+        - \Bigl\langle Y_i,\; \frac1{nk} \sum_l \sum_{j \in N(l)} Y_j \Bigr\rangle
+    """
     y, graph = as_array(labels), as_array(neighbours)
     if y.ndim != 1 or y.dtype.kind not in "iu" or graph.ndim != 2 or len(graph) != len(y) or not graph.size:
         raise ArgumentError(
@@ -66,10 +75,9 @@ def modularity(labels: Any, neighbours: Any) -> float:
             "indices (n, k)."
         )
     _, y = np.unique(y, return_inverse=True)
-    classes = int(y.max()) + 1
-    shares = np.bincount(y, minlength=classes) / len(y)
-    around = np.bincount(y[graph].ravel(), minlength=classes) / graph.size
-    return float((y[graph] == y[:, None]).mean() - shares @ around)
+    around = np.bincount(y[graph].ravel(), minlength=int(y.max()) + 1) / graph.size
+    found: Array = (y[graph] == y[:, None]).mean(1) - around[y]
+    return found
 
 
 def some_rows(domain: Domain, seed: int = 0) -> tuple[Array, Array]:

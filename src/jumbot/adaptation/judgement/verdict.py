@@ -10,20 +10,18 @@ from jumbot.adaptation.judgement.number_evidence import UNKNOWN, NumberEvidence
 from jumbot.adaptation.judgement.search import Search, Weighed
 from jumbot.methods import SOURCE_ONLY
 
-CLEAR = 0.03
-"""Evidence that lies nearer to the largest does not tell candidates apart; modularity, which no vote moves, does."""
-
 
 def verdict(search: Search, weighed: Sequence[Weighed]) -> dict[str, Any]:
     """The picked candidate, why it was, and all of them, best first; only whole runs can be picked.
 
-    Of classes, the largest modularity wins among candidates whose evidence is near the largest; of numbers, the largest
-    evidence.
+    Of classes, the recipe's JUMBOT is kept, or source-only where that has more evidence, unless another candidate has
+    more and surely respects the neighbourhoods of the target better; of several such the largest evidence wins.  Of
+    numbers it wins in any case.
 
     Where numbers are predicted and source-only predicts others than the source's, it is picked: see `UNKNOWN`.
     """
     whole = [each for each in weighed if each.whole]
-    best = _best(whole)
+    best = _best(whole, search.variants[1].label)
     unknown = next((each for each in whole if _is_unknown(each)), None)
     chosen = best if unknown is None else unknown
     rows = {each.run.variant.label: each.row(search.out) for each in weighed}
@@ -31,7 +29,7 @@ def verdict(search: Search, weighed: Sequence[Weighed]) -> dict[str, Any]:
     rest = sorted(rows.values(), key=lambda row: (not row["whole"], -row["evidence"]))
     trained = {picked["candidate"], *rows}
     not_tried = [v.label for v in search.variants if v.label not in trained and v.label not in search.failed]
-    said = [_cannot_know(chosen, rest)] if unknown is not None else _why(chosen, picked, rest)
+    said = [_cannot_know(chosen, rest)] if unknown is not None else _why(chosen, picked, rest, search.variants[1].label)
     return {
         "rule": chosen.evidence.rule,
         "picked": picked["candidate"],
@@ -44,15 +42,14 @@ def verdict(search: Search, weighed: Sequence[Weighed]) -> dict[str, Any]:
     }
 
 
-def _best(whole: Sequence[Weighed]) -> Weighed:
+def _best(whole: Sequence[Weighed], default: str) -> Weighed:
     """Of equal ones the first."""
-    largest = max(whole, key=lambda each: each.evidence.value)
-    near = [
-        (each.evidence.modularity, each)
-        for each in whole
-        if isinstance(each.evidence, Evidence) and each.evidence.value > largest.evidence.value - CLEAR
-    ]
-    return max(near, key=lambda one: one[0])[1] if near else largest
+    found = {each.run.variant.label: (each, each.evidence) for each in whole if isinstance(each.evidence, Evidence)}
+    if default not in found or SOURCE_ONLY not in found:
+        return max(whole, key=lambda each: each.evidence.value)
+    kept, evidence = max(found[SOURCE_ONLY], found[default], key=lambda one: one[1].value)
+    beyond = [each for each, own in found.values() if own.value > evidence.value and own.surely_beyond(evidence)]
+    return max(beyond, key=lambda each: each.evidence.value, default=kept)
 
 
 def _is_unknown(each: Weighed) -> bool:
@@ -72,24 +69,26 @@ def _cannot_know(chosen: Weighed, rest: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _why(chosen: Weighed, picked: Mapping[str, Any], rest: Sequence[Mapping[str, Any]]) -> list[str]:
+def _why(chosen: Weighed, picked: Mapping[str, Any], rest: Sequence[Mapping[str, Any]], default: str) -> list[str]:
     """Why this one."""
     whole = [row for row in rest if row["whole"]]
     own = chosen.evidence.words()
-    said = []
-    alone = picked["candidate"] == SOURCE_ONLY
-    if whole and whole[0]["evidence"] > picked["evidence"]:
-        start = "Adaptation was not used: source-only" if alone else f"{picked['candidate']} was chosen: it"
-        said.append(
-            f"{start} has the evidence {own}; that of {whole[0]['candidate']}, {whole[0]['evidence']:.3f}, is larger "
-            f"by less than {CLEAR:g}, which does not tell them apart, and of all so near it has the largest modularity."
-        )
+    name, alone = picked["candidate"], picked["candidate"] == SOURCE_ONLY
+    more = next(
+        (f"{r['candidate']}, with {r['evidence']:.3f}," for r in whole if r["evidence"] > picked["evidence"]), ""
+    )
+    if more and alone:
+        said = [f"Adaptation was not used: source-only has {own}, and {more} has not surely a larger modularity."]
+    elif more and name == default:
+        said = [f"{name}, what the recipe takes, was kept: it has {own}, and {more} not surely a larger modularity."]
+    elif more:
+        said = [f"{name} was chosen: it has {own} and surely a larger modularity than {default}; {more} has not."]
     elif alone:
         beaten = f"; the best that adapts, {whole[0]['candidate']}, has {whole[0]['evidence']:.3f}" if whole else ""
-        said.append(f"Adaptation was not used: source-only has the largest evidence, {own}{beaten}.")
+        said = [f"Adaptation was not used: source-only has the largest evidence, {own}{beaten}."]
     else:
         next_one = f"; the next is {whole[0]['candidate']} with {whole[0]['evidence']:.3f}" if whole else ""
-        said.append(f"{picked['candidate']} was chosen: its evidence is the largest, {own}{next_one}.")
+        said = [f"{name} was chosen: its evidence is the largest, {own}{next_one}."]
     if not alone:
         without = next((row for row in whole if row["candidate"] == SOURCE_ONLY), None)
         if without is not None and without is not whole[0]:
