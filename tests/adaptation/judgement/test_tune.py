@@ -179,12 +179,12 @@ DEFAULT = "jumbot partial tau=0.12"
         (
             [(LOW, 0.5), (0.7, 0.5), (FAR, 0.5), (NEAR, 0.8)],
             "jumbot tau=0.5",
-            "a larger modularity than jumbot partial",
+            "a larger modularity than jumbot",
         ),
         (
             [(0.69, 0.6), (0.7, 0.5), (NEAR, 0.8), (LOW, 0.5)],
             "source-only",
-            "Adaptation was not used: source-only has 1",
+            "was not used: source-only has 1",
         ),
         ([(FAR, 0.5), (0.7, 0.5), (LOW, 0.5), (LOW, 0.5)], "source-only", "source-only has the largest evidence"),
     ],

@@ -89,8 +89,9 @@ def tune(
 
     The candidates are source-only, DeepJDOT, MCC, and JUMBOT with the general and the partial settings at five values
     of tau.  Evidence is `modularity + agreement`: predictions respect the neighbourhoods of the target beyond what
-    class sizes alone give, and the other candidates share them.  Of those that are within .03 of the largest, the one
-    with the largest modularity is picked.  Source-only can win: then nothing is gained by adaptation.
+    class sizes alone give, and the other candidates share them.  The recipe's JUMBOT is kept, or source-only where that
+    has more evidence, unless another candidate has more and a modularity larger by two standard errors.  So source-only
+    can win: then nothing is gained by adaptation.
 
     Numbers (`task="regression"`) are predicted by source-only, DeepJDOT, DANN and JUMBOT at five values of tau, and the
     evidence is `agreement - gap`, which assumes that the numbers of both domains are spread alike.  Where source-only

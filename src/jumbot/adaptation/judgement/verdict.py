@@ -74,9 +74,8 @@ def _why(chosen: Weighed, picked: Mapping[str, Any], rest: Sequence[Mapping[str,
     whole = [row for row in rest if row["whole"]]
     own = chosen.evidence.words()
     name, alone = picked["candidate"], picked["candidate"] == SOURCE_ONLY
-    more = next(
-        (f"{r['candidate']}, with {r['evidence']:.3f}," for r in whole if r["evidence"] > picked["evidence"]), ""
-    )
+    ahead = [row for row in whole if row["evidence"] > picked["evidence"]]
+    more = f"{ahead[0]['candidate']}, with {ahead[0]['evidence']:.3f}," if ahead else ""
     if more and alone:
         said = [f"Adaptation was not used: source-only has {own}, and {more} has not surely a larger modularity."]
     elif more and name == default:
