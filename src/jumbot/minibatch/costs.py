@@ -21,7 +21,7 @@ from torch import Tensor
 from jumbot.cost import COSTS, Cost, parse_cost
 from jumbot.minibatch.points import Points
 from jumbot.transport.compiled.threads import run, split
-from jumbot.transport.compiled.vectormath import compiled
+from jumbot.transport.compiled.decorator import compiled
 
 _FEW = 64  # coordinates up to which sums of squared differences beat a matrix product
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from jumbot.transport.certificate import certify, solved
 from jumbot.transport.divergences import KL, Balanced
+from jumbot.transport.entropic.mixing import BatchMixing
 from jumbot.transport.entropic.policy import (
     EVERY,
     LARGEST_TAU,
@@ -29,8 +30,8 @@ from jumbot.transport.entropic.policy import (
     plain_rate,
     ramp,
 )  # fmt: skip
+from jumbot.transport.entropic.shift import best_shifts
 from jumbot.transport.entropic.soft_minima import SoftMinima
-from jumbot.transport.entropic.torch_mixing import Mixing
 from jumbot.transport.marginal import Marginal, PartialMarginal
 from jumbot.transport.outcome import Outcome
 from jumbot.transport.problem import Problem
@@ -73,12 +74,12 @@ class _Sweeps:
         self.direct = finite and not isinstance(problem.source, PartialMarginal)
         finite = finite and self.known
         self.kappas = kappas if finite else None
-        self.mixing: Mixing | None = None
+        self.mixing: BatchMixing | None = None
         if finite and cold:
             self.f, self.g = self._translated(self.minima.f0, self.minima.g0)
             self.minima.centre(self.f, self.g)
         if finite and kinds == {KL} and max(s.tau for s, _ in problem.sides) <= LARGEST_TAU * problem.epsilon:
-            self.mixing = Mixing(problem.b)
+            self.mixing = BatchMixing(problem.b)
         ones = torch.ones_like(f[:, :1])
         best = best_factor(kappas[0] * kappas[1]) if self.known else 1.0
         self.best, self.ramp, self.residual, self.gap = best * ones, 0 * ones, math.inf * ones, math.inf * ones[:, 0, 0]
@@ -132,12 +133,8 @@ class _Sweeps:
 
     def _shift(self, f: Tensor, g: Tensor) -> Tensor:
         """The best t for (f + t, g - t), one side KL and the other KL or exact."""
-        slopes = [1 / side.tau if type(side.divergence) is KL else 0.0 for side, _ in self.problem.sides]
-        up, down = (
-            torch.add(log_w, x, alpha=-slope).logsumexp(1, keepdim=True)
-            for log_w, x, slope in zip(self.minima.log_weights, (f, g), slopes, strict=True)
-        )
-        return (up - down) * (1 / sum(slopes))
+        slopes = (1 / side.tau if type(side.divergence) is KL else 0.0 for side, _ in self.problem.sides)
+        return best_shifts(*slopes, *self.minima.log_weights, f, g)
 
     def _translated(self, f: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
         t = self._shift(f, g)

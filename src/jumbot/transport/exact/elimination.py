@@ -15,7 +15,7 @@ import math
 
 from numpy.typing import NDArray
 
-from jumbot.transport.compiled.vectormath import compiled
+from jumbot.transport.compiled.decorator import compiled
 
 #: Rows are padded with zeros to a multiple of this: the vectorised loops then leave no remainder.
 BLOCK = 16

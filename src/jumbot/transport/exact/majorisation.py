@@ -12,7 +12,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from jumbot.transport.compiled.vectormath import compiled, exp
+from jumbot.transport.compiled.decorator import compiled
+from jumbot.transport.compiled.vectormath import exp
 from jumbot.transport.exact.potentials import (
     CAREFUL,
     gap_and_scale,

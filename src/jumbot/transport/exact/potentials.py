@@ -12,7 +12,7 @@ import math
 
 from numpy.typing import NDArray
 
-from jumbot.transport.compiled.vectormath import compiled
+from jumbot.transport.compiled.decorator import compiled
 
 #: Infinities, and in CAREFUL nan as well, keep their meaning.
 FINITE_OR_INF = frozenset({"reassoc", "contract", "arcp", "nsz", "nnan"})

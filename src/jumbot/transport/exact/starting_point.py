@@ -6,7 +6,7 @@ import math
 
 from numpy.typing import NDArray
 
-from jumbot.transport.compiled.vectormath import compiled
+from jumbot.transport.compiled.decorator import compiled
 from jumbot.transport.exact.potentials import CAREFUL, marginals, relaxed_marginal, rescale
 from jumbot.transport.exact.vectors import total
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numpy.typing import NDArray
 
-from jumbot.transport.compiled.vectormath import compiled
+from jumbot.transport.compiled.decorator import compiled
 
 
 @compiled(fastmath=True)
