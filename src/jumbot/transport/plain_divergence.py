@@ -87,8 +87,9 @@ class _Divergence(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, value: Tensor, solutions: list[Solution], *inputs: Tensor | None) -> Tensor:
         ctx.solutions = solutions
-        for solution in solutions:  # made later under `inference_mode`, these tensors would be of no use
-            _ = solution._outcome.certificate, solution._outcome.f, solution._outcome.g
+        if any(ctx.needs_input_grad[4:]):  # made later under `inference_mode`, these tensors would be of no use
+            for solution in solutions:
+                _ = solution._outcome.certificate, solution._outcome.f, solution._outcome.g
         ctx.save_for_backward(*inputs)  # kept by torch, they may not be written to meanwhile
         return value
 
