@@ -39,7 +39,9 @@ def outer(times=2.0, **changes):
     return scope["outer_of"](times)
 
 
-@pytest.mark.parametrize("change", [{"words": "Said\n    otherwise."}, {"words": ""}, {"comment": "# why\n\n\n"}], ids=str)
+@pytest.mark.parametrize(
+    "change", [{"words": "Said\n    otherwise."}, {"words": ""}, {"comment": "# why\n\n\n"}], ids=str
+)
 def test_words_are_not_compiled_again(change):
     assert decorator.meaning(outer(**change)) == decorator.meaning(outer())
 
@@ -81,7 +83,11 @@ def test_python_calls_no_internal_function():
     assert {"set_all", "remember"} <= internal
     package = Path(jumbot.__file__).parent
     callers = [path for path in package.rglob("*.py") if path.parent.name not in ("compiled", "exact")]
-    called = {name for path in callers for name in re.findall(r"\b(?:gibbs|sides|mixing|row_blocks)\.(\w+)\(", path.read_text())}
+    called = {
+        name
+        for path in callers
+        for name in re.findall(r"\b(?:gibbs|sides|mixing|row_blocks)\.(\w+)\(", path.read_text())
+    }
     assert {"scalings", "write_plan"} <= called
     assert not called & internal
 

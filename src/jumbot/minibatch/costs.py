@@ -20,8 +20,8 @@ from torch import Tensor
 
 from jumbot.cost import COSTS, Cost, parse_cost
 from jumbot.minibatch.points import Points
-from jumbot.transport.compiled.threads import run, split
 from jumbot.transport.compiled.decorator import compiled
+from jumbot.transport.compiled.threads import run, split
 
 _FEW = 64  # coordinates up to which sums of squared differences beat a matrix product
 

@@ -112,7 +112,7 @@ def sinkhorn_divergence(
     batch, size = x.shape[:-2].numel(), max(x.shape[-2], y.shape[-2])
     engine = "cpu" if on_cpu(engine, x.device.type, batch, size, size, epsilon) else "device"
 
-    settings = {"epsilon": epsilon, "tau": tau, "divergence": divergence}
+    settings: dict[str, Any] = {"epsilon": epsilon, "tau": tau, "divergence": divergence}
     if plain_divergence.fits(ground, x, y):
         solutions = plain_divergence.solve_three((x, y, a, b), settings, tol, limit)
         warn_if_short(*solutions)

@@ -31,10 +31,11 @@ def compiled(fastmath: Any = EXACT, internal: bool = False, **options: Any) -> C
     An `internal` function is called by compiled ones alone: without its wrapper it compiles faster.
     """
     flags = fastmath if isinstance(fastmath, bool) else set(fastmath)
-    keywords = {"nogil": True, "error_model": "numpy", "fastmath": flags, "no_cpython_wrapper": internal, **options}
+    keywords: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": flags, "no_cfunc_wrapper": True}
+    keywords |= {"no_cpython_wrapper": internal, **options}
 
     def decorate(function: _F) -> _F:
-        dispatcher = numba.njit(no_cfunc_wrapper=True, **keywords)(function)
+        dispatcher: Any = numba.njit(**keywords)(function)
         with contextlib.suppress(RuntimeError):  # neither the installation nor the user's cache folder can be written
             dispatcher._cache = _Cache(dispatcher)
         dispatcher.compile = _uncollected(dispatcher.compile)
@@ -80,7 +81,7 @@ class _Cache(FunctionCache):
 
 
 def meaning(dispatcher: Any, closure: bool = True) -> str:
-    """A digest of what a function computes: its options, its code without docstring, all constants and functions used."""
+    """A digest of what a function computes: options, code without docstring, constants and functions used."""
     function = getattr(dispatcher, "py_func", None) or dispatcher._defn  # compiled, or an intrinsic
     known = dict(function.__globals__)
     if closure and function.__closure__:

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from jumbot.transport.compiled.decorator import compiled
 from jumbot.transport.compiled.gibbs import add_columns, fill, lower_column_minima, negated, row_minima, set_all
 from jumbot.transport.compiled.sides import STEPS
-from jumbot.transport.compiled.decorator import compiled
 from jumbot.transport.compiled.vectormath import exp, log
 
 _WIDTH = 1280  # terms of a row in a partial sum

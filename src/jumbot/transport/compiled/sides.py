@@ -190,8 +190,8 @@ def side_power(
 #: penalty, violation of a constraint, <F, p>; set the mass.  `log_ratio` is log(p/a): F less its soft minimum in the
 #: sweeps, but from p itself at a plan, because the difference of two potentials of size 1e12 knows it to 1e-4 only.
 #: Terms go to `work` first and are summed after: a sum inside would keep `exp` from being vectorised.
-STEPS = {KL: step_kl, BALANCED: step_exact, TV: step_tv, RANGE: step_range, POWER: step_power}
-SIDES = {KL: side_kl, BALANCED: side_range, TV: side_tv, RANGE: side_range, POWER: side_power}
+STEPS: dict[int, Any] = {KL: step_kl, BALANCED: step_exact, TV: step_tv, RANGE: step_range, POWER: step_power}
+SIDES: dict[int, Any] = {KL: side_kl, BALANCED: side_range, TV: side_tv, RANGE: side_range, POWER: side_power}
 
 
 @compiled()

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from jumbot.transport import certificate
+from jumbot.transport.compiled.decorator import compiled
 from jumbot.transport.compiled.gibbs import (
     CUT,
     LEAST,
@@ -31,7 +32,6 @@ from jumbot.transport.compiled.gibbs import (
     soften,
 )
 from jumbot.transport.compiled.sides import SIDES, STEPS, farthest, log_ratios
-from jumbot.transport.compiled.decorator import compiled
 from jumbot.transport.entropic import policy
 from jumbot.transport.entropic.mixing import mix, remember, subtract
 from jumbot.transport.entropic.policy import DEPTH, EVERY, GROWTH, LARGEST_TAU, LONGEST, STRIKES, SWEEPS, WARM

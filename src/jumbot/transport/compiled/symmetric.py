@@ -8,10 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from jumbot.transport.compiled.gibbs import CUT, LEAST, SPREAD, fill, row_sums, scale_to_plan, scalings, set_all, shifted, soften
+from jumbot.transport.compiled.decorator import compiled
+from jumbot.transport.compiled.gibbs import (
+    CUT,
+    LEAST,
+    SPREAD,
+    fill,
+    row_sums,
+    scale_to_plan,
+    scalings,
+    set_all,
+    shifted,
+    soften,
+)
 from jumbot.transport.compiled.sides import SIDES, STEPS, log_ratios
 from jumbot.transport.compiled.sweeps import solved, stricter
-from jumbot.transport.compiled.decorator import compiled
 from jumbot.transport.entropic.mixing import subtract
 from jumbot.transport.kinds import BALANCED, RANGE
 from jumbot.transport.outcome import GAP, ITERATIONS, LINEAR, OBJECTIVE, SCALE

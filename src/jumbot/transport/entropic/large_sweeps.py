@@ -1,7 +1,8 @@
 """One large problem at a time on the CPU: a float32 kernel, its rows shared among threads.
 
 Above a million entries a sweep is bound by memory, so K is stored in float32 and read once a sweep.  The sweeps
-are those of `compiled/sweeps.py`, mixed at every tau, with the loop in Python; the certificate is made in float64 at the plan.
+are those of `compiled/sweeps.py`, mixed at every tau, with the loop in Python; the certificate is made in float64 at
+the plan.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ _SLIP = 25.0  # how far the scale of the column sums, guessed beforehand, may be
 _SAMPLE = 16  # one row in so many gives the first column minima
 _SHARES = 4  # blocks of rows a thread: another process may hold up one of the threads
 _NOISE = 1e-12  # relative gap that float32 sums leave, for a price tau = epsilon
-_PATIENCE = 300  # sweeps without progress before giving up: float32 sums resolve no more
+PATIENCE = 3000
+_STALLED = 300  # sweeps without progress before giving up: float32 sums resolve no more
 
 
 def fits(problem: Problem) -> bool:
@@ -36,7 +38,7 @@ def fits(problem: Problem) -> bool:
 def sweep(
     problem: Problem, start: tuple[Tensor, Tensor] | None, tol: float, limit: int, price: Tensor
 ) -> Outcome:  # fmt: skip
-    """As `compiled_sweeps.sweep`, one problem after the other."""
+    """One problem after the other."""
     parts = []
     for k in range(problem.cost.shape[0]):
         first = None if start is None else (start[0][k].numpy(), start[1][k].numpy())
@@ -259,7 +261,7 @@ class _Large:
             estimated = self._sweep(price)
             if self.estimate < 0.99 * best:
                 best, best_at = self.estimate, self.count
-            last = self.count >= limit or self.count > best_at + _PATIENCE
+            last = self.count >= limit or self.count > best_at + _STALLED
             if last or solved(*estimated, safety * tol):
                 rows, columns, stats = self._certify()
                 gap, scale = stats[GAP], stats[SCALE]

@@ -28,9 +28,6 @@ WARM = 6
 #: Sweeps between two checks at least and at most; residuals are compared over the latter.
 EVERY = 2
 LONGEST = 12
-#: Sweeps before Newton steps are tried; in torch operations a sweep costs nearly as much as one of them.
-PATIENCE = 3000
-TORCH_PATIENCE = 300
 #: Rounds without much progress before a problem is given up.
 STALLS = 4
 

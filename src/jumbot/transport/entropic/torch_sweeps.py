@@ -36,6 +36,12 @@ from jumbot.transport.marginal import Marginal, PartialMarginal
 from jumbot.transport.outcome import Outcome
 from jumbot.transport.problem import Problem
 
+PATIENCE = 300  # a sweep in torch operations costs nearly as much as a Newton step
+
+
+def fits(problem: Problem) -> bool:
+    return True
+
 
 def sweep(
     problem: Problem, start: tuple[Tensor, Tensor] | None, tol: float, limit: int, price: Tensor,
@@ -133,8 +139,9 @@ class _Sweeps:
 
     def _shift(self, f: Tensor, g: Tensor) -> Tensor:
         """The best t for (f + t, g - t), one side KL and the other KL or exact."""
-        slopes = (1 / side.tau if type(side.divergence) is KL else 0.0 for side, _ in self.problem.sides)
-        return best_shifts(*slopes, *self.minima.log_weights, f, g)
+        slope_a, slope_b = (1 / side.tau if type(side.divergence) is KL else 0.0 for side, _ in self.problem.sides)
+        log_a, log_b = self.minima.log_weights
+        return best_shifts(slope_a, slope_b, log_a, log_b, f, g)
 
     def _translated(self, f: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
         t = self._shift(f, g)
