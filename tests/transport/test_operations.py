@@ -16,7 +16,9 @@ from tests.fuzz.engines import engine
 KINDS = [
     {"epsilon": 0.01, "tau": 0.5}, {"epsilon": 0.01, "tau": 0.3, "reference": "ones"}, {"epsilon": 0.01, "tau": 10.0},
     {"epsilon": 0.05}, {"epsilon": 0.01, "tau": (0.5, math.inf)}, {"epsilon": 0.1, "tau": 0.5, "divergence": "tv"},
-    {"epsilon": 0.1, "divergence": "range(0.8,1.2)"},
+    {"epsilon": 0.1, "divergence": "range(0.8,1.2)"}, {"epsilon": 0.1, "tau": 0.5, "divergence": "chi2"},
+    {"epsilon": 0.1, "tau": (0.5, math.inf), "divergence": "chi2"},
+    *({"epsilon": 0.1, "tau": 0.5, "divergence": f"power({p})"} for p in (-1, 0.5, 1.5, 3)),
 ]  # fmt: skip
 
 
