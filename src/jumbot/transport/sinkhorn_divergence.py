@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Required, TypedDict, Unpack, overload
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
@@ -89,6 +91,12 @@ def sinkhorn_divergence(
     >>> float(jumbot.sinkhorn_divergence(x, x + 2, epsilon=0.1, tau=10.0)) > 0
     True
     """
+    if torch.compiler.is_compiling():  # one break of the graph, instead of one for each decision
+        eager: Callable[..., Any] = torch.compiler.disable(sinkhorn_divergence)
+        return eager(
+            x, y, a, b, cost=cost, epsilon=epsilon, tau=tau, divergence=divergence, tol=tol,
+            max_iterations=max_iterations, engine=engine,
+        )  # fmt: skip
     numpy = not isinstance(x, Tensor)
     x = as_tensor(x, "x", numpy=numpy)
     y = as_tensor(y, "y", x, numpy)
