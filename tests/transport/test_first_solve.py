@@ -17,6 +17,9 @@ print(time.process_time() - before, hashlib.sha256(solution.plan.tobytes()).hexd
 """
 
 
+OTHERS = ("_lambert", "_power", "_tv", "_range", "_exact")
+
+
 @pytest.mark.slow
 def test_of_kl_compiles_its_own_kind_alone_and_gives_the_same_bits(tmp_path):
     """6 to 7 s of processor time on a busy machine, where inlined steps and sides took 8 to 9."""

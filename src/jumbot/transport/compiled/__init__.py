@@ -8,7 +8,7 @@ first call took 9.3 s of processor time on an empty cache and takes 6.6 (2026-11
 - A function costs .05 to .1 s before it does anything; `inline="always"` costs as much at each call and makes its
   caller dearer.  So a loop that is needed twice is a function, and a loop that is needed once stays where it is.
 - `x[:] = y` between arrays costs 2 s: its error message brings in formatting of texts.  `np.empty` and `np.zeros` of
-  another shape or dtype, integer `min` and `max` cost .03 s each; a literal True or False compiles a function once more.
+  another shape or dtype, integer `min` and `max` cost .03 s each; a literal True or False compiles a function again.
 - A call from Python needs a wrapper, .02 s, most for functions of many arrays: `internal` functions have none.
 - Looking for garbage while numba makes its objects took a sixth; it is paused (`decorator.py`).
 - All functions of a pair of divergences are compiled for one signature: contiguous, writable, float64.
