@@ -19,6 +19,7 @@ KINDS = [
     {"epsilon": 0.1, "divergence": "range(0.8,1.2)"}, {"epsilon": 0.1, "tau": 0.5, "divergence": "chi2"},
     {"epsilon": 0.1, "tau": (0.5, math.inf), "divergence": "chi2"},
     *({"epsilon": 0.1, "tau": 0.5, "divergence": f"power({p})"} for p in (-1, 0.5, 1.5, 3)),
+    {"epsilon": 0.1, "mass": 0.6},
 ]  # fmt: skip
 
 
