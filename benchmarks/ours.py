@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import statistics
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -13,6 +16,7 @@ import jumbot
 from benchmarks.certify import Potentials
 from benchmarks.peers.base import Peer
 from benchmarks.regimes import Regime
+from jumbot.transport.entropic import compiled_sweeps
 
 TOLERANCE = 1e-6
 
@@ -24,6 +28,23 @@ def variants(regime: Regime) -> list[Ours]:
         Ours(regime, "jumbot, float32 input", dtype=torch.float32),
         Ours(regime, "jumbot, gap 1e-3", tolerance=1e-3),
     ]
+
+
+def kernel_seconds(calls: Sequence[Callable[[], object]], repeats: int = 20) -> float | None:
+    """The median over `repeats` of each call of what it spends in compiled sweeps; None where it makes none."""
+    seconds, run = [0.0], compiled_sweeps._in_threads
+
+    def timed(*arguments: Any) -> None:
+        begin = time.perf_counter()
+        run(*arguments)
+        seconds[-1] += time.perf_counter() - begin
+
+    with patch.object(compiled_sweeps, "_in_threads", timed):
+        for call in calls:
+            for _ in range(repeats):
+                seconds.append(0.0)
+                call()
+    return statistics.median(seconds[1:]) or None
 
 
 @dataclass

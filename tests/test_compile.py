@@ -20,18 +20,30 @@ def steps():
         cost = (network(x)[:, None] - network(y)).square().sum(-1)
         return jumbot.solve(cost, epsilon=0.1, tau=1.0).value * 2
 
-    return {"JointTransportLoss": joint, "solve": plain}
+    def linear(x, y):
+        cost = (network(x)[:, None] - network(y)).square().sum(-1)
+        solution = jumbot.solve(cost, epsilon=0.1, tau=1.0)
+        return solution.linear + (solution.plan * cost).sum() + solution.mass
+
+    def divergence(x, y):
+        return jumbot.sinkhorn_divergence(network(x), network(y), epsilon=0.1, tau=1.0) * 2
+
+    return {"JointTransportLoss": joint, "solve": plain, "linear": linear, "sinkhorn_divergence": divergence}
+
+
+NAMES = ["JointTransportLoss", "solve", "linear", "sinkhorn_divergence"]
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_one_break_of_the_graph():
-    step, x, y = steps()["JointTransportLoss"], torch.randn(8, 4), torch.randn(8, 4)
+@pytest.mark.parametrize("name", NAMES)
+def test_one_break_of_the_graph(name):
+    step, x, y = steps()[name], torch.randn(8, 4), torch.randn(8, 4)
     torch._dynamo.reset()
     assert torch._dynamo.explain(step)(x, y).graph_break_count <= 1
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", ["JointTransportLoss", "solve"])
+@pytest.mark.parametrize("name", NAMES)
 def test_the_same_gradients(name):
     step, (x, y) = steps()[name], (torch.randn(8, 4, requires_grad=True), torch.randn(8, 4))
     torch._dynamo.reset()

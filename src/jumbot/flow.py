@@ -308,7 +308,7 @@ class _Flow:
         if symmetric:
             raw = compiled_sweeps.sweep_symmetric(problem, tol, _SWEEPS, price)
         else:
-            start = solver.anneal(problem, compiled_sweeps.sweep, price) if solver.needs_annealing(problem) else None
+            start = solver.anneal(problem, compiled_sweeps, price) if solver.needs_annealing(problem) else None
             raw = compiled_sweeps.sweep(problem, start, tol, _SWEEPS, price)
         gap = raw.out[:, GAP]
         for exact, marginal in zip(self.exact, (raw.rows, raw.columns), strict=True):

@@ -270,7 +270,7 @@ def test_penalties_of_powers_at_marginals_far_from_their_weights(p, log_x):
     """x^p reaches 1e247: the sweeps may not take it for less."""
     work, sums = np.empty((4, 1)), np.zeros(5)
     a, log_ratio, tau = np.array([0.7]), np.array([log_x]), 1.3
-    sides.side(kinds.POWER, tau, p, 1e300, a, np.zeros(1), log_ratio, work, sums)
+    sides.SIDES[kinds.POWER](tau, p, 1e300, a, np.zeros(1), log_ratio, work, sums)
     x = np.exp(np.longdouble(log_x))
     phi = (x**p - p * (x - 1) - 1) / (p * (p - 1))
     assert sums[1] == pytest.approx(float(0.7 * tau * phi), rel=1e-9)
@@ -281,5 +281,5 @@ def test_potentials_at_the_recession_price_prove_nothing():
     """phi*(2) is infinite for p = 1/2."""
     work, sums, tau = np.empty((4, 2)), np.zeros(5), 1.3
     F = np.array([-2 * tau, -2 * tau])
-    sides.side(kinds.POWER, tau, 0.5, 1e300, np.array([0.7, 0.0]), F, np.zeros(2), work, sums)
+    sides.SIDES[kinds.POWER](tau, 0.5, 1e300, np.array([0.7, 0.0]), F, np.zeros(2), work, sums)
     assert sums[0] == math.inf

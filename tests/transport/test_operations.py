@@ -10,13 +10,18 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import jumbot
+import jumbot.transport.divergences
 from jumbot.transport.entropic import torch_sweeps
+from jumbot.transport.marginal import PartialMarginal
 from tests.fuzz.engines import engine
 
 KINDS = [
     {"epsilon": 0.01, "tau": 0.5}, {"epsilon": 0.01, "tau": 0.3, "reference": "ones"}, {"epsilon": 0.01, "tau": 10.0},
     {"epsilon": 0.05}, {"epsilon": 0.01, "tau": (0.5, math.inf)}, {"epsilon": 0.1, "tau": 0.5, "divergence": "tv"},
-    {"epsilon": 0.1, "divergence": "range(0.8,1.2)"},
+    {"epsilon": 0.1, "divergence": "range(0.8,1.2)"}, {"epsilon": 0.1, "tau": 0.5, "divergence": "chi2"},
+    {"epsilon": 0.1, "tau": (0.5, math.inf), "divergence": "chi2"},
+    *({"epsilon": 0.1, "tau": 0.5, "divergence": f"power({p})"} for p in (-1, 0.5, 1.5, 3)),
+    {"epsilon": 0.1, "mass": 0.6},
 ]  # fmt: skip
 
 
@@ -108,3 +113,46 @@ def test_of_a_whole_solve(rng):
         jumbot.solve(cost, epsilon=0.01, tau=0.5)
     assert count.total < 2500
     assert waits.count < 25
+
+
+@pytest.mark.parametrize("divergence", ["chi2", "power(-1)", "power(0.5)", "power(1.5)", "power(3)"])
+@pytest.mark.parametrize("tau", [0.05, 0.5, 20.0])
+def test_newton_from_the_last_potential_ends_at_the_step(divergence, tau, rng):
+    """From anywhere, also from outside of the domain of the dual."""
+    phi, f = jumbot.transport.divergences.parse(divergence), torch.from_numpy(2 * rng.normal(size=(1, 50, 1)))
+    for start in (f, torch.zeros_like(f), 100 * f):
+        h, ones = start, torch.ones_like(f)
+        for _ in range(60):
+            h = phi.relaxed_step(h, f, tau, 0.1, ones)
+            assert bool(torch.isfinite(h).all())
+        np.testing.assert_allclose(h, phi.step(f, tau, 0.1), rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.95, 1.0])
+def test_newton_for_a_level_ends_at_the_step(share, rng):
+    f, a = torch.from_numpy(rng.normal(size=(3, 50, 1))), torch.from_numpy(rng.random((3, 50, 1)) + 0.1)
+    a[1:] += 0.01  # of the first problem all weights go where share is one
+    side = PartialMarginal.of_mass(share * float(a[0].sum()))
+    h, epsilon = f - 1.0, 0.1
+    for _ in range(80):
+        length = side.length(h, f, a, epsilon)
+        h = side.near_step(h, f, a.log(), epsilon, torch.ones_like(length), side.goal(a), length)
+    np.testing.assert_allclose(h[..., 0], side.step(f[..., 0], a[..., 0], epsilon), rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("epsilon", [0.005, 0.1])
+@pytest.mark.parametrize("share", [0.05, 0.3, 0.6, 0.95, 1.0])
+def test_levels_by_newton_cost_few_sweeps_more_than_exact_ones(share, epsilon, rng, monkeypatch):
+    """Where some weights are saturated long before others Newton may go to and fro; at checks levels are exact."""
+    cost, a, b = rng.random((4, 20, 25)), rng.random(20) + 0.02, rng.random(25) + 0.02
+    options = {"epsilon": epsilon, "mass": share * min(a.sum(), b.sum())}
+    solution = jumbot.solve(cost, a, b, **options)
+
+    def exact(self, h, f, log_a, epsilon, omega, goal, length):
+        return self.relaxed_step(h[..., 0], f[..., 0], log_a[..., 0].exp(), epsilon, omega[..., 0])[..., None]
+
+    monkeypatch.setattr(PartialMarginal, "near_step", exact)
+    expected = jumbot.solve(cost, a, b, **options)
+    assert solution.converged.all()
+    assert solution.iterations.sum() <= 2 * expected.iterations.sum() + 40
+    assert (np.abs(solution.value - expected.value) <= solution.gap + expected.gap + 1e-12).all()

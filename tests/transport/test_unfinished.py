@@ -5,7 +5,7 @@ import pytest
 
 import jumbot
 from jumbot.minibatch import losses, tiles
-from jumbot.transport.entropic import compiled_sweeps, policy
+from jumbot.transport.entropic import compiled_sweeps
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def test_of_a_batch(runs, monkeypatch, rng):
     runs.clear()
     easy = expected.iterations[[0, 1, 3, 4, 6, 7]].max()
     assert easy < expected.iterations[[2, 5]].min()
-    monkeypatch.setattr(policy, "PATIENCE", int(easy) + 1)
+    monkeypatch.setattr(compiled_sweeps, "PATIENCE", int(easy) + 1)
     solution = jumbot.solve(cost, **options)
     assert runs[0] == (8, False)
     assert len(runs) > 1

@@ -20,8 +20,8 @@ from torch import Tensor
 
 from jumbot.cost import COSTS, Cost, parse_cost
 from jumbot.minibatch.points import Points
+from jumbot.transport.compiled.decorator import compiled
 from jumbot.transport.compiled.threads import run, split
-from jumbot.transport.compiled.vectormath import compiled
 
 _PART = 64  # coordinates that are summed at once: those of 64 points of both sides stay in the cache
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from jumbot.transport.compiled.decorator import compiled
 from jumbot.transport.compiled.threads import run, split
-from jumbot.transport.compiled.vectormath import compiled
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)

@@ -18,8 +18,9 @@ import torch
 from jumbot.minibatch.costs import Minibatches, squared_distances
 from jumbot.transport.certificate import solved
 from jumbot.transport.compiled import sweeps, symmetric
+from jumbot.transport.compiled.decorator import compiled
 from jumbot.transport.compiled.threads import Stop, run
-from jumbot.transport.compiled.vectormath import compiled, exp
+from jumbot.transport.compiled.vectormath import exp
 from jumbot.transport.divergences import KL
 from jumbot.transport.entropic import compiled_sweeps
 from jumbot.transport.kinds import arguments

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from jumbot.minibatch.distributed import sum_over_processes
-from jumbot.transport.compiled.vectormath import compiled
+from jumbot.transport.compiled.decorator import compiled
 
 _ENOUGH = 30  # minibatches from which the amplitude is estimated
 _TRACKED = 5_000_000  # points up to which repeated appearances are told apart

@@ -53,6 +53,11 @@ class Certificate:
         """The largest number of each problem."""
         return torch.stack([self.objective.abs(), self.linear.abs(), self.gap, self.rows.sum(-1)]).amax(0)
 
+    def put(self, at: Tensor, by: Certificate, which: Tensor | slice = slice(None)) -> None:
+        """Take over the problems `at` from `which` of another certificate."""
+        for name in self.__dataclass_fields__:
+            getattr(self, name)[at] = getattr(by, name)[which]
+
     @property
     def relative_gap(self) -> Tensor:
         """gap / scale; a zero plan that is optimal has both zero, and an overflown one proves nothing."""

@@ -21,6 +21,7 @@ from jumbot.errors import ArgumentError, UnsupportedError
 from jumbot.transport.checks import check_number, check_taus
 from jumbot.transport.divergences import KL, TV, Balanced, Divergence, Range, parse
 
+_LEAST_SHARE = 0.05  # of mass that is not saturated, in steps to a level
 _ROUNDING = 1e-9  # of a constraint, relative to the mass
 
 
@@ -140,6 +141,30 @@ class PartialMarginal(Marginal):
 
     def relaxed_step(self, h: Tensor, f: Tensor, a: Tensor, epsilon: float, omega: Tensor) -> Tensor:
         return h + omega * (self.step(f, a, epsilon) - h)
+
+    def near_step(
+        self, h: Tensor, f: Tensor, log_a: Tensor, epsilon: float, omega: Tensor, goal: Tensor, length: Tensor
+    ) -> Tensor:  # fmt: skip
+        """`relaxed_step` of columns `(B, n, 1)`, the level by one step of Newton from that of h: nine operations.
+
+        The logarithm of the mass grows with the level by the share of it that is not saturated, over epsilon; `length`
+        is epsilon over that share, from the last check, and `goal` the logarithm to be reached.
+        """
+        level = h.amax(1, keepdim=True)
+        mass = torch.add(log_a, (level - f).clamp_max_(0.0), alpha=1 / epsilon).logsumexp(1, keepdim=True)
+        level = torch.addcmul(level, goal - mass, length)
+        return torch.lerp(h, torch.minimum(f, level), omega)
+
+    def goal(self, a: Tensor) -> Tensor:
+        """The logarithm of the mass `(B, 1, 1)`; beyond all bounds where it takes all weights: no level is too high."""
+        total = a.sum(1, keepdim=True)
+        return torch.full_like(total, math.log(self.mass)).masked_fill(total <= self.mass * (1 + 1e-9), 1e200)
+
+    def length(self, h: Tensor, f: Tensor, a: Tensor, epsilon: float) -> Tensor:
+        """Epsilon over the share of the mass at h that is not saturated `(B, 1, 1)`; no step is too long by far."""
+        p = a * torch.exp((h - f).clamp_max(0.0) / epsilon)
+        share = torch.where(h < f, p, 0.0).sum(1, keepdim=True) / p.sum(1, keepdim=True).clamp_min(1e-300)
+        return epsilon / share.clamp(_LEAST_SHARE, 1.0)
 
     def dual(self, f: Tensor, a: Tensor) -> Tensor:
         level = self._level(f, a)

@@ -33,6 +33,9 @@ class Outcome:
     def plan(self) -> Tensor:
         return self.certificate.plan
 
+    def objective_and_gap(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.certificate.objective.numpy(), self.certificate.gap.numpy()
+
     def largest(self) -> float:
         """The largest of all numbers, potentials apart."""
         return float(self.certificate.largest.max())
@@ -74,6 +77,9 @@ class RawOutcome:
         linear, objective, gap, scale = (torch.from_numpy(self.out[:, k]) for k in (LINEAR, OBJECTIVE, GAP, SCALE))
         rows, columns = torch.from_numpy(self.rows), torch.from_numpy(self.columns)
         return Certificate(self.plan, rows, columns, linear, objective, gap, scale)
+
+    def objective_and_gap(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.out[:, OBJECTIVE], self.out[:, GAP]
 
     def largest(self) -> float:
         if len(self.out) == 1:

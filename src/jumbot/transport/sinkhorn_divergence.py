@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Required, TypedDict, Unpack, overload
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
 from jumbot.cost import Cost, parse_cost
 from jumbot.errors import ArgumentError
+from jumbot.transport import plain_divergence
 from jumbot.transport.checks import Array, as_tensor, check_number, check_whole
 from jumbot.transport.divergences import Divergence
 from jumbot.transport.placement import on_cpu, placed, returned
@@ -88,6 +91,12 @@ def sinkhorn_divergence(
     >>> float(jumbot.sinkhorn_divergence(x, x + 2, epsilon=0.1, tau=10.0)) > 0
     True
     """
+    if torch.compiler.is_compiling():  # one break of the graph, instead of one for each decision
+        eager: Callable[..., Any] = torch.compiler.disable(sinkhorn_divergence)
+        return eager(
+            x, y, a, b, cost=cost, epsilon=epsilon, tau=tau, divergence=divergence, tol=tol,
+            max_iterations=max_iterations, engine=engine,
+        )  # fmt: skip
     numpy = not isinstance(x, Tensor)
     x = as_tensor(x, "x", numpy=numpy)
     y = as_tensor(y, "y", x, numpy)
@@ -111,17 +120,22 @@ def sinkhorn_divergence(
     batch, size = x.shape[:-2].numel(), max(x.shape[-2], y.shape[-2])
     engine = "cpu" if on_cpu(engine, x.device.type, batch, size, size, epsilon) else "device"
 
-    def transport(u: Tensor, v: Tensor, p: Tensor | None, q: Tensor | None) -> Solution:
-        c, p, q = placed(engine, epsilon, ground(u, v), p, q)
-        problem = make_problem(
-            c, p, q, epsilon=epsilon, tau=tau, divergence=divergence, reference="product", mass=None
-        )  # fmt: skip
-        return solve_problem(problem, None, tol, limit, (c, p, q), False, symmetric=u is v)
+    settings: dict[str, Any] = {"epsilon": epsilon, "tau": tau, "divergence": divergence}
+    if plain_divergence.fits(ground, x, y):
+        solutions = plain_divergence.solve_three((x, y, a, b), settings, tol, limit)
+        warn_if_short(*solutions)
+        result = plain_divergence.divergence((x, y, a, b), solutions)
+    else:
 
-    between, *within = transport(x, y, a, b), transport(x, x, a, a), transport(y, y, b, b)
-    warn_if_short(between, *within)
-    mass_a, mass_b = (1.0 if w is None else w.double().sum(-1) for w in between._inputs[1:])
-    (value, _), (value_x, gap_x), (value_y, gap_y) = (s._in_double for s in (between, *within))
-    result = debiased(value, value_x - gap_x, value_y - gap_y, epsilon, mass_a - mass_b)
+        def transport(u: Tensor, v: Tensor, p: Tensor | None, q: Tensor | None) -> Solution:
+            c, p, q = placed(engine, epsilon, ground(u, v), p, q)
+            problem = make_problem(c, p, q, **settings, reference="product", mass=None)
+            return solve_problem(problem, None, tol, limit, (c, p, q), False, symmetric=u is v)
+
+        between, *within = transport(x, y, a, b), transport(x, x, a, a), transport(y, y, b, b)
+        warn_if_short(between, *within)
+        mass_a, mass_b = (1.0 if w is None else w.double().sum(-1) for w in between._inputs[1:])
+        (value, _), (value_x, gap_x), (value_y, gap_y) = (s._in_double for s in (between, *within))
+        result = debiased(value, value_x - gap_x, value_y - gap_y, epsilon, mass_a - mass_b)
     result = returned(result, x.dtype, x.device)
     return result.detach().numpy() if numpy else result

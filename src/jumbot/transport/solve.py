@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -81,8 +82,8 @@ def solve(
     tensor([[0.5000, 0.0000],
             [0.0000, 0.5000]], dtype=torch.float64)
     """
-    if torch.compiler.is_compiling():  # one break of the graph, instead of one for each decision
-        eager: Callable[..., Solution] = torch.compiler.disable(solve)
+    if torch.compiler.is_compiling():  # one break of the graph, instead of one for each decision and each field read
+        eager: Callable[..., Solution] = torch.compiler.disable(_read)
         return eager(
             cost, a, b, epsilon=epsilon, tau=tau, divergence=divergence, reference=reference, mass=mass, tol=tol,
             max_iterations=max_iterations, init=init, engine=engine,
@@ -100,6 +101,15 @@ def solve(
     limit = check_whole("max_iterations", max_iterations, least=1)
     solution = solve_problem(problem, _start(init, cost, numpy), tol, limit, (cost, a, b), numpy, device=given)
     warn_if_short(solution)
+    return solution
+
+
+def _read(*arguments: Any, **settings: Any) -> Solution:
+    """`solve`, with all fields read."""
+    solution = solve(*arguments, **settings)
+    for name, field in vars(Solution).items():
+        if isinstance(field, cached_property):
+            getattr(solution, name)
     return solution
 
 

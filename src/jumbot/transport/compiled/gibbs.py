@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from jumbot.transport.compiled.vectormath import compiled, exp
+from jumbot.transport.compiled.decorator import compiled
+from jumbot.transport.compiled.vectormath import exp, log
 
 CUT = 400.0
 SPREAD = 250.0
@@ -26,7 +27,7 @@ def row_sums(K: Any, w: Any, s: Any) -> None:
         s[i] = total
 
 
-@compiled(fastmath=True)
+@compiled(fastmath=True, internal=True)
 def add_columns(K: Any, w: Any, t: Any) -> None:
     """t += K' w, four rows at a time."""
     n = K.shape[0]
@@ -41,13 +42,27 @@ def add_columns(K: Any, w: Any, t: Any) -> None:
             t[j] += w0 * k0[j]
 
 
-@compiled()
+@compiled(internal=True)
 def set_all(x: Any, value: float) -> None:
     for i in range(x.shape[0]):
         x[i] = value
 
 
-@compiled()
+@compiled(internal=True)
+def shifted(x: Any, t: float, out: Any) -> None:
+    """out = x + t."""
+    for i in range(x.shape[0]):
+        out[i] = x[i] + t
+
+
+@compiled(internal=True)
+def soften(base: Any, offset: Any, top: float, sums: Any, out: Any) -> None:
+    """Soft minima from the sums over K with weights of scale e^top."""
+    for i in range(sums.shape[0]):
+        out[i] = base[i] + offset[i] - top - log(sums[i])
+
+
+@compiled(internal=True)
 def negated(r: Any, x: Any, out: Any) -> None:
     """What the minima add to costs: -x, or more than any cost where there is no weight."""
     for i in range(r.shape[0]):
@@ -63,18 +78,12 @@ def row_minima(C: Any, scale: float, added: Any, out: Any) -> None:
         out[i] = least
 
 
-@compiled(fastmath=True)
+@compiled(fastmath=True, internal=True)
 def lower_column_minima(C: Any, scale: float, added: Any, out: Any) -> None:
     for i in range(C.shape[0]):
         row, more = C[i], added[i]
         for j in range(row.shape[0]):
             out[j] = min(out[j], row[j] * scale + more)
-
-
-@compiled()
-def column_minima(C: Any, scale: float, added: Any, out: Any) -> None:
-    set_all(out, 1e300)
-    lower_column_minima(C, scale, added, out)
 
 
 @compiled()
@@ -97,7 +106,8 @@ def build(
         negated(r_b, G, work_b)
         row_minima(C, scale, work_b, F0)
     negated(r_a, F0 if rows_first else F, work_a)
-    column_minima(C, scale, work_a, G0)
+    set_all(G0, 1e300)
+    lower_column_minima(C, scale, work_a, G0)
     if not rows_first:
         negated(r_b, G0, work_b)
         row_minima(C, scale, work_b, F0)
@@ -118,12 +128,15 @@ def scalings(r: Any, x: Any, x0: Any, out: Any) -> tuple[float, float]:
     return top, top - low
 
 
-@compiled(fastmath=True)
-def scale_to_plan(K: Any, u: Any, v: Any, C: Any, rows: Any, columns: Any) -> tuple[float, float]:
-    """K becomes P = u K v, its marginals are written to `rows` and added to `columns`; returns <C, P> and <|C|, P>."""
+@compiled(fastmath=True, internal=True)
+def scale_to_plan(K: Any, times: float, u: Any, v: Any, C: Any, rows: Any, columns: Any) -> tuple[float, float]:
+    """K becomes P = times u K v, its marginals are written to `rows` and added to `columns`.
+
+    Returns <C, P> and <|C|, P>.
+    """
     linear = size = 0.0
     for i in range(K.shape[0]):
-        plan, cost, factor, mass = K[i], C[i], u[i], 0.0
+        plan, cost, factor, mass = K[i], C[i], times * u[i], 0.0
         for j in range(v.shape[0]):
             p = factor * plan[j] * v[j]
             plan[j] = p
@@ -145,7 +158,7 @@ def write_plan(
     for i in range(C.shape[0]):
         s = slice(i, i + 1)
         fill(C[s], scale, F[s], G, LEAST, P[s])
-        row_linear, row_size = scale_to_plan(P[s], r_a[s], r_b, C[s], rows[s], columns)
+        row_linear, row_size = scale_to_plan(P[s], 1.0, r_a[s], r_b, C[s], rows[s], columns)
         linear += row_linear
         size += row_size
     return linear, size

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from jumbot.transport.compiled.decorator import compiled
 from jumbot.transport.compiled.gibbs import add_columns, fill, lower_column_minima, negated, row_minima, set_all
-from jumbot.transport.compiled.sides import step
-from jumbot.transport.compiled.vectormath import compiled, exp, log
+from jumbot.transport.compiled.sides import STEPS
+from jumbot.transport.compiled.vectormath import exp, log
 
 _WIDTH = 1280  # terms of a row in a partial sum
 _HEIGHT = 64  # rows of a column in a partial sum
@@ -71,6 +72,12 @@ def minima_of(C: Any, rows: Any, scale: float, added: Any, F: Any, G0: Any) -> N
 
 
 @compiled()
+def column_minima(C: Any, scale: float, added: Any, G0: Any) -> None:
+    set_all(G0, 1e300)
+    lower_column_minima(C, scale, added, G0)
+
+
+@compiled()
 def minima(C: Any, scale: float, added: Any, r_a: Any, F0: Any, G0: Any) -> None:
     """Row minima F0, then column minima G0 at F0, reading C once: a row stays in the cache in between."""
     shift = np.empty(C.shape[0])
@@ -92,6 +99,7 @@ def build_rows(C: Any, scale: float, added: Any, G0: Any, cut: float, F0: Any, K
 @lru_cache(maxsize=16)
 def sweeper(kind: int, build: bool) -> Any:
     """The pass of a sweep over rows of a kind; with `build` it makes their kernel first."""
+    step = STEPS[kind]
 
     @compiled()
     def sweep_rows(
@@ -113,7 +121,7 @@ def sweeper(kind: int, build: bool) -> Any:
             for i in range(first, last):
                 soft[i] = F0[i] + o_a[i] - top_b - log(_row_sum(K[i], w_b))
             part_soft, part_F = soft[first:last], F[first:last]
-            step(kind, tau, low, high, part_soft, omega, part_F, part_F)
+            step(tau, low, high, part_soft, omega, part_F, part_F)
             for i in range(first, last):
                 w_a[i] = r_a[i] * exp(min(F[i] - F0[i] - top_a, _TOP))
             add_columns(K[first:last], w_a[first:last], part)

@@ -1,8 +1,7 @@
-"""The two marginals of one problem in the compiled sweeps: proximal steps, gaps, the best translation.
+"""The two marginals of one problem in the compiled sweeps: proximal steps, gaps.
 
-All is in units of epsilon (F = f/epsilon, tau/epsilon); `marginal.py` is the same for any divergence.  A `kind` is a
-constant wherever `step` and `side` are used: they are inlined, the branches of other kinds are left out before anything
-is compiled, and a caller holds what its kinds need and no more.
+All is in units of epsilon (F = f/epsilon, tau/epsilon); `marginal.py` is the same for any divergence.  Each kind has
+functions of its own, so that a caller holds what its kinds need and no more.
 """
 
 from __future__ import annotations
@@ -13,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from jumbot.transport.compiled.vectormath import compiled, exp, log
+from jumbot.transport.compiled.decorator import compiled
+from jumbot.transport.compiled.gibbs import set_all
+from jumbot.transport.compiled.vectormath import exp, log
 from jumbot.transport.kinds import BALANCED, KL, POWER, RANGE, TV
 from jumbot.transport.outcome import GAP, LINEAR, OBJECTIVE, SCALE
 
@@ -32,30 +33,42 @@ def _lambert(z: float) -> float:
     return y
 
 
-@compiled(inline="always")
-def step(kind: int, tau: float, low: float, high: float, soft: Any, omega: float, h: Any, out: Any) -> None:
-    """out = the proximal step of the soft minimum from h, over-relaxed by omega, epsilon = 1."""
-    n = soft.shape[0]
-    if kind <= BALANCED:
-        kept = tau / (tau + 1.0) if kind == KL else 1.0
-        for i in range(n):
-            out[i] = h[i] + omega * (kept * soft[i] - h[i])
-    elif kind == TV:
-        for i in range(n):
-            out[i] = min(max(h[i] + omega * (soft[i] - h[i]), -tau), tau)
-    elif kind == RANGE:
-        log_low = math.log(low) if low > 0.0 else -1e300
-        log_high = math.log(high) if high < 1e300 else 1e300
-        for i in range(n):
-            out[i] = max(h[i] + omega * (soft[i] + log_low - h[i]), 0.0) + min(
-                h[i] + omega * (soft[i] + log_high - h[i]), 0.0
-            )
-    else:
-        q = low - 1.0
-        floor = -1e300 if q > 0.0 else tau / q  # the recession price, where there is one
-        for i in range(n):
-            full = (tau - _lambert(math.log(tau) + tau - q * soft[i])) / q
-            out[i] = max(h[i] + omega * (full - h[i]), floor)
+@compiled()
+def step_kl(tau: float, low: float, high: float, soft: Any, omega: float, h: Any, out: Any) -> None:
+    kept = tau / (tau + 1.0)
+    for i in range(soft.shape[0]):
+        out[i] = h[i] + omega * (kept * soft[i] - h[i])
+
+
+@compiled()
+def step_exact(tau: float, low: float, high: float, soft: Any, omega: float, h: Any, out: Any) -> None:
+    for i in range(soft.shape[0]):
+        out[i] = h[i] + omega * (soft[i] - h[i])
+
+
+@compiled()
+def step_tv(tau: float, low: float, high: float, soft: Any, omega: float, h: Any, out: Any) -> None:
+    for i in range(soft.shape[0]):
+        out[i] = min(max(h[i] + omega * (soft[i] - h[i]), -tau), tau)
+
+
+@compiled()
+def step_range(tau: float, low: float, high: float, soft: Any, omega: float, h: Any, out: Any) -> None:
+    log_low = math.log(low) if low > 0.0 else -1e300
+    log_high = math.log(high) if high < 1e300 else 1e300
+    for i in range(soft.shape[0]):
+        out[i] = max(h[i] + omega * (soft[i] + log_low - h[i]), 0.0) + min(
+            h[i] + omega * (soft[i] + log_high - h[i]), 0.0
+        )
+
+
+@compiled()
+def step_power(tau: float, low: float, high: float, soft: Any, omega: float, h: Any, out: Any) -> None:
+    q = low - 1.0
+    floor = -1e300 if q > 0.0 else tau / q  # the recession price, where there is one
+    for i in range(soft.shape[0]):
+        full = (tau - _lambert(math.log(tau) + tau - q * soft[i])) / q
+        out[i] = max(h[i] + omega * (full - h[i]), floor)
 
 
 @compiled(fastmath=True, internal=True)
@@ -66,12 +79,13 @@ def total(x: Any) -> float:
     return result
 
 
-@compiled(fastmath=True, internal=True)
-def dot(x: Any, y: Any) -> float:
-    total = 0.0
-    for i in range(x.shape[0]):
-        total += x[i] * y[i]
-    return total
+@compiled(internal=True)
+def farthest(r: Any, x: Any, y: Any) -> float:
+    """The largest |x - y| where there is weight."""
+    most = 0.0
+    for i in range(r.shape[0]):
+        most = max(most, abs(x[i] - y[i]) if r[i] > 0.0 else 0.0)
+    return most
 
 
 @compiled(internal=True)
@@ -95,76 +109,89 @@ def _power(p: float, log_x: float, s: float) -> tuple[float, float]:
     return gap, (x_p - p * (x - 1.0) - 1.0) / (p * q)
 
 
-@compiled(inline="always")
-def side(
-    kind: int, tau: float, low: float, high: float, a: Any, F: Any, log_ratio: Any, work: Any, sums: Any
-) -> None:  # fmt: skip
-    """Add to `sums`: Fenchel-Young gap, penalty, violation of a constraint, <F, p>; set the mass.
-
-    `log_ratio` is log(p/a): F less its soft minimum in the sweeps, but from p itself at a plan, because the difference
-    of two potentials of size 1e12 knows it to 1e-4 only.  Terms go to `work` first and are summed after: a sum inside
-    would keep `exp` from being vectorised.
-    """
-    gap, penalty, violation, p = work[0], work[1], work[2], work[3]
-    n = a.shape[0]
-    if kind == KL:
-        inverse = 1.0 / tau
-        for i in range(n):
-            log_x = log_ratio[i]
-            slope = exp(min(-F[i] * inverse, 700.0))
-            r = log_x + F[i] * inverse
-            x = exp(min(log_x, 700.0))
-            series = slope * r * r * (0.5 + r * (1.0 / 3.0))
-            gap[i] = tau * a[i] * max(x * r - x + slope if abs(r) > 1e-4 else series, 0.0)
-            penalty[i] = tau * a[i] * (x * (log_x - 1.0) + 1.0)
-            p[i] = a[i] * x
-    else:
-        for i in range(n):
-            p[i] = exp(min(log_ratio[i], 700.0))
-        for i in range(n):
-            x = p[i]
-            gap[i] = penalty[i] = violation[i] = 0.0
-            if kind == TV:
-                slope = -F[i] / tau
-                gap[i] = (
-                    a[i] * tau * (abs(x - 1.0) - min(max(slope, -1.0), 1.0) * (x - 1.0) + max(-1.0 - slope, 0.0) * x)
-                )
-                penalty[i] = a[i] * tau * abs(x - 1.0)
-            elif kind == POWER:
-                gap[i], penalty[i] = _power(low, log_ratio[i], -F[i] / tau)
-                gap[i] = gap[i] * a[i] * tau if a[i] > 0.0 else 0.0
-                penalty[i] *= a[i] * tau
-            else:
-                inside = min(max(x, low), high)
-                violation[i] = a[i] * abs(x - inside)
-                if kind == RANGE and F[i] != 0.0:
-                    gap[i] = a[i] * abs(F[i]) * (high - inside if F[i] < 0.0 else inside - low)
-            p[i] = a[i] * x
-        sums[2] += total(violation)
-    sums[0] += total(gap)
-    sums[1] += total(penalty)
-    sums[3] += dot(p, F)
-    sums[4] = total(p)
-
-
-@compiled(internal=True)
-def _log_tilted_mass(inverse: float, a: Any, F: Any, work: Any) -> float:
-    """log sum_i a_i e^{-F_i inverse}."""
-    least = F[0]
-    for i in range(a.shape[0]):
-        least = min(least, F[i])
-    for i in range(a.shape[0]):
-        work[i] = a[i] * exp((least - F[i]) * inverse)
-    return math.log(total(work)) - least * inverse
+@compiled(fastmath=True, internal=True)
+def _add_up(work: Any, F: Any, sums: Any) -> None:
+    """What a side has written to `work`, added to `sums`."""
+    for k in range(4):
+        terms, result, product = work[k], 0.0, 0.0
+        for i in range(F.shape[0]):
+            result += terms[i]
+            product += terms[i] * F[i]
+        sums[k] += result if k < 3 else product
+        sums[4] = result  # the last one is the mass
 
 
 @compiled()
-def translation(
-    inverse_a: float, inverse_b: float, a: Any, b: Any, F: Any, G: Any, work_a: Any, work_b: Any
-) -> float:  # fmt: skip
-    """The t that makes the dual at (F + t, G - t) largest, for KL of price 1/inverse and exact marginals (0)."""
-    mass_a, mass_b = _log_tilted_mass(inverse_a, a, F, work_a), _log_tilted_mass(inverse_b, b, G, work_b)
-    return (mass_a - mass_b) / (inverse_a + inverse_b)
+def side_kl(
+    tau: float, low: float, high: float, a: Any, F: Any, log_ratio: Any, work: Any, sums: Any
+) -> None:  # fmt: skip
+    gap, penalty, p, inverse = work[0], work[1], work[3], 1.0 / tau
+    set_all(work[2], 0.0)
+    for i in range(a.shape[0]):
+        log_x = log_ratio[i]
+        slope = exp(min(-F[i] * inverse, 700.0))
+        r = log_x + F[i] * inverse
+        x = exp(min(log_x, 700.0))
+        series = slope * r * r * (0.5 + r * (1.0 / 3.0))
+        gap[i] = tau * a[i] * max(x * r - x + slope if abs(r) > 1e-4 else series, 0.0)
+        penalty[i] = tau * a[i] * (x * (log_x - 1.0) + 1.0)
+        p[i] = a[i] * x
+    _add_up(work, F, sums)
+
+
+@compiled()
+def side_tv(
+    tau: float, low: float, high: float, a: Any, F: Any, log_ratio: Any, work: Any, sums: Any
+) -> None:  # fmt: skip
+    gap, penalty, p = work[0], work[1], work[3]
+    set_all(work[2], 0.0)
+    for i in range(a.shape[0]):
+        x, slope = exp(min(log_ratio[i], 700.0)), -F[i] / tau
+        inside = min(max(slope, -1.0), 1.0)
+        gap[i] = a[i] * tau * (abs(x - 1.0) - inside * (x - 1.0) + max(-1.0 - slope, 0.0) * x)
+        penalty[i] = a[i] * tau * abs(x - 1.0)
+        p[i] = a[i] * x
+    _add_up(work, F, sums)
+
+
+@compiled()
+def side_range(
+    tau: float, low: float, high: float, a: Any, F: Any, log_ratio: Any, work: Any, sums: Any
+) -> None:  # fmt: skip
+    """Of bounds, and of an exact marginal, whose bounds are both one."""
+    gap, violation, p = work[0], work[2], work[3]
+    set_all(work[1], 0.0)
+    for i in range(a.shape[0]):
+        x = exp(min(log_ratio[i], 700.0))
+        inside = min(max(x, low), high)
+        violation[i] = a[i] * abs(x - inside)
+        slack = high - inside if F[i] < 0.0 else inside - low
+        gap[i] = a[i] * abs(F[i]) * slack if F[i] != 0.0 else 0.0  # an upper bound may be infinite
+        p[i] = a[i] * x
+    _add_up(work, F, sums)
+
+
+@compiled()
+def side_power(
+    tau: float, low: float, high: float, a: Any, F: Any, log_ratio: Any, work: Any, sums: Any
+) -> None:  # fmt: skip
+    gap, penalty, p = work[0], work[1], work[3]
+    set_all(work[2], 0.0)
+    for i in range(a.shape[0]):
+        gap[i], penalty[i] = _power(low, log_ratio[i], -F[i] / tau)
+        gap[i] = gap[i] * a[i] * tau if a[i] > 0.0 else 0.0
+        penalty[i] *= a[i] * tau
+        p[i] = a[i] * exp(min(log_ratio[i], 700.0))
+    _add_up(work, F, sums)
+
+
+#: The functions of each kind.  `step(tau, low, high, soft, omega, h, out)`: out = the proximal step of the soft minimum
+#: from h, over-relaxed by omega.  `side(tau, low, high, a, F, log_ratio, work, sums)`: add to `sums` Fenchel-Young gap,
+#: penalty, violation of a constraint, <F, p>; set the mass.  `log_ratio` is log(p/a): F less its soft minimum in the
+#: sweeps, but from p itself at a plan, because the difference of two potentials of size 1e12 knows it to 1e-4 only.
+#: Terms go to `work` first and are summed after: a sum inside would keep `exp` from being vectorised.
+STEPS: dict[int, Any] = {KL: step_kl, BALANCED: step_exact, TV: step_tv, RANGE: step_range, POWER: step_power}
+SIDES: dict[int, Any] = {KL: side_kl, BALANCED: side_range, TV: side_tv, RANGE: side_range, POWER: side_power}
 
 
 @compiled()
@@ -175,34 +202,11 @@ def log_ratios(p: Any, a: Any, out: Any) -> None:
             out[i] = log(max(p[i], 1e-300) / a[i])
 
 
-@lru_cache(maxsize=8)
-def side_of(kind: int) -> Any:
-    """`side` for the kind."""
-
-    @compiled()
-    def side_of_kind(
-        tau: float, low: float, high: float, a: Any, F: Any, log_ratio: Any, work: Any, sums: Any
-    ) -> None:  # fmt: skip
-        side(kind, tau, low, high, a, F, log_ratio, work, sums)
-
-    return side_of_kind
-
-
-@lru_cache(maxsize=8)
-def step_of(kind: int) -> Any:
-    """`step` for the kind."""
-
-    @compiled()
-    def step_of_kind(tau: float, low: float, high: float, soft: Any, omega: float, h: Any, out: Any) -> None:
-        step(kind, tau, low, high, soft, omega, h, out)
-
-    return step_of_kind
-
-
 @lru_cache(maxsize=32)
 def certifier(kind_a: int, kind_b: int) -> Any:
     """The certificate at epsilon = 0 for two kinds."""
     priced_a, priced_b = kind_a in (KL, TV), kind_b in (KL, TV)
+    side_a, side_b = SIDES[kind_a], SIDES[kind_b]
 
     @compiled()
     def certify(
@@ -228,9 +232,9 @@ def certifier(kind_a: int, kind_b: int) -> Any:
         log_a, log_b, sums = np.empty(n), np.empty(m), np.zeros(5)
         log_ratios(rows, a, log_a)
         log_ratios(columns, b, log_b)
-        side(kind_a, tau_a, low_a, high_a, a, f, log_a, np.empty((4, n)), sums)
+        side_a(tau_a, low_a, high_a, a, f, log_a, np.empty((4, n)), sums)
         mass = sums[4]
-        side(kind_b, tau_b, low_b, high_b, b, g, log_b, np.empty((4, m)), sums)
+        side_b(tau_b, low_b, high_b, b, g, log_b, np.empty((4, m)), sums)
         # where the optimum is zero, both gap and scale are rounding
         rounding = 1e-15 * size
         if priced_a:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from jumbot.transport import certificate
+from jumbot.transport.compiled.decorator import compiled
 from jumbot.transport.compiled.gibbs import (
     CUT,
     LEAST,
@@ -27,12 +28,14 @@ from jumbot.transport.compiled.gibbs import (
     scale_to_plan,
     scalings,
     set_all,
+    shifted,
+    soften,
 )
-from jumbot.transport.compiled.mixing import mix, remember
-from jumbot.transport.compiled.sides import dot, log_ratios, side, step, total, translation
-from jumbot.transport.compiled.vectormath import compiled, log
+from jumbot.transport.compiled.sides import SIDES, STEPS, farthest, log_ratios
 from jumbot.transport.entropic import policy
+from jumbot.transport.entropic.mixing import mix, remember, subtract
 from jumbot.transport.entropic.policy import DEPTH, EVERY, GROWTH, LARGEST_TAU, LONGEST, STRIKES, SWEEPS, WARM
+from jumbot.transport.entropic.shift import best_shift
 from jumbot.transport.kinds import BALANCED, KL, RANGE
 from jumbot.transport.outcome import GAP, ITERATIONS, LINEAR, OBJECTIVE, SCALE
 
@@ -47,6 +50,7 @@ def solver(kind_a: int, kind_b: int) -> Any:
     hard = kind_a in (BALANCED, RANGE) or kind_b in (BALANCED, RANGE)
     both_kl = kind_a == KL and kind_b == KL
     rate_known = max(kind_a, kind_b) <= BALANCED and min(kind_a, kind_b) == KL
+    side_a, side_b, step_a, step_b = SIDES[kind_a], SIDES[kind_b], STEPS[kind_a], STEPS[kind_b]
 
     @compiled()
     def solve_range(
@@ -65,12 +69,12 @@ def solver(kind_a: int, kind_b: int) -> Any:
         """
         n, m = costs.shape[1:]
         scale = 1.0 / epsilon
-        F0, soft_a, log_a, s, w_a = np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-        G0, soft_b, log_b, t, w_b = np.empty(m), np.empty(m), np.empty(m), np.empty(m), np.empty(m)
-        h_b, w, work_a, work_b, sums = np.empty(m), np.empty(m), np.empty((4, n)), np.empty((4, m)), np.empty(5)
+        work_a, work_b, sums = np.empty((9, n)), np.empty((11, m)), np.empty(5)
+        F0, soft_a, log_a, s, w_a = work_a[4], work_a[5], work_a[6], work_a[7], work_a[8]
+        G0, soft_b, log_b, t, w_b = work_b[4], work_b[5], work_b[6], work_b[7], work_b[8]
+        h_b, w = work_b[9], work_b[10]
         if both_kl:
-            rings, norms = np.empty((4, DEPTH + 1, m)), np.empty(DEPTH)
-            images, residuals, slopes, moves = rings[0], rings[1], rings[2], rings[3]
+            ring, changes = np.empty((DEPTH + 1, 2 * m)), np.empty((DEPTH + 1, 2 * m))
         known_omega, inverse_a, inverse_b = 1.0, 0.0, 0.0
         kappa_a = kappa_b = 1.0
         if kind_a == KL:
@@ -90,7 +94,7 @@ def solver(kind_a: int, kind_b: int) -> Any:
             # the buffer K of the plan holds the kernel until the plan is written
             if cold:
                 set_all(G, 0.0)
-            best_omega, mixing = known_omega, both_kl and max(tau_a, tau_b) <= LARGEST_TAU
+            best_omega, mixing = known_omega, both_kl and tau_a <= LARGEST_TAU and tau_b <= LARGEST_TAU
             held, strikes, last_norm, worth = 0, 0, 1e300, -1.0
             sweep, ramped, safety = 0, 0, 1.0
             last_residual, best_residual, last_sweep, growth, grown = -1.0, 1e300, 0, 0, -1.0
@@ -101,43 +105,40 @@ def solver(kind_a: int, kind_b: int) -> Any:
                 sweep += 1
                 # rows: F given G
                 top_b, wide = scalings(r_b, G, G0, w_b)
-                if sweep == 1 or wide > SPREAD:
-                    build(C, scale, F, G, r_a, r_b, True, F0, G0, K, work_a[0], work_b[0])
+                anew = sweep == 1 or wide > SPREAD
+                if anew:
+                    build(C, scale, F, G, r_a, r_b, anew, F0, G0, K, work_a[0], work_b[0])
                     if cold and sweep == 1:
                         shift = 0.0
                         if rate_known:
-                            shift = translation(inverse_a, inverse_b, a, b, F0, G0, work_a[0], work_b[0])
-                        for i in range(n):
-                            F[i] = F0[i] + shift
-                        for j in range(m):
-                            G[j] = G0[j] - shift
+                            shift = best_shift(inverse_a, inverse_b, a, b, F0, G0, work_a[0], work_b[0])
+                        shifted(F0, shift, F)
+                        shifted(G0, -shift, G)
                     top_b, wide = scalings(r_b, G, G0, w_b)
                 row_sums(K, w_b, s)
-                for i in range(n):
-                    soft_a[i] = F0[i] + o_a[i] - top_b - log(s[i])
+                soften(F0, o_a, top_b, s, soft_a)
                 omega = 1.0
                 if sweep > 1 and best_omega > 1.0 and not mixing:
                     ramped += 1
                     omega = min(best_omega, ramp(ramped))
-                step(kind_a, tau_a, low_a, high_a, soft_a, omega, F, F)
+                step_a(tau_a, low_a, high_a, soft_a, omega, F, F)
                 # columns: G given F
                 top_a, wide = scalings(r_a, F, F0, w_a)
                 moved = wide > SPREAD
                 if moved:
-                    build(C, scale, F, G, r_a, r_b, False, F0, G0, K, work_a[0], work_b[0])
+                    build(C, scale, F, G, r_a, r_b, not moved, F0, G0, K, work_a[0], work_b[0])
                     top_a, wide = scalings(r_a, F, F0, w_a)
                 set_all(t, 0.0)
                 add_columns(K, w_a, t)
-                for j in range(m):
-                    soft_b[j] = G0[j] + o_b[j] - top_a - log(t[j])
-                step(kind_b, tau_b, low_b, high_b, soft_b, omega, G, h_b)
+                soften(G0, o_b, top_a, t, soft_b)
+                step_b(tau_b, low_b, high_b, soft_b, omega, G, h_b)
 
                 check = sweep >= next_check or sweep >= limit
                 shift = 0.0
                 if rate_known and (mixing or check):
-                    shift = translation(inverse_a, inverse_b, a, b, F, h_b, work_a[0], work_b[0])
+                    shift = best_shift(inverse_a, inverse_b, a, b, F, h_b, work_a[0], work_b[0])
                 if both_kl and mixing:
-                    norm = remember(G, h_b, shift, b, tau_b, sweep, images, residuals, w)
+                    norm = remember(G, h_b, shift, b, tau_b, sweep, ring, w)
                     held += 1
                     if not norm <= GROWTH * last_norm:
                         strikes, held = strikes + 1, 1
@@ -148,20 +149,17 @@ def solver(kind_a: int, kind_b: int) -> Any:
                     check = near or (worth < 0.0 and check) or sweep >= limit
                 done, at_plan, linear, size = False, False, 0.0, 0.0
                 if check:
-                    for i in range(n):
-                        log_a[i] = F[i] - soft_a[i]
-                    for j in range(m):
-                        log_b[j] = G[j] - soft_b[j]
+                    subtract(F, 1.0, soft_a, log_a)
+                    subtract(G, 1.0, soft_b, log_b)
                 while check:  # first at the kernel's marginals, which is an estimate, then at those of the plan itself
                     set_all(sums, 0.0)
-                    side(kind_a, tau_a, low_a, high_a, a, F, log_a, work_a, sums)
+                    side_a(tau_a, low_a, high_a, a, F, log_a, work_a, sums)
                     mass = sums[4]
-                    side(kind_b, tau_b, low_b, high_b, b, G, log_b, work_b, sums)
+                    side_b(tau_b, low_b, high_b, b, G, log_b, work_b, sums)
                     if at_plan:
-                        mass = total(rows)
                         weight = size + epsilon * (sums[1] + mass)
                         # <C, P> + epsilon <P, log(P/R)> = epsilon (<F, p> + <G, q>)
-                        value = epsilon * (dot(F, rows) + dot(G, columns) - mass + sums[1])
+                        value = epsilon * (sums[3] - mass + sums[1])
                         gap = epsilon * sums[0]
                         out[ITERATIONS], out[LINEAR], out[OBJECTIVE] = sweep, linear, value
                         out[GAP], out[SCALE] = gap, weight
@@ -174,25 +172,20 @@ def solver(kind_a: int, kind_b: int) -> Any:
                     worth = sums[1] + mass + max(0.0, sums[3] - mass * entropy_bound)
                     estimate = sums[0] + price[k] * scale * sums[2]
                     # a check costs as much as a sweep or two: the next one where half of the way to tol should be left
-                    wait = every
+                    wait = 1.0 * every
                     if every > 1 and 0.0 < estimate < last_estimate:
                         rate = math.log(last_estimate / estimate) / (sweep - last_check)
                         ahead = math.log(max(estimate / max(safety * tol * worth, 1e-300), 1.0)) / rate
-                        wait = max(every, min(int(0.5 * ahead), LONGEST))
-                    last_estimate, last_check, next_check = estimate, sweep, sweep + wait
+                        wait = max(1.0 * every, min(0.5 * ahead, 1.0 * LONGEST))
+                    last_estimate, last_check, next_check = estimate, sweep, sweep + int(wait)
                     if not (solved(estimate, worth, safety * tol) or sweep >= limit):
                         break
                     set_all(columns, 0.0)
-                    if not moved and abs(top_a + top_b) <= SPREAD:
-                        for i in range(n):
-                            w_a[i] *= math.exp(top_a + top_b)
-                    else:  # the kernel does not reach so far
+                    u, v, times = w_a, w_b, math.exp(top_a + top_b)
+                    if moved or not abs(top_a + top_b) <= SPREAD:  # the kernel does not reach so far
                         fill(C, scale, F, G, LEAST, K)
-                        for i in range(n):
-                            w_a[i] = r_a[i]
-                        for j in range(m):
-                            w_b[j] = r_b[j]
-                    linear, size = scale_to_plan(K, w_a, w_b, C, rows, columns)
+                        u, v, times = r_a, r_b, 1.0
+                    linear, size = scale_to_plan(K, times, u, v, C, rows, columns)
                     log_ratios(rows, a, log_a)
                     log_ratios(columns, b, log_b)
                     at_plan = True
@@ -200,12 +193,10 @@ def solver(kind_a: int, kind_b: int) -> Any:
                     break
                 if both_kl:  # noqa: SIM102  by itself, so that it is left out for other kinds
                     if mixing and strikes < STRIKES and sweep < SWEEPS:
-                        mix(images, residuals, w, sweep, held, slopes, moves, norms, G)
+                        mix(ring, w, sweep, held, changes, G)
                         continue
                 if check and not mixing:
-                    residual = 0.0
-                    for j in range(m):
-                        residual = max(residual, abs(h_b[j] - G[j]) / omega if r_b[j] > 0.0 else 0.0)
+                    residual = farthest(r_b, h_b, G) / omega
                     if rate_known:  # over-relaxation overshoots for a while; only a lasting rise means too far
                         best_residual = min(best_residual, residual)
                         growth = growth + 1 if residual > 100.0 * best_residual else 0
@@ -226,9 +217,7 @@ def solver(kind_a: int, kind_b: int) -> Any:
                             last_residual, last_sweep = residual, sweep
                 if mixing:  # over-relaxation from here
                     mixing, ramped, next_check = False, WARM, sweep + every
-                for i in range(n):
-                    F[i] += shift
-                for j in range(m):
-                    G[j] = h_b[j] - shift
+                shifted(F, shift, F)
+                shifted(h_b, -shift, G)
 
     return solve_range

@@ -8,10 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from jumbot.transport.compiled.gibbs import CUT, LEAST, SPREAD, fill, row_sums, scale_to_plan, scalings, set_all
-from jumbot.transport.compiled.sides import dot, log_ratios, side, step, total
+from jumbot.transport.compiled.decorator import compiled
+from jumbot.transport.compiled.gibbs import (
+    CUT,
+    LEAST,
+    SPREAD,
+    fill,
+    row_sums,
+    scale_to_plan,
+    scalings,
+    set_all,
+    shifted,
+    soften,
+)
+from jumbot.transport.compiled.sides import SIDES, STEPS, log_ratios
 from jumbot.transport.compiled.sweeps import solved, stricter
-from jumbot.transport.compiled.vectormath import compiled, log
+from jumbot.transport.entropic.mixing import subtract
 from jumbot.transport.kinds import BALANCED, RANGE
 from jumbot.transport.outcome import GAP, ITERATIONS, LINEAR, OBJECTIVE, SCALE
 
@@ -20,6 +32,7 @@ from jumbot.transport.outcome import GAP, ITERATIONS, LINEAR, OBJECTIVE, SCALE
 def solver(kind: int) -> Any:
     """The function that solves symmetric problems of a kind."""
     hard = kind in (BALANCED, RANGE)
+    side, step = SIDES[kind], STEPS[kind]
 
     @compiled()
     def solve_range(
@@ -50,18 +63,16 @@ def solver(kind: int) -> Any:
                 sweep += 1
                 top, wide = scalings(r, F, zero, w)
                 row_sums(K, w, s)
-                for i in range(n):
-                    soft[i] = o[i] - top - log(s[i])
-                    log_a[i] = F[i] - soft[i]
-                step(kind, tau, low, high, soft, 0.5, F, h)
+                soften(zero, o, top, s, soft)
+                subtract(F, 1.0, soft, log_a)
+                step(tau, low, high, soft, 0.5, F, h)
                 ends, at_plan, done, linear, size = sweep >= limit or wide > SPREAD, False, False, 0.0, 0.0
                 while True:  # an estimate first, then at the plan itself
                     set_all(sums, 0.0)
-                    side(kind, tau, low, high, a, F, log_a, work, sums)
+                    side(tau, low, high, a, F, log_a, work, sums)
                     if at_plan:
-                        mass = total(rows)
-                        weight = size + epsilon * (2.0 * sums[1] + mass)
-                        value = epsilon * (2.0 * dot(F, rows) - mass + 2.0 * sums[1])
+                        weight = size + epsilon * (2.0 * sums[1] + sums[4])
+                        value = epsilon * (2.0 * sums[3] - sums[4] + 2.0 * sums[1])
                         gap = 2.0 * epsilon * sums[0]
                         out[ITERATIONS], out[LINEAR], out[OBJECTIVE] = sweep, linear, value
                         out[GAP], out[SCALE] = gap, weight
@@ -74,12 +85,11 @@ def solver(kind: int) -> Any:
                         break
                     fill(C, scale, F, F, LEAST, K)
                     set_all(columns, 0.0)
-                    linear, size = scale_to_plan(K, r, r, C, rows, columns)
+                    linear, size = scale_to_plan(K, 1.0, r, r, C, rows, columns)
                     log_ratios(rows, a, log_a)
                     at_plan = True
                 if done:
                     break
-                for i in range(n):
-                    F[i] = h[i]
+                shifted(h, 0.0, F)
 
     return solve_range

@@ -6,74 +6,13 @@ These are branch-free polynomials, accurate to one unit in the last place on the
 
 from __future__ import annotations
 
-import ast
-import contextlib
-import hashlib
-from collections.abc import Callable
-from functools import lru_cache
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import numba
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-_F = TypeVar("_F", bound=Callable[..., Any])
-
-#: No `reassoc`: it would undo the rounding constant in `exp`.
-EXACT = {"contract", "nnan", "ninf", "nsz"}
-
-#: Files of compiled functions, and of the constants and rules that they hold.
-_SOURCES = (
-    "transport/compiled/*.py", "transport/exact/*.py", "transport/entropic/policy.py", "transport/certificate.py",
-    "transport/kinds.py", "transport/outcome.py", "minibatch/costs.py", "minibatch/sampling.py", "minibatch/tiles.py",
-    "minibatch/variance.py",
-)  # fmt: skip
-
-
-def compiled(fastmath: Any = frozenset(EXACT), internal: bool = False, **options: Any) -> Callable[[_F], _F]:
-    """`numba.njit` without the GIL, cached on disk where some folder is writable.
-
-    An `internal` function is called by compiled ones alone: without its two wrappers it compiles faster.
-    """
-
-    def decorate(function: _F) -> _F:
-        flags = fastmath if isinstance(fastmath, bool) else set(fastmath)
-        keywords = {"nogil": True, "error_model": "numpy", "fastmath": flags, **options}
-        keywords |= {"no_cpython_wrapper": internal, "no_cfunc_wrapper": internal}
-        try:
-            dispatcher = numba.njit(cache=True, **keywords)(function)
-        except RuntimeError:  # neither the installation nor the user's cache folder can be written
-            return numba.njit(**keywords)(function)
-        with contextlib.suppress(AttributeError):  # there is no public way
-            dispatcher._cache._cache_file._source_stamp = stamp()
-        return dispatcher
-
-    return decorate
-
-
-@lru_cache(maxsize=1)
-def stamp() -> str:
-    """A digest of what all files of compiled functions mean, with which each of them is cached.
-
-    numba looks at the file of a function alone: after a change elsewhere it would go on with what was inlined before.
-    Comments and docstrings mean nothing here.  (numba also names its files by the line that a function begins at, so
-    that what stands below a longer docstring in the same file is compiled again.)
-    """
-    package, digest = Path(__file__).parents[2], hashlib.sha256()
-    for file in sorted(file for pattern in _SOURCES for file in package.glob(pattern)):
-        digest.update(_meaning(file.read_text(encoding="utf-8")).encode())
-    return digest.hexdigest()
-
-
-def _meaning(source: str) -> str:
-    """The program without its comments, docstrings and layout."""
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, clean=False):
-            del node.body[0]
-    return ast.dump(tree)
+from jumbot.transport.compiled.decorator import compiled
 
 
 @intrinsic

@@ -1,7 +1,8 @@
 """One large problem at a time on the CPU: a float32 kernel, its rows shared among threads.
 
 Above a million entries a sweep is bound by memory, so K is stored in float32 and read once a sweep.  The sweeps
-are those of `kernels.py`, mixed at every tau, with the loop in Python; the certificate is made in float64 at the plan.
+are those of `compiled/sweeps.py`, mixed at every tau, with the loop in Python; the certificate is made in float64 at
+the plan.
 """
 
 from __future__ import annotations
@@ -16,8 +17,7 @@ from torch import Tensor
 
 from jumbot.transport.certificate import Certificate, solved
 from jumbot.transport.compiled.threads import run, split
-from jumbot.transport.entropic.acceleration import Mixing, Relaxation
-from jumbot.transport.entropic.policy import stricter
+from jumbot.transport.entropic.policy import Relaxation, kappa, stricter
 from jumbot.transport.kinds import BALANCED, KL, POWER, RANGE, arguments, kinds_known, reference
 from jumbot.transport.outcome import GAP, ITERATIONS, LINEAR, OBJECTIVE, SCALE, Outcome
 from jumbot.transport.problem import Problem
@@ -27,7 +27,8 @@ _SLIP = 25.0  # how far the scale of the column sums, guessed beforehand, may be
 _SAMPLE = 16  # one row in so many gives the first column minima
 _SHARES = 4  # blocks of rows a thread: another process may hold up one of the threads
 _NOISE = 1e-12  # relative gap that float32 sums leave, for a price tau = epsilon
-_PATIENCE = 300  # sweeps without progress before giving up: float32 sums resolve no more
+PATIENCE = 3000
+_STALLED = 300  # sweeps without progress before giving up: float32 sums resolve no more
 
 
 def fits(problem: Problem) -> bool:
@@ -37,7 +38,7 @@ def fits(problem: Problem) -> bool:
 def sweep(
     problem: Problem, start: tuple[Tensor, Tensor] | None, tol: float, limit: int, price: Tensor
 ) -> Outcome:  # fmt: skip
-    """As `compiled_sweeps.sweep`, one problem after the other."""
+    """One problem after the other."""
     parts = []
     for k in range(problem.cost.shape[0]):
         first = None if start is None else (start[0][k].numpy(), start[1][k].numpy())
@@ -54,8 +55,9 @@ def _stack(arrays: list[np.ndarray]) -> Tensor:
 class _Large:
     def __init__(self, problem: Problem, start: tuple[np.ndarray, np.ndarray] | None, tol: float) -> None:
         from jumbot.transport.compiled import gibbs, row_blocks, sides
+        from jumbot.transport.entropic import mixing, shift
 
-        self.gibbs, self.row_blocks, self.sides = gibbs, row_blocks, sides
+        self.gibbs, self.row_blocks, self.sides, self.best_shift = gibbs, row_blocks, sides, shift.best_shift
         self.epsilon, self.scale = problem.epsilon, 1 / problem.epsilon
         self.cost = problem.cost[0].contiguous().numpy()
         self.a, self.b = problem.a[0].numpy(), problem.b[0].numpy()
@@ -75,10 +77,10 @@ class _Large:
         self.F0, self.G0, self.new_G = np.empty(self.n), np.empty(self.m), np.empty(self.m)
         self.soft_a, self.soft_b = np.empty(self.n), np.empty(self.m)
         self.work_a, self.work_b = np.empty((4, self.n)), np.empty((4, self.m))
-        self.relaxation = Relaxation(self.kind_a, self.source[0], self.kind_b, self.target[0])
-        self.inverse_a = 1 / self.source[0] if self.kind_a == KL else 0.0
-        self.inverse_b = 1 / self.target[0] if self.kind_b == KL else 0.0
-        self.mixing = Mixing(self.m) if kinds == {KL} else None
+        kappas = [kappa(tau) if kind == KL else 1.0 for kind, tau in self._kinds()]
+        self.relaxation = Relaxation(kappas[0] * kappas[1] if KL in kinds and kinds <= {KL, BALANCED} else None)
+        self.inverse_a, self.inverse_b = (1 / tau if kind == KL else 0.0 for kind, tau in self._kinds())
+        self.mixing = mixing.RingMixing(self.m) if kinds == {KL} else None
         self.count, self.omega, self.top_a = 0, 1.0, 0.0
         self.fresh = self.unbuilt = False
         if start is None and problem.blocked is None:
@@ -88,6 +90,10 @@ class _Large:
             self.F, self.G = f * self.scale, g * self.scale
             self._centre_rows(self.G)
             self._build()
+
+    def _kinds(self) -> tuple[tuple[int, float], tuple[int, float]]:
+        """The kind and the tau of either side."""
+        return (self.kind_a, self.source[0]), (self.kind_b, self.target[0])
 
     def _lift(self, r: np.ndarray) -> tuple[np.ndarray, float]:
         """Reference weights as the passes want them, and the log of the factor."""
@@ -119,7 +125,7 @@ class _Large:
             a[:] = self.a.mean()
         work_a, work_b = np.empty(len(rows)), np.empty(self.m)
         if self.relaxation.known:
-            self.top_a = self.sides.translation(self.inverse_a, self.inverse_b, a, self.b, F, self.G0, work_a, work_b)
+            self.top_a = self.best_shift(self.inverse_a, self.inverse_b, a, self.b, F, self.G0, work_a, work_b)
         self.F, self.G = np.zeros(self.n), self.G0 - self.top_a
         self.unbuilt = True
 
@@ -146,7 +152,7 @@ class _Large:
 
         def task(k: int) -> None:
             s = self.blocks[k]
-            self.gibbs.column_minima(self.cost[s], self.scale, added[s], parts[k])
+            self.row_blocks.column_minima(self.cost[s], self.scale, added[s], parts[k])
 
         run(task, range(len(self.blocks)))
         self.G0[:] = parts.min(0)
@@ -214,7 +220,7 @@ class _Large:
         self.omega = self.relaxation.next() if self.count > 1 and self.mixing is None else 1.0
         column, top = self._pass()
         self.soft_b[:] = self.G0 + self.o_b - top - np.log(np.maximum(column, 1e-300))
-        self.sides.step_of(self.kind_b)(*self.target, self.soft_b, self.omega, self.G, self.new_G)
+        self.sides.STEPS[self.kind_b](*self.target, self.soft_b, self.omega, self.G, self.new_G)
         sums, mass = self._fenchel_young(self.F - self.soft_a, self.G - self.soft_b)
         worth = sums[1] + mass + max(0.0, sums[3] - mass * math.log(self.m))
         gap = float(sums[0] + price * self.scale * sums[2])
@@ -222,11 +228,11 @@ class _Large:
         return gap, float(worth)
 
     def _fenchel_young(self, log_a: np.ndarray, log_b: np.ndarray) -> tuple[np.ndarray, float]:
-        """What `sides.side` sums over both sides with these log(p/a), and the mass of the rows."""
+        """What `sides.SIDES` sums over both sides with these log(p/a), and the mass of the rows."""
         sums = np.zeros(5)
-        self.sides.side_of(self.kind_a)(*self.source, self.a, self.F, log_a, self.work_a, sums)
+        self.sides.SIDES[self.kind_a](*self.source, self.a, self.F, log_a, self.work_a, sums)
         mass = float(sums[4])
-        self.sides.side_of(self.kind_b)(*self.target, self.b, self.G, log_b, self.work_b, sums)
+        self.sides.SIDES[self.kind_b](*self.target, self.b, self.G, log_b, self.work_b, sums)
         return sums, mass
 
     def _advance(self) -> None:
@@ -242,7 +248,7 @@ class _Large:
     def _translate(self) -> None:
         if not self.relaxation.known:
             return
-        shift = self.sides.translation(
+        shift = self.best_shift(
             self.inverse_a, self.inverse_b, self.a, self.b, self.F, self.G, self.work_a[0], self.work_b[0]
         )  # fmt: skip
         self.F += shift
@@ -255,7 +261,7 @@ class _Large:
             estimated = self._sweep(price)
             if self.estimate < 0.99 * best:
                 best, best_at = self.estimate, self.count
-            last = self.count >= limit or self.count > best_at + _PATIENCE
+            last = self.count >= limit or self.count > best_at + _STALLED
             if last or solved(*estimated, safety * tol):
                 rows, columns, stats = self._certify()
                 gap, scale = stats[GAP], stats[SCALE]

@@ -10,13 +10,17 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from jumbot.transport.certificate import certify
 from jumbot.transport.marginal import Marginal
+from jumbot.transport.outcome import Outcome, Start
 from jumbot.transport.problem import Problem
 
 #: Where groups of points hardly exchange mass the Jacobian is nearly singular: damp it, and search far along it.
 _DAMPINGS = (0.0, 1e-6, 1e-3)
 _LENGTHS = (1.0, 0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4)
 LARGEST = 1024  # points on the smaller side: a step factorises a matrix of that size
+PATIENCE = 30
+_STEPS = 5  # between two certificates
 
 
 def fits(problem: Problem) -> bool:
@@ -91,3 +95,24 @@ def newton(problem: Problem, f: Tensor, g: Tensor, steps: int) -> tuple[Tensor, 
             break
     f, _, _ = _half(problem, torch.where(absent, -torch.inf, g), rows=True)
     return f, torch.where(absent, -torch.inf, g)
+
+
+def sweep(problem: Problem, start: Start | None, tol: float, limit: int, price: Tensor) -> Outcome:
+    """At most `limit` steps from `start`, for each problem while they help and are needed."""
+    assert start is not None, "it begins where sweeps have ended"
+    f, g = (x.clone() for x in start)
+    taken, certificate = torch.zeros_like(f[:, 0]), certify(problem, f, g)
+    active = torch.nonzero(~(certificate.relative_gap <= tol))[:, 0]
+    for _ in range(limit // _STEPS):
+        if active.numel() == 0:
+            break
+        part = problem.take(active)
+        new_f, new_g = newton(part, f[active], g[active], _STEPS)
+        after = certify(part, new_f, new_g)
+        better = after.relative_gap < certificate.relative_gap[active]
+        taken[active] += _STEPS
+        active = active[better]
+        f[active], g[active] = new_f[better], new_g[better]
+        certificate.put(active, after, better)
+        active = active[~(certificate.relative_gap[active] <= tol)]
+    return Outcome(f, g, taken, certificate)

@@ -28,9 +28,6 @@ WARM = 6
 #: Sweeps between two checks at least and at most; residuals are compared over the latter.
 EVERY = 2
 LONGEST = 12
-#: Sweeps before Newton steps are tried; in torch operations a sweep costs nearly as much as one of them.
-PATIENCE = 3000
-TORCH_PATIENCE = 300
 #: Rounds without much progress before a problem is given up.
 STALLS = 4
 
@@ -62,3 +59,27 @@ def ramp(count: Any) -> Any:
 def stricter(safety: float, tol: float, scale: float, gap: float) -> float:
     """By how much to tighten tol after an estimate was within it and the gap at the plan was not."""
     return safety * max(0.5 * tol * scale / gap, 1e-3)
+
+
+class Relaxation:
+    """The factor of over-relaxation where the loop is in Python; `rate` is None where it is not known beforehand."""
+
+    def __init__(self, rate: float | None) -> None:
+        self.known, self.best = rate is not None, 1.0 if rate is None else best_factor(rate)
+        self.ramped, self.omega, self.residual, self.at = 0, 1.0, 0.0, 0
+
+    def next(self) -> float:
+        self.ramped += self.best > 1
+        self.omega = min(self.best, ramp(self.ramped))
+        return self.omega
+
+    def observe(self, residual: float, count: int) -> None:
+        if self.known or count - self.at < LONGEST or residual <= 0:
+            return
+        if self.residual > 0 and self.omega >= self.best:
+            rate = (residual / self.residual) ** (1 / (count - self.at))
+            if self.best - 1 < rate < 1:
+                self.best = max(self.best, best_factor(min(plain_rate(rate, self.best), 1 - 1e-7)))
+            elif rate >= 1:
+                self.best = 1 + 0.7 * (self.best - 1)
+        self.residual, self.at = residual, count

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 
@@ -13,12 +12,13 @@ from torch import Tensor
 from jumbot.transport.certificate import Certificate, certify
 from jumbot.transport.divergences import KL, Balanced
 from jumbot.transport.entropic import compiled_sweeps, large_sweeps, newton_steps, policy, torch_sweeps
+from jumbot.transport.entropic.engine import Engine
 from jumbot.transport.entropic.translation import translate
 from jumbot.transport.outcome import AnyOutcome, Outcome
 from jumbot.transport.problem import Problem
 
-Sweep = Callable[..., AnyOutcome]
-
+#: In the order of preference; the last one fits every problem.
+ENGINES: tuple[Engine, ...] = (compiled_sweeps, large_sweeps, torch_sweeps)
 _EMPTY = 1e12  # prices at which a point keeps no mass
 
 
@@ -35,8 +35,8 @@ def solve_entropic(
         return _joined(parts, solved)
     hard = problem.source.hard or problem.target.hard
     price = _price(problem) if hard else _no_price(problem.cost.shape[0], problem.cost.device)
-    sweep = _engine(problem)
-    limit = min(_patience(sweep), max_iterations) if newton_steps.fits(problem) else max_iterations
+    engine = _engine(problem)
+    limit = min(engine.PATIENCE, max_iterations) if newton_steps.fits(problem) else max_iterations
     if swept and start is not None:
         f, g = start
         taken = torch.full_like(f[:, 0], swept)
@@ -45,13 +45,13 @@ def solve_entropic(
         outcome = compiled_sweeps.sweep_symmetric(problem, tol, limit, price)
     else:
         if start is None and needs_annealing(problem):
-            start = anneal(problem, sweep, price)
-        outcome = sweep(problem, start, tol, limit, price)
+            start = anneal(problem, engine, price)
+        outcome = engine.sweep(problem, start, tol, limit, price)
     leaks = problem.blocked is not None and bool((outcome.plan[problem.blocked] > 0).any())
     if hard or leaks:  # the compiled sweeps neither round nor know which pairs are blocked
         outcome = Outcome(outcome.f, outcome.g, outcome.taken, certify(problem, outcome.f, outcome.g))
     if not outcome.all_within(tol):
-        _finish(problem, outcome, sweep, price, tol, max_iterations)
+        _finish(problem, outcome, engine, price, tol, max_iterations)
     if problem.closed is not None:
         _add_closed(problem, outcome)
     return outcome
@@ -68,7 +68,7 @@ def _add_closed(problem: Problem, outcome: AnyOutcome) -> None:
 
 
 def _finish(
-    problem: Problem, outcome: AnyOutcome, sweep: Sweep, price: Tensor, tol: float, max_iterations: int
+    problem: Problem, outcome: AnyOutcome, engine: Engine, price: Tensor, tol: float, max_iterations: int
 ) -> None:  # fmt: skip
     """Improve, in place, the problems whose gap is above `tol`, while there is progress."""
     f, g, taken, certificate = outcome.f, outcome.g, outcome.taken, outcome.certificate
@@ -76,9 +76,9 @@ def _finish(
     broken = torch.nonzero(~torch.isfinite(certificate.objective))[:, 0]
     if broken.numel():  # over-relaxed out of range: begin anew from larger epsilon
         part = problem.take(broken)
-        begun = anneal(part, sweep, price[broken])
+        begun = anneal(part, engine, price[broken])
         f[broken], g[broken] = (0.0, 0.0) if begun is None else begun
-        _replace(certificate, broken, certify(part, f[broken], g[broken]))
+        certificate.put(broken, certify(part, f[broken], g[broken]))
     relative = certificate.relative_gap
     stalls = torch.zeros_like(relative, dtype=torch.long)
     steps = not _rate_known(problem)  # where the rate is known, a second run of sweeps mostly ends it, and costs less
@@ -88,12 +88,12 @@ def _finish(
             return
         before = relative[index]
         left = max_iterations - int(taken[index].max())
-        pushed = _push(problem.take(index), f[index], g[index], tol, left, price[index], sweep, steps)
+        pushed = _push(problem.take(index), f[index], g[index], tol, left, price[index], engine, steps)
         after = pushed.certificate.relative_gap
         improved = ~(after >= before)
         at = index[improved]
         f[at], g[at] = pushed.f[improved], pushed.g[improved]
-        _replace(certificate, at, pushed.certificate, improved)
+        certificate.put(at, pushed.certificate, improved)
         relative[at] = after[improved]
         taken[index] += pushed.taken.to(taken.dtype)
         price[index] *= 10
@@ -101,57 +101,28 @@ def _finish(
         steps = True
 
 
-def _replace(certificate: Certificate, at: Tensor, by: Certificate, which: Tensor | slice = slice(None)) -> None:
-    """Put `which` of the problems of another certificate into the places `at` of this one."""
-    for name in Certificate.__dataclass_fields__:
-        getattr(certificate, name)[at] = getattr(by, name)[which]
-
-
 def _push(
-    problem: Problem, f: Tensor, g: Tensor, tol: float, left: int, price: Tensor, sweep: Sweep, steps: bool
+    problem: Problem, f: Tensor, g: Tensor, tol: float, left: int, price: Tensor, engine: Engine, steps: bool
 ) -> Outcome:  # fmt: skip
     """Newton steps if asked for, then sweeps for those that still need them."""
     f, g = translate(problem, f, g)
-    taken = torch.zeros(f.shape[0], dtype=torch.float64, device=f.device)
+    taken = torch.zeros_like(f[:, 0])
     if steps and newton_steps.fits(problem):
-        taken += _newton(problem, f, g, tol)
-    left_open = torch.nonzero(~(certify(problem, f, g).relative_gap <= tol))[:, 0]
+        stepped = newton_steps.sweep(problem, (f, g), tol, newton_steps.PATIENCE, price)
+        f, g, taken, relative = stepped.f, stepped.g, stepped.taken, stepped.certificate.relative_gap
+    else:
+        relative = certify(problem, f, g).relative_gap
+    left_open = torch.nonzero(~(relative <= tol))[:, 0]
     if left_open.numel():
-        part, limit = problem.take(left_open), max(min(4 * _patience(sweep), left), 1)
-        swept = sweep(part, (f[left_open], g[left_open]), tol, limit, price[left_open])
+        part, limit = problem.take(left_open), max(min(4 * engine.PATIENCE, left), 1)
+        swept = engine.sweep(part, (f[left_open], g[left_open]), tol, limit, price[left_open])
         taken[left_open] += swept.taken
         f[left_open], g[left_open] = swept.f, swept.g
     return Outcome(f, g, taken, certify(problem, f, g))
 
 
-def _newton(problem: Problem, f: Tensor, g: Tensor, tol: float) -> Tensor:
-    """Newton steps in place, while they help and are needed; how many were taken for each problem."""
-    taken = torch.zeros(f.shape[0], dtype=torch.float64, device=f.device)
-    relative = certify(problem, f, g).relative_gap
-    active = torch.nonzero(~(relative <= tol))[:, 0]
-    for _ in range(6):
-        if active.numel() == 0:
-            break
-        part = problem.take(active)
-        new_f, new_g = newton_steps.newton(part, f[active], g[active], 5)
-        after = certify(part, new_f, new_g).relative_gap
-        better = after < relative[active]
-        taken[active] += 5
-        active = active[better]
-        f[active], g[active], relative[active] = new_f[better], new_g[better], after[better]
-        active = active[~(relative[active] <= tol)]
-    return taken
-
-
-def _engine(problem: Problem) -> Sweep:
-    for engine in (compiled_sweeps, large_sweeps):
-        if engine.fits(problem):
-            return engine.sweep
-    return torch_sweeps.sweep
-
-
-def _patience(sweep: Sweep) -> int:
-    return policy.TORCH_PATIENCE if sweep is torch_sweeps.sweep else policy.PATIENCE
+def _engine(problem: Problem) -> Engine:
+    return next(engine for engine in ENGINES if engine.fits(problem))
 
 
 def _rate_known(problem: Problem) -> bool:
@@ -186,7 +157,7 @@ def _levels(problem: Problem) -> Tensor:
     return torch.floor(steps / math.log(3)).clamp_min(0).long()
 
 
-def anneal(problem: Problem, sweep: Sweep, price: Tensor) -> tuple[Tensor, Tensor] | None:
+def anneal(problem: Problem, engine: Engine, price: Tensor) -> tuple[Tensor, Tensor] | None:
     """Potentials of the problems at epsilon 3^k, k = ..., 2, 1, each the start of the next."""
     levels = _levels(problem)
     if not bool(levels.any()):
@@ -196,7 +167,7 @@ def anneal(problem: Problem, sweep: Sweep, price: Tensor) -> tuple[Tensor, Tenso
     for level in range(int(levels.max()), 0, -1):
         at = torch.nonzero(levels >= level)[:, 0]
         part = problem.take(at)
-        outcome = sweep(replace(part, epsilon=3.0**level * part.epsilon), (f[at], g[at]), 1e-3, 60, price[at])
+        outcome = engine.sweep(replace(part, epsilon=3.0**level * part.epsilon), (f[at], g[at]), 1e-3, 60, price[at])
         f[at], g[at] = translate(part, outcome.f, outcome.g)
     return f, g
 

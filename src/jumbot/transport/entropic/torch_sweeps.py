@@ -17,6 +17,7 @@ from torch import Tensor
 
 from jumbot.transport.certificate import certify, solved
 from jumbot.transport.divergences import KL, Balanced
+from jumbot.transport.entropic.mixing import BatchMixing
 from jumbot.transport.entropic.policy import (
     EVERY,
     LARGEST_TAU,
@@ -29,11 +30,17 @@ from jumbot.transport.entropic.policy import (
     plain_rate,
     ramp,
 )  # fmt: skip
+from jumbot.transport.entropic.shift import best_shifts
 from jumbot.transport.entropic.soft_minima import SoftMinima
-from jumbot.transport.entropic.torch_mixing import Mixing
 from jumbot.transport.marginal import Marginal, PartialMarginal
 from jumbot.transport.outcome import Outcome
 from jumbot.transport.problem import Problem
+
+PATIENCE = 300  # a sweep in torch operations costs nearly as much as a Newton step
+
+
+def fits(problem: Problem) -> bool:
+    return True
 
 
 def sweep(
@@ -70,15 +77,20 @@ class _Sweeps:
         self.known = kinds <= {KL, Balanced} and min(kappas) < 1
         # an offset is infinite where a zero weight meets the reference "ones"
         finite = all(bool(torch.isfinite(o).all()) for o in problem.offsets)
-        self.direct = finite and not isinstance(problem.source, PartialMarginal)
+        self.lengths: list[Tensor] | None = None
+        partial = isinstance(problem.source, PartialMarginal)
+        if partial and finite:
+            self.lengths = [torch.full_like(f[:, :1], problem.epsilon) for _ in range(2)]
+            self._set_goals()
+        self.direct = finite and not partial
         finite = finite and self.known
         self.kappas = kappas if finite else None
-        self.mixing: Mixing | None = None
+        self.mixing: BatchMixing | None = None
         if finite and cold:
             self.f, self.g = self._translated(self.minima.f0, self.minima.g0)
             self.minima.centre(self.f, self.g)
         if finite and kinds == {KL} and max(s.tau for s, _ in problem.sides) <= LARGEST_TAU * problem.epsilon:
-            self.mixing = Mixing(problem.b)
+            self.mixing = BatchMixing(problem.b)
         ones = torch.ones_like(f[:, :1])
         best = best_factor(kappas[0] * kappas[1]) if self.known else 1.0
         self.best, self.ramp, self.residual, self.gap = best * ones, 0 * ones, math.inf * ones, math.inf * ones[:, 0, 0]
@@ -88,9 +100,15 @@ class _Sweeps:
         self.problem = self.problem.take(torch.nonzero(index)[:, 0])
         for name in ("f", "g", "price", "best", "ramp", "residual", "gap"):
             setattr(self, name, getattr(self, name)[index])
+        if self.lengths is not None:
+            self.lengths = [x[index] for x in self.lengths]
+            self._set_goals()
         self.minima.keep(self.problem, index)
         if self.mixing is not None:
             self.mixing.keep(index)
+
+    def _set_goals(self) -> None:
+        self.goals = [s.goal(w[..., None]) for s, w in self.problem.sides if isinstance(s, PartialMarginal)]
 
     def advance(self, tol: float, limit: int) -> Tensor:
         """Sweep until some problem seems done; which ones are."""
@@ -101,7 +119,7 @@ class _Sweeps:
             omega = self._omega()
             self.f = self._step(0, source, self.f, soft_a, None if self.plain else omega)
             soft_b = self.minima.columns(self.f)
-            new_g = self._step(1, target, self.g, soft_b, omega)
+            new_g = self._step(1, target, self.g, soft_b, None if self.plain and self.lengths else omega)
             self.plain = False
             if self.count >= self.next or self.count >= limit:
                 done = self._check(soft_a, soft_b, new_g, omega, tol, limit)
@@ -126,18 +144,19 @@ class _Sweeps:
         weights, epsilon = self.problem.sides[k][1], self.problem.epsilon
         if self.direct and omega is not None:
             return side.divergence.relaxed_step(h, soft, side.tau, epsilon, omega)
+        # levels are exact at checks: in between, those of a side that is nearly saturated would be long on their way
+        if self.lengths and omega is not None and self.count < self.next and isinstance(side, PartialMarginal):
+            log_weights, goal, length = self.minima.log_weights[k], self.goals[k], self.lengths[k]
+            return side.near_step(h, soft, log_weights, epsilon, omega, goal, length)
         if omega is None:
             return side.step(soft[..., 0], weights, epsilon)[..., None]
         return side.relaxed_step(h[..., 0], soft[..., 0], weights, epsilon, omega[..., 0])[..., None]
 
     def _shift(self, f: Tensor, g: Tensor) -> Tensor:
         """The best t for (f + t, g - t), one side KL and the other KL or exact."""
-        slopes = [1 / side.tau if type(side.divergence) is KL else 0.0 for side, _ in self.problem.sides]
-        up, down = (
-            torch.add(log_w, x, alpha=-slope).logsumexp(1, keepdim=True)
-            for log_w, x, slope in zip(self.minima.log_weights, (f, g), slopes, strict=True)
-        )
-        return (up - down) * (1 / sum(slopes))
+        slope_a, slope_b = (1 / side.tau if type(side.divergence) is KL else 0.0 for side, _ in self.problem.sides)
+        log_a, log_b = self.minima.log_weights
+        return best_shifts(slope_a, slope_b, log_a, log_b, f, g)
 
     def _translated(self, f: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
         t = self._shift(f, g)
@@ -148,6 +167,12 @@ class _Sweeps:
     ) -> Tensor | None:
         """Which problems are done, None if none is; sets the next check, the kernel and the policy."""
         gap, scale = self._estimate(soft_a[..., 0], soft_b[..., 0])
+        if self.lengths is not None:
+            self.lengths = [
+                side.length(h, soft, w[..., None], self.problem.epsilon)
+                for (side, w), h, soft in zip(self.problem.sides, (self.f, self.g), (soft_a, soft_b), strict=True)
+                if isinstance(side, PartialMarginal)
+            ]
         far = self.minima.too_far(self.f, self.g)
         done = (solved(gap, scale, tol) & ~far) | (self.count >= limit)
         rate = torch.log(self.gap / gap) / (self.count - self.last_check)

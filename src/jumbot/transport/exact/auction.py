@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jumbot.transport.compiled.vectormath import compiled
+from jumbot.transport.compiled.decorator import compiled
 
 #: Least bids of the first and of the last round, in standard deviations of the cost, and their ratio between rounds.
 _FIRST, _LAST, _FACTOR = 0.3, 1e-3, 5.0

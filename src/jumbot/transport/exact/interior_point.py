@@ -16,7 +16,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from jumbot.transport.compiled.vectormath import compiled
+from jumbot.transport.compiled.decorator import compiled
 from jumbot.transport.exact.elimination import factor, padded, solve
 from jumbot.transport.exact.potentials import CAREFUL, gap_and_scale, marginals, relaxed_marginal
 from jumbot.transport.exact.starting_point import first_plan, open_slack
@@ -28,7 +28,7 @@ PATIENCE = 25
 STEP = 3.0
 
 
-@compiled(fastmath=True)
+@compiled(fastmath=True, internal=True)
 def _slope(p: NDArray, relaxed: NDArray, tau: float, out: NDArray) -> None:
     """How fast a e^{-f/tau} falls with f: its logarithmic mean with P1, over tau.
 
@@ -43,7 +43,7 @@ def _slope(p: NDArray, relaxed: NDArray, tau: float, out: NDArray) -> None:
             out[i] = 0.5 * (x + y) / tau
 
 
-@compiled(fastmath=True)
+@compiled(fastmath=True, internal=True)
 def _weights(P: NDArray, s: NDArray, inverse: NDArray, W: NDArray, D2: NDArray) -> float:
     """Fill 1/s, W = P/s and its column sums; return the mean of P s."""
     n, m = P.shape
@@ -61,7 +61,7 @@ def _weights(P: NDArray, s: NDArray, inverse: NDArray, W: NDArray, D2: NDArray) 
     return mu / (n * m)
 
 
-@compiled(fastmath=True)
+@compiled(fastmath=True, internal=True)
 def _prune(P: NDArray, W: NDArray, threshold: float, out: NDArray) -> None:
     """The plan without the entries that vanish with mu, where P/s is small: they make up most of <P, s>."""
     n, m = P.shape
@@ -71,7 +71,7 @@ def _prune(P: NDArray, W: NDArray, threshold: float, out: NDArray) -> None:
             kept[j] = plan[j] if w[j] > threshold else 0.0
 
 
-@compiled(fastmath=True)
+@compiled(fastmath=True, internal=True)
 def _predict(P: NDArray, s: NDArray, inverse: NDArray, df: NDArray, dg: NDArray, e: NDArray) -> float:
     """Fill e = ds/s of the step to mu = 0, where dP/P = -1 - e; return the share of mu that would be left."""
     n, m = P.shape
@@ -92,7 +92,7 @@ def _predict(P: NDArray, s: NDArray, inverse: NDArray, df: NDArray, dg: NDArray,
     return max(left / x0, 0.0)
 
 
-@compiled(fastmath=True)
+@compiled(fastmath=True, internal=True)
 def _correct(P: NDArray, inverse: NDArray, e: NDArray, mu: float, r: NDArray, c: NDArray) -> None:
     """Subtract the marginals of (mu - dP ds)/s from (r, c), with dP and ds as predicted."""
     n, m = P.shape
@@ -105,7 +105,7 @@ def _correct(P: NDArray, inverse: NDArray, e: NDArray, mu: float, r: NDArray, c:
         r[i] -= row
 
 
-@compiled(fastmath=True)
+@compiled(fastmath=True, internal=True)
 def _direct(
     P: NDArray, inverse: NDArray, mu: float, df: NDArray, dg: NDArray, e: NDArray, dP: NDArray
 ) -> tuple[float, float]:
@@ -124,7 +124,7 @@ def _direct(
     return -low_P, -low_s
 
 
-@compiled(fastmath=True)
+@compiled(fastmath=True, internal=True)
 def _move(P: NDArray, s: NDArray, dP: NDArray, e: NDArray, alpha: float, beta: float) -> None:
     """The step, alpha of it in P and beta in s."""
     n, m = P.shape
@@ -136,30 +136,18 @@ def _move(P: NDArray, s: NDArray, dP: NDArray, e: NDArray, alpha: float, beta: f
 
 
 @compiled(fastmath=CAREFUL)
-def interior_point(
+def _iterate(
     C: NDArray, a: NDArray, b: NDArray, tau_a: float, tau_b: float, f: NDArray, g: NDArray,
-    tol: float, max_iterations: int, plan: NDArray,
+    tol: float, rounding: float, max_iterations: int, plan: NDArray, typical: float,
+    P: NDArray, s: NDArray, x: NDArray, y: NDArray, relaxed_a: NDArray, relaxed_b: NDArray,
+    matrices: NDArray, rows: NDArray, columns: NDArray, work: NDArray,
 ) -> int:  # fmt: skip
-    """Start near the feasible (f, g), fill `plan`, f and g with the best found, and return the iterations.
-
-    Quickest with n <= m: the matrix that is factored has the size of the rows.
-    """
-    n, m = shape = C.shape
-    P, s, inverse, W = np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape)
-    e, dP, sparse, L = np.empty(shape), np.empty(shape), np.empty(shape), np.zeros((n, padded(m) + padded(n)))
-    x, df, p, relaxed_a, slope_a = np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.zeros(n)
-    y, dg, q, relaxed_b, slope_b = np.empty(m), np.empty(m), np.empty(m), np.empty(m), np.zeros(m)
-    D2, root, excess, work = np.empty(m), np.empty(n), np.empty(n), np.empty(max(n, m))
-
-    copy(f, x)
-    copy(g, y)
-    typical = open_slack(C, tau_a, tau_b, x, y, s)
-    first_plan(a, b, tau_a, tau_b, x, y, s, P, p, q, relaxed_a, relaxed_b)
-    rounding = 0.0  # a gap below this is noise, which matters where the optimal value is 0
-    if tau_a < math.inf:
-        rounding += 1e-16 * tau_a * total(a)
-    if tau_b < math.inf:
-        rounding += 1e-16 * tau_b * total(b)
+    """The iterations, from P, s and (x, y); memory comes from outside, because to allocate has to be compiled too."""
+    n, m = C.shape
+    L = np.zeros((n, padded(m) + padded(n)))  # here: NumPy's memory lies across cache lines, which costs a third
+    inverse, W, e, dP, sparse = matrices[0], matrices[1], matrices[2], matrices[3], matrices[4]
+    df, p, slope_a, root, excess = rows[0], rows[1], rows[2], rows[3], rows[4]
+    dg, q, slope_b, D2 = columns[0], columns[1], columns[2], columns[3]
     best, waited = math.inf, 0
     for iteration in range(max_iterations + 1):
         marginals(P, p, q)
@@ -168,11 +156,12 @@ def interior_point(
             _slope(p, relaxed_a, tau_a, slope_a)
         if tau_b < math.inf:
             _slope(q, relaxed_b, tau_b, slope_b)
-        _prune(P, W, total(p) / (n * m * typical), sparse)
-        gap, scale = gap_and_scale(C, a, b, tau_a, tau_b, sparse, x, y, p, q, relaxed_a, relaxed_b)
-        if gap == math.inf:  # a row or column that has to be exact was pruned away
-            _prune(P, W, 0.0, sparse)
+        threshold, gap, scale = total(p) / (n * m * typical), math.inf, 0.0
+        while gap == math.inf and threshold >= 0.0:
+            _prune(P, W, threshold, sparse)
             gap, scale = gap_and_scale(C, a, b, tau_a, tau_b, sparse, x, y, p, q, relaxed_a, relaxed_b)
+            # where a row or column that has to be exact was pruned away, once more with all
+            threshold = 0.0 if threshold > 0.0 else -1.0
         waited += 1
         if abs(gap) < best:
             best, waited = abs(gap), 0
@@ -185,15 +174,16 @@ def interior_point(
 
         add(D2, 1.0, slope_b)
         factor(W, D2, slope_a, slope_b, L, root, excess, work)
-        copy(relaxed_a, df)
-        copy(relaxed_b, dg)
-        solve(W, D2, L, root, df, dg, work)
-        left = _predict(P, s, inverse, df, dg, e)
-        target = mu * left**3
-        copy(relaxed_a, df)
-        copy(relaxed_b, dg)
-        _correct(P, inverse, e, target, df, dg)
-        solve(W, D2, L, root, df, dg, work)
+        left = target = 0.0
+        for corrects in range(2):
+            copy(relaxed_a, df)
+            copy(relaxed_b, dg)
+            if corrects == 1:
+                _correct(P, inverse, e, target, df, dg)
+            solve(W, D2, L, root, df, dg, work)
+            if corrects == 0:
+                left = _predict(P, s, inverse, df, dg, e)
+                target = mu * left**3
         low_P, low_s = _direct(P, inverse, target, df, dg, e, dP)
         reach = min(max(0.9, 1.0 - left), 1.0 - 1e-9)
         alpha, beta = min(1.0, reach / max(low_P, 1e-9)), min(1.0, reach / max(low_s, 1e-9))
@@ -206,3 +196,23 @@ def interior_point(
         relaxed_marginal(a, x, tau_a, relaxed_a)
         relaxed_marginal(b, y, tau_b, relaxed_b)
     return iteration
+
+
+def interior_point(
+    C: NDArray, a: NDArray, b: NDArray, tau_a: float, tau_b: float, f: NDArray, g: NDArray,
+    tol: float, max_iterations: int, plan: NDArray,
+) -> int:  # fmt: skip
+    """Start near the feasible (f, g), fill `plan`, f and g with the best found, and return the iterations.
+
+    Quickest with n <= m: the matrix that is factored has the size of the rows.
+    """
+    (n, m), x, y = C.shape, f.copy(), g.copy()
+    s, typical = open_slack(C, tau_a, tau_b, x, y)
+    relaxed_a, relaxed_b = (np.maximum(w * np.exp(-z / tau), 1e-300) for w, z, tau in ((a, x, tau_a), (b, y, tau_b)))
+    P = first_plan(a, b, tau_a, tau_b, relaxed_a, relaxed_b, s)
+    # a gap below this is noise, which matters where the optimal value is 0
+    rounding = sum(1e-16 * tau * w.sum() for tau, w in ((tau_a, a), (tau_b, b)) if tau < math.inf)
+    return _iterate(
+        C, a, b, tau_a, tau_b, f, g, tol, rounding, max_iterations, plan, typical, P, s, x, y, relaxed_a, relaxed_b,
+        np.empty((5, n, m)), np.zeros((5, n)), np.zeros((4, m)), np.empty(max(n, m)),
+    )  # fmt: skip

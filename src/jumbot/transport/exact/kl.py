@@ -140,10 +140,12 @@ def _lower_bounds(cost: Array, a: Array, b: Array, tau_a: float, tau_b: float) -
 def _interior(
     cost: Array, a: Array, b: Array, tau_a: float, tau_b: float, f: Array, g: Array, tol: float, limit: int
 ) -> tuple[Array, Array, Array, int]:
+    from jumbot.transport.entropic.shift import best_shift
     from jumbot.transport.exact.interior_point import interior_point
-    from jumbot.transport.exact.potentials import transform_columns, transform_rows, translate
+    from jumbot.transport.exact.potentials import transform_columns, transform_rows
 
-    translate(a, b, tau_a, tau_b, f, g)
+    shift = best_shift(1 / tau_a, 1 / tau_b, a, b, f, g, np.empty(a.shape), np.empty(b.shape))
+    f, g = f + shift, g - shift
     plan = np.zeros(cost.shape)
     iterations = interior_point(cost, a, b, tau_a, tau_b, f, g, tol, limit, plan)
     # both steps raise the dual

@@ -12,7 +12,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from jumbot.transport.compiled.vectormath import compiled, exp
+from jumbot.transport.compiled.decorator import compiled
+from jumbot.transport.compiled.gibbs import shifted
+from jumbot.transport.compiled.vectormath import exp
+from jumbot.transport.entropic.shift import best_shift
 from jumbot.transport.exact.potentials import (
     CAREFUL,
     gap_and_scale,
@@ -20,7 +23,6 @@ from jumbot.transport.exact.potentials import (
     relaxed_marginal,
     transform_columns,
     transform_rows,
-    translate,
 )
 
 #: Sweeps beyond which the interior point is quicker.
@@ -28,7 +30,7 @@ HORIZON = 32
 _TINY = 1e-290
 
 
-@compiled()
+@compiled(internal=True)
 def _start(C: NDArray, a: NDArray, b: NDArray, tau: float, K: NDArray, P: NDArray) -> None:
     """K = e^{-C/tau} and P = a b'."""
     for i in range(a.size):
@@ -38,7 +40,7 @@ def _start(C: NDArray, a: NDArray, b: NDArray, tau: float, K: NDArray, P: NDArra
             plan[j] = t * b[j]
 
 
-@compiled(fastmath=True)
+@compiled(fastmath=True, internal=True)
 def _sweep(P: NDArray, K: NDArray, u: NDArray, v: NDArray, p: NDArray, q: NDArray) -> None:
     """P_ij <- u_i P_ij K_ij v_j and its marginals; tiny entries become 0, since denormal numbers are slow."""
     for j in range(q.size):
@@ -55,16 +57,14 @@ def _sweep(P: NDArray, K: NDArray, u: NDArray, v: NDArray, p: NDArray, q: NDArra
 
 
 @compiled(fastmath=CAREFUL)
-def majorise(
+def _sweeps(
     C: NDArray, a: NDArray, b: NDArray, tau_a: float, tau_b: float, f: NDArray, g: NDArray,
-    tol: float, max_iterations: int,
-) -> tuple[NDArray, int, float]:  # fmt: skip
-    """Plan, sweeps and relative gap, and fills (f, g); gives up where `HORIZON` more would not reach tol."""
+    tol: float, max_iterations: int, K: NDArray, P: NDArray, rows: NDArray, columns: NDArray,
+) -> tuple[int, float]:  # fmt: skip
     n, m = C.shape
     share_a, share_b = tau_a / (tau_a + tau_b), tau_b / (tau_a + tau_b)
-    K, P = np.empty((n, m)), np.empty((n, m))
-    p, u, relaxed_a = np.empty(n), np.empty(n), np.empty(n)
-    q, v, relaxed_b = np.empty(m), np.empty(m), np.empty(m)
+    p, u, relaxed_a = rows[0], rows[1], rows[2]
+    q, v, relaxed_b = columns[0], columns[1], columns[2]
     _start(C, a, b, tau_a + tau_b, K, P)
     marginals(P, p, q)
     gap, sweep = math.inf, 0
@@ -81,7 +81,9 @@ def majorise(
             g[j] = tau_b * math.log(b[j] / max(q[j], _TINY))
         transform_rows(C, g, f)
         transform_columns(C, f, g)
-        translate(a, b, tau_a, tau_b, f, g)
+        shift = best_shift(1.0 / tau_a, 1.0 / tau_b, a, b, f, g, u, v)
+        shifted(f, shift, f)
+        shifted(g, -shift, g)
         relaxed_marginal(a, f, tau_a, relaxed_a)
         relaxed_marginal(b, g, tau_b, relaxed_b)
         before = gap
@@ -90,4 +92,14 @@ def majorise(
         spacing = 2 if sweep <= 4 else 4
         if not gap > tol or (sweep > 2 and not gap * (gap / before) ** (HORIZON // spacing) < tol):
             break
-    return P, sweep, gap
+    return sweep, gap
+
+
+def majorise(
+    C: NDArray, a: NDArray, b: NDArray, tau_a: float, tau_b: float, f: NDArray, g: NDArray,
+    tol: float, max_iterations: int,
+) -> tuple[NDArray, int, float]:  # fmt: skip
+    """Plan, sweeps and relative gap, and fills (f, g); gives up where `HORIZON` more would not reach tol."""
+    n, m = C.shape
+    P, memory = np.empty((n, m)), (np.empty((3, n)), np.empty((3, m)))
+    return P, *_sweeps(C, a, b, tau_a, tau_b, f, g, tol, max_iterations, np.empty((n, m)), P, *memory)

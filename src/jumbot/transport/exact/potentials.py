@@ -12,7 +12,7 @@ import math
 
 from numpy.typing import NDArray
 
-from jumbot.transport.compiled.vectormath import compiled
+from jumbot.transport.compiled.decorator import compiled
 
 #: Infinities, and in CAREFUL nan as well, keep their meaning.
 FINITE_OR_INF = frozenset({"reassoc", "contract", "arcp", "nsz", "nnan"})
@@ -33,7 +33,8 @@ def transform_rows(C: NDArray, g: NDArray, f: NDArray) -> None:
 @compiled(fastmath=FINITE_OR_INF)
 def transform_columns(C: NDArray, f: NDArray, g: NDArray) -> None:
     """g_j = min_i C_ij - f_i."""
-    g[:] = math.inf
+    for j in range(g.size):
+        g[j] = math.inf
     for i in range(f.size):
         row, t = C[i], f[i]
         for j in range(g.size):
@@ -41,35 +42,14 @@ def transform_columns(C: NDArray, f: NDArray, g: NDArray) -> None:
             g[j] = x if x < g[j] else g[j]
 
 
-@compiled(fastmath=CAREFUL)
-def _log_mass(weights: NDArray, potential: NDArray, tau: float) -> float:
-    """log sum weights e^{-potential/tau}."""
-    low, total = potential[0], 0.0
-    for i in range(weights.size):
-        low = min(low, potential[i])
-    for i in range(weights.size):
-        total += weights[i] * math.exp((low - potential[i]) / tau)
-    return math.log(total) - low / tau
-
-
-@compiled(fastmath=CAREFUL)
-def translate(a: NDArray, b: NDArray, tau_a: float, tau_b: float, f: NDArray, g: NDArray) -> None:
-    """Move (f, g) to the best (f + t, g - t): the one that asks both sides for the same mass."""
-    t = (_log_mass(a, f, tau_a) - _log_mass(b, g, tau_b)) / (1.0 / tau_a + 1.0 / tau_b)
-    for i in range(f.size):
-        f[i] += t
-    for j in range(g.size):
-        g[j] -= t
-
-
-@compiled(fastmath=CAREFUL)
+@compiled(fastmath=CAREFUL, internal=True)
 def relaxed_marginal(weights: NDArray, potential: NDArray, tau: float, out: NDArray) -> None:
     """The marginal that the potential asks for: weights e^{-potential/tau}."""
     for i in range(out.size):
         out[i] = max(weights[i] * math.exp(-potential[i] / tau), 1e-300)
 
 
-@compiled(fastmath=True)
+@compiled(fastmath=True, internal=True)
 def marginals(P: NDArray, p: NDArray, q: NDArray) -> None:
     for j in range(q.size):
         q[j] = 0.0
@@ -81,7 +61,7 @@ def marginals(P: NDArray, p: NDArray, q: NDArray) -> None:
         p[i] = total
 
 
-@compiled(fastmath=CAREFUL)
+@compiled(fastmath=CAREFUL, internal=True)
 def _divergence(x: NDArray, y: NDArray) -> float:
     """KL(x | y) = sum x log(x/y) - x + y."""
     total = 0.0
@@ -92,7 +72,7 @@ def _divergence(x: NDArray, y: NDArray) -> float:
     return total
 
 
-@compiled(fastmath=True)
+@compiled(fastmath=True, internal=True)
 def _slack(C: NDArray, P: NDArray, f: NDArray, g: NDArray) -> tuple[float, float]:
     """<P, C - f - g> and <P, |C|>."""
     slack = size = 0.0
@@ -104,7 +84,7 @@ def _slack(C: NDArray, P: NDArray, f: NDArray, g: NDArray) -> tuple[float, float
     return slack, size
 
 
-@compiled(fastmath=CAREFUL)
+@compiled(fastmath=CAREFUL, internal=True)
 def rescale(P: NDArray, p: NDArray, q: NDArray, a: NDArray, b: NDArray, by_rows: bool) -> bool:
     """Give P the row sums a, or else the column sums b; False if a sum is 0. Overwrites (p, q)."""
     for i in range(p.size):
@@ -120,7 +100,7 @@ def rescale(P: NDArray, p: NDArray, q: NDArray, a: NDArray, b: NDArray, by_rows:
     return finite
 
 
-@compiled(fastmath=CAREFUL)
+@compiled(fastmath=CAREFUL, internal=True)
 def gap_and_scale(
     C: NDArray, a: NDArray, b: NDArray, tau_a: float, tau_b: float, P: NDArray, f: NDArray, g: NDArray,
     p: NDArray, q: NDArray, relaxed_a: NDArray, relaxed_b: NDArray,

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from numpy.typing import NDArray
 
-from jumbot.transport.compiled.vectormath import compiled
+from jumbot.transport.compiled.decorator import compiled
 
 
-@compiled(fastmath=True)
+@compiled(fastmath=True, internal=True)
 def copy(x: NDArray, out: NDArray) -> None:
     for i in range(x.size):
         out[i] = x[i]
 
 
-@compiled(fastmath=True)
+@compiled(fastmath=True, internal=True)
 def add(x: NDArray, t: float, d: NDArray) -> None:
     """x += t d."""
     for i in range(x.size):
         x[i] += t * d[i]
 
 
-@compiled(fastmath=True)
+@compiled(fastmath=True, internal=True)
 def total(x: NDArray) -> float:
     t = 0.0
     for i in range(x.size):
@@ -28,7 +28,7 @@ def total(x: NDArray) -> float:
     return t
 
 
-@compiled(fastmath=True)
+@compiled(fastmath=True, internal=True)
 def lowest(x: NDArray) -> float:
     t = x[0]
     for i in range(x.size):

@@ -1,0 +1,135 @@
+"""What compiled functions are cached under: their code and all that it uses, but no words."""
+
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numba
+import pytest
+
+import jumbot
+from jumbot.transport.compiled import decorator, sweeps
+from jumbot.transport.kinds import KL, TV
+
+SOURCE = '''
+from jumbot.transport.compiled.decorator import compiled
+{comment}
+DEPTH = {depth}
+
+@compiled(internal=True{flags})
+def inner(x):
+    """{words}"""
+    return x * DEPTH + {constant}
+
+def outer_of(times):
+    @compiled()
+    def outer(x):
+        return times * inner(x)
+    return outer
+'''
+PLAIN = {"comment": "", "depth": "5", "flags": "", "words": "As it was.", "constant": "1.0"}
+
+
+def outer(times=2.0, **changes):
+    scope = {}
+    # from a string there is no file to cache in: what counts is the digest
+    exec(compile(textwrap.dedent(SOURCE.format(**PLAIN | changes)), __file__, "exec"), scope)
+    return scope["outer_of"](times)
+
+
+@pytest.mark.parametrize(
+    "change", [{"words": "Said\n    otherwise."}, {"words": ""}, {"comment": "# why\n\n\n"}], ids=str
+)
+def test_words_are_not_compiled_again(change):
+    assert decorator.meaning(outer(**change)) == decorator.meaning(outer())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"depth": "6"}, {"constant": "2.0"}, {"flags": ", fastmath=True"}, {"times": 3.0}],
+    ids=str,
+)
+def test_what_a_function_uses_counts(change):
+    assert decorator.meaning(outer(**change)) != decorator.meaning(outer())
+
+
+def test_its_own_options_count():
+    def double(x):
+        return 2 * x
+
+    assert len({decorator.meaning(decorator.compiled(internal=flag)(double)) for flag in (True, False)}) == 2
+
+
+def test_a_closure_over_compiled_functions_is_told_from_another():
+    kernels = sweeps.solver(KL, KL), sweeps.solver(TV, TV), sweeps.solver.__wrapped__(KL, KL)
+    one, other, again = (decorator.meaning(kernel) for kernel in kernels)
+    assert one == again != other
+
+
+def test_every_compiled_function_has_this_cache():
+    package = [m for name, m in sys.modules.items() if name.startswith("jumbot.")]
+    found = [x for m in package for x in vars(m).values() if isinstance(x, numba.core.registry.CPUDispatcher)]
+    assert len(found) > 20
+    assert {type(x._cache) for x in found} == {decorator._Cache}
+
+
+def test_python_calls_no_internal_function():
+    """Without a wrapper such a call ends the process."""
+    modules = [m for name, m in sys.modules.items() if name.startswith("jumbot.")]
+    found = {x for m in modules for x in vars(m).values() if isinstance(x, numba.core.registry.CPUDispatcher)}
+    internal = {x.py_func.__name__ for x in found if x.targetoptions["no_cpython_wrapper"]}
+    assert {"set_all", "remember"} <= internal
+    package = Path(jumbot.__file__).parent
+    callers = [path for path in package.rglob("*.py") if path.parent.name not in ("compiled", "exact")]
+    called = {
+        name
+        for path in callers
+        for name in re.findall(r"\b(?:gibbs|sides|mixing|row_blocks)\.(\w+)\(", path.read_text())
+    }
+    assert {"scalings", "write_plan"} <= called
+    assert not called & internal
+
+
+SCRIPT = """
+import sys
+from jumbot.transport.compiled.decorator import compiled
+
+@compiled(internal=True)
+def inner(x):
+    return x + {constant}
+
+@compiled()
+def outer(x):
+    return inner(x)
+
+print(outer(1.0), sum(outer.stats.cache_hits.values()))
+"""
+
+
+def test_on_disk(tmp_path):
+    """A line and a comment more: from the cache.  Another constant in what it calls: compiled."""
+    script, seen = tmp_path / "script.py", []
+    for source in (SCRIPT, "# a comment\n\n" + SCRIPT, SCRIPT.replace("{constant}", "2.0")):
+        script.write_text(source.replace("{constant}", "1.0"))
+        seen.append(subprocess.run([sys.executable, script], capture_output=True, text=True, check=True).stdout.split())
+    assert seen == [["2.0", "0"], ["2.0", "1"], ["3.0", "0"]]
+
+
+def test_collection_goes_on_after_compiling():
+    import gc
+
+    @decorator.compiled()
+    def doubled(x):
+        return 2 * x
+
+    assert gc.isenabled()
+    assert doubled(3) == 6
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        assert doubled(3.0) == 6.0
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
