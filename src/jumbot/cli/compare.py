@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from jumbot.adaptation.config import check_changes
+from jumbot.adaptation.places import check_comparison_place
 from jumbot.adaptation.runs.variants import read_variant, share_changes
 from jumbot.cli.arguments import Argument, Option
 from jumbot.cli.command import Command
@@ -67,6 +68,7 @@ def main(arguments: Sequence[str]) -> int:
     if wanted.target is None and (wanted.more_sources or wanted.labelled_target):
         raise UsageError("--more-sources and --labelled-target go with SRC and TGT, not with every pair of domains.")
     wanted.check_places()
+    check_comparison_place(wanted.out)
     from jumbot.adaptation.judgement.ranking import evidence_of, folder_of
     from jumbot.adaptation.runs.grid import Pair, all_pairs, compare
     from jumbot.adaptation.runs.outcomes import accuracies, numbers_table, rules_table
