@@ -132,9 +132,7 @@ def tune(
     folder = temporary / "tune" if temporary is not None else Path(str(out))
     held = ExitStack()
     try:
-        check_tuning_place(folder)
-        if (folder / TUNING).exists():
-            read(folder / TUNING, Tuning)
+        _check_folder(folder)
         held.enter_context(writing(folder))
         reading = make_reading(
             label=label, id=id, drop=drop, domain=domain, domain_column=domain_column, kind=kind, task=task,
@@ -164,6 +162,12 @@ def tune(
     if temporary is not None:
         weakref.finalize(found.model, shutil.rmtree, temporary, ignore_errors=True)
     return found
+
+
+def _check_folder(folder: Path) -> None:
+    check_tuning_place(folder)
+    if (folder / TUNING).exists():
+        read(folder / TUNING, Tuning)
 
 
 def _as_the_network_takes_it(read: tuple[Domain, Domain, Domain | None], config: Any) -> Domain:
