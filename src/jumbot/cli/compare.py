@@ -103,8 +103,8 @@ def main(arguments: Sequence[str]) -> int:
         if folders:
             write_report(folders, wanted.out, "Comparison", evidence)
     if numbers:
-        print(numbers)
-        write_text(wanted.out / "table.md", numbers + "\n")
+        print(numbers, end="")
+        write_text(wanted.out / "table.md", numbers)
     elif not found:
         if evidence:
             print("no target labels were given: ranked by evidence that needs none (larger is better)")
@@ -112,7 +112,7 @@ def main(arguments: Sequence[str]) -> int:
             write_text(wanted.out / "table.md", f"```text\n{format_evidence(evidence)}\n```\n")
     else:
         print(format_table(found, "text"))
-        text = f"{format_table(found)}\n\nMean accuracy by the rule that chooses the model:\n\n{rules_table(record)}\n"
+        text = f"{format_table(found)}\n\nMean accuracy by the rule that chooses the model:\n\n{rules_table(record)}"
         write_text(wanted.out / "table.md", text)
         if len(found) > 1:
             draw_comparison(found).savefig(wanted.out / "comparison.png", dpi=150)

@@ -78,4 +78,4 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
         samples = sorted(set(row["samples"]))
         counts = " or ".join(f"{count:,}" for count in samples)
         lines.append([row["task"], row["variant"], row["seed"], *shown, *theirs, row["evaluations"], counts])
-    return f"{WARNING}\n\n{markdown(head, lines, words=2)}\n"
+    return f"{WARNING}\n\n{markdown(head, lines, words=2)}"
