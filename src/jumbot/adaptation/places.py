@@ -85,12 +85,12 @@ def check_table_place(out: Path) -> None:
 def model_folder(folder: Path) -> Path:
     """Where the model is: in the folder itself, or in that of the run that `tune` picked there."""
     folder = picked(folder)
+    if not folder.exists():
+        raise ArgumentError(f"{folder}: there is no such folder; give that of a run, or of a saved model.")
     if not (folder / MODEL).exists():
         unfinished = (folder / CONFIG).exists()
         hint = "the run there is not finished; go on with --resume" if unfinished else f"it holds no {MODEL}"
-        raise ArgumentError(
-            f"{folder}: {'no model to load; ' + hint if folder.exists() else 'there is no such folder'}."
-        )
+        raise ArgumentError(f"{folder}: no model to load; {hint}.")
     check_header(folder / MODEL)
     return folder
 
