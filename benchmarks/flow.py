@@ -31,7 +31,7 @@ TOLERANCES = (1e-4, 1e-6)
 
 
 def clouds(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Two clusters a side; the larger one of the source stands below the smaller one of the target."""
+    """Two clusters per side; the larger one of the source stands below the smaller one of the target."""
     rng = np.random.default_rng(seed)
 
     def two(left: int, height: float) -> np.ndarray:
@@ -110,7 +110,7 @@ def main(argv: list[str] | None = None) -> int:
     budget, minibatches = (3.0, 3) if options.quick else (20.0, 9)
     x, y = clouds()
     about = machine.describe()
-    print(f"{about['processor']}, one thread; n = {N:,}, epsilon = {EPSILON:g}, one minibatch a step\n")
+    print(f"{about['processor']}, one thread; n = {N:,}, epsilon = {EPSILON:g}, one minibatch per step\n")
     print("| m | tau | solver | ms per step | 5,000 steps | gradient error | time over jumbot's at tol 1e-6 |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     with threads(1):

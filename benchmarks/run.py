@@ -170,7 +170,7 @@ def _measure(regime: Regime, effort: Effort, say: Callable[[str], None]) -> Row:
 def _calibrated(
     solver: Peer, costs: list[np.ndarray], judges: list[Judge], limit: float
 ) -> tuple[Entry, list[Callable[[], object]], float]:
-    """The calls to time, one setting a problem; none if a problem did not reach the accuracy."""
+    """The calls to time, one setting per problem; none if a problem did not reach the accuracy."""
     calls: list[Callable[[], object]] = []
     hint, worst, settings, slowest = None, 0.0, [], 0.0
     for cost, judge in zip(costs, judges, strict=True):

@@ -50,7 +50,7 @@ def peak() -> float:
 
 
 def alone(what: str, n: int) -> dict[str, Any]:
-    """One call on `n` points a side, in this process."""
+    """One call on `n` points per side, in this process."""
     run(what, *clouds(1000), k=1)  # compiles, and takes little memory of its own
     x, y = clouds(n)
     before, start = peak(), time.perf_counter()

@@ -4,7 +4,7 @@ Colours of one photograph for another
 
 Give the photograph of a pavilion the colours of a flower: each pixel is a point in the
 cube of red, green and blue, and transport says which colour becomes which. With 30,000
-pixels a side the cost matrix would have 900 million entries. Minibatches of 64 pixels
+pixels per side the cost matrix would have 900 million entries. Minibatches of 64 pixels
 need none of it: :func:`jumbot.estimate` averages their plans into one sparse plan
 between all pixels, and its barycentric map sends each pixel to the mean of the colours
 that it was matched with.
@@ -25,7 +25,7 @@ import jumbot
 # Every third pixel of each photograph, colours in [0, 1].
 china, flower = (image[::3, ::3] / 255 for image in load_sample_images().images)
 x, y = china.reshape(-1, 3), flower.reshape(-1, 3)
-print(f"{len(x)} pixels a side")
+print(f"{len(x)} pixels per side")
 
 # %%
 # A pixel is drawn into about eight of the 4,000 minibatches. The few that none of them

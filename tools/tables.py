@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from jumbot.adaptation.runs.outcomes import accuracies, rules_table
+from jumbot.adaptation.runs.outcomes import accuracies, markdown, rules_table
 from jumbot.cli.demo import mean_and_deviation
 from jumbot.paper.digits_table import percent, row_of, schedule
 from jumbot.paper.digits_table import table as digits_table
@@ -34,12 +34,6 @@ PAGES = (
 )
 BLOCK = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
 NOT_RUN = "Not run yet.\n"
-
-
-def markdown(head: Sequence[str], rows: Sequence[Sequence[Any]], text: int = 1) -> str:
-    """A table whose first `text` columns are words and the others numbers."""
-    lines = [head, ["---"] * text + ["---:"] * (len(head) - text), *rows]
-    return "".join("| " + " | ".join(map(str, line)) + " |\n" for line in lines)
 
 
 def read(folder: str) -> list[dict[str, Any]]:
@@ -72,7 +66,7 @@ def comparison(folder: str) -> str:
     if not (records := read(folder)):
         return NOT_RUN
     record = merged(records)
-    rules = f"Mean accuracy by the rule that chooses the model:\n\n{rules_table(record)}\n"
+    rules = f"Mean accuracy by the rule that chooses the model:\n\n{rules_table(record)}"
     failed = "".join(f"\n{name}: {why}.\n" for name, why in record["failed"].items())
     return f"{origin(records)}{format_table(accuracies(record))}\n{failed}\n{rules}"
 
@@ -110,7 +104,7 @@ def estimates() -> str:
         for row in record["estimates"]
     ]
     head = ("table", "method", "runs", "mean absolute error, points", "true accuracy in the interval")
-    return origin([record]) + markdown(head, rows, text=2)
+    return origin([record]) + markdown(head, rows, words=2)
 
 
 def settings() -> str:
@@ -120,7 +114,7 @@ def settings() -> str:
     record = json.loads(file.read_text(encoding="utf-8"))
     head = ("rows", "target", "tasks", "source-only", "general", "partial")
     rows = [[f"{100 * v:.1f}" if isinstance(v, float) else v for v in map(row.get, head)] for row in record["means"]]
-    return origin([record]) + markdown(head, rows, text=2)
+    return origin([record]) + markdown(head, rows, words=2)
 
 
 def units() -> str:
@@ -132,7 +126,7 @@ def units() -> str:
     rows = [
         [f"{100 * v:.1f}" if isinstance(v, float) else v or NONE for v in map(row.get, head)] for row in record["lines"]
     ]
-    return origin([record]) + markdown(head, rows, text=2)
+    return origin([record]) + markdown(head, rows, words=2)
 
 
 def sources() -> str:
@@ -156,7 +150,7 @@ def few_labels() -> str:
     for m in methods:
         rows.append(("mean", m, *(f"{100 * statistics.fmean(found[t, m, c] for t in tasks):.1f}" for c in counts)))
     head = ("task", "method", *(f"{c} labels" if c != 1 else "1 label" for c in counts))
-    return origin([record]) + markdown(head, rows, text=2)
+    return origin([record]) + markdown(head, rows, words=2)
 
 
 def number_evidence() -> str:
@@ -171,7 +165,7 @@ def number_evidence() -> str:
         for row in record["rows"]
     ]  # fmt: skip
     errors = ("error of the pick", "source-only", "jumbot tau=2", "best candidate")
-    return origin([record]) + markdown(("shift", "picked", "gap of source-only", *errors), rows, text=2)
+    return origin([record]) + markdown(("shift", "picked", "gap of source-only", *errors), rows, words=2)
 
 
 def regret() -> str:
@@ -228,7 +222,7 @@ def digits_summary() -> str:
         "mass between labels",
         "paper",
     )
-    return markdown(head, rows, text=2)
+    return markdown(head, rows, words=2)
 
 
 def demo() -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 import torch
@@ -18,7 +18,33 @@ from jumbot.transport.draws import Generator, check_generator
 from jumbot.transport.problem import make_problem
 from jumbot.transport.solve import solve
 
+Points = TypeVar("Points", Tensor, np.ndarray)
 
+
+class _Settings(TypedDict, total=False):
+    """The keywords of `couple`, for its three signatures."""
+
+    divergence: str | Divergence
+    mass: float | None
+    cost: str | Cost
+    tol: float
+
+
+@overload
+def couple(
+    x0: Points, x1: Points, epsilon: float = 0.0, tau: float | tuple[float, float] = math.inf, seed: int | None = None,
+    generator: Generator | None = None, *, return_index: Literal[False] = False, **settings: Unpack[_Settings],
+) -> tuple[Points, Points]: ...  # fmt: skip
+@overload
+def couple(
+    x0: Points, x1: Points, epsilon: float = 0.0, tau: float | tuple[float, float] = math.inf, seed: int | None = None,
+    generator: Generator | None = None, *, return_index: Literal[True], **settings: Unpack[_Settings],
+) -> tuple[Points, Points, Points, Points]: ...  # fmt: skip
+@overload
+def couple(
+    x0: Points, x1: Points, epsilon: float = 0.0, tau: float | tuple[float, float] = math.inf, seed: int | None = None,
+    generator: Generator | None = None, *, return_index: bool, **settings: Unpack[_Settings],
+) -> tuple[Points, ...]: ...  # fmt: skip
 def couple(
     x0: Array,
     x1: Array,

@@ -35,8 +35,18 @@ def lazy(package: str, places: Mapping[str, str]) -> tuple[Callable[[str], Any],
         setattr(sys.modules[package], name, found)
         return found
 
+    return get, public(package), sorted(places)
+
+
+def public(module: str) -> Callable[[], list[str]]:
+    """`__dir__` of a module: the names in its `__all__`, without what it imports for itself.
+
+    >>> public("jumbot.minibatch.bounds")()[-1], "torch" in dir(import_module("jumbot.minibatch.bounds"))
+    ('value_bound', False)
+    """
+
     def names() -> list[str]:
-        here = vars(sys.modules[package])
+        here = vars(sys.modules[module])
         return sorted({*here["__all__"], *(name for name in here if name.startswith("__"))})
 
-    return get, names, sorted(places)
+    return names

@@ -105,9 +105,21 @@ def _msgspec() -> Any:
     return need("msgspec", "reading and writing runs and models", "adapt")
 
 
+def check_header(path: Path) -> None:
+    """Refuse a file that is no JSON, or of a format that this version does not read; `read` looks at all of it."""
+    if isinstance(content := parse(read_bytes(path), path), dict):
+        _check_format(content, path)
+
+
 def _upgraded(content: Any, cls: type[Versioned], where: str | Path) -> Any:
     if not isinstance(content, dict):
         return content
+    for old in range(_check_format(content, where), FORMAT):
+        content = cls.upgrades.get(old, dict)(content) | {"format": old + 1}
+    return content
+
+
+def _check_format(content: Mapping[str, Any], where: str | Path) -> int:
     made, format = str(content.get("jumbot", "unknown"))[:40], content.get("format")
     if "format" not in content:
         raise ArgumentError(f"{where}: format: is missing; it must be a whole number from 1 to {FORMAT}.")
@@ -116,9 +128,7 @@ def _upgraded(content: Any, cls: type[Versioned], where: str | Path) -> Any:
             f"{where}: format: {str(format)[:40]} came in; it was written by jumbot {made} in another format than this "
             f"version reads (1 to {FORMAT}). Use that version, or adapt again."
         )
-    for old in range(format, FORMAT):
-        content = cls.upgrades.get(old, dict)(content) | {"format": old + 1}
-    return content
+    return format
 
 
 _WORDS = {

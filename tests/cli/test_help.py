@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +21,37 @@ USAGE = [
     ["evaluate", "not/here", "b"], ["export", "not/here", "b.onnx"], ["compare", "a", "--more-sources", "b"],
     ["distance", "not/here.npy", "b.npy", "--epsilon", "1"], ["reproduce", "fig6", "--over", "x"],
 ]  # fmt: skip
+#: In a folder where `PLACES` are; beside each what is said of it.
+PLACES = {"run/config.json": '{"format": 2}', "other/notes.txt": "", "file.npz": "", "new.json": '{"format": 99}'}
+OCCUPIED = {
+    "adapt a b --out run": "run: holds a run already; go on with it by --resume",
+    "adapt a b --out other": "other: holds other files, and no run",
+    "adapt a b --out file.npz": "file.npz: is a file",
+    "adapt --resume --out other": f"there is no file {Path('other') / 'config.json'}",
+    "adapt --resume --out nowhere": f"there is no file {Path('nowhere') / 'config.json'}",
+    "adapt --config nowhere.json --out c": "there is no file nowhere.json",
+    "adapt --config file.npz --out c": "file.npz: is not JSON",
+    "adapt --config new.json --out c": "new.json: format: 99 came in",
+    "adapt a b --start-from other --out c": "other: is not the folder of a run",
+    "tune a b --out other": "out: other holds other files, and no tune.json",
+    "tune a b --out file.npz": "out: file.npz is a file",
+    "compare a b --out file.npz": "out: file.npz is a file",
+    "demo --out file.npz": "out: file.npz is a file",
+    "features other --out file.npz": "file.npz: exists already",
+    "features other --out features.txt": "--out: 'features.txt' came in",
+    "predict other a.csv": "other: no model to load; it holds no model.json",
+    "evaluate run a.csv": "run: no model to load; the run there is not finished",
+    "reproduce digits --tasks X": "--tasks: 'X' is not one of digits; Known: U-M, M-MM, S-M",
+    "reproduce max --tasks U-M X": "--tasks: 'U-M' is not one of office-home",
+}
+
+
+def made(folder: Path) -> Path:
+    """The folder, with all `PLACES` in it."""
+    for name, text in PLACES.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
 
 
 def status_of(arguments: list[str]) -> int:
@@ -29,12 +61,15 @@ def status_of(arguments: list[str]) -> int:
         return int(stop.code or 0)
 
 
-QUICK = [["--help"], ["completion", "bash"], *([name, "--help"] for name in COMMANDS), *USAGE]
+QUICK = [
+    ["--help"], ["completion", "bash"], *([name, "--help"] for name in COMMANDS), *USAGE, *map(shlex.split, OCCUPIED),
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def said() -> dict[str, str]:
+def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Of each: the status, and what is heavy among the modules that one fresh interpreter has imported by then."""
+    folder = made(tmp_path_factory.mktemp("places"))
     code = (
         "import contextlib, io, sys\nfrom jumbot.cli import main\n"
         f"for arguments in {QUICK!r}:\n"
@@ -42,7 +77,7 @@ def said() -> dict[str, str]:
         "        try: status = main(arguments)\n        except SystemExit as stop: status = stop.code or 0\n"
         f"    print(status, [name for name in {HEAVY!r} if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=folder)
     return dict(zip(map(shlex.join, QUICK), done.stdout.splitlines(), strict=True))
 
 
@@ -50,6 +85,17 @@ def said() -> dict[str, str]:
 def test_nothing_heavy_is_imported_to_say_so(arguments: list[str], said: dict[str, str]) -> None:
     expected = 0 if "--help" in arguments or "completion" in arguments else 2
     assert said[shlex.join(arguments)] == f"{expected} []"
+
+
+@pytest.mark.parametrize("typed", OCCUPIED)
+def test_places_are_refused_in_the_words_of_python(
+    typed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(made(tmp_path))
+    assert status_of(shlex.split(typed)) == 2
+    assert OCCUPIED[typed] in capsys.readouterr().err
+    found = {file.relative_to(tmp_path).as_posix() for file in tmp_path.rglob("*") if file.is_file()}
+    assert found == set(PLACES)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from jumbot.adaptation.config import RunConfig, check_changes, make_config
 from jumbot.adaptation.domains import Domains
 from jumbot.adaptation.model import Model, load
 from jumbot.adaptation.networks.build import make_network
+from jumbot.adaptation.places import first_process, settings_file
 from jumbot.adaptation.runs.finish import Before, finish
 from jumbot.adaptation.runs.folder import RunFolder, read_config
 from jumbot.adaptation.runs.lock import writing
@@ -26,7 +27,7 @@ from jumbot.adaptation.runs.provenance import describe_data, stamp
 from jumbot.adaptation.runs.request import remember, request
 from jumbot.adaptation.runs.start import find_start
 from jumbot.adaptation.task import task_to_json
-from jumbot.adaptation.training.accelerator import check_able, decided_by_first, first_process
+from jumbot.adaptation.training.accelerator import check_able, decided_by_first
 from jumbot.adaptation.training.loop import Trainer
 from jumbot.data.reading import Corrupt, TaskName, make_reading
 from jumbot.data.sources import read_domains, read_labelled
@@ -134,8 +135,7 @@ def adapt(
         label=label, id=id, drop=drop, domain=domain, domain_column=domain_column, kind=kind, task=task,
         corrupt=corrupt, root=root,
     )  # fmt: skip
-    if config is None and resume and source is None and target is None:
-        config = Path(str(out)) / "config.json"
+    config = settings_file(config, out, resume, data=source is not None or target is not None)
     if config is not None:
         asked = remember(config, method, recipe, options)
         method, recipe, options = asked.method, asked.recipe, asked.options

@@ -20,6 +20,7 @@ from jumbot.adaptation.judgement.monitor import outputs
 from jumbot.adaptation.judgement.regression import RegressionEvaluation
 from jumbot.adaptation.networks.build import build_network, check_sizes
 from jumbot.adaptation.networks.extractor import Extractor
+from jumbot.adaptation.places import MODEL, model_folder
 from jumbot.adaptation.runs.files.model_json import ModelFile
 from jumbot.adaptation.runs.folder import read_metrics
 from jumbot.adaptation.task import Regression, Task, task_from_json, task_to_json
@@ -37,14 +38,13 @@ from jumbot.files import replacing
 from jumbot.methods.network import Network
 from jumbot.minibatch.progress import progress
 from jumbot.options import check
-from jumbot.schema import FORMAT, convert, plain, read, read_bytes, write
+from jumbot.schema import FORMAT, convert, plain, read, write
 
 if TYPE_CHECKING:
     import pandas
 
 NO_CROPS = ("none", "whole")
-MODEL, WEIGHTS = "model.json", "model.safetensors"
-BEST = "best"
+WEIGHTS = "model.safetensors"
 """The file in which `tune` names the folder of the run that it picked."""
 
 
@@ -229,31 +229,15 @@ class Model:
             writer.writerows([name, *row] for name, *row in zip(ids, *columns.values(), strict=True))
 
 
-def picked(folder: Path) -> Path:
-    """The folder of the run that `tune` picked in `folder`; any other folder is itself."""
-    file = folder / BEST
-    if not file.exists():
-        return folder
-    name = read_bytes(file).decode(errors="replace").strip()
-    if name not in (entry.name for entry in folder.iterdir() if entry.is_dir()):
-        raise ArgumentError(f"{file}: names {name[:80]!r}, which is no folder beside it; tune again.")
-    return folder / name
-
-
 def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
     """The model in a run folder, in a folder that `Model.save` wrote, or the one that `tune` picked in its folder.
 
     No code in it is run.  `backbone` is needed for a model that was trained on a module of your own.
     """
-    folder = picked(check("path", path, Path))
+    folder = check("path", path, Path)
     if backbone is not None and not isinstance(backbone, nn.Module):
         raise ArgumentError(f"backbone: {type(backbone).__name__} came in; give the module that it was trained on.")
-    if not (folder / MODEL).exists():
-        unfinished = (folder / "config.json").exists()
-        hint = "the run there is not finished; go on with --resume" if unfinished else f"it holds no {MODEL}"
-        raise ArgumentError(
-            f"{folder}: {'no model to load; ' + hint if folder.exists() else 'there is no such folder'}."
-        )
+    folder = model_folder(folder)
     file = read(folder / MODEL, ModelFile)
     spec = plain(file.network)
     if backbone is not None and "user" not in (file.network.kind, file.extractor and file.extractor.name):

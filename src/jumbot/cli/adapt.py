@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from jumbot.adaptation.config import check_changes
+from jumbot.adaptation.places import check_is_run, check_run_place, first_process, settings_file
 from jumbot.cli.arguments import Argument, Option
 from jumbot.cli.command import Command
 from jumbot.cli.parsing import UsageError, parse_with, usage_errors
@@ -66,6 +67,11 @@ def main(arguments: Sequence[str]) -> int:
         with usage_errors({"method", "recipe", *changes}, f"--method {wanted.method}" * (wanted.method in METHODS)):
             check_changes(wanted.method or "jumbot", wanted.recipe, changes, wanted.task)
     wanted.check_places()
+    settings_file(wanted.config, wanted.out, wanted.resume, data=wanted.source is not None)
+    if wanted.start_from is not None:
+        check_is_run(wanted.start_from)
+    if first_process():
+        check_run_place(wanted.out, wanted.resume)
     from jumbot.adaptation.adapt import adapt
     from jumbot.adaptation.training.memory import keep_freed_memory
     from jumbot.cli.summary import summary

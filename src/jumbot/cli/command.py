@@ -8,8 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
+from jumbot.adaptation.places import model_folder
 from jumbot.cli.arguments import Argument
-from jumbot.errors import ArgumentError
 from jumbot.options import Options
 
 if TYPE_CHECKING:
@@ -40,9 +40,8 @@ class RunCommand(Command):
     """Folder of a run, or of a saved model."""
 
     def load(self) -> Model:
-        """The model; a folder that is not there is refused before anything heavy is imported."""
-        if not self.run.exists():
-            raise ArgumentError(f"{self.run}: there is no such folder; RUN is that of a run, or of a saved model.")
+        """The model; a folder without one is refused before anything heavy is imported."""
+        model_folder(self.run)
         from jumbot.adaptation.model import load
 
         return load(self.run)

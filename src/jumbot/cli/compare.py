@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from jumbot.adaptation.config import check_changes
+from jumbot.adaptation.places import check_comparison_place
 from jumbot.adaptation.runs.variants import read_variant, share_changes
 from jumbot.cli.arguments import Argument, Option
 from jumbot.cli.command import Command
@@ -67,6 +68,7 @@ def main(arguments: Sequence[str]) -> int:
     if wanted.target is None and (wanted.more_sources or wanted.labelled_target):
         raise UsageError("--more-sources and --labelled-target go with SRC and TGT, not with every pair of domains.")
     wanted.check_places()
+    check_comparison_place(wanted.out)
     from jumbot.adaptation.judgement.ranking import evidence_of, folder_of
     from jumbot.adaptation.runs.grid import Pair, all_pairs, compare
     from jumbot.adaptation.runs.outcomes import accuracies, numbers_table, rules_table
@@ -101,8 +103,8 @@ def main(arguments: Sequence[str]) -> int:
         if folders:
             write_report(folders, wanted.out, "Comparison", evidence)
     if numbers:
-        print(numbers)
-        write_text(wanted.out / "table.md", numbers + "\n")
+        print(numbers, end="")
+        write_text(wanted.out / "table.md", numbers)
     elif not found:
         if evidence:
             print("no target labels were given: ranked by evidence that needs none (larger is better)")
@@ -110,7 +112,7 @@ def main(arguments: Sequence[str]) -> int:
             write_text(wanted.out / "table.md", f"```text\n{format_evidence(evidence)}\n```\n")
     else:
         print(format_table(found, "text"))
-        text = f"{format_table(found)}\n\nMean accuracy by the rule that chooses the model:\n\n{rules_table(record)}\n"
+        text = f"{format_table(found)}\n\nMean accuracy by the rule that chooses the model:\n\n{rules_table(record)}"
         write_text(wanted.out / "table.md", text)
         if len(found) > 1:
             draw_comparison(found).savefig(wanted.out / "comparison.png", dpi=150)

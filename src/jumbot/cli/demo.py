@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
+from jumbot.adaptation.places import check_comparison_place
 from jumbot.adaptation.runs.variants import read_variant, share_changes
 from jumbot.cli.arguments import Option
 from jumbot.cli.command import Command
@@ -24,7 +25,7 @@ class Demo(Command):
     """Adapt scikit-learn's digits to MNIST's with three methods, on a balanced and an imbalanced target."""
 
     examples: ClassVar = (
-        ("three seeds: ten minutes and more", "jumbot demo"),
+        ("three seeds: some eight minutes on two cores", "jumbot demo"),
         ("one seed: a third of that", "jumbot demo --seeds 1"),
         ("other methods", "jumbot demo --methods source-only dann jumbot --out other"),
     )
@@ -49,6 +50,7 @@ def main(arguments: Sequence[str]) -> int:
     wanted = parse(Demo, arguments, "jumbot demo")
     with usage_errors({"methods"}):
         share_changes(wanted.methods, "embedded", {})
+    check_comparison_place(wanted.out)
     from rich.console import Console
     from rich.table import Table
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from jumbot.adaptation.networks.names import check_backbone, check_weights
+from jumbot.adaptation.places import check_table_place
 from jumbot.adaptation.settings import Training
 from jumbot.cli.arguments import Argument
 from jumbot.cli.command import Command
@@ -52,9 +53,8 @@ def main(arguments: Sequence[str]) -> int:
     wanted = parse(Features, arguments, "jumbot features")
     check_places(wanted.source)
     with usage_errors({"out"}):
-        from jumbot.adaptation.networks.feature_table import check_out, write_features
-
-        check_out(wanted.out)
+        check_table_place(wanted.out)
+    from jumbot.adaptation.networks.feature_table import write_features
     from jumbot.adaptation.training.accelerator import check_able, device_of
 
     training = Training(device=wanted.device)

@@ -16,6 +16,7 @@ from jumbot.errors import suggest
 from jumbot.methods import METHODS
 from jumbot.options import Count, Seed
 from jumbot.paper import ITEMS, ONE_SEED, TRAINED
+from jumbot.paper.targets import check_tasks, data_of_item
 
 OWN = ("tasks", "methods", "seeds", "over", "samples", "root")
 
@@ -68,7 +69,7 @@ def main(arguments: Sequence[str]) -> int:
         Reproduce, arguments, "jumbot reproduce", every_option(),
         lambda given: groups(
             [read_variant(m).method for m in given.get("methods") or ("jumbot", "deepjdot")],
-            _recipe(str(given.get("item"))),
+            data_of_item(str(given.get("item"))),
         ),
     )  # fmt: skip
     given: dict[str, Any] = {name: value for name in OWN if (value := getattr(wanted, name)) not in (None, ())}
@@ -78,8 +79,9 @@ def main(arguments: Sequence[str]) -> int:
     for name, items in (("over", ("fig6",)), ("samples", ("fig5",)), ("seeds", set(TRAINED) - set(ONE_SEED))):
         if name in given and wanted.item not in items:
             raise UsageError(f"--{name}: an option of {', '.join(sorted(items))}, not of {wanted.item}.")
-    with usage_errors({"methods", *changes}):
-        share_changes(wanted.methods or tuple(METHODS), _recipe(wanted.item), changes)
+    with usage_errors({"methods", "tasks", *changes}):
+        check_tasks(data_of_item(wanted.item, wanted.tasks), wanted.tasks)
+        share_changes(wanted.methods or tuple(METHODS), data_of_item(wanted.item), changes)
     from jumbot.adaptation.training.memory import keep_freed_memory
     from jumbot.paper import reproduce
 
@@ -91,8 +93,3 @@ def main(arguments: Sequence[str]) -> int:
         print(warning)
     print(f"pictures, tables, records: {wanted.out}")
     return 0
-
-
-def _recipe(item: str) -> str:
-    """Whose defaults the help shows, and whose runs an item makes."""
-    return {"max": "office-home"}.get(item, item if TRAINED.get(item) == "images_table" else "digits")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from jumbot.adaptation.judgement.candidates import Candidates, check_shared
+from jumbot.adaptation.places import check_tuning_place
 from jumbot.cli.arguments import Argument
 from jumbot.cli.command import Command
 from jumbot.cli.parsing import parse_with, usage_errors
@@ -59,6 +60,7 @@ def main(arguments: Sequence[str]) -> int:
     with usage_errors({"recipe", *changes}):
         check_shared(wanted.recipe, changes, wanted.task)
     wanted.check_places()
+    check_tuning_place(wanted.out)
     from jumbot.adaptation.judgement.tune import tune
     from jumbot.adaptation.training.memory import keep_freed_memory
     from jumbot.report.tuning import text_table

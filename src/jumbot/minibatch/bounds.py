@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from jumbot.errors import ArgumentError
+from jumbot.lazy import public
 from jumbot.transport.checks import check_flag, check_number, check_whole
 from jumbot.transport.divergences import Divergence
 from jumbot.transport.marginal import Marginal, marginals
@@ -28,6 +29,7 @@ __all__ = [
     "outlier_upper_bound",
     "value_bound",
 ]
+__dir__ = public(__name__)
 
 Tau = float | tuple[float, float]
 _MOST = 10**18  # theory may count more than a computer draws
@@ -70,7 +72,9 @@ def outlier_lower_bound(value: float, cost: Any, g: Any, b: Any = None, *, zeta:
     cost, g = _numbers("cost", cost), _numbers("g", g)
     b = np.full(g.shape, 1 / max(g.size, 1)) if b is None else _numbers("b", b)
     if not (cost.ndim == 1 and cost.size > 0 and cost.shape == g.shape == b.shape):
-        raise ArgumentError(f"cost, g, b: shapes {cost.shape}, {g.shape}, {b.shape}; each must be one number a point.")
+        raise ArgumentError(
+            f"cost, g, b: shapes {cost.shape}, {g.shape}, {b.shape}; each must be one number per point."
+        )
     if not abs(float(b.sum()) - 1) < 1e-6 or float(b.min()) < 0:
         raise ArgumentError(f"b: weights of mass {float(b.sum()):g} came in; the lemma is about probabilities.")
     held = b > 0

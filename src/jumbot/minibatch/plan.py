@@ -56,7 +56,7 @@ class LiftedPlan:
 
 
 class PlanBuilder:
-    """Collects minibatch plans as triplets, sixteen bytes an entry, and sums them once."""
+    """Collects minibatch plans as triplets, sixteen bytes per entry, and sums them once."""
 
     def __init__(self, n_x: int, n_y: int) -> None:
         self.shape = n_x, n_y

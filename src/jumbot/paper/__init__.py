@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from jumbot.errors import ArgumentError, suggest
+from jumbot.paper.targets import check_tasks, data_of_item
 
 #: What can be reproduced, and what it shows.
 ITEMS = {
@@ -63,6 +64,9 @@ def reproduce(item: str, out: str | Path, quick: bool = False, seed: int = 0, **
         raise ArgumentError(f"item: {item!r} is not known; {suggest(item, ITEMS)}")
     if options and item not in TRAINED:
         raise ArgumentError(f"{next(iter(options))}: an option of {', '.join(TRAINED)}; {item} trains nothing.")
+    if item in TRAINED:
+        tasks = options.get("tasks") or ()
+        check_tasks(data_of_item(item, tasks), tasks)
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     if item == "all-synthetic":
@@ -82,8 +86,7 @@ def _train(item: str, folder: Path, quick: bool, seed: int, options: dict[str, A
 
     run = import_module(f"jumbot.paper.{TRAINED[item]}").run
     of_runs = ("root", "show", *(["seeds"] * (item not in ONE_SEED)))
-    data = item if TRAINED[item] == "images_table" else "digits"
     own = {name: options.pop(name) for name in signature(run).parameters if name in options}
     shared = {name: options.pop(name) for name in of_runs if name in options}
-    record: dict[str, Any] = run(Suite(folder, data, quick, seed, changes=options, **shared), **own)
+    record: dict[str, Any] = run(Suite(folder, data_of_item(item), quick, seed, changes=options, **shared), **own)
     return record

@@ -65,7 +65,7 @@ def table(folders: Iterable[Path]) -> str:
         shown = WRONG_MASS.get(row["method"]) if row["task"] == "U-M" else None
         figures = [f"{100 * row['accuracy']:.2f}", row["paper"] or "-", percent(row["wrong_mass"]), percent(shown)]
         lines.append([row["task"], row["variant"], row["seed"], schedule(row["training"]), *figures])
-    return markdown(head, lines, words=2) + "\n"
+    return markdown(head, lines, words=2)
 
 
 def schedule(training: dict[str, Any]) -> str:

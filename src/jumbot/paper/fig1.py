@@ -1,8 +1,8 @@
 """Figure 1: the plans of minibatch OT between ten and ten points, over the minibatch size m.
 
-Two clusters a side, five points in each, |x - y|^2, epsilon = 0.  The plan at m is the complete estimator: the average
-of the exact plans over all pairs of subsets of m points, lifted to 10 x 10; m = 10 is OT itself.  The record also has
-the unbalanced plans (tau = 0.5), which the paper's figure leaves to figure 3.
+Two clusters per side, five points in each, |x - y|^2, epsilon = 0.  The plan at m is the complete estimator: the
+average of the exact plans over all pairs of subsets of m points, lifted to 10 x 10; m = 10 is OT itself.  The record
+also has the unbalanced plans (tau = 0.5), which the paper's figure leaves to figure 3.
 """
 
 from __future__ import annotations

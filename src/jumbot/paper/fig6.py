@@ -103,7 +103,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
         over = "m" if row["over"] == "batch_size" else row["over"]
         cells = [over, row["task"], method, f"{row['value']:g}", len(row["seeds"]), f"{row['accuracy']:.1f}"]
         lines.append([*cells, row["paper"] or "-"])
-    return markdown(["over", "task", "method", "value", "seeds", "accuracy", "paper"], lines, words=3) + "\n"
+    return markdown(["over", "task", "method", "value", "seeds", "accuracy", "paper"], lines, words=3)
 
 
 def _draw(rows: Sequence[Mapping[str, Any]], over: Sequence[str], tasks: Sequence[str]) -> Figure:

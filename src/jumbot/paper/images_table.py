@@ -51,7 +51,7 @@ def table(item: str, tasks: Sequence[str], rows: Sequence[Mapping[str, Any]]) ->
             lines.append([method, "-".join(map(str, sorted(seeds))), *_cells(ours)])
         if any(figure is not None for figure in theirs):
             lines.append([f"{method}, paper", "", *_cells(theirs)])
-    return markdown(["method", "seeds", *tasks, "mean"], lines) + "\n"
+    return markdown(["method", "seeds", *tasks, "mean"], lines)
 
 
 def _cells(values: Sequence[float | None]) -> list[str]:

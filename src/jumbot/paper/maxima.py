@@ -15,7 +15,7 @@ from typing import Any
 from jumbot.adaptation.runs.folder import read_metrics
 from jumbot.adaptation.runs.outcomes import markdown, outcome
 from jumbot.files import write_text
-from jumbot.paper.targets import DIGITS, MAXIMA, OFFICE_HOME, printed
+from jumbot.paper.targets import MAXIMA, OFFICE_HOME, data_of_item, printed
 from jumbot.paper.trained import Suite
 
 WARNING = "The column “best” was chosen by the target's labels: a bound for study, not to be had without them."
@@ -29,7 +29,7 @@ def run(
     Office-Home has runs of its own, below `max`, because the item office-home looks at 1,000 samples; those of the item
     digits serve here too, unless they looked at fewer samples than all.
     """
-    item = "digits" if set(tasks) <= set(DIGITS) else "office-home"
+    item = data_of_item("max", tasks)
     looks = {"evaluate_every": 1} if suite.quick and item != "digits" else {}
     folder = suite.folder
     suite = replace(
@@ -78,4 +78,4 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
         samples = sorted(set(row["samples"]))
         counts = " or ".join(f"{count:,}" for count in samples)
         lines.append([row["task"], row["variant"], row["seed"], *shown, *theirs, row["evaluations"], counts])
-    return f"{WARNING}\n\n{markdown(head, lines, words=2)}\n"
+    return f"{WARNING}\n\n{markdown(head, lines, words=2)}"

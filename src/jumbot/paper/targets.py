@@ -6,7 +6,10 @@ measure 58.4.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import permutations
+
+from jumbot.errors import ArgumentError, suggest
 
 CAVEAT = "The paper's authors tuned on target labels; its source-only row for Office-Home (46.1) is an old figure."
 DIGITS = ("U-M", "M-MM", "S-M")
@@ -75,6 +78,24 @@ SENSITIVITY: dict[tuple[str, str], dict[str, dict[float, float]]] = {
 #: Share of the plan's mass between different labels, on average along training on U-M (section 5.2).
 WRONG_MASS = {"deepjdot": 0.07, "jumbot": 0.007}
 TASKS = {"digits": DIGITS, "office-home": OFFICE_HOME, "office-home-partial": OFFICE_HOME, "visda": VISDA}
+
+
+def data_of_item(item: str, tasks: Sequence[str] = ()) -> str:
+    """The data set, of those in `TASKS`, that an item which trains is about; max is about either of two.
+
+    >>> data_of_item("fig6"), data_of_item("max"), data_of_item("max", ["U-M"])
+    ('digits', 'office-home', 'digits')
+    """
+    if item == "max":
+        return "digits" if tasks and set(tasks) <= set(DIGITS) else "office-home"
+    return item if item in TASKS else "digits"
+
+
+def check_tasks(data: str, tasks: Sequence[str]) -> None:
+    """Refuse a task that the data set does not have."""
+    for task in tasks:
+        if task not in TASKS[data]:
+            raise ArgumentError(f"task: {task!r} is not one of {data}; {suggest(task, TASKS[data])}")
 
 
 def printed(item: str, method: str, task: str) -> float | None:

@@ -17,9 +17,9 @@ from jumbot.adaptation.runs.variants import read_variant, share_changes
 from jumbot.data import load, load_benchmark
 from jumbot.data.digits import data_root
 from jumbot.data.domain import Domain
-from jumbot.errors import ArgumentError, JumbotError, suggest
+from jumbot.errors import ArgumentError, JumbotError
 from jumbot.paper.record import Record
-from jumbot.paper.targets import TASKS
+from jumbot.paper.targets import check_tasks
 
 #: Of the digits: source, target, side and channels of the network's input.
 DIGITS = {"U-M": ("usps", "mnist", 28, 1), "M-MM": ("mnist", "mnistm", 28, 3), "S-M": ("svhn", "mnist", 32, 3)}
@@ -59,9 +59,7 @@ class Suite:
 
     def runs(self, tasks: Sequence[str], methods: Sequence[str], **more: Any) -> list[Run]:
         """Every (task, method, seed), refused before any work if one of them cannot be."""
-        for task in tasks:
-            if task not in TASKS[self.item]:
-                raise ArgumentError(f"task: {task!r} is not one of {self.item}; {suggest(task, TASKS[self.item])}")
+        check_tasks(self.item, tasks)
         asked = said = {**self.changes, **more}
         if self.item.endswith("partial"):
             asked = {"partial": "first:25", **asked}

@@ -21,11 +21,12 @@ from jumbot.adaptation.config import make_config
 from jumbot.adaptation.judgement.candidates import Candidates, candidates, check_shared
 from jumbot.adaptation.judgement.search import Search
 from jumbot.adaptation.judgement.verdict import verdict
-from jumbot.adaptation.model import BEST, Model, load
+from jumbot.adaptation.model import Model, load
+from jumbot.adaptation.places import BEST, TUNING, check_tuning_place
 from jumbot.adaptation.runs.files.tune_json import Decision, Tuning
 from jumbot.adaptation.runs.folder import DECISION
 from jumbot.adaptation.runs.grid import Pair
-from jumbot.adaptation.runs.lock import OURS, writing
+from jumbot.adaptation.runs.lock import writing
 from jumbot.data.content import domain_hash
 from jumbot.data.domain import Domain
 from jumbot.data.reading import TaskName, make_reading
@@ -38,8 +39,6 @@ from jumbot.schema import FORMAT, convert, plain, read, write
 
 if TYPE_CHECKING:
     import pandas
-
-RECORD = "tune.json"
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,12 +166,9 @@ def tune(
 
 
 def _check_folder(folder: Path) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise ArgumentError(f"out: {folder} is a file; give the name of a folder.")
-    if (folder / RECORD).exists():
-        read(folder / RECORD, Tuning)
-    elif folder.is_dir() and any(entry.name not in OURS for entry in folder.iterdir()):
-        raise ArgumentError(f"out: {folder} holds other files, and no {RECORD}; give another name.")
+    check_tuning_place(folder)
+    if (folder / TUNING).exists():
+        read(folder / TUNING, Tuning)
 
 
 def _as_the_network_takes_it(read: tuple[Domain, Domain, Domain | None], config: Any) -> Domain:
@@ -190,7 +186,7 @@ def _task_of(source: Domain) -> TaskName:
 
 def _begin(search: Search, options: Mapping[str, Any]) -> dict[str, Any]:
     """What is known before the first run; a folder with other data or settings is refused."""
-    pair, file = search.pair, search.out / RECORD
+    pair, file = search.pair, search.out / TUNING
     same = {
         "source": _data(pair.source),
         "target": _data(pair.target),
@@ -234,7 +230,7 @@ def _finish(search: Search, record: dict[str, Any]) -> Tuned:
     for run in out.glob(f"*/{DECISION}"):
         run.unlink()
     write(out / folder / DECISION, Decision(tuple(record["why"])))
-    write(out / RECORD, convert(record, Tuning, out / RECORD))
+    write(out / TUNING, convert(record, Tuning, out / TUNING))
     write_text(out / BEST, folder + "\n")
     write_tuning(record, out)
     model = load(out)

@@ -10,6 +10,7 @@ import numpy as np
 from jumbot.adaptation.model import crop_transform
 from jumbot.adaptation.networks.backbones import make_backbone
 from jumbot.adaptation.networks.extractor import Extractor
+from jumbot.adaptation.places import check_table_place
 from jumbot.data import as_domain
 from jumbot.data.augment import RESIZED
 from jumbot.data.cells import safe
@@ -19,8 +20,6 @@ from jumbot.data.inputs import InputFormat, kind_of
 from jumbot.data.reading import Corrupt
 from jumbot.errors import ArgumentError, need
 from jumbot.files import replacing
-
-FORMATS = (".npz", ".parquet", ".csv")
 
 
 def write_features(
@@ -40,7 +39,7 @@ def write_features(
     Features are kept in the cache, so that a call that was stopped goes on.
     """
     out = Path(out)
-    check_out(out)
+    check_table_place(out)
     domains = domains_of(Path(source), corrupt)
     network = make_backbone(backbone, weights, freeze=True)
     transform = crop_transform(("none", views))
@@ -59,14 +58,6 @@ def write_features(
         _write(part, out.suffix, table)
     rows, width = table["features"].shape
     return rows, width
-
-
-def check_out(out: Path) -> None:
-    """Refuse, before any work, a file that cannot be written."""
-    if out.suffix not in FORMATS:
-        raise ArgumentError(f"out: {out.name!r} came in; the table ends in {', '.join(FORMATS)}.")
-    if out.exists():
-        raise ArgumentError(f"{out}: exists already; give another name with --out.")
 
 
 def domains_of(source: Path, corrupt: Corrupt) -> list[Domain]:

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from jumbot.adaptation.places import CONFIG, MODEL, check_is_run, check_run_place
 from jumbot.adaptation.runs.files.config_json import Config
 from jumbot.adaptation.runs.files.metrics_jsonl import LINES
 from jumbot.adaptation.runs.files.results_json import Results
-from jumbot.adaptation.runs.lock import OURS
 from jumbot.errors import ArgumentError, JumbotError
 from jumbot.files import replacing, write_text
 from jumbot.schema import convert, parse, plain, read, read_bytes, write
@@ -68,25 +68,18 @@ class RunFolder:
 
     @property
     def finished(self) -> bool:
-        return (self.path / "model.json").exists()
+        return (self.path / MODEL).exists()
 
     def check(self, resume: bool) -> None:
         """Refuse a place where no run can begin, or none go on."""
-        if self.path.exists() and not self.path.is_dir():
-            raise ArgumentError(f"{self.path}: is a file; give the name of a folder.")
-        if (self.path / "config.json").exists():
-            if not resume:
-                raise ArgumentError(
-                    f"{self.path}: holds a run already; go on with it by --resume, or give another name."
-                )
+        check_run_place(self.path, resume)
+        if (self.path / CONFIG).exists():
             read_config(self.path)
-        elif self.path.is_dir() and any(entry.name not in OURS for entry in self.path.iterdir()):
-            raise ArgumentError(f"{self.path}: holds other files, and no run; give another name.")
 
     def open(self, config: Mapping[str, Any], resume: bool) -> bool:
         """Begin a run here, or go on with the one that is here; whether that is finished."""
         self.check(resume)
-        file = self.path / "config.json"
+        file = self.path / CONFIG
         described = convert(dict(config), Config, file)
         if not file.exists():
             write(file, described)
@@ -125,10 +118,7 @@ class RunFolder:
 
 def read_config(path: Path) -> dict[str, Any]:
     """The configuration of a run, if it is one and of a format that is known."""
-    file = path / "config.json"
-    if not file.exists():
-        raise ArgumentError(f"{path}: is not the folder of a run; it holds no config.json.")
-    found: dict[str, Any] = plain(read(file, Config))
+    found: dict[str, Any] = plain(read(check_is_run(path), Config))
     return found
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from jumbot.adaptation.config import make_config
+from jumbot.adaptation.places import COMPARISON, check_comparison_place
 from jumbot.adaptation.runs.files.compare_json import Comparison
 from jumbot.adaptation.runs.folder import RunFolder, read_config
 from jumbot.adaptation.runs.lock import writing
@@ -160,8 +161,9 @@ def compare(
         raise ArgumentError(f"{name}: {_EXPECTED[name]}")
     chosen = share_changes(methods, recipe, common, options)
     how = {} if reading is None else asdict(reading)
-    if (place / "compare.json").exists():
-        read(place / "compare.json", Comparison)  # another file of that name is not overwritten
+    check_comparison_place(place)
+    if (place / COMPARISON).exists():
+        read(place / COMPARISON, Comparison)  # another file of that name is not overwritten
     runs = [
         Run(pair, variant, seed, place / pair.name / variant.folder / f"seed{seed}", recipe, changes, how, command)
         for pair in pairs for variant, changes in chosen for seed in numbers
@@ -183,7 +185,7 @@ def _compare(
         "runs": [run.outcome() | {"by_rule": by_rule(run.folder)} for run in done],
         "failed": failed,
     }
-    write(out / "compare.json", convert(record, Comparison, out / "compare.json"))
+    write(out / COMPARISON, convert(record, Comparison, out / COMPARISON))
     return record
 
 

@@ -79,14 +79,13 @@ def rules_table(record: Mapping[str, Any]) -> str:
 def markdown(head: Sequence[str], rows: Iterable[Sequence[object]], words: int = 1) -> str:
     """A table whose first columns, so many, are text, and the others numbers.
 
-    >>> print(markdown(["method", "accuracy"], [["jumbot", 98.2]]))
+    >>> print(markdown(["method", "accuracy"], [["jumbot", 98.2]]), end="")
     | method | accuracy |
     | --- | ---: |
     | jumbot | 98.2 |
     """
     marks = ["---"] * words + ["---:"] * (len(head) - words)
-    lines = ("| " + " | ".join(map(str, line)) + " |" for line in (head, marks, *rows))
-    return "\n".join(line.replace("|  |", "| |") for line in lines)
+    return "".join("| " + " | ".join(map(str, line)) + " |\n" for line in (head, marks, *rows))
 
 
 def by_rule(folder: Path) -> dict[str, float]:

@@ -39,14 +39,11 @@ def request(source: Any, target: Any, evaluate_on: Any, labelled_target: Any, re
     return {name: _place(data) for name, data in places.items()} | {"reading": asdict(reading)}
 
 
-def remember(file: str | Path, method: str | None, recipe: str | None, options: Mapping[str, Any]) -> Asked:
+def remember(file: Path, method: str | None, recipe: str | None, options: Mapping[str, Any]) -> Asked:
     """The settings in a `config.json`, with those that are given in their place, and the data.
 
     Settings that are those of the recipe are left to it; those of another method are left out.
     """
-    file = Path(file)
-    if not file.exists():
-        raise ArgumentError(f"config: there is no file {file}.")
     found = read(file, Config)
     config, name = plain(found), found.method["name"]
     method, recipe = method or name, recipe or found.recipe

@@ -91,11 +91,6 @@ def device_of(training: Training) -> str:
     return training.device
 
 
-def first_process() -> bool:
-    """Whether this is the process that writes; known before any group of processes is formed."""
-    return os.environ.get("RANK", "0") == "0"
-
-
 def decided_by_first(accelerator: Any, action: Callable[[], T]) -> T:
     """What `action` gives the first process, in all of them; an error of the first is everyone's."""
     outcome: list[Any] = [None, None]

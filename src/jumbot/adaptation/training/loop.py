@@ -57,7 +57,7 @@ class Trained:
 
 
 class Objective(nn.Module):
-    """Network and method as one module with one forward pass a step, which is what data parallelism wraps."""
+    """Network and method as one module with one forward pass per step, which is what data parallelism wraps."""
 
     def __init__(self, network: Network, method: Method) -> None:
         super().__init__()

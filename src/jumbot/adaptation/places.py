@@ -1,0 +1,115 @@
+"""Files and folders that are refused: where something else stands, or not what is looked for.
+
+Nothing heavy is imported here, so that the command refuses them at once, by the rules that Python has.  What a file
+holds is left to its schema, but for its format.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from jumbot.adaptation.runs.lock import OURS
+from jumbot.errors import ArgumentError
+from jumbot.schema import check_header, read_bytes
+
+CONFIG, MODEL = "config.json", "model.json"
+COMPARISON, TUNING = "compare.json", "tune.json"
+BEST = "best"
+"""In the folder of `tune`: the name of the run that it picked."""
+TABLES = (".npz", ".parquet", ".csv")
+
+
+def first_process() -> bool:
+    """Whether this is the process that writes; known before any group of processes is formed."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def check_run_place(folder: Path, resume: bool) -> None:
+    """Refuse a place where no run can begin, or none go on."""
+    _check_no_file(folder)
+    if (folder / CONFIG).exists():
+        if not resume:
+            raise ArgumentError(f"{folder}: holds a run already; go on with it by --resume, or give another name.")
+        check_header(folder / CONFIG)
+    elif _has_others(folder):
+        raise ArgumentError(f"{folder}: holds other files, and no run; give another name.")
+
+
+def check_is_run(folder: Path) -> Path:
+    """Refuse a folder that is no run's; its `config.json`."""
+    if not (folder / CONFIG).exists():
+        raise ArgumentError(f"{folder}: is not the folder of a run; it holds no {CONFIG}.")
+    check_header(folder / CONFIG)
+    return folder / CONFIG
+
+
+def settings_file(config: str | Path | None, out: str | Path | None, resume: bool, data: bool) -> Path | None:
+    """The `config.json` that has a say in a run: the one that is named, or where no `data` are given that of the run
+    to go on with."""
+    if config is None and resume and not data and out is not None:
+        config = Path(out) / CONFIG
+    if config is None:
+        return None
+    file = Path(config)
+    if not file.exists():
+        raise ArgumentError(f"config: there is no file {file}.")
+    check_header(file)
+    return file
+
+
+def check_tuning_place(folder: Path) -> None:
+    """Refuse a place where `tune` can neither begin nor go on."""
+    _check_no_file(folder, "out: ")
+    if (folder / TUNING).exists():
+        check_header(folder / TUNING)
+    elif _has_others(folder):
+        raise ArgumentError(f"out: {folder} holds other files, and no {TUNING}; give another name.")
+
+
+def check_comparison_place(folder: Path) -> None:
+    """Refuse a place where `compare` cannot write; other files beside its own do no harm."""
+    _check_no_file(folder, "out: ")
+    if (folder / COMPARISON).exists():
+        check_header(folder / COMPARISON)
+
+
+def check_table_place(out: Path) -> None:
+    """Refuse a file that no table of features can be written to."""
+    if out.suffix not in TABLES:
+        raise ArgumentError(f"out: {out.name!r} came in; the table ends in {', '.join(TABLES)}.")
+    if out.exists():
+        raise ArgumentError(f"{out}: exists already; give another name with --out.")
+
+
+def model_folder(folder: Path) -> Path:
+    """Where the model is: in the folder itself, or in that of the run that `tune` picked there."""
+    folder = picked(folder)
+    if not folder.exists():
+        raise ArgumentError(f"{folder}: there is no such folder; give that of a run, or of a saved model.")
+    if not (folder / MODEL).exists():
+        unfinished = (folder / CONFIG).exists()
+        hint = "the run there is not finished; go on with --resume" if unfinished else f"it holds no {MODEL}"
+        raise ArgumentError(f"{folder}: no model to load; {hint}.")
+    check_header(folder / MODEL)
+    return folder
+
+
+def picked(folder: Path) -> Path:
+    """The folder of the run that `tune` picked in `folder`; any other folder is itself."""
+    file = folder / BEST
+    if not file.exists():
+        return folder
+    name = read_bytes(file).decode(errors="replace").strip()
+    if name not in (entry.name for entry in folder.iterdir() if entry.is_dir()):
+        raise ArgumentError(f"{file}: names {name[:80]!r}, which is no folder beside it; tune again.")
+    return folder / name
+
+
+def _check_no_file(folder: Path, name: str = "") -> None:
+    if folder.exists() and not folder.is_dir():
+        raise ArgumentError(f"{name}{folder}{'' if name else ':'} is a file; give the name of a folder.")
+
+
+def _has_others(folder: Path) -> bool:
+    return folder.is_dir() and any(entry.name not in OURS for entry in folder.iterdir())
