@@ -39,6 +39,7 @@ OCCUPIED = {
     "demo --out file.npz": "out: file.npz is a file",
     "features other --out file.npz": "file.npz: exists already",
     "features other --out features.txt": "--out: 'features.txt' came in",
+    "distance file.npz file.npz --epsilon 1 --divergence klx": "--divergence: 'klx' is not known; did you mean 'kl'?",
     "predict other a.csv": "other: no model to load; it holds no model.json",
     "evaluate run a.csv": "run: no model to load; the run there is not finished",
     "reproduce digits --tasks X": "--tasks: 'X' is not one of digits; Known: U-M, M-MM, S-M",

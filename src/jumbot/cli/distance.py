@@ -14,6 +14,7 @@ from jumbot.cli.command import Command
 from jumbot.cli.parsing import UsageError, parse, usage_errors
 from jumbot.cli.training_data import check_places
 from jumbot.options import Bounds, Count, Positive, Seed, Weight
+from jumbot.transport.divergence_names import read_divergence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,9 +41,11 @@ class MinibatchLoss(Command):
     def loss_options(self) -> dict[str, Any]:
         """As the functions take them; checks the files and the divergence."""
         check_places(self.x, self.y)
+        with usage_errors({"divergence"}):
+            read_divergence(self.divergence)
         from jumbot.transport.divergences import parse as parse_divergence
 
-        with usage_errors({"divergence"}):
+        with usage_errors({"divergence"}):  # bounds of the arguments
             parse_divergence(self.divergence)
         names = ("epsilon", "tau", "loss", "cost", "divergence", "seed")
         return {name: getattr(self, name) for name in names}

@@ -9,7 +9,6 @@ A `Divergence` is convex, non-negative, zero at 1.  To add one, subclass it with
 from __future__ import annotations
 
 import math
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,7 +17,8 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from jumbot.errors import ArgumentError, suggest
+from jumbot.errors import ArgumentError
+from jumbot.transport.divergence_names import do_not_fit, read_divergence
 
 _MOST_HALVINGS = 200
 _LEAST = 1e-12  # of the y of a power divergence while sweeps go on
@@ -310,17 +310,8 @@ def parse(divergence: str | Divergence) -> Divergence:
 
 @lru_cache(maxsize=64)
 def _named(divergence: str) -> Divergence:
-    match = re.fullmatch(r"\s*([\w-]+)\s*(?:\(([^()]*)\))?\s*", divergence)
-    name = match[1].lower() if match else ""
-    if match is None or name not in REGISTRY:
-        known = ["kl", "tv", "chi2", "range(lo,hi)", "power(p)", "balanced"]
-        raise ArgumentError(f"divergence: {divergence!r} is not known; {suggest(divergence, known)}")
+    name, arguments = read_divergence(divergence)
     try:
-        arguments = [float(part) for part in match[2].split(",")] if match[2] else []
         return REGISTRY[name](*arguments)
-    except (TypeError, ValueError) as error:
-        if isinstance(error, ArgumentError):
-            raise
-        raise ArgumentError(
-            f"divergence: {divergence!r} has arguments that do not fit; write for example 'range(0.8,1.25)' or 'kl'."
-        ) from error
+    except TypeError as error:
+        raise do_not_fit(divergence) from error
