@@ -20,6 +20,10 @@ _LATER = {*_LOOKS, "epochs", "steps", "schedule", "schedule_steps", "select"}
 _PARTS = ("network_options", "inputs", "network", "input", "classes", "task")
 
 
+class OtherStartError(ArgumentError):
+    """The run to start from has not done the steps that this one begins with."""
+
+
 @dataclass(frozen=True)
 class Start:
     """Where a run may begin: where another one was after the steps that saw the source alone."""
@@ -49,10 +53,10 @@ def find_start(folder: Path, config: Mapping[str, Any]) -> Start:
     """
     old, new = read_config(folder), plain(convert(dict(config), Config, folder))
     if (why := difference(old, new)) is not None:
-        raise ArgumentError(f"start_from: {folder} did not learn from the source what this run would: {why}.")
+        raise OtherStartError(f"start_from: {folder} did not learn from the source what this run would: {why}.")
     run, whole = RunFolder(folder), new["method"]["name"] == SOURCE_ONLY
     if not has_come_as_far(run, old, whole):
-        raise ArgumentError(f"start_from: {folder} has not come as far, or its checkpoints are gone.")
+        raise OtherStartError(f"start_from: {folder} has not come as far, or its checkpoints are gone.")
     data = old["data"] or {}, new["data"] or {}
     return Start(run, whole, all(data[0].get(part) == data[1].get(part) for part in ("target", "evaluate_on")))
 
