@@ -1,4 +1,4 @@
-"""The data that the commands take which train."""
+"""The data of the commands that train."""
 
 from __future__ import annotations
 
