@@ -216,8 +216,8 @@ def train_all(
 ) -> dict[str, str]:
     """Train those that are not finished, `jobs` at a time; one that fails is named with its reason, the others go on.
 
-    Steps on the source alone that several of them begin with are done once.  After `until`, a time of `time.monotonic`,
-    none is started but the first `least` of them.
+    Steps on the source alone that another of them has done by then are not repeated.  After `until`, a time of
+    `time.monotonic`, none is started but the first `least` of them.
     """
     failed: dict[str, str] = {}
     check("jobs", jobs, Count)

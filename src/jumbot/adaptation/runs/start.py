@@ -78,8 +78,8 @@ def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str | None:
         return "all steps of source-only to the last are taken over, from another run of source-only"
     if not whole and not _on_source(then):
         return "it has no steps on the source alone"
-    for name in now.keys() - (_LOOKS if whole else _LATER):
-        if then[name] != now[name]:
+    for name in now:
+        if name not in (_LOOKS if whole else _LATER) and then[name] != now[name]:
             return f"{name} was {then[name]!r}, now {now[name]!r}"
     for part in _PARTS:
         if None not in (old.get(part), new.get(part)) and old[part] != new[part]:
