@@ -126,9 +126,12 @@ def test_a_folder_without_the_steps_is_refused(tmp_path: Path, capsys: pytest.Ca
     with pytest.raises(ArgumentError, match=r"source_steps was 0|no steps on the source"):
         adapt(SOURCE, TARGET, start_from=tmp_path / "none", **{**SETTINGS, "source_steps": 0})
     adapt(SOURCE, TARGET, out=tmp_path / "first", **SETTINGS)
-    (tmp_path / "first" / "checkpoints" / "before.safetensors").unlink()
-    with pytest.raises(ArgumentError, match="has not come as far, or its checkpoints are gone"):
-        adapt(SOURCE, TARGET, start_from=tmp_path / "first", **SETTINGS)
+    for lost in ("metrics.jsonl", "checkpoints/before.safetensors"):
+        held = (tmp_path / "first" / lost).read_bytes()
+        (tmp_path / "first" / lost).unlink()
+        with pytest.raises(ArgumentError, match="has not come as far, or its records or checkpoints are gone"):
+            adapt(SOURCE, TARGET, start_from=tmp_path / "first", **SETTINGS)
+        (tmp_path / "first" / lost).write_bytes(held)
     data = [str(tmp_path / "a.npz"), str(tmp_path / "b.npz")]
     np.savez(data[0], features=SOURCE[0], labels=SOURCE[1])
     np.savez(data[1], features=TARGET)

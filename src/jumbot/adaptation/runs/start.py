@@ -56,14 +56,14 @@ def find_start(folder: Path, config: Mapping[str, Any]) -> Start:
         raise OtherStartError(f"start_from: {folder} did not learn from the source what this run would: {why}.")
     run, whole = RunFolder(folder), new["method"]["name"] == SOURCE_ONLY
     if not has_come_as_far(run, old, whole):
-        raise OtherStartError(f"start_from: {folder} has not come as far, or its checkpoints are gone.")
+        raise OtherStartError(f"start_from: {folder} has not come as far, or its records or checkpoints are gone.")
     data = old["data"] or {}, new["data"] or {}
     return Start(run, whole, all(data[0].get(part) == data[1].get(part) for part in ("target", "evaluate_on")))
 
 
 def has_come_as_far(run: RunFolder, config: Mapping[str, Any], whole: bool) -> bool:
-    """Whether the weights are there, those at the end of a `whole` run or those with which adaptation started."""
-    start = run.before.exists() or not _on_source(config["training"])
+    """Whether records and weights are there: at the end of a `whole` run, else those with which adaptation started."""
+    start = run.metrics.exists() and (run.before.exists() or not _on_source(config["training"]))
     return start and ((run.finished and run.checkpoint.exists()) or not whole)
 
 
