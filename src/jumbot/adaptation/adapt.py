@@ -24,7 +24,7 @@ from jumbot.adaptation.runs.folder import RunFolder, read_config
 from jumbot.adaptation.runs.lock import writing
 from jumbot.adaptation.runs.provenance import describe_data, stamp
 from jumbot.adaptation.runs.request import remember, request
-from jumbot.adaptation.runs.start import find_start
+from jumbot.adaptation.runs.start import OtherStartError, find_start
 from jumbot.adaptation.task import task_to_json
 from jumbot.adaptation.training.accelerator import check_able, decided_by_first, first_process
 from jumbot.adaptation.training.loop import Trainer
@@ -126,6 +126,11 @@ def adapt(
     if resume and out is None:
         raise ArgumentError("resume: True came in without out, the folder of the run to go on with.")
     module = backbone if isinstance(backbone, nn.Module) else None
+    if module is not None and begun is not None:
+        raise OtherStartError(
+            "start_from: a backbone of your own came in, and no run records the weights that it began with; leave out "
+            "one of both."
+        )
     if module is not None:  # a recipe's own backbone gives way to the user's
         options = {"backbone": None, "weights": None, "freeze": False, **options}
     elif backbone is not None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from jumbot.adaptation.adapt import adapt
 from jumbot.adaptation.runs.folder import read_config, read_metrics
@@ -119,6 +120,14 @@ def test_other_data_are_refused(tmp_path: Path) -> None:
             SOURCE, TARGET, labelled_target=(TARGET[:6], SOURCE[1][:6]), start_from=tmp_path / "first",
             out=tmp_path / "run", **SETTINGS,
         )  # fmt: skip
+
+
+def test_a_backbone_of_the_user_is_refused(tmp_path: Path) -> None:
+    """Its weights before the first step are nowhere on record."""
+    made = {"features": 4, **SETTINGS}
+    adapt(SOURCE, TARGET, out=tmp_path / "first", backbone=torch.nn.Linear(4, 4), **made)
+    with pytest.raises(ArgumentError, match="start_from: a backbone of your own"):
+        adapt(SOURCE, TARGET, start_from=tmp_path / "first", backbone=torch.nn.Linear(4, 4), **made)
 
 
 def test_a_folder_without_the_steps_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
