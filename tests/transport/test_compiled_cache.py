@@ -14,6 +14,7 @@ from jumbot.transport.compiled import decorator, sweeps
 from jumbot.transport.kinds import KL, TV
 
 SOURCE = '''
+import numpy as np
 from jumbot.transport.compiled.decorator import compiled
 {comment}
 DEPTH = {depth}
@@ -53,6 +54,12 @@ def test_words_are_not_compiled_again(change):
 )
 def test_what_a_function_uses_counts(change):
     assert decorator.meaning(outer(**change)) != decorator.meaning(outer())
+
+
+@pytest.mark.parametrize("value", ["np.uint64({})", "np.float32({})", "np.array([{}])[0]", "np.array([{}])", "({}, 1)"])
+def test_constants_of_numpy_count(value):
+    one, again, other = (decorator.meaning(outer(depth=value.format(number))) for number in (5, 5, 6))
+    assert one == again != other
 
 
 def test_its_own_options_count():

@@ -207,3 +207,12 @@ def test_units_of_the_cost_play_no_part(seed, unit):
     for solve in (balanced, lambda c, a, b: partial(c, a, b, 0.4 * a.sum())):
         expected, found = (np.vdot(solve(u * cost, a, b)[0], cost) for u in (1.0, unit))
         assert found == pytest.approx(expected, rel=1e-11)
+
+
+@pytest.mark.parametrize("taus", [(0.05, 0.05), (1.0, INF)])
+@pytest.mark.parametrize("size", [7, 12])
+def test_slacks_that_are_all_the_same(size: int, taus: tuple[float, float]) -> None:
+    """A mean of equal numbers may be rounded below each of them; warnings are errors here."""
+    weights = np.full(size, 1 / size)
+    plan, *_ = kl(0.1 * (1 - np.eye(size)), weights, weights, *taus, 1e-9, 200)
+    np.testing.assert_allclose(plan, np.diag(weights), atol=1e-6)

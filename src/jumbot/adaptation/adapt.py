@@ -25,7 +25,7 @@ from jumbot.adaptation.runs.folder import RunFolder, read_config
 from jumbot.adaptation.runs.lock import writing
 from jumbot.adaptation.runs.provenance import describe_data, stamp
 from jumbot.adaptation.runs.request import remember, request
-from jumbot.adaptation.runs.start import find_start
+from jumbot.adaptation.runs.start import OtherStartError, find_start
 from jumbot.adaptation.task import task_to_json
 from jumbot.adaptation.training.accelerator import check_able, decided_by_first
 from jumbot.adaptation.training.loop import Trainer
@@ -127,6 +127,11 @@ def adapt(
     if resume and out is None:
         raise ArgumentError("resume: True came in without out, the folder of the run to go on with.")
     module = backbone if isinstance(backbone, nn.Module) else None
+    if module is not None and begun is not None:
+        raise OtherStartError(
+            "start_from: a backbone of your own came in, and no run records the weights that it began with; leave out "
+            "one of both."
+        )
     if module is not None:  # a recipe's own backbone gives way to the user's
         options = {"backbone": None, "weights": None, "freeze": False, **options}
     elif backbone is not None:
@@ -165,14 +170,14 @@ def adapt(
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(made.training.seed)
             domains = Domains(raw_source, raw_target, raw_evaluated, made, module, raw_labelled)
-        if out is None:
-            return _train_nowhere(made, domains, show, command, begun)
-        origin = {
-            "data": describe_data(
+        origin: dict[str, Any] = {}
+        if out is not None or begun is not None:
+            origin["data"] = describe_data(
                 source=raw_source, target=raw_target, evaluate_on=raw_evaluated, labelled_target=raw_labelled
-            ),
-            "request": request(source, target, evaluate_on, labelled_target, reading),
-        }
+            )
+        if out is None:
+            return _train_nowhere(made, domains, show, command, origin, begun)
+        origin["request"] = request(source, target, evaluate_on, labelled_target, reading)
         model = train(
             made, domains, RunFolder(out), resume=resume, show=show, command=command, origin=origin, module=module,
             baseline=report, start_from=begun,
@@ -184,12 +189,16 @@ def adapt(
 
 
 def _train_nowhere(
-    config: RunConfig, domains: Domains, show: bool, command: str | None, start_from: Path | None
-) -> Model:
+    config: RunConfig, domains: Domains, show: bool, command: str | None, origin: Mapping[str, Any],
+    start_from: Path | None,
+) -> Model:  # fmt: skip
     """In a folder that goes with the model."""
     temporary = Path(tempfile.mkdtemp(prefix="jumbot-"))
     try:
-        model = train(config, domains, RunFolder(temporary / "run"), show=show, command=command, start_from=start_from)
+        model = train(
+            config, domains, RunFolder(temporary / "run"), show=show, command=command, origin=origin,
+            start_from=start_from,
+        )  # fmt: skip
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise

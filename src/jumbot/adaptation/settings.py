@@ -147,7 +147,8 @@ class Inputs(Options):
     in the recorded imbalanced tables."""
     standardise: Literal["auto", "source", "none"] = "auto"
     """Rows of numbers are brought to one scale, learned on the source; "source" also brings each column to deviation 1,
-    "auto" does so where a few of them carry most of the squared distances, "none" leaves the numbers as they are. The
-    channels of signals come to mean 0 and deviation 1, unless "none"."""
+    "auto" does so where a few of them carry most of the squared distances, or where they have the same deviation
+    already, "none" leaves the numbers as they are. The channels of signals come to mean 0 and deviation 1, unless
+    "none"."""
     columns: Literal["same", "shared"] = "same"
     """"shared" takes the columns that both tables have; otherwise one that only one of them has is refused."""

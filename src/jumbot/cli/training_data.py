@@ -1,4 +1,4 @@
-"""The data that the commands take which train."""
+"""The data of the commands that train."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from jumbot.errors import ArgumentError
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingData(Reading):
-    """Sources, target, and labels of the target to evaluate or to train on; what each command says of the first two is
-    its own."""
+    """Sources, target, and target labels to evaluate or to train on; each command describes the first two itself."""
 
     source: str | None
     target: str | None
@@ -23,7 +22,6 @@ class TrainingData(Reading):
     """Further labelled sources beside SRC, in the same form."""
     labelled_target: str | None = None
     """A labelled part of the target to train on, beside the rest without labels; evaluation leaves its samples out."""
-
     evaluate_on: Annotated[str | None, Option(aliases=("--labelled",))] = None
     """Another, labelled part of the target, to evaluate on."""
     recipe: Annotated[str | None, Option("{" + ",".join(RECIPES) + "}")] = None

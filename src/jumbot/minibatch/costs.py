@@ -60,9 +60,10 @@ def squared_distances(x: Any, y: Any, I: Any, J: Any, root: bool, out: Any, firs
     m, p, d = I.shape[1], J.shape[1], x.shape[1]
     wide = min(_PART, (d + 3) // 4 * 4)
     # rows are taken two at a time and coordinates four: an odd row has another beside it, missing coordinates are zero
-    points, columns, sums = np.zeros((m + 1, wide)), np.zeros((wide, p)), np.zeros((m + 1, p))
+    points, columns, beside = np.zeros((m + 1, wide)), np.zeros((wide, p)), np.zeros(p)
     for k in range(first, last):
-        sums[:m] = 0.0
+        sums = out[k]
+        sums[:] = 0.0
         for low in range(0, d, wide):
             width = min(wide, d - low)
             filled = (width + 3) // 4 * 4
@@ -84,7 +85,7 @@ def squared_distances(x: Any, y: Any, I: Any, J: Any, root: bool, out: Any, firs
                         _prefetch_part(x, I[ahead, s], begin, end)
                         if s < p:
                             _prefetch_part(y, J[ahead, s], begin, end)
-                one, two = sums[i], sums[i + 1]
+                one, two = sums[i], sums[i + 1] if i + 1 < m else beside
                 for e in range(0, filled, 4):
                     u0, u1, u2, u3 = points[i, e], points[i, e + 1], points[i, e + 2], points[i, e + 3]
                     v0, v1, v2, v3 = points[i + 1, e], points[i + 1, e + 1], points[i + 1, e + 2], points[i + 1, e + 3]
@@ -94,9 +95,10 @@ def squared_distances(x: Any, y: Any, I: Any, J: Any, root: bool, out: Any, firs
                         one[j] = d3 * d3 + (d2 * d2 + (d1 * d1 + (d0 * d0 + one[j])))  # four fused operations
                         d0, d1, d2, d3 = v0 - c0[j], v1 - c1[j], v2 - c2[j], v3 - c3[j]
                         two[j] = d3 * d3 + (d2 * d2 + (d1 * d1 + (d0 * d0 + two[j])))
-        for i in range(m):
-            for j in range(p):
-                out[k, i, j] = math.sqrt(sums[i, j]) if root else sums[i, j]
+        if root:
+            for i in range(m):
+                for j in range(p):
+                    sums[i, j] = math.sqrt(sums[i, j])
 
 
 @dataclass(frozen=True)

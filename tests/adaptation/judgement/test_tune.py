@@ -182,6 +182,11 @@ DEFAULT = "jumbot partial tau=0.12"
             "a larger modularity than jumbot",
         ),
         (
+            [(0.7, 0.52), (0.7, 0.5), (FAR, 0.5), (NEAR, 0.8)],
+            "jumbot tau=0.5",
+            "a larger modularity than source-only; deepjdot",
+        ),
+        (
             [(0.69, 0.6), (0.7, 0.5), (NEAR, 0.8), (LOW, 0.5)],
             "source-only",
             "was not used: source-only has 1",

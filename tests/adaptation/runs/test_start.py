@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from jumbot.adaptation.adapt import adapt
 from jumbot.adaptation.runs.folder import read_config, read_metrics
@@ -110,6 +111,10 @@ def test_other_data_are_refused(tmp_path: Path) -> None:
     moved[0, 0] += 1e-9  # the same network, the same classes, nearly the same rows
     with pytest.raises(ArgumentError, match=r"start_from: .*(input differs|another source)"):
         adapt((moved, SOURCE[1]), TARGET, start_from=tmp_path / "first", out=tmp_path / "run", **SETTINGS)
+    pictures = np.random.default_rng(0).uniform(size=(2, 60, 16, 16))  # nothing is learned of them before training
+    adapt((pictures[0], SOURCE[1]), pictures[1], out=tmp_path / "pictures", **SETTINGS)
+    with pytest.raises(ArgumentError, match=r"start_from: .*another source"):
+        adapt((pictures[1], SOURCE[1]), pictures[1], start_from=tmp_path / "pictures", **SETTINGS)
     with pytest.raises(ArgumentError, match=r"start_from: .*another labelled_target"):
         adapt(
             SOURCE, TARGET, labelled_target=(TARGET[:6], SOURCE[1][:6]), start_from=tmp_path / "first",
@@ -117,14 +122,25 @@ def test_other_data_are_refused(tmp_path: Path) -> None:
         )  # fmt: skip
 
 
+def test_a_backbone_of_the_user_is_refused(tmp_path: Path) -> None:
+    """Its weights before the first step are nowhere on record."""
+    made = {"features": 4, **SETTINGS}
+    adapt(SOURCE, TARGET, out=tmp_path / "first", backbone=torch.nn.Linear(4, 4), **made)
+    with pytest.raises(ArgumentError, match="start_from: a backbone of your own"):
+        adapt(SOURCE, TARGET, start_from=tmp_path / "first", backbone=torch.nn.Linear(4, 4), **made)
+
+
 def test_a_folder_without_the_steps_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     adapt(SOURCE, TARGET, out=tmp_path / "none", **{**SETTINGS, "source_steps": 0})
     with pytest.raises(ArgumentError, match=r"source_steps was 0|no steps on the source"):
         adapt(SOURCE, TARGET, start_from=tmp_path / "none", **{**SETTINGS, "source_steps": 0})
     adapt(SOURCE, TARGET, out=tmp_path / "first", **SETTINGS)
-    (tmp_path / "first" / "checkpoints" / "before.safetensors").unlink()
-    with pytest.raises(ArgumentError, match="has not come as far, or its checkpoints are gone"):
-        adapt(SOURCE, TARGET, start_from=tmp_path / "first", **SETTINGS)
+    for lost in ("metrics.jsonl", "checkpoints/before.safetensors"):
+        held = (tmp_path / "first" / lost).read_bytes()
+        (tmp_path / "first" / lost).unlink()
+        with pytest.raises(ArgumentError, match="has not come as far, or its records or checkpoints are gone"):
+            adapt(SOURCE, TARGET, start_from=tmp_path / "first", **SETTINGS)
+        (tmp_path / "first" / lost).write_bytes(held)
     data = [str(tmp_path / "a.npz"), str(tmp_path / "b.npz")]
     np.savez(data[0], features=SOURCE[0], labels=SOURCE[1])
     np.savez(data[1], features=TARGET)
@@ -147,3 +163,41 @@ def test_runs_of_a_comparison_share_their_start(tmp_path: Path, monkeypatch: pyt
     assert (done.count("source"), done.count("adapt")) == (2 * 7, 9 + 6 * 9)
     for run in apart.glob("*/*/seed0"):
         assert weights(run) == weights(together / run.relative_to(apart))
+
+
+def test_a_target_that_makes_another_network_is_trained_from_the_first_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    source = rng.uniform(size=(60, 16, 16)), SOURCE[1]
+    pairs = [Pair(f"side {side}", source, rng.uniform(size=(40, side, side))) for side in (16, 20)]
+    done = counting(monkeypatch)
+    settings = {"source_steps": 2, "steps": 2, "batch_size": 12, "evaluate_every": 0}
+    record = compare(pairs, ("deepjdot", "jumbot"), tmp_path, **settings)
+    assert record["failed"] == {}
+    assert (done.count("source"), done.count("adapt")) == (3 * 2, 4 * 2)  # the last pair shares its own start
+
+
+def test_one_that_cannot_be_trained_stops_no_other(tmp_path: Path) -> None:
+    pair = Pair("numbers", (SOURCE[0], SOURCE[0][:, 0] + 0.5), TARGET)
+    settings = {"source_steps": 2, "steps": 2, "batch_size": 12, "evaluate_every": 0}
+    runs = [
+        Run(pair, Variant(name, name), 0, tmp_path / name, changes=settings, reading={"task": "regression"})
+        for name in ("jumbot", "mcc", "deepjdot")
+    ]
+    assert list(train_all(runs)) == [str(tmp_path / "mcc")]
+    assert runs[-1].finished
+
+
+def test_trackers_hear_of_each_step_under_its_number(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    adapt(SOURCE, TARGET, method="deepjdot", out=tmp_path / "first", **SETTINGS)
+    adapt(SOURCE, TARGET, out=tmp_path / "run", start_from=tmp_path / "first", tensorboard=True, **SETTINGS)
+    steps = []
+    for events in (tmp_path / "run" / "tensorboard").rglob("events.out.tfevents*"):
+        seen = EventAccumulator(str(events))
+        seen.Reload()
+        steps += [each.step for each in seen.Scalars("loss")] if "loss" in seen.Tags()["scalars"] else []
+    assert steps == list(range(16))

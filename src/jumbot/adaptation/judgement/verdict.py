@@ -81,7 +81,8 @@ def _why(chosen: Weighed, picked: Mapping[str, Any], rest: Sequence[Mapping[str,
     elif more and name == default:
         said = [f"{name}, what the recipe takes, was kept: it has {own}, and {more} not surely a larger modularity."]
     elif more:
-        said = [f"{name} was chosen: it has {own} and surely a larger modularity than {default}; {more} has not."]
+        kept = next(row["candidate"] for row in whole if row["candidate"] in (default, SOURCE_ONLY))
+        said = [f"{name} was chosen: it has {own} and surely a larger modularity than {kept}; {more} has not."]
     elif alone:
         beaten = f"; the best that adapts, {whole[0]['candidate']}, has {whole[0]['evidence']:.3f}" if whole else ""
         said = [f"Adaptation was not used: source-only has the largest evidence, {own}{beaten}."]

@@ -20,7 +20,7 @@ from jumbot.adaptation.runs.folder import RunFolder, read_config
 from jumbot.adaptation.runs.lock import writing
 from jumbot.adaptation.runs.outcomes import by_rule, outcome
 from jumbot.adaptation.runs.provenance import data_of, settings_of, stamp
-from jumbot.adaptation.runs.start import difference, has_come_as_far
+from jumbot.adaptation.runs.start import OtherStartError, difference, has_come_as_far
 from jumbot.adaptation.runs.variants import Variant, share_changes
 from jumbot.data.reading import Reading
 from jumbot.errors import ArgumentError, JumbotError, need
@@ -100,8 +100,11 @@ class Run:
             alike = other.seed == self.seed and self.pair.teaches_like(other.pair)
             if not alike or not (other.folder / "config.json").exists():
                 continue
-            found = read_config(other.folder)
-            config, whole = self._config(found), self.variant.method == SOURCE_ONLY
+            try:
+                found = read_config(other.folder)
+                config, whole = self._config(found), self.variant.method == SOURCE_ONLY
+            except JumbotError:  # the one of the two that cannot be trained says so itself
+                continue
             if config is None or difference(found, config) is not None:
                 continue
             if has_come_as_far(RunFolder(other.folder), found, whole):
@@ -109,12 +112,18 @@ class Run:
         return self
 
     def train(self, show: bool = False) -> None:
+        try:
+            self._train(show, self.start_from)
+        except OtherStartError:  # what the target decides, such as the size of images, is known with the data alone
+            self._train(show, None)
+
+    def _train(self, show: bool, start_from: Path | None) -> None:
         from jumbot.adaptation.adapt import adapt
 
         adapt(
             self.pair.source, self.pair.target, method=self.variant.method, recipe=self.recipe,
             evaluate_on=self.pair.evaluate_on, labelled_target=self.pair.labelled_target, out=self.folder,
-            resume=(self.folder / "config.json").exists(), start_from=self.start_from, show=show, report=False,
+            resume=(self.folder / "config.json").exists(), start_from=start_from, show=show, report=False,
             command=self.command, seed=self.seed, **self.reading, **self.changes,
         )  # fmt: skip
 
@@ -209,8 +218,8 @@ def train_all(
 ) -> dict[str, str]:
     """Train those that are not finished, `jobs` at a time; one that fails is named with its reason, the others go on.
 
-    Steps on the source alone that several of them begin with are done once.  After `until`, a time of `time.monotonic`,
-    none is started but the first `least` of them.
+    Steps on the source alone that another of them has done by then are not repeated.  After `until`, a time of
+    `time.monotonic`, none is started but the first `least` of them.
     """
     failed: dict[str, str] = {}
     check("jobs", jobs, Count)

@@ -20,6 +20,10 @@ _LATER = {*_LOOKS, "epochs", "steps", "schedule", "schedule_steps", "select"}
 _PARTS = ("network_options", "inputs", "network", "input", "classes", "task")
 
 
+class OtherStartError(ArgumentError):
+    """The run to start from has not done the steps that this one begins with."""
+
+
 @dataclass(frozen=True)
 class Start:
     """Where a run may begin: where another one was after the steps that saw the source alone."""
@@ -49,17 +53,17 @@ def find_start(folder: Path, config: Mapping[str, Any]) -> Start:
     """
     old, new = read_config(folder), plain(convert(dict(config), Config, folder))
     if (why := difference(old, new)) is not None:
-        raise ArgumentError(f"start_from: {folder} did not learn from the source what this run would: {why}.")
+        raise OtherStartError(f"start_from: {folder} did not learn from the source what this run would: {why}.")
     run, whole = RunFolder(folder), new["method"]["name"] == SOURCE_ONLY
     if not has_come_as_far(run, old, whole):
-        raise ArgumentError(f"start_from: {folder} has not come as far, or its checkpoints are gone.")
+        raise OtherStartError(f"start_from: {folder} has not come as far, or its records or checkpoints are gone.")
     data = old["data"] or {}, new["data"] or {}
     return Start(run, whole, all(data[0].get(part) == data[1].get(part) for part in ("target", "evaluate_on")))
 
 
 def has_come_as_far(run: RunFolder, config: Mapping[str, Any], whole: bool) -> bool:
-    """Whether the weights are there, those at the end of a `whole` run or those with which adaptation started."""
-    start = run.before.exists() or not _on_source(config["training"])
+    """Whether records and weights are there: at the end of a `whole` run, else those with which adaptation started."""
+    start = run.metrics.exists() and (run.before.exists() or not _on_source(config["training"]))
     return start and ((run.finished and run.checkpoint.exists()) or not whole)
 
 
@@ -74,8 +78,8 @@ def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str | None:
         return "all steps of source-only to the last are taken over, from another run of source-only"
     if not whole and not _on_source(then):
         return "it has no steps on the source alone"
-    for name in now.keys() - (_LOOKS if whole else _LATER):
-        if then[name] != now[name]:
+    for name in now:
+        if name not in (_LOOKS if whole else _LATER) and then[name] != now[name]:
             return f"{name} was {then[name]!r}, now {now[name]!r}"
     for part in _PARTS:
         if None not in (old.get(part), new.get(part)) and old[part] != new[part]:

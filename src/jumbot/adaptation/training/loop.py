@@ -319,7 +319,7 @@ class Trainer:
         if self.run:
             self.run.append(record)
         if self.accelerator.trackers:
-            self.accelerator.log(flat(record), step=self.step)
+            self.accelerator.log(flat(record), step=record["step"])
 
     def _stopped(self, why: str) -> NotFiniteError:
         kept = ""

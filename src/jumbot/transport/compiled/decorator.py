@@ -17,6 +17,7 @@ from types import CodeType
 from typing import Any, TypeVar
 
 import numba
+import numpy as np
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -102,4 +103,7 @@ def _value(value: Any) -> str:
     """What a name stands for in compiled code."""
     if hasattr(value, "py_func") or hasattr(value, "_defn"):
         return meaning(value)
-    return repr(value) if isinstance(value, bool | int | float | str | tuple | frozenset) else type(value).__name__
+    if isinstance(value, np.ndarray):
+        return repr((value.dtype, value.shape, value.tobytes()))
+    plain = isinstance(value, bool | int | float | str | tuple | frozenset | np.generic)
+    return repr(value) if plain else type(value).__name__

@@ -17,9 +17,9 @@ def _typical(s: NDArray, noise: float) -> float:
     if not inside.size:
         return noise
     typical = float(inside.mean())
-    below = float(inside[inside <= typical].mean())
-    while 0.0 < below < 1e-3 * typical:
-        typical, below = below, float(inside[inside <= below].mean())
+    # none is below where all are equal and their mean is rounded down
+    while (below := inside[inside <= typical]).size and below.mean() < 1e-3 * typical:
+        typical = float(below.mean())
     return typical
 
 
