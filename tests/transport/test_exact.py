@@ -11,6 +11,7 @@ from scipy.special import kl_div
 
 from jumbot.errors import UnboundedError
 from jumbot.transport.exact import balanced, kl, partial, total_variation
+from jumbot.transport.exact.kl import _EMPTY, _lower_bounds, _none_empty
 
 INF = math.inf
 
@@ -160,6 +161,16 @@ def test_kl_is_the_convex_program(tau: tuple[float, float]) -> None:
 def test_kl_of_two_points_is_a_geometric_mean() -> None:
     plan, *_ = kl(np.array([[0.7]]), np.array([2.0]), np.array([3.0]), 0.5, 1.5, 1e-12, 100)
     assert plan[0, 0] == pytest.approx((2**0.5 * 3**1.5 * math.exp(-0.7)) ** 0.5, rel=1e-5)
+
+
+def test_kl_looks_for_empty_points_wherever_there_are_some() -> None:
+    tau, seen = 0.03, set()
+    for seed in range(0, 60, 2):  # those without zero weights
+        cost, a, b = problem(seed)
+        lower_a, lower_b = _lower_bounds(cost, a, b, tau, 0.5 * tau)
+        some = bool((lower_a >= _EMPTY * tau).any() or (lower_b >= _EMPTY * 0.5 * tau).any())
+        seen.add((_none_empty(cost, a, b, tau, 0.5 * tau), some))
+    assert seen == {(True, False), (False, True), (False, False)}
 
 
 @pytest.mark.parametrize(("tau", "cost"), [(1e-6, 1.0), (0.1, 1e7), (1e-3, 50.0)])

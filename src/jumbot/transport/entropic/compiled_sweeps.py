@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from jumbot.transport.compiled.memory import empty
 from jumbot.transport.compiled.threads import NEVER, Stop, run, split
 from jumbot.transport.kinds import arguments, kinds_known, reference
 from jumbot.transport.outcome import RawOutcome, Start
@@ -39,7 +40,7 @@ def sweep(
     else:
         F = np.array(start[0].expand(batch, n).numpy() / epsilon)
         G = np.array(start[1].expand(batch, m).numpy() / epsilon)
-    plan, rows, columns, out = np.empty((batch, n, m)), np.empty((batch, n)), np.empty((batch, m)), np.empty((batch, 5))
+    plan, rows, columns, out = empty(batch, n, m), np.empty((batch, n)), np.empty((batch, m)), np.empty((batch, 5))
     a, b = problem.a.contiguous().numpy(), problem.b.contiguous().numpy()
     (kind_a, *source), (kind_b, *target) = arguments(problem.source, epsilon), arguments(problem.target, epsilon)
     _in_threads(
@@ -68,7 +69,7 @@ def sweep_symmetric(
 
     cost, epsilon = problem.cost.double().contiguous().numpy(), problem.epsilon
     batch, n, _ = cost.shape
-    F, plan, rows, out = np.empty((batch, n)), np.empty((batch, n, n)), np.empty((batch, n)), np.empty((batch, 5))
+    F, plan, rows, out = np.empty((batch, n)), empty(batch, n, n), np.empty((batch, n)), np.empty((batch, 5))
     a = problem.a.contiguous().numpy()
     r, _, o, _ = reference(problem)
     kind, *side = arguments(problem.source, epsilon)

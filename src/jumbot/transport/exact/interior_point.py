@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jumbot.transport.compiled.decorator import compiled
+from jumbot.transport.compiled.memory import empty
 from jumbot.transport.exact.elimination import factor, padded, solve
 from jumbot.transport.exact.potentials import CAREFUL, gap_and_scale, marginals, relaxed_marginal
 from jumbot.transport.exact.starting_point import first_plan, open_slack
@@ -214,5 +215,5 @@ def interior_point(
     rounding = sum(1e-16 * tau * w.sum() for tau, w in ((tau_a, a), (tau_b, b)) if tau < math.inf)
     return _iterate(
         C, a, b, tau_a, tau_b, f, g, tol, rounding, max_iterations, plan, typical, P, s, x, y, relaxed_a, relaxed_b,
-        np.empty((5, n, m)), np.zeros((5, n)), np.zeros((4, m)), np.empty(max(n, m)),
+        empty(5, n, m), np.zeros((5, n)), np.zeros((4, m)), np.empty(max(n, m)),
     )  # fmt: skip

@@ -33,7 +33,7 @@ def total_variation(
     >>> plan.tolist()
     [[1.0, 0.0]]
     """
-    lowest, surplus = cost.min(), b.sum() - a.sum()
+    lowest = cost.min()
     if lowest < -(tau_a + tau_b):
         raise UnboundedError(
             f"the cost {lowest:g} is below -(tau_a + tau_b) = {-(tau_a + tau_b):g}: creating mass at both "
@@ -44,6 +44,7 @@ def total_variation(
 
         if is_assignment(a, b):
             return assignment_with_prices(cost, a[0], tau_a)
+    surplus = b.sum() - a.sum()
     if surplus < 0:
         plan, g, f = total_variation(cost.T, b, a, tau_b, tau_a, start and start[::-1])
         return plan.T, f, g
