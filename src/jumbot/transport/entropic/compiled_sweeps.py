@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot.transport.compiled.memory import empty
+from jumbot.transport.compiled.aligned import empty
 from jumbot.transport.compiled.threads import NEVER, Stop, run, split
 from jumbot.transport.kinds import arguments, kinds_known, reference
 from jumbot.transport.outcome import RawOutcome, Start

@@ -16,8 +16,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from jumbot.transport.compiled.aligned import empty
 from jumbot.transport.compiled.decorator import compiled
-from jumbot.transport.compiled.memory import empty
 from jumbot.transport.exact.elimination import factor, padded, solve
 from jumbot.transport.exact.potentials import CAREFUL, gap_and_scale, marginals, relaxed_marginal
 from jumbot.transport.exact.starting_point import first_plan, open_slack
