@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from jumbot.methods import SOURCE_ONLY
 from jumbot.report.presence import absent_classes, warnings_of
 from jumbot.report.records import RunRecord, number
 from jumbot.report.words import estimated, listed, percent, percent_whole
@@ -59,7 +60,7 @@ def verdict(run: RunRecord) -> str:
 def _marks(run: RunRecord) -> tuple[list[Mark], tuple[str, str]]:
     """Shares of right predictions, with the baseline's first, on one line: by labels, or else by the estimates."""
     found: list[tuple[str, float, float, float]] = []
-    alone = () if run.method == "source-only" else (("source-only baseline of this run", run.baseline),)
+    alone = () if run.method == SOURCE_ONLY else (("source-only baseline of this run", run.baseline),)
     for name, said in (*alone, (run.method, run.final)):
         value = run.accuracy and (baseline_accuracy(run) if said is run.baseline else run.accuracy)
         size = run.final.get("n")
@@ -109,7 +110,7 @@ def _numbers(run: RunRecord) -> str:
 
 def _helped(run: RunRecord) -> str:
     """Whether adaptation helped, by labels where there are any."""
-    if run.method == "source-only":
+    if run.method == SOURCE_ONLY:
         return "Nothing was adapted: this is the classifier of the source, as it is."
     before = baseline_accuracy(run)
     if run.accuracy is not None and before is not None:
@@ -148,7 +149,7 @@ def _how_good(run: RunRecord) -> str:
     estimate = run.final.get("estimated_accuracy")
     about = estimated(estimate)
     if run.accuracy is not None:
-        alone = _by_labels(run) if baseline_accuracy(run) is not None and run.method != "source-only" else (
+        alone = _by_labels(run) if baseline_accuracy(run) is not None and run.method != SOURCE_ONLY else (
             f"{percent(run.accuracy)} of the target predictions are right, by labels that training never saw."
         )  # fmt: skip
         return " ".join(filter(None, [alone, f"Without labels the estimate was {about}." if about else ""]))
@@ -185,7 +186,7 @@ def baseline_accuracy(run: RunRecord) -> float | None:
 
 def describe_baseline(run: RunRecord) -> str:
     """The classifier that saw the source alone, in a sentence; nothing where the run has none."""
-    if run.method == "source-only" or not run.baseline:
+    if run.method == SOURCE_ONLY or not run.baseline:
         return ""
     accuracy, about = run.baseline.get("accuracy"), estimated(run.baseline["estimated_accuracy"])
     figures = [] if accuracy is None else [f"{percent(accuracy)} of its predictions are right"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from jumbot.methods import SOURCE_ONLY
 from jumbot.report import classes, curves, embedding
 from jumbot.report.comparison import NONE
 from jumbot.report.groups import Group
@@ -72,7 +73,7 @@ def embedding_section(groups: Sequence[Group], pictures: Pictures) -> Section:
     names = groups[0].first.classes
     maps = [(group, embedding.make_map(group.first, "after")) for group in groups]
     # Where methods share the source-only phase, `before` is that of the first that adapts.
-    adapting = [group for group in groups if group.first.method != "source-only"] or list(groups)
+    adapting = [group for group in groups if group.first.method != SOURCE_ONLY] or list(groups)
     before = embedding.make_map(adapting[0].first, "before")
     if before is not None:
         known = before.labels_known

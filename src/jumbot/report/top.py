@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import jumbot
+from jumbot.methods import SOURCE_ONLY
 from jumbot.report import answer, words
 from jumbot.report.comparison import compare
 from jumbot.report.groups import Group, accuracies
@@ -60,7 +61,7 @@ def _facts(run: RunRecord) -> list[tuple[str, str]]:
         ]
     if run.mean_class_accuracy is not None:
         facts.append((words.percent(run.mean_class_accuracy), "accuracy, mean over classes"))
-    if run.baseline and run.method != "source-only":
+    if run.baseline and run.method != SOURCE_ONLY:
         facts.append((words.percent(run.baseline["changed"]), "of the predictions changed by adaptation"))
     if run.diagnosis:
         facts.append((words.percent(run.diagnosis["unexplained_share"]), "of the target is unexplained"))

@@ -8,6 +8,7 @@ from importlib.resources import files
 from typing import Any
 
 from jumbot.adaptation.judgement.selection import RULES, SCORES
+from jumbot.methods import SOURCE_ONLY
 from jumbot.report.comparison import NONE
 from jumbot.report.html import Html, render
 from jumbot.report.records import RunRecord
@@ -66,7 +67,7 @@ def describe_run(run: RunRecord) -> Html:
     """One run in a few sentences; which rule chose the model is said always."""
     rule = RULES[run.rule] + ("" if run.results is None else f", step {run.results['selected_step']:,}")
     return render(
-        "run.html", run=run, adapted=run.method != "source-only", what=_what(run), rule=rule,
+        "run.html", run=run, adapted=run.method != SOURCE_ONLY, what=_what(run), rule=rule,
         of_source=f"{run.config['source']['n']:,} ", of_target=f"{run.config['target']['n']:,} ",
         classes=f", {len(run.classes)} classes" if run.classes else "", choices=describe_choice(run),
         outcome=_outcome(run),
@@ -107,7 +108,7 @@ def _outcome(run: RunRecord) -> str:
     if run.mean_class_accuracy is not None:
         text += f" ({percent(run.mean_class_accuracy)} as the mean over classes)"
     before = run.accuracy_before
-    if before is not None and run.method != "source-only":
+    if before is not None and run.method != SOURCE_ONLY:
         change = run.accuracy - before
         verb = "up from" if change > 0.0005 else "down from" if change < -0.0005 else "the same as"
         text += f", {verb} {percent(before)} before adaptation"

@@ -25,6 +25,7 @@ from jumbot.adaptation.training.checkpoint import load_module, load_weights, pac
 from jumbot.adaptation.training.loop import Trained
 from jumbot.data.domain import Domain
 from jumbot.files import replacing
+from jumbot.methods import SOURCE_ONLY
 from jumbot.methods.network import Network
 from jumbot.minibatch.progress import Stretch, log, progress
 from jumbot.schema import convert, plain, write
@@ -95,7 +96,7 @@ def _finish(
         if accuracy.value is not None:
             model = replace(model, temperature=calibrating_temperature(logits, accuracy.value))
         # before its first step a network knows nothing that could be compared
-        if config.method != "source-only" and config.training.lengths(len(source))[1] > 0:
+        if config.method != SOURCE_ONLY and config.training.lengths(len(source))[1] > 0:
             before = _diagnose_some(earlier, source, target, seed)
         diagnosis = diagnose(
             z_source, source.labels, z_target, logits, origins=source.origins, before=before, seed=seed

@@ -1,7 +1,7 @@
 """What is compiled, and the threads that it runs in.
 
 What costs seconds when numba compiles, found with its event listeners (`numba.core.event`) on the KL sweeps, whose
-first call took 9.3 s of processor time on an empty cache and takes 6.6 (2026-11-17, the same loaded machine, in turns):
+first call takes 6.6 s of processor time on an empty cache (2026-11-17, two cores, loaded):
 
 - Half is LLVM and half numba's own passes in Python.  Both grow with the number of statements and of functions, and
   hardly with the level of optimisation: at `NUMBA_OPT=1` a tenth is saved.
@@ -10,8 +10,8 @@ first call took 9.3 s of processor time on an empty cache and takes 6.6 (2026-11
 - `x[:] = y` between arrays costs 2 s: its error message brings in formatting of texts.  `np.empty` and `np.zeros` of
   another shape or dtype, integer `min` and `max` cost .03 s each; a literal True or False compiles a function again.
 - A call from Python needs a wrapper, .02 s, most for functions of many arrays: `internal` functions have none.
-- Looking for garbage while numba makes its objects took a sixth; it is paused (`decorator.py`).
+- Looking for garbage while numba makes its objects takes a sixth; it is paused (`decorator.py`).
 - All functions of a pair of divergences are compiled for one signature: contiguous, writable, float64.
 
-What runs once a problem is NumPy.  Each pair of divergences compiles what it needs and no more.
+What runs once per problem is NumPy.  Each pair of divergences compiles what it needs and no more.
 """
