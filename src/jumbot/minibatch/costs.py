@@ -50,7 +50,7 @@ def _prefetch_part(array: Any, row: int, low: int, high: int) -> None:
     _prefetch(array, row, high - 1)  # type: ignore[call-arg]
 
 
-@compiled()
+@compiled(allocates=True)
 def squared_distances(x: Any, y: Any, I: Any, J: Any, root: bool, out: Any, first: int, last: int) -> None:
     """|x_i - y_j|^2, or its root, of the minibatches first <= k < last, each over m x m pairs, into `out`.
 

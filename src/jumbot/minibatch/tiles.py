@@ -77,9 +77,10 @@ def _sum(costs: Any, count: int) -> float:
     """The sum of the first `count` matrices, compiled without the promise that there is no NaN."""
     total = 0.0
     for k in range(count):
-        flat = costs[k].ravel()
-        for i in range(flat.shape[0]):
-            total += flat[i]
+        for i in range(costs.shape[1]):
+            row = costs[k, i]
+            for j in range(row.shape[0]):
+                total += row[j]
     return total
 
 
@@ -117,6 +118,7 @@ def solve_tiles(
         costs, spare, price = np.empty((size, n, m)), np.empty((size, n, m)), np.zeros(size)
         F, G, rows, columns = np.empty((size, n)), np.empty((size, m)), np.empty((size, n)), np.empty((size, m))
         zero_a, zero_b = np.zeros((size, n)), np.zeros((size, m))
+        memory = symmetric.memory(n) if first == second else sweeps.memory(n, m)
         for start in tiles:
             at = slice(start, min(start + size, count))
             c = at.stop - start
@@ -128,12 +130,13 @@ def solve_tiles(
             o_a, o_b = zero_a[: len(a)], zero_b[: len(b)]
             if first == second:
                 solve(
-                    costs, a, a, o_a, epsilon, *side_a, tol, SWEEPS, price, F, P, rows, out[at], stop.flag, 0, c
+                    costs, a, a, o_a, epsilon, *side_a, tol, SWEEPS, price, F, P, rows, out[at],
+                    *memory, stop.flag, 0, c,
                 )  # fmt: skip
             else:
                 solve(
                     costs, a, b, a, b, o_a, o_b, epsilon, *side_a, *side_b, True, tol, SWEEPS, price,
-                    F, G, P, rows, columns, out[at], stop.flag, 0, c,
+                    F, G, P, rows, columns, out[at], *memory, stop.flag, 0, c,
                 )  # fmt: skip
                 _slopes(G, b, columns, a, epsilon, target.tau, slopes[1][at])
             _slopes(F, a, rows, b, epsilon, source.tau, slopes[0][at])

@@ -41,7 +41,7 @@ def _add(index: Any, slopes: Any, tracked: bool, sums: Any) -> None:
             row[2] += z * z
 
 
-@compiled()
+@compiled(allocates=True)
 def _means(table: Any, index: Any) -> Any:
     """The mean of `table` over each row of `index`."""
     out = np.zeros(index.shape[0])

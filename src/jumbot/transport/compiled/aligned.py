@@ -22,3 +22,12 @@ def empty(*shape: int) -> np.ndarray:
     if math.prod(shape) < _LEAST:
         return np.empty(shape)
     return torch.empty(shape, dtype=torch.float64, device="cpu").numpy()
+
+
+def zeros(*shape: int) -> np.ndarray:
+    """Zeros in float64 that begin at a cache line, however few: for loops that read them many times.
+
+    >>> zeros(3, 5).ctypes.data % 64, zeros(3, 5).sum()
+    (0, np.float64(0.0))
+    """
+    return torch.zeros(shape, dtype=torch.float64, device="cpu").numpy()

@@ -26,14 +26,17 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 EXACT = frozenset({"contract", "nnan", "ninf", "nsz"})
 
 
-def compiled(fastmath: Any = EXACT, internal: bool = False, **options: Any) -> Callable[[_F], _F]:
+def compiled(
+    fastmath: Any = EXACT, internal: bool = False, allocates: bool = False, **options: Any
+) -> Callable[[_F], _F]:  # fmt: skip
     """`numba.njit` without the GIL, cached on disk where some folder is writable.
 
-    An `internal` function is called by compiled ones alone: without its wrapper it compiles faster.
+    An `internal` function is called by compiled ones alone: without its wrapper it compiles faster.  One that does not
+    say that it `allocates` works in memory of its caller: numba then counts no references, which takes a seventh less.
     """
     flags = fastmath if isinstance(fastmath, bool) else set(fastmath)
     keywords: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": flags, "no_cfunc_wrapper": True}
-    keywords |= {"no_cpython_wrapper": internal, **options}
+    keywords |= {"no_cpython_wrapper": internal, "_nrt": allocates, **options}
 
     def decorate(function: _F) -> _F:
         dispatcher: Any = numba.njit(**keywords)(function)

@@ -48,7 +48,7 @@ def _add(part: Any, t: Any) -> None:
         part[j] = 0.0
 
 
-@compiled()
+@compiled(allocates=True)
 def column_pass(K: Any, w: Any, t: Any) -> None:
     """t = K' w."""
     n, m = K.shape
@@ -59,7 +59,7 @@ def column_pass(K: Any, w: Any, t: Any) -> None:
         _add(part, t)
 
 
-@compiled()
+@compiled(allocates=True)
 def minima_of(C: Any, rows: Any, scale: float, added: Any, F: Any, G0: Any) -> None:
     """Minima F of the given rows, and the column minima G0 of those rows at F."""
     shift = np.empty(1)
@@ -77,7 +77,7 @@ def column_minima(C: Any, scale: float, added: Any, G0: Any) -> None:
     lower_column_minima(C, scale, added, G0)
 
 
-@compiled()
+@compiled(allocates=True)
 def minima(C: Any, scale: float, added: Any, r_a: Any, F0: Any, G0: Any) -> None:
     """Row minima F0, then column minima G0 at F0, reading C once: a row stays in the cache in between."""
     shift = np.empty(C.shape[0])
@@ -101,7 +101,7 @@ def sweeper(kind: int, build: bool) -> Any:
     """The pass of a sweep over rows of a kind; with `build` it makes their kernel first."""
     step = STEPS[kind]
 
-    @compiled()
+    @compiled(allocates=True)
     def sweep_rows(
         C: Any, scale: float, G0: Any, added: Any, cut: float,
         K: Any, w_b: Any, top_b: float, F0: Any, o_a: Any, r_a: Any, tau: float, low: float, high: float,

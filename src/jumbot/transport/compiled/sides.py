@@ -10,8 +10,6 @@ import math
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
 from jumbot.transport.compiled.decorator import compiled
 from jumbot.transport.compiled.gibbs import set_all
 from jumbot.transport.compiled.vectormath import exp, log
@@ -211,7 +209,8 @@ def certifier(kind_a: int, kind_b: int) -> Any:
     @compiled()
     def certify(
         C: Any, a: Any, b: Any, f: Any, g: Any, P: Any, tau_a: float, low_a: float, high_a: float,
-        tau_b: float, low_b: float, high_b: float, rows: Any, columns: Any, out: Any,
+        tau_b: float, low_b: float, high_b: float, rows: Any, columns: Any, out: Any, work_a: Any, work_b: Any,
+        sums: Any,
     ) -> None:  # fmt: skip
         """Marginals, objective, gap and scale of the plan P and the potentials f + g <= C; weights > 0."""
         n, m = C.shape
@@ -229,12 +228,13 @@ def certifier(kind_a: int, kind_b: int) -> Any:
                     size += p * abs(cost[j])
                     slack += p * max(cost[j] - f[i] - g[j], 0.0)
             rows[i] = mass
-        log_a, log_b, sums = np.empty(n), np.empty(m), np.zeros(5)
+        log_a, log_b = work_a[4], work_b[4]
+        set_all(sums, 0.0)
         log_ratios(rows, a, log_a)
         log_ratios(columns, b, log_b)
-        side_a(tau_a, low_a, high_a, a, f, log_a, np.empty((4, n)), sums)
+        side_a(tau_a, low_a, high_a, a, f, log_a, work_a, sums)
         mass = sums[4]
-        side_b(tau_b, low_b, high_b, b, g, log_b, np.empty((4, m)), sums)
+        side_b(tau_b, low_b, high_b, b, g, log_b, work_b, sums)
         # where the optimum is zero, both gap and scale are rounding
         rounding = 1e-15 * size
         if priced_a:

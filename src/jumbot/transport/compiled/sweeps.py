@@ -44,6 +44,11 @@ solved, kappa, best_factor = _inlined(certificate.solved), _inlined(policy.kappa
 plain_rate, ramp, stricter = _inlined(policy.plain_rate), _inlined(policy.ramp), _inlined(policy.stricter)
 
 
+def memory(n: int, m: int) -> tuple[np.ndarray, ...]:
+    """What a call of a solver works in; two calls at once need two."""
+    return np.empty((9, n)), np.empty((11, m)), np.empty(5), *np.empty((2, DEPTH + 1, 2 * m))
+
+
 @lru_cache(maxsize=32)
 def solver(kind_a: int, kind_b: int) -> Any:
     """The function that solves problems of two kinds."""
@@ -58,6 +63,7 @@ def solver(kind_a: int, kind_b: int) -> Any:
         tau_a: float, low_a: float, high_a: float, tau_b: float, low_b: float, high_b: float,
         cold: bool, tol: float, limit: int, price: Any,
         F_all: Any, G_all: Any, plans: Any, rows_all: Any, columns_all: Any, outs: Any,
+        work_a: Any, work_b: Any, sums: Any, ring: Any, changes: Any,
         stop: Any, first: int, last: int,
     ) -> None:  # fmt: skip
         """Solve the problems first <= k < last of the batch in place; F and G come in and go out in units of epsilon.
@@ -69,12 +75,9 @@ def solver(kind_a: int, kind_b: int) -> Any:
         """
         n, m = costs.shape[1:]
         scale = 1.0 / epsilon
-        work_a, work_b, sums = np.empty((9, n)), np.empty((11, m)), np.empty(5)
         F0, soft_a, log_a, s, w_a = work_a[4], work_a[5], work_a[6], work_a[7], work_a[8]
         G0, soft_b, log_b, t, w_b = work_b[4], work_b[5], work_b[6], work_b[7], work_b[8]
         h_b, w = work_b[9], work_b[10]
-        if both_kl:
-            ring, changes = np.empty((DEPTH + 1, 2 * m)), np.empty((DEPTH + 1, 2 * m))
         known_omega, inverse_a, inverse_b = 1.0, 0.0, 0.0
         kappa_a = kappa_b = 1.0
         if kind_a == KL:

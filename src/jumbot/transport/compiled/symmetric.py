@@ -28,6 +28,11 @@ from jumbot.transport.kinds import BALANCED, RANGE
 from jumbot.transport.outcome import GAP, ITERATIONS, LINEAR, OBJECTIVE, SCALE
 
 
+def memory(n: int) -> tuple[np.ndarray, ...]:
+    """What a call of a solver works in; two calls at once need two."""
+    return np.empty((11, n)), np.empty(5)
+
+
 @lru_cache(maxsize=8)
 def solver(kind: int) -> Any:
     """The function that solves symmetric problems of a kind."""
@@ -38,7 +43,7 @@ def solver(kind: int) -> Any:
     def solve_range(
         costs: Any, a_all: Any, r_all: Any, o_all: Any, epsilon: float, tau: float, low: float, high: float,
         tol: float, limit: int, price: Any, F_all: Any, plans: Any, rows_all: Any, outs: Any,
-        stop: Any, first: int, last: int,
+        work: Any, sums: Any, stop: Any, first: int, last: int,
     ) -> None:  # fmt: skip
         """F <- (F + T F)/2 for the problems first <= k < last.
 
@@ -47,8 +52,8 @@ def solver(kind: int) -> Any:
         """
         n = costs.shape[1]
         scale, entropy_bound = 1.0 / epsilon, math.log(1.0 * n)
-        soft, s, w, h, columns, log_a = np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-        work, sums, zero = np.empty((4, n)), np.empty(5), np.zeros(n)
+        soft, s, w, h, columns, log_a, zero = work[4], work[5], work[6], work[7], work[8], work[9], work[10]
+        set_all(zero, 0.0)
         for k in range(first, last):
             at = k if a_all.shape[0] > 1 else 0
             C, K, F, rows, out, a, r, o = (

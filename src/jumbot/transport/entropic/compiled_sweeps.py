@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ def sweep(
     a, b = problem.a.contiguous().numpy(), problem.b.contiguous().numpy()
     (kind_a, *source), (kind_b, *target) = arguments(problem.source, epsilon), arguments(problem.target, epsilon)
     _in_threads(
-        sweeps.solver(kind_a, kind_b), batch, cost.size,
+        sweeps.solver(kind_a, kind_b), lambda: sweeps.memory(n, m), batch, cost.size,
         cost, a, b, *reference(problem), epsilon, *source, *target,
         start is None, tol, limit, price.numpy(), F, G, plan, rows, columns, out,
     )  # fmt: skip
@@ -74,18 +75,18 @@ def sweep_symmetric(
     r, _, o, _ = reference(problem)
     kind, *side = arguments(problem.source, epsilon)
     _in_threads(
-        symmetric.solver(kind), batch, cost.size,
+        symmetric.solver(kind), lambda: symmetric.memory(n), batch, cost.size,
         cost, a, r, o, epsilon, *side, tol, limit, price.numpy(), F, plan, rows, out,
     )  # fmt: skip
     return RawOutcome(epsilon, F, F, plan, rows, rows.copy(), out)
 
 
-def _in_threads(kernel: Any, batch: int, work: int, *arguments: Any) -> None:
+def _in_threads(kernel: Any, memory: Callable[[], Any], batch: int, work: int, *arguments: Any) -> None:
     if work < _THREADED_FROM:
-        kernel(*arguments, NEVER.flag, 0, batch)
+        kernel(*arguments, *memory(), NEVER.flag, 0, batch)
         return
-    kernel(*arguments, NEVER.flag, 0, 0)  # compile before the threads start
+    kernel(*arguments, *memory(), NEVER.flag, 0, 0)  # compile before the threads start
     stop = Stop()
     # several runs for each thread, because some problems take more sweeps than others
     parts = split(batch, 8 * min(torch.get_num_threads(), batch))
-    run(lambda part: kernel(*arguments, stop.flag, *part), parts, stop)
+    run(lambda part: kernel(*arguments, *memory(), stop.flag, *part), parts, stop)

@@ -19,7 +19,7 @@ _FIRST, _LAST, _FACTOR = 0.3, 1e-3, 5.0
 _BIDS = 100  # per point, at most: prices that are dearer to find than this are not worth it
 
 
-@compiled()
+@compiled(allocates=True)
 def _auction(cost: Any, price: Any, first: float, last: float, most: int) -> None:
     """Rows bid for the column of least cost + price; whoever is outbid bids again."""
     n = cost.shape[0]

@@ -16,7 +16,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from jumbot.transport.compiled.aligned import empty
+from jumbot.transport.compiled.aligned import empty, zeros
 from jumbot.transport.compiled.decorator import compiled
 from jumbot.transport.exact.elimination import factor, padded, solve
 from jumbot.transport.exact.potentials import CAREFUL, gap_and_scale, marginals, relaxed_marginal
@@ -141,11 +141,10 @@ def _iterate(
     C: NDArray, a: NDArray, b: NDArray, tau_a: float, tau_b: float, f: NDArray, g: NDArray,
     tol: float, rounding: float, max_iterations: int, plan: NDArray, typical: float,
     P: NDArray, s: NDArray, x: NDArray, y: NDArray, relaxed_a: NDArray, relaxed_b: NDArray,
-    matrices: NDArray, rows: NDArray, columns: NDArray, work: NDArray,
+    L: NDArray, matrices: NDArray, rows: NDArray, columns: NDArray, work: NDArray,
 ) -> int:  # fmt: skip
-    """The iterations, from P, s and (x, y); memory comes from outside, because to allocate has to be compiled too."""
+    """The iterations, from P, s and (x, y); L is zero."""
     n, m = C.shape
-    L = np.zeros((n, padded(m) + padded(n)))  # here: NumPy's memory lies across cache lines, which costs a third
     inverse, W, e, dP, sparse = matrices[0], matrices[1], matrices[2], matrices[3], matrices[4]
     df, p, slope_a, root, excess = rows[0], rows[1], rows[2], rows[3], rows[4]
     dg, q, slope_b, D2 = columns[0], columns[1], columns[2], columns[3]
@@ -215,5 +214,5 @@ def interior_point(
     rounding = sum(1e-16 * tau * w.sum() for tau, w in ((tau_a, a), (tau_b, b)) if tau < math.inf)
     return _iterate(
         C, a, b, tau_a, tau_b, f, g, tol, rounding, max_iterations, plan, typical, P, s, x, y, relaxed_a, relaxed_b,
-        empty(5, n, m), np.zeros((5, n)), np.zeros((4, m)), np.empty(max(n, m)),
+        zeros(n, padded(m) + padded(n)), empty(5, n, m), np.zeros((5, n)), np.zeros((4, m)), np.empty(max(n, m)),
     )  # fmt: skip

@@ -48,9 +48,9 @@ def solve_unregularised(
     plan, f, g = (np.stack([r[i] for r in results]) if batch > 1 else results[0][i][None] for i in range(3))
     rows, columns = np.empty(f.shape), np.empty(g.shape)
     (kind_a, *source), (kind_b, *target) = arguments(problem.source, 1.0), arguments(problem.target, 1.0)
-    certify = certifier(kind_a, kind_b)
+    certify, memory = certifier(kind_a, kind_b), (np.empty((5, f.shape[1])), np.empty((5, g.shape[1])), np.empty(5))
     for k in range(batch):
-        certify(cost[k], a[k], b[k], f[k], g[k], plan[k], *source, *target, rows[k], columns[k], out[k])
+        certify(cost[k], a[k], b[k], f[k], g[k], plan[k], *source, *target, rows[k], columns[k], out[k], *memory)
     return RawOutcome(1.0, f, g, plan, rows, columns, out)
 
 
