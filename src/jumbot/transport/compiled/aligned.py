@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
+from itertools import accumulate
+from threading import get_ident
 
 import numpy as np
 import torch
 
 _LEAST = 1 << 14  # entries
+_LINE = 8  # entries of a cache line
 
 
 def empty(*shape: int) -> np.ndarray:
@@ -22,6 +26,40 @@ def empty(*shape: int) -> np.ndarray:
     if math.prod(shape) < _LEAST:
         return np.empty(shape)
     return torch.empty(shape, dtype=torch.float64, device="cpu").numpy()
+
+
+def parts(*shapes: tuple[int, ...]) -> list[np.ndarray]:
+    """Arrays as `empty` gives, small ones too, that each begin at a cache line: one piece of memory, cut up.
+
+    >>> [(x.shape, x.ctypes.data % 64) for x in parts((9, 5), (3,))]
+    [((9, 5), 0), ((3,), 0)]
+    """
+    sizes = [math.prod(shape) for shape in shapes]
+    begins = list(accumulate((-(-size // _LINE) * _LINE for size in sizes), initial=0))
+    whole = np.empty(begins[-1] + _LINE)
+    first = -whole.ctypes.data % (8 * _LINE) // 8
+    return [
+        whole[first + begin : first + begin + size].reshape(shape)
+        for begin, size, shape in zip(begins, sizes, shapes, strict=False)
+    ]
+
+
+def own(*shapes: tuple[int, ...]) -> list[np.ndarray]:
+    """`parts` to work in, for a call that gives none of them away: the same ones each time, if small, in one thread.
+
+    To cut them anew takes six microseconds, a tenth of a small problem.
+
+    >>> own((4, 4))[0] is own((4, 4))[0]
+    True
+    """
+    if sum(shape[-1] for shape in shapes) > _LEAST:
+        return parts(*shapes)
+    return _kept(get_ident(), shapes)
+
+
+@lru_cache(maxsize=16)
+def _kept(thread: int, shapes: tuple[tuple[int, ...], ...]) -> list[np.ndarray]:
+    return parts(*shapes)
 
 
 def zeros(*shape: int) -> np.ndarray:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from jumbot.transport import certificate
+from jumbot.transport.compiled.aligned import own
 from jumbot.transport.compiled.decorator import compiled
 from jumbot.transport.compiled.gibbs import (
     CUT,
@@ -32,9 +33,10 @@ from jumbot.transport.compiled.gibbs import (
     soften,
 )
 from jumbot.transport.compiled.sides import SIDES, STEPS, farthest, log_ratios
+from jumbot.transport.entropic import mixing as ring_mixing
 from jumbot.transport.entropic import policy
 from jumbot.transport.entropic.mixing import mix, remember, subtract
-from jumbot.transport.entropic.policy import DEPTH, EVERY, GROWTH, LARGEST_TAU, LONGEST, STRIKES, SWEEPS, WARM
+from jumbot.transport.entropic.policy import EVERY, GROWTH, LARGEST_TAU, LONGEST, STRIKES, SWEEPS, WARM
 from jumbot.transport.entropic.shift import best_shift
 from jumbot.transport.kinds import BALANCED, KL, RANGE
 from jumbot.transport.outcome import GAP, ITERATIONS, LINEAR, OBJECTIVE, SCALE
@@ -44,9 +46,9 @@ solved, kappa, best_factor = _inlined(certificate.solved), _inlined(policy.kappa
 plain_rate, ramp, stricter = _inlined(policy.plain_rate), _inlined(policy.ramp), _inlined(policy.stricter)
 
 
-def memory(n: int, m: int) -> tuple[np.ndarray, ...]:
-    """What a call of a solver works in; two calls at once need two."""
-    return np.empty((9, n)), np.empty((11, m)), np.empty(5), *np.empty((2, DEPTH + 1, 2 * m))
+def memory(n: int, m: int) -> list[np.ndarray]:
+    """What a call of a solver works in, of this thread alone."""
+    return own((9, n), (11, m), (5,), *ring_mixing.shapes(m))
 
 
 @lru_cache(maxsize=32)
@@ -63,7 +65,7 @@ def solver(kind_a: int, kind_b: int) -> Any:
         tau_a: float, low_a: float, high_a: float, tau_b: float, low_b: float, high_b: float,
         cold: bool, tol: float, limit: int, price: Any,
         F_all: Any, G_all: Any, plans: Any, rows_all: Any, columns_all: Any, outs: Any,
-        work_a: Any, work_b: Any, sums: Any, ring: Any, changes: Any,
+        work_a: Any, work_b: Any, sums: Any, ring: Any, changes: Any, system: Any,
         stop: Any, first: int, last: int,
     ) -> None:  # fmt: skip
         """Solve the problems first <= k < last of the batch in place; F and G come in and go out in units of epsilon.
@@ -196,7 +198,7 @@ def solver(kind_a: int, kind_b: int) -> Any:
                     break
                 if both_kl:  # noqa: SIM102  by itself, so that it is left out for other kinds
                     if mixing and strikes < STRIKES and sweep < SWEEPS:
-                        mix(ring, w, sweep, held, changes, G)
+                        mix(ring, w, sweep, held, changes, system, G)
                         continue
                 if check and not mixing:
                     residual = farthest(r_b, h_b, G) / omega

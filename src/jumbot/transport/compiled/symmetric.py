@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from jumbot.transport.compiled.aligned import own
 from jumbot.transport.compiled.decorator import compiled
 from jumbot.transport.compiled.gibbs import (
     CUT,
@@ -28,9 +29,9 @@ from jumbot.transport.kinds import BALANCED, RANGE
 from jumbot.transport.outcome import GAP, ITERATIONS, LINEAR, OBJECTIVE, SCALE
 
 
-def memory(n: int) -> tuple[np.ndarray, ...]:
-    """What a call of a solver works in; two calls at once need two."""
-    return np.empty((11, n)), np.empty(5)
+def memory(n: int) -> list[np.ndarray]:
+    """What a call of a solver works in, of this thread alone."""
+    return own((11, n), (5,))
 
 
 @lru_cache(maxsize=8)

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from jumbot.transport.compiled.aligned import parts
 from jumbot.transport.compiled.decorator import compiled
 from jumbot.transport.compiled.gibbs import shifted
 from jumbot.transport.compiled.vectormath import exp
@@ -29,6 +30,11 @@ _BATCH_RIDGE = 1e-10  # beside the squared residual
 _WORSE = 2.0  # growth, of the gap where it is known at every sweep, else of the residual, after which all is forgotten
 
 
+def shapes(size: int) -> tuple[tuple[int, int], ...]:
+    """Of the ring, the changes and the system of `mix` for so many columns."""
+    return (2, 2 * size), (DEPTH, 2 * size), (DEPTH, DEPTH + 1)
+
+
 @compiled(internal=True)
 def remember(x: Any, image: Any, shift: float, b: Any, tau: float, count: int, ring: Any, w: Any) -> float:
     """Write the residual and the image of `x`, moved by `shift`, side by side to row `count` of the ring.
@@ -36,7 +42,7 @@ def remember(x: Any, image: Any, shift: float, b: Any, tau: float, count: int, r
     Returns the squared norm of the residual before the move.  The weights `w` are the marginals that the image asks
     for, so that tau/(2 kappa^2) times that norm is nearly the gap.
     """
-    m, row = x.shape[0], ring[count % (DEPTH + 1)]
+    m, row = x.shape[0], ring[count % 2]
     residual, kept = row[:m], row[m:]
     for j in range(m):
         residual[j] = image[j] - x[j]
@@ -49,22 +55,35 @@ def remember(x: Any, image: Any, shift: float, b: Any, tau: float, count: int, r
 
 
 @compiled()
-def mix(ring: Any, w: Any, count: int, known: int, changes: Any, out: Any) -> None:
+def mix(ring: Any, w: Any, count: int, known: int, changes: Any, system: Any, out: Any) -> None:
     """out = the combination of the last `known` images, row `count` the newest, whose residual is least.
 
-    `changes` is as large as the ring: what residual and image change by, orthogonal in the residuals; the last row
-    holds their squared norms.
+    Each call adds to `changes` what residual and image have changed by since the last.  `system` holds the normal
+    equations while they are solved by LDL', the newest change first: V = LD below the diagonal, D on it, L' above.
     """
-    m, newest, norms = out.shape[0], ring[count % (DEPTH + 1)], changes[DEPTH]
+    m, newest, depth = out.shape[0], ring[count % 2], known - 1 if known <= DEPTH else DEPTH
     shifted(newest[m:], 0.0, out)
-    for i in range(known - 1 if known <= DEPTH else DEPTH):
-        change = changes[i]
-        subtract(newest, 1.0, ring[(count - 1 - i) % (DEPTH + 1)], change)
-        ridge = _RIDGE * dot(w, change, change) + 1e-300
+    if depth > 0:
+        subtract(newest, 1.0, ring[(count - 1) % 2], changes[count % DEPTH])
+    for i in range(depth):
+        change = changes[(count - i) % DEPTH]
+        right, pivot = dot(w, newest, change), dot(w, change, change) * (1.0 + _RIDGE) + 1e-300
         for k in range(i):
-            subtract(change, dot(w, change, changes[k]) / norms[k], changes[k], change)
-        norms[i] = dot(w, change, change) + ridge
-        subtract(out, dot(w, newest, change) / norms[i], change[m:], out)
+            entry = dot(w, change, changes[(count - k) % DEPTH])
+            for j in range(k):
+                entry -= system[i, j] * system[j, k]
+            share = entry / system[k, k]
+            system[i, k], system[k, i] = entry, share
+            pivot -= entry * share
+            right -= share * system[k, DEPTH]
+        system[i, i], system[i, DEPTH] = pivot, right
+    for i in range(depth - 1, -1, -1):
+        share = system[i, DEPTH] / system[i, i]
+        for k in range(i + 1, depth):
+            share -= system[i, k] * system[k, DEPTH]
+        system[i, DEPTH] = share
+        change = changes[(count - i) % DEPTH]
+        subtract(out, share, change[m:], out)
 
 
 @compiled(fastmath=True, internal=True)
@@ -90,15 +109,15 @@ class RingMixing:
     """
 
     def __init__(self, size: int) -> None:
-        self.ring, self.changes = np.empty((2, DEPTH + 1, 2 * size))
+        self.ring, self.changes, self.system = parts(*shapes(size))
         self.gap, self.count, self.held = math.inf, 0, 0
 
     def next(self, x: np.ndarray, image: np.ndarray, weights: np.ndarray, gap: float) -> np.ndarray:
         """The next point after `x`, whose image and gap are given."""
         self.held = self.held + 1 if gap <= _WORSE * self.gap else 1
         self.gap, out = gap, np.empty_like(image)
-        np.concatenate([image - x, image], out=self.ring[self.count % (DEPTH + 1)])
-        mix(self.ring, weights, self.count, self.held, self.changes, out)
+        np.concatenate([image - x, image], out=self.ring[self.count % 2])
+        mix(self.ring, weights, self.count, self.held, self.changes, self.system, out)
         self.count += 1
         return out
 
