@@ -27,9 +27,8 @@ def _inline(writer, node):
 
 
 def _block(writer, node):
-    writer.body.append(
-        f'<div class="math">{convert(node.astext(), block=True)}</div>\n'
-    )
+    formula = convert(node.astext(), block=True)
+    writer.body.append(f'<div class="math" style="overflow-x: auto">{formula}</div>\n')
 
 
 def _skip(writer, node):

@@ -20,7 +20,7 @@ from typing import Any
 
 from jumbot.adaptation.runs.outcomes import accuracies, markdown, rules_table
 from jumbot.cli.demo import mean_and_deviation
-from jumbot.paper.digits_table import percent, row_of, schedule
+from jumbot.paper.digits_table import percent, row_of, schedule, variant_told
 from jumbot.paper.digits_table import table as digits_table
 from jumbot.paper.targets import WRONG_MASS
 from jumbot.report import format_table
@@ -207,7 +207,7 @@ def digits_summary() -> str:
         theirs = WRONG_MASS.get(method) if task == "U-M" else None
         rows.append(
             (
-                task, method, len(group), schedule(group[0]["training"]),
+                task, variant_told(group[0]), len(group), schedule(group[0]["training"]),
                 mean_and_deviation([row["accuracy"] for row in group]), group[0]["paper"] or NONE,
                 percent(statistics.fmean(wrong)) if wrong else NONE, percent(theirs),
             )

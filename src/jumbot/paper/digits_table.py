@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -12,6 +13,8 @@ from jumbot.adaptation.runs.outcomes import markdown, outcome
 from jumbot.files import write_text
 from jumbot.paper.targets import WRONG_MASS, printed
 from jumbot.paper.trained import Suite
+
+_LENGTH = re.compile(r"(source_)?(epochs|steps)\d+")
 
 
 def run(
@@ -64,8 +67,19 @@ def table(folders: Iterable[Path]) -> str:
     for row in map(row_of, sorted(folders)):
         shown = WRONG_MASS.get(row["method"]) if row["task"] == "U-M" else None
         figures = [f"{100 * row['accuracy']:.2f}", row["paper"] or "-", percent(row["wrong_mass"]), percent(shown)]
-        lines.append([row["task"], row["variant"], row["seed"], schedule(row["training"]), *figures])
+        lines.append([row["task"], variant_told(row), row["seed"], schedule(row["training"]), *figures])
     return markdown(head, lines, words=2)
+
+
+def variant_told(row: dict[str, Any]) -> str:
+    """The method and what is not the paper's point, but for the length, which has a column of its own.
+
+    >>> variant_told({"method": "cdan-e", "variant": "cdan-e-epochs20-mixed_precisionbf16"})
+    'cdan-e (bf16)'
+    """
+    words = row["variant"].removeprefix(row["method"]).split("-")[1:]
+    told = [word.removeprefix("mixed_precision") for word in words if not _LENGTH.fullmatch(word)]
+    return f"{row['method']} ({', '.join(told)})" if told else str(row["method"])
 
 
 def schedule(training: dict[str, Any]) -> str:
