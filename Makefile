@@ -61,7 +61,7 @@ fuzz: $(TEST)  ## random problems over the whole contract for MINUTES=10, from S
 bench: $(TEST)  ## time jumbot beside its peers; writes to results/
 	$(BIN)/python -m benchmarks
 
-tables: $(TEST)  ## write the tables of README and the documentation from the records in results/
+tables: $(TEST)  ## write the tables and pictures of README and the documentation from the records in results/
 	$(BIN)/python tools/tables.py
 
 docs: $(TEST)  ## build the documentation, examples executed, into docs/_build/html

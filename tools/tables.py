@@ -1,4 +1,4 @@
-"""The tables of README.md and docs/adaptation/results.md, from the records in results/.
+"""The tables of README.md and docs/adaptation/results.md, and pictures of comparisons, from the records in results/.
 
     python tools/tables.py           # write them
     python tools/tables.py --check   # say which pages hold others than the records give
@@ -24,7 +24,7 @@ from jumbot.paper.digits_table import percent, row_of, schedule, variant_told
 from jumbot.paper.digits_table import table as digits_table
 from jumbot.paper.targets import WRONG_MASS
 from jumbot.report import format_table
-from jumbot.report.comparison import NONE
+from jumbot.report.comparison import NONE, draw_comparison
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results"
@@ -33,6 +33,7 @@ PAGES = (
     *(ROOT / "docs" / page for page in ("adaptation/results.md", "adaptation/choosing.md", "methods/jumbot.md")),
 )
 BLOCK = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
+PICTURES = ("office-caltech10", "office-caltech10-partial")  # those that the pages show
 NOT_RUN = "Not run yet.\n"
 
 
@@ -69,6 +70,12 @@ def comparison(folder: str) -> str:
     rules = f"Mean accuracy by the rule that chooses the model:\n\n{rules_table(record)}"
     failed = "".join(f"\n{name}: {why}.\n" for name, why in record["failed"].items())
     return f"{origin(records)}{format_table(accuracies(record))}\n{failed}\n{rules}"
+
+
+def draw(folder: str) -> None:
+    """The picture of the comparison, of the methods in their own settings."""
+    found = {method: row for method, row in accuracies(merged(read(folder))).items() if "standardise" not in method}
+    draw_comparison(found).savefig(RESULTS / folder / "comparison.png", dpi=150)
 
 
 def means(folder: str) -> dict[str, tuple[int, str]]:
@@ -323,6 +330,9 @@ def main(arguments: Sequence[str]) -> int:
             stale.append(page.name)
             if "--check" not in arguments:
                 page.write_text(new, encoding="utf-8")
+    if "--check" not in arguments:
+        for folder in PICTURES:
+            draw(folder)
     said = "is not what the records give" if "--check" in arguments else "written"
     print("\n".join(f"{name}: {said}" for name in stale) or "every table is what the records give")
     return int(bool(stale) and "--check" in arguments)
