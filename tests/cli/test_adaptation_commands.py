@@ -130,6 +130,19 @@ def test_compare_ranks_without_labels(
     assert 'jumbot/seed0/report.html"' in overview
 
 
+def test_compare_without_reports_of_the_runs(
+    tables: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "comparison"
+    arguments = ["compare", *tables, "--methods", "source-only", "jumbot", "--out", str(out), *QUICK]
+    assert status_of([*arguments, "--no-reports"]) == 0
+    assert "the runs have none" in capsys.readouterr().out
+    assert list(out.rglob("report.html")) == [out / "report.html"]
+    assert "report.html" not in (out / "report.html").read_text(encoding="utf-8")  # no link to what is not there
+    assert status_of(arguments) == 0  # later, without training again
+    assert len(list(out.rglob("report.html"))) == 3
+
+
 def test_what_is_typed_wins_even_where_it_is_the_value_of_the_recipe(tables: tuple[str, str], tmp_path: Path) -> None:
     """.01 is the recipe's rate, but not the one that it has for ETN."""
     out = tmp_path / "comparison"

@@ -55,6 +55,8 @@ class Compare(TrainingData, Command):
     """Runs of each method, with seeds 0, 1, ..."""
     jobs: Count = 1
     """Runs at the same time, each on one thread."""
+    reports: bool = True
+    """Write a report for each run beside that of the comparison; some six seconds each."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -92,11 +94,12 @@ def main(arguments: Sequence[str]) -> int:
     for folder, why in record["failed"].items():
         print(f"jumbot compare: {folder}: {why}", file=sys.stderr)
     folders = [folder_of(wanted.out, row["task"], row["method"], row["seed"]) for row in record["runs"]]
-    with progress(len(folders), "reports", least=1, slow=True) as advance:
-        for folder in folders:
-            if not (folder / "report.html").exists():
-                write_report([folder], folder)
-            advance(1)
+    if wanted.reports:
+        with progress(len(folders), "reports", least=1, slow=True) as advance:
+            for folder in folders:
+                if not (folder / "report.html").exists():
+                    write_report([folder], folder)
+                advance(1)
     numbers = numbers_table(record)
     with progress(None, "overview", slow=True):
         evidence = {} if found or numbers else evidence_of(record, pairs, wanted.out, reading(wanted, Reading))
@@ -116,5 +119,6 @@ def main(arguments: Sequence[str]) -> int:
         write_text(wanted.out / "table.md", text)
         if len(found) > 1:
             draw_comparison(found).savefig(wanted.out / "comparison.png", dpi=150)
-    print(f"overview: {wanted.out / 'report.html'}; every run has a report.html of its own below it")
+    own = "every run has a report.html of its own below it" if wanted.reports else "the runs have none of their own"
+    print(f"overview: {wanted.out / 'report.html'}; {own}")
     return 1 if record["failed"] else 0
