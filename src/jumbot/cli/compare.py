@@ -119,6 +119,6 @@ def main(arguments: Sequence[str]) -> int:
         write_text(wanted.out / "table.md", text)
         if len(found) > 1:
             draw_comparison(found).savefig(wanted.out / "comparison.png", dpi=150)
-    own = "every run has a report.html of its own below it" if wanted.reports else "the runs have none of their own"
-    print(f"overview: {wanted.out / 'report.html'}; {own}")
+    pages = "every run has a report.html of its own below it" if wanted.reports else "the runs have none of their own"
+    print(f"overview: {wanted.out / 'report.html'}; {pages}")
     return 1 if record["failed"] else 0

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, SupportsFloat
 
 import numpy as np
 import torch
@@ -14,11 +14,20 @@ from torch import Tensor
 
 from jumbot.transport.autograd import Inputs, with_gradients, with_plan
 from jumbot.transport.certificate import reachable
-from jumbot.transport.checks import Array
 from jumbot.transport.draws import Generator, draw_pairs
 from jumbot.transport.outcome import AnyOutcome
 from jumbot.transport.placement import returned
 from jumbot.transport.problem import Problem
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    #: What the cost was, a tensor or a numpy array; a bare `Solution` says nothing of it.
+    ArrayT = TypeVar("ArrayT", bound=SupportsFloat, default=Any)
+else:
+    from typing import TypeVar
+
+    ArrayT = TypeVar("ArrayT")
 
 _ROOM = torch.finfo(torch.float32).max
 
@@ -46,7 +55,7 @@ class Status(enum.Enum):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Solution:
+class Solution(Generic[ArrayT]):
     """The answer to one problem or a batch; scalars have the batch shape, all but `value` and `linear` are detached.
 
     >>> import jumbot, torch
@@ -93,18 +102,19 @@ class Solution:
             out[~(certificate.largest <= _ROOM - self._problem.constant).cpu().numpy()] = Status.OVERFLOW
         return out
 
-    def _out(self, x: Tensor, *shape: int) -> Array:
+    def _out(self, x: Tensor, *shape: int) -> ArrayT:
         cost = self._inputs[0]
         x = returned(x.reshape((*cost.shape[:-2], *shape)), cost.dtype, self._device)
-        return x.numpy() if self._numpy else x
+        out: Any = x.numpy() if self._numpy else x
+        return out
 
     @cached_property
-    def plan(self) -> Array:
+    def plan(self) -> ArrayT:
         """P, `(..., n, m)`: R e^{(f+g-C)/epsilon} for epsilon > 0, rounded to exact marginals where there are any."""
         return self._out(self._outcome.plan, *self._inputs[0].shape[-2:])
 
     @cached_property
-    def value(self) -> Array:
+    def value(self) -> ArrayT:
         """The full objective at `plan`; differentiable in the cost and the weights by the envelope theorem.
 
         At a kink in the weights ("tv" with equal masses, epsilon = 0) the gradient is one of the subgradients.
@@ -129,7 +139,7 @@ class Solution:
         return self._outcome.certificate.objective + self._problem.constant
 
     @cached_property
-    def linear(self) -> Array:
+    def linear(self) -> ArrayT:
         """<C, P>; its gradient in the cost is `plan`."""
         linear, cost = self._outcome.certificate.linear, self._inputs[0]
         if not (self._graph and cost.requires_grad):
@@ -144,34 +154,34 @@ class Solution:
             return make()
 
     @cached_property
-    def gap(self) -> Array:
+    def gap(self) -> ArrayT:
         """value - dual >= 0, from an identity in which no two large numbers are subtracted."""
         return self._out(self._outcome.certificate.gap)
 
     @cached_property
-    def dual(self) -> Array:
+    def dual(self) -> ArrayT:
         """A lower bound of the optimum."""
         return self._out(self._objective - self._outcome.certificate.gap)
 
     @cached_property
-    def relative_gap(self) -> Array:
+    def relative_gap(self) -> ArrayT:
         """gap / (<|C|, P> + tau_a D_a + tau_b D_b + epsilon mass), the quantity that `tol` bounds."""
         return self._out(self._outcome.certificate.relative_gap)
 
     @cached_property
-    def mass(self) -> Array:
+    def mass(self) -> ArrayT:
         """The total mass of `plan`."""
         return self._out(self._outcome.certificate.rows.sum(-1))
 
     @cached_property
-    def marginals(self) -> tuple[Array, Array]:
+    def marginals(self) -> tuple[ArrayT, ArrayT]:
         """(P 1, P' 1)."""
         n, m = self._inputs[0].shape[-2:]
         certificate = self._outcome.certificate
         return self._out(certificate.rows.clone(), n), self._out(certificate.columns.clone(), m)
 
     @cached_property
-    def potentials(self) -> tuple[Array, Array]:
+    def potentials(self) -> tuple[ArrayT, ArrayT]:
         """(f, g), the dual variables; pass them or the whole solution as `init` of a similar problem."""
         n, m = self._inputs[0].shape[-2:]
         return self._out(self._outcome.f.clone(), n), self._out(self._outcome.g.clone(), m)
@@ -192,7 +202,7 @@ class Solution:
         done = self._statuses == Status.CONVERGED
         return bool(done[0]) if self._single else self._out(torch.from_numpy(done))
 
-    def sample(self, n: int, generator: Generator | None = None) -> tuple[Array, Array]:
+    def sample(self, n: int, generator: Generator | None = None) -> tuple[ArrayT, ArrayT]:
         """Indices (i, j), each `(..., n)`: n pairs of each problem, drawn independently with probability P_ij / mass.
 
         `generator` is a `torch.Generator` or a `numpy.random.Generator`; without one each call draws anew, and the

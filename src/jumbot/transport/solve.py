@@ -6,9 +6,11 @@ import math
 import warnings
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, Required, TypedDict, Unpack, overload
 
+import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from jumbot.errors import ArgumentError, NotConvergedWarning
@@ -23,6 +25,28 @@ from jumbot.transport.solution import Solution, Status
 MAX_ITERATIONS = 100_000
 
 
+class _Settings(TypedDict, total=False):
+    """The keywords of `solve`, for its two signatures."""
+
+    epsilon: Required[float]
+    tau: float | tuple[float, float]
+    divergence: str | Divergence
+    reference: str
+    mass: float | None
+    tol: float
+    max_iterations: int
+    init: Solution | tuple[Array, Array] | None
+    engine: str
+
+
+@overload
+def solve(
+    cost: Tensor, a: Array | None = None, b: Array | None = None, **settings: Unpack[_Settings]
+) -> Solution[Tensor]: ...
+@overload
+def solve(
+    cost: ArrayLike, a: Array | None = None, b: Array | None = None, **settings: Unpack[_Settings]
+) -> Solution[np.ndarray]: ...
 def solve(
     cost: Array,
     a: Array | None = None,
