@@ -9,6 +9,10 @@ first call takes 6.6 s of processor time on an empty cache (2026-11-17, two core
   caller dearer.  So a loop that is needed twice is a function, and a loop that is needed once stays where it is.
 - `x[:] = y` between arrays costs 2 s: its error message brings in formatting of texts.  `np.empty` and `np.zeros` of
   another shape or dtype, integer `min` and `max` cost .03 s each; a literal True or False compiles a function again.
+- Counting references to arrays takes a seventh, and functions that allocate need it; so others work in memory of their
+  caller (`allocates` in `decorator.py`, `own` in `aligned.py`).
+- Functions that only compiled ones call get machine code of their own, which nobody runs.  To leave it out takes a code
+  library and a compiler pass in private names of numba, and saves .25 s: not done.
 - A call from Python needs a wrapper, .02 s, most for functions of many arrays: `internal` functions have none.
 - Looking for garbage while numba makes its objects takes a sixth; it is paused (`decorator.py`).
 - All functions of a pair of divergences are compiled for one signature: contiguous, writable, float64.
