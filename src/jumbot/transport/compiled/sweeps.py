@@ -33,9 +33,8 @@ from jumbot.transport.compiled.gibbs import (
     soften,
 )
 from jumbot.transport.compiled.sides import SIDES, STEPS, farthest, log_ratios
-from jumbot.transport.entropic import mixing as ring_mixing
 from jumbot.transport.entropic import policy
-from jumbot.transport.entropic.mixing import mix, remember, subtract
+from jumbot.transport.entropic.mixing import mix, remember, shapes, subtract
 from jumbot.transport.entropic.policy import EVERY, GROWTH, LARGEST_TAU, LONGEST, STRIKES, SWEEPS, WARM
 from jumbot.transport.entropic.shift import best_shift
 from jumbot.transport.kinds import BALANCED, KL, RANGE
@@ -48,7 +47,7 @@ plain_rate, ramp, stricter = _inlined(policy.plain_rate), _inlined(policy.ramp),
 
 def memory(n: int, m: int) -> list[np.ndarray]:
     """What a call of a solver works in, of this thread alone."""
-    return own((9, n), (11, m), (5,), *ring_mixing.shapes(m))
+    return own((9, n), (11, m), (5,), *shapes(m))
 
 
 @lru_cache(maxsize=32)
