@@ -46,7 +46,7 @@ def test_digits(digits: dict[str, Any], tmp_path: Path) -> None:
     assert json.loads((out / "digits.json").read_text(encoding="utf-8")) == record
     config = read_config(out / "digits-quick" / "S-M" / "jumbot-ones-batch_size10-steps2-source_steps1-seed0")
     assert config["input"]["size"] == [32, 32]
-    asked = {"reference": "ones", "eta1": 0.1, "tau": 1.0, "epsilon": 0.1, "scale": None}
+    asked = {"reference": "ones", "eta1": 0.1, "tau": 1.0, "epsilon": 0.1, "scale": None, "proportions": "equal"}
     assert {name: config["method"][name] for name in asked} == asked
     options = "--seed 0 --quick --source-steps 1 --steps 2 --batch-size 10"
     assert config["command"] == f"jumbot reproduce digits --tasks S-M --methods jumbot {options}"

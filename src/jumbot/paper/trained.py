@@ -30,7 +30,10 @@ QUICK: dict[str, dict[str, Any]] = {
 }
 _QUICK_SAMPLES = 1000
 #: How the paper's figures were made, where a recipe for data in general has something else.
-PUBLISHED: dict[str, dict[str, Any]] = {"jumbot": {"reference": "ones", "scale": None}, "deepjdot": {"scale": None}}
+PUBLISHED: dict[str, dict[str, Any]] = {
+    "jumbot": {"reference": "ones", "scale": None, "proportions": "equal"},
+    "deepjdot": {"scale": None},
+}
 #: Options that change what is recorded of a run, and not what comes out of it.
 _RECORDED = {"seed", "evaluate_every", "evaluate_samples", "checkpoint_every", "trackers", "tensorboard", "device"}
 _UNSAID = {"show", "root"}  # of a command: it has no option for the one, and the other is a place on one machine
