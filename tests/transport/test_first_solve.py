@@ -17,12 +17,9 @@ print(time.process_time() - before, hashlib.sha256(solution.plan.tobytes()).hexd
 """
 
 
-OTHERS = ("_lambert", "_power", "_tv", "_range", "_exact")
-
-
 @pytest.mark.slow
-def test_of_kl_compiles_its_own_kind_alone_and_gives_the_same_bits(tmp_path):
-    """6 to 7 s of processor time on a busy machine, where inlined steps and sides took 8 to 9."""
+def test_of_kl_compiles_one_function_and_gives_the_same_bits(tmp_path):
+    """4 to 5 s of processor time, where functions that were compiled by themselves too took 5 to 6."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     runs = [
         subprocess.run([sys.executable, "-c", CALL], env=environment, capture_output=True, text=True, check=True).stdout
@@ -33,7 +30,4 @@ def test_of_kl_compiles_its_own_kind_alone_and_gives_the_same_bits(tmp_path):
     assert float(second) < 2
     assert bits == again
     names = {path.name.partition(".py")[0] for path in tmp_path.rglob("*.nbi")}
-    assert {"sweeps.solver.locals.solve_range", "sides.side_kl"} <= names
-    assert not [name for name in names - {"sweeps.solver.locals.solve_range"} if name.endswith(OTHERS)]
-    assert not [name for name in names if name.startswith(("symmetric", "row_blocks"))]
-    assert len(names) < 32, "each one costs a tenth of a second"
+    assert names == {"sweeps.solver.locals.solve_range"}, "one function holds all that it calls"

@@ -1,19 +1,17 @@
 """What is compiled, and the threads that it runs in.
 
 What costs seconds when numba compiles, found with its event listeners (`numba.core.event`) on the KL sweeps, whose
-first call takes 5.5 s of processor time on an empty cache (2026-11-17):
+first call takes 4.1 s of processor time on an empty cache (2026-11-17; 5.2 before `linked.py`):
 
 - Half is LLVM and half numba's own passes in Python.  Both grow with the number of statements and of functions, and
   hardly with the level of optimisation: at `NUMBA_OPT=1` a tenth is saved.
-- A function costs .05 to .1 s before it does anything; `inline="always"` costs as much at each call and makes its
-  caller dearer.  So a loop that is needed twice is a function, and a loop that is needed once stays where it is.
+- A function that compiled ones call costs .05 to .1 s before it does anything, even so (`linked.py`); `inline="always"`
+  costs as much at each call and makes its caller dearer.  So a loop that is needed twice is a function, and a loop that
+  is needed once stays where it is.
 - `x[:] = y` between arrays costs 2 s: its error message brings in formatting of texts.  `np.empty` and `np.zeros` of
   another shape or dtype, integer `min` and `max` cost .03 s each; a literal True or False compiles a function again.
 - Counting references to arrays takes a seventh, and functions that allocate need it; so others work in memory of their
   caller (`allocates` in `decorator.py`, `own` in `aligned.py`).
-- Functions that only compiled ones call get machine code of their own, which nobody runs.  To leave it out takes a code
-  library and a compiler pass in private names of numba, and saves .25 s: not done.
-- A call from Python needs a wrapper, .02 s, most for functions of many arrays: `internal` functions have none.
 - Looking for garbage while numba makes its objects takes a sixth; it is paused (`decorator.py`).
 - All functions of a pair of divergences are compiled for one signature: contiguous, writable, float64.
 

@@ -20,29 +20,33 @@ import numba
 import numpy as np
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 
+from jumbot.transport.compiled.linked import Linked
+
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 #: No `reassoc`: it would undo the rounding constant in `exp`.
 EXACT = frozenset({"contract", "nnan", "ninf", "nsz"})
 
 
-def compiled(
-    fastmath: Any = EXACT, internal: bool = False, allocates: bool = False, **options: Any
-) -> Callable[[_F], _F]:  # fmt: skip
+def compiled(fastmath: Any = EXACT, allocates: bool = False, **options: Any) -> Callable[[_F], _F]:
     """`numba.njit` without the GIL, cached on disk where some folder is writable.
 
-    An `internal` function is called by compiled ones alone: without its wrapper it compiles faster.  One that does not
-    say that it `allocates` works in memory of its caller: numba then counts no references, which takes a seventh less.
+    A function that does not say that it `allocates` works in memory of its caller: numba then counts no references,
+    which takes a seventh less.  Calls from Python and from compiled functions are compiled apart, each when it is
+    needed: the former with all that they call, which is what is cached, the latter as `linked.py` says.
     """
     flags = fastmath if isinstance(fastmath, bool) else set(fastmath)
     keywords: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": flags, "no_cfunc_wrapper": True}
-    keywords |= {"no_cpython_wrapper": internal, "_nrt": allocates, **options}
+    keywords |= {"_nrt": allocates, **options}
+    linked = {**keywords, "no_cpython_wrapper": True, "pipeline_class": Linked}
 
     def decorate(function: _F) -> _F:
         dispatcher: Any = numba.njit(**keywords)(function)
         with contextlib.suppress(RuntimeError):  # neither the installation nor the user's cache folder can be written
             dispatcher._cache = _Cache(dispatcher)
         dispatcher.compile = _uncollected(dispatcher.compile)
+        called: Any = numba.njit(**linked)(function)
+        dispatcher.get_call_template, dispatcher.get_overload = called.get_call_template, called.get_overload
         return dispatcher
 
     return decorate

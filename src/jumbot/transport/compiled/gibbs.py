@@ -18,7 +18,7 @@ SPREAD = 250.0
 LEAST, MOST = 650.0, 700.0
 
 
-@compiled(fastmath=True, internal=True)
+@compiled(fastmath=True)
 def row_sums(K: Any, w: Any, s: Any) -> None:
     for i in range(K.shape[0]):
         row, total = K[i], 0.0
@@ -27,7 +27,7 @@ def row_sums(K: Any, w: Any, s: Any) -> None:
         s[i] = total
 
 
-@compiled(fastmath=True, internal=True)
+@compiled(fastmath=True)
 def add_columns(K: Any, w: Any, t: Any) -> None:
     """t += K' w, four rows at a time."""
     n = K.shape[0]
@@ -42,27 +42,27 @@ def add_columns(K: Any, w: Any, t: Any) -> None:
             t[j] += w0 * k0[j]
 
 
-@compiled(internal=True)
+@compiled()
 def set_all(x: Any, value: float) -> None:
     for i in range(x.shape[0]):
         x[i] = value
 
 
-@compiled(internal=True)
+@compiled()
 def shifted(x: Any, t: float, out: Any) -> None:
     """out = x + t."""
     for i in range(x.shape[0]):
         out[i] = x[i] + t
 
 
-@compiled(internal=True)
+@compiled()
 def soften(base: Any, offset: Any, top: float, sums: Any, out: Any) -> None:
     """Soft minima from the sums over K with weights of scale e^top."""
     for i in range(sums.shape[0]):
         out[i] = base[i] + offset[i] - top - log(sums[i])
 
 
-@compiled(internal=True)
+@compiled()
 def negated(r: Any, x: Any, out: Any) -> None:
     """What the minima add to costs: -x, or more than any cost where there is no weight."""
     for i in range(r.shape[0]):
@@ -78,7 +78,7 @@ def row_minima(C: Any, scale: float, added: Any, out: Any) -> None:
         out[i] = least
 
 
-@compiled(fastmath=True, internal=True)
+@compiled(fastmath=True)
 def lower_column_minima(C: Any, scale: float, added: Any, out: Any) -> None:
     for i in range(C.shape[0]):
         row, more = C[i], added[i]
@@ -96,7 +96,7 @@ def fill(C: Any, scale: float, F: Any, G: Any, cut: float, K: Any) -> None:
             kernel[j] = exp(x) if x > -cut else 0.0
 
 
-@compiled(internal=True)
+@compiled()
 def build(
     C: Any, scale: float, F: Any, G: Any, r_a: Any, r_b: Any, rows_first: bool, F0: Any, G0: Any, K: Any,
     work_a: Any, work_b: Any,
@@ -128,7 +128,7 @@ def scalings(r: Any, x: Any, x0: Any, out: Any) -> tuple[float, float]:
     return top, top - low
 
 
-@compiled(fastmath=True, internal=True)
+@compiled(fastmath=True)
 def scale_to_plan(K: Any, times: float, u: Any, v: Any, C: Any, rows: Any, columns: Any) -> tuple[float, float]:
     """K becomes P = times u K v, its marginals are written to `rows` and added to `columns`.
 

@@ -17,7 +17,7 @@ from jumbot.transport.kinds import BALANCED, KL, POWER, RANGE, TV
 from jumbot.transport.outcome import GAP, LINEAR, OBJECTIVE, SCALE
 
 
-@compiled(internal=True)
+@compiled()
 def _lambert(z: float) -> float:
     """y with y + log y = z."""
     z = max(z, -700.0)
@@ -69,7 +69,7 @@ def step_power(tau: float, low: float, high: float, soft: Any, omega: float, h: 
         out[i] = max(h[i] + omega * (full - h[i]), floor)
 
 
-@compiled(fastmath=True, internal=True)
+@compiled(fastmath=True)
 def total(x: Any) -> float:
     result = 0.0
     for i in range(x.shape[0]):
@@ -77,7 +77,7 @@ def total(x: Any) -> float:
     return result
 
 
-@compiled(internal=True)
+@compiled()
 def farthest(r: Any, x: Any, y: Any) -> float:
     """The largest |x - y| where there is weight."""
     most = 0.0
@@ -86,7 +86,7 @@ def farthest(r: Any, x: Any, y: Any) -> float:
     return most
 
 
-@compiled(internal=True)
+@compiled()
 def _power(p: float, log_x: float, s: float) -> tuple[float, float]:
     """phi(x) + phi*(s) - s x = y^p phi(x/y) with y = phi*'(s), and phi(x), of the power divergence."""
     q = p - 1.0
@@ -107,7 +107,7 @@ def _power(p: float, log_x: float, s: float) -> tuple[float, float]:
     return gap, (x_p - p * (x - 1.0) - 1.0) / (p * q)
 
 
-@compiled(fastmath=True, internal=True)
+@compiled(fastmath=True)
 def _add_up(work: Any, F: Any, sums: Any) -> None:
     """What a side has written to `work`, added to `sums`."""
     for k in range(4):

@@ -31,7 +31,7 @@ _ROUND = 6755399441055744.0  # 1.5 * 2^52: adding it rounds to an integer, held 
 _SQRT_HALF = 0x3FE6A09E667F3BCD
 
 
-@compiled(internal=True)
+@compiled()
 def exp(x: float) -> float:
     """e^x for x in [-708, 708]; smaller x give e^-708."""
     x = max(x, -708.0)
@@ -54,7 +54,7 @@ def exp(x: float) -> float:
     return _from_bits(_bits(p) + (_bits(z) << 52))  # type: ignore[call-arg]
 
 
-@compiled(internal=True)
+@compiled()
 def log(x: float) -> float:
     """log x for normal x > 0; zero gives about -709."""
     bits: Any = _bits(x)  # type: ignore[call-arg]

@@ -35,7 +35,7 @@ def shapes(size: int) -> tuple[tuple[int, int], ...]:
     return (2, 2 * size), (DEPTH, 2 * size), (DEPTH, DEPTH + 1)
 
 
-@compiled(internal=True)
+@compiled()
 def remember(x: Any, image: Any, shift: float, b: Any, tau: float, count: int, ring: Any, w: Any) -> float:
     """Write the residual and the image of `x`, moved by `shift`, side by side to row `count` of the ring.
 
@@ -86,7 +86,7 @@ def mix(ring: Any, w: Any, count: int, known: int, changes: Any, system: Any, ou
         subtract(out, share, change[m:], out)
 
 
-@compiled(fastmath=True, internal=True)
+@compiled(fastmath=True)
 def dot(w: Any, x: Any, y: Any) -> float:
     """sum w x y, over as many entries as `w` has."""
     total = 0.0
@@ -95,7 +95,7 @@ def dot(w: Any, x: Any, y: Any) -> float:
     return total
 
 
-@compiled(internal=True)
+@compiled()
 def subtract(x: Any, share: float, y: Any, out: Any) -> None:
     """out = x - share y."""
     for j in range(x.shape[0]):

@@ -18,7 +18,7 @@ from jumbot.transport.compiled.sides import total
 from jumbot.transport.compiled.vectormath import exp
 
 
-@compiled(internal=True)
+@compiled()
 def _log_tilted_mass(inverse: float, a: Any, F: Any, work: Any) -> float:
     """log sum_i a_i e^{-F_i inverse}."""
     least = F[0]

@@ -26,7 +26,7 @@ def padded(count: int) -> int:
     return (count + BLOCK - 1) // BLOCK * BLOCK
 
 
-@compiled(fastmath=True, internal=True)
+@compiled(fastmath=True)
 def factor(
     W: NDArray, D2: NDArray, slope_a: NDArray, slope_b: NDArray,
     L: NDArray, root: NDArray, excess: NDArray, t: NDArray,
@@ -74,7 +74,7 @@ def factor(
             excess[i] += t0 * share
 
 
-@compiled(fastmath=True, internal=True)
+@compiled(fastmath=True)
 def solve(W: NDArray, D2: NDArray, L: NDArray, root: NDArray, x: NDArray, y: NDArray, t: NDArray) -> None:
     """Overwrite the right side (r, c) in (x, y) with the solution."""
     n, m = W.shape

@@ -29,7 +29,7 @@ PATIENCE = 25
 STEP = 3.0
 
 
-@compiled(fastmath=True, internal=True)
+@compiled(fastmath=True)
 def _slope(p: NDArray, relaxed: NDArray, tau: float, out: NDArray) -> None:
     """How fast a e^{-f/tau} falls with f: its logarithmic mean with P1, over tau.
 
@@ -44,7 +44,7 @@ def _slope(p: NDArray, relaxed: NDArray, tau: float, out: NDArray) -> None:
             out[i] = 0.5 * (x + y) / tau
 
 
-@compiled(fastmath=True, internal=True)
+@compiled(fastmath=True)
 def _weights(P: NDArray, s: NDArray, inverse: NDArray, W: NDArray, D2: NDArray) -> float:
     """Fill 1/s, W = P/s and its column sums; return the mean of P s."""
     n, m = P.shape
@@ -62,7 +62,7 @@ def _weights(P: NDArray, s: NDArray, inverse: NDArray, W: NDArray, D2: NDArray) 
     return mu / (n * m)
 
 
-@compiled(fastmath=True, internal=True)
+@compiled(fastmath=True)
 def _prune(P: NDArray, W: NDArray, threshold: float, out: NDArray) -> None:
     """The plan without the entries that vanish with mu, where P/s is small: they make up most of <P, s>."""
     n, m = P.shape
@@ -72,7 +72,7 @@ def _prune(P: NDArray, W: NDArray, threshold: float, out: NDArray) -> None:
             kept[j] = plan[j] if w[j] > threshold else 0.0
 
 
-@compiled(fastmath=True, internal=True)
+@compiled(fastmath=True)
 def _predict(P: NDArray, s: NDArray, inverse: NDArray, df: NDArray, dg: NDArray, e: NDArray) -> float:
     """Fill e = ds/s of the step to mu = 0, where dP/P = -1 - e; return the share of mu that would be left."""
     n, m = P.shape
@@ -93,7 +93,7 @@ def _predict(P: NDArray, s: NDArray, inverse: NDArray, df: NDArray, dg: NDArray,
     return max(left / x0, 0.0)
 
 
-@compiled(fastmath=True, internal=True)
+@compiled(fastmath=True)
 def _correct(P: NDArray, inverse: NDArray, e: NDArray, mu: float, r: NDArray, c: NDArray) -> None:
     """Subtract the marginals of (mu - dP ds)/s from (r, c), with dP and ds as predicted."""
     n, m = P.shape
@@ -106,7 +106,7 @@ def _correct(P: NDArray, inverse: NDArray, e: NDArray, mu: float, r: NDArray, c:
         r[i] -= row
 
 
-@compiled(fastmath=True, internal=True)
+@compiled(fastmath=True)
 def _direct(
     P: NDArray, inverse: NDArray, mu: float, df: NDArray, dg: NDArray, e: NDArray, dP: NDArray
 ) -> tuple[float, float]:
@@ -125,7 +125,7 @@ def _direct(
     return -low_P, -low_s
 
 
-@compiled(fastmath=True, internal=True)
+@compiled(fastmath=True)
 def _move(P: NDArray, s: NDArray, dP: NDArray, e: NDArray, alpha: float, beta: float) -> None:
     """The step, alpha of it in P and beta in s."""
     n, m = P.shape

@@ -30,7 +30,7 @@ HORIZON = 32
 _TINY = 1e-290
 
 
-@compiled(internal=True)
+@compiled()
 def _start(C: NDArray, a: NDArray, b: NDArray, tau: float, K: NDArray, P: NDArray) -> None:
     """K = e^{-C/tau} and P = a b'."""
     for i in range(a.size):
@@ -40,7 +40,7 @@ def _start(C: NDArray, a: NDArray, b: NDArray, tau: float, K: NDArray, P: NDArra
             plan[j] = t * b[j]
 
 
-@compiled(fastmath=True, internal=True)
+@compiled(fastmath=True)
 def _sweep(P: NDArray, K: NDArray, u: NDArray, v: NDArray, p: NDArray, q: NDArray) -> None:
     """P_ij <- u_i P_ij K_ij v_j and its marginals; tiny entries become 0, since denormal numbers are slow."""
     for j in range(q.size):

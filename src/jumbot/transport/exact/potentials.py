@@ -42,14 +42,14 @@ def transform_columns(C: NDArray, f: NDArray, g: NDArray) -> None:
             g[j] = x if x < g[j] else g[j]
 
 
-@compiled(fastmath=CAREFUL, internal=True)
+@compiled(fastmath=CAREFUL)
 def relaxed_marginal(weights: NDArray, potential: NDArray, tau: float, out: NDArray) -> None:
     """The marginal that the potential asks for: weights e^{-potential/tau}."""
     for i in range(out.size):
         out[i] = max(weights[i] * math.exp(-potential[i] / tau), 1e-300)
 
 
-@compiled(fastmath=True, internal=True)
+@compiled(fastmath=True)
 def marginals(P: NDArray, p: NDArray, q: NDArray) -> None:
     for j in range(q.size):
         q[j] = 0.0
@@ -61,7 +61,7 @@ def marginals(P: NDArray, p: NDArray, q: NDArray) -> None:
         p[i] = total
 
 
-@compiled(fastmath=CAREFUL, internal=True)
+@compiled(fastmath=CAREFUL)
 def _divergence(x: NDArray, y: NDArray) -> float:
     """KL(x | y) = sum x log(x/y) - x + y."""
     total = 0.0
@@ -72,7 +72,7 @@ def _divergence(x: NDArray, y: NDArray) -> float:
     return total
 
 
-@compiled(fastmath=True, internal=True)
+@compiled(fastmath=True)
 def _slack(C: NDArray, P: NDArray, f: NDArray, g: NDArray) -> tuple[float, float]:
     """<P, C - f - g> and <P, |C|>."""
     slack = size = 0.0
@@ -84,7 +84,7 @@ def _slack(C: NDArray, P: NDArray, f: NDArray, g: NDArray) -> tuple[float, float
     return slack, size
 
 
-@compiled(fastmath=CAREFUL, internal=True)
+@compiled(fastmath=CAREFUL)
 def rescale(P: NDArray, p: NDArray, q: NDArray, a: NDArray, b: NDArray, by_rows: bool) -> bool:
     """Give P the row sums a, or else the column sums b; False if a sum is 0. Overwrites (p, q)."""
     for i in range(p.size):
@@ -100,7 +100,7 @@ def rescale(P: NDArray, p: NDArray, q: NDArray, a: NDArray, b: NDArray, by_rows:
     return finite
 
 
-@compiled(fastmath=CAREFUL, internal=True)
+@compiled(fastmath=CAREFUL)
 def gap_and_scale(
     C: NDArray, a: NDArray, b: NDArray, tau_a: float, tau_b: float, P: NDArray, f: NDArray, g: NDArray,
     p: NDArray, q: NDArray, relaxed_a: NDArray, relaxed_b: NDArray,

@@ -7,20 +7,20 @@ from numpy.typing import NDArray
 from jumbot.transport.compiled.decorator import compiled
 
 
-@compiled(fastmath=True, internal=True)
+@compiled(fastmath=True)
 def copy(x: NDArray, out: NDArray) -> None:
     for i in range(x.size):
         out[i] = x[i]
 
 
-@compiled(fastmath=True, internal=True)
+@compiled(fastmath=True)
 def add(x: NDArray, t: float, d: NDArray) -> None:
     """x += t d."""
     for i in range(x.size):
         x[i] += t * d[i]
 
 
-@compiled(fastmath=True, internal=True)
+@compiled(fastmath=True)
 def total(x: NDArray) -> float:
     t = 0.0
     for i in range(x.size):
@@ -28,7 +28,7 @@ def total(x: NDArray) -> float:
     return t
 
 
-@compiled(fastmath=True, internal=True)
+@compiled(fastmath=True)
 def lowest(x: NDArray) -> float:
     t = x[0]
     for i in range(x.size):
