@@ -121,7 +121,7 @@ def _pairs(
         cost, None, None, epsilon=epsilon, tau=tau, divergence=divergence, reference="product", mass=mass
     )
     if n == m and problem.epsilon == 0 and problem.source.exact and problem.target.exact:
-        from jumbot.transport.exact.auction import permutation  # numba takes a moment to load
+        from jumbot.transport.exact.assignment import permutation  # numba takes a moment to load
 
         j = torch.from_numpy(permutation(cost.cpu().numpy())).to(cost.device)
         return torch.arange(n, device=cost.device), j

@@ -1,4 +1,4 @@
-"""The best permutation against scipy, the network simplex and brute force."""
+"""The best assignment and its potentials against scipy, the network simplex and brute force."""
 
 import itertools
 
@@ -7,7 +7,8 @@ import ot
 import pytest
 from scipy.optimize import linear_sum_assignment
 
-from jumbot.transport.exact.auction import permutation
+import jumbot
+from jumbot.transport.exact.assignment import assignment, permutation
 
 
 def total(cost, partner):
@@ -39,11 +40,30 @@ COSTS = {
 
 
 @pytest.mark.parametrize("kind", COSTS)
-@pytest.mark.parametrize("n", [2, 17, 130])
+@pytest.mark.parametrize("n", [2, 17, 130, 300])
 def test_optimal(rng, kind, n):
     cost = COSTS[kind](rng, n)
-    found, best = total(cost, permutation(cost)), cost[linear_sum_assignment(cost)].sum()
-    assert found == pytest.approx(best, rel=1e-12, abs=1e-12 * np.abs(cost).max())
+    best, size = cost[linear_sum_assignment(cost)].sum(), np.abs(cost).max()
+    assert total(cost, permutation(cost)) == pytest.approx(best, rel=1e-12, abs=1e-12 * size)
+    plan, f, g = assignment(cost, 0.5)
+    assert np.vdot(plan, cost) == pytest.approx(0.5 * best, rel=1e-12, abs=1e-12 * size)
+    assert f.sum() + g.sum() == pytest.approx(best, rel=1e-12, abs=1e-12 * n * size)
+    assert (cost - f[:, None] - g).min() >= -1e-14 * n * size
+
+
+@pytest.mark.parametrize("largest", [1e300, 1e307])
+def test_costs_near_the_largest_float_end(rng, largest):
+    """Pairs that are to be avoided at any price."""
+    cost = rng.random((20, 20))
+    cost[rng.random((20, 20)) < 0.3] = largest
+    solution = jumbot.solve(cost, epsilon=0.0)
+    rows, columns = linear_sum_assignment(cost)
+    assert solution.value == pytest.approx(cost[rows, columns].mean(), rel=1e-9)
+
+
+def test_views_and_other_dtypes(rng):
+    cost = rng.random((9, 18)).astype(np.float32)[:, ::2].T
+    assert total(cost, permutation(cost)) == pytest.approx(cost[linear_sum_assignment(cost)].sum())
 
 
 def test_network_simplex(rng):
