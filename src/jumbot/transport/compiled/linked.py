@@ -14,9 +14,9 @@ from numba import types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 
-_SMALL = 25
-"""Instructions of the shortest loops.  Others are not inlined: LLVM would before they are vectorised, while they are
-short, and then has one function in which it vectorises half of them."""
+_SMALL = 330
+"""Instructions, as numba writes them, of a loop of one line.  Longer ones are not inlined: LLVM would before they are
+vectorised, while they are short, and then has one function in which it vectorises half of them."""
 
 
 class Linked(Compiler):
@@ -35,11 +35,11 @@ class _Library(JITCodeLibrary):
         super().__init__(codegen, "linked")
         self._loops = loops
 
-    def _optimize_functions(self, module: Any) -> None:
-        super()._optimize_functions(module)
+    def add_ir_module(self, module: Any) -> None:
         for function in module.functions if self._loops else ():
-            if sum(len(list(block.instructions)) for block in function.blocks) > _SMALL:
-                function.add_function_attribute("noinline")
+            if sum(len(block.instructions) for block in function.blocks) > _SMALL:
+                function.attributes.add("noinline")
+        super().add_ir_module(module)
 
     def _optimize_final_module(self) -> None:
         pass
