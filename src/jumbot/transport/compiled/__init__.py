@@ -1,7 +1,7 @@
 """What is compiled, and the threads that it runs in.
 
 What costs seconds when numba compiles, found with its event listeners (`numba.core.event`) on the KL sweeps, whose
-first call takes 4.1 s of processor time on an empty cache (2026-11-17; 5.2 before `linked.py`):
+first call takes 3.9 s of processor time on an empty cache (2026-11-17; 5.1 before `linked.py`):
 
 - Half is LLVM and half numba's own passes in Python.  Both grow with the number of statements and of functions, and
   hardly with the level of optimisation: at `NUMBA_OPT=1` a tenth is saved.
