@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,14 +22,7 @@ from jumbot.adaptation.settings import Training
 from jumbot.adaptation.task import Task, task_of
 from jumbot.adaptation.training.accelerator import begin_trackers, devices, flat, make_accelerator, seed_step
 from jumbot.adaptation.training.batches import Batches, Loaded
-from jumbot.adaptation.training.checkpoint import (
-    load_module,
-    load_weights,
-    pack,
-    pack_optimizer,
-    save_weights,
-    unpack_optimizer,
-)
+from jumbot.adaptation.training.keeping import Keeper
 from jumbot.adaptation.training.optimizers import make_optimizers, rate_factor
 from jumbot.adaptation.training.stopping import stops
 from jumbot.data.domain import Domain
@@ -114,8 +105,7 @@ class Trainer:
         )
         self.before_adaptation: Callable[[], None] | None = None
         self.step, self.before = 0, 0.0
-        self.saved_step: int | None = None
-        self.passed_over = False
+        self.keeper = Keeper(run, network, method)
         self.history: list[Record] = []
         self.optimizers = self._fresh_optimizers()
 
@@ -211,7 +201,7 @@ class Trainer:
             if self.accelerator.is_main_process:
                 bar(self._look(self.before + time.monotonic() - start))
                 if self.training.select != "last" and self._best() == done:
-                    self._keep_best()
+                    self.keeper.keep_best(done)
             self.accelerator.wait_for_everyone()
         due = self.training.checkpoint_every
         if done < self.total and (done % due == 0 if due else time.monotonic() - self.saved > 60):
@@ -230,12 +220,12 @@ class Trainer:
     def _take_over(self, begin: Start) -> None:
         """The state after the steps on the source alone, as another run came to it."""
         if self.source_steps:
-            self._load_network(begin.run.before, "before")
+            self.keeper.take_network(begin.run.before, "before")
         self.step = self.source_steps
         if begin.whole:
             if self.before_adaptation is not None and self.accelerator.is_main_process:
                 self.before_adaptation()
-            self._load_network(begin.run.checkpoint, "checkpoint")
+            self.keeper.take_network(begin.run.checkpoint, "checkpoint")
             self.step = self.total
         if not self.accelerator.is_main_process:
             return
@@ -250,9 +240,7 @@ class Trainer:
             return self.total
         step = self._best()
         if step != self.total:
-            tensors = load_weights(self.run.best, "best")[0] if self.run else self.kept
-            load_module(self.network, "network", tensors, "best")
-            load_module(self.method, "method", tensors, "best")
+            self.keeper.take_best()
         return step
 
     def _best(self) -> int:
@@ -260,57 +248,19 @@ class Trainer:
         seen = [r for r in self.history if r["event"] == "evaluation" and r["phase"] == self.history[-1]["phase"]]
         return best(seen, self.training.select)
 
-    def _keep_best(self) -> None:
-        tensors = pack("network", self.network.state_dict()) | pack("method", self.method.state_dict())
-        if self.run:
-            save_weights(self.run.best, tensors, "best", step=self.step)
-        else:
-            self.kept = {name: tensor.detach().clone() for name, tensor in tensors.items()}
-
     def _save(self) -> None:
         self.saved = time.monotonic()
-        if self.run is None or not self.accelerator.is_main_process or self.step == self.saved_step:
+        if not self.accelerator.is_main_process:
             return
-        if not all(bool(torch.isfinite(p).all()) for p in self.objective.parameters()):
+        if self.run and not all(bool(torch.isfinite(p).all()) for p in self.objective.parameters()):
             raise self._stopped("the weights hold NaN or infinity")
-        tensors = pack("network", self.network.state_dict()) | pack("method", self.method.state_dict())
-        for name, optimizer in self.optimizers.items():
-            tensors |= pack_optimizer(name, optimizer)
-        seconds = self.history[-1]["seconds"] if self.history else 0.0
-        if not self.passed_over:
-            self.run.keep_previous()
-        save_weights(self.run.checkpoint, tensors, "checkpoint", step=self.step, seconds=seconds)
-        self.saved_step, self.passed_over = self.step, False
+        self.keeper.save(self.step, self.history[-1]["seconds"] if self.history else 0.0, self.optimizers)
 
     def _resume(self, run: RunFolder) -> None:
-        """From the last checkpoint that is whole; from the first step where there is none yet."""
-        files = [file for file in (run.checkpoint, run.previous) if file.exists()]
-        for number, file in enumerate(files, 1):
-            try:
-                self._restore(file)
-                break
-            except ArgumentError as error:
-                if number == len(files):
-                    raise
-                self.passed_over = True
-                warnings.warn(f"{error} It is passed over: the checkpoint before it is taken.", stacklevel=2)
+        self.step, self.before = self.keeper.resume(self.total, self.optimizers)
         if self.accelerator.is_main_process:
             self.history = run.rewind(self.step)
         self.accelerator.wait_for_everyone()
-
-    def _restore(self, file: Path) -> None:
-        tensors, header = load_weights(file, "checkpoint")
-        if header.step is None or header.step > self.total:
-            raise ArgumentError(f"{file}: header: step: {header.step} came in; the run has {self.total} steps.")
-        load_module(self.network, "network", tensors, file)
-        load_module(self.method, "method", tensors, file)
-        for name, optimizer in self.optimizers.items():
-            unpack_optimizer(name, optimizer, tensors, file)
-        self.step = self.saved_step = header.step
-        self.before = header.seconds
-
-    def _load_network(self, file: Path, kind: str) -> None:
-        load_module(self.network, "network", load_weights(file, kind)[0], file)
 
     def _record(self, record: Record) -> None:
         if not self.accelerator.is_main_process:
@@ -323,8 +273,8 @@ class Trainer:
 
     def _stopped(self, why: str) -> NotFiniteError:
         kept = ""
-        if self.run and self.saved_step is not None:
-            kept = f" The checkpoint after step {self.saved_step} is kept: {self.run.checkpoint}."
+        if self.run and self.keeper.step is not None:
+            kept = f" The checkpoint after step {self.keeper.step} is kept: {self.run.checkpoint}."
         rate = f"ower learning_rate (now {self.training.learning_rate:g})"
         found = outsize(self.batches.source)
         remedy = f"L{rate}, or look at the data" if found is None else f"{found}, or l{rate}"
