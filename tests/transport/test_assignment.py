@@ -51,14 +51,42 @@ def test_optimal(rng, kind, n):
     assert (cost - f[:, None] - g).min() >= -1e-14 * n * size
 
 
-@pytest.mark.parametrize("largest", [1e300, 1e307])
-def test_costs_near_the_largest_float_end(rng, largest):
-    """Pairs that are to be avoided at any price."""
-    cost = rng.random((20, 20))
-    cost[rng.random((20, 20)) < 0.3] = largest
+def avoiding(rng, n, dear, share):
+    """Costs of [0, 1], and `dear` for that share of the pairs, none of which has to be taken."""
+    cost = rng.random((n, n))
+    cost[rng.random((n, n)) < share] = dear
+    cost[np.arange(n), rng.permutation(n)] = rng.random(n)
+    return cost
+
+
+@pytest.mark.parametrize("dear", [1e10, 1e14, 1e16, 1e60, 1e200, 1e300, 1e307])
+@pytest.mark.parametrize(("n", "share"), [(20, 0.3), (20, 0.9), (300, 0.3), (300, 0.95)])
+def test_pairs_to_be_avoided_at_any_price(rng, n, dear, share):
+    """They neither hide the costs that matter nor come near the largest float."""
+    cost = avoiding(rng, n, dear, share)
+    best = cost[linear_sum_assignment(cost)].sum()
+    assert total(cost, permutation(cost)) == pytest.approx(best, rel=1e-12)
     solution = jumbot.solve(cost, epsilon=0.0)
-    rows, columns = linear_sum_assignment(cost)
-    assert solution.value == pytest.approx(cost[rows, columns].mean(), rel=1e-9)
+    assert solution.value == pytest.approx(best / n, rel=1e-9)
+    assert solution.converged
+    f, g = solution.potentials
+    assert f.sum() + g.sum() == pytest.approx(best, rel=1e-9)
+
+
+@pytest.mark.parametrize("tau", [5e9, 5e13])
+def test_high_prices_hide_no_cost(rng, tau):
+    cost = avoiding(rng, 300, 1e14, 0.3)
+    best = cost[linear_sum_assignment(np.minimum(cost, 2 * tau))].mean()
+    solution = jumbot.solve(cost, epsilon=0.0, tau=tau, divergence="tv")
+    assert solution.value == pytest.approx(best, rel=1e-9)
+
+
+@pytest.mark.parametrize("cost", [[[0, 1e307], [0, 1e307]], [[-1e307, 1e307], [-1e307, 1e307]], [[1e308]]], ids=str)
+def test_pairs_that_cannot_be_avoided(cost):
+    cost = np.array(cost, dtype=float)
+    partner = permutation(cost)
+    assert sorted(partner) == list(range(len(cost)))
+    assert cost[np.arange(len(cost)), partner].sum() == cost[linear_sum_assignment(cost)].sum()
 
 
 def test_views_and_other_dtypes(rng):

@@ -34,6 +34,18 @@ def test_what_a_function_calls_is_in_it_alone():
     assert len(_total.overloads) == 1
 
 
+def test_closures_are_told_apart_by_their_callers(tmp_path):
+    """In a third process, which has both callers from the cache: their callees have the same name."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONHASHSEED": "0"}
+    (tmp_path / "closures.py").write_text(CLOSURES)
+    for wanted in ("a", "b", "ab"):
+        call = f"import closures; print(*(closures.call(name) for name in {wanted!r}))"
+        done = subprocess.run(
+            [sys.executable, "-c", call], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+        )
+    assert done.stdout.split() == ["10.0", "20.0"]
+
+
 def test_long_loops_are_functions_that_are_vectorised():
     """Inlined before they are vectorised, half of them would not be."""
     jumbot.solve(np.random.default_rng(0).random((20, 20)), epsilon=0.01, tau=0.5)
@@ -63,6 +75,32 @@ def test_python_and_compiled_callers_get_the_same():
     np.testing.assert_allclose(K, np.exp(f[:, None] + g - cost), rtol=1e-14)
 
 
+CLOSURES = """
+import numpy as np
+from jumbot.transport.compiled.decorator import compiled
+
+def inner_of(times):
+    @compiled()
+    def inner(x):
+        total = 0.0
+        for i in range(x.shape[0]):
+            total += times * x[i]
+        return total
+    return inner
+
+first, second = inner_of(1.0), inner_of(2.0)
+
+@compiled()
+def a(x):
+    return first(x)
+
+@compiled()
+def b(x):
+    return second(x)
+
+def call(name):
+    return globals()[name](np.full(10, 1.0))
+"""
 SCRIPT = """
 import numpy as np
 from jumbot.transport.compiled.decorator import compiled

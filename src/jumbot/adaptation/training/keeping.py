@@ -36,8 +36,8 @@ class Keeper:
         self._best: dict[str, Tensor] = {}
 
     def save(self, step: int, seconds: float, optimizers: Optimizers) -> None:
-        """A checkpoint after `step` steps, unless it is there."""
-        if self.run is None or step == self.step:
+        """A checkpoint after `step` steps."""
+        if self.run is None:
             return
         tensors = self._tensors()
         for name, optimizer in optimizers.items():

@@ -250,9 +250,9 @@ class Trainer:
 
     def _save(self) -> None:
         self.saved = time.monotonic()
-        if not self.accelerator.is_main_process:
+        if self.run is None or not self.accelerator.is_main_process or self.step == self.keeper.step:
             return
-        if self.run and not all(bool(torch.isfinite(p).all()) for p in self.objective.parameters()):
+        if not all(bool(torch.isfinite(p).all()) for p in self.objective.parameters()):
             raise self._stopped("the weights hold NaN or infinity")
         self.keeper.save(self.step, self.history[-1]["seconds"] if self.history else 0.0, self.optimizers)
 

@@ -33,7 +33,8 @@ def compiled(fastmath: Any = EXACT, allocates: bool = False, **options: Any) -> 
 
     A function that does not say that it `allocates` works in memory of its caller: numba then counts no references,
     which takes a seventh less.  Calls from Python and from compiled functions are compiled apart, each when it is
-    needed: the former with all that they call, which is what is cached, the latter as `linked.py` says.
+    needed: the former with all that they call, which is what is cached, the latter as `linked.py` says, but for
+    closures: two of one name in two cached callers would be taken for each other.
     """
     flags = fastmath if isinstance(fastmath, bool) else set(fastmath)
     keywords: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": flags, "no_cfunc_wrapper": True}
@@ -45,8 +46,9 @@ def compiled(fastmath: Any = EXACT, allocates: bool = False, **options: Any) -> 
         with contextlib.suppress(RuntimeError):  # neither the installation nor the user's cache folder can be written
             dispatcher._cache = _Cache(dispatcher)
         dispatcher.compile = _uncollected(dispatcher.compile)
-        called: Any = numba.njit(**linked)(function)
-        dispatcher.get_call_template, dispatcher.get_overload = called.get_call_template, called.get_overload
+        if function.__closure__ is None:
+            called: Any = numba.njit(**linked)(function)
+            dispatcher.get_call_template, dispatcher.get_overload = called.get_call_template, called.get_overload
         return dispatcher
 
     return decorate
@@ -85,7 +87,7 @@ class _Cache(FunctionCache):
     def _index_key(self, signature: Any, codegen: Any) -> tuple[Any, ...]:
         # a file holds one function for all of its closures; when its own code changes, what it held is thrown away
         self._cache_file._source_stamp = meaning(self._dispatcher, closure=False)
-        return signature, codegen.magic_tuple(), meaning(self._dispatcher)
+        return signature, codegen.magic_tuple(), meaning(self._dispatcher), Linked.version
 
 
 def meaning(dispatcher: Any, closure: bool = True) -> str:

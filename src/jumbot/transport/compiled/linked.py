@@ -20,7 +20,9 @@ vectorised, while they are short, and then has one function in which it vectoris
 
 
 class Linked(Compiler):
-    """The steps of `numba.njit`, for functions that Python does not call."""
+    """The steps of `numba.njit`, for functions that Python does not call and that use no Python object."""
+
+    version = 1  # to be raised with what changes here: cached functions of another one are compiled again
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)

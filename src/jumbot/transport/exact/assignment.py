@@ -22,7 +22,19 @@ Array = NDArray[np.float64]
 
 _MOST = 4096
 _AUCTIONED = 257  # points, at least: for fewer the paths alone are quicker
-_FAR = 1e306  # twice as far is still a float
+_FAR = 1e306
+_HUGE, _SHRINK = 1e290, 2.0**-600  # costs above are made smaller, so that no sum of them comes near `_FAR`
+_ACCURATE = 1e-11  # rounding of the potentials beside the costs of the assignment, at most
+
+
+@compiled()
+def _largest(cost: Any) -> float:
+    most = 0.0
+    for i in range(cost.shape[0]):
+        row = cost[i]
+        for j in range(row.shape[0]):
+            most = max(most, abs(row[j]))
+    return most
 
 
 @compiled()
@@ -49,7 +61,7 @@ def _reach(row: Any, base: float, i: int, g: Any, closed: Any, distance: Any, be
         old = x if nearer else old
         distance[j] = old
         before[j] = i if nearer else before[j]
-        least = min(least, old + closed[j])
+        least = min(least, old if closed[j] == 0.0 else _FAR)
     return least
 
 
@@ -71,19 +83,21 @@ def _assign(cost: Any, f: Any, g: Any, partner: Any, owner: Any, before: Any, cl
             continue
         set_all(closed, 0.0)
         set_all(distance, _FAR)
+        for j in range(n):
+            before[j] = free
         i, last, low = free, 0, 0.0
         for _ in range(n):
             low = _reach(cost[i], low - f[i], i, g, closed, distance, before)
             last = 0
-            while last < n - 1 and distance[last] + closed[last] != low:
+            while last < n - 1 and (closed[last] != 0.0 or distance[last] != low):
                 last += 1
             if owner[last] < 0:
                 break
-            closed[last] = _FAR
+            closed[last] = 1.0
             i = owner[last]
         f[free] += low
         for j in range(n):
-            if closed[j] > 0.0:
+            if closed[j] != 0.0:
                 f[owner[j]] += low - distance[j]
                 g[j] -= low - distance[j]
         for _ in range(n):
@@ -123,14 +137,25 @@ def _within_prices(cost: Any, partner: Any, weight: float, tau: float, plan: Any
 
 def _assigned(cost: Array) -> tuple[NDArray[np.int64], Array, Array]:
     """The column of each row, and the potentials."""
-    n, price = len(cost), None
     cost = np.require(cost, np.float64, ["C", "W"])
-    if n >= _AUCTIONED:
+    if _largest(cost) > _HUGE:
+        partner, f, g = _assigned(cost * _SHRINK)
+        return partner, f / _SHRINK, g / _SHRINK
+    if len(cost) >= _AUCTIONED:
         price = auction(cost)
-        cost = cost + price
+        partner, f, g = _paths(cost + price)
+        matched = np.abs(cost[np.arange(len(cost)), partner]).mean()
+        if max(np.abs(f).max(), np.abs(g).max()) * 8 * np.finfo(float).eps <= _ACCURATE * matched:
+            return partner, f, g - price
+        # prices so far above the costs that matter have rounded them off
+    return _paths(cost)
+
+
+def _paths(cost: Array) -> tuple[NDArray[np.int64], Array, Array]:
+    n = len(cost)
     f, g, whole = np.empty(n), np.empty(n), np.empty((3, n), dtype=np.int64)
     _assign(cost, f, g, whole[0], whole[1], whole[2], np.empty(n), np.empty(n))
-    return whole[0], f, g if price is None else g - price
+    return whole[0], f, g
 
 
 def permutation(cost: Array) -> NDArray[np.int64]:

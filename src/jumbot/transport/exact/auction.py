@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from jumbot.transport.compiled.decorator import compiled
 
-#: Least bids of the first and of the last round, in standard deviations of the cost, and their ratio between rounds.
-_FIRST, _LAST, _FACTOR = 0.3, 1e-3, 5.0
+#: Least bids of the first and of the last round beside the spread of the cost, and their ratio between rounds.
+_FIRST, _LAST, _FACTOR = 1.0, 3e-3, 5.0
+_ROWS = 64
 _BIDS = 100  # per point, at most: prices that are dearer to find than this are not worth it
 
 
@@ -59,7 +60,15 @@ def auction(cost: NDArray[np.float64]) -> NDArray[np.float64]:
     >>> auction(np.zeros((2, 2))).tolist()
     [0.0, 0.0]
     """
-    price, spread = np.zeros(len(cost)), float(cost.std())
+    price, spread = np.zeros(len(cost)), _spread(cost)
     if spread > 0:
         _auction(cost, price, _FIRST * spread, _LAST * spread, _BIDS * len(cost))
     return price
+
+
+def _spread(cost: NDArray[np.float64]) -> float:
+    """How far the least tenth of a row reaches, in the median of some: pairs that are to be avoided play no part."""
+    rows = cost[:: -(-len(cost) // _ROWS)]
+    tenth = len(cost) // 10
+    least = np.partition(rows, (0, tenth), axis=1)
+    return float(np.median(least[:, tenth] - least[:, 0]))
