@@ -88,9 +88,11 @@ def _assign(cost: Any, f: Any, g: Any, partner: Any, owner: Any, before: Any, cl
         i, last, low = free, 0, 0.0
         for _ in range(n):
             low = _reach(cost[i], low - f[i], i, g, closed, distance, before)
-            last = 0
-            while last < n - 1 and (closed[last] != 0.0 or distance[last] != low):
-                last += 1
+            for j in range(n):  # of equally near columns one that is free, which ends the path
+                if distance[j] == low and closed[j] == 0.0:
+                    last = j
+                    if owner[j] < 0:
+                        break
             if owner[last] < 0:
                 break
             closed[last] = 1.0
