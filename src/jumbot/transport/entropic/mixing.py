@@ -5,9 +5,8 @@ Over-relaxation is tuned to the slowest direction; mixing learns the few that sh
 without clusters about as many as before.  The best translation is part of the mixed map, because without it that one
 direction fills the memory.
 
-The next point is the combination of the last images whose residual is least.  For one problem the differences of
-residuals are orthogonalised, newest first, which takes no linear system; a batch on a device solves the normal
-equations, which takes few operations.
+The next point is the combination of the last images whose residual is least, by its normal equations: for one problem
+factored in place, newest change first, so that a change that adds nothing is last; for a batch on a device at once.
 """
 
 from __future__ import annotations

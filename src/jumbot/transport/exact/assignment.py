@@ -20,7 +20,7 @@ from jumbot.transport.exact.auction import auction
 
 Array = NDArray[np.float64]
 
-_MOST = 4096
+_MOST = 4096  # points: more were not tried
 _AUCTIONED = 257  # points, at least: for fewer the paths alone are quicker
 _FAR = 1e306
 _HUGE, _SHRINK = 1e290, 2.0**-600  # costs above are made smaller, so that no sum of them comes near `_FAR`
@@ -178,7 +178,7 @@ def assignment_with_prices(cost: Array, weight: float, tau: float) -> tuple[Arra
 
 
 def is_assignment(a: Array, b: Array) -> bool:
-    """Equally many points of equal weight, as many at most as this was tried with."""
+    """Equally many points of equal weight, and not too many."""
     return len(a) == len(b) <= _MOST and a.max() == a.min() == b.max() == b.min()
 
 
