@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import os
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,9 +21,28 @@ def group() -> tuple[int, int]:
     if not dist.is_initialized():
         if int(os.environ.get("WORLD_SIZE", "1")) <= 1 or "RANK" not in os.environ or "MASTER_ADDR" not in os.environ:
             return 0, 1
+        leave_at_exit()
         dist.init_process_group("gloo")
-        atexit.register(lambda: dist.destroy_process_group() if dist.is_initialized() else None)
     return dist.get_rank(), dist.get_world_size()
+
+
+@cache
+def leave_at_exit() -> None:
+    """Have a group of gloo, which is yet to be joined, left while the interpreter still runs.
+
+    Its threads let go of tensors some time after a collective has returned, and take Python's lock for that: one that
+    is late, and finds the interpreter ending, aborts the process.  Only when nothing holds the group are they joined.
+    """
+    if dist.is_available():
+        import torch.distributed.nn.functional  # noqa: F401  defaults of its functions hold a group that is there first
+
+        atexit.register(_leave)
+
+
+def _leave() -> None:
+    if dist.is_initialized() and dist.get_backend() == "gloo":
+        gc.collect()  # a DistributedDataParallel that nobody needs any more holds it too
+        dist.destroy_process_group()
 
 
 def share(first: int, last: int) -> tuple[int, int]:

@@ -13,6 +13,7 @@ import torch
 from jumbot.adaptation.runs.folder import RunFolder, read_config
 from jumbot.adaptation.settings import Training
 from jumbot.errors import ArgumentError, JumbotError, MissingPackageError, need
+from jumbot.minibatch.distributed import leave_at_exit
 
 T = TypeVar("T")
 
@@ -34,6 +35,7 @@ def make_accelerator(training: Training, run: RunFolder | None) -> Any:
     # a discriminator is not used while only the source is trained on; batch norm keeps its own statistics
     parallel = DistributedDataParallelKwargs(find_unused_parameters=True, broadcast_buffers=False)
     trackers = list(training.tracked_by) if run else []
+    leave_at_exit()
     accelerator: Any = Accelerator(
         cpu=device == "cpu", mixed_precision=training.mixed_precision, kwargs_handlers=[parallel],
         log_with=trackers or None, project_dir=str(run.path) if run and trackers else None,
