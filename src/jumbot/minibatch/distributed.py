@@ -19,21 +19,26 @@ def group() -> tuple[int, int]:
     if not dist.is_available():
         return 0, 1
     if not dist.is_initialized():
-        if int(os.environ.get("WORLD_SIZE", "1")) <= 1 or "RANK" not in os.environ or "MASTER_ADDR" not in os.environ:
+        if not _announced():
             return 0, 1
         leave_at_exit()
         dist.init_process_group("gloo")
     return dist.get_rank(), dist.get_world_size()
 
 
+def _announced() -> bool:
+    """Whether this is one of several processes that torchrun has started."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1 and "RANK" in os.environ and "MASTER_ADDR" in os.environ
+
+
 @cache
 def leave_at_exit() -> None:
-    """Have a group of gloo, which is yet to be joined, left while the interpreter still runs.
+    """Have a group of gloo that is about to be joined left while the interpreter still runs; the user's own stays.
 
     Its threads let go of tensors some time after a collective has returned, and take Python's lock for that: one that
     is late, and finds the interpreter ending, aborts the process.  Only when nothing holds the group are they joined.
     """
-    if dist.is_available():
+    if dist.is_available() and not dist.is_initialized() and _announced():
         import torch.distributed.nn.functional  # noqa: F401  defaults of its functions hold a group that is there first
 
         atexit.register(_leave)
