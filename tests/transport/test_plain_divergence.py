@@ -8,6 +8,7 @@ import torch
 
 import jumbot
 from jumbot.transport import plain_divergence
+from jumbot.transport.compiled.symmetric import is_symmetric
 
 CASES = [
     pytest.param({}, {"epsilon": 0.05, "tau": 0.5}, id="kl, both self terms in one batch"),
@@ -99,3 +100,27 @@ def test_equal_clouds_are_at_no_distance(rng):
     x = rng.random((6, 2))
     assert 0 <= float(jumbot.sinkhorn_divergence(x, x, epsilon=0.1, tau=0.5)) < 1e-8
     assert math.isclose(float(np.asarray(jumbot.sinkhorn_divergence(x, x + 3, epsilon=0.1))), 18.0, rel_tol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
+def test_squared_distances_of_any_layout(batch, dtype, rng):
+    x, y = rng.normal(size=(*batch, 2, 9)).astype(dtype), rng.normal(size=(*batch, 7, 4)).astype(dtype)[..., ::2]
+    x = x.swapaxes(-1, -2)  # neither is in one piece
+    difference = x[..., :, None, :].astype(np.float64) - y[..., None, :, :]
+    np.testing.assert_allclose(plain_divergence.squared(x, y), (difference**2).sum(-1), rtol=1e-14)
+    assert not np.diagonal(plain_divergence.squared(x, x), axis1=-2, axis2=-1).any()
+
+
+@pytest.mark.parametrize("spoil", ["diagonal", "negative", "one side"])
+def test_symmetry_is_seen_and_its_lack_too(spoil, rng):
+    x = rng.normal(size=(6, 2))
+    cost = plain_divergence.squared(x, x)
+    assert is_symmetric(cost)
+    if spoil == "diagonal":
+        cost[5, 5] = 1e-300
+    elif spoil == "one side":
+        cost[5, 4] = np.nextafter(cost[4, 5], 9)
+    else:
+        cost[4, 5] = cost[5, 4] = -1.0
+    assert not is_symmetric(cost)

@@ -10,13 +10,11 @@ import torch
 from torch import Tensor
 
 from jumbot.errors import ArgumentError
-from jumbot.transport.compiled.threads import run, split
+from jumbot.transport.checks import probe
 from jumbot.transport.marginal import Marginal
 
 #: The cost of a blocked pair in the sweeps: beyond any potential, so that e^{(f+g-C)/epsilon} is zero.
 FORBIDDEN = 1e60
-_SMALL = 1 << 14  # entries that torch sums on one thread
-_LARGE = 1 << 20  # entries whose sum takes longer than handing it to threads
 
 
 @dataclass(frozen=True)
@@ -36,15 +34,7 @@ def block(
     cost: Tensor, epsilon: float, source: Marginal, target: Marginal
 ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
     """Replace +inf by a price that no plan pays; refuse NaN and -inf."""
-    # numpy's sum on one thread: torch's wakes OpenMP threads, which on a busy machine takes longer than solving
-    if cost.device.type != "cpu" or cost.numel() < _SMALL:
-        total = float(cost.sum())
-    elif cost.numel() < _LARGE:
-        total = _sum(cost.numpy())
-    else:
-        flat = cost.reshape(-1).numpy()
-        total = sum(run(_sum, (flat[slice(*part)] for part in split(len(flat), 8 * torch.get_num_threads()))))
-    if math.isfinite(total):
+    if math.isfinite(probe(cost)):
         return cost, None
     if bool(cost.isnan().any()):
         raise ArgumentError(f"cost: holds {int(cost.isnan().sum())} NaN; clean the points it was made from.")
@@ -52,7 +42,7 @@ def block(
         raise ArgumentError("cost: holds -inf; costs may be +inf (never matched) but not -inf.")
     blocked = cost.isposinf()
     if not bool(blocked.any()):
-        return cost, None  # only the sum overflowed
+        return cost, None  # only the probe overflowed
     if source.hard and target.hard:
         raise ArgumentError(
             "cost: holds +inf while both marginals are constrained, so a plan may not exist; "
@@ -93,8 +83,3 @@ def components(pairs: np.ndarray) -> np.ndarray:
     from scipy.sparse.csgraph import connected_components
 
     return connected_components(bmat([[None, csr_array(pairs)], [csr_array(pairs.T), None]]), directed=False)[1]
-
-
-def _sum(x: np.ndarray) -> float:
-    with np.errstate(invalid="ignore", over="ignore"):
-        return float(np.add.reduce(x, axis=None))

@@ -12,8 +12,11 @@ from torch import Tensor
 
 from jumbot.errors import ArgumentError
 from jumbot.options import MOST
+from jumbot.transport.compiled.threads import run, split
 
 Array = Any  # a torch tensor or a numpy array: numpy in, numpy out
+_SMALL = 1 << 14  # entries: BLAS multiplies fewer on one thread, and nothing takes less time
+_LARGE = 1 << 20  # entries whose sum takes longer than handing it to threads
 
 
 def as_tensor(x: Array, name: str, like: Tensor | None = None, numpy: bool = False) -> Tensor:
@@ -66,8 +69,29 @@ def check_dense(x: Any, name: str) -> None:
         raise ArgumentError(f"{name}: a masked array with masked entries; fill them first, e.g. {name}.filled(...).")
 
 
+def probe(x: Tensor) -> float:
+    """A number that is finite only if all entries are; where they are very large it may not be."""
+    if x.device.type != "cpu":
+        return float(x.sum())
+    # on one thread: torch's sum wakes OpenMP threads, which on a busy machine takes longer than solving
+    array = x.numpy()
+    if array.size < _SMALL:
+        return float(np.vdot(array, array))
+    if array.size < _LARGE:
+        return _sum(array)
+    flat = array.reshape(-1)
+    return float(sum(run(_sum, (flat[slice(*part)] for part in split(len(flat), 8 * torch.get_num_threads())))))
+
+
+def _sum(x: np.ndarray) -> float:
+    with np.errstate(invalid="ignore", over="ignore"):
+        return float(np.add.reduce(x, axis=None))
+
+
 def check_number(name: str, value: Any, *, least: float, strict: bool = False, infinite: bool = False) -> float:
     """`value` as a float within its range; texts and truth values are none."""
+    if type(value) is float and least < value < math.inf:  # as it nearly always is: microseconds matter here
+        return value
     try:
         if isinstance(value, bool | np.bool_ | str | bytes):
             raise TypeError
@@ -99,6 +123,8 @@ def check_flag(name: str, value: Any) -> bool:
 
 
 def check_taus(tau: Any) -> tuple[float, float]:
+    if type(tau) is float and tau > 0:
+        return tau, tau
     pair = tau if isinstance(tau, Sequence) and not isinstance(tau, str) else (tau, tau)
     if len(pair) != 2:
         raise ArgumentError(f"tau: {len(pair)} numbers came in; pass one number or a pair (source, target).")

@@ -20,6 +20,8 @@ from torch.autograd.function import once_differentiable
 
 from jumbot.cost import Cost, squared_euclidean
 from jumbot.transport.autograd import weight_gradient
+from jumbot.transport.compiled.decorator import compiled
+from jumbot.transport.compiled.gibbs import set_all
 from jumbot.transport.problem import make_problem
 from jumbot.transport.solution import Solution
 from jumbot.transport.solve import solve_problem
@@ -52,13 +54,13 @@ def solve_three(inputs: Clouds, settings: dict[str, Any], tol: float, limit: int
         problem = make_problem(c, p, q, **settings, reference="product", mass=None)
         return solve_problem(problem, None, tol, limit, (c, p, q), False, symmetric)
 
-    between = solve(_squared(*points), a, b, False)
+    between = solve(squared(*points), a, b, False)
     if x.shape != y.shape or (a is None) != (b is None):
-        return [between, *(solve(_squared(z, z), w, w, True) for z, w in zip(points, (a, b), strict=True))]
+        return [between, *(solve(squared(z, z), w, w, True) for z, w in zip(points, (a, b), strict=True))]
     weights = None
     if a is not None and b is not None:
         weights = torch.stack([w.expand(*batch, x.shape[-2]) for w in (a, b)])
-    return [between, solve(_squared(both := np.stack(points), both), weights, weights, True)]
+    return [between, solve(squared(both := np.stack(points), both), weights, weights, True)]
 
 
 def divergence(inputs: Clouds, solutions: list[Solution]) -> Tensor:
@@ -74,13 +76,33 @@ def divergence(inputs: Clouds, solutions: list[Solution]) -> Tensor:
     return value
 
 
-def _squared(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    total = np.zeros(())
-    for k in range(x.shape[-1]):
-        difference = x[..., :, None, k] - y[..., None, :, k]
-        difference *= difference
-        total = difference if k == 0 else np.add(total, difference, out=total)
-    return total
+def squared(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """|x_i - y_j|^2 in float64, `(..., n, m)`.
+
+    >>> squared(np.array([[0.0, 1.0]]), np.array([[3.0, 5.0], [0.0, 1.0]])).tolist()
+    [[25.0, 0.0]]
+    """
+    n, m, d = x.shape[-2], y.shape[-2], x.shape[-1]
+    out = np.empty((*x.shape[:-1], m))
+    points = np.require(x, np.float64, ["C", "W"]).reshape(-1, n, d)
+    coordinates = np.require(y.swapaxes(-1, -2), np.float64, ["C", "W"]).reshape(-1, d, m)
+    _square(points, coordinates, out.reshape(-1, n, m))
+    return out
+
+
+@compiled()
+def _square(points: Any, coordinates: Any, out: Any) -> None:
+    for k in range(points.shape[0]):
+        for i in range(points.shape[1]):
+            set_all(out[k, i], 0.0)
+            for e in range(points.shape[2]):
+                _add_square(points[k, i, e], coordinates[k, e], out[k, i])
+
+
+@compiled()
+def _add_square(x: float, y: Any, out: Any) -> None:
+    for j in range(out.shape[0]):
+        out[j] += (x - y[j]) ** 2
 
 
 class _Divergence(torch.autograd.Function):
@@ -99,8 +121,9 @@ class _Divergence(torch.autograd.Function):
         inputs, needed, scale = ctx.saved_tensors, ctx.needs_input_grad[2:], grad.numpy()
         plans = [s._outcome.plan.numpy().reshape(s._inputs[0].shape) for s in ctx.solutions]
         between, *within = plans if len(plans) == 3 else [plans[0], *plans[1]]
-        centre = inputs[0].detach().numpy().mean(-2, keepdims=True)  # around it the products cancel least
-        clouds = [z.detach().numpy() - centre for z in inputs[:2]]
+        x, y = (z.detach().numpy() for z in inputs[:2])
+        centre = x.sum(-2, keepdims=True) / x.shape[-2]  # around it the products cancel least
+        clouds = x - centre, y - centre
         grads: list[Any] = [None] * 4
         for k in (0, 1):
             if needed[k]:

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot.errors import ArgumentError, UnboundedError
+from jumbot.errors import ArgumentError
 from jumbot.transport.blocked import Closed, block, close, components
 from jumbot.transport.checks import check_number
-from jumbot.transport.divergences import TV, Divergence
+from jumbot.transport.divergences import Divergence
 from jumbot.transport.marginal import Marginal, PartialMarginal, marginals
 
 
@@ -168,13 +168,6 @@ def make_problem(
         _check_masses(weights_a, weights_b, source, target, 1e-5 if cost.dtype == torch.float32 else 1e-6)
         if source.exact and target.exact:  # masses that differ by rounding are made equal
             weights_b = weights_b * (weights_a.sum(-1, keepdim=True) / weights_b.sum(-1, keepdim=True))
-    elif epsilon == 0 and blocked is None and isinstance((target if source.hard else source).divergence, TV):
-        least, most = float(flat.min()), sum(math.inf if side.exact else side.tau for side in (source, target))
-        if least < -most:
-            raise UnboundedError(
-                f"cost: {least:g} is below -(tau_a + tau_b) = {-most:g}, so transporting ever more mass pays; "
-                "raise tau or shift the cost."
-            )
     return Problem(flat, weights_a, weights_b, epsilon, source, target, reference, blocked, closed)
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from jumbot.cost import Cost, parse_cost
 from jumbot.errors import ArgumentError
 from jumbot.transport import plain_divergence
-from jumbot.transport.checks import Array, as_tensor, check_number, check_whole
+from jumbot.transport.checks import Array, as_tensor, check_number, check_whole, probe
 from jumbot.transport.divergences import Divergence
 from jumbot.transport.placement import on_cpu, placed, returned
 from jumbot.transport.problem import make_problem
@@ -109,7 +109,7 @@ def sinkhorn_divergence(
             raise ArgumentError(
                 f"{name}: shape {tuple(points.shape)}; it must be (..., points, coordinates), not empty."
             )
-        if not math.isfinite(float(points.detach().sum())):
+        if not math.isfinite(probe(points.detach())) and not bool(points.detach().isfinite().all()):
             raise ArgumentError(f"{name}: holds NaN or infinite coordinates; clean them first.")
     if x.shape[-1] != y.shape[-1]:
         raise ArgumentError(f"x, y: {x.shape[-1]} and {y.shape[-1]} coordinates; both clouds must live in one space.")

@@ -89,10 +89,24 @@ def minima(C: Any, scale: float, added: Any, r_a: Any, F0: Any, G0: Any) -> None
         lower_column_minima(C[i:j], scale, shift[i:j], G0)
 
 
+@compiled(fastmath=True)
+def long_row_minima(C: Any, scale: float, added: Any, out: Any) -> None:
+    """`row_minima`, four rows at a time: their minima do not wait for each other."""
+    n = C.shape[0]
+    blocked = n // 4 * 4
+    for i in range(0, blocked, 4):
+        c0, c1, c2, c3, m0, m1, m2, m3 = C[i], C[i + 1], C[i + 2], C[i + 3], 1e300, 1e300, 1e300, 1e300
+        for j in range(added.shape[0]):
+            m0, m1 = min(m0, c0[j] * scale + added[j]), min(m1, c1[j] * scale + added[j])
+            m2, m3 = min(m2, c2[j] * scale + added[j]), min(m3, c3[j] * scale + added[j])
+        out[i], out[i + 1], out[i + 2], out[i + 3] = m0, m1, m2, m3
+    row_minima(C[blocked:], scale, added, out[blocked:])
+
+
 @compiled()
 def build_rows(C: Any, scale: float, added: Any, G0: Any, cut: float, F0: Any, K: Any) -> None:
     """F0 and K of some rows: made on the way of the first sweep, they cost no pass of their own."""
-    row_minima(C, scale, added, F0)
+    long_row_minima(C, scale, added, F0)
     fill(C, scale, F0, G0, cut, K)
 
 

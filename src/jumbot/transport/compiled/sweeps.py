@@ -25,6 +25,7 @@ from jumbot.transport.compiled.gibbs import (
     add_columns,
     build,
     fill,
+    inner,
     row_sums,
     scale_to_plan,
     scalings,
@@ -36,7 +37,7 @@ from jumbot.transport.compiled.sides import SIDES, STEPS, farthest, log_ratios
 from jumbot.transport.entropic import policy
 from jumbot.transport.entropic.mixing import mix, remember, shapes, subtract
 from jumbot.transport.entropic.policy import EVERY, GROWTH, LARGEST_TAU, LONGEST, STRIKES, SWEEPS, WARM
-from jumbot.transport.entropic.shift import best_shift
+from jumbot.transport.entropic.shift import best_shift, log_tilted_mass
 from jumbot.transport.kinds import BALANCED, KL, RANGE
 from jumbot.transport.outcome import GAP, ITERATIONS, LINEAR, OBJECTIVE, SCALE
 
@@ -128,7 +129,9 @@ def solver(kind_a: int, kind_b: int) -> Any:
                 step_a(tau_a, low_a, high_a, soft_a, omega, F, F)
                 # columns: G given F
                 top_a, wide = scalings(r_a, F, F0, w_a)
-                moved = wide > SPREAD
+                moved, mass_a = wide > SPREAD, 0.0
+                if both_kl and mixing:  # rows are at their optimum: what the plan gives them is a e^{-F/tau}
+                    mass_a = math.log(inner(w_a, s)) + top_a + top_b
                 if moved:
                     build(C, scale, F, G, r_a, r_b, not moved, F0, G0, K, work_a[0], work_b[0])
                     top_a, wide = scalings(r_a, F, F0, w_a)
@@ -139,18 +142,20 @@ def solver(kind_a: int, kind_b: int) -> Any:
 
                 check = sweep >= next_check or sweep >= limit
                 shift = 0.0
-                if rate_known and (mixing or check):
-                    shift = best_shift(inverse_a, inverse_b, a, b, F, h_b, work_a[0], work_b[0])
                 if both_kl and mixing:
-                    norm = remember(G, h_b, shift, b, tau_b, sweep, ring, w)
+                    mass_b = log_tilted_mass(inverse_b, b, h_b, w)
+                    shift = (mass_a - mass_b) / (inverse_a + inverse_b)
+                    norm = remember(G, h_b, shift, w, mass_b, sweep, ring)
                     held += 1
                     if not norm <= GROWTH * last_norm:
                         strikes, held = strikes + 1, 1
                     last_norm = norm
                     # rows are at their optimum, so all of the gap is on the columns, and the residual predicts it;
-                    # checked once it should be tol/4, so that the check seldom fails
-                    near = 2.0 * tau_b * norm <= kappa_b**2 * safety * tol * worth
+                    # to a half percent; `worth`, from an earlier sweep, is at most a tenth too large
+                    near = 0.5 * tau_b * norm <= 0.8 * kappa_b**2 * safety * tol * worth
                     check = near or (worth < 0.0 and check) or sweep >= limit
+                elif rate_known and check:
+                    shift = best_shift(inverse_a, inverse_b, a, b, F, h_b, work_a[0], work_b[0])
                 done, at_plan, linear, size = False, False, 0.0, 0.0
                 if check:
                     subtract(F, 1.0, soft_a, log_a)

@@ -29,6 +29,18 @@ from jumbot.transport.kinds import BALANCED, RANGE
 from jumbot.transport.outcome import GAP, ITERATIONS, LINEAR, OBJECTIVE, SCALE
 
 
+@compiled()
+def is_symmetric(C: Any) -> bool:
+    """C = C' >= 0 with zero diagonal."""
+    for i in range(C.shape[0]):
+        if C[i, i] != 0.0:
+            return False
+        for j in range(i):
+            if not (C[i, j] >= 0.0 and C[i, j] == C[j, i]):
+                return False
+    return True
+
+
 def memory(n: int) -> list[np.ndarray]:
     """What a call of a solver works in, of this thread alone."""
     return own((11, n), (5,))

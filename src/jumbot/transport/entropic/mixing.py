@@ -21,7 +21,7 @@ from torch import Tensor
 from jumbot.transport.compiled.aligned import parts
 from jumbot.transport.compiled.decorator import compiled
 from jumbot.transport.compiled.gibbs import shifted
-from jumbot.transport.compiled.vectormath import exp
+from jumbot.transport.compiled.sides import total
 from jumbot.transport.entropic.policy import DEPTH
 
 _RIDGE = 1e-8  # beside the squared norm of each difference
@@ -35,18 +35,16 @@ def shapes(size: int) -> tuple[tuple[int, int], ...]:
 
 
 @compiled()
-def remember(x: Any, image: Any, shift: float, b: Any, tau: float, count: int, ring: Any, w: Any) -> float:
+def remember(x: Any, image: Any, shift: float, w: Any, log_mass: float, count: int, ring: Any) -> float:
     """Write the residual and the image of `x`, moved by `shift`, side by side to row `count` of the ring.
 
-    Returns the squared norm of the residual before the move.  The weights `w` are the marginals that the image asks
-    for, so that tau/(2 kappa^2) times that norm is nearly the gap.
+    Returns the squared norm of the residual before the move, with the weights `w` brought to their mass.  They are the
+    marginals that the image asks for, so that tau/(2 kappa^2) times that norm is nearly the gap.
     """
     m, row = x.shape[0], ring[count % 2]
     residual, kept = row[:m], row[m:]
-    for j in range(m):
-        residual[j] = image[j] - x[j]
-        w[j] = b[j] * exp(min(-image[j] / tau, 300.0))  # its square is still a float
-    norm = dot(w, residual, residual)
+    subtract(image, 1.0, x, residual)
+    norm = dot(w, residual, residual) / total(w) * math.exp(min(log_mass, 600.0))
     for j in range(m):
         kept[j] = image[j] - shift
         residual[j] -= shift
@@ -88,10 +86,10 @@ def mix(ring: Any, w: Any, count: int, known: int, changes: Any, system: Any, ou
 @compiled(fastmath=True)
 def dot(w: Any, x: Any, y: Any) -> float:
     """sum w x y, over as many entries as `w` has."""
-    total = 0.0
+    result = 0.0
     for j in range(w.shape[0]):
-        total += w[j] * x[j] * y[j]
-    return total
+        result += w[j] * x[j] * y[j]
+    return result
 
 
 @compiled()

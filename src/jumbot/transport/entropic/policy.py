@@ -16,7 +16,7 @@ from typing import Any
 
 #: Mixing: past images kept beside the newest, sweeps at most, growths of the squared residual that count and how many
 #: of them end it, and the largest tau/epsilon: above, many directions are slow, and over-relaxation wins.
-DEPTH = 5
+DEPTH = 4
 SWEEPS = 30
 GROWTH = 4.0
 STRIKES = 3

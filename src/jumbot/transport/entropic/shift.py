@@ -19,8 +19,8 @@ from jumbot.transport.compiled.vectormath import exp
 
 
 @compiled()
-def _log_tilted_mass(inverse: float, a: Any, F: Any, work: Any) -> float:
-    """log sum_i a_i e^{-F_i inverse}."""
+def log_tilted_mass(inverse: float, a: Any, F: Any, work: Any) -> float:
+    """log sum_i a_i e^{-F_i inverse}; `work` holds its terms, all in one scale."""
     least = F[0]
     for i in range(a.shape[0]):
         least = min(least, F[i])
@@ -34,7 +34,7 @@ def best_shift(
     inverse_a: float, inverse_b: float, a: Any, b: Any, F: Any, G: Any, work_a: Any, work_b: Any
 ) -> float:  # fmt: skip
     """The t that makes the dual at (F + t, G - t) largest, for KL of price 1/inverse and exact marginals (0)."""
-    mass_a, mass_b = _log_tilted_mass(inverse_a, a, F, work_a), _log_tilted_mass(inverse_b, b, G, work_b)
+    mass_a, mass_b = log_tilted_mass(inverse_a, a, F, work_a), log_tilted_mass(inverse_b, b, G, work_b)
     return (mass_a - mass_b) / (inverse_a + inverse_b)
 
 

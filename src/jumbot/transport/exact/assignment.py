@@ -38,6 +38,15 @@ def _largest(cost: Any) -> float:
 
 
 @compiled()
+def _all_equal(a: Any, b: Any) -> int:
+    """One where all weights are the same number, else zero."""
+    unlike = 0
+    for i in range(a.shape[0]):
+        unlike += (a[i] != a[0]) + (b[i] != a[0])
+    return 1 if unlike == 0 else 0
+
+
+@compiled()
 def _reduce(cost: Any, f: Any, g: Any) -> None:
     """f = row minima, g = column minima of C - f."""
     n = cost.shape[0]
@@ -137,10 +146,15 @@ def _within_prices(cost: Any, partner: Any, weight: float, tau: float, plan: Any
         g[j] = max(g[j], -tau)
 
 
-def _assigned(cost: Array) -> tuple[NDArray[np.int64], Array, Array]:
-    """The column of each row, and the potentials."""
-    cost = np.require(cost, np.float64, ["C", "W"])
-    if _largest(cost) > _HUGE:
+def _plain(x: Array) -> Array:
+    """As the compiled functions take arrays."""
+    return x if x.flags.carray and x.dtype == np.float64 else np.require(x, np.float64, ["C", "W"])
+
+
+def _assigned(cost: Array, most: float | None = None) -> tuple[NDArray[np.int64], Array, Array]:
+    """The column of each row, and the potentials; no entry is larger than `most`."""
+    cost = _plain(cost)
+    if (_largest(cost) if most is None else most) > _HUGE:
         partner, f, g = _assigned(cost * _SHRINK)
         return partner, f / _SHRINK, g / _SHRINK
     if len(cost) >= _AUCTIONED:
@@ -171,15 +185,15 @@ def permutation(cost: Array) -> NDArray[np.int64]:
 
 def assignment_with_prices(cost: Array, weight: float, tau: float) -> tuple[Array, Array, Array]:
     """Total variation at one price tau between equally many points of equal weight, C >= 0."""
-    partner, f, g = _assigned(np.minimum(cost, 2 * tau))
+    partner, f, g = _assigned(np.minimum(cost, 2 * tau), 2 * tau)
     plan = np.empty(cost.shape)
-    _within_prices(np.require(cost, None, ["C", "W"]), partner, weight, tau, plan, f, g)
+    _within_prices(_plain(cost), partner, weight, tau, plan, f, g)
     return plan, f, g
 
 
 def is_assignment(a: Array, b: Array) -> bool:
     """Equally many points of equal weight, and not too many."""
-    return len(a) == len(b) <= _MOST and a.max() == a.min() == b.max() == b.min()
+    return len(a) == len(b) <= _MOST and bool(_all_equal(_plain(a), _plain(b)))
 
 
 def assignment(cost: Array, weight: float) -> tuple[Array, Array, Array]:

@@ -7,6 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from jumbot.transport.exact.assignment import assignment, is_assignment
+
 Array = NDArray[np.float64]
 
 #: Relative gap above which potentials are refined, and how often.
@@ -33,8 +35,6 @@ def balanced(cost: Array, a: Array, b: Array, start: Array | None = None) -> tup
         first_g = (cost - first_f[:, None]).min(0)
         plan, f, g = balanced(cost - first_f[:, None] - first_g, a, b)
         return plan, first_f + f, first_g + g
-    from jumbot.transport.exact.assignment import assignment, is_assignment  # numba takes a moment to load
-
     if is_assignment(a, b):
         plan, f, g = assignment(cost, a[0])
         if np.vdot(plan, cost - f[:, None] - g) <= _ACCURATE * np.vdot(plan, np.abs(cost)):

@@ -12,8 +12,11 @@ import torch
 from torch import Tensor
 
 from jumbot.transport.certificate import Certificate, round_to_marginals
+from jumbot.transport.compiled.sides import certifier
 from jumbot.transport.compiled.threads import run
 from jumbot.transport.divergences import KL
+from jumbot.transport.exact import balanced, kl, partial, total_variation
+from jumbot.transport.exact.vectors import lowest
 from jumbot.transport.kinds import arguments
 from jumbot.transport.marginal import PartialMarginal
 from jumbot.transport.outcome import AnyOutcome, Outcome, RawOutcome
@@ -26,11 +29,10 @@ def solve_unregularised(
     problem: Problem, start: tuple[Tensor, Tensor] | None, tol: float, max_iterations: int
 ) -> AnyOutcome:
     """Each problem by its method; the combinatorial ones count no iterations."""
-    device = problem.cost.device
+    device, batch = problem.cost.device, problem.cost.shape[0]
     cost = problem.cost.double().cpu().numpy()
-    a = problem.a.expand(cost.shape[0], -1).cpu().numpy()
-    b = problem.b.expand(cost.shape[0], -1).cpu().numpy()
-    batch = cost.shape[0]
+    weights = [w.cpu().numpy() for w in (problem.a, problem.b)]
+    a, b = (w if len(w) == batch else np.repeat(w, batch, 0) for w in weights)
 
     first = start and (start[0].cpu().numpy(), start[1].cpu().numpy())
 
@@ -40,10 +42,8 @@ def solve_unregularised(
 
     numbers = range(batch)
     results: list[Any] = run(one, numbers) if cost.size > 1 << 14 else [one(k) for k in numbers]
-    if device.type != "cpu" or not _plain(problem, a, b):
+    if device.type != "cpu" or not _plain(problem, weights):
         return _certified(problem, results)
-    from jumbot.transport.compiled.sides import certifier
-
     out = np.array([[float(r[3]), 0.0, 0.0, 0.0, 0.0] for r in results])
     plan, f, g = (np.stack([r[i] for r in results]) if batch > 1 else results[0][i][None] for i in range(3))
     rows, columns = np.empty(f.shape), np.empty(g.shape)
@@ -54,10 +54,11 @@ def solve_unregularised(
     return RawOutcome(1.0, f, g, plan, rows, columns, out)
 
 
-def _plain(problem: Problem, a: np.ndarray, b: np.ndarray) -> bool:
+def _plain(problem: Problem, weights: list[np.ndarray]) -> bool:
     """Whether the compiled certificate applies; it divides by the weights."""
-    partial = isinstance(problem.source, PartialMarginal)
-    return not partial and problem.blocked is None and bool(a.min() > 0) and bool(b.min() > 0)
+    if isinstance(problem.source, PartialMarginal) or problem.blocked is not None:
+        return False
+    return all(lowest(w.ravel()) > 0 for w in weights)
 
 
 def _certified(problem: Problem, results: list[Solved]) -> Outcome:
@@ -71,18 +72,16 @@ def _solve_one(
     problem: Problem, cost: np.ndarray, a: np.ndarray, b: np.ndarray, start: tuple[np.ndarray, np.ndarray] | None,
     tol: float, max_iterations: int,
 ) -> Solved:  # fmt: skip
-    from jumbot.transport import exact
-
     source, target = problem.source, problem.target
     if isinstance(source, PartialMarginal):
-        return *exact.partial(cost, a, b, source.mass, start and start[0]), 0
+        return *partial(cost, a, b, source.mass, start and start[0]), 0
     if source.exact and target.exact:
-        return *exact.balanced(cost, a, b, start and start[0]), 0
+        return *balanced(cost, a, b, start and start[0]), 0
     tau_a, tau_b = (np.inf if side.exact else side.tau for side in (source, target))
     soft = target if source.exact else source
     if isinstance(soft.divergence, KL):
-        return exact.kl(cost, a, b, tau_a, tau_b, tol, max_iterations, start)
-    return *exact.total_variation(cost, a, b, tau_a, tau_b, start), 0
+        return kl(cost, a, b, tau_a, tau_b, tol, max_iterations, start)
+    return *total_variation(cost, a, b, tau_a, tau_b, start), 0
 
 
 def certify_unregularised(problem: Problem, plan: Tensor, f: Tensor, g: Tensor) -> Certificate:

@@ -6,7 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jumbot.errors import UnboundedError
+from jumbot.transport.exact.assignment import assignment_with_prices, is_assignment
 from jumbot.transport.exact.balanced import balanced
+from jumbot.transport.exact.vectors import lowest
 
 Array = NDArray[np.float64]
 Solved = tuple[Array, Array, Array]
@@ -33,17 +35,14 @@ def total_variation(
     >>> plan.tolist()
     [[1.0, 0.0]]
     """
-    lowest = cost.min()
-    if lowest < -(tau_a + tau_b):
+    least = lowest(cost.ravel())
+    if least < -(tau_a + tau_b):
         raise UnboundedError(
-            f"the cost {lowest:g} is below -(tau_a + tau_b) = {-(tau_a + tau_b):g}: creating mass at both "
-            "ends and transporting it pays without end; raise tau or the cost"
+            f"cost: {least:g} is below -(tau_a + tau_b) = {-(tau_a + tau_b):g}, so transporting ever more mass pays; "
+            "raise tau or shift the cost."
         )
-    if lowest >= 0 and tau_a == tau_b:
-        from jumbot.transport.exact.assignment import assignment_with_prices, is_assignment
-
-        if is_assignment(a, b):
-            return assignment_with_prices(cost, a[0], tau_a)
+    if least >= 0 and tau_a == tau_b and is_assignment(a, b):
+        return assignment_with_prices(cost, a[0], tau_a)
     surplus = b.sum() - a.sum()
     if surplus < 0:
         plan, g, f = total_variation(cost.T, b, a, tau_b, tau_a, start and start[::-1])

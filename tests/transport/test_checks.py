@@ -1,0 +1,66 @@
+"""Arguments: numbers that come in one type or another, and entries that are not finite."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import jumbot
+from jumbot.transport.checks import check_number, check_taus, probe
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("size", [1, 100, 1 << 15, 1 << 21])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_probe_sees_every_entry_that_is_not_finite(bad, size, dtype):
+    entries = torch.ones(size, dtype=dtype)
+    assert math.isfinite(probe(entries))
+    for at in {0, size // 3, size - 1}:
+        spoilt = entries.clone()
+        spoilt[at] = bad
+        assert not math.isfinite(probe(spoilt))
+    both = torch.tensor([math.inf, -math.inf] * size, dtype=dtype)
+    assert not math.isfinite(probe(both))
+
+
+@pytest.mark.parametrize("layout", ["transposed", "every other", "one for all"])
+def test_probe_of_memory_that_is_not_in_one_piece(layout):
+    entries = torch.ones(8, 10, dtype=torch.float64)
+    view = {"transposed": entries.T, "every other": entries[:, ::2], "one for all": entries[:1].expand(8, 10)}[layout]
+    assert math.isfinite(probe(view))
+    entries[0, 4] = math.nan
+    assert not math.isfinite(probe(view))
+
+
+def test_costs_whose_squares_overflow_are_costs():
+    cost = np.array([[0.0, 1e200], [1e200, 0.0]])
+    solution = jumbot.solve(cost, epsilon=1e198, tau=1e199)
+    assert solution.converged
+    points = 1e160 * np.array([[0.0], [1.0]])
+    with pytest.raises(jumbot.JumbotError, match="cost"):  # the points are finite, their squared distances are not
+        jumbot.sinkhorn_divergence(points, -points, epsilon=1.0)
+
+
+@pytest.mark.parametrize("value", [0.5, np.float64(0.5), np.float32(0.5), torch.tensor(0.5), np.array(0.5)])
+def test_numbers_of_any_type_are_the_same_number(value):
+    assert check_number("x", value, least=0) == 0.5
+    assert type(check_number("x", value, least=0)) is float
+    assert check_taus(value) == check_taus((value, value)) == (0.5, 0.5)
+
+
+@pytest.mark.parametrize("value", [-0.5, -math.inf, math.nan, True, "1", None, 0.0])
+def test_what_is_no_price_is_refused(value):
+    with pytest.raises(jumbot.ArgumentError, match="tau"):
+        check_taus(value)
+    with pytest.raises(jumbot.ArgumentError, match="tau"):
+        check_taus((1.0, value))
+
+
+def test_edges_of_the_range():
+    assert check_number("x", 0.0, least=0) == 0.0
+    for value, strict in ((0.0, True), (math.inf, False), (-1e-300, False)):
+        with pytest.raises(jumbot.ArgumentError, match="x"):
+            check_number("x", value, least=0, strict=strict)
+    assert check_number("x", math.inf, least=0, infinite=True) == math.inf
+    assert check_taus(math.inf) == (math.inf, math.inf)
