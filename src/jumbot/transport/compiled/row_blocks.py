@@ -13,15 +13,17 @@ from typing import Any
 import numpy as np
 
 from jumbot.transport.compiled.decorator import compiled
-from jumbot.transport.compiled.gibbs import add_columns, fill, lower_column_minima, negated, row_minima, set_all
+from jumbot.transport.compiled.gibbs import add_columns, lower_column_minima, negated, row_minima, set_all
 from jumbot.transport.compiled.sides import STEPS
-from jumbot.transport.compiled.vectormath import exp, log
+from jumbot.transport.compiled.vectormath import exp, exp_single, log
 
 _WIDTH = 1280  # terms of a row in a partial sum
 _HEIGHT = 64  # rows of a column in a partial sum
 #: Weights are scaled to e^LIFT: a product with the least entry of K is then no denormal of float32.
 LIFT = 30.0
 _TOP = 40.0  # e^(LIFT + TOP) n is still a float32
+_MOST = 88.0  # entries of K above e^MOST would be wrong but finite; there are none, as its maxima are one
+_ZERO = np.float32(0.0)
 
 
 @compiled(fastmath=True)
@@ -104,10 +106,20 @@ def long_row_minima(C: Any, scale: float, added: Any, out: Any) -> None:
 
 
 @compiled()
+def fill_single(C: Any, scale: float, F: Any, G: Any, cut: float, K: Any) -> None:
+    """`fill` in float32, in three fifths of the time."""
+    for i in range(C.shape[0]):
+        row, kernel, shift = C[i], K[i], F[i]
+        for j in range(row.shape[0]):
+            x = min(shift + G[j] - row[j] * scale, _MOST)
+            kernel[j] = exp_single(x) if x > -cut else _ZERO
+
+
+@compiled()
 def build_rows(C: Any, scale: float, added: Any, G0: Any, cut: float, F0: Any, K: Any) -> None:
     """F0 and K of some rows: made on the way of the first sweep, they cost no pass of their own."""
     long_row_minima(C, scale, added, F0)
-    fill(C, scale, F0, G0, cut, K)
+    fill_single(C, scale, F0, G0, cut, K)
 
 
 @lru_cache(maxsize=16)

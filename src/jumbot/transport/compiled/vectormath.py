@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
@@ -23,6 +24,19 @@ def _bits(typing: Any, x: Any) -> Any:
 @intrinsic
 def _from_bits(typing: Any, x: Any) -> Any:
     return types.float64(types.int64), lambda context, builder, sig, args: builder.bitcast(args[0], ir.DoubleType())
+
+
+@intrinsic
+def _times_power_of_two(typing: Any, p: Any, z: Any) -> Any:
+    """The float32 `p` times two to the integer that the low bits of the float64 `z` hold."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        p, z = arguments
+        bits = ir.IntType(32)
+        exponent = builder.shl(builder.trunc(builder.bitcast(z, ir.IntType(64)), bits), bits(23))
+        return builder.bitcast(builder.add(builder.bitcast(p, bits), exponent), ir.FloatType())
+
+    return types.float32(types.float32, types.float64), build
 
 
 _LOG2_E = 1.4426950408889634
@@ -52,6 +66,29 @@ def exp(x: float) -> float:
     p = p * r + 1.0
     p = p * r + 1.0
     return _from_bits(_bits(p) + (_bits(z) << 52))  # type: ignore[call-arg]
+
+
+_LN2 = 0.6931471805599453
+_ONE, _HALF, _C3, _C4, _C5, _C6, _C7 = (np.float32(1 / k) for k in (1, 2, 6, 24, 120, 720, 5040))
+
+
+@compiled()
+def exp_single(x: float) -> np.float32:
+    """e^x in float32 for x in [-87, 88], to its last bit or two; smaller x give e^-87.
+
+    What is left of x after the power of two is found in float64: in float32 an x of -50 is known to 4e-6 only.
+    """
+    x = max(x, -87.0)
+    z = x * _LOG2_E + _ROUND
+    r = np.float32(x - (z - _ROUND) * _LN2)
+    p = _C7 * r + _C6
+    p = p * r + _C5
+    p = p * r + _C4
+    p = p * r + _C3
+    p = p * r + _HALF
+    p = p * r + _ONE
+    p = p * r + _ONE
+    return _times_power_of_two(p, z)  # type: ignore[call-arg]
 
 
 @compiled()

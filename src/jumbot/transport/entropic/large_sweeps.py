@@ -160,7 +160,9 @@ class _Large:
         self._each(lambda s: self.gibbs.row_minima(self.cost[s], self.scale, added, self.F0[s]))
 
     def _build(self) -> None:
-        self._each(lambda s: self.gibbs.fill(self.cost[s], self.scale, self.F0[s], self.G0, _CUT, self.K[s]))
+        self._each(
+            lambda s: self.row_blocks.fill_single(self.cost[s], self.scale, self.F0[s], self.G0, _CUT, self.K[s])
+        )
         self.fresh = True
 
     def _pass(self) -> tuple[np.ndarray, float]:
