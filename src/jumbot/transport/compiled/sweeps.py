@@ -150,8 +150,8 @@ def solver(kind_a: int, kind_b: int) -> Any:
                     if not norm <= GROWTH * last_norm:
                         strikes, held = strikes + 1, 1
                     last_norm = norm
-                    # rows are at their optimum, so all of the gap is on the columns, and the residual predicts it;
-                    # to a half percent; `worth`, from an earlier sweep, is at most a tenth too large
+                    # rows are at their optimum, so all of the gap is on the columns, and the residual predicts it to
+                    # a half percent; `worth` is from an earlier sweep, and at most a tenth too large
                     near = 0.5 * tau_b * norm <= 0.8 * kappa_b**2 * safety * tol * worth
                     check = near or (worth < 0.0 and check) or sweep >= limit
                 elif rate_known and check:
