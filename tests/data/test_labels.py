@@ -43,8 +43,9 @@ def test_labels_that_are_no_classes() -> None:
 
 def test_target_classes_are_matched_by_name() -> None:
     source = as_domain((np.zeros((4, 2)), ["cat", "dog", "eel", "dog"]))
-    target = as_domain((np.zeros((3, 2)), ["eel", "fox", "cat"]))
-    _, matched, _ = prepare(source, target)
+    target = as_domain((np.zeros((3, 2)), ["eel", "fox", "cat"]), name="target")
+    with pytest.warns(UserWarning, match=r"target: 1 samples have labels that the source lacks \(fox\); no accuracy"):
+        _, matched, _ = prepare(source, target)
     assert matched.labels.tolist() == [2, -1, 0]
     assert matched.classes == ("cat", "dog", "eel")
 
@@ -57,8 +58,15 @@ def test_labels_without_a_common_name_are_dropped_with_a_warning() -> None:
 
 
 def test_missing_labels_stay_missing() -> None:
-    target = as_domain((np.zeros((3, 1)), ["b", None, "c"]))
-    assert match_classes(target, ("a", "b")).labels.tolist() == [1, -1, -1]
+    target = as_domain((np.zeros((3, 1)), ["b", None, "b"]))
+    assert match_classes(target, ("a", "b")).labels.tolist() == [1, -1, 1]
+
+
+@pytest.mark.parametrize("labels", [["Cat", "dog", "DOG"], ["Cat", "DOG", "DOG"]])
+def test_labels_in_another_spelling_are_named_with_those_that_may_be_meant(labels) -> None:
+    target = as_domain((np.zeros((3, 1)), labels))
+    with pytest.warns(UserWarning, match="Rename .*'Cat' for 'cat'.* if they are the same"):
+        match_classes(target, ("cat", "dog"))
 
 
 @pytest.mark.parametrize(
@@ -81,6 +89,7 @@ def test_a_class_with_one_sample_is_kept() -> None:
 
 def test_source_classes_without_samples_are_left_out() -> None:
     whole = as_domain((np.zeros((4, 2)), ["a", "b", "c", "c"]))
-    source, target, _ = prepare(whole.subset([0, 2, 3]), whole)
+    with pytest.warns(UserWarning, match=r"the source lacks \(b\)"):
+        source, target, _ = prepare(whole.subset([0, 2, 3]), whole)
     assert source.classes == target.classes == ("a", "c")
     assert target.labels.tolist() == [0, -1, 1, 1]

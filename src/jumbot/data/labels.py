@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from jumbot.data.column_kinds import few
+from jumbot.data.column_kinds import few, squeezed
 from jumbot.data.domain import Domain
 from jumbot.errors import ArgumentError
 
@@ -80,11 +80,11 @@ def _order(text: str) -> tuple[int, float, str]:
 def match_classes(domain: Domain, classes: Sequence[str]) -> Domain:
     """`domain` with its labels as positions in `classes`, matched by name; -1 for a class that is not among them.
 
-    Labels that have no name in common with `classes` say nothing (folders named after years, say): they are dropped,
-    with a warning.
+    A warning says how many these are.  Labels that have no name in common with `classes` say nothing (folders named
+    after years, say): they are dropped, with a warning.
 
     >>> from jumbot.data.domain import ArraySamples
-    >>> target = Domain("target", ArraySamples(np.zeros((2, 1))), np.array([0, 1]), ("dog", "fox"))
+    >>> target = Domain("target", ArraySamples(np.zeros((2, 1))), np.array([0, -1]), ("dog",))
     >>> match_classes(target, ("cat", "dog")).labels
     array([ 1, -1])
     """
@@ -92,15 +92,26 @@ def match_classes(domain: Domain, classes: Sequence[str]) -> Domain:
     if domain.labels is None or domain.classes == classes:
         return replace(domain, classes=classes)
     position = {name: i for i, name in enumerate(classes)}
+    strange = [name for name, n in zip(domain.classes, domain.counts(), strict=True) if n and name not in position]
+    same = [f"{name!r} for {c!r}" for name in strange for c in classes if squeezed(name) == squeezed(c) != ""]
+    meant = f" Rename {few(same)} if they are the same." if same else ""
     if not any(name in position for name in domain.classes):
         warnings.warn(
             f"{domain.name}: its labels ({few(domain.classes, 4)}) have no name in common with the source's "
-            f"({few(classes, 4)}); it is taken as unlabelled.",
+            f"({few(classes, 4)}); it is taken as unlabelled.{meant}",
             stacklevel=3,
         )
         return replace(domain, labels=None, classes=classes)
     table = np.array([*(position.get(name, -1) for name in domain.classes), -1], dtype=np.int64)
-    return replace(domain, labels=table[domain.labels], classes=classes)
+    labels = table[domain.labels]
+    if strange:
+        lost = int(((labels < 0) & domain.known).sum())
+        warnings.warn(
+            f"{domain.name}: {lost} samples have labels that the source lacks ({few(strange, 4)}); no accuracy counts "
+            f"them.{meant}",
+            stacklevel=3,
+        )
+    return replace(domain, labels=labels, classes=classes)
 
 
 def check_source(domain: Domain) -> Domain:

@@ -60,7 +60,7 @@ def test_no_label_at_all_gives_no_figure_and_valid_json():
     found = evaluate([0, 1, 1], [-1, -1, -1], ["a", "b"])
     assert math.isnan(found.accuracy)
     assert math.isnan(found.mean_class_accuracy)
-    assert str(found) == "no labelled sample (3 without a label left out)"
+    assert str(found) == "no labelled sample (3 without a label of these classes left out)"
     assert json.loads(json.dumps(found.to_json(), allow_nan=False))["accuracy"] is None
 
 

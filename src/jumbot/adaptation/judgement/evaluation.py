@@ -65,7 +65,7 @@ class Evaluation:
         }
 
     def __str__(self) -> str:
-        without = f" ({self.left_out} without a label left out)" if self.left_out else ""
+        without = f" ({self.left_out} without a label of these classes left out)" if self.left_out else ""
         if not self.n:
             return f"no labelled sample{without}"
         lines = [
