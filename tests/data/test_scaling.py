@@ -54,6 +54,18 @@ def test_total_deviation(columns: int) -> None:
     assert total == pytest.approx(10 * np.sqrt((columns + 256) / 2304), rel=1e-4)
 
 
+@pytest.mark.parametrize("standardise", ["auto", "source"])
+def test_what_is_constant_on_the_source_is_left_out(rows: np.ndarray, standardise: str) -> None:
+    found = learn(rows, standardise)
+    rows[:, 0] = 2023.0
+    without = learn(rows, standardise)
+    later = rows + np.array([1.0, *np.zeros(rows.shape[1] - 1)])
+    assert (apply(later, without)[:, 0] == 0).all()
+    np.testing.assert_allclose(
+        apply(rows, without)[:, 1:] / without.scale, apply(rows, found)[:, 1:] / found.scale, rtol=1e-5, atol=1e-6
+    )
+
+
 def test_constant_and_rare_columns_are_not_magnified(rows: np.ndarray) -> None:
     rows[:, 0] = 3.0
     rows[:, 1] = 0.0

@@ -55,7 +55,8 @@ def learn_scaling(source: Domain | np.ndarray, standardise: str = "auto") -> Sca
     std = np.sqrt(sum(((rows - mean) ** 2).sum(0) for rows in _rows(source)) / len(source))
     std[std <= 1e-7 * np.abs(mean)] = 0.0
     if standardise == "auto" and not few_dominate(std**2) and not all_alike(std):
-        return Scaling(tuple(mean.tolist()), None, one_scale(std))
+        used = None if (std > 0).all() else tuple((std > 0).astype(float).tolist())
+        return Scaling(tuple(mean.tolist()), used, one_scale(std))
     safe = np.where(std > 0, std, 1.0)
     kurtosis = sum((((rows - mean) / safe) ** 4).sum(0) for rows in _rows(source)) / len(source)
     tails = np.sqrt(np.maximum(kurtosis / _TAILS, 1.0))
