@@ -7,6 +7,7 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 
 import jumbot
+from jumbot.data import as_domain, prepare
 from jumbot.data.domain import ArraySamples, Domain
 from jumbot.data.scaling import Scaling, few_dominate, learn_scaling
 
@@ -118,3 +119,26 @@ def test_few_dominate() -> None:
     assert not few_dominate(np.zeros(3))
     assert few_dominate(np.r_[np.ones(18), 100.0, 100.0])
     assert not few_dominate(np.r_[np.ones(200), 100.0])
+
+
+@pytest.mark.parametrize(
+    ("factor", "shift", "match"),
+    [
+        (1000, 0, "t: column 2 varies 1000 times as much in the target as in the source; are its units others"),
+        (0.001, 0, "t: column 2 varies 1000 times as much in the source as in the target; are its units others"),
+        (
+            1,
+            30,
+            "t: column 2 has medians in the two domains that are 2[0-9] times as far apart as it varies; are its units",
+        ),
+    ],
+)
+def test_other_units_are_named_in_a_warning(rows: np.ndarray, factor: float, shift: float, match: str) -> None:
+    source, other = as_domain((rows, np.arange(len(rows)) % 2)), rows.copy()
+    other[:, 1] = factor * rows[:, 1] + shift * rows[:, 1].std()
+    with pytest.warns(UserWarning, match=match):
+        prepare(source, as_domain(other, name="t"))
+    other = 3 * rows + 1
+    other[:, 2] *= np.arange(len(rows)) % 9 == 0  # rarely used
+    other[0, 3] = 1e6
+    prepare(source, as_domain(other))

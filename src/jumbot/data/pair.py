@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -24,6 +25,7 @@ from jumbot.data.inputs import (
     scaled,
 )
 from jumbot.data.labels import check_source, match_classes
+from jumbot.data.scales import other_units
 from jumbot.data.scaling import check_standardise
 from jumbot.data.tables import TableSamples
 from jumbot.errors import ArgumentError
@@ -46,7 +48,8 @@ def prepare(
     becomes -1. Images come to one `size` (default: the larger height and width of the two; 224 for photographs that
     differ) and one number of `channels` (default: the larger of the two). Features are brought to one scale that is
     learned on the source (`standardise` is what `learn_scaling` takes), signals channel by channel. Columns of tables
-    are matched by name and must be the same, in any order; `columns="shared"` takes those that both domains have.
+    are matched by name and must be the same, in any order; `columns="shared"` takes those that both domains have.  A
+    warning says if the numbers of a column differ between the domains as they do in other units.
 
     >>> from jumbot.data.domain import ArraySamples
     >>> grey = Domain("usps", ArraySamples(np.zeros((2, 16, 16), np.uint8)), np.array([0, 1]), ("0", "1"))
@@ -77,7 +80,10 @@ def prepare(
         format = _image_format(source, target, size, channels, pixels)
     else:
         format = _tensor_format(source, kinds[0], standardise)
-    return format.apply(source, transform), format.apply(target, transform), format
+    source, target = format.apply(source, transform), format.apply(target, transform)
+    if kinds[0] == "features" and (found := other_units(source, target)):
+        warnings.warn(f"{target.name}: {found}; are its units others than the source's?", stacklevel=2)
+    return source, target, format
 
 
 def _feature_format(source: Domain, target: Domain, standardise: str, columns: str) -> InputFormat:
