@@ -184,6 +184,16 @@ def test_a_row_number_is_named_in_a_warning(rng: np.random.Generator, numbers: n
     assert format.columns.id == "record"
 
 
+@pytest.mark.parametrize("name", ["Unnamed: 0", "patient_id", "PassengerId", "customerID", "Index", "row key"])
+def test_numbers_of_rows_that_were_shuffled_are_known_by_their_name(rng: np.random.Generator, name: str) -> None:
+    numbers = rng.permutation(10 * ROWS)[:ROWS]
+    frame = _frame(rng, **{name: numbers})
+    with pytest.warns(UserWarning, match=rf"column '{name}' looks like a row number"):
+        prepare(as_domain(frame), as_domain(frame))
+    frame = _frame(rng, grid=numbers, heat_index=numbers / 2)
+    prepare(as_domain(frame), as_domain(frame))
+
+
 def test_the_target_may_lack_labels_and_ids(rng: np.random.Generator) -> None:
     frame = _frame(rng).rename(columns={"label": "outcome"}).assign(patient=[f"p{i}" for i in range(ROWS)])
     source, target, _ = read_domains(frame, frame[["height", "age"]], reading=Reading(label="outcome", id="patient"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 
 import numpy as np
@@ -14,6 +15,8 @@ from jumbot.errors import ArgumentError
 
 MOST_CATEGORIES = 1000
 _ROWS = 10  # fewer rows say nothing about a column that counts them
+_NAMES_ROWS = re.compile(r"(.*[\W_])?(id|ids|idx|index|uid|uuid|key|rownames?)|Unnamed: \d+", re.IGNORECASE)
+_CAMEL = re.compile(r".*[a-z](Id|ID|Idx|Index)")  # PassengerId
 _REMEDY = 'Leave columns out with drop (--drop), or take those that both have with columns="shared" (--columns shared).'
 
 
@@ -57,7 +60,7 @@ def _find(table: Table, column: str, name: str) -> Column:
         present = numbers[np.isfinite(numbers)]
         if np.isnan(numbers).all():
             raise ArgumentError(f"{name}: column {column!r} is empty; fill it, {leave_out}.")
-        if _counts_rows(present):
+        if names_rows(column, present):
             warnings.warn(
                 f"{name}: column {column!r} looks like a row number, which says nothing about other rows; if it is "
                 f"one, leave it out with drop={column!r} (--drop), or make it the id.",
@@ -92,11 +95,18 @@ def _find(table: Table, column: str, name: str) -> Column:
     return Column(column, categories=tuple(distinct))
 
 
-def _counts_rows(numbers: np.ndarray) -> bool:
-    """Whole numbers, all different, that grow from row to row or leave none out."""
+def names_rows(column: str, numbers: np.ndarray) -> bool:
+    """Whether a column seems to name or to count rows: whole numbers, all different, that grow from row to row or leave
+    none out; or mostly different, in a column whose name says so.
+
+    >>> shuffled = np.random.default_rng(0).permutation(100)[:80]
+    >>> names_rows("patient_id", shuffled), names_rows("Unnamed: 0", shuffled), names_rows("weight", shuffled)
+    (True, True, False)
+    """
     if len(numbers) < _ROWS or (numbers % 1 != 0).any():
         return False
-    steps = np.diff(numbers)
-    return bool((steps > 0).all()) or (
-        numbers.max() - numbers.min() == len(numbers) - 1 and len(np.unique(numbers)) == len(numbers)
-    )
+    steps, different = np.diff(numbers), len(np.unique(numbers))
+    if bool((steps > 0).all()) or (numbers.max() - numbers.min() == len(numbers) - 1 and different == len(numbers)):
+        return True
+    named = _NAMES_ROWS.fullmatch(column) or _CAMEL.fullmatch(column)
+    return named is not None and 2 * different > len(numbers)
