@@ -7,7 +7,7 @@ import pytest
 
 import jumbot
 from jumbot.cli import main
-from jumbot.data.tables import load_points
+from jumbot.data.tables import load_pair, load_points
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(80, 2)), RNG.normal(size=(70, 2)) + 1
@@ -48,6 +48,29 @@ def test_parquet(tmp_path):
     pandas.DataFrame({"u": [1.0], "name": ["a"]}).to_parquet(tmp_path / "text.parquet")
     with pytest.raises(jumbot.ArgumentError, match="'name'"):
         load_points(tmp_path / "text.parquet")
+
+
+def test_columns_are_matched_by_name(tmp_path):
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    frame = pandas.DataFrame(Y, columns=["u", "v"])
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    frame[["v", "u"]].to_csv(tmp_path / "y.csv", index=False)
+    for points in load_pair(tmp_path / "x.csv", tmp_path / "y.csv"):
+        np.testing.assert_allclose(points, Y)
+    frame.rename(columns={"u": "U"}).to_csv(tmp_path / "other.csv", index=False)
+    with pytest.raises(jumbot.ArgumentError, match=r"other.csv: lacks the column 'u'; .* Rename 'U' for 'u'"):
+        load_pair(tmp_path / "x.csv", tmp_path / "other.csv")
+    frame.assign(w=Y[:, 0]).to_csv(tmp_path / "more.csv", index=False)
+    with pytest.raises(jumbot.ArgumentError, match=r"more.csv: has columns that .*x.csv lacks: w; leave them out"):
+        load_pair(tmp_path / "x.csv", tmp_path / "more.csv")
+
+
+@pytest.mark.parametrize("name", ["id", "label", "Unnamed: 0"])
+def test_a_column_that_is_hardly_a_coordinate(tmp_path, name):
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    pandas.DataFrame(Y, columns=["u", "v"]).assign(**{name: range(len(Y))}).to_csv(tmp_path / "x.csv", index=False)
+    with pytest.warns(UserWarning, match=f"column '{name}' counts as a coordinate; leave it out"):
+        load_points(tmp_path / "x.csv")
 
 
 BAD = {

@@ -24,7 +24,7 @@ class MinibatchLoss(Command):
     x: Annotated[str, Argument("X")]
     """Points: .npy, .npz, .csv or .parquet, one per row."""
     y: Annotated[str, Argument("Y")]
-    """Points to compare with."""
+    """Points to compare with; columns that have names are matched by them."""
     epsilon: Weight
     """Strength of the entropy, in units of the cost."""
     tau: Annotated[float, Bounds(above=0, infinite=True)] = math.inf
@@ -90,10 +90,10 @@ def main(arguments: Sequence[str]) -> int:
     wanted = parse(Distance, arguments, "jumbot distance")
     loss = wanted.loss_options()
     import jumbot
-    from jumbot.data.tables import load_points
+    from jumbot.data.tables import load_pair
     from jumbot.minibatch.distributed import group
 
-    x, y = load_points(wanted.x), load_points(wanted.y)
+    x, y = load_pair(wanted.x, wanted.y)
     for m in wanted.m:
         if m > min(len(x), len(y)):
             raise jumbot.ArgumentError(f"m: {m} does not fit {len(x)} and {len(y)} points; use 1 <= m <= the smaller.")

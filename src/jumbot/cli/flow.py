@@ -52,9 +52,9 @@ def main(arguments: Sequence[str]) -> int:
     import numpy as np
 
     import jumbot
-    from jumbot.data.tables import load_points
+    from jumbot.data.tables import load_pair
 
-    x, y = load_points(wanted.x), load_points(wanted.y)
+    x, y = load_pair(wanted.x, wanted.y)
     trajectory = jumbot.gradient_flow(
         np.array(x, dtype=np.float64), np.array(y, dtype=np.float64), m=wanted.m, k=wanted.k, steps=wanted.steps,
         learning_rate=wanted.learning_rate, **loss,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +15,9 @@ from torch import Tensor
 
 from jumbot.data import tablefiles
 from jumbot.data.arrays import from_arrays, with_labels
-from jumbot.data.column_kinds import kind_of_column, numbers_of
+from jumbot.data.column_kinds import few, kind_of_column, lacks, numbers_of
 from jumbot.data.domain import Domain
+from jumbot.data.fitting import names_rows
 from jumbot.data.frames import Table
 from jumbot.data.labels import plain_text
 from jumbot.data.reading import Reading, make_reading
@@ -23,6 +25,7 @@ from jumbot.data.roles import (
     ALL_DOMAINS,
     DOMAINS,
     FEATURES,
+    IDS,
     LABELS,
     NO_DOMAINS,
     Known,
@@ -161,17 +164,40 @@ def load_points(path: str | Path) -> np.ndarray:
 
     Whatever is wrong (no such file, text, lines of different length, NaN) raises an `ArgumentError` of one line.
     """
-    path = Path(path)
+    return _points(Path(path))[0]
+
+
+def load_pair(x: str | Path, y: str | Path) -> tuple[np.ndarray, np.ndarray]:
+    """The points of two files; columns are matched by name where both have names, and must then be the same."""
+    (points_x, names_x), (points_y, names_y) = _points(Path(x)), _points(Path(y))
+    if names_x is None or names_y is None:
+        return points_x, points_y
+    if missing := [name for name in names_x if name not in names_y]:
+        raise ArgumentError(f"{y}: {lacks(missing, names_y)}")
+    if more := [name for name in names_y if name not in names_x]:
+        raise ArgumentError(f"{y}: has columns that {x} lacks: {few(more)}; leave them out first.")
+    return points_x, points_y[:, [names_y.index(name) for name in names_x]]
+
+
+def _points(path: Path) -> tuple[np.ndarray, list[str] | None]:
+    """What `load_points` returns, and the names of the columns."""
     kind = _kind(path)
+    names = None
     if kind in (".npy", ".npz"):
         points = _load_numpy(path)
         points = points if kind == ".npy" else next(iter(points.values()), np.empty(0))
     else:
         table = read_table(path)
+        names = table.frame.columns.tolist() if table.named else None
         for column in table.frame:
             values = table.frame[column]
             if kind_of_column(values) != "numbers":
                 raise ArgumentError(f"{path}: column {column!r} is text ({values.dropna().iloc[-1]}); drop it first.")
+            if names is not None and (column.lower() in (*IDS, "label") or names_rows(column, numbers_of(values))):
+                warnings.warn(
+                    f"{path}: column {column!r} counts as a coordinate; leave it out if it names rows or classes.",
+                    stacklevel=4,
+                )
         points = np.stack([numbers_of(table.frame[column]) for column in table.frame], axis=1)
     if points.ndim == 1:
         points = points[:, None]
@@ -182,7 +208,7 @@ def load_points(path: str | Path) -> np.ndarray:
         raise ArgumentError(
             f"{path}: {bad.size} rows hold NaN or infinity, the first is row {bad[0]}; drop them first."
         )
-    return points if points.dtype.kind == "f" else points.astype(np.float64)
+    return points if points.dtype.kind == "f" else points.astype(np.float64), names
 
 
 def _kind(path: Path) -> str:
