@@ -28,7 +28,7 @@ from jumbot.minibatch.sampling import draw_subsets
 from jumbot.minibatch.tiles import Solved
 from jumbot.options import Seed, check
 from jumbot.transport.certificate import reachable, solved
-from jumbot.transport.checks import Array, as_tensor, check_number, check_whole
+from jumbot.transport.checks import Array, as_tensor, check_number, check_same_columns, check_whole
 from jumbot.transport.divergences import Divergence
 from jumbot.transport.entropic import compiled_sweeps, solver
 from jumbot.transport.outcome import GAP, OBJECTIVE, SCALE, RawOutcome
@@ -100,6 +100,7 @@ def gradient_flow(
     Trajectory(n=20, steps=200, snapshots=11, loss 0.745 -> 0.000)
     """
     numpy = not isinstance(x0, Tensor)
+    check_same_columns("x0, y", x0, y)
     x0 = as_tensor(x0, "x0", numpy=numpy).detach()
     y = as_tensor(y, "y", x0, numpy).detach()
     _check_clouds(x0, y)

@@ -204,3 +204,21 @@ def test_sinkhorn_divergence(name, arguments):
 def test_one_tree():
     assert issubclass(jumbot.JumbotError, Exception)
     assert issubclass(jumbot.NotConvergedWarning, Warning)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, y: jumbot.sinkhorn_divergence(x, y, epsilon=0.1),
+        lambda x, y: jumbot.estimate(x, y, m=2, k=3, epsilon=0.1),
+        lambda x, y: jumbot.gradient_flow(x, y, m=2, steps=1, learning_rate=0.1, epsilon=0.1, tau=1.0),
+    ],
+)
+def test_frames_are_not_joined_by_the_place_of_their_columns(call):
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    frame = pandas.DataFrame(np.arange(8.0).reshape(4, 2), columns=["u", "v"])
+    with pytest.raises(
+        jumbot.ArgumentError, match="frames with the columns u, v and v, u; give both the same in the same"
+    ):
+        call(frame, frame[["v", "u"]])
+    call(frame, frame)

@@ -23,7 +23,7 @@ from jumbot.minibatch.points import Points, as_weights
 from jumbot.minibatch.progress import progress
 from jumbot.minibatch.variance import Influence, amplitude
 from jumbot.options import Seed, check
-from jumbot.transport.checks import check_flag, check_number, check_whole
+from jumbot.transport.checks import check_flag, check_number, check_same_columns, check_whole
 from jumbot.transport.divergences import Divergence
 from jumbot.transport.marginal import marginals
 
@@ -139,6 +139,7 @@ def estimate(
         )  # fmt: skip
         return BiasCurve(tuple(estimate(x, y, a, b, m=size, **same) for size in sizes))
 
+    check_same_columns("x, y", x, y)
     source, target = Points.of("x", x), Points.of("y", y)
     if source.shape != target.shape:
         raise ArgumentError(f"x, y: points of shapes {source.shape} and {target.shape}; both must live in one space.")

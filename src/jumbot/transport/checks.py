@@ -88,6 +88,16 @@ def _sum(x: np.ndarray) -> float:
         return float(np.add.reduce(x, axis=None))
 
 
+def check_same_columns(names: str, x: Any, y: Any) -> None:
+    """An error where two frames name their columns differently: they would be taken in their order."""
+    own, other = (list(getattr(points, "columns", ())) for points in (x, y))
+    if own and other and own != other:
+        raise ArgumentError(
+            f"{names}: frames with the columns {', '.join(map(str, own[:6]))} and {', '.join(map(str, other[:6]))}; "
+            "give both the same in the same order, or arrays."
+        )
+
+
 def check_number(name: str, value: Any, *, least: float, strict: bool = False, infinite: bool = False) -> float:
     """`value` as a float within its range; texts and truth values are none."""
     if type(value) is float and least < value < math.inf:  # as it nearly always is: microseconds matter here

@@ -14,7 +14,7 @@ from torch import Tensor
 from jumbot.cost import Cost, parse_cost
 from jumbot.errors import ArgumentError
 from jumbot.transport import plain_divergence
-from jumbot.transport.checks import Array, as_tensor, check_number, check_whole, probe
+from jumbot.transport.checks import Array, as_tensor, check_number, check_same_columns, check_whole, probe
 from jumbot.transport.divergences import Divergence
 from jumbot.transport.placement import on_cpu, placed, returned
 from jumbot.transport.problem import make_problem
@@ -98,6 +98,8 @@ def sinkhorn_divergence(
             max_iterations=max_iterations, engine=engine,
         )  # fmt: skip
     numpy = not isinstance(x, Tensor)
+    if numpy:
+        check_same_columns("x, y", x, y)
     x = as_tensor(x, "x", numpy=numpy)
     y = as_tensor(y, "y", x, numpy)
     a = None if a is None else as_tensor(a, "a", x, numpy)
