@@ -45,7 +45,17 @@ def test_classes_lumped_together_are_seen() -> None:
     predictions = np.where(target.labels == 2, 1, target.labels)
     found = estimate_accuracy(source, target, predictions, 3)
     assert found.low <= 2 / 3 <= found.high
-    assert estimate_accuracy(source, target, np.zeros(300, int), 3).value < 0.1
+    predictions[:3] = 0
+    predictions[3:] = 1
+    assert estimate_accuracy(source, target, predictions, 3).value < 0.1
+
+
+def test_of_one_class_alone_nothing_is_said() -> None:
+    source, target = domains()
+    one = target.subset(target.labels == 0)
+    found = estimate_accuracy(source, one, one.labels, 3)  # all right
+    assert found.value is None
+    assert "one class" in str(found)
 
 
 def test_what_cannot_be_known_is_said() -> None:
