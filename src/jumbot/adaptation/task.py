@@ -21,6 +21,8 @@ class Classification:
 
     >>> Classification(("cat", "dog")).outputs, Classification(("3", "5")).names()
     (2, array([3, 5]))
+    >>> Classification(("01", "1")).names()
+    array(['01', '1'], dtype='<U2')
     """
 
     classes: tuple[str, ...]
@@ -39,11 +41,12 @@ class Classification:
         return domain.labels
 
     def names(self) -> np.ndarray:
-        """The classes as an array: numbers where all are whole numbers."""
+        """The classes as an array: numbers where all are whole numbers as Python writes them, so not "01" or "1_0"."""
         try:
-            return np.array([int(name) for name in self.classes])
+            numbers = [int(name) for name in self.classes]
         except ValueError:
             return np.array(self.classes)
+        return np.array(numbers if tuple(map(str, numbers)) == self.classes else self.classes)
 
     def decode(self, outputs: Tensor) -> np.ndarray:
         """The class of each row."""
