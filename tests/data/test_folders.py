@@ -175,6 +175,26 @@ def test_modes(tmp_path: Path, mode: str, channels: int) -> None:
     np.testing.assert_allclose(array, 255 if mode == "1" else 204, atol=1)
 
 
+@pytest.mark.parametrize(
+    ("pixels", "grey"),
+    [
+        (np.full((4, 5), 0.8, np.float32), 204),
+        (np.full((4, 5), 204.0, np.float32), 204),
+        (np.full((4, 5), 204 * 257, np.int32), 204),
+        (np.full((4, 5), 66_000, np.int32), None),
+        (np.full((4, 5), -1, np.int32), None),
+        (np.full((4, 5), np.nan, np.float32), None),
+    ],
+)
+def test_wide_pixels_are_scaled_or_refused(tmp_path: Path, pixels: np.ndarray, grey: int | None) -> None:
+    Image.fromarray(pixels).save(tmp_path / "1.tif")
+    if grey is None:
+        with pytest.raises(ArgumentError, match=r"1\.tif \(.* pixels outside 0 \.\.\. (255|65535)\)"):
+            load_folder(tmp_path)
+    else:
+        assert (decode(tmp_path / "1.tif") == grey).all()
+
+
 def test_transparent_is_white(tmp_path: Path) -> None:
     Image.new("RGBA", (4, 4), (0, 0, 0, 0)).save(tmp_path / "a.png")
     palette = Image.new("P", (4, 4), 0)

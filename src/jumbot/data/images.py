@@ -61,7 +61,7 @@ def read_images(
 def decode(path: str | Path, size: tuple[int, int] | None = None, channels: int = 3) -> np.ndarray:
     """`(h, w, channels)` bytes of an image file, upright by its EXIF orientation, resized to `size` = (h, w) if given.
 
-    Palettes, CMYK and 16-bit grey are converted; what is transparent becomes white.
+    Palettes, CMYK, 16-bit grey and fractions are converted; what is transparent becomes white.
     """
     with _pil().open(path) as image:
         if size is not None:
@@ -89,10 +89,15 @@ def picture_facts(image: Any) -> tuple[int, int, bool]:
 def _plain(image: Any, mode: str) -> Any:
     pil = _pil()
     if image.mode.startswith("I") or image.mode == "F":
-        values = np.asarray(image)
-        if image.mode == "F" and (values.min() < 0 or values.max() > 255):
-            raise ValueError("floating-point pixels outside 0 ... 255")
-        image = pil.fromarray((values / 257 if values.max() > 255 else values).round().astype(np.uint8))
+        values, most = np.asarray(image), 255 if image.mode == "F" else 65535
+        if not (values.min() >= 0 and values.max() <= most):  # NaN is neither
+            kind = "floating-point" if image.mode == "F" else "whole-number"
+            raise ValueError(f"{kind} pixels outside 0 ... {most}")
+        if image.mode == "F":  # up to 1 or up to 255
+            values = values * 255 if values.max() <= 1 else values
+        elif values.max() > 255:
+            values = values / 257
+        image = pil.fromarray(values.round().astype(np.uint8))
     if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
         image = image.convert("RGBA")
         image = pil.alpha_composite(pil.new("RGBA", image.size, (255, 255, 255, 255)), image)
