@@ -139,6 +139,23 @@ def test_folders_without_images(tmp_path: Path) -> None:
         load_folder(tmp_path, corrupt="maybe")
 
 
+def test_pictures_of_formats_that_are_not_read_are_named(pets: Path) -> None:
+    (pets / "fox").mkdir()
+    (pets / "fox" / "1.HEIC").write_bytes(b"")
+    with pytest.warns(UserWarning, match=r"1 files \(fox/1.HEIC\) are of formats that are not read, and left out"):
+        assert "fox" not in load_folder(pets).classes
+
+
+def test_a_stray_picture_does_not_make_classes_of_domains(tmp_path: Path) -> None:
+    for camera in ("train", "val"):
+        for kind in ("cat", "dog"):
+            for i in range(3):
+                _save(tmp_path / camera / kind / f"{i}.png")
+    _save(tmp_path / "train" / "preview.png")
+    with pytest.raises(ArgumentError, match="seems to be a folder of domains, train, val, with the classes cat, dog"):
+        load_folder(tmp_path)
+
+
 def test_one_class_only(pets: Path) -> None:
     with pytest.raises(ArgumentError, match=r"only one class \(pets\).*further down"):
         prepare(as_domain(pets.parent), as_domain(pets))

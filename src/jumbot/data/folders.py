@@ -19,7 +19,10 @@ from jumbot.data.roles import ALL_DOMAINS, NO_DOMAINS
 from jumbot.errors import ArgumentError, MissingPackageError
 
 ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
+UNREAD = (".heic", ".heif", ".avif", ".jfif", ".jp2", ".jxl", ".dng", ".cr2", ".nef", ".arw", ".raw", ".dcm", ".psd")
+"""Endings of pictures that are left out, with a warning: a class may be of nothing else."""
 _TAIL = 64
+_DEEP = 0.9  # of the files, of which some may be a preview or a stray one
 
 
 def load_folder(
@@ -30,8 +33,9 @@ def load_folder(
     A folder of domains, `camera/class/name.jpg`, is refused: give one of them, as its own folder or as `domain`; "none"
     says that the folders are classes all the same.
 
-    Hidden files and files that are no images by their ending are passed over. `corrupt` says what happens to image
-    files that cannot be read: "refuse" names them and stops, "skip" names them in a warning and goes on.
+    Hidden files and files that are no images by their ending are passed over, with a warning if they seem to be
+    pictures of another format. `corrupt` says what happens to image files that cannot be read: "refuse" names them and
+    stops, "skip" names them in a warning and goes on.
 
     >>> import tempfile, PIL.Image
     >>> with tempfile.TemporaryDirectory() as pets:
@@ -51,6 +55,12 @@ def load_folder(
             raise ArgumentError(f"{folder}: domain: {domain!r} came in; the folders are {known}.")
         folder = folder / domain
     files = images_below(folder)
+    if unread := images_below(folder, UNREAD):
+        warnings.warn(
+            f"{folder}: {len(unread)} files ({few(unread, 3)}) are of formats that are not read, and left out; convert "
+            "them, e.g. to .jpg.",
+            stacklevel=3,
+        )
     if not files:
         raise ArgumentError(f"{folder}: holds no images ({', '.join(ENDINGS)}), neither in it nor in its folders.")
     if domain != NO_DOMAINS and (domains := domains_among(files)):
@@ -77,17 +87,18 @@ def load_files(paths: Sequence[str | Path], *, name: str = "data", corrupt: str 
 
 
 def domains_among(files: Sequence[str]) -> list[str]:
-    """Folders that seem to be domains: all files lie two folders deep, and most folders of the second level come more
-    than once.
+    """Folders that seem to be domains: nearly all files lie two folders deep, and most folders of the second level come
+    more than once.
 
     >>> domains_among(["camA/mug/1.jpg", "camA/pen/1.jpg", "camB/mug/1.jpg", "camB/pen/1.jpg"])
     ['camA', 'camB']
     >>> domains_among(["mug/camA/1.jpg", "pen/1.jpg"])
     []
     """
-    if any(file.count("/") < 2 for file in files):
+    deep = [file for file in files if file.count("/") >= 2]
+    if len(deep) < _DEEP * len(files):
         return []
-    pairs = {tuple(file.split("/")[:2]) for file in files}
+    pairs = {tuple(file.split("/")[:2]) for file in deep}
     count = Counter(inner for _, inner in pairs)
     repeated = sum(times > 1 for times in count.values())
     return sorted({outer for outer, _ in pairs}) if repeated >= 2 and 2 * repeated >= len(count) else []
@@ -132,7 +143,7 @@ def from_list(
     return _domain(root, files, labels, name or file.stem, corrupt)
 
 
-def images_below(folder: Path) -> list[str]:
+def images_below(folder: Path, endings: tuple[str, ...] = ENDINGS) -> list[str]:
     """Paths relative to `folder`, with forward slashes, sorted; links are followed, each folder once."""
     found: list[str] = []
     seen: set[str] = set()
@@ -145,7 +156,7 @@ def images_below(folder: Path) -> list[str]:
         found += [
             (Path(place) / file).relative_to(folder).as_posix()
             for file in files
-            if file.lower().endswith(ENDINGS) and not file.startswith(".")
+            if file.lower().endswith(endings) and not file.startswith(".")
         ]
     return sorted(found)
 
