@@ -72,6 +72,24 @@ def test_decimal_commas(tmp_path: Path) -> None:
     np.testing.assert_array_equal(load_points(tmp_path / "y.csv"), [[1.5, 2], [3, 4.25]])
 
 
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("a\tb\n1,234\t3\n999\t4\n", r"'1,234' in column 'a' is read as 1\.234; if a sign parts thousands"),
+        ("a;b\n0,5;1.234\n1,5;999\n", r"'0,5' in column 'a' is read as 0\.5 beside decimal points in 'b'"),
+        ("a;b\n1,234;0,5\n999;4\n", None),  # one column tells of the other
+        ("a;b\n0,123;3\n1,234;4\n", None),
+    ],
+)
+def test_commas_that_may_part_thousands(tmp_path: Path, text: str, read: str | None) -> None:
+    (tmp_path / "x.csv").write_text(text)
+    if read is None:
+        load_points(tmp_path / "x.csv")
+    else:
+        with pytest.warns(UserWarning, match=read):
+            load_points(tmp_path / "x.csv")
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 def test_encodings(tmp_path: Path, encoding: str) -> None:
     (tmp_path / "x.csv").write_bytes("größe,label\r\n1,ä\r\n2,b\r\n".encode(encoding))

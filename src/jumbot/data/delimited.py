@@ -18,6 +18,7 @@ from jumbot.errors import ArgumentError
 _SEPARATORS = ("\t", ";", ",")
 _LOOKED_AT = 20  # lines by which the separator is found
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+(,\d+)?([eE][-+]?\d+)?\s*")
+_THOUSANDS = re.compile(r"\s*[-+]?(0|[1-9]\d{0,2}(,\d{3})?)\s*")
 
 
 def read_text(path: Path, kind: str) -> Table:
@@ -47,7 +48,7 @@ def read_text(path: Path, kind: str) -> Table:
         raise ArgumentError(f"{path}: cannot be read ({len(lines)} lines gave {len(frame)} rows; look at its quotes).")
     frame.index = pd.Index(lines)
     if separator != ",":
-        frame = frame.apply(_with_decimal_point)
+        frame = _with_decimal_points(frame, path)
     empty = [name for name in frame.columns if name.startswith("Unnamed: ") and frame[name].isna().all()]
     return Table(checked(frame.drop(columns=empty), str(path)), names is not None, str(path), "line")
 
@@ -117,11 +118,26 @@ def _number(field: str) -> float | None:
         return None
 
 
-def _with_decimal_point(column: Any) -> Any:
-    """ "1,5" as 1.5: files with ; or tab come from places where the comma is the decimal point."""
-    if column.dtype.kind in "fiub":
-        return column
-    texts = column.dropna().astype(str)
-    if not texts.str.contains(",").any() or not texts.str.fullmatch(_DECIMAL_COMMA).all():
-        return column
-    return texts.str.replace(",", ".").astype(float).reindex(column.index)
+def _with_decimal_points(frame: Any, path: Path) -> Any:
+    """ "1,5" as 1.5: files with ; or tab come from places where the comma is the decimal point.
+
+    A warning says where it may part thousands: all that have one have three digits after it, or other columns have
+    decimal points.
+    """
+    texts = {name: frame[name].dropna().astype(str) for name in frame.columns if frame[name].dtype.kind not in "fiub"}
+    commas = {
+        name: column for name, column in texts.items()
+        if column.str.contains(",").any() and column.str.fullmatch(_DECIMAL_COMMA).all()
+    }  # fmt: skip
+    points = [n for n in frame.columns if frame[n].dtype.kind == "f" and (frame[n].dropna() % 1 != 0).any()]
+    if commas and (points or all(column.str.fullmatch(_THOUSANDS).all() for column in commas.values())):
+        name, column = next(iter(commas.items()))
+        text = column[column.str.contains(",")].iloc[0].strip()
+        beside = f" beside decimal points in {points[0]!r}" if points else ""
+        warnings.warn(
+            f"{path}: {text!r} in column {name!r} is read as {text.replace(',', '.')}{beside}; if a sign parts "
+            "thousands, write the numbers without it.",
+            stacklevel=4,
+        )
+    numbers = {name: column.str.replace(",", ".").astype(float) for name, column in commas.items()}
+    return frame.assign(**{name: column.reindex(frame.index) for name, column in numbers.items()})
