@@ -117,6 +117,13 @@ def test_nan_rows_of_arrays(tmp_path: Path) -> None:
         load_table(tmp_path / "x.npz", domain="webcam")
 
 
+def test_masked_entries_are_no_numbers() -> None:
+    rows = np.ma.masked_array(np.ones((3, 2)), mask=[[0, 0], [0, 1], [0, 0]])
+    with pytest.raises(ArgumentError, match="data: a masked array with masked entries; fill them first"):
+        as_domain(rows)
+    assert len(as_domain(np.ma.masked_array(np.ones((3, 2))))) == 3
+
+
 def test_archives_that_are_no_tables(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", one=X, two=X)
     with pytest.raises(ArgumentError, match="has no array `features`; it holds one, two"):

@@ -79,6 +79,8 @@ def with_labels(domain: Domain, labels: Any, task: TaskName | None = None) -> Do
 
 
 def _check_finite(array: np.ndarray, name: str, where: Callable[[int], str]) -> None:
+    if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
+        raise ArgumentError(f"{name}: a masked array with masked entries; fill them first, e.g. x.filled(0).")
     if array.dtype.kind != "f":
         return
     count, first = 0, -1
