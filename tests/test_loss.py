@@ -185,3 +185,13 @@ def test_scale_of_equal_samples_is_left_alone() -> None:
     assert torch.isfinite(out.loss)
     with pytest.raises(jumbot.ArgumentError, match="scale"):
         jumbot.JointTransportLoss(0.1, 0.1, tau=1.0, epsilon=0.1, scale=0.0)
+
+
+@pytest.mark.parametrize("change", [lambda p: 5 * p, lambda p: p - 0.5, lambda p: p.log(), lambda p: p * math.nan])
+def test_rows_of_labels_are_probabilities(change) -> None:
+    z_s, y, z_t, logits = inputs()
+    soft = (4.0 * torch.nn.functional.one_hot(y, 4).double()).softmax(-1)
+    loss = jumbot.JointTransportLoss(0.3, 0.7, 1.0, 0.1)
+    loss(z_s, soft, z_t, logits)
+    with pytest.raises(ArgumentError, match="labels_s: rows that are no probabilities"):
+        loss(z_s, change(soft), z_t, logits)

@@ -17,6 +17,7 @@ from jumbot.transport.solve import solve
 
 SCALE = 360.0  # mean squared distance between source embeddings, ResNet-50 features behind a Xavier bottleneck of 256
 _MEMORY = 0.1
+_SUMS = 1e-2  # by which the sum of probabilities in half precision may miss 1
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ class JointTransportLoss(nn.Module):
         _check_tensors(given, labels_t=labels_t, weights_s=weights_s)
         if self.label_loss != "cross-entropy":
             labels_s = _check_numbers(labels_s, logits_t, labels_t)
-        _check(features_s, labels_s, features_t, logits_t, labels_t)
+        _check(features_s, labels_s, features_t, logits_t, labels_t, self.label_loss == "cross-entropy")
         a = None if weights_s is None else _weights(weights_s, features_s)
         with torch.autocast(features_s.device.type, enabled=False):
             features_s, features_t = _full(features_s), _full(features_t)
@@ -227,7 +228,9 @@ def _check_tensors(needed: Mapping[str, Any], **optional: Any) -> None:
         check_dense(x, name)
 
 
-def _check(features_s: Tensor, labels_s: Tensor, features_t: Tensor, logits_t: Tensor, labels_t: Tensor | None) -> None:
+def _check(
+    features_s: Tensor, labels_s: Tensor, features_t: Tensor, logits_t: Tensor, labels_t: Tensor | None, soft: bool
+) -> None:  # fmt: skip
     if features_s.ndim != 2 or features_t.ndim != 2 or features_s.shape[1] != features_t.shape[1]:
         raise ArgumentError(
             f"features_s, features_t: shapes {tuple(features_s.shape)} and {tuple(features_t.shape)}; "
@@ -250,5 +253,10 @@ def _check(features_s: Tensor, labels_s: Tensor, features_t: Tensor, logits_t: T
                 f"labels_s: from {int(labels_s.min())} to {int(labels_s.max())}; logits_t has {logits_t.shape[1]} "
                 f"classes, so labels must lie in 0..{logits_t.shape[1] - 1}."
             )
+    elif soft and not bool(((labels_s >= 0).all(-1) & ((_full(labels_s).sum(-1) - 1).abs() < _SUMS)).all()):
+        raise ArgumentError(
+            "labels_s: rows that are no probabilities came in; they must be >= 0 and sum to 1. Softmax makes them of "
+            "logits."
+        )
     if labels_t is not None and labels_t.shape != features_t.shape[:1]:
         raise ArgumentError(f"labels_t: shape {tuple(labels_t.shape)}; it must be ({len(features_t)},).")
