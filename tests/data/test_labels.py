@@ -82,6 +82,14 @@ def test_sources_that_cannot_teach(labels, match: str) -> None:
         prepare(as_domain(np.zeros((3, 2)), labels, name="s"), as_domain(np.zeros((3, 2))))
 
 
+@pytest.mark.parametrize(("one", "other"), [("Hair drier", "hair_drier"), ("Yes", "yes")])
+def test_classes_that_differ_in_spelling_alone(one: str, other: str) -> None:
+    target = as_domain(np.zeros((1, 2)))
+    with pytest.warns(UserWarning, match=f"'{one}' and '{other}' are two classes; give them one name if they are"):
+        prepare(as_domain((np.zeros((2, 2)), [one, other])), target)
+    prepare(as_domain((np.zeros((2, 2)), [-1, 1])), target)
+
+
 def test_a_class_with_one_sample_is_kept() -> None:
     source, _, _ = prepare(as_domain((np.zeros((3, 2)), ["a", "b", "b"])), as_domain(np.zeros((1, 2))))
     assert source.counts().tolist() == [1, 2]

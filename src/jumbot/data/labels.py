@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from jumbot.data.column_kinds import few, squeezed
+from jumbot.data.column_kinds import few
 from jumbot.data.domain import Domain
 from jumbot.errors import ArgumentError
 
@@ -93,7 +94,7 @@ def match_classes(domain: Domain, classes: Sequence[str]) -> Domain:
         return replace(domain, classes=classes)
     position = {name: i for i, name in enumerate(classes)}
     strange = [name for name, n in zip(domain.classes, domain.counts(), strict=True) if n and name not in position]
-    same = [f"{name!r} for {c!r}" for name in strange for c in classes if squeezed(name) == squeezed(c) != ""]
+    same = [f"{name!r} for {c!r}" for name in strange for c in classes if _spelt(name) == _spelt(c)]
     meant = f" Rename {few(same)} if they are the same." if same else ""
     if not any(name in position for name in domain.classes):
         warnings.warn(
@@ -114,10 +115,16 @@ def match_classes(domain: Domain, classes: Sequence[str]) -> Domain:
     return replace(domain, labels=labels, classes=classes)
 
 
+def _spelt(name: str) -> str:
+    """What names have in common that differ in capitals, spaces and underscores alone; "-1" and "1" do not."""
+    return re.sub(r"[\s_]+", "", name).casefold()
+
+
 def check_source(domain: Domain) -> Domain:
     """`domain` if it can teach: every row labelled, with two classes at least. Empty classes are left out.
 
-    A class with a single sample is allowed: the stratified sampler repeats it.
+    A class with a single sample is allowed: the stratified sampler repeats it. Classes that differ in their spelling
+    alone are named in a warning.
     """
     if domain.labels is None and domain.values is None:
         if domain.roles is not None and domain.roles.features:
@@ -147,4 +154,11 @@ def check_source(domain: Domain) -> Domain:
         )
     if len(present) < len(domain.classes):
         domain = match_classes(domain, [domain.classes[i] for i in present])
+    first: dict[str, str] = {}
+    for name in domain.classes:
+        if (other := first.setdefault(_spelt(name), name)) != name:
+            warnings.warn(
+                f"{domain.name}: {other!r} and {name!r} are two classes; give them one name if they are the same.",
+                stacklevel=3,
+            )
     return domain
