@@ -52,6 +52,13 @@ def test_several_files(model: Model, light: np.ndarray, tmp_path: Path) -> None:
     assert model.write_predictions(files, tmp_path / "p.csv").read_text().splitlines()[1].startswith(str(files[0]))
 
 
+def test_rows_of_pixels_are_not_one_picture(model: Model) -> None:
+    rows = _pictures(np.random.default_rng(2))[0].reshape(40, -1)
+    with pytest.raises(ArgumentError, match=r"\(40, 768\) could be one picture or 40 rows of pixels; give x\[None\]"):
+        model.predict(rows)
+    assert model.predict(rows[None]).shape == (1,)
+
+
 def test_what_may_be_one_or_three_is_refused(model: Model, light: np.ndarray) -> None:
     with pytest.raises(ArgumentError, match=r"\(3, 256, 256\) could be one picture or 3 grey ones; give x\[None\]"):
         model.predict(light.transpose(2, 0, 1))

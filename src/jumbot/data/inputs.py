@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
@@ -139,6 +140,12 @@ class InputFormat(Checked):
     def stack(self, data: Any) -> Any:
         """`data`, but an array of one sample as a stack of one; what may be one or many is refused."""
         if self.kind == "image":
+            shape = tuple(data.shape) if isinstance(data, np.ndarray | Tensor) else ()
+            if len(shape) == 2 and shape[1] == math.prod(self.shape) > 1:
+                raise ArgumentError(
+                    f"data: an array of shape {shape} could be one picture or {shape[0]} rows of pixels; give x[None] "
+                    "for one, or rows reshaped to (n, h, w)."
+                )
             return one_picture(data, self.channels or 0)
         shape = self.shape if self.columns is None else (len(self.columns.columns),)
         alone = isinstance(data, np.ndarray | Tensor) and tuple(data.shape) == shape
