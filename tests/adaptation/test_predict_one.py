@@ -59,6 +59,13 @@ def test_rows_of_pixels_are_not_one_picture(model: Model) -> None:
     assert model.predict(rows[None]).shape == (1,)
 
 
+def test_a_loaded_model_says_the_same_bit_by_bit(tmp_path: Path) -> None:
+    images, labels = _pictures(np.random.default_rng(3), 300, 28)
+    model = jumbot.adapt((images, labels), images, recipe="digits", source_steps=2, steps=1, batch_size=20)
+    again = jumbot.load(model.save(tmp_path / "model"))
+    np.testing.assert_array_equal(again.transform(images), model.transform(images))
+
+
 def test_what_may_be_one_or_three_is_refused(model: Model, light: np.ndarray) -> None:
     with pytest.raises(ArgumentError, match=r"\(3, 256, 256\) could be one picture or 3 grey ones; give x\[None\]"):
         model.predict(light.transpose(2, 0, 1))

@@ -249,6 +249,7 @@ def train(
         alone = trainer.accelerator.num_processes == 1  # a baseline is trained by one process
         model = finish(model, trained, domains, config, run, baseline and alone, show)
     network.cpu()  # after the figures, which are found where it was trained
+    network.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # as it is loaded, to the last bit
     return model
 
 
