@@ -260,6 +260,31 @@ def test_what_the_data_would_pass_over_is_refused(data: np.ndarray, options: dic
     assert make_config(source, "jumbot", None, {"hidden": [5], "standardise": "source"}).network.freeze
 
 
+@pytest.mark.parametrize(
+    ("shape", "changes", "match"),
+    [
+        (
+            (12, 70, 70, 3),
+            {"channels": 1},
+            "channels: 1 came in, but is of no use for efficientnet-lite0, which has its",
+        ),
+        (
+            (12, 70, 70, 3),
+            {"pixels": "imagenet"},
+            "pixels: 'imagenet' came in, but is of no use for efficientnet-lite0",
+        ),
+        ((12, 28, 28), {"weight_decay": 0.1}, "weight_decay: 0.1 came in, but is of no use for optimizer='adam'"),
+        ((12, 28, 28), {"schedule_steps": 9}, "schedule_steps: 9 came in, but is of no use for schedule='constant'"),
+    ],
+)
+def test_what_other_settings_would_pass_over_is_refused(shape, changes: dict[str, Any], match: str) -> None:
+    source = as_domain(np.zeros(shape, np.uint8))
+    with pytest.raises(ArgumentError, match=match):
+        make_config(source, "jumbot", None, changes)
+    others = {"backbone": "digits", "weights": None, "freeze": False, "optimizer": "sgd", "schedule": "inverse"}
+    make_config(source, "jumbot", None, {**changes, **others})
+
+
 def test_resume_needs_a_folder() -> None:
     with pytest.raises(ArgumentError, match="resume: True came in without out"):
         jumbot.adapt("nowhere", "nowhere", resume=True)

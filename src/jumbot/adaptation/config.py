@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from jumbot.adaptation.combinations import check_together, sampler_of
-from jumbot.adaptation.networks.names import check_weights
+from jumbot.adaptation.networks.names import BUILT_IN, check_weights
 from jumbot.adaptation.recipes import NUMBERS, NUMBERS_HIDDEN, NUMBERS_METHODS, RECIPES, Recipe
 from jumbot.adaptation.settings import Inputs, NetworkOptions, Training
 from jumbot.errors import ArgumentError, suggest
@@ -139,16 +139,22 @@ def _check_fits(source: Domain, config: RunConfig, changes: Mapping[str, Any]) -
 
     kind = kind_of(source)
     rows = kind == "features" or config.network.freeze  # what a frozen backbone leaves are rows of features
-    in_vain = {"columns"} if kind != "features" else set()
+    data = {"features": "rows of numbers", "image": "images that train a whole network"}.get(kind, kind)
+    in_vain = {"columns": data} if kind != "features" else {}
     if kind != "image":
-        in_vain |= {"size", "channels", "pixels", "augment", "views", "weights", "freeze"}
+        in_vain |= dict.fromkeys(("size", "channels", "pixels", "augment", "views", "weights", "freeze"), data)
+    elif config.network.backbone not in (None, *BUILT_IN):
+        in_vain |= dict.fromkeys(("channels", "pixels"), f"{config.network.backbone}, which has its own")
     if not rows:
-        in_vain |= {"hidden", "standardise"} if kind == "image" else {"hidden"}
+        in_vain |= dict.fromkeys(("hidden", "standardise") if kind == "image" else ("hidden",), data)
+    if config.training.optimizer == "adam":
+        in_vain["weight_decay"] = "optimizer='adam'"
+    if config.training.schedule == "constant":
+        in_vain["schedule_steps"] = "schedule='constant'"
     owners = _owners(config.method)
-    for option in in_vain & set(changes):
+    for option, what in in_vain.items():
         part = getattr(config, owners[option])
-        if getattr(part, option) != getattr(type(part)(), option):
-            what = {"features": "rows of numbers", "image": "images that train a whole network"}.get(kind, kind)
+        if option in changes and getattr(part, option) != getattr(type(part)(), option):
             raise ArgumentError(f"{option}: {changes[option]!r} came in, but is of no use for {what}.")
 
 
