@@ -194,6 +194,15 @@ def test_numbers_of_rows_that_were_shuffled_are_known_by_their_name(rng: np.rand
     prepare(as_domain(frame), as_domain(frame))
 
 
+@pytest.mark.parametrize("as_table", [True, False])
+def test_digits_that_float32_loses(rng: np.random.Generator, as_table: bool) -> None:
+    rows = pd.DataFrame({"u": rng.normal(size=ROWS), "time": 1.7e9 + 60 * rng.random(ROWS)})
+    labels = np.arange(ROWS) % 2
+    which, data = ("'time'", rows) if as_table else ("2", rows.to_numpy())
+    with pytest.warns(UserWarning, match=rf"source: column {which} goes from 17000000\d\d.* seven digits; subtract"):
+        prepare(as_domain(data, labels, name="source"), as_domain(data))
+
+
 def test_the_target_may_lack_labels_and_ids(rng: np.random.Generator) -> None:
     frame = _frame(rng).rename(columns={"label": "outcome"}).assign(patient=[f"p{i}" for i in range(ROWS)])
     source, target, _ = read_domains(frame, frame[["height", "age"]], reading=Reading(label="outcome", id="patient"))

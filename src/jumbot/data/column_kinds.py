@@ -12,6 +12,7 @@ import numpy as np
 
 from jumbot.data.frames import pandas
 
+_FINE = 1e-5  # float32 tells some hundred numbers apart in such a range
 _NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal", "boolean")
 _DATES = ("datetime", "datetime64", "date", "time", "timedelta", "timedelta64", "period")
 _DATE = re.compile(r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2}))([ T].*)?")
@@ -42,6 +43,17 @@ def numbers_of(values: Any) -> np.ndarray:
     plain = values if pandas().api.types.is_numeric_dtype(values.dtype) else values.astype(object)
     array: np.ndarray = pandas().to_numeric(plain).to_numpy(np.float64, na_value=np.nan)
     return array
+
+
+def too_fine(numbers: np.ndarray) -> np.ndarray:
+    """Which columns of `(n, d)` numbers vary by so little of their size that float32, of seven digits, loses them.
+
+    >>> too_fine(np.array([[1.7e9, 1.0, 5.0], [1.7e9 + 60, 2.0, 5.0]]))
+    array([ True, False, False])
+    """
+    low, high = numbers.min(0).astype(np.float64), numbers.max(0).astype(np.float64)
+    found: np.ndarray = (high > low) & (high - low < _FINE * np.maximum(abs(low), abs(high)))
+    return found
 
 
 def lacks(missing: Sequence[str], present: Sequence[str]) -> str:

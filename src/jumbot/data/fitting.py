@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 
-from jumbot.data.column_kinds import few, kind_of_column, lacks, number_in, numbers_of, squeezed
+from jumbot.data.column_kinds import few, kind_of_column, lacks, number_in, numbers_of, squeezed, too_fine
 from jumbot.data.columns import Column, Columns
 from jumbot.data.frames import Table
 from jumbot.data.labels import plain_text
@@ -66,6 +66,8 @@ def _find(table: Table, column: str, name: str) -> Column:
                 f"one, leave it out with drop={column!r} (--drop), or make it the id.",
                 stacklevel=2,
             )
+        if present.size and too_fine(present[:, None])[0]:
+            warn_of_digits(name, repr(column), present)
         return Column(column, fill=float(np.median(present)) if present.size else None)
     if kind == "dates":
         raise ArgumentError(
@@ -93,6 +95,15 @@ def _find(table: Table, column: str, name: str) -> Column:
             f"{leave_out}."
         )
     return Column(column, categories=tuple(distinct))
+
+
+def warn_of_digits(name: str, column: str, numbers: np.ndarray) -> None:
+    """Of a column that float32 would blur."""
+    warnings.warn(
+        f"{name}: column {column} goes from {numbers.min():.10g} to {numbers.max():.10g}, and networks see seven "
+        "digits; subtract a number first, or leave it out.",
+        stacklevel=3,
+    )
 
 
 def names_rows(column: str, numbers: np.ndarray) -> bool:

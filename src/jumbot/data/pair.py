@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from jumbot.data.domain import MOST_CHANNELS, Domain, Samples
-from jumbot.data.fitting import find_columns
+from jumbot.data.column_kinds import too_fine
+from jumbot.data.domain import MOST_CHANNELS, ArraySamples, Domain, Samples
+from jumbot.data.fitting import find_columns, warn_of_digits
 from jumbot.data.inputs import (
     PHOTOGRAPH,
     PIXELS,
@@ -29,6 +30,8 @@ from jumbot.data.scales import other_units
 from jumbot.data.scaling import check_standardise
 from jumbot.data.tables import TableSamples
 from jumbot.errors import ArgumentError
+
+_FLOAT32 = 4  # bytes
 
 
 def prepare(
@@ -96,6 +99,9 @@ def _feature_format(source: Domain, target: Domain, standardise: str, columns: s
         if source.roles is not None:
             found = replace(found, label=source.roles.label, id=source.roles.id)
         format = replace(format, width=len(found.features), columns=found)
+    elif isinstance(source.samples, ArraySamples) and source.samples.array.dtype.itemsize > _FLOAT32:
+        for column in np.flatnonzero(too_fine(source.samples.array)):
+            warn_of_digits(source.name, str(column + 1), source.samples.array[:, column])
     return scaled(format, source.with_samples(format.numbers(source)), standardise)
 
 
