@@ -77,6 +77,13 @@ def test_classes_of_all_sources_are_classes() -> None:
         jumbot.adapt([], X, **SHORT)
 
 
+def test_sources_whose_classes_have_nothing_in_common_are_named() -> None:
+    rows = np.zeros((2, 3))
+    parts = [as_domain((rows, labels), name=name) for name, labels in (("north", ["cat", "dog"]), ("south", [0, 1]))]
+    with pytest.warns(UserWarning, match=r"north: its classes \(cat, dog\) are none of the other sources' \(0, 1\)"):
+        assert len(join_domains(parts).classes) == 4
+
+
 def test_several_sources_of_numbers() -> None:
     X, _ = _clusters(0)
     pair = X, X[:, 0] + 0.5

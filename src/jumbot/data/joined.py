@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -40,6 +41,7 @@ def join_domains(parts: Sequence[Domain]) -> Domain:
     classes: tuple[str, ...] = ()
     if parts[0].labels is not None:
         classes = encode_labels([name for part in parts for name in part.classes])[1]
+        _check_common(parts)
         parts = [match_classes(part, classes) for part in parts]
     ids = None
     if any(part.ids is not None for part in parts):
@@ -55,6 +57,19 @@ def join_domains(parts: Sequence[Domain]) -> Domain:
         names,
         _values(parts),
     )
+
+
+def _check_common(parts: Sequence[Domain]) -> None:
+    """Warn of a source whose classes no other has: they may be the same under other names."""
+    for part in parts:
+        others = {name for other in parts if other is not part for name in other.classes}
+        if not others & set(part.classes):
+            warnings.warn(
+                f"{part.name}: its classes ({few(part.classes, 4)}) are none of the other sources' "
+                f"({few(sorted(others), 4)}); give the same ones the same names.",
+                stacklevel=4,
+            )
+            return
 
 
 def _origins(parts: Sequence[Domain]) -> np.ndarray:
