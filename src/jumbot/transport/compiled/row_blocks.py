@@ -27,19 +27,40 @@ _ZERO = np.float32(0.0)
 
 
 @compiled(fastmath=True)
-def _dot(k: Any, w: Any) -> Any:
-    total = w.dtype.type(0.0)
+def _add_products(k0: Any, k1: Any, k2: Any, k3: Any, w: Any, sums: Any) -> None:
+    """Add four products with w to four sums: they do not wait for each other, and w is read once for all."""
+    s0 = s1 = s2 = s3 = w.dtype.type(0.0)
     for j in range(w.shape[0]):
-        total += k[j] * w[j]
-    return total
+        s0 += k0[j] * w[j]
+        s1 += k1[j] * w[j]
+        s2 += k2[j] * w[j]
+        s3 += k3[j] * w[j]
+    sums[0] += s0
+    sums[1] += s1
+    sums[2] += s2
+    sums[3] += s3
 
 
 @compiled()
-def _row_sum(k: Any, w: Any) -> float:
-    total = 0.0
+def _row_sums(K: Any, w: Any, sums: Any) -> None:
+    """K w of at most four rows into `sums` `(4,)`; those that are missing are the last one again."""
+    last = K.shape[0] - 1
+    k0, k1, k2, k3 = K[0], K[min(1, last)], K[min(2, last)], K[last]
+    set_all(sums, 0.0)
     for j in range(0, w.shape[0], _WIDTH):  # slices, because LLVM gathers from a loop that starts at j
-        total += _dot(k[j : j + _WIDTH], w[j : j + _WIDTH])
-    return total
+        s = slice(j, j + _WIDTH)
+        _add_products(k0[s], k1[s], k2[s], k3[s], w[s], sums)
+
+
+@compiled(fastmath=True)
+def _add_eight_rows(K: Any, w: Any, t: Any) -> None:
+    """t += K' w of eight rows: t, which is as long as they are, is read and written once for all."""
+    k0, k1, k2, k3, k4, k5, k6, k7 = K[0], K[1], K[2], K[3], K[4], K[5], K[6], K[7]
+    w0, w1, w2, w3, w4, w5, w6, w7 = w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7]
+    for j in range(t.shape[0]):
+        t[j] += ((w0 * k0[j] + w1 * k1[j]) + (w2 * k2[j] + w3 * k3[j])) + (
+            (w4 * k4[j] + w5 * k5[j]) + (w6 * k6[j] + w7 * k7[j])
+        )
 
 
 @compiled()
@@ -138,19 +159,25 @@ def sweeper(kind: int, build: bool) -> Any:
         Eight rows at a time stay in the cache between the two uses, so that K is read from memory once a sweep.
         """
         n, m = K.shape
-        part = np.zeros(m, dtype=w_b.dtype)
+        part, sums = np.zeros(m, dtype=w_b.dtype), np.empty(4)
         set_all(t, 0.0)
         for first in range(0, n, 8):
             last = min(first + 8, n)
             if build:
                 build_rows(C[first:last], scale, added, G0, cut, F0[first:last], K[first:last])
-            for i in range(first, last):
-                soft[i] = F0[i] + o_a[i] - top_b - log(_row_sum(K[i], w_b))
+            for four in range(first, last, 4):
+                end = min(four + 4, last)
+                _row_sums(K[four:end], w_b, sums)
+                for i in range(four, end):
+                    soft[i] = F0[i] + o_a[i] - top_b - log(sums[i - four])
             part_soft, part_F = soft[first:last], F[first:last]
             step(tau, low, high, part_soft, omega, part_F, part_F)
             for i in range(first, last):
                 w_a[i] = r_a[i] * exp(min(F[i] - F0[i] - top_a, _TOP))
-            add_columns(K[first:last], w_a[first:last], part)
+            if last - first == 8:
+                _add_eight_rows(K[first:last], w_a[first:last], part)
+            else:
+                add_columns(K[first:last], w_a[first:last], part)
             if last % _HEIGHT == 0:
                 _add(part, t)
         _add(part, t)
