@@ -20,6 +20,7 @@ from torch.autograd.function import once_differentiable
 
 from jumbot.cost import Cost, squared_euclidean
 from jumbot.transport.autograd import weight_gradient
+from jumbot.transport.compiled.aligned import plain
 from jumbot.transport.compiled.decorator import compiled
 from jumbot.transport.compiled.gibbs import set_all
 from jumbot.transport.problem import make_problem
@@ -84,8 +85,7 @@ def squared(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """
     n, m, d = x.shape[-2], y.shape[-2], x.shape[-1]
     out = np.empty((*x.shape[:-1], m))
-    points = np.require(x, np.float64, ["C", "W"]).reshape(-1, n, d)
-    coordinates = np.require(y.swapaxes(-1, -2), np.float64, ["C", "W"]).reshape(-1, d, m)
+    points, coordinates = plain(x).reshape(-1, n, d), plain(y.swapaxes(-1, -2)).reshape(-1, d, m)
     _square(points, coordinates, out.reshape(-1, n, m))
     return out
 

@@ -27,6 +27,15 @@ def empty(*shape: int) -> np.ndarray:
     return np.empty(shape) if math.prod(shape) < _LEAST else parts(shape)[0]
 
 
+def plain(x: np.ndarray) -> np.ndarray:
+    """As compiled functions take arrays: float64, in one piece, writable; a copy where `x` is not.
+
+    >>> plain(np.ones((2, 3), dtype=np.float32).T).flags.carray
+    True
+    """
+    return x if x.flags.carray and x.dtype == np.float64 else np.require(x, np.float64, ["C", "W"])
+
+
 def parts(*shapes: tuple[int, ...]) -> list[np.ndarray]:
     """Arrays as `empty` gives, small ones too, that each begin at a cache line: one piece of memory, cut up.
 

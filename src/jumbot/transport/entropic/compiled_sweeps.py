@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot.transport.compiled.aligned import empty
+from jumbot.transport.compiled import sweeps, symmetric
+from jumbot.transport.compiled.aligned import empty, plain
 from jumbot.transport.compiled.threads import NEVER, Stop, run, split
 from jumbot.transport.kinds import arguments, kinds_known, reference
 from jumbot.transport.outcome import RawOutcome, Start
@@ -32,9 +33,7 @@ def sweep(
     problem: Problem, start: Start | None, tol: float, limit: int, price: Tensor
 ) -> RawOutcome:  # fmt: skip
     """All problems of the batch, some at a time in threads."""
-    from jumbot.transport.compiled import sweeps
-
-    cost, epsilon = problem.cost.double().contiguous().numpy(), problem.epsilon
+    cost, epsilon = plain(problem.cost.numpy()), problem.epsilon
     batch, n, m = cost.shape
     if start is None:
         F, G = np.empty((batch, n)), np.empty((batch, m))
@@ -54,21 +53,17 @@ def sweep(
 
 def is_symmetric(problem: Problem) -> bool:
     """Whether the symmetric fixed point applies: C = C' >= 0 with zero diagonal."""
-    from jumbot.transport.compiled import symmetric
-
     cost = problem.cost
     if cost.shape[-1] != cost.shape[-2] or not fits(problem) or problem.blocked is not None:
         return False
-    return all(map(symmetric.is_symmetric, cost.double().contiguous().numpy()))
+    return all(map(symmetric.is_symmetric, plain(cost.numpy())))
 
 
 def sweep_symmetric(
     problem: Problem, tol: float, limit: int, price: Tensor
 ) -> RawOutcome:  # fmt: skip
     """As `sweep` for symmetric problems with equal sides, by the averaged fixed point."""
-    from jumbot.transport.compiled import symmetric
-
-    cost, epsilon = problem.cost.double().contiguous().numpy(), problem.epsilon
+    cost, epsilon = plain(problem.cost.numpy()), problem.epsilon
     batch, n, _ = cost.shape
     F, plan, rows, out = np.empty((batch, n)), empty(batch, n, n), np.empty((batch, n)), np.empty((batch, 5))
     a = problem.a.contiguous().numpy()

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jumbot.transport.compiled.aligned import plain
 from jumbot.transport.compiled.decorator import compiled
 from jumbot.transport.compiled.gibbs import set_all
 from jumbot.transport.exact.auction import auction
@@ -146,14 +147,9 @@ def _within_prices(cost: Any, partner: Any, weight: float, tau: float, plan: Any
         g[j] = max(g[j], -tau)
 
 
-def _plain(x: Array) -> Array:
-    """As the compiled functions take arrays."""
-    return x if x.flags.carray and x.dtype == np.float64 else np.require(x, np.float64, ["C", "W"])
-
-
 def _assigned(cost: Array, most: float | None = None) -> tuple[NDArray[np.int64], Array, Array]:
     """The column of each row, and the potentials; no entry is larger than `most`."""
-    cost = _plain(cost)
+    cost = plain(cost)
     if (_largest(cost) if most is None else most) > _HUGE:
         partner, f, g = _assigned(cost * _SHRINK)
         return partner, f / _SHRINK, g / _SHRINK
@@ -187,13 +183,13 @@ def assignment_with_prices(cost: Array, weight: float, tau: float) -> tuple[Arra
     """Total variation at one price tau between equally many points of equal weight, C >= 0."""
     partner, f, g = _assigned(np.minimum(cost, 2 * tau), 2 * tau)
     plan = np.empty(cost.shape)
-    _within_prices(_plain(cost), partner, weight, tau, plan, f, g)
+    _within_prices(plain(cost), partner, weight, tau, plan, f, g)
     return plan, f, g
 
 
 def is_assignment(a: Array, b: Array) -> bool:
     """Equally many points of equal weight, and not too many."""
-    return len(a) == len(b) <= _MOST and bool(_all_equal(_plain(a), _plain(b)))
+    return len(a) == len(b) <= _MOST and bool(_all_equal(plain(a), plain(b)))
 
 
 def assignment(cost: Array, weight: float) -> tuple[Array, Array, Array]:
