@@ -73,11 +73,11 @@ def main() -> None:
         "limit": lambda: move(array, sweeps),
     }
     seconds: dict[str, list[float]] = {name: [] for name in calls}
-    for round in range(ROUNDS + 1):
+    for number in range(ROUNDS + 1):
         for name, call in calls.items():
             begin = time.perf_counter()
             call()
-            if round:  # the first compiles
+            if number:  # the first compiles
                 seconds[name].append(time.perf_counter() - begin)
     found = {name: 1e3 * statistics.median(times) for name, times in seconds.items()}
     record = origin("limit") | {

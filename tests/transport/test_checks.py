@@ -64,3 +64,11 @@ def test_edges_of_the_range():
             check_number("x", value, least=0, strict=strict)
     assert check_number("x", math.inf, least=0, infinite=True) == math.inf
     assert check_taus(math.inf) == (math.inf, math.inf)
+
+
+def test_a_view_that_negates_is_a_cost():
+    cost = torch.randn(4, 5, dtype=torch.complex128, generator=torch.Generator().manual_seed(0)).conj().imag
+    assert cost.is_neg()
+    assert float(jumbot.solve(cost, epsilon=0.1, tau=1.0).value) == float(
+        jumbot.solve(cost.resolve_neg(), epsilon=0.1, tau=1.0).value
+    )

@@ -117,3 +117,13 @@ def test_a_plan_scaled_from_the_kernel_is_the_plan(rng):
     for one, other in zip(marginals[:2], marginals[2:], strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
     assert math.isclose(found[0], float((written * cost).sum()), rel_tol=1e-12)
+
+
+@pytest.mark.parametrize("weight", [1e-200, 1e-8, 1.0, 1e8, 1e160])
+@pytest.mark.parametrize("size", [1.0, 1e12, 1e20, 1e21])
+def test_costs_and_masses_of_any_size_need_few_sweeps(size, weight, rng):
+    """The mass of the rows, of which the translation is made, is lost in the product of the scalings there."""
+    for _ in range(10):
+        cost, a, b = size * rng.random((6, 5)), np.full(6, weight), np.full(5, weight)
+        solution = jumbot.solve(cost, a, b, epsilon=0.1, tau=1.0, max_iterations=60)
+        assert solution.converged, solution

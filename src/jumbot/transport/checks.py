@@ -15,7 +15,7 @@ from jumbot.options import MOST
 from jumbot.transport.compiled.threads import run, split
 
 Array = Any  # a torch tensor or a numpy array: numpy in, numpy out
-_SMALL = 1 << 14  # entries: BLAS multiplies fewer on one thread, and nothing takes less time
+_SMALL = 10_000  # entries: OpenBLAS multiplies so many on one thread, and nothing takes less time
 _LARGE = 1 << 20  # entries whose sum takes longer than handing it to threads
 
 
@@ -25,7 +25,7 @@ def as_tensor(x: Array, name: str, like: Tensor | None = None, numpy: bool = Fal
     if isinstance(x, Tensor):
         if numpy:
             raise ArgumentError(f"{name}: a torch tensor beside a numpy cost; pass all as torch or all as numpy.")
-        tensor = x
+        tensor = x.resolve_neg()  # NumPy cannot read a view that negates
     else:
         if like is not None and not numpy and isinstance(x, np.ndarray):
             raise ArgumentError(f"{name}: a numpy array beside a torch cost; pass torch.from_numpy({name}).")
@@ -75,7 +75,7 @@ def probe(x: Tensor) -> float:
         return float(x.sum())
     # on one thread: torch's sum wakes OpenMP threads, which on a busy machine takes longer than solving
     array = x.numpy()
-    if array.size < _SMALL:
+    if array.size <= _SMALL:
         return float(np.vdot(array, array))
     if array.size < _LARGE:
         return _sum(array)

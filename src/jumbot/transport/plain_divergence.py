@@ -48,10 +48,10 @@ def solve_three(inputs: Clouds, settings: dict[str, Any], tol: float, limit: int
     x, y, a, b = (None if z is None else z.detach() for z in inputs)
     assert x is not None
     assert y is not None
-    batch, points = x.shape[:-2], (x.numpy(), y.numpy())
+    batch, points, dtype = x.shape[:-2], (x.numpy(), y.numpy()), x.dtype
 
     def solve(cost: np.ndarray, p: Tensor | None, q: Tensor | None, symmetric: bool) -> Solution:
-        c = torch.from_numpy(cost)
+        c = torch.from_numpy(cost).to(dtype)  # what float32 cannot hold, or may miss, is told as for any such cost
         problem = make_problem(c, p, q, **settings, reference="product", mass=None)
         return solve_problem(problem, None, tol, limit, (c, p, q), False, symmetric)
 

@@ -131,7 +131,11 @@ def solver(kind_a: int, kind_b: int) -> Any:
                 top_a, wide = scalings(r_a, F, F0, w_a)
                 moved, mass_a = wide > SPREAD, 0.0
                 if both_kl and mixing:  # rows are at their optimum: what the plan gives them is a e^{-F/tau}
-                    mass_a = math.log(inner(w_a, s)) + top_a + top_b
+                    mass_a = inner(w_a, s)
+                    if 1e-290 < mass_a < 1e290:
+                        mass_a = math.log(mass_a) + top_a + top_b
+                    else:  # of costs near 1e20 epsilon, or weights near 1e-150, nothing is left in it
+                        mass_a = log_tilted_mass(inverse_a, a, F, work_a[0])
                 if moved:
                     build(C, scale, F, G, r_a, r_b, not moved, F0, G0, K, work_a[0], work_b[0])
                     top_a, wide = scalings(r_a, F, F0, w_a)

@@ -39,12 +39,11 @@ def _largest(cost: Any) -> float:
 
 
 @compiled()
-def _all_equal(a: Any, b: Any) -> int:
-    """One where all weights are the same number, else zero."""
-    unlike = 0
+def _all_equal(a: Any, b: Any) -> bool:
+    equal = True
     for i in range(a.shape[0]):
-        unlike += (a[i] != a[0]) + (b[i] != a[0])
-    return 1 if unlike == 0 else 0
+        equal = equal and a[i] == a[0] and b[i] == a[0]
+    return equal
 
 
 @compiled()
@@ -181,7 +180,7 @@ def permutation(cost: Array) -> NDArray[np.int64]:
 
 def assignment_with_prices(cost: Array, weight: float, tau: float) -> tuple[Array, Array, Array]:
     """Total variation at one price tau between equally many points of equal weight, C >= 0."""
-    partner, f, g = _assigned(np.minimum(cost, 2 * tau), 2 * tau)
+    partner, f, g = _assigned(np.minimum(cost, 2 * tau), 2 * tau if 2 * tau <= _HUGE else None)
     plan = np.empty(cost.shape)
     _within_prices(plain(cost), partner, weight, tau, plan, f, g)
     return plan, f, g
@@ -189,7 +188,7 @@ def assignment_with_prices(cost: Array, weight: float, tau: float) -> tuple[Arra
 
 def is_assignment(a: Array, b: Array) -> bool:
     """Equally many points of equal weight, and not too many."""
-    return len(a) == len(b) <= _MOST and bool(_all_equal(plain(a), plain(b)))
+    return len(a) == len(b) <= _MOST and _all_equal(plain(a), plain(b))
 
 
 def assignment(cost: Array, weight: float) -> tuple[Array, Array, Array]:
