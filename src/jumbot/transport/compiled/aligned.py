@@ -33,7 +33,7 @@ def plain(x: np.ndarray) -> np.ndarray:
     >>> plain(np.ones((2, 3), dtype=np.float32).T).flags.carray
     True
     """
-    return x if x.flags.carray and x.dtype == np.float64 else np.require(x, np.float64, ["C", "W"])
+    return x if x.flags.carray and x.dtype == np.float64 else np.array(x, dtype=np.float64, order="C")
 
 
 def parts(*shapes: tuple[int, ...]) -> list[np.ndarray]:
