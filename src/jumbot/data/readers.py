@@ -74,17 +74,12 @@ def readers(samples: Mapping[str, Samples], workers: int) -> Iterator[Submit]:
     def submit(name: str, rows: np.ndarray, key: tuple[int, ...] | None) -> Wait:
         if name not in there:
             return lambda: _batch(samples[name], rows, key)
-        with _deaf():
+        with _deaf(), _told(workers):
             future = pool.submit(_read, name, rows, key)
 
         def wait() -> Tensor:
-            try:
+            with _told(workers):
                 return torch.from_numpy(future.result())
-            except BrokenProcessPool as error:
-                raise JumbotError(
-                    "workers: a process that reads images has ended unexpectedly, perhaps for want of memory; use "
-                    f"fewer than {workers}, or workers=0."
-                ) from error
 
         return wait
 
@@ -92,6 +87,18 @@ def readers(samples: Mapping[str, Samples], workers: int) -> Iterator[Submit]:
         yield submit
     finally:
         pool.shutdown(wait=True, kill_workers=True)
+
+
+@contextmanager
+def _told(workers: int) -> Iterator[None]:
+    """A process that has been lost, which is noticed by the next request or by the wait for its answer."""
+    try:
+        yield
+    except BrokenProcessPool as error:
+        raise JumbotError(
+            "workers: a process that reads images has ended unexpectedly, perhaps for want of memory; use "
+            f"fewer than {workers}, or workers=0."
+        ) from error
 
 
 @contextmanager
