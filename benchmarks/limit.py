@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ import jumbot
 from benchmarks.machine import describe
 from benchmarks.origin import origin
 from benchmarks.regimes import REGIMES
+from benchmarks.timing import interleave
 from jumbot.transport.compiled.threads import run, split
 
 ROUNDS = 15
@@ -68,17 +69,12 @@ def main() -> None:
     cost = torch.tensor(regime.problem(0))
     solution = jumbot.solve(cost, epsilon=regime.epsilon, tau=regime.tau)
     sweeps, array = int(solution.iterations), cost.numpy()
-    calls = {
-        "jumbot": lambda: jumbot.solve(cost, epsilon=regime.epsilon, tau=regime.tau).plan,
-        "limit": lambda: move(array, sweeps),
+    move(array, sweeps)  # compiles
+    calls: dict[str, list[Callable[[], object]]] = {
+        "jumbot": [lambda: jumbot.solve(cost, epsilon=regime.epsilon, tau=regime.tau).plan],
+        "limit": [lambda: move(array, sweeps)],
     }
-    seconds: dict[str, list[float]] = {name: [] for name in calls}
-    for number in range(ROUNDS + 1):
-        for name, call in calls.items():
-            begin = time.perf_counter()
-            call()
-            if number:  # the first compiles
-                seconds[name].append(time.perf_counter() - begin)
+    seconds = interleave(calls, budget=0.0, rounds=ROUNDS)
     found = {name: 1e3 * statistics.median(times) for name, times in seconds.items()}
     record = origin("limit") | {
         "regime": regime.label, "sweeps": sweeps, "relative_gap": float(solution.relative_gap), "rounds": ROUNDS,

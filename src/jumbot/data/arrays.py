@@ -15,6 +15,7 @@ from jumbot.data.reading import TaskName
 from jumbot.data.tensors import TensorSamples
 from jumbot.data.values import encode_values, guess_task
 from jumbot.errors import ArgumentError
+from jumbot.transport.checks import check_dense
 
 _ROWS = 8192  # looked at together, so that memory-mapped arrays are never read as a whole
 
@@ -79,8 +80,7 @@ def with_labels(domain: Domain, labels: Any, task: TaskName | None = None) -> Do
 
 
 def _check_finite(array: np.ndarray, name: str, where: Callable[[int], str]) -> None:
-    if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
-        raise ArgumentError(f"{name}: a masked array with masked entries; fill them first, e.g. x.filled(0).")
+    check_dense(array, name)
     if array.dtype.kind != "f":
         return
     count, first = 0, -1
