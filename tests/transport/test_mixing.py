@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import jumbot
-from jumbot.transport.compiled import gibbs
+from jumbot.transport.compiled import gibbs, row_blocks
 from jumbot.transport.entropic import mixing, policy
 from jumbot.transport.entropic.shift import log_tilted_mass
 
@@ -107,9 +107,11 @@ def test_a_plan_scaled_from_the_kernel_is_the_plan(rng):
     n, m, epsilon = 13, 10, 0.1
     cost, F, G = rng.random((n, m)), rng.normal(size=n), rng.normal(size=m)
     r_a, r_b = rng.random(n), rng.random(m)
+    r_a[3] = r_b[4] = 0.0
+    log_a, log_b = (np.log(r, where=r > 0, out=np.full(len(r), -1e200)) for r in (r_a, r_b))
     written, scaled = np.empty((n, m)), np.exp(-cost / epsilon)
     marginals = [np.empty(n), np.empty(m), np.empty(n), np.empty(m)]
-    expected = gibbs.write_plan(cost, 1 / epsilon, r_a, r_b, F, G, written, *marginals[:2])
+    expected = row_blocks.write_plan(cost, 1 / epsilon, F + log_a, G + log_b, written, *marginals[:2])
     marginals[3][:] = 0.0
     found = scale_to_plan(scaled, 2.0, r_a * np.exp(F) / 2, r_b * np.exp(G), cost, *marginals[2:])
     np.testing.assert_allclose(scaled, written, rtol=1e-12)

@@ -1,10 +1,14 @@
-"""Our own exp and log, against NumPy's."""
+"""Our own exp, log, lesser and greater, against NumPy's."""
+
+import re
 
 import numpy as np
 import pytest
+from numba.core.caching import NullCache
 
 from jumbot.transport.compiled import row_blocks
-from jumbot.transport.compiled.vectormath import exp, exp_single, log
+from jumbot.transport.compiled.decorator import compiled
+from jumbot.transport.compiled.vectormath import exp, exp_single, greater, lesser, log
 
 
 @pytest.mark.parametrize("reach", [0.3, 40.0, 700.0])
@@ -32,3 +36,28 @@ def test_the_kernel_in_single_precision(rng):
     row_blocks.fill_single(cost, 1.0, F, G, 50.0, K)
     x = F[:, None] + G - cost
     np.testing.assert_allclose(K, np.where(x > -50.0, np.exp(x), 0.0), rtol=1.5e-7)
+
+
+@compiled()
+def _extremes(x):
+    low, high = x[0], x[0]
+    for i in range(x.shape[0]):
+        low, high = lesser(low, x[i]), greater(high, x[i])
+    return low, high
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [1, 7, 64, 1001])
+def test_the_least_and_the_greatest_of_many_numbers(size, dtype, rng):
+    x = rng.normal(size=size).astype(dtype)
+    for turn in range(size if size < 10 else 10):  # the extremes at any place
+        assert _extremes(np.roll(x, turn)) == (x.min(), x.max())
+
+
+def test_such_loops_are_vectorised():
+    """With `min` and `max` they would not be."""
+    kernel = compiled()(_extremes.py_func)
+    kernel._cache = NullCache()  # what comes from a file cannot be looked at
+    kernel(np.ones(3))
+    [code] = kernel.inspect_llvm().values()
+    assert re.search(r"call [^@]*<\d+ x double> @llvm\.minnum", code)

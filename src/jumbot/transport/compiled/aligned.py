@@ -10,6 +10,8 @@ from threading import get_ident
 import numpy as np
 import torch
 
+from jumbot.transport.compiled import shelf
+
 _LEAST = 1 << 14  # entries
 _LINE = 8  # entries of a cache line
 
@@ -19,12 +21,16 @@ def empty(*shape: int) -> np.ndarray:
 
     NumPy's begins at any multiple of 16 bytes, and then each other vector that is loaded lies across two lines: a
     twelfth of the time of a sweep.  torch's begins at a line, but NumPy asks the system for large pages: with memory
-    that is new, a batch of 1,000 plans takes 23.5 ms instead of 30.7.  Small problems gain less than it takes.
+    that is new, a batch of 1,000 plans takes 23.5 ms instead of 30.7.  Small problems gain less than it takes.  Of very
+    large ones the memory is used again (`shelf.py`).
 
     >>> empty(128, 128).ctypes.data % 64
     0
     """
-    return np.empty(shape) if math.prod(shape) < _LEAST else parts(shape)[0]
+    size = math.prod(shape)
+    if size < _LEAST:
+        return np.empty(shape)
+    return parts(shape)[0] if size < shelf.LEAST else shelf.lent(*shape)
 
 
 def plain(x: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from jumbot.transport.compiled.decorator import compiled
-from jumbot.transport.compiled.vectormath import exp, log
+from jumbot.transport.compiled.vectormath import exp, greater, lesser, log
 
 CUT = 400.0
 SPREAD = 250.0
@@ -91,7 +91,7 @@ def row_minima(C: Any, scale: float, added: Any, out: Any) -> None:
     for i in range(C.shape[0]):
         row, least = C[i], 1e300
         for j in range(row.shape[0]):
-            least = min(least, row[j] * scale + added[j])
+            least = lesser(least, row[j] * scale + added[j])
         out[i] = least
 
 
@@ -137,8 +137,8 @@ def scalings(r: Any, x: Any, x0: Any, out: Any) -> tuple[float, float]:
     top, low = -1e300, 1e300
     for i in range(r.shape[0]):
         y = x[i] - x0[i]
-        top = max(top, y if r[i] > 0.0 else -1e300)
-        low = min(low, y if r[i] > 0.0 else 1e300)
+        top = greater(top, y if r[i] > 0.0 else -1e300)
+        low = lesser(low, y if r[i] > 0.0 else 1e300)
     for i in range(r.shape[0]):
         y = min(x[i] - x0[i] - top, 0.0)
         out[i] = r[i] * exp(y) if y > -SPREAD * 2 else 0.0
@@ -162,20 +162,4 @@ def scale_to_plan(K: Any, times: float, u: Any, v: Any, C: Any, rows: Any, colum
             linear += p * cost[j]
             size += p * abs(cost[j])
         rows[i] = mass
-    return linear, size
-
-
-@compiled()
-def write_plan(
-    C: Any, scale: float, r_a: Any, r_b: Any, F: Any, G: Any, P: Any, rows: Any, columns: Any
-) -> tuple[float, float]:  # fmt: skip
-    """P = R e^{F + G - C/epsilon} with its marginals, a row at a time; returns <C, P> and <|C|, P>."""
-    set_all(columns, 0.0)
-    linear = size = 0.0
-    for i in range(C.shape[0]):
-        s = slice(i, i + 1)
-        fill(C[s], scale, F[s], G, LEAST, P[s])
-        row_linear, row_size = scale_to_plan(P[s], 1.0, r_a[s], r_b, C[s], rows[s], columns)
-        linear += row_linear
-        size += row_size
     return linear, size

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from jumbot.transport.compiled.decorator import compiled
-from jumbot.transport.compiled.gibbs import add_columns, lower_column_minima, negated, row_minima, set_all
+from jumbot.transport.compiled.gibbs import LEAST, add_columns, fill, lower_column_minima, negated, row_minima, set_all
 from jumbot.transport.compiled.sides import STEPS
-from jumbot.transport.compiled.vectormath import exp, exp_single, log
+from jumbot.transport.compiled.vectormath import exp, exp_single, lesser, log
 
 _WIDTH = 1280  # terms of a row in a partial sum
 _HEIGHT = 64  # rows of a column in a partial sum
@@ -120,8 +120,8 @@ def long_row_minima(C: Any, scale: float, added: Any, out: Any) -> None:
     for i in range(0, blocked, 4):
         c0, c1, c2, c3, m0, m1, m2, m3 = C[i], C[i + 1], C[i + 2], C[i + 3], 1e300, 1e300, 1e300, 1e300
         for j in range(added.shape[0]):
-            m0, m1 = min(m0, c0[j] * scale + added[j]), min(m1, c1[j] * scale + added[j])
-            m2, m3 = min(m2, c2[j] * scale + added[j]), min(m3, c3[j] * scale + added[j])
+            m0, m1 = lesser(m0, c0[j] * scale + added[j]), lesser(m1, c1[j] * scale + added[j])
+            m2, m3 = lesser(m2, c2[j] * scale + added[j]), lesser(m3, c3[j] * scale + added[j])
         out[i], out[i + 1], out[i + 2], out[i + 3] = m0, m1, m2, m3
     row_minima(C[blocked:], scale, added, out[blocked:])
 
@@ -134,6 +134,51 @@ def fill_single(C: Any, scale: float, F: Any, G: Any, cut: float, K: Any) -> Non
         for j in range(row.shape[0]):
             x = min(shift + G[j] - row[j] * scale, _MOST)
             kernel[j] = exp_single(x) if x > -cut else _ZERO
+
+
+@compiled(fastmath=True)
+def _plan_sums(P: Any, C: Any, rows: Any, columns: Any) -> tuple[float, float]:
+    """Row sums of P into `rows`, its column sums added to `columns`; returns <C, P> and <|C|, P>."""
+    n, linear, size = P.shape[0], 0.0, 0.0
+    blocked = n // 4 * 4
+    for i in range(0, blocked, 4):
+        p0, p1, p2, p3, c0, c1, c2, c3 = P[i], P[i + 1], P[i + 2], P[i + 3], C[i], C[i + 1], C[i + 2], C[i + 3]
+        s0 = s1 = s2 = s3 = 0.0
+        for j in range(columns.shape[0]):
+            columns[j] += (p0[j] + p1[j]) + (p2[j] + p3[j])
+            s0 += p0[j]
+            s1 += p1[j]
+            s2 += p2[j]
+            s3 += p3[j]
+            linear += (p0[j] * c0[j] + p1[j] * c1[j]) + (p2[j] * c2[j] + p3[j] * c3[j])
+            size += (p0[j] * abs(c0[j]) + p1[j] * abs(c1[j])) + (p2[j] * abs(c2[j]) + p3[j] * abs(c3[j]))
+        rows[i], rows[i + 1], rows[i + 2], rows[i + 3] = s0, s1, s2, s3
+    for i in range(blocked, n):
+        plan, cost, mass = P[i], C[i], 0.0
+        for j in range(columns.shape[0]):
+            columns[j] += plan[j]
+            mass += plan[j]
+            linear += plan[j] * cost[j]
+            size += plan[j] * abs(cost[j])
+        rows[i] = mass
+    return linear, size
+
+
+@compiled()
+def write_plan(C: Any, scale: float, F: Any, G: Any, P: Any, rows: Any, columns: Any) -> tuple[float, float]:
+    """P = e^{F + G - C/epsilon} with its marginals, some rows at a time; returns <C, P> and <|C|, P>.
+
+    F and G hold the logarithms of R too: that P is complete when it is written saves a sixth.
+    """
+    set_all(columns, 0.0)
+    linear = size = 0.0
+    for i in range(0, C.shape[0], 8):
+        s = slice(i, i + 8)
+        fill(C[s], scale, F[s], G, LEAST, P[s])
+        some_linear, some_size = _plan_sums(P[s], C[s], rows[s], columns)
+        linear += some_linear
+        size += some_size
+    return linear, size
 
 
 @compiled()

@@ -12,7 +12,7 @@ from typing import Any
 
 from jumbot.transport.compiled.decorator import compiled
 from jumbot.transport.compiled.gibbs import set_all
-from jumbot.transport.compiled.vectormath import exp, log
+from jumbot.transport.compiled.vectormath import exp, greater, log
 from jumbot.transport.kinds import BALANCED, KL, POWER, RANGE, TV
 from jumbot.transport.outcome import GAP, LINEAR, OBJECTIVE, SCALE
 
@@ -82,7 +82,7 @@ def farthest(r: Any, x: Any, y: Any) -> float:
     """The largest |x - y| where there is weight."""
     most = 0.0
     for i in range(r.shape[0]):
-        most = max(most, abs(x[i] - y[i]) if r[i] > 0.0 else 0.0)
+        most = greater(most, abs(x[i] - y[i]) if r[i] > 0.0 else 0.0)
     return most
 
 

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from jumbot.transport.certificate import Certificate, solved
+from jumbot.transport.compiled.aligned import empty
 from jumbot.transport.compiled.threads import run, split
 from jumbot.transport.entropic.policy import Relaxation, kappa, stricter
 from jumbot.transport.kinds import BALANCED, KL, POWER, RANGE, arguments, kinds_known, reference
@@ -72,7 +73,7 @@ class _Large:
         soft = kinds <= {KL, POWER}
         noise = _NOISE * max(1.0, self.source[0], self.target[0])
         self.precision = np.float32 if soft and noise <= tol else np.float64
-        self.plan = np.empty((self.n, self.m))
+        self.plan = empty(self.n, self.m)
         self.K = self.plan.reshape(-1).view(np.float32)[: self.n * self.m].reshape(self.n, self.m)
         self.F0, self.G0, self.new_G = np.empty(self.n), np.empty(self.m), np.empty(self.m)
         self.soft_a, self.soft_b = np.empty(self.n), np.empty(self.m)
@@ -275,14 +276,15 @@ class _Large:
 
     def _certify(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The plan in place of K, its marginals and what it proves."""
-        gibbs, sides, plan, rows = self.gibbs, self.sides, self.plan, np.empty(self.n)
+        sides, rows = self.sides, np.empty(self.n)
         parts = np.empty((len(self.blocks), self.m))
+        F, G = (
+            x + np.log(r, where=r > 0, out=np.full(len(r), -1e200)) for x, r in ((self.F, self.r_a), (self.G, self.r_b))
+        )
 
         def task(k: int) -> Any:
             s = self.blocks[k]
-            return gibbs.write_plan(
-                self.cost[s], self.scale, self.r_a[s], self.r_b, self.F[s], self.G, plan[s], rows[s], parts[k]
-            )  # fmt: skip
+            return self.row_blocks.write_plan(self.cost[s], self.scale, F[s], G, self.plan[s], rows[s], parts[k])
 
         linear, size = np.sum(run(task, range(len(self.blocks))), axis=0)
         columns = parts.sum(0)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from jumbot.transport.compiled.decorator import compiled
 from jumbot.transport.compiled.sides import total
-from jumbot.transport.compiled.vectormath import exp
+from jumbot.transport.compiled.vectormath import exp, lesser
 
 
 @compiled()
@@ -23,7 +23,7 @@ def log_tilted_mass(inverse: float, a: Any, F: Any, work: Any) -> float:
     """log sum_i a_i e^{-F_i inverse}; `work` holds its terms, all in one scale."""
     least = F[0]
     for i in range(a.shape[0]):
-        least = min(least, F[i])
+        least = lesser(least, F[i])
     for i in range(a.shape[0]):
         work[i] = a[i] * exp((least - F[i]) * inverse)
     return math.log(total(work)) - least * inverse

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from jumbot.transport.compiled.aligned import plain
 from jumbot.transport.compiled.decorator import compiled
 from jumbot.transport.compiled.gibbs import set_all
+from jumbot.transport.compiled.vectormath import greater, lesser
 from jumbot.transport.exact.auction import auction
 
 Array = NDArray[np.float64]
@@ -34,7 +35,7 @@ def _largest(cost: Any) -> float:
     for i in range(cost.shape[0]):
         row = cost[i]
         for j in range(row.shape[0]):
-            most = max(most, abs(row[j]))
+            most = greater(most, abs(row[j]))
     return most
 
 
@@ -54,7 +55,7 @@ def _reduce(cost: Any, f: Any, g: Any) -> None:
     for i in range(n):
         row, least = cost[i], _FAR
         for j in range(n):
-            least = min(least, row[j])
+            least = lesser(least, row[j])
         f[i] = least
         for j in range(n):
             g[j] = min(g[j], row[j] - least)
@@ -70,7 +71,7 @@ def _reach(row: Any, base: float, i: int, g: Any, closed: Any, distance: Any, be
         old = x if nearer else old
         distance[j] = old
         before[j] = i if nearer else before[j]
-        least = min(least, old if closed[j] == 0.0 else _FAR)
+        least = lesser(least, old if closed[j] == 0.0 else _FAR)
     return least
 
 
@@ -140,7 +141,7 @@ def _within_prices(cost: Any, partner: Any, weight: float, tau: float, plan: Any
     for i in range(n):
         row, least = cost[i], tau
         for j in range(n):
-            least = min(least, row[j] - g[j])
+            least = lesser(least, row[j] - g[j])
         f[i] = max(least, -tau)
     for j in range(n):
         g[j] = max(g[j], -tau)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from jumbot.transport.compiled.aligned import empty, zeros
 from jumbot.transport.compiled.decorator import compiled
+from jumbot.transport.compiled.vectormath import greater, lesser
 from jumbot.transport.exact.elimination import factor, padded, solve
 from jumbot.transport.exact.potentials import CAREFUL, gap_and_scale, marginals, relaxed_marginal
 from jumbot.transport.exact.starting_point import first_plan, open_slack
@@ -82,8 +83,8 @@ def _predict(P: NDArray, s: NDArray, inverse: NDArray, df: NDArray, dg: NDArray,
         for j in range(m):
             t = -(d + dg[j]) * r[j]
             out[j] = t
-            low = min(low, t)
-            high = max(high, t)
+            low = lesser(low, t)
+            high = greater(high, t)
             x = plan[j] * slack[j]
             x0 += x
             x1 += x * t
@@ -120,8 +121,8 @@ def _direct(
             x = mu * inv[j] / plan[j] + out[j] * (1.0 + out[j]) - 1.0 - t
             out[j] = t
             out_P[j] = x
-            low_s = min(low_s, t)
-            low_P = min(low_P, x)
+            low_s = lesser(low_s, t)
+            low_P = lesser(low_P, x)
     return -low_P, -low_s
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from numpy.typing import NDArray
 
 from jumbot.transport.compiled.decorator import compiled
+from jumbot.transport.compiled.vectormath import lesser
 
 
 @compiled(fastmath=True)
@@ -32,5 +33,5 @@ def total(x: NDArray) -> float:
 def lowest(x: NDArray) -> float:
     t = x[0]
     for i in range(x.size):
-        t = min(t, x[i])
+        t = lesser(t, x[i])
     return t
