@@ -1,7 +1,8 @@
 """Interleaved timing: every solver gets a short turn on one problem, then all of them on the next.
 
 Noise of a shared machine comes in stretches of seconds; solvers that take turns of milliseconds meet the same
-stretches, so the ratio of their medians is steadier than either time.
+stretches, so the ratio of their medians is steadier than either time.  A turn begins when the threads of the one before
+have come to rest: those of XLA spin for five milliseconds after a call, and would be charged to whoever comes next.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 
 TURN = 5e-3  # seconds; a short call is repeated within its turn, so that it runs as warm as a long one
+_GLANCE, _PATIENCE = 2e-3, 0.5  # seconds in which the process is to rest, and at most waited for
 
 
 @contextlib.contextmanager
@@ -37,6 +39,16 @@ def threads(limit: int | None) -> Iterator[None]:
             torch.set_num_threads(before)
 
 
+def settle() -> None:
+    """Return when no thread of this process runs any more."""
+    begin = time.perf_counter()
+    while time.perf_counter() - begin < _PATIENCE:
+        used = time.process_time()
+        time.sleep(_GLANCE)
+        if time.process_time() - used < _GLANCE / 10:
+            return
+
+
 def interleave(
     solvers: dict[str, Sequence[Callable[[], object]]], *, budget: float, rounds: int
 ) -> dict[str, list[float]]:
@@ -48,6 +60,7 @@ def interleave(
     while k < rounds or time.perf_counter() - begin < budget:
         for name, calls in solvers.items():
             call = calls[k % problems]
+            settle()
             turn = time.perf_counter()
             while True:
                 start = time.perf_counter()

@@ -136,9 +136,8 @@ def scalings(r: Any, x: Any, x0: Any, out: Any) -> tuple[float, float]:
     """out = r e^{x - x0 - top}; returns top and how far x - x0 spreads."""
     top, low = -1e300, 1e300
     for i in range(r.shape[0]):
-        y = x[i] - x0[i]
-        top = greater(top, y if r[i] > 0.0 else -1e300)
-        low = lesser(low, y if r[i] > 0.0 else 1e300)
+        y, far = x[i] - x0[i], 0.0 if r[i] > 0.0 else 1e300  # chosen once: two choices are not vectorised
+        top, low = greater(top, y - far), lesser(low, y + far)
     for i in range(r.shape[0]):
         y = min(x[i] - x0[i] - top, 0.0)
         out[i] = r[i] * exp(y) if y > -SPREAD * 2 else 0.0
