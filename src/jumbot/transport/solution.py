@@ -82,11 +82,8 @@ class Solution(Generic[ArrayT]):
 
     @property
     def _all_converged(self) -> bool:
-        if self._inputs[0].dtype == torch.float32:
-            constant = self._problem.constant
-            most = float(constant.max()) if isinstance(constant, Tensor) else constant
-            if not self._outcome.largest() <= _ROOM - most:
-                return False
+        if self._inputs[0].dtype == torch.float32 and not self._outcome.largest() <= _ROOM - self._problem.most:
+            return False
         return self._outcome.all_within(self._reachable_tol)
 
     @cached_property

@@ -30,7 +30,7 @@ def empty(*shape: int) -> np.ndarray:
     size = math.prod(shape)
     if size < _LEAST:
         return np.empty(shape)
-    return parts(shape)[0] if size < shelf.LEAST else shelf.lent(*shape)
+    return parts(shape)[0] if 8 * size < shelf.LEAST else shelf.lent(*shape)
 
 
 def plain(x: np.ndarray) -> np.ndarray:

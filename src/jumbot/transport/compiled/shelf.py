@@ -16,8 +16,9 @@ import weakref
 from collections import deque
 
 import numpy as np
+from numpy.typing import DTypeLike
 
-LEAST, _MOST = 1 << 20, 1 << 27  # entries: malloc is quick with fewer, and more are too many to keep
+LEAST, _MOST = 1 << 23, 1 << 30  # bytes: malloc is quick with less, and more is too much to keep
 _FREE = getattr(mmap, "MADV_FREE", None)  # not on Windows
 #: Pieces that nobody holds, the last one first to be lent; each call of a deque is safe among threads.
 _shelf: deque[mmap.mmap] = deque(maxlen=3)
@@ -26,9 +27,10 @@ _shelf: deque[mmap.mmap] = deque(maxlen=3)
 class _Piece:
     """The base of an array, with what NumPy asks of an object that lends it memory."""
 
-    def __init__(self, memory: mmap.mmap, shape: tuple[int, ...]) -> None:
+    def __init__(self, memory: mmap.mmap, shape: tuple[int, ...], dtype: DTypeLike) -> None:
         place = np.frombuffer(memory, np.uint8).ctypes.data
-        self.__array_interface__ = {"version": 3, "shape": shape, "typestr": "=f8", "data": (place, False)}
+        self.__array_interface__ = {"version": 3, "shape": shape, "data": (place, False)}
+        self.__array_interface__["typestr"] = np.dtype(dtype).str
         weakref.finalize(self, _put, memory).atexit = False
 
 
@@ -39,8 +41,8 @@ def _put(memory: mmap.mmap) -> None:
         _shelf.append(memory)
 
 
-def lent(*shape: int) -> np.ndarray:
-    """An array of float64 that is not filled.
+def lent(*shape: int, dtype: DTypeLike = np.float64) -> np.ndarray:
+    """An array that is not filled.
 
     >>> first = lent(1024, 1024)
     >>> place, row = first.ctypes.data, first[5]
@@ -48,19 +50,18 @@ def lent(*shape: int) -> np.ndarray:
     >>> lent(1024, 1024).ctypes.data == place  # `row` is still held
     False
     """
-    entries = math.prod(shape)
-    if _FREE is None or not LEAST <= entries <= _MOST:
-        return np.empty(shape)
-    size = 8 * entries
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    if _FREE is None or not LEAST <= size <= _MOST:
+        return np.empty(shape, dtype)
     memory = _taken(size)
     if memory is None:
         try:
             memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         except OSError:  # NumPy's error says how much was asked for
-            return np.empty(shape)
+            return np.empty(shape, dtype)
         if hasattr(mmap, "MADV_HUGEPAGE"):
             memory.madvise(mmap.MADV_HUGEPAGE)
-    return np.asarray(_Piece(memory, shape))
+    return np.asarray(_Piece(memory, shape, dtype))
 
 
 def _taken(size: int) -> mmap.mmap | None:
