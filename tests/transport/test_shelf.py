@@ -89,6 +89,17 @@ def test_memory_that_cannot_be_marked_is_given_back(monkeypatch):
     assert not shelf._shelf
 
 
+def test_where_memory_is_short_the_shelf_is_cleared(monkeypatch):
+    def refused(*_, **__):
+        raise OSError(12, "Cannot allocate memory")
+
+    first = lent(SIDE, SIDE)
+    del first
+    monkeypatch.setattr(shelf.mmap, "mmap", refused)
+    assert lent(SIDE, SIDE + 1).base is None
+    assert not shelf._shelf
+
+
 def test_too_much_is_the_error_of_numpy():
     with pytest.raises((MemoryError, ValueError)):
         lent(1 << 30, 1 << 30)

@@ -57,7 +57,8 @@ def lent(*shape: int, dtype: DTypeLike = np.float64) -> np.ndarray:
     if memory is None:
         try:
             memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        except OSError:  # NumPy's error says how much was asked for
+        except OSError:  # what lies here may be what is missing; if not, NumPy's error says how much was asked for
+            _shelf.clear()
             return np.empty(shape, dtype)
         if hasattr(mmap, "MADV_HUGEPAGE"):
             memory.madvise(mmap.MADV_HUGEPAGE)
