@@ -2,9 +2,9 @@
 
 Memory that is new costs a fault for each of its pages, which the system first fills with zeros: to write 200 MB, the
 plan of 5,000 x 5,000 points, takes 22 ms instead of 8.  A piece of memory is lent to one array.  NumPy makes it the
-base of that array and of every view of it, and torch holds the array, so that Python ends its
-`_Piece` when the last of them is gone, and not before; then it lies on a shelf for the next array of its size.  What
-lies there is marked as free: the system takes its pages when it needs them for anything else.
+base of that array and of every view of it, and torch holds the array, so that Python ends its `_Piece` when the last of
+them is gone, and not before; then it lies on a shelf for the next array of its size.  What lies there is marked as
+free: the system takes its pages when it needs them for anything else.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ class _Piece:
     """The base of an array, with what NumPy asks of an object that lends it memory."""
 
     def __init__(self, memory: mmap.mmap, shape: tuple[int, ...], dtype: DTypeLike) -> None:
+        self.memory = memory  # as long as the array lives, also while the interpreter ends
         place = np.frombuffer(memory, np.uint8).ctypes.data
         self.__array_interface__ = {"version": 3, "shape": shape, "data": (place, False)}
         self.__array_interface__["typestr"] = np.dtype(dtype).str
