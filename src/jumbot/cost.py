@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from jumbot.errors import ArgumentError, suggest
 
@@ -58,7 +57,6 @@ class _SquaredEuclidean(torch.autograd.Function):
         return _squared(x, y)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
         x, y = ctx.saved_tensors
         grad_x, grad_y = _pull_back(grad, x, y)
@@ -73,11 +71,10 @@ class _Euclidean(torch.autograd.Function):
         return distance
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
         x, y, distance = ctx.saved_tensors
-        # at distance zero the subgradient 0 is taken
-        weights = torch.where(distance > 0, grad / (2 * distance), 0.0)
+        # at distance zero the subgradient 0 is taken; a division by it would leave NaN in second derivatives
+        weights = torch.where(distance > 0, grad / (2 * torch.where(distance > 0, distance, 1.0)), 0.0)
         grad_x, grad_y = _pull_back(weights, x, y)
         return grad_x.sum_to_size(x.shape), grad_y.sum_to_size(y.shape)
 

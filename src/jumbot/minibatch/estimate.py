@@ -158,6 +158,8 @@ def estimate(
     constrained = all(side.hard for side in marginals(divergence, tau, exact=function.epsilon == 0))
     chunk = max(1, _CHUNK_ENTRIES // (m * m)) if chunk is None else check_whole("chunk", chunk, least=1)
     budget = check_whole("budget", budget, least=2)
+    if isinstance(k, str) and k != "all":
+        raise ArgumentError(f"k: {k!r} came in; give a number, or 'all'.")
     if k is not None and k != "all":
         k = check_whole("k", k, least=1)
     if not callable(cost):

@@ -8,16 +8,20 @@ destroyed: more and less of a side cost differently, and the mean of both deriva
 differences would.  At epsilon = 0 kinks are common (uniform weights); what is returned is one of the subgradients.
 
 Nodes of the graph keep the outcome and not the `Solution`, which keeps them: a cycle would outlive its last name.
+
+How the plan changes with its inputs is not in the graph, so a gradient that is differentiated again would lack that
+part, and nobody would see it: `first` makes it an error.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from jumbot.errors import UnsupportedError
 from jumbot.transport.entropic.translation import centre
 from jumbot.transport.outcome import AnyOutcome
 from jumbot.transport.problem import Problem
@@ -26,40 +30,65 @@ _FAR = 1e30  # the soft minimum of a point that nothing can be matched to; block
 Inputs = tuple[Tensor, Tensor | None, Tensor | None]
 
 
+class _First(torch.autograd.Function):
+    """A gradient as it is; its own derivative in the inputs is refused."""
+
+    @staticmethod
+    def forward(ctx: Any, gradient: Tensor, *inputs: Tensor | None) -> Tensor:
+        return gradient.view_as(gradient)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        raise UnsupportedError(
+            "a gradient of a transport value was differentiated again, which is not offered: how the plan changes "
+            "would be left out. Detach the gradient; or, to hold the plan fixed, differentiate "
+            "(solution.plan * cost).sum()."
+        )
+
+
+def first(gradients: Iterable[Tensor | None], inputs: Sequence[Tensor | None]) -> list[Tensor | None]:
+    """Gradients in `inputs` that cannot be differentiated again, for the end of a backward pass."""
+    if not torch.is_grad_enabled():  # nor will they be
+        return list(gradients)
+    return [None if x is None else _First.apply(x, *inputs) for x in gradients]
+
+
 class _Value(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, value: Tensor, problem: Problem, outcome: AnyOutcome, *inputs: Tensor | None) -> Tensor:
-        ctx.problem, ctx.outcome = problem, outcome
+        ctx.problem, ctx.outcome, ctx.inputs = problem, outcome, inputs
         ctx.like = [None if x is None else (x.shape, x.dtype) for x in inputs]
         # gradients in the weights read the cost again: kept by torch, it may not be written to meanwhile
         ctx.save_for_backward(outcome.plan, inputs[0] if any(ctx.needs_input_grad[4:]) else None)
         return value.clone()
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         plan, batch = ctx.saved_tensors[0], ctx.like[0][0][:-2]
         grads: list[Tensor | None] = [None, None, None]
-        for k, needed in enumerate(ctx.needs_input_grad[3:]):
-            if needed:
-                shape, dtype = ctx.like[k]
-                slope = plan if k == 0 else weight_gradient(ctx.problem, ctx.outcome, k - 1)
-                product = grad.reshape(-1, *[1] * (slope.ndim - 1)) * slope
-                grads[k] = product.reshape(*batch, *slope.shape[1:]).sum_to_size(shape).to(dtype)
-        return None, None, None, *grads
+        with torch.no_grad():
+            for k, needed in enumerate(ctx.needs_input_grad[3:]):
+                if needed:
+                    shape, dtype = ctx.like[k]
+                    slope = plan if k == 0 else weight_gradient(ctx.problem, ctx.outcome, k - 1)
+                    product = grad.reshape(-1, *[1] * (slope.ndim - 1)) * slope
+                    grads[k] = product.reshape(*batch, *slope.shape[1:]).sum_to_size(shape).to(dtype)
+        return None, None, None, *first(grads, ctx.inputs)
 
 
 class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, linear: Tensor, plan: Tensor, cost: Tensor) -> Tensor:
         ctx.save_for_backward(plan)
-        ctx.like = cost.shape, cost.dtype
+        ctx.cost = cost
         return linear.clone()
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        (plan,), (shape, dtype) = ctx.saved_tensors, ctx.like
-        return None, None, (grad[:, None, None] * plan).reshape(shape).to(dtype)
+        (plan,), cost = ctx.saved_tensors, ctx.cost
+        with torch.no_grad():
+            gradient = (grad[:, None, None] * plan).reshape(cost.shape).to(cost.dtype)
+        return None, None, *first([gradient], [cost])
 
 
 def with_gradients(value: Tensor, problem: Problem, outcome: AnyOutcome, inputs: Inputs) -> Tensor:

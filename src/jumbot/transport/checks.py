@@ -15,6 +15,7 @@ from jumbot.options import MOST
 from jumbot.transport.compiled.threads import run, split
 
 Array = Any  # a torch tensor or a numpy array: numpy in, numpy out
+_transformed = getattr(getattr(torch._C, "_functorch", None), "is_functorch_wrapped_tensor", None)
 _SMALL = 10_000  # entries: OpenBLAS multiplies so many on one thread, and nothing takes less time
 _LARGE = 1 << 20  # entries whose sum takes longer than handing it to threads
 
@@ -61,6 +62,11 @@ def check_dense(x: Any, name: str) -> None:
         if x.layout is not torch.strided or x.is_nested:
             kind = "nested" if x.is_nested else str(x.layout).removeprefix("torch.")
             raise ArgumentError(f"{name}: a tensor of layout {kind}; pass an ordinary one, e.g. {name}.to_dense().")
+        if _transformed is not None and _transformed(x):
+            raise ArgumentError(
+                f"{name}: a tensor within vmap, grad or another transform of torch.func, which cannot be solved; give "
+                "a batch as leading axes, and take gradients by backward() or torch.autograd.grad."
+            )
         if x.is_meta:
             raise ArgumentError(f"{name}: on the device meta, which holds no numbers; make it on another, such as cpu.")
     elif hasattr(x, "toarray"):

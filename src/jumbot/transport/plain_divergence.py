@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from jumbot.cost import Cost, squared_euclidean
-from jumbot.transport.autograd import weight_gradient
+from jumbot.transport.autograd import first, weight_gradient
 from jumbot.transport.compiled.aligned import plain
 from jumbot.transport.compiled.decorator import compiled
 from jumbot.transport.compiled.gibbs import set_all
@@ -116,9 +115,14 @@ class _Divergence(torch.autograd.Function):
         return value
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        inputs, needed, scale = ctx.saved_tensors, ctx.needs_input_grad[2:], grad.numpy()
+        with torch.no_grad():
+            grads = _Divergence._gradients(ctx, grad.detach().numpy())
+        return None, None, *first(grads, ctx.saved_tensors)
+
+    @staticmethod
+    def _gradients(ctx: Any, scale: np.ndarray) -> list[Any]:
+        inputs, needed = ctx.saved_tensors, ctx.needs_input_grad[2:]
         plans = [s._outcome.plan.numpy().reshape(s._inputs[0].shape) for s in ctx.solutions]
         between, *within = plans if len(plans) == 3 else [plans[0], *plans[1]]
         x, y = (z.detach().numpy() for z in inputs[:2])
@@ -132,7 +136,7 @@ class _Divergence(torch.autograd.Function):
                 grads[k] = torch.from_numpy(2 * scale[..., None, None] * moved).to(inputs[k].dtype)
             if needed[2 + k]:
                 grads[2 + k] = _weight_gradient(ctx.solutions, k, scale, inputs[2 + k])
-        return None, None, *grads
+        return grads
 
 
 def _weight_gradient(solutions: list[Solution], k: int, scale: np.ndarray, weights: Tensor) -> Tensor:
