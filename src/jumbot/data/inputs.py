@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
@@ -14,7 +15,7 @@ from torch import Tensor
 from jumbot.data.arrays import one_picture
 from jumbot.data.columns import Columns
 from jumbot.data.domain import MOST_CHANNELS, ArraySamples, Domain, JoinedSamples, Samples, sample_shape
-from jumbot.data.images import read_images
+from jumbot.data.images import PictureSamples, doubtful_white, read_images
 from jumbot.data.scaling import learn_scaling
 from jumbot.data.tables import TableSamples
 from jumbot.errors import ArgumentError
@@ -157,6 +158,8 @@ class InputFormat(Checked):
             raise ArgumentError(f"{domain.name}: holds {PLURAL[kind]} where {PLURAL[self.kind]} are expected.")
         if kind == "image":
             check_channels(domain, self.channels or 0)
+            if isinstance(domain.samples, PictureSamples) and (found := doubtful_white(domain.samples)):
+                warnings.warn(f"{domain.name}: {found}.", stacklevel=3)
             if self.pixels != "as-is":
                 _check_range(domain)
         elif kind == "features":
