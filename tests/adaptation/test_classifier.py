@@ -6,6 +6,7 @@ import pickle
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn
 from sklearn.base import clone
@@ -108,3 +109,15 @@ def test_options_of_the_method_by_their_own_names() -> None:
         clf.set_params(method="dann", tau=1.0)
     with pytest.raises(ValueError, match="seed"):  # the estimator's own is random_state
         clf.set_params(seed=1)
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("estimator", [jumbot.DomainAdaptationClassifier, jumbot.DomainAdaptationRegressor])
+def test_other_units_in_the_target_are_named(rows: tuple[np.ndarray, ...], estimator: Any, named: bool) -> None:
+    X, y, moved = rows
+    data = [pd.DataFrame(part, columns=["u", "mass", "v"]) if named else part for part in (X, moved * [1, 1000, 1])]
+    which = "'mass'" if named else "2"
+    with pytest.warns(
+        UserWarning, match=f"target: column {which} varies .* times as much in the target as in the source; are its"
+    ):
+        estimator(steps=5, random_state=0).fit(data[0], y, X_target=data[1])
