@@ -233,7 +233,10 @@ def _colours_of_16_bits(path: Path, value: int) -> None:
         ((60_000, 300), None),
         ((200, 100), None),  # bytes in files of 16 bits
         ((60_000, 100), "up to 100, where 255 is taken for white, beside others up to 60000, where 65535 is; save all"),
-        ((200.0, 0.5), "up to 0.5, where 1 is taken for white, beside others up to 200, where 255 is; save all of them"),
+        (
+            (200.0, 0.5),
+            "up to 0.5, where 1 is taken for white, beside others up to 200, where 255 is; save all",
+        ),
         ("colours", "16-bit pictures of values up to 4095, where 65535 is white: all but black. If they have 12 bits"),
     ],
 )

@@ -30,7 +30,7 @@ from jumbot.adaptation.task import task_to_json
 from jumbot.adaptation.training.accelerator import check_able, decided_by_first
 from jumbot.adaptation.training.loop import Trainer
 from jumbot.data.reading import Corrupt, TaskName, make_reading
-from jumbot.data.sources import read_domains, read_labelled
+from jumbot.data.sources import check_used, read_domains, read_labelled
 from jumbot.errors import ArgumentError
 from jumbot.methods import make_method
 from jumbot.minibatch.progress import progress
@@ -145,8 +145,8 @@ def adapt(
         asked = remember(config, method, recipe, options)
         method, recipe, options = asked.method, asked.recipe, asked.options
         if source is None and target is None:
-            given = {"evaluate_on": evaluate_on, "labelled_target": labelled_target}
-            lost = [name for name in asked.lost if given.get(name) is None]
+            more = {"evaluate_on": evaluate_on, "labelled_target": labelled_target}
+            lost = [name for name in asked.lost if more.get(name) is None]
             if asked.source is None or asked.target is None or lost:
                 which = lost[0] if lost else "source"
                 raise ArgumentError(
@@ -166,6 +166,8 @@ def adapt(
         reading = make_reading(**how)
         raw_source, raw_target, raw_evaluated = read_domains(source, target, evaluate_on, reading)
         raw_labelled = None if labelled_target is None else read_labelled(labelled_target, raw_source, reading)
+        given = source, target, evaluate_on, labelled_target
+        check_used(reading, given, (raw_source, raw_target, raw_evaluated, raw_labelled))
         made = make_config(raw_source, method, recipe, options)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(made.training.seed)

@@ -18,6 +18,7 @@ from jumbot.data import prepare
 from jumbot.data.domain import Domain
 from jumbot.data.inputs import kind_of
 from jumbot.data.labels import match_classes
+from jumbot.data.readers import in_files
 from jumbot.errors import ArgumentError
 
 
@@ -38,6 +39,9 @@ class Domains:
         labelled: Domain | None = None,
     ) -> None:
         inputs, training, network = config.inputs, config.training, config.network
+        given = source, target, evaluate_on, labelled
+        if training.workers and not any(in_files(domain.samples) for domain in given if domain is not None):
+            raise ArgumentError(f"workers: {training.workers} came in, but is of no use without image files.")
         self.module, self.kind = module, "user"
         self.extractor: Extractor | None = None
         pixels: str = inputs.pixels
