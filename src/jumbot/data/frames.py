@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,11 @@ import numpy as np
 from jumbot.errors import ArgumentError, need
 
 _FRAMES = ("DataFrame", "LazyFrame", "Series")
+NOTHING = (
+    "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA", "NULL",
+    "NaN", "None", "n/a", "nan", "null",
+)  # fmt: skip
+"""What files say where a value is missing, as pandas has it."""
 
 
 @dataclass(frozen=True)
@@ -26,10 +31,18 @@ class Table:
     """What a row is called there: "line" in text."""
     sheet: str | None = None
     """The sheet of a workbook that was asked for."""
+    words: Mapping[str, Any] = field(default_factory=dict)
+    """Of columns of text, a Series of the words that are read as missing and may be names all the same."""
 
     def where(self, row: int) -> str:
         """How messages speak of a row."""
         return f"{self.row} {self.frame.index[row]}" + ("" if self.file is None else f" of {self.file}")
+
+    def as_written(self, column: str) -> Any:
+        """A column with the words that are read as missing."""
+        values = self.frame[column]
+        words = self.words.get(column)
+        return values if words is None else values.astype(object).where(values.notna(), words.reindex(values.index))
 
     def rows(self, chosen: np.ndarray) -> Table:
         """Some of the rows."""
@@ -78,6 +91,18 @@ def unfold(frame: Any) -> Any:
                 continue
         parts.append(values.to_frame())
     return frame if len(parts) == frame.shape[1] == sum(p.shape[1] for p in parts) else pandas().concat(parts, axis=1)
+
+
+def may_hold_texts(values: Any) -> bool:
+    """Whether what is missing in a column may be a text: it holds texts, or nothing at all."""
+    return bool(values.isna().any()) and (values.dtype.kind not in "fiub" or bool(values.isna().all()))
+
+
+def words_of(frame: Any, written: Any) -> dict[str, Any]:
+    """`Table.words` of a frame whose columns of text were read from what is `written` in the same rows."""
+    texts = {name: written[name][frame[name].isna()] for name in written.columns if may_hold_texts(frame[name])}
+    words = {name: column[column.isin(NOTHING)] for name, column in texts.items()}
+    return {name: column for name, column in words.items() if len(column)}
 
 
 def checked(frame: Any, name: str) -> Any:
