@@ -95,7 +95,7 @@ def match_classes(domain: Domain, classes: Sequence[str]) -> Domain:
     position = {name: i for i, name in enumerate(classes)}
     strange = [name for name, n in zip(domain.classes, domain.counts(), strict=True) if n and name not in position]
     same = [f"{name!r} for {c!r}" for name in strange for c in classes if _spelt(name) == _spelt(c)]
-    meant = f" Rename {few(same)} if they are the same." if same else ""
+    meant = f" Rename {few(same)} if they are the same." if same else _shifted(domain, classes) if strange else ""
     if not any(name in position for name in domain.classes):
         warnings.warn(
             f"{domain.name}: its labels ({few(domain.classes, 4)}) have no name in common with the source's "
@@ -113,6 +113,20 @@ def match_classes(domain: Domain, classes: Sequence[str]) -> Domain:
             stacklevel=3,
         )
     return replace(domain, labels=labels, classes=classes)
+
+
+def _shifted(domain: Domain, classes: Sequence[str]) -> str:
+    """A sentence on labels that seem to be counted from 1 where the source's are from 0, or the other way round."""
+    present = [name for name, n in zip(domain.classes, domain.counts(), strict=True) if n]
+    if not all(name.isdecimal() for name in (*present, *classes)):
+        return ""
+    for step, how in ((-1, "less"), (1, "plus")):
+        if {int(name) + step for name in present} <= {int(name) for name in classes}:
+            return (
+                f" All of its labels {how} 1 are the source's: count both from the same number if they are shifted, or "
+                "every accuracy is wrong."
+            )
+    return ""
 
 
 def _spelt(name: str) -> str:
