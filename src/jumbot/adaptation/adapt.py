@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import warnings
@@ -19,7 +20,7 @@ from jumbot.adaptation.config import RunConfig, check_changes, make_config
 from jumbot.adaptation.domains import Domains
 from jumbot.adaptation.model import Model, load
 from jumbot.adaptation.networks.build import make_network
-from jumbot.adaptation.places import first_process, settings_file
+from jumbot.adaptation.places import first_process, needed_start, settings_file
 from jumbot.adaptation.runs.finish import Before, finish
 from jumbot.adaptation.runs.folder import RunFolder, read_config
 from jumbot.adaptation.runs.lock import writing
@@ -117,15 +118,16 @@ def adapt(
         warnings.warn("labelled= is called evaluate_on= now.", DeprecationWarning, stacklevel=2)
         evaluate_on = labelled
     out, config = check("out", out, Path | None), check("config", config, Path | None)
-    begun: Path | None = check("start_from", start_from, Path | None)
-    if begun is not None:
-        read_config(begun)
+    begun = check("start_from", start_from, Path | None)
     flags = {"resume": resume, "show": show, "report": report}
     for name, flag in flags.items():
         check(name, flag, bool)
     check("command", command, Text | None)
     if resume and out is None:
         raise ArgumentError("resume: True came in without out, the folder of the run to go on with.")
+    begun = needed_start(begun, out, resume)
+    if begun is not None:
+        read_config(begun)
     module = backbone if isinstance(backbone, nn.Module) else None
     if module is not None and begun is not None:
         raise OtherStartError(
@@ -234,7 +236,7 @@ def train(
         )  # fmt: skip
     described = describe(config, domains, spec) | stamp(command) | dict(origin or {})
     begin = None if start_from is None else find_start(start_from, described)
-    described["start_from"] = None if start_from is None else str(start_from)
+    described["start_from"] = None if start_from is None else _relative(start_from, run.path)
     trainer = Trainer(
         domains.source, domains.target.unlabelled(), network, method, config.training, task=domains.task,
         labelled=domains.labelled, watch=domains.watch, run=run, show=show,
@@ -253,6 +255,14 @@ def train(
     network.cpu()  # after the figures, which are found where it was trained
     network.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # as it is loaded, to the last bit
     return model
+
+
+def _relative(folder: Path, run: Path) -> str:
+    """`folder` as seen from a run, so that both may be moved together."""
+    try:
+        return os.path.relpath(folder, run)
+    except ValueError:  # on another drive
+        return str(folder)
 
 
 def describe(config: RunConfig, domains: Domains, spec: Mapping[str, Any]) -> dict[str, Any]:
