@@ -79,3 +79,26 @@ def test_an_error_of_the_first_process_is_everyones() -> None:
 
     with pytest.raises(ArgumentError, match="taken"):
         decided_by_first(Alone(), refuse)
+
+
+def test_a_source_in_which_nothing_varies_is_refused() -> None:
+    labels = np.arange(20) % 2
+    for rows in (np.ones((20, 3)), 1e-300 * np.random.default_rng(0).normal(size=(20, 3))):
+        with pytest.raises(ArgumentError, match="source: nothing in it varies, to seven digits; a network can learn"):
+            jumbot.adapt((rows, labels), rows, steps=1)
+
+
+def test_truth_values_are_predicted_as_such(rng: np.random.Generator) -> None:
+    labels = np.arange(40) % 2 > 0
+    rows = rng.normal(size=(40, 2)) + 6 * labels[:, None]
+    found = jumbot.adapt((rows, labels), rows, steps=30).predict(rows)
+    assert found.dtype == bool
+    assert (found == labels).mean() > 0.9
+
+
+def test_labels_that_are_one_hot_are_told_apart_from_numbers() -> None:
+    rows, labels = np.ones((20, 3)), np.arange(20) % 3
+    with pytest.raises(ArgumentError, match=r"labels of shape \(20, 3\); give y\.argmax\(1\), one class per sample"):
+        jumbot.adapt((rows, np.eye(3)[labels]), rows)
+    with pytest.raises(ArgumentError, match="several numbers per sample are predicted with task='regression'"):
+        jumbot.adapt((rows, 2 * np.eye(3)[labels]), rows)

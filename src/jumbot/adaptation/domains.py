@@ -80,6 +80,10 @@ class Domains:
             source, target, size, channels, pixels=pixels, standardise=inputs.standardise, columns=inputs.columns,
             transform=transform,
         )  # fmt: skip
+        if self.input.std is not None and not any(self.input.std):
+            raise ArgumentError(
+                f"{source.name}: nothing in it varies, to seven digits; a network can learn nothing of it."
+            )
         evaluated = None
         if evaluate_on is not None:
             raw = match_classes(evaluate_on, self.source.classes)

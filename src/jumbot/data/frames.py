@@ -10,7 +10,7 @@ import numpy as np
 
 from jumbot.errors import ArgumentError, need
 
-_FRAMES = ("DataFrame", "LazyFrame", "Series")
+_FRAMES = {"pandas": ("DataFrame", "Series"), "polars": ("DataFrame", "LazyFrame", "Series"), "pyarrow": ("Table",)}
 NOTHING = (
     "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA", "NULL",
     "NaN", "None", "n/a", "nan", "null",
@@ -55,18 +55,18 @@ def pandas() -> Any:
 
 
 def is_frame(data: Any) -> bool:
-    """Whether `data` is a frame of pandas or polars; neither is imported."""
+    """Whether `data` is a frame of pandas or polars, or a table of pyarrow; none of them is imported."""
     kind = type(data)
-    return kind.__module__.partition(".")[0] in ("pandas", "polars") and kind.__name__ in _FRAMES
+    return kind.__name__ in _FRAMES.get(kind.__module__.partition(".")[0], ())
 
 
 def as_table(data: Any, name: str) -> Table:
-    """A frame of pandas or polars as a Table."""
+    """A frame of pandas or polars, or a table of pyarrow, as a Table."""
     if type(data).__name__ == "LazyFrame":
         raise ArgumentError(f"{name}: a polars LazyFrame holds no rows yet; give data.collect().")
     if type(data).__name__ == "Series":
         raise ArgumentError(f"{name}: a Series is one row, or one column; give a frame, such as frame.loc[[row]].")
-    frame = data.to_pandas() if type(data).__module__.startswith("polars") else data
+    frame = data if type(data).__module__.startswith("pandas") else data.to_pandas()
     if frame.columns.nlevels > 1:
         raise ArgumentError(f"{name}: the columns have names of {frame.columns.nlevels} levels; give them one each.")
     width = frame.shape[1]

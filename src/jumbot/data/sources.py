@@ -53,7 +53,7 @@ def as_domain(
 
     - a `Domain`: itself;
     - an array or tensor X, with `labels` or as a pair (X, y): `(n, d)` features, `(n, h, w)` or `(n, h, w, 3)` images;
-    - a frame of pandas or polars, with its labels in a column, as `labels`, or as a pair (X, y);
+    - a frame of pandas or polars, or a pyarrow.Table, with its labels in a column, as `labels`, or as a pair (X, y);
     - rows of a scipy.sparse matrix;
     - a torch Dataset of `x` or `(x, y)`, or a `datasets.Dataset` of Hugging Face, by the names of its columns;
     - a list of image files or of PIL images;
