@@ -238,7 +238,10 @@ class OpenSamples(PictureSamples):
         return OpenSamples(self.images, self.rows[indices])
 
     def picture(self, index: int, size: tuple[int, int], channels: int) -> np.ndarray:
-        return picture_bytes(self.images[int(self.rows[index])], size, channels)
+        try:
+            return picture_bytes(self.images[int(self.rows[index])], size, channels)
+        except ValueError as error:
+            raise ArgumentError(f"data: picture {self.rows[index]}: {error}.") from error
 
     def brightest(self, index: int) -> tuple[int, float] | None:
         return _brightest(self.images[int(self.rows[index])])
