@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from torch import nn
+from torch.utils.data import TensorDataset
 
 import jumbot
 from jumbot.adaptation import adapt as adapt_module
@@ -102,3 +104,18 @@ def test_labels_that_are_one_hot_are_told_apart_from_numbers() -> None:
         jumbot.adapt((rows, np.eye(3)[labels]), rows)
     with pytest.raises(ArgumentError, match="several numbers per sample are predicted with task='regression'"):
         jumbot.adapt((rows, 2 * np.eye(3)[labels]), rows)
+
+
+def test_a_backbone_that_is_neither_a_name_nor_a_module_is_refused() -> None:
+    rows, labels = np.ones((20, 3)), np.arange(20) % 3
+    for backbone, kind in ((nn.Linear, "Linear"), (lambda x: x, "function")):
+        with pytest.raises(ArgumentError, match=f"backbone: {kind} came in; give a name, or a torch.nn.Module that is"):
+            jumbot.adapt((rows, labels), rows, backbone=backbone)  # type: ignore[arg-type]
+
+
+def test_a_dataset_with_nan_is_refused_by_its_column(rng: np.random.Generator) -> None:
+    rows = rng.normal(size=(20, 3)).astype(np.float32)
+    rows[4, 1] = np.nan
+    data = TensorDataset(torch.from_numpy(rows), torch.arange(20) % 3)
+    with pytest.raises(ArgumentError, match="source: column 2 holds NaN or infinity; drop or fill such samples first"):
+        jumbot.adapt(data, rows[:4])

@@ -125,7 +125,7 @@ def adapt(
     check("command", command, Text | None)
     if resume and out is None:
         raise ArgumentError("resume: True came in without out, the folder of the run to go on with.")
-    begun = needed_start(begun, out, resume)
+    begun = needed_start(begun, None if out is None else Path(out), resume)
     if begun is not None:
         read_config(begun)
     module = backbone if isinstance(backbone, nn.Module) else None
@@ -137,6 +137,9 @@ def adapt(
     if module is not None:  # a recipe's own backbone gives way to the user's
         options = {"backbone": None, "weights": None, "freeze": False, **options}
     elif backbone is not None:
+        if not isinstance(backbone, str):
+            kind = backbone.__name__ if isinstance(backbone, type) else type(backbone).__name__
+            raise ArgumentError(f"backbone: {kind} came in; give a name, or a torch.nn.Module that is made already.")
         options["backbone"] = backbone
     how: dict[str, Any] = dict(
         label=label, id=id, drop=drop, domain=domain, domain_column=domain_column, kind=kind, task=task,

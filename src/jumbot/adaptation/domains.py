@@ -19,6 +19,7 @@ from jumbot.data.domain import Domain
 from jumbot.data.inputs import kind_of
 from jumbot.data.labels import match_classes
 from jumbot.data.readers import in_files
+from jumbot.data.scales import warn_of_units
 from jumbot.errors import ArgumentError
 
 
@@ -91,6 +92,10 @@ class Domains:
                 raise ArgumentError(f"evaluate_on: {raw.name} has no labels of the source's classes; leave it out.")
             evaluated = self.input.apply(raw, transform)
         self.labelled = None if labelled is None else self.input.apply(labelled, transform)
+        if self.input.kind == "features":
+            for more in (evaluated, self.labelled):
+                if more is not None:
+                    warn_of_units(self.source, more)
         if inputs.partial is not None:
             from jumbot.data.benchmarks import keep_classes, partial_classes
 

@@ -160,6 +160,9 @@ class PictureSamples:
         self.largest = (int(sizes[:, 0].max()), int(sizes[:, 1].max()))
         self.channels = 1 if bool(grey.all()) else 3
 
+    def __len__(self) -> int:
+        raise NotImplementedError
+
     def picture(self, index: int, size: tuple[int, int], channels: int) -> np.ndarray:
         """`(*size, channels)` bytes."""
         raise NotImplementedError

@@ -203,6 +203,11 @@ class FormattedSamples:
 def scaled(format: InputFormat, source: Domain, standardise: str) -> InputFormat:
     """`format` with the scaling that these rows of numbers teach."""
     found = learn_scaling(source, standardise)
+    if found is not None and not np.isfinite(found.mean).all():  # of samples that are made at the batch
+        column = int(np.flatnonzero(~np.isfinite(found.mean))[0])
+        raise ArgumentError(
+            f"{source.name}: column {column + 1} holds NaN or infinity; drop or fill such samples first."
+        )
     return format if found is None else replace(format, mean=found.mean, std=found.std, factor=found.scale)
 
 

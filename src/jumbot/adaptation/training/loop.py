@@ -280,7 +280,7 @@ class Trainer:
         rate = f"ower learning_rate (now {self.training.learning_rate:g})"
         found = outsize(self.batches.source)
         remedy = f"L{rate}, or look at the data" if found is None else f"{found}, or l{rate}"
-        return NotFiniteError(f"step {self.step} ({self.phase}) is not finite: {why}. {remedy}.{kept}")
+        return NotFiniteError(f"step {self.step} ({self.phase}) is not finite: {why.rstrip('.')}. {remedy}.{kept}")
 
     def _fresh_optimizers(self) -> dict[str, torch.optim.Optimizer]:
         made = make_optimizers(self.network, self.method, self.training)
