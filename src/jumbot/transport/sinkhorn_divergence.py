@@ -115,8 +115,8 @@ def sinkhorn_divergence(
             raise ArgumentError(f"{name}: holds NaN or infinite coordinates; clean them first.")
     if x.shape[-1] != y.shape[-1]:
         raise ArgumentError(f"x, y: {x.shape[-1]} and {y.shape[-1]} coordinates; both clouds must live in one space.")
-    if (batches := (tuple(x.shape[:-2]), tuple(y.shape[:-2])))[0] != batches[1]:
-        _check_broadcast(*batches)
+    if x.shape[:-2] != y.shape[:-2]:
+        _check_broadcast(tuple(x.shape[:-2]), tuple(y.shape[:-2]))
     ground = parse_cost(cost)
     tol, epsilon = finer(check_number("tol", tol, least=0)), check_number("epsilon", epsilon, least=0)
     limit = check_whole("max_iterations", max_iterations, least=1)
