@@ -100,6 +100,17 @@ def test_half_precision_inputs_are_solved_in_float32() -> None:
     assert float(inside.value) == pytest.approx(float(exact.value), rel=1e-6)
 
 
+@pytest.mark.parametrize("kinds", [(torch.float32, torch.float64), (torch.float64, torch.float32)])
+def test_labels_and_weights_of_another_precision(kinds: tuple[torch.dtype, torch.dtype]) -> None:
+    z_s, y, z_t, logits = inputs(dtype=kinds[1])
+    soft, weights = torch.nn.functional.one_hot(y, 4), torch.arange(1, 7)
+    loss = jumbot.JointTransportLoss(0.3, 0.7, tau=1.0, epsilon=0.1)
+    same = loss(z_s, y, z_t, logits, weights_s=weights.to(kinds[1]))
+    for labels in (soft.to(kinds[0]), soft):
+        other = loss(z_s, labels, z_t, logits, weights_s=weights.to(kinds[0]))
+        torch.testing.assert_close(other.plan, same.plan, check_dtype=False, rtol=1e-4, atol=1e-6)
+
+
 def test_extreme_logits_give_no_nan() -> None:
     z_s, y, z_t, logits = inputs()
     logits = 1e4 * logits

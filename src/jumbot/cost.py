@@ -117,7 +117,10 @@ def label_cost(labels_s: Tensor, outputs_t: Tensor, label_loss: str = "cross-ent
     if label_loss == "cross-entropy":
         log_p = torch.log_softmax(outputs_t, -1)
         # a gather, not a product with one-hot labels: 0 * -inf would be NaN
-        return -log_p.index_select(-1, labels_s).mT if labels_s.ndim == 1 else -labels_s @ log_p.mT
+        if labels_s.ndim == 1:
+            return -log_p.index_select(-1, labels_s).mT
+        dtype = torch.promote_types(labels_s.dtype, log_p.dtype)
+        return -labels_s.to(dtype) @ log_p.to(dtype).mT
     return number_loss(labels_s[:, None], outputs_t[None], label_loss)
 
 

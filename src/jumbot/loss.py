@@ -128,8 +128,9 @@ class JointTransportLoss(nn.Module):
                     "lower the learning rate, or scale the inputs."
                 )
             solution = solve(
-                cost, a, epsilon=self.epsilon, tau=self.tau, reference=self.reference, tol=self.tol, engine=self.engine
-            )
+                cost, None if a is None else a.to(cost.dtype), epsilon=self.epsilon, tau=self.tau,
+                reference=self.reference, tol=self.tol, engine=self.engine,
+            )  # fmt: skip
             plan, mass = solution.plan, solution.mass
             wrong = None if labels_t is None else mass_between(plan, labels_s, labels_t)
             return JointLoss(solution.linear, solution.value, plan, mass, wrong)

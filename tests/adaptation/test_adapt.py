@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from torch import nn
+from torch.utils.data import TensorDataset
 
 import jumbot
 from jumbot.adaptation import adapt as adapt_module
@@ -79,3 +81,41 @@ def test_an_error_of_the_first_process_is_everyones() -> None:
 
     with pytest.raises(ArgumentError, match="taken"):
         decided_by_first(Alone(), refuse)
+
+
+def test_a_source_in_which_nothing_varies_is_refused() -> None:
+    labels = np.arange(20) % 2
+    for rows in (np.ones((20, 3)), 1e-300 * np.random.default_rng(0).normal(size=(20, 3))):
+        with pytest.raises(ArgumentError, match="source: nothing in it varies, to seven digits; a network can learn"):
+            jumbot.adapt((rows, labels), rows, steps=1)
+
+
+def test_truth_values_are_predicted_as_such(rng: np.random.Generator) -> None:
+    labels = np.arange(40) % 2 > 0
+    rows = rng.normal(size=(40, 2)) + 6 * labels[:, None]
+    found = jumbot.adapt((rows, labels), rows, steps=30).predict(rows)
+    assert found.dtype == bool
+    assert (found == labels).mean() > 0.9
+
+
+def test_labels_that_are_one_hot_are_told_apart_from_numbers() -> None:
+    rows, labels = np.ones((20, 3)), np.arange(20) % 3
+    with pytest.raises(ArgumentError, match=r"labels of shape \(20, 3\); give y\.argmax\(1\), one class per sample"):
+        jumbot.adapt((rows, np.eye(3)[labels]), rows)
+    with pytest.raises(ArgumentError, match="several numbers per sample are predicted with task='regression'"):
+        jumbot.adapt((rows, 2 * np.eye(3)[labels]), rows)
+
+
+def test_a_backbone_that_is_neither_a_name_nor_a_module_is_refused() -> None:
+    rows, labels = np.ones((20, 3)), np.arange(20) % 3
+    for backbone, kind in ((nn.Linear, "Linear"), (lambda x: x, "function")):
+        with pytest.raises(ArgumentError, match=f"backbone: {kind} came in; give a name, or a torch.nn.Module that is"):
+            jumbot.adapt((rows, labels), rows, backbone=backbone)  # type: ignore[arg-type]
+
+
+def test_a_dataset_with_nan_is_refused_by_its_column(rng: np.random.Generator) -> None:
+    rows = rng.normal(size=(20, 3)).astype(np.float32)
+    rows[4, 1] = np.nan
+    data = TensorDataset(torch.from_numpy(rows), torch.arange(20) % 3)
+    with pytest.raises(ArgumentError, match="source: column 2 holds NaN or infinity; drop or fill such samples first"):
+        jumbot.adapt(data, rows[:4])

@@ -6,6 +6,7 @@ import pickle
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn
 from sklearn.base import clone
@@ -108,3 +109,36 @@ def test_options_of_the_method_by_their_own_names() -> None:
         clf.set_params(method="dann", tau=1.0)
     with pytest.raises(ValueError, match="seed"):  # the estimator's own is random_state
         clf.set_params(seed=1)
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("estimator", [jumbot.DomainAdaptationClassifier, jumbot.DomainAdaptationRegressor])
+def test_other_units_in_the_target_are_named(rows: tuple[np.ndarray, ...], estimator: Any, named: bool) -> None:
+    X, y, moved = rows
+    data = [pd.DataFrame(part, columns=["u", "mass", "v"]) if named else part for part in (X, moved * [1, 1000, 1])]
+    which = "'mass'" if named else "2"
+    with pytest.warns(
+        UserWarning, match=f"target: column {which} varies .* times as much in the target as in the source; are its"
+    ):
+        estimator(steps=5, random_state=0).fit(data[0], y, X_target=data[1])
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"steps": 9}, "options: steps came in, which is the parameter steps here; set that"),
+        ({"hidden": [9]}, "options: hidden came in, which is the parameter hidden_layer_sizes here; set that"),
+        ({"seed": 1}, "options: seed came in, which is the parameter random_state here"),
+        ({"validation": 0.2}, r"options: validation came in, which is of no use here; see jumbot\.adapt"),
+    ],
+)
+def test_options_that_are_parameters_or_of_no_use_are_refused(rows, options: dict[str, Any], match: str) -> None:
+    X, y, moved = rows
+    with pytest.raises(ArgumentError, match=match):
+        jumbot.DomainAdaptationClassifier(options=options).fit(X, y, X_target=moved)
+
+
+def test_numbers_whose_squares_overflow_are_refused(rows: tuple[np.ndarray, ...]) -> None:
+    X, y, _ = rows
+    with pytest.raises(ArgumentError, match="X: its numbers are too large to be squared; divide them first"):
+        jumbot.DomainAdaptationClassifier(steps=3).fit(1e200 * X, y)

@@ -275,14 +275,80 @@ def test_what_the_data_would_pass_over_is_refused(data: np.ndarray, options: dic
         ),
         ((12, 28, 28), {"weight_decay": 0.1}, "weight_decay: 0.1 came in, but is of no use for optimizer='adam'"),
         ((12, 28, 28), {"schedule_steps": 9}, "schedule_steps: 9 came in, but is of no use for schedule='constant'"),
+        (
+            (12, 28, 28),
+            {"scale": None, "scale_at": 50.0},
+            "scale_at: 50.0 came in, but is of no use for scale=None",
+        ),
+        (
+            (12, 28, 28),
+            {"evaluate_every": 0, "evaluate_samples": 9},
+            "evaluate_samples: 9 came in, but is of no use for evaluate_every=0",
+        ),
     ],
 )
 def test_what_other_settings_would_pass_over_is_refused(shape, changes: dict[str, Any], match: str) -> None:
     source = as_domain(np.zeros(shape, np.uint8))
     with pytest.raises(ArgumentError, match=match):
         make_config(source, "jumbot", None, changes)
-    others = {"backbone": "digits", "weights": None, "freeze": False, "optimizer": "sgd", "schedule": "inverse"}
+    others = {
+        "backbone": "digits", "weights": None, "freeze": False, "optimizer": "sgd", "schedule": "inverse",
+        "scale": "auto", "evaluate_every": 9,
+    }  # fmt: skip
     make_config(source, "jumbot", None, {**changes, **others})
+
+
+def test_rates_of_a_backbone_that_has_none_are_refused() -> None:
+    frozen, small, rows = (as_domain(np.zeros(shape, np.uint8)) for shape in ((12, 70, 70, 3), (12, 28, 28), (12, 5)))
+    rate = {"backbone_rate": 0.5}
+    with pytest.raises(ArgumentError, match=r"backbone_rate: 0\.5 came in, but is of no use for a frozen backbone"):
+        make_config(frozen, "jumbot", None, rate)
+    for source in (small, rows):
+        with pytest.raises(ArgumentError, match="is of no use for a network that has one rate"):
+            make_config(source, "jumbot", None, rate)
+    make_config(rows, "rot", None, {"backbone_rate": 0.1})  # the default, beside the recipe's 1
+    make_config(frozen, "jumbot", None, {**rate, "freeze": False})
+    module, X = torch.nn.Linear(5, 4), RNG.normal(size=(12, 5))
+    jumbot.adapt((X, LABELS), X, backbone=module, features=3, steps=1, **rate)
+    with pytest.raises(ArgumentError, match="is of no use for a network that has one rate"):
+        jumbot.adapt((X, LABELS), X, backbone=module, steps=1, **rate)
+    with pytest.raises(ArgumentError, match=r"hidden: \[9\] came in, but is of no use for a backbone of your own"):
+        jumbot.adapt((X, LABELS), X, backbone=module, steps=1, hidden=[9])
+    with pytest.raises(ArgumentError, match="backbone: 'resnet18' came in, but is of no use for rows of numbers"):
+        jumbot.adapt((X, LABELS), X, backbone="resnet18", steps=1)
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "match"),
+    [
+        (RNG.normal(size=(12, 5)), {"workers": 2}, "workers: 2 came in, but is of no use for rows of numbers"),
+        (np.zeros((12, 28, 28), np.uint8), {"workers": 2}, "workers: 2 came in, but is of no use without image files"),
+        (
+            RNG.normal(size=(12, 5)),
+            {"corrupt": "skip"},
+            "corrupt: 'skip' came in, but is of no use without image",
+        ),
+        (
+            RNG.normal(size=(12, 5)),
+            {"root": "digits"},
+            "root: 'digits' came in, but is of no use without digits",
+        ),
+        (
+            RNG.normal(size=(12, 5)),
+            {"global_plan": True, "method": "dann"},
+            "global_plan: True came in, but is of no use for dann, which has no plan",
+        ),
+    ],
+)
+def test_what_is_for_files_and_plans_is_refused_without_them(
+    data: np.ndarray, options: dict[str, Any], match: str
+) -> None:
+    with pytest.raises(ArgumentError, match=match):
+        jumbot.adapt((data, LABELS), data, steps=1, **options)
+    if "method" not in options and "workers" not in options:
+        model = jumbot.adapt((data, LABELS), data, steps=1, workers=0, corrupt="refuse", root=None)
+        with pytest.raises(ArgumentError, match=match):
+            model.predict(data, **options)
 
 
 def test_resume_needs_a_folder() -> None:

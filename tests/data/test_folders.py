@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -210,6 +212,50 @@ def test_wide_pixels_are_scaled_or_refused(tmp_path: Path, pixels: np.ndarray, g
             load_folder(tmp_path)
     else:
         assert (decode(tmp_path / "1.tif") == grey).all()
+
+
+def _colours_of_16_bits(path: Path, value: int) -> None:
+    """A PNG that PIL reads and cannot write."""
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    rows = (b"\0" + np.full((5, 3), value, ">u2").tobytes()) * 4
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", 5, 4, 16, 2, 0, 0, 0))
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+@pytest.mark.parametrize(
+    ("values", "match"),
+    [
+        ((4000, 0), "up to 4000, where 65535 is white: all but black. If they have 12 bits, multiply the values by 16"),
+        ((900, 0), "If they have 10 bits, multiply the values by 64 and save them again, for predictions too"),
+        ((60_000, 300), None),
+        ((200, 100), None),  # bytes in files of 16 bits
+        ((60_000, 100), "up to 100, where 255 is taken for white, beside others up to 60000, where 65535 is; save all"),
+        (
+            (200.0, 0.5),
+            "up to 0.5, where 1 is taken for white, beside others up to 200, where 255 is; save all",
+        ),
+        ("colours", "16-bit pictures of values up to 4095, where 65535 is white: all but black. If they have 12 bits"),
+    ],
+)
+def test_a_white_that_may_be_another_is_named(tmp_path: Path, pets: Path, values, match: str | None) -> None:
+    (tmp_path / "wide").mkdir()
+    if values == "colours":
+        _colours_of_16_bits(tmp_path / "wide" / "1.png", 4000)
+    else:
+        for i, value in enumerate(values):
+            kind = np.uint16 if isinstance(value, int) else np.float32
+            Image.fromarray(np.full((4, 5), value, kind)).save(tmp_path / "wide" / f"{i}.tif")
+    source, target = as_domain(pets), as_domain(tmp_path / "wide")
+    if match is None:
+        prepare(source, target)
+    else:
+        with pytest.warns(UserWarning, match=f"wide: holds .*{match}"):
+            *_, format = prepare(source, target)
+        with pytest.warns(UserWarning, match=f"wide: holds .*{match}"):
+            format.apply(target)
 
 
 def test_transparent_is_white(tmp_path: Path) -> None:

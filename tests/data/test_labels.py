@@ -62,6 +62,20 @@ def test_missing_labels_stay_missing() -> None:
     assert match_classes(target, ("a", "b")).labels.tolist() == [1, -1, 1]
 
 
+@pytest.mark.parametrize(
+    ("labels", "classes", "match"),
+    [
+        ([1, 2, 3], ("0", "1", "2"), r"the source lacks \(3\).* All of its labels less 1 are the source's: count both"),
+        ([0, 1, 2], ("1", "2", "3"), r"the source lacks \(0\).* All of its labels plus 1 are the source's: count both"),
+        ([0, 0, 5], ("0", "1", "2"), r"the source lacks \(5\); no accuracy counts them\.$"),
+    ],
+)
+def test_labels_that_seem_shifted_by_one_are_named(labels, classes, match: str) -> None:
+    target = as_domain((np.zeros((3, 1)), labels))
+    with pytest.warns(UserWarning, match=match):
+        match_classes(target, classes)
+
+
 @pytest.mark.parametrize("labels", [["Cat", "dog", "DOG"], ["Cat", "DOG", "DOG"]])
 def test_labels_in_another_spelling_are_named_with_those_that_may_be_meant(labels) -> None:
     target = as_domain((np.zeros((3, 1)), labels))

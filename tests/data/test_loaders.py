@@ -46,6 +46,19 @@ def test_polars() -> None:
         as_domain(frame.lazy())
 
 
+def test_pyarrow() -> None:
+    _read_alike(pytest.importorskip("pyarrow").Table.from_pandas(FRAME), FRAME)
+
+
+def test_tensors_of_bfloat16(rng: np.random.Generator) -> None:
+    x = torch.tensor(rng.normal(size=(12, 3)), dtype=torch.bfloat16)
+    y = torch.arange(12) % 2
+    for data in ((x, y), TensorDataset(x, y)):
+        np.testing.assert_array_equal(_numbers(as_domain(data)), x.float().numpy())
+    stream = as_domain(DataLoader(TensorDataset(x, y), batch_size=5), like=jumbot.data.roles.Roles(()))
+    np.testing.assert_array_equal(_numbers(stream), x.float().numpy())
+
+
 @pytest.mark.parametrize("kind", [sparse.csr_matrix, sparse.csc_array, sparse.coo_array])
 def test_sparse_rows(rng: np.random.Generator, kind: Any) -> None:
     dense = np.where(rng.random((40, 6)) < 0.2, rng.normal(size=(40, 6)), 0)

@@ -136,3 +136,9 @@ def test_arrays_that_may_be_one_picture() -> None:
 def test_items_that_differ_in_shape() -> None:
     with pytest.raises(ArgumentError, match="its items differ in shape"):
         as_domain([np.zeros(3), np.zeros(4)])
+
+
+def test_a_picture_in_memory_that_cannot_be_read_is_named() -> None:
+    wide = [Image.fromarray(np.full((4, 5), value, np.int32)) for value in (1000, 70_000)]
+    with pytest.raises(ArgumentError, match=r"data: picture 1: whole-number pixels outside 0 \.\.\. 65535"):
+        as_domain(wide).samples.batch(np.arange(2))

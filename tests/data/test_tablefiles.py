@@ -11,7 +11,7 @@ import pytest
 
 from jumbot.data import as_domain, load_table
 from jumbot.data.tablefiles import read_table
-from jumbot.data.tables import load_points
+from jumbot.data.tables import domains_of, load_points
 from jumbot.errors import ArgumentError
 
 FRAME = pd.DataFrame(
@@ -88,6 +88,26 @@ def test_commas_that_may_part_thousands(tmp_path: Path, text: str, read: str | N
     else:
         with pytest.warns(UserWarning, match=read):
             load_points(tmp_path / "x.csv")
+
+
+@pytest.mark.parametrize("ending", ["csv", "xlsx"])
+def test_labels_that_say_none_are_named_and_ids_stand_as_written(tmp_path: Path, ending: str) -> None:
+    frame = pd.DataFrame({
+        "u": ["NA", "2", "3", "4"], "id": ["NA", "b", "c", "d"], "domain": ["NA", "EU", "NA", "NA"],
+        "kind": ["null", "red", "red", "red"], "label": ["None", "cat", "", "cat"],
+    })  # fmt: skip
+    path = tmp_path / f"x.{ending}"
+    (frame.to_csv if ending == "csv" else frame.to_excel)(path, index=False)
+    with pytest.warns(UserWarning, match="column 'label' says 'None' in 1 rows, which is read as no label; if it is a"):
+        read = as_domain(path, domain="NA")
+    assert (read.classes, read.ids) == (("cat",), ["NA", "c", "d"])
+    assert read.labels is not None
+    assert read.labels.tolist() == [-1, -1, 0]
+    assert domains_of(path) == ["EU", "NA"]
+    assert read.samples.table.frame.isna().sum().tolist() == [1, 1]
+    # beside numbers it can only be missing
+    frame.assign(label=["NA", "0", "1", "1"]).to_csv(tmp_path / "y.csv", index=False)
+    assert as_domain(tmp_path / "y.csv", domain="NA").labels.tolist() == [-1, 0, 0]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])

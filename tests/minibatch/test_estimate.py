@@ -210,6 +210,12 @@ def test_complete_is_refused_with_the_count_where_it_is_too_much():
         jumbot.estimate(X, Y, m=20, k="all", **KL)
 
 
+def test_pictures_are_to_be_made_rows():
+    pictures = np.zeros((6, 4, 4))
+    with pytest.raises(jumbot.ArgumentError, match=r"points of shape \(4, 4\); .* give x\.reshape\(len\(x\), -1\)"):
+        jumbot.estimate(pictures, pictures, m=2, k=3, epsilon=0.1)
+
+
 def test_points_of_different_spaces_are_refused():
     with pytest.raises(jumbot.ArgumentError, match="space"):
         jumbot.estimate(X, Y[:, :1], m=5, k=3, **KL)

@@ -185,6 +185,8 @@ X, Y = np.arange(6.0).reshape(3, 2), np.arange(8.0).reshape(4, 2)
         wrong("epsilon", "negative", epsilon=-1.0),
         wrong("y", "another dimension", y=np.zeros((4, 3))),
         wrong("y", "another dtype", y=Y.astype(np.float32)),
+        wrong("x, y: batches", "of two and three clouds", x=np.stack([X] * 2), y=np.stack([Y] * 3)),
+        wrong("x, y: batches", "in several axes", x=np.ones((2, 1, 3, 2)), y=np.ones((3, 2, 4, 2))),
         wrong("x", "a vector", x=np.zeros(3)),
         wrong("x", "NaN", x=spoiled(X, np.nan)),
         wrong("x", "sparse", x=torch.tensor(X).to_sparse(), y=torch.tensor(Y)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import warnings
@@ -19,7 +20,7 @@ from jumbot.adaptation.config import RunConfig, check_changes, make_config
 from jumbot.adaptation.domains import Domains
 from jumbot.adaptation.model import Model, load
 from jumbot.adaptation.networks.build import make_network
-from jumbot.adaptation.places import first_process, settings_file
+from jumbot.adaptation.places import first_process, needed_start, settings_file
 from jumbot.adaptation.runs.finish import Before, finish
 from jumbot.adaptation.runs.folder import RunFolder, read_config
 from jumbot.adaptation.runs.lock import writing
@@ -30,7 +31,7 @@ from jumbot.adaptation.task import task_to_json
 from jumbot.adaptation.training.accelerator import check_able, decided_by_first
 from jumbot.adaptation.training.loop import Trainer
 from jumbot.data.reading import Corrupt, TaskName, make_reading
-from jumbot.data.sources import read_domains, read_labelled
+from jumbot.data.sources import check_used, read_domains, read_labelled
 from jumbot.errors import ArgumentError
 from jumbot.methods import make_method
 from jumbot.minibatch.progress import progress
@@ -117,15 +118,16 @@ def adapt(
         warnings.warn("labelled= is called evaluate_on= now.", DeprecationWarning, stacklevel=2)
         evaluate_on = labelled
     out, config = check("out", out, Path | None), check("config", config, Path | None)
-    begun: Path | None = check("start_from", start_from, Path | None)
-    if begun is not None:
-        read_config(begun)
+    begun = check("start_from", start_from, Path | None)
     flags = {"resume": resume, "show": show, "report": report}
     for name, flag in flags.items():
         check(name, flag, bool)
     check("command", command, Text | None)
     if resume and out is None:
         raise ArgumentError("resume: True came in without out, the folder of the run to go on with.")
+    begun = needed_start(begun, None if out is None else Path(out), resume)
+    if begun is not None:
+        read_config(begun)
     module = backbone if isinstance(backbone, nn.Module) else None
     if module is not None and begun is not None:
         raise OtherStartError(
@@ -135,6 +137,9 @@ def adapt(
     if module is not None:  # a recipe's own backbone gives way to the user's
         options = {"backbone": None, "weights": None, "freeze": False, **options}
     elif backbone is not None:
+        if not isinstance(backbone, str):
+            kind = backbone.__name__ if isinstance(backbone, type) else type(backbone).__name__
+            raise ArgumentError(f"backbone: {kind} came in; give a name, or a torch.nn.Module that is made already.")
         options["backbone"] = backbone
     how: dict[str, Any] = dict(
         label=label, id=id, drop=drop, domain=domain, domain_column=domain_column, kind=kind, task=task,
@@ -145,8 +150,8 @@ def adapt(
         asked = remember(config, method, recipe, options)
         method, recipe, options = asked.method, asked.recipe, asked.options
         if source is None and target is None:
-            given = {"evaluate_on": evaluate_on, "labelled_target": labelled_target}
-            lost = [name for name in asked.lost if given.get(name) is None]
+            more = {"evaluate_on": evaluate_on, "labelled_target": labelled_target}
+            lost = [name for name in asked.lost if more.get(name) is None]
             if asked.source is None or asked.target is None or lost:
                 which = lost[0] if lost else "source"
                 raise ArgumentError(
@@ -166,6 +171,8 @@ def adapt(
         reading = make_reading(**how)
         raw_source, raw_target, raw_evaluated = read_domains(source, target, evaluate_on, reading)
         raw_labelled = None if labelled_target is None else read_labelled(labelled_target, raw_source, reading)
+        given = source, target, evaluate_on, labelled_target
+        check_used(reading, given, (raw_source, raw_target, raw_evaluated, raw_labelled))
         made = make_config(raw_source, method, recipe, options)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(made.training.seed)
@@ -232,7 +239,7 @@ def train(
         )  # fmt: skip
     described = describe(config, domains, spec) | stamp(command) | dict(origin or {})
     begin = None if start_from is None else find_start(start_from, described)
-    described["start_from"] = None if start_from is None else str(start_from)
+    described["start_from"] = None if start_from is None else _relative(start_from, run.path)
     trainer = Trainer(
         domains.source, domains.target.unlabelled(), network, method, config.training, task=domains.task,
         labelled=domains.labelled, watch=domains.watch, run=run, show=show,
@@ -251,6 +258,14 @@ def train(
     network.cpu()  # after the figures, which are found where it was trained
     network.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # as it is loaded, to the last bit
     return model
+
+
+def _relative(folder: Path, run: Path) -> str:
+    """`folder` as seen from a run, so that both may be moved together."""
+    try:
+        return os.path.relpath(folder, run)
+    except ValueError:  # on another drive
+        return str(folder)
 
 
 def describe(config: RunConfig, domains: Domains, spec: Mapping[str, Any]) -> dict[str, Any]:

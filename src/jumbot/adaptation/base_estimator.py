@@ -18,11 +18,22 @@ from jumbot.adaptation.networks.build import make_network
 from jumbot.adaptation.task import task_of
 from jumbot.adaptation.training.loop import Trainer
 from jumbot.data.domain import ArraySamples, Domain
+from jumbot.data.scales import warn_of_units
 from jumbot.data.scaling import learn_scaling
 from jumbot.errors import ArgumentError
 from jumbot.methods import METHODS, make_method, options_class
 from jumbot.methods.network import Network
 from jumbot.options import Count, Width, check
+
+PARAMETERS = {
+    "steps": "steps", "epochs": "steps", "batch_size": "batch_size", "learning_rate": "learning_rate",
+    "features": "n_components", "hidden": "hidden_layer_sizes", "standardise": "standardise", "seed": "random_state",
+}  # fmt: skip
+"""Options of a run that are parameters of the estimators, by their names there."""
+FIXED = (
+    "optimizer", "schedule", "evaluate_every", "select", "validation", "checkpoint_every", "columns", "partial", "thin",
+)  # fmt: skip
+"""Options of a run that the estimators have no use for."""
 
 
 class AdaptationEstimator(TransformerMixin, BaseEstimator):
@@ -95,6 +106,8 @@ class AdaptationEstimator(TransformerMixin, BaseEstimator):
                 label_loss=task.label_loss,
             )  # fmt: skip
         unlabelled = Domain("target", ArraySamples(self._scaled(X if target is None else target)))
+        if target is not None:
+            warn_of_units(domain, unlabelled, getattr(self, "feature_names_in_", None))
         trained = Trainer(domain, unlabelled, network, method, config.training, task=task, labelled=labelled).fit()
         self.history_ = trained.history
         # in float64 a row is predicted alike alone and among others
@@ -108,6 +121,13 @@ class AdaptationEstimator(TransformerMixin, BaseEstimator):
         """The estimator's own parameters as options of a run."""
         if not isinstance(self.options, Mapping | None):
             raise ArgumentError(f"options: {self.options!r} came in; give a dictionary of the method's settings.")
+        for name in self.options or ():
+            if name in PARAMETERS:
+                raise ArgumentError(
+                    f"options: {name} came in, which is the parameter {PARAMETERS[name]} here; set that."
+                )
+            if name in FIXED:
+                raise ArgumentError(f"options: {name} came in, which is of no use here; see jumbot.adapt.")
         return {
             "steps": check("steps", self.steps, Count), "optimizer": "adam", "learning_rate": self.learning_rate,
             "schedule": "constant", "evaluate_every": 0, "features": check("n_components", self.n_components, Width),
@@ -186,6 +206,9 @@ def _scaling(X: np.ndarray, standardise: str | bool) -> tuple[np.ndarray, np.nda
     """What to subtract and what to divide by; infinity leaves a column out."""
     words = {True: "source", False: "none"}
     how = words[standardise] if isinstance(standardise, bool) else standardise
+    with np.errstate(over="ignore"):
+        if not np.isfinite(np.square(X).sum()):
+            raise ArgumentError("X: its numbers are too large to be squared; divide them first.")
     found = learn_scaling(X, check("standardise", how, Literal["auto", "source", "none"]))
     if found is None:
         return np.zeros(X.shape[1]), np.ones(X.shape[1])

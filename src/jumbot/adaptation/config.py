@@ -12,7 +12,7 @@ from jumbot.adaptation.recipes import NUMBERS, NUMBERS_HIDDEN, NUMBERS_METHODS, 
 from jumbot.adaptation.settings import Inputs, NetworkOptions, Training
 from jumbot.errors import ArgumentError, suggest
 from jumbot.methods import METHODS, method_options, options_class
-from jumbot.methods.options import MethodOptions
+from jumbot.methods.options import MethodOptions, TransportOptions
 
 if TYPE_CHECKING:
     from jumbot.data.domain import Domain
@@ -140,13 +140,27 @@ def _check_fits(source: Domain, config: RunConfig, changes: Mapping[str, Any]) -
     kind = kind_of(source)
     rows = kind == "features" or config.network.freeze  # what a frozen backbone leaves are rows of features
     data = {"features": "rows of numbers", "image": "images that train a whole network"}.get(kind, kind)
-    in_vain = {"columns": data} if kind != "features" else {}
+    named = config.network.backbone not in (None, *BUILT_IN)
+    in_vain = {"columns": data} if kind != "features" else {"backbone": data} if named else {}
     if kind != "image":
         in_vain |= dict.fromkeys(("size", "channels", "pixels", "augment", "views", "weights", "freeze"), data)
-    elif config.network.backbone not in (None, *BUILT_IN):
+    elif named:
         in_vain |= dict.fromkeys(("channels", "pixels"), f"{config.network.backbone}, which has its own")
     if not rows:
         in_vain |= dict.fromkeys(("hidden", "standardise") if kind == "image" else ("hidden",), data)
+    module = changes.get("backbone", "") is None  # which is how `adapt` gives way to one of the user's
+    if module and not config.network.freeze:
+        in_vain["hidden"] = "a backbone of your own"
+    if config.network.freeze or not (named or (module and config.network.features is not None)):
+        in_vain["backbone_rate"] = "a frozen backbone" if config.network.freeze else "a network that has one rate"
+    if config.training.workers and kind != "image":  # none is what there are
+        in_vain["workers"] = data
+    if config.training.evaluate_every == 0:
+        in_vain["evaluate_samples"] = "evaluate_every=0"
+    if not isinstance(config.options, TransportOptions):
+        in_vain["global_plan"] = f"{config.method}, which has no plan"
+    elif config.options.scale is None:
+        in_vain["scale_at"] = "scale=None"
     if config.training.optimizer == "adam":
         in_vain["weight_decay"] = "optimizer='adam'"
     if config.training.schedule == "constant":

@@ -18,6 +18,8 @@ from jumbot.data import prepare
 from jumbot.data.domain import Domain
 from jumbot.data.inputs import kind_of
 from jumbot.data.labels import match_classes
+from jumbot.data.readers import in_files
+from jumbot.data.scales import warn_of_units
 from jumbot.errors import ArgumentError
 
 
@@ -38,6 +40,9 @@ class Domains:
         labelled: Domain | None = None,
     ) -> None:
         inputs, training, network = config.inputs, config.training, config.network
+        given = source, target, evaluate_on, labelled
+        if training.workers and not any(in_files(domain.samples) for domain in given if domain is not None):
+            raise ArgumentError(f"workers: {training.workers} came in, but is of no use without image files.")
         self.module, self.kind = module, "user"
         self.extractor: Extractor | None = None
         pixels: str = inputs.pixels
@@ -76,6 +81,10 @@ class Domains:
             source, target, size, channels, pixels=pixels, standardise=inputs.standardise, columns=inputs.columns,
             transform=transform,
         )  # fmt: skip
+        if self.input.std is not None and not any(self.input.std):
+            raise ArgumentError(
+                f"{source.name}: nothing in it varies, to seven digits; a network can learn nothing of it."
+            )
         evaluated = None
         if evaluate_on is not None:
             raw = match_classes(evaluate_on, self.source.classes)
@@ -83,6 +92,10 @@ class Domains:
                 raise ArgumentError(f"evaluate_on: {raw.name} has no labels of the source's classes; leave it out.")
             evaluated = self.input.apply(raw, transform)
         self.labelled = None if labelled is None else self.input.apply(labelled, transform)
+        if self.input.kind == "features":
+            for more in (evaluated, self.labelled):
+                if more is not None:
+                    warn_of_units(self.source, more)
         if inputs.partial is not None:
             from jumbot.data.benchmarks import keep_classes, partial_classes
 

@@ -13,7 +13,7 @@ from jumbot.adaptation.runs.lock import OURS
 from jumbot.errors import ArgumentError
 from jumbot.schema import check_header, read_bytes
 
-CONFIG, MODEL = "config.json", "model.json"
+CONFIG, MODEL, CHECKPOINT = "config.json", "model.json", Path("checkpoints", "last.safetensors")
 COMPARISON, TUNING = "compare.json", "tune.json"
 BEST = "best"
 """In the folder of `tune`: the name of the run that it picked."""
@@ -42,6 +42,16 @@ def check_is_run(folder: Path) -> Path:
         raise ArgumentError(f"{folder}: is not the folder of a run; it holds no {CONFIG}.")
     check_header(folder / CONFIG)
     return folder / CONFIG
+
+
+def needed_start(start_from: Path | None, out: Path | None, resume: bool) -> Path | None:
+    """The run to start from, which must be there; None where a run goes on from where it has come to itself."""
+    if start_from is None or (
+        resume and out is not None and any((out / file).exists() for file in (MODEL, CHECKPOINT))
+    ):
+        return None
+    check_is_run(start_from)
+    return start_from
 
 
 def settings_file(config: str | Path | None, out: str | Path | None, resume: bool, data: bool) -> Path | None:

@@ -46,7 +46,8 @@ class Training(Options):
     k: Annotated[int, Bounds(at_least=1, at_most=2**20)] = 1
     """Pairs of minibatches averaged in a step: the paper's k, on one process."""
     global_plan: bool = False
-    """With several processes: join their minibatches into one problem instead of averaging over them."""
+    """With several processes: join their minibatches into one problem instead of averaging over them. One process has
+    one problem, so that the same script runs on any number of them."""
     seed: Seed = 0
     """Everything random follows from it."""
     select: Rule = "last"

@@ -23,6 +23,8 @@ class Classification:
     (2, array([3, 5]))
     >>> Classification(("01", "1")).names()
     array(['01', '1'], dtype='<U2')
+    >>> Classification(("False", "True")).names()
+    array([False,  True])
     """
 
     classes: tuple[str, ...]
@@ -41,7 +43,10 @@ class Classification:
         return domain.labels
 
     def names(self) -> np.ndarray:
-        """The classes as an array: numbers where all are whole numbers as Python writes them, so not "01" or "1_0"."""
+        """The classes as an array: numbers where all are whole numbers as Python writes them, so not "01" or "1_0", and
+        truth values where they are False and True."""
+        if self.classes == ("False", "True"):
+            return np.array([False, True])
         try:
             numbers = [int(name) for name in self.classes]
         except ValueError:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from jumbot.adaptation.config import check_changes
-from jumbot.adaptation.places import check_is_run, check_run_place, first_process, settings_file
+from jumbot.adaptation.places import check_run_place, first_process, needed_start, settings_file
 from jumbot.cli.arguments import Argument, Option
 from jumbot.cli.command import Command
 from jumbot.cli.parsing import UsageError, parse_with, usage_errors
@@ -68,8 +68,7 @@ def main(arguments: Sequence[str]) -> int:
             check_changes(wanted.method or "jumbot", wanted.recipe, changes, wanted.task)
     wanted.check_places()
     settings_file(wanted.config, wanted.out, wanted.resume, data=wanted.source is not None)
-    if wanted.start_from is not None:
-        check_is_run(wanted.start_from)
+    needed_start(wanted.start_from, wanted.out, wanted.resume)
     if first_process():
         check_run_place(wanted.out, wanted.resume)
     from jumbot.adaptation.adapt import adapt

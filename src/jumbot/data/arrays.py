@@ -12,7 +12,7 @@ from torch import Tensor
 from jumbot.data.domain import ArraySamples, Domain, Samples
 from jumbot.data.labels import encode_labels
 from jumbot.data.reading import TaskName
-from jumbot.data.tensors import TensorSamples
+from jumbot.data.tensors import TensorSamples, array_of
 from jumbot.data.values import encode_values, guess_task
 from jumbot.errors import ArgumentError
 from jumbot.transport.checks import check_dense
@@ -32,7 +32,7 @@ def from_arrays(
 ) -> Domain:
     """A Domain of arrays; rows with NaN or infinity are refused, the first of them named by `where`."""
     try:
-        array = data.numpy(force=True) if isinstance(data, Tensor) else np.asanyarray(data)
+        array = array_of(data)
     except ValueError as error:
         raise ArgumentError(f"{name}: its items differ in shape ({error}); bring them to one shape first.") from None
     try:
@@ -70,7 +70,7 @@ def with_labels(domain: Domain, labels: Any, task: TaskName | None = None) -> Do
     """
     if labels is None:
         return domain
-    given = labels.numpy(force=True) if isinstance(labels, Tensor) else labels
+    given = array_of(labels) if isinstance(labels, Tensor) else labels
     task = task or guess_task(given, domain.name)
     if task == "regression":
         values = encode_values(given, domain.name)

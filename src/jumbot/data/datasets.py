@@ -15,7 +15,7 @@ from jumbot.data.arrays import with_labels
 from jumbot.data.domain import Domain, Samples
 from jumbot.data.images import OpenSamples, is_picture
 from jumbot.data.reading import TaskName
-from jumbot.data.tensors import as_tensors, check_shape
+from jumbot.data.tensors import array_of, as_tensors, check_shape
 from jumbot.errors import ArgumentError
 
 
@@ -45,8 +45,7 @@ class DatasetSamples:
     def _tensor(self, value: Any) -> Tensor:
         if self.kind is None:
             return _tensor(value)
-        array = value.numpy(force=True) if isinstance(value, Tensor) else np.asarray(value)
-        return as_tensors(array[None], self.kind)[0]
+        return as_tensors(array_of(value)[None], self.kind)[0]
 
 
 def load_dataset(
@@ -76,7 +75,7 @@ def load_dataset(
     labels = _labels(dataset) if labels is None else labels
     if labels is None:
         return Domain(name, samples)
-    values = labels.numpy(force=True) if isinstance(labels, Tensor) else np.asarray(labels)
+    values = array_of(labels)
     named = values if task == "regression" else named_labels(values, classes_of(dataset))
     return with_labels(Domain(name, samples), named, task)
 
@@ -144,7 +143,7 @@ def _first(item: Any) -> Any:
 
 
 def _tensor(value: Any) -> Tensor:
-    array = value.numpy(force=True) if isinstance(value, Tensor) else np.asarray(value)
+    array = array_of(value)
     if array.dtype.kind not in "fiub":
         raise ArgumentError(f"data: an item of {array.dtype} came from the Dataset; items must be images or numbers.")
     # Bytes of PIL and numpy have their channels last, tensors have them first.

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from jumbot.data.frames import Table, check_distinct, checked, pandas
+from jumbot.data.frames import NOTHING, Table, check_distinct, checked, may_hold_texts, pandas, words_of
 from jumbot.errors import ArgumentError
 
 _SEPARATORS = ("\t", ";", ",")
@@ -36,21 +36,29 @@ def read_text(path: Path, kind: str) -> Table:
         raise ArgumentError(f"{path}: holds no rows.")
     check_distinct(names or (), str(path))
     pd = pandas()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", pd.errors.ParserWarning)
-        frame = pd.read_csv(
-            io.StringIO(text), sep=separator, header=None, skiprows=lines[0] if names is not None else 0,
-            names=names or [str(i + 1) for i in range(len(first))], index_col=False, low_memory=False,
-            skipinitialspace=True,
-        )  # fmt: skip
+    skipped = lines[0] if names is not None else 0
+
+    def parse(**options: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            return pd.read_csv(
+                io.StringIO(text), sep=separator, header=None, skiprows=skipped,
+                names=names or [str(i + 1) for i in range(len(first))], index_col=False, low_memory=False,
+                skipinitialspace=True, keep_default_na=False, **options,
+            )  # fmt: skip
+
+    frame = parse(na_values=["", *NOTHING])
     lines = lines[names is not None :]
     if len(frame) != len(lines):
         raise ArgumentError(f"{path}: cannot be read ({len(lines)} lines gave {len(frame)} rows; look at its quotes).")
+    texts = [name for name in frame.columns if may_hold_texts(frame[name])]
+    words = words_of(frame, parse(usecols=texts, dtype=str)) if texts else {}
     frame.index = pd.Index(lines)
+    words = {name: column.set_axis(frame.index[column.index]) for name, column in words.items()}
     if separator != ",":
         frame = _with_decimal_points(frame, path)
     empty = [name for name in frame.columns if name.startswith("Unnamed: ") and frame[name].isna().all()]
-    return Table(checked(frame.drop(columns=empty), str(path)), names is not None, str(path), "line")
+    return Table(checked(frame.drop(columns=empty), str(path)), names is not None, str(path), "line", words=words)
 
 
 def names_in(first: list[str], decimal_comma: bool, name: str) -> list[str] | None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from jumbot.errors import ArgumentError, need
 
-_FRAMES = ("DataFrame", "LazyFrame", "Series")
+_FRAMES = {"pandas": ("DataFrame", "Series"), "polars": ("DataFrame", "LazyFrame", "Series"), "pyarrow": ("Table",)}
+NOTHING = (
+    "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA", "NULL",
+    "NaN", "None", "n/a", "nan", "null",
+)  # fmt: skip
+"""What files say where a value is missing, as pandas has it."""
 
 
 @dataclass(frozen=True)
@@ -26,10 +31,18 @@ class Table:
     """What a row is called there: "line" in text."""
     sheet: str | None = None
     """The sheet of a workbook that was asked for."""
+    words: Mapping[str, Any] = field(default_factory=dict)
+    """Of columns of text, a Series of the words that are read as missing and may be names all the same."""
 
     def where(self, row: int) -> str:
         """How messages speak of a row."""
         return f"{self.row} {self.frame.index[row]}" + ("" if self.file is None else f" of {self.file}")
+
+    def as_written(self, column: str) -> Any:
+        """A column with the words that are read as missing."""
+        values = self.frame[column]
+        words = self.words.get(column)
+        return values if words is None else values.astype(object).where(values.notna(), words.reindex(values.index))
 
     def rows(self, chosen: np.ndarray) -> Table:
         """Some of the rows."""
@@ -42,18 +55,18 @@ def pandas() -> Any:
 
 
 def is_frame(data: Any) -> bool:
-    """Whether `data` is a frame of pandas or polars; neither is imported."""
+    """Whether `data` is a frame of pandas or polars, or a table of pyarrow; none of them is imported."""
     kind = type(data)
-    return kind.__module__.partition(".")[0] in ("pandas", "polars") and kind.__name__ in _FRAMES
+    return kind.__name__ in _FRAMES.get(kind.__module__.partition(".")[0], ())
 
 
 def as_table(data: Any, name: str) -> Table:
-    """A frame of pandas or polars as a Table."""
+    """A frame of pandas or polars, or a table of pyarrow, as a Table."""
     if type(data).__name__ == "LazyFrame":
         raise ArgumentError(f"{name}: a polars LazyFrame holds no rows yet; give data.collect().")
     if type(data).__name__ == "Series":
         raise ArgumentError(f"{name}: a Series is one row, or one column; give a frame, such as frame.loc[[row]].")
-    frame = data.to_pandas() if type(data).__module__.startswith("polars") else data
+    frame = data if type(data).__module__.startswith("pandas") else data.to_pandas()
     if frame.columns.nlevels > 1:
         raise ArgumentError(f"{name}: the columns have names of {frame.columns.nlevels} levels; give them one each.")
     width = frame.shape[1]
@@ -78,6 +91,18 @@ def unfold(frame: Any) -> Any:
                 continue
         parts.append(values.to_frame())
     return frame if len(parts) == frame.shape[1] == sum(p.shape[1] for p in parts) else pandas().concat(parts, axis=1)
+
+
+def may_hold_texts(values: Any) -> bool:
+    """Whether what is missing in a column may be a text: it holds texts, or nothing at all."""
+    return bool(values.isna().any()) and (values.dtype.kind not in "fiub" or bool(values.isna().all()))
+
+
+def words_of(frame: Any, written: Any) -> dict[str, Any]:
+    """`Table.words` of a frame whose columns of text were read from what is `written` in the same rows."""
+    texts = {name: written[name][frame[name].isna()] for name in written.columns if may_hold_texts(frame[name])}
+    words = {name: column[column.isin(NOTHING)] for name, column in texts.items()}
+    return {name: column for name, column in words.items() if len(column)}
 
 
 def checked(frame: Any, name: str) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from jumbot.errors import ArgumentError, MissingPackageError, need
 _THREADS = 4
 _LOOKED_AT = 32
 _ORIENTATION = 274  # EXIF tag; 5 ... 8 lie on their side
+_WIDE, _BITS = 65535, (10, 12, 14)  # white in 16 bits, and what cameras and scanners may leave in them
 _LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601, as PIL's conversion to "L"
 
 
@@ -89,19 +92,58 @@ def picture_facts(image: Any) -> tuple[int, int, bool]:
 def _plain(image: Any, mode: str) -> Any:
     pil = _pil()
     if image.mode.startswith("I") or image.mode == "F":
-        values, most = np.asarray(image), 255 if image.mode == "F" else 65535
+        values, most = np.asarray(image), 255 if image.mode == "F" else _WIDE
         if not (values.min() >= 0 and values.max() <= most):  # NaN is neither
             kind = "floating-point" if image.mode == "F" else "whole-number"
             raise ValueError(f"{kind} pixels outside 0 ... {most}")
-        if image.mode == "F":  # up to 1 or up to 255
-            values = values * 255 if values.max() <= 1 else values
-        elif values.max() > 255:
-            values = values / 257
-        image = pil.fromarray(values.round().astype(np.uint8))
+        image = pil.fromarray((values / (_white(values) / 255)).round().astype(np.uint8))
     if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
         image = image.convert("RGBA")
         image = pil.alpha_composite(pil.new("RGBA", image.size, (255, 255, 255, 255)), image)
     return image.convert(mode)
+
+
+def _white(values: np.ndarray) -> int:
+    """What is white in a picture of fractions (1 or 255) or of many bits (255 or 65535), by the values that it has."""
+    low, high = (1, 255) if values.dtype.kind == "f" else (255, _WIDE)
+    return low if values.max() <= low else high
+
+
+def _brightest(image: Any) -> tuple[int, float] | None:
+    """What is white in a picture of more than bytes, and the largest value that it has; None: of bytes, or black."""
+    deep = image.mode.startswith("I") or image.mode == "F"
+    if not deep and not any(";16" in str(tile[3]) for tile in getattr(image, "tile", ())):
+        return None
+    values = np.asarray(image)
+    if not values.any():
+        return None
+    # colours of 16 bits come from PIL without their lower byte
+    return (_white(values), float(values.max())) if deep else (_WIDE, 256.0 * values.max() + 255)
+
+
+def doubtful_white(samples: PictureSamples) -> str | None:
+    """A sentence on pictures whose white may be another than it is taken for, by some of them taken evenly.
+
+    >>> import PIL.Image
+    >>> doubtful_white(OpenSamples([PIL.Image.fromarray(np.full((8, 6), 4000, np.uint16))]))
+    'holds 16-bit pictures of values up to 4000, where 65535 is white: all but black. If they have 12 bits, multiply ...
+    """
+    rows = np.unique(np.linspace(0, len(samples) - 1, _LOOKED_AT).round().astype(int))
+    found = [fact for fact in map(samples.brightest, rows.tolist()) if fact is not None]
+    whites, most = sorted({white for white, _ in found}), max((most for _, most in found), default=0)
+    if len(whites) > 1:
+        return (
+            f"holds pictures of values up to {max(most for white, most in found if white == whites[0]):g}, where "
+            f"{whites[0]} is taken for white, beside others up to {most:g}, where {whites[-1]} is; save all of them as "
+            "bytes"
+        )
+    bits = next((bits for bits in _BITS if most < 2**bits), None)
+    if whites != [_WIDE] or bits is None:
+        return None
+    return (
+        f"holds 16-bit pictures of values up to {most:g}, where {_WIDE} is white: all but black. If they have {bits} "
+        f"bits, multiply the values by {2 ** (16 - bits)} and save them again, for predictions too"
+    )
 
 
 class PictureSamples:
@@ -118,8 +160,15 @@ class PictureSamples:
         self.largest = (int(sizes[:, 0].max()), int(sizes[:, 1].max()))
         self.channels = 1 if bool(grey.all()) else 3
 
+    def __len__(self) -> int:
+        raise NotImplementedError
+
     def picture(self, index: int, size: tuple[int, int], channels: int) -> np.ndarray:
         """`(*size, channels)` bytes."""
+        raise NotImplementedError
+
+    def brightest(self, index: int) -> tuple[int, float] | None:
+        """Of a picture of more than bytes: what is taken for white, and its largest value."""
         raise NotImplementedError
 
     def content(self, index: int) -> bytes:
@@ -159,7 +208,12 @@ class FileSamples(PictureSamples):
         return FileSamples([self.paths[i] for i in indices], self._sizes[indices], self._grey[indices])
 
     def picture(self, index: int, size: tuple[int, int], channels: int) -> np.ndarray:
-        return _decode_named(self.paths[index], size, channels)
+        with _named(self.paths[index]):
+            return decode(self.paths[index], size, channels)
+
+    def brightest(self, index: int) -> tuple[int, float] | None:
+        with _named(self.paths[index]), _pil().open(self.paths[index]) as image:
+            return _brightest(image)
 
     def content(self, index: int) -> bytes:
         return Path(self.paths[index]).read_bytes()
@@ -187,16 +241,24 @@ class OpenSamples(PictureSamples):
         return OpenSamples(self.images, self.rows[indices])
 
     def picture(self, index: int, size: tuple[int, int], channels: int) -> np.ndarray:
-        return picture_bytes(self.images[int(self.rows[index])], size, channels)
+        try:
+            return picture_bytes(self.images[int(self.rows[index])], size, channels)
+        except ValueError as error:
+            raise ArgumentError(f"data: picture {self.rows[index]}: {error}.") from error
+
+    def brightest(self, index: int) -> tuple[int, float] | None:
+        return _brightest(self.images[int(self.rows[index])])
 
     def content(self, index: int) -> bytes:
         image = _pil("ImageOps").exif_transpose(self.images[int(self.rows[index])])
         return f"{image.mode}{image.size}{image.getpalette()}".encode() + image.tobytes()
 
 
-def _decode_named(path: str, size: tuple[int, int], channels: int) -> np.ndarray:
+@contextmanager
+def _named(path: str) -> Iterator[None]:
+    """Whatever goes wrong with a file names it."""
     try:
-        return decode(path, size, channels)
+        yield
     except MissingPackageError:
         raise
     except Exception as error:  # a broken file makes PIL raise almost anything

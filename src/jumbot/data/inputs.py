@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
@@ -14,7 +15,7 @@ from torch import Tensor
 from jumbot.data.arrays import one_picture
 from jumbot.data.columns import Columns
 from jumbot.data.domain import MOST_CHANNELS, ArraySamples, Domain, JoinedSamples, Samples, sample_shape
-from jumbot.data.images import read_images
+from jumbot.data.images import PictureSamples, doubtful_white, read_images
 from jumbot.data.scaling import learn_scaling
 from jumbot.data.tables import TableSamples
 from jumbot.errors import ArgumentError
@@ -157,6 +158,8 @@ class InputFormat(Checked):
             raise ArgumentError(f"{domain.name}: holds {PLURAL[kind]} where {PLURAL[self.kind]} are expected.")
         if kind == "image":
             check_channels(domain, self.channels or 0)
+            if isinstance(domain.samples, PictureSamples) and (found := doubtful_white(domain.samples)):
+                warnings.warn(f"{domain.name}: {found}.", stacklevel=3)
             if self.pixels != "as-is":
                 _check_range(domain)
         elif kind == "features":
@@ -200,6 +203,11 @@ class FormattedSamples:
 def scaled(format: InputFormat, source: Domain, standardise: str) -> InputFormat:
     """`format` with the scaling that these rows of numbers teach."""
     found = learn_scaling(source, standardise)
+    if found is not None and not np.isfinite(found.mean).all():  # of samples that are made at the batch
+        column = int(np.flatnonzero(~np.isfinite(found.mean))[0])
+        raise ArgumentError(
+            f"{source.name}: column {column + 1} holds NaN or infinity; drop or fill such samples first."
+        )
     return format if found is None else replace(format, mean=found.mean, std=found.std, factor=found.scale)
 
 

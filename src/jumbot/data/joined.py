@@ -11,7 +11,7 @@ from jumbot.data.column_kinds import few
 from jumbot.data.domain import Domain, JoinedSamples, Samples
 from jumbot.data.frames import Table, pandas
 from jumbot.data.inputs import PLURAL, kind_of
-from jumbot.data.labels import encode_labels, match_classes
+from jumbot.data.labels import encode_labels, match_classes, shift_of
 from jumbot.data.tables import TableSamples
 from jumbot.errors import ArgumentError
 
@@ -60,7 +60,15 @@ def join_domains(parts: Sequence[Domain]) -> Domain:
 
 
 def _check_common(parts: Sequence[Domain]) -> None:
-    """Warn of a source whose classes no other has: they may be the same under other names."""
+    """Warn of a source whose classes no other has, or has shifted by one: they may be the same under other names."""
+    first = parts[0]
+    for part in parts[1:]:
+        if len(part.classes) == len(first.classes) > 1 and (how := shift_of(part.classes, first.classes)):
+            warnings.warn(
+                f"{part.name}: all of its classes {how} are those of {first.name}; count both from the same number if "
+                "they are shifted.",
+                stacklevel=4,
+            )
     for part in parts:
         others = {name for other in parts if other is not part for name in other.classes}
         if not others & set(part.classes):

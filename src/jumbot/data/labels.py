@@ -95,7 +95,7 @@ def match_classes(domain: Domain, classes: Sequence[str]) -> Domain:
     position = {name: i for i, name in enumerate(classes)}
     strange = [name for name, n in zip(domain.classes, domain.counts(), strict=True) if n and name not in position]
     same = [f"{name!r} for {c!r}" for name in strange for c in classes if _spelt(name) == _spelt(c)]
-    meant = f" Rename {few(same)} if they are the same." if same else ""
+    meant = f" Rename {few(same)} if they are the same." if same else _shifted(domain, classes) if strange else ""
     if not any(name in position for name in domain.classes):
         warnings.warn(
             f"{domain.name}: its labels ({few(domain.classes, 4)}) have no name in common with the source's "
@@ -113,6 +113,30 @@ def match_classes(domain: Domain, classes: Sequence[str]) -> Domain:
             stacklevel=3,
         )
     return replace(domain, labels=labels, classes=classes)
+
+
+def shift_of(names: Sequence[str], classes: Sequence[str]) -> str | None:
+    """ "less 1" or "plus 1" where that makes classes of all names, as where one side counts from 0, the other from 1.
+
+    >>> shift_of(["1", "2", "3"], ["0", "1", "2"]), shift_of(["1", "7"], ["0", "1", "2"])
+    ('less 1', None)
+    """
+    if not all(name.isdecimal() for name in (*names, *classes)):
+        return None
+    known = {int(name) for name in classes}
+    steps = {"less 1": -1, "plus 1": 1}
+    return next((how for how, step in steps.items() if {int(name) + step for name in names} <= known), None)
+
+
+def _shifted(domain: Domain, classes: Sequence[str]) -> str:
+    """A sentence on labels that seem to be counted from 1 where the source's are from 0, or the other way round."""
+    how = shift_of([name for name, n in zip(domain.classes, domain.counts(), strict=True) if n], classes)
+    if how is None:
+        return ""
+    return (
+        f" All of its labels {how} are the source's: count both from the same number if they are shifted, or every "
+        "accuracy is wrong."
+    )
 
 
 def _spelt(name: str) -> str:

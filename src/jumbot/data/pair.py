@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -26,7 +25,7 @@ from jumbot.data.inputs import (
     scaled,
 )
 from jumbot.data.labels import check_source, match_classes
-from jumbot.data.scales import other_units
+from jumbot.data.scales import warn_of_units
 from jumbot.data.scaling import check_standardise
 from jumbot.data.tables import TableSamples
 from jumbot.errors import ArgumentError
@@ -84,8 +83,8 @@ def prepare(
     else:
         format = _tensor_format(source, kinds[0], standardise)
     source, target = format.apply(source, transform), format.apply(target, transform)
-    if kinds[0] == "features" and (found := other_units(source, target)):
-        warnings.warn(f"{target.name}: {found}; are its units others than the source's?", stacklevel=2)
+    if kinds[0] == "features":
+        warn_of_units(source, target)
     return source, target, format
 
 

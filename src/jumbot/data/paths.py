@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from jumbot.data import digits, folders
 from jumbot.data.domain import Domain
@@ -45,6 +46,21 @@ def from_path(text: str, name: str | None, reading: Reading, like: Known | None)
     if place.suffix.lower() != ".txt":
         return folders.load_files([text], name=name or place.name, corrupt=reading.corrupt)
     return folders.from_list(place, reading.root, name=name, corrupt=reading.corrupt)
+
+
+def takes_root(data: Any) -> bool:
+    """Whether some of `data` lie below a root: digits by their name, and the images that a list names.
+
+    >>> takes_root("mnist:test"), takes_root(["photos", "list.txt"]), takes_root("table.csv")
+    (True, True, False)
+    """
+    if isinstance(data, list | tuple):
+        return any(map(takes_root, data))
+    if not isinstance(data, str | Path):
+        return False
+    text = str(data)
+    named = not Path(text).exists() and (text in digits.NAMES or text.rpartition(":")[0] in digits.NAMES)
+    return named or text.lower().endswith(".txt")
 
 
 def _all_folders(place: Path, reading: Reading) -> Domain:

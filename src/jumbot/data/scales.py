@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
+
 import numpy as np
 
 from jumbot.data.domain import Domain
@@ -37,8 +40,15 @@ def outsize(domain: Domain) -> str | None:
     )
 
 
-def other_units(source: Domain, target: Domain) -> str | None:
-    """A sentence on the feature whose numbers differ most between two domains, if it may be one of units.
+def warn_of_units(source: Domain, target: Domain, names: Sequence[str] | None = None) -> None:
+    """A warning where the numbers of a feature differ between two domains as they do in other units."""
+    if found := other_units(source, target, names):
+        warnings.warn(f"{target.name}: {found}; are its units others than the source's?", stacklevel=3)
+
+
+def other_units(source: Domain, target: Domain, names: Sequence[str] | None = None) -> str | None:
+    """A sentence on the feature whose numbers differ most between two domains, if it may be one of units; `names` are
+    those of the features, where they are not those of the table's columns.
 
     >>> from jumbot.data import as_domain
     >>> rows = np.random.default_rng(0).normal(size=(50, 2))
@@ -66,7 +76,8 @@ def other_units(source: Domain, target: Domain) -> str | None:
     else:
         return None
     columns = getattr(getattr(source.samples, "format", None), "columns", None)
-    which = repr(columns.features[worst]) if columns is not None and columns.named else worst + 1
+    names = columns.features if columns is not None and columns.named else names
+    which = worst + 1 if names is None else repr(str(names[worst]))
     return f"column {which} {how}"
 
 

@@ -17,9 +17,11 @@ from jumbot.data.domain import Domain
 from jumbot.data.frames import as_table, is_frame
 from jumbot.data.huggingface import from_huggingface, is_huggingface
 from jumbot.data.images import is_picture
+from jumbot.data.inputs import kind_of
 from jumbot.data.joined import join_domains
 from jumbot.data.labels import match_classes
-from jumbot.data.paths import from_path
+from jumbot.data.paths import from_path, takes_root
+from jumbot.data.readers import in_files
 from jumbot.data.reading import Corrupt, Reading, TaskName, make_reading
 from jumbot.data.roles import NO_DOMAINS, Known, Roles, check_columns, check_kind
 from jumbot.data.sparse import SparseSamples
@@ -51,7 +53,7 @@ def as_domain(
 
     - a `Domain`: itself;
     - an array or tensor X, with `labels` or as a pair (X, y): `(n, d)` features, `(n, h, w)` or `(n, h, w, 3)` images;
-    - a frame of pandas or polars, with its labels in a column, as `labels`, or as a pair (X, y);
+    - a frame of pandas or polars, or a pyarrow.Table, with its labels in a column, as `labels`, or as a pair (X, y);
     - rows of a scipy.sparse matrix;
     - a torch Dataset of `x` or `(x, y)`, or a `datasets.Dataset` of Hugging Face, by the names of its columns;
     - a list of image files or of PIL images;
@@ -85,6 +87,8 @@ def as_domain(
     found = _as_asked(_read(data, labels, name, reading, like), reading)
     if like is None:
         _check_dropped([found], reading)
+    if like is None or kind_of(found) != "image":  # pictures that go with others may be arrays beside files
+        check_used(reading, [data], [found])
     return found
 
 
@@ -139,6 +143,16 @@ def read_labelled(data: Any, source: Domain, reading: Reading = _AS_IT_IS) -> Do
         row = int(np.flatnonzero(~found.known)[0])
         raise ArgumentError(f"labelled_target: row {row} has no label; rows without one belong to the target alone.")
     return match_classes(found, source.classes)
+
+
+def check_used(reading: Reading, given: Sequence[Any], domains: Sequence[Domain | None]) -> None:
+    """Refuse options on files where none of the data that were `given`, and read as `domains`, are of such files."""
+    if reading.corrupt != "refuse" and not any(in_files(domain.samples) for domain in domains if domain is not None):
+        raise ArgumentError(f"corrupt: {reading.corrupt!r} came in, but is of no use without image files.")
+    if reading.root is not None and not any(map(takes_root, given)):
+        raise ArgumentError(
+            f"root: {reading.root!r} came in, but is of no use without digits by their name or a list of images (.txt)."
+        )
 
 
 def _read(data: Any, labels: Any, name: str | None, reading: Reading, like: Known | None) -> Domain:

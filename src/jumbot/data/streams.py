@@ -15,6 +15,7 @@ from jumbot.data.datasets import classes_of, named_labels
 from jumbot.data.domain import Domain
 from jumbot.data.images import OpenSamples, is_picture
 from jumbot.data.reading import TaskName
+from jumbot.data.tensors import array_of
 from jumbot.errors import ArgumentError
 
 MOST_BYTES = 4 << 30
@@ -98,11 +99,11 @@ def _collect(stream: Any, name: str, batched: bool) -> tuple[list[Any], list[Any
         x, *rest = item if isinstance(item, tuple | list) else [item]
         if batched and is_picture(x):
             raise ArgumentError(f"{name}: the DataLoader gives lists of pictures; give its .dataset.")
-        part: Any = x if is_picture(x) else x.numpy(force=True) if isinstance(x, Tensor) else np.asarray(x)
+        part: Any = x if is_picture(x) else array_of(x)
         size += bytes_of(part)
         check_size(size, name)
         samples.append(part)
         if rest:
             y = rest[0]
-            labels.append(y.numpy(force=True) if isinstance(y, Tensor) else np.asarray(y) if batched else y)
+            labels.append(array_of(y) if batched or isinstance(y, Tensor) else y)
     return samples, labels

@@ -7,7 +7,7 @@ from pathlib import Path
 from zipfile import BadZipFile
 
 from jumbot.data.delimited import names_in, read_text
-from jumbot.data.frames import Table, checked, pandas, unfold
+from jumbot.data.frames import NOTHING, Table, checked, pandas, unfold, words_of
 from jumbot.errors import ArgumentError, missing
 
 TEXT = (".csv", ".tsv", ".tab")
@@ -43,7 +43,9 @@ def read_table(path: Path, sheet: str | None = None) -> Table:
 
 def _read_workbook(path: Path, sheet: str | None) -> Table:
     pd = pandas()
-    sheets = pd.read_excel(path, sheet_name=None, header=None, dtype=object, engine="openpyxl")
+    sheets = pd.read_excel(
+        path, sheet_name=None, header=None, dtype=object, engine="openpyxl", keep_default_na=False, na_values=[""]
+    )
     filled = {str(key): rows.dropna(how="all") for key, rows in sheets.items()}
     filled = {key: rows for key, rows in filled.items() if len(rows)}
     if not filled:
@@ -59,6 +61,13 @@ def _read_workbook(path: Path, sheet: str | None) -> Table:
         ["" if value is None or value != value else str(value) for value in rows.iloc[0]], False, str(path)
     )
     frame = rows.iloc[int(names is not None) :].set_axis(names or [str(i + 1) for i in range(rows.shape[1])], axis=1)
-    frame = frame.set_axis(frame.index + 1, axis=0).infer_objects()
+    written = frame.set_axis(frame.index + 1, axis=0)
+    frame = written.mask(written.isin(NOTHING)).infer_objects()
     empty = [name for name in frame.columns if name.startswith("Unnamed: ") and frame[name].isna().all()]
-    return Table(checked(frame.drop(columns=empty), str(path)), names is not None, str(path), sheet=sheet)
+    return Table(
+        checked(frame.drop(columns=empty), str(path)),
+        names is not None,
+        str(path),
+        sheet=sheet,
+        words=words_of(frame, written),
+    )

@@ -120,25 +120,28 @@ def from_table(
     roles = find_roles(table.frame.columns.tolist(), whose, reading, like, labels is not None)
     rows = None
     if roles.domain is not None:
-        rows = rows_of(table.frame[roles.domain].to_numpy(object), whose, reading.domain)
+        rows = rows_of(table.as_written(roles.domain).to_numpy(object), whose, reading.domain)
     if rows is not None:
         table, name = table.rows(rows), reading.domain or name
     frame = table.frame
     if not roles.features:
         raise ArgumentError(f"{whose}: has no columns of features.")
     samples = TableSamples(replace(table, frame=frame[list(roles.features)]))
-    ids = None if roles.id is None else [str(value) for value in frame[roles.id]]
+    ids = None if roles.id is None else [str(value) for value in table.as_written(roles.id)]
     if ids is None and table.file is None and frame.index.tolist() != list(range(len(frame))):
         ids = [str(value) for value in frame.index]  # a frame's own names of its rows
     made = Domain(name, samples, ids=ids, roles=roles)
     if roles.domain is not None and reading.domain == ALL_DOMAINS:
-        made = of_all_domains(made, frame[roles.domain].to_numpy(object), whose)
+        made = of_all_domains(made, table.as_written(roles.domain).to_numpy(object), whose)
     if labels is not None:
         _check_leak(labels, frame[list(roles.features)], whose)
         return with_labels(made, _aligned(labels, frame, whose), reading.task)
     if roles.label is None:
         return made
-    told = [_values(frame[column]) for column in label_columns(roles.label, frame.columns)]
+    columns = label_columns(roles.label, frame.columns)
+    for column in columns:
+        _warn_of_words(table, column, whose)
+    told = [_values(frame[column]) for column in columns]
     return with_labels(made, told[0] if len(told) == 1 else np.stack(told, axis=1), reading.task)
 
 
@@ -152,11 +155,13 @@ def domains_of(path: str | Path, column: str | None = None) -> list[str]:
     """The domains that a column of a table names, by default `domain`, sorted."""
     path = Path(path)
     kind = _kind(path)
-    columns = _load_numpy(path) if kind == ".npz" else {} if kind == ".npy" else read_table(path).frame
+    table = None if kind in (".npz", ".npy") else read_table(path)
+    columns = table.frame if table is not None else _load_numpy(path) if kind == ".npz" else {}
     found = find_one(list(columns), DOMAINS, str(path)) if column is None else column
     if found is None or found not in columns:
         raise ArgumentError(f"{path}: the file has no column {column or 'domain'!r}; give a source and a target.")
-    return sorted({str(value) for value in np.asarray(columns[found]).tolist()})
+    values = columns[found] if table is None else table.as_written(found)
+    return sorted({str(value) for value in np.asarray(values).tolist()})
 
 
 def load_points(path: str | Path) -> np.ndarray:
@@ -255,6 +260,18 @@ def _load_numpy(path: Path) -> Any:
             return {key: archive[key] for key in archive.files}
     except (OSError, EOFError, ValueError, BadZipFile) as error:
         raise ArgumentError(f"{path}: cannot be read ({error}).") from error
+
+
+def _warn_of_words(table: Table, column: str, whose: str) -> None:
+    """Of labels such as None and NA, which may be missing or a class."""
+    words = table.as_written(column)[table.frame[column].isna()].dropna()
+    if len(words):
+        said = " and ".join(repr(word) for word in sorted(set(words)))
+        warnings.warn(
+            f"{whose}: column {column!r} says {said} in {len(words)} rows, which is read as no label; if it is a "
+            "class, give it another name.",
+            stacklevel=5,
+        )
 
 
 def _values(column: Any) -> np.ndarray:

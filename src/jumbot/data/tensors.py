@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,6 +12,13 @@ from torch import Tensor
 from jumbot.errors import ArgumentError
 
 KINDS = ("signal", "raw")
+
+
+def array_of(data: Any) -> np.ndarray:
+    """`data` as numpy has it; bfloat16, which it does not have, as float32."""
+    if isinstance(data, Tensor):
+        return (data.float() if data.dtype == torch.bfloat16 else data).numpy(force=True)
+    return np.asanyarray(data)
 
 
 class TensorSamples:

@@ -41,9 +41,10 @@ def guess_task(values: Any, name: str) -> TaskName:
     """ "regression" where labels have fractions, which no class has; a warning says what was guessed."""
     array = np.asarray(values)
     if array.ndim == 2 and array.shape[1] > 1:
-        raise ArgumentError(
-            f"{name}: labels of shape {array.shape}; several numbers per sample are predicted with task='regression'."
-        )
+        one_hot = np.isin(array, (0, 1)).all() and (array.astype(float).sum(1) == 1).all()
+        several = "several numbers per sample are predicted with task='regression'"
+        how = "give y.argmax(1), one class per sample" if one_hot else several
+        raise ArgumentError(f"{name}: labels of shape {array.shape}; {how}.")
     numbers = _plain_numbers(array)
     if numbers is None:
         return "classification"

@@ -143,6 +143,11 @@ def estimate(
     source, target = Points.of("x", x), Points.of("y", y)
     if source.shape != target.shape:
         raise ArgumentError(f"x, y: points of shapes {source.shape} and {target.shape}; both must live in one space.")
+    if len(source.shape) > 1 and not callable(cost):
+        raise ArgumentError(
+            f"x, y: points of shape {source.shape}; distances are between rows of coordinates, so give "
+            "x.reshape(len(x), -1), or a callable as cost."
+        )
     m, seed = check_whole("m", m, least=1), check("seed", seed, Seed)
     for name, points in (("x", source), ("y", target)):
         if m > points.n:

@@ -115,6 +115,8 @@ def sinkhorn_divergence(
             raise ArgumentError(f"{name}: holds NaN or infinite coordinates; clean them first.")
     if x.shape[-1] != y.shape[-1]:
         raise ArgumentError(f"x, y: {x.shape[-1]} and {y.shape[-1]} coordinates; both clouds must live in one space.")
+    if x.shape[:-2] != y.shape[:-2]:
+        _check_broadcast(tuple(x.shape[:-2]), tuple(y.shape[:-2]))
     ground = parse_cost(cost)
     tol, epsilon = finer(check_number("tol", tol, least=0)), check_number("epsilon", epsilon, least=0)
     limit = check_whole("max_iterations", max_iterations, least=1)
@@ -141,3 +143,12 @@ def sinkhorn_divergence(
         result = debiased(value, value_x - gap_x, value_y - gap_y, epsilon, mass_a - mass_b)
     result = returned(result, x.dtype, x.device)
     return result.detach().numpy() if numpy else result
+
+
+def _check_broadcast(x: tuple[int, ...], y: tuple[int, ...]) -> None:
+    try:
+        torch.broadcast_shapes(x, y)
+    except RuntimeError:
+        raise ArgumentError(
+            f"x, y: batches of shapes {x} and {y}; both need as many clouds, or one of them a single one."
+        ) from None

@@ -236,6 +236,14 @@ def test_every_sample_is_covered_whatever_the_size():
         assert np.all(found.received_mass > 0)
 
 
+def test_rows_of_several_classes_that_rounding_alone_sets_apart(rng):
+    few, labels = rng.normal(size=(4, 5)), np.arange(120) % 3
+    z = torch.tensor(few[rng.integers(0, 4, 120)] * (1 + 1e-8 * rng.normal(size=(120, 5))))
+    assert scaled_settings(z, labels, 3).eta1 == 0
+    rows = rng.integers(0, 2, (120, 3)).astype(bool)
+    jumbot.adapt((rows, labels), rows[::-1], steps=2, seed=0)
+
+
 def test_scaled_settings_by_hand():
     z = torch.tensor([[0.0], [1.0], [10.0], [11.0]])
     found = scaled_settings(z, [0, 0, 1, 1], 2)

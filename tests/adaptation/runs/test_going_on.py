@@ -175,7 +175,7 @@ def test_a_folder_made_for_nothing_goes_again(tmp_path: Path) -> None:
 
 def test_a_run_goes_on_with_another_number_of_readers(blobs: Any, tmp_path: Path) -> None:
     source, target = blobs()
-    adapt(source, target, out=tmp_path / "run", steps=3, workers=2, report=False)
-    adapt(source, target, out=tmp_path / "run", steps=3, workers=0, report=False, resume=True)
+    adapt(source, target, out=tmp_path / "run", steps=3, workers=0, report=False)
+    adapt(source, target, out=tmp_path / "run", steps=3, report=False, resume=True)
     with pytest.raises(ArgumentError, match=r"training\.steps was 3, now 4"):
-        adapt(source, target, out=tmp_path / "run", steps=4, workers=2, report=False, resume=True)
+        adapt(source, target, out=tmp_path / "run", steps=4, report=False, resume=True)

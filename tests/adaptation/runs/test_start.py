@@ -49,7 +49,7 @@ def test_another_method_goes_on_from_the_same_start(tmp_path: Path, monkeypatch:
     adapt(SOURCE, TARGET, method="jumbot", out=taken, start_from=tmp_path / "first", **SETTINGS)
     assert done == ["adapt"] * 9
     assert weights(taken) == weights(alone) != weights(tmp_path / "first")
-    assert read_config(taken)["start_from"] == str(tmp_path / "first")
+    assert read_config(taken)["start_from"] == str(Path("..", "first"))
     records = [
         [{**r, "seconds": 0, "scores": {**r.get("scores", {}), "transport": 0}} for r in read_metrics(run)]
         for run in (alone, taken)
@@ -58,6 +58,29 @@ def test_another_method_goes_on_from_the_same_start(tmp_path: Path, monkeypatch:
     early = [r for r in read_metrics(taken) if r["event"] == "evaluation" and r["step"] <= 7]
     assert [r["step"] for r in early] == [4, 7]
     assert all("transport" not in r["scores"] for r in early), "the score of the other's plan"
+
+
+def test_a_start_that_is_gone_is_not_needed_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    adapt(SOURCE, TARGET, method="deepjdot", out=tmp_path / "first", **SETTINGS)
+    adapt(SOURCE, TARGET, out=tmp_path / "alone", **SETTINGS)
+    settings = {**SETTINGS, "start_from": tmp_path / "first", "out": tmp_path / "run", "checkpoint_every": 2}
+    one = Trainer._one
+
+    def stopped(self: Trainer, *arguments: Any) -> None:
+        if self.step == 12:
+            raise KeyboardInterrupt
+        one(self, *arguments)
+
+    monkeypatch.setattr(Trainer, "_one", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        adapt(SOURCE, TARGET, **settings)
+    monkeypatch.undo()
+    (tmp_path / "first").rename(tmp_path / "elsewhere")
+    with pytest.raises(ArgumentError, match="first: is not the folder of a run"):
+        adapt(SOURCE, TARGET, **{**settings, "out": tmp_path / "new"})
+    for _ in range(2):  # the second finds it finished
+        adapt(SOURCE, TARGET, resume=True, **settings)
+    assert weights(tmp_path / "run") == weights(tmp_path / "alone")
 
 
 def test_another_target_is_looked_at_anew(tmp_path: Path) -> None:

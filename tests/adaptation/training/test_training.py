@@ -241,3 +241,13 @@ def test_devices_and_precision_that_are_not_there(blobs: Any) -> None:
         adapt(source, target, steps=1, device="cuda")
     with pytest.raises(ArgumentError, match="fp16"):
         adapt(source, target, steps=1, mixed_precision="fp16")
+
+
+def test_the_plan_of_one_process_is_that_of_all(blobs: Any) -> None:
+    source, target = blobs()
+    alone, joined = (
+        adapt(source, target, steps=3, global_plan=flag, seed=0).history.drop(columns="seconds", errors="ignore")
+        for flag in (False, True)
+    )
+    assert "wrong_mass" in alone
+    assert alone.equals(joined)

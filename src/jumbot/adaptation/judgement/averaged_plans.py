@@ -22,6 +22,7 @@ Array = np.ndarray[Any, Any]
 
 MINIBATCH = 100
 ROUNDS = 5  # passes over the target; the class proportions settle within three
+_ROUNDING = 1e-10  # of the squared size of embeddings: in float32 those of equal rows are 1e-7 of it apart
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,8 @@ def scaled_settings(
     # one class alone: as if the next one were at twice the distance
     b = float(np.median(between) if len(between) else 4 * w)
     eta2 = 0.5 / math.log(max(classes, 2))
-    if not b > 0:
-        # no two classes are apart, so that the predictions alone can tell them
+    if not b > _ROUNDING * float(source.features.square().sum(1).mean()):
+        # no two classes are apart, as among a few rows that come again and again: the predictions alone can tell them
         return PlanSettings(0.0, eta2, 1 / (2 * math.log(10)), eta2)
     return PlanSettings(1 / b, eta2, float(max(b - w, 2 * spread) / (2 * math.log(10) * b)), eta2)
 

@@ -30,7 +30,7 @@ from jumbot.adaptation.runs.lock import writing
 from jumbot.data.content import domain_hash
 from jumbot.data.domain import Domain
 from jumbot.data.reading import TaskName, make_reading
-from jumbot.data.sources import read_domains, read_labelled
+from jumbot.data.sources import check_used, read_domains, read_labelled
 from jumbot.errors import ArgumentError, JumbotError
 from jumbot.files import write_text
 from jumbot.minibatch.progress import progress
@@ -141,6 +141,7 @@ def tune(
         )  # fmt: skip
         domains = read_domains(source, target, evaluate_on, reading)
         few = None if labelled_target is None else read_labelled(labelled_target, domains[0], reading)
+        check_used(reading, (source, target, evaluate_on, labelled_target), (*domains, few))
         config = make_config(domains[0], "jumbot", recipe, {**options, "seed": seed})
         search = Search(
             folder, Pair("tune", *domains, few), _as_the_network_takes_it(domains, config),

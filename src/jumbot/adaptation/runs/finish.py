@@ -33,6 +33,7 @@ from jumbot.schema import convert, plain, write
 if TYPE_CHECKING:
     from jumbot.adaptation.domains import Domains
 
+_HALF = float(np.finfo(np.float16).max)
 _KEPT = 1000  # samples of each domain whose embeddings are kept
 _LITTLE = 0.1  # a mass that teaches little
 _PARTS = 6  # of the work after the last step
@@ -56,7 +57,8 @@ def embeddings(network: Network, source: Domain, target: Domain, when: str) -> d
     found: dict[str, np.ndarray] = {}
     for name, domain in (("source", source), ("target", target)):
         z, logits = outputs(network, domain.subset(rows[name]))
-        found[f"{when}_{name}"] = z.numpy().astype(np.float16)
+        # for pictures: float16 goes no further, and infinity could not be drawn
+        found[f"{when}_{name}"] = z.clamp(-_HALF, _HALF).numpy().astype(np.float16)
         if name == "target" and source.labels is not None:
             found["target_predictions"] = logits.argmax(-1).numpy()
     return found

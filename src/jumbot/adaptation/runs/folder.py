@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jumbot.adaptation.places import CONFIG, MODEL, check_is_run, check_run_place
+from jumbot.adaptation.places import CHECKPOINT, CONFIG, MODEL, check_is_run, check_run_place
 from jumbot.adaptation.runs.files.config_json import Config
 from jumbot.adaptation.runs.files.metrics_jsonl import LINES
 from jumbot.adaptation.runs.files.results_json import Results
@@ -36,7 +36,7 @@ class RunFolder:
 
     @property
     def checkpoint(self) -> Path:
-        return self.path / "checkpoints" / "last.safetensors"
+        return self.path / CHECKPOINT
 
     @property
     def previous(self) -> Path:

@@ -86,9 +86,11 @@ class Trainer:
         self.task = task_of(source) if task is None else task
         self.watch = watch or Watch()
         self.network, self.method = network, method
-        if isinstance(method, TransportMethod):
-            method.global_plan = training.global_plan
         self.accelerator = make_accelerator(training, run)
+        # the plan of one process is that of all
+        self.global_plan = training.global_plan and self.accelerator.num_processes > 1
+        if isinstance(method, TransportMethod):
+            method.global_plan = self.global_plan
         self.epoch, self.source_steps, steps = training.lengths(len(source) // self.accelerator.num_processes)
         self.total = self.source_steps + steps
         self.refresh_every = method.refresh_interval(steps)
@@ -186,7 +188,7 @@ class Trainer:
         found = {"mass": float(terms.plan.sum())}
         if terms.value is not None:
             found["value"] = float(terms.value)
-        if self.watch.target_labels is not None and not self.training.global_plan:
+        if self.watch.target_labels is not None and not self.global_plan:
             labels = torch.from_numpy(self.watch.target_labels[rows]).to(terms.plan.device)
             if bool((labels >= 0).any()):
                 found["wrong_mass"] = float(mass_between(terms.plan, batch.labels, labels))
@@ -278,7 +280,7 @@ class Trainer:
         rate = f"ower learning_rate (now {self.training.learning_rate:g})"
         found = outsize(self.batches.source)
         remedy = f"L{rate}, or look at the data" if found is None else f"{found}, or l{rate}"
-        return NotFiniteError(f"step {self.step} ({self.phase}) is not finite: {why}. {remedy}.{kept}")
+        return NotFiniteError(f"step {self.step} ({self.phase}) is not finite: {why.rstrip('.')}. {remedy}.{kept}")
 
     def _fresh_optimizers(self) -> dict[str, torch.optim.Optimizer]:
         made = make_optimizers(self.network, self.method, self.training)

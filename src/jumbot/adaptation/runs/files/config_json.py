@@ -63,7 +63,8 @@ class Config(Versioned):
     request: Request | None = None
     task: TaskFile = field(default_factory=TaskFile)
     start_from: Text | None = None
-    """The run whose steps on the source alone it took over."""
+    """The run whose steps on the source alone it took over, as seen from this one's folder; before that was so, as it
+    was given."""
     upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _config_of_0_1}
 
     def __post_init__(self) -> None:
