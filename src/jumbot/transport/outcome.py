@@ -78,6 +78,11 @@ class RawOutcome:
         rows, columns = torch.from_numpy(self.rows), torch.from_numpy(self.columns)
         return Certificate(self.plan, rows, columns, linear, objective, gap, scale)
 
+    def to(self, device: torch.device) -> Outcome:
+        by = self.certificate
+        certificate = Certificate(*(getattr(by, name).to(device) for name in by.__dataclass_fields__))
+        return Outcome(self.f.to(device), self.g.to(device), self.taken.to(device), certificate)
+
     def objective_and_gap(self) -> tuple[np.ndarray, np.ndarray]:
         return self.out[:, OBJECTIVE], self.out[:, GAP]
 
