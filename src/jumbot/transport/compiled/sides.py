@@ -124,9 +124,10 @@ def side_kl(
     gap, penalty, p, inverse = work[0], work[1], work[3], 1.0 / tau
     set_all(work[2], 0.0)
     for i in range(a.shape[0]):
-        log_x = log_ratio[i]
-        slope = exp(min(-F[i] * inverse, 700.0))
-        r = log_x + F[i] * inverse
+        # a point without weight adds nothing, and its potential may be anything: 0 * inf would be NaN
+        log_x, tilt = (log_ratio[i], F[i] * inverse) if a[i] > 0.0 else (0.0, 0.0)
+        slope = exp(min(-tilt, 700.0))
+        r = log_x + tilt
         x = exp(min(log_x, 700.0))
         series = slope * r * r * (0.5 + r * (1.0 / 3.0))
         gap[i] = tau * a[i] * max(x * r - x + slope if abs(r) > 1e-4 else series, 0.0)
