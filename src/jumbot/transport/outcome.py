@@ -58,11 +58,11 @@ class RawOutcome:
 
     @cached_property
     def f(self) -> Tensor:
-        return torch.from_numpy(self.F * self.epsilon)
+        return torch.from_numpy(self.F) * self.epsilon
 
     @cached_property
     def g(self) -> Tensor:
-        return torch.from_numpy(self.G * self.epsilon)
+        return torch.from_numpy(self.G) * self.epsilon
 
     @cached_property
     def taken(self) -> Tensor:

@@ -21,6 +21,7 @@ from jumbot.transport.outcome import AnyOutcome
 from jumbot.transport.placement import placed
 from jumbot.transport.problem import Problem, make_problem
 from jumbot.transport.solution import Solution, Status
+from jumbot.transport.units import divided, multiplied, start_in, unit
 
 MAX_ITERATIONS = 100_000
 
@@ -142,6 +143,9 @@ def find_outcome(
     swept: int = 0,
 ) -> AnyOutcome:  # fmt: skip
     """By the engine that fits; `symmetric` promises equal sides, `swept` tells how many sweeps led to `start`."""
+    if not problem.modest and (by := unit(problem)) != 1.0:
+        found = find_outcome(divided(problem, by), start_in(start, by), tol, limit, symmetric, swept)
+        return multiplied(found, by)
     if problem.epsilon == 0:
         from jumbot.transport.exact.solver import solve_unregularised
 

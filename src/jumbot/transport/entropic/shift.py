@@ -26,7 +26,8 @@ def log_tilted_mass(inverse: float, a: Any, F: Any, work: Any) -> float:
         least = min(least, F[i] if a[i] > 0.0 else 1e300)
     for i in range(a.shape[0]):
         work[i] = a[i] * exp(min((least - F[i]) * inverse, 0.0))
-    return math.log(total(work)) - least * inverse
+    mass = total(work)
+    return math.log(mass) - least * inverse if mass > 0.0 else 0.0
 
 
 @compiled()
