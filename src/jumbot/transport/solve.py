@@ -15,6 +15,7 @@ from torch import Tensor
 
 from jumbot.errors import ArgumentError, NotConvergedWarning
 from jumbot.transport.autograd import Inputs
+from jumbot.transport.certificate import reachable
 from jumbot.transport.checks import Array, as_tensor, check_number, check_whole
 from jumbot.transport.divergences import Divergence
 from jumbot.transport.outcome import AnyOutcome
@@ -146,6 +147,7 @@ def find_outcome(
     if not problem.modest and (by := unit(problem)) != 1.0:
         found = find_outcome(divided(problem, by), start_in(start, by), tol, limit, symmetric, swept)
         return multiplied(found, by)
+    tol = reachable(tol, problem.epsilon)
     if problem.epsilon == 0:
         from jumbot.transport.exact.solver import solve_unregularised
 

@@ -68,8 +68,9 @@ class _Outcome(Outcome):
 def multiplied(outcome: AnyOutcome, by: float) -> Outcome:
     """What was found in that unit, in ours."""
     c = outcome.certificate
-    values = (by * x for x in (c.linear, c.objective, c.gap, c.scale))
-    certificate = _Certificate(c.plan, c.rows, c.columns, *values, c.relative_gap)
+    certificate = _Certificate(
+        c.plan, c.rows, c.columns, by * c.linear, by * c.objective, by * c.gap, by * c.scale, c.relative_gap
+    )
     return _Outcome(by * outcome.f, by * outcome.g, outcome.taken, certificate, outcome)
 
 
