@@ -18,7 +18,7 @@ from jumbot.transport.compiled.sides import total
 from jumbot.transport.kinds import BALANCED, KL, TV
 from jumbot.transport.outcome import GAP, LINEAR, OBJECTIVE, SCALE
 
-_ROUNDING = 1e-15
+ROUNDING = 1e-15
 
 
 @compiled(fastmath=True)
@@ -135,8 +135,8 @@ def certifier(kind_a: int, kind_b: int) -> Any:
         if not sums[2] <= 1e-9 * mass:  # an exact marginal that is not
             gap = 1e300
         # where the optimum is zero, both gap and scale are rounding of what any plan costs
-        nothing = _ROUNDING * mass * min(most, tau_a + tau_b)
-        if gap <= _ROUNDING * scale or max(gap, scale) <= nothing:
+        nothing = ROUNDING * mass * min(most, tau_a + tau_b)
+        if gap <= ROUNDING * scale or max(gap, scale) <= nothing:
             gap = 0.0
         out[LINEAR], out[OBJECTIVE], out[GAP], out[SCALE] = linear, linear + sums[1], gap, scale
 

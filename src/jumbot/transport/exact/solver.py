@@ -13,7 +13,7 @@ from jumbot.transport.certificate import Certificate, round_to_marginals
 from jumbot.transport.compiled.threads import run
 from jumbot.transport.divergences import KL
 from jumbot.transport.exact import balanced, kl, partial, total_variation
-from jumbot.transport.exact.certifier import certifier
+from jumbot.transport.exact.certifier import ROUNDING, certifier
 from jumbot.transport.kinds import arguments
 from jumbot.transport.marginal import Marginal, PartialMarginal
 from jumbot.transport.outcome import ITERATIONS, AnyOutcome, Outcome, RawOutcome
@@ -105,5 +105,7 @@ def _certified(problem: Problem, plan: np.ndarray, f: np.ndarray, g: np.ndarray,
     gap = (P * slack).sum((-2, -1))
     for (side, weights), potential, p in zip(problem.sides, (f_, g_), (rows, columns), strict=True):
         gap = torch.where(side.broken(p, weights), torch.inf, gap + side.fenchel_young(p, potential, weights))
-    gap = torch.where(gap <= 1e-15 * size, 0.0, gap)
+    # as in `certifier.py`: where the optimum is zero, both gap and scale are rounding of what any plan costs
+    nothing = ROUNDING * torch.maximum(problem.a.sum(-1), problem.b.sum(-1)) * cost.abs().amax((-2, -1))
+    gap = torch.where((gap <= ROUNDING * size) | (torch.maximum(gap, size) <= nothing), 0.0, gap)
     return Outcome(f_, g_, stats[:, ITERATIONS], Certificate(P, rows, columns, linear, linear, gap, size))
