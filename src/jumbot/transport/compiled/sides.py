@@ -102,6 +102,9 @@ def _power(p: float, log_x: float, s: float) -> tuple[float, float]:
         gap = max((x_p - y_p - p * slope * (x - y)) / (p * q), 0.0)
     if slope <= 0.0 and 0.0 < p < 1.0:  # the recession price proves nothing
         gap = math.inf
+    if abs(log_x) < 1e-3:
+        tail = (p + 1.0) / 6.0 + log_x * ((p * (p + 1.0) + 1.0) / 24.0 + log_x * (p + 1.0) * (p * p + 1.0) / 120.0)
+        return gap, log_x * log_x * (0.5 + log_x * tail)
     return gap, (x_p - p * (x - 1.0) - 1.0) / (p * q)
 
 
