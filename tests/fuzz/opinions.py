@@ -32,12 +32,13 @@ def clarabel(problem: Problem) -> tuple[str, float] | None:
     rows, columns = np.nonzero(problem.free)
     costs = problem.cost[rows, columns]
     prices = [problem.epsilon, *(t for t in problem.taus if math.isfinite(t)), np.abs(costs).max()]
-    unit, mass = max(prices), float(max(problem.a.sum(), problem.b.sum()))
+    unit, mass = max(prices), problem.mass or float(max(problem.a.sum(), problem.b.sum()))
     entries = cvxpy.Variable(len(rows), nonneg=True)  # the plan over `mass`
     objective, constraints = (costs / unit) @ entries, []
     if problem.epsilon > 0:
-        R = np.asarray(problem.R, dtype=float)[rows, columns] / mass
-        objective += problem.epsilon / unit * cvxpy.sum(cvxpy.kl_div(entries, R))
+        # without sum(R), beside which the rest may be nothing
+        log_R = np.log(problem.R[rows, columns] / mass).astype(float)
+        objective += problem.epsilon / unit * (-cvxpy.sum(cvxpy.entr(entries)) - (log_R + 1) @ entries)
     for side, index in zip(problem.sides, (rows, columns), strict=True):
         weights = np.asarray(side.weights, dtype=float) / mass
         p = (np.arange(len(weights))[:, None] == index).astype(float) @ entries
@@ -52,7 +53,7 @@ def clarabel(problem: Problem) -> tuple[str, float] | None:
             return None
     if model.status != "optimal":
         return None
-    rest = problem.epsilon * float(problem.R.sum() - problem.R[rows, columns].sum()) if problem.epsilon > 0 else 0.0
+    rest = problem.epsilon * float(problem.R.sum()) if problem.epsilon > 0 else 0.0
     return "Clarabel", float(model.value) * unit * mass + rest
 
 

@@ -1,8 +1,10 @@
 """value, dual, gap and status mean what they say, on hard problems and on runs that stop short."""
 
 import math
+import warnings
 
 import numpy as np
+import ot
 import pytest
 import torch
 
@@ -283,3 +285,62 @@ def test_potentials_at_the_recession_price_prove_nothing():
     F = np.array([-2 * tau, -2 * tau])
     sides.SIDES[kinds.POWER](tau, 0.5, 1e300, np.array([0.7, 0.0]), F, np.zeros(2), work, sums)
     assert sums[0] == math.inf
+
+
+def _large_tau(seed, near):
+    """Weights of equal mass up to rounding, and costs of one, or of near copies of the same points."""
+    rng = np.random.default_rng(seed)
+    n, m = rng.integers(4, 12, 2)
+    x = rng.random(n)
+    cost = (x[:, None] - x - 1e-3) ** 2 if near else rng.random((n, m))
+    a, b = (rng.random(size) for size in cost.shape)
+    return cost, a, b * (a.sum() / b.sum())
+
+
+@pytest.mark.parametrize("near", [False, True])
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("tau", [1e6, 1e9, 1e12])
+def test_total_variation_at_a_price_beyond_all_costs_says_what_rounding_costs(tau, seed, near):
+    cost, a, b = _large_tau(seed, near)
+    # the heavier side pays tau for what it has more, to the last bit; the rest is balanced transport
+    surplus = math.fsum((*b, *-a))
+    moved = float(ot.emd2(a, b * (a.sum() / b.sum()), cost))
+    truth = moved + tau * abs(surplus)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", jumbot.NotConvergedWarning)
+        solution = jumbot.solve(cost, a, b, epsilon=0.0, tau=tau, divergence="tv")
+    plan = solution.plan.astype(np.longdouble)
+    missed = abs(plan.sum(1) - a).sum() + abs(plan.sum(0) - b).sum()
+    assert float((cost * plan).sum() + tau * missed) == pytest.approx(float(solution.value), rel=1e-12)
+    assert solution.value - solution.gap <= truth + 1e-12 * moved
+    assert truth <= solution.value + 1e-12 * moved
+    assert solution.relative_gap < 1e-14 * tau
+
+
+@pytest.mark.parametrize("near", [False, True])
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("tau", [1e6, 1e9, 1e12])
+def test_kl_at_a_price_beyond_all_costs_says_what_rounding_costs(tau, seed, near):
+    cost, a, b = (x.astype(np.longdouble) for x in _large_tau(seed, near))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", jumbot.NotConvergedWarning)
+        solution = jumbot.solve(*(x.astype(float) for x in (cost, a, b)), epsilon=0.0, tau=tau)
+    plan, (f, g) = solution.plan.astype(np.longdouble), (x.astype(np.longdouble) for x in solution.potentials)
+
+    def kl(p, w):
+        return (p * np.log1p((p - w) / w) - (p - w)).sum()
+
+    primal = (cost * plan).sum() + tau * (kl(plan.sum(1), a) + kl(plan.sum(0), b))
+    f = f - max((f[:, None] + g - cost).max(), 0)
+    dual = -tau * ((a * np.expm1(-f / tau)).sum() + (b * np.expm1(-g / tau)).sum())
+    scale = float(primal)
+    assert float(solution.value) == pytest.approx(float(primal), rel=1e-12)
+    assert float(solution.gap) == pytest.approx(float(primal - dual), rel=1e-6, abs=1e-12 * scale)
+    assert solution.relative_gap <= 1e-6 or tau > 1e9
+
+
+def test_the_price_of_kl_is_right_at_a_tau_of_1e12_epsilon():
+    cost, a, b = _large_tau(0, near=False)
+    solution = jumbot.solve(cost, a, b, epsilon=1.0, tau=1e12)
+    exact = jumbot.solve(cost, a, b, epsilon=1.0, tol=1e-10)
+    assert float(solution.value) == pytest.approx(float(exact.value), rel=2e-6)

@@ -1,6 +1,7 @@
 """One test case that every divergence passes, the user's own included."""
 
 import math
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import torch
 from scipy.optimize import minimize_scalar
 
 import jumbot
+from jumbot.transport.compiled import sides
 from jumbot.transport.divergences import REGISTRY, parse
 
 from ..generators import rectangular
@@ -221,3 +223,16 @@ class TestUserMade(DivergenceCase):
         for i in (0, 3):
             ahead, behind = (problem.but(a=problem.a + t * np.eye(4)[i]).solve(tol=1e-12).value for t in (step, -step))
             assert a.grad[i].item() == pytest.approx((ahead - behind) / (2 * step), rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["kl", "chi2", "power(0.5)", "power(-1)", "power(1.5)", "power(3)"])
+def test_phi_near_one_keeps_its_digits(name):
+    """Times a tau of 1e9, what x log x - x + 1 rounds off at x = 1 + 1e-6 would be a millionth of the value."""
+    p = {"kl": Decimal(1), "chi2": Decimal(2)}.get(name) or Decimal(name[6:-1])
+    for d in (9.9e-4, -9.9e-4, 1.1e-3, 1e-5, -1e-8):
+        x = Decimal(1 + d)
+        exact = x * x.ln() - x + 1 if p == 1 else (x**p - p * (x - 1) - 1) / (p * (p - 1))
+        exact = float(2 * exact if name == "chi2" else exact)
+        assert float(parse(name).phi(doubles(1 + d))) == pytest.approx(exact, rel=2e-9, abs=0)
+        if name not in ("kl", "chi2"):
+            assert sides._power(float(p), float(x.ln()), 0.0)[1] == pytest.approx(exact, rel=2e-9, abs=0)

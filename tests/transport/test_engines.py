@@ -76,3 +76,17 @@ def test_the_translation_is_the_same_compiled_in_torch_and_by_bisection(tau, rng
     moved_f, moved_g = translate(given, f, g)
     np.testing.assert_allclose(moved_f - f, t, rtol=1e-6)
     np.testing.assert_allclose(moved_g - g, -t, rtol=1e-6)
+
+
+def test_newton_steps_of_a_batch_of_large_problems_on_several_threads(rng):
+    """MKL fails on batches of matrices of 300 rows where torch has more than one thread."""
+    given = problem(rng, batch=5, n=320, m=310, divergence="chi2")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        start = torch.zeros(5, 320, dtype=torch.float64), torch.zeros(5, 310, dtype=torch.float64)
+        before = certify(given, *start).relative_gap
+        outcome = newton_steps.sweep(given, start, 1e-9, 10, torch.ones(5, dtype=torch.float64))
+    finally:
+        torch.set_num_threads(threads)
+    assert bool((outcome.certificate.relative_gap < before).all())

@@ -175,3 +175,35 @@ def test_an_exact_marginal_beside_a_row_that_is_closed(seed):
     assert solution.converged
     np.testing.assert_array_equal(solution.plan[0], 0)
     np.testing.assert_allclose(solution.plan.sum(0), b, rtol=1e-12)
+
+
+@pytest.mark.parametrize("engine", ["compiled", "large", "torch"])
+@pytest.mark.parametrize("divergence", ["kl", "tv", "chi2", "power(0.5)"])
+@pytest.mark.parametrize("tau", [1.0, (1.0, 3.0), 10.0, (1.0, math.inf), (math.inf, 1.0)])
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("far", [-1e6, -2e3, 1e6])
+def test_what_a_point_without_weight_costs_plays_no_part(engine, divergence, tau, side, far, rng, monkeypatch):
+    """Under R = a b' it has no mass: the problem is that of the others."""
+    engines(monkeypatch, engine)
+    cost, setting = rng.random((7, 5)), {"epsilon": 0.1, "tau": tau, "divergence": divergence}
+    alone = jumbot.solve(cost, np.full(7, 1 / 7), np.full(5, 1 / 5), **setting)
+    margins = [np.full(7, 1 / 7), np.full(5, 1 / 5)]
+    margins[side] = np.append(margins[side], 0.0)
+    padded = jumbot.solve(np.pad(cost, [(0, 1 - side), (0, side)], constant_values=far), *margins, **setting)
+    assert padded.converged
+    assert padded.value == pytest.approx(float(alone.value), rel=2e-6)
+    assert padded.iterations <= 2 * alone.iterations + 100
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_point_without_weight_beside_prices_and_masses_far_apart(seed):
+    rng = np.random.default_rng(seed)
+    cost, a, b = rng.normal(size=(17, 4)) * 1e5, rng.random(17) * 10 ** rng.uniform(-6, 6), rng.random(4)
+    pair = (1e4, float(10 ** rng.uniform(-1, 1)))
+    setting = {"epsilon": 1.0, "tau": pair if seed % 2 else pair[::-1]}
+    alone = jumbot.solve(cost, a, b, **setting)
+    solution = jumbot.solve(np.c_[cost, rng.normal(size=17) * 1e5], a, np.append(b, 0.0), **setting)
+    assert solution.converged == alone.converged
+    assert np.isfinite(solution.plan).all()
+    assert not solution.plan[:, 4].any()
+    assert solution.value == pytest.approx(float(alone.value), rel=2e-6)

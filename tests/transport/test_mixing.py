@@ -121,7 +121,7 @@ def test_a_plan_scaled_from_the_kernel_is_the_plan(rng):
     assert math.isclose(found[0], float((written * cost).sum()), rel_tol=1e-12)
 
 
-@pytest.mark.parametrize("weight", [1e-200, 1e-8, 1.0, 1e8, 1e160])
+@pytest.mark.parametrize("weight", [1e-200, 1e-8, 1.0, 1e8, 1e150])
 @pytest.mark.parametrize("size", [1.0, 1e12, 1e20, 1e21])
 def test_costs_and_masses_of_any_size_need_few_sweeps(size, weight, rng):
     """The mass of the rows, of which the translation is made, is lost in the product of the scalings there."""

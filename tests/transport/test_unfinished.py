@@ -1,5 +1,7 @@
 """What the first sweeps leave unfinished goes on alone, from where it is."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -68,3 +70,16 @@ def test_of_a_flow(runs, monkeypatch, rng):
     assert sum(not started for _, started in runs) <= 3, "one run from nothing per step, of OT(x, y)"
     assert any(started for _, started in runs)
     np.testing.assert_allclose(cut.points, expected.points, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [{"tau": 1.0}, {"tau": 100.0}, {}, {"tau": 1.0, "divergence": "chi2"}, {"divergence": "range(0.5,2)"}],
+    ids=str,
+)
+def test_no_more_is_asked_of_a_batch_than_float64_can_prove(setting, rng):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", jumbot.NotConvergedWarning)
+        solution = jumbot.solve(rng.random((16, 20, 20)), epsilon=0.01, tol=0.0, **setting)
+    assert solution.relative_gap.max() <= 1e-13
+    assert solution.iterations.max() <= 7000

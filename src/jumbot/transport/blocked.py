@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from jumbot.errors import ArgumentError
-from jumbot.transport.checks import probe
 from jumbot.transport.marginal import Marginal
 
 #: The cost of a blocked pair in the sweeps: beyond any potential, so that e^{(f+g-C)/epsilon} is zero.
 FORBIDDEN = 1e60
+_BEYOND = 1e100
 
 
 @dataclass(frozen=True)
@@ -31,18 +31,30 @@ class Closed:
 
 
 def block(
-    cost: Tensor, epsilon: float, source: Marginal, target: Marginal
+    cost: Tensor, modest: bool, epsilon: float, source: Marginal, target: Marginal
 ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
-    """Replace +inf by a price that no plan pays; refuse NaN and -inf."""
-    if math.isfinite(probe(cost)):
+    """Replace +inf by a price that no plan pays; refuse NaN and -inf, of which `modest` costs hold none.
+
+    At prices on both sides a cost beyond 1e100 times all of them is as good as +inf: e^-1e100 is zero.
+    """
+    if modest:
         return cost, None
     if bool(cost.isnan().any()):
         raise ArgumentError(f"cost: holds {int(cost.isnan().sum())} NaN; clean the points it was made from.")
     if bool(cost.isneginf().any()):
         raise ArgumentError("cost: holds -inf; costs may be +inf (never matched) but not -inf.")
     blocked = cost.isposinf()
+    if epsilon > 0:
+        reach = float(cost.abs().masked_fill(blocked, 0).max())
+        if not (source.hard or target.hard):
+            blocked = blocked | (cost.double() > _BEYOND * max(epsilon, source.tau, target.tau))
+        elif reach > _BEYOND * epsilon:
+            raise ArgumentError(
+                f"cost: {reach:g} is too far beyond epsilon = {epsilon:g} where a marginal is constrained; "
+                "raise epsilon, or use epsilon=0."
+            )
     if not bool(blocked.any()):
-        return cost, None  # only the probe overflowed
+        return cost, None
     if source.hard and target.hard:
         raise ArgumentError(
             "cost: holds +inf while both marginals are constrained, so a plan may not exist; "

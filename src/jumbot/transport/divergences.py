@@ -93,7 +93,9 @@ class KL(Divergence):
     """phi(x) = x log x - x + 1."""
 
     def phi(self, x: Tensor) -> Tensor:
-        return torch.special.xlogy(x, x) - x + 1
+        d = x - 1
+        near = d * d * (0.5 - d * (1 / 6 - d * (1 / 12 - d / 20)))  # times a large tau, rounding counts
+        return torch.where(d.abs() < 1e-3, near, torch.special.xlogy(x, x) - d)
 
     def conjugate(self, s: Tensor) -> Tensor:
         return torch.expm1(s)
@@ -243,7 +245,9 @@ class Power(Divergence):
         return math.inf if self.p > 1 else 1 / (1 - self.p)
 
     def phi(self, x: Tensor) -> Tensor:
-        return (x**self.p - self.p * (x - 1) - 1) / (self.p * (self.p - 1))
+        p, d = self.p, x - 1
+        near = d * d * (0.5 + (p - 2) / 6 * d * (1 + (p - 3) / 4 * d * (1 + (p - 4) / 5 * d)))  # as for KL
+        return torch.where(d.abs() < 1e-3, near, (x**p - p * d - 1) / (p * (p - 1)))
 
     def conjugate(self, s: Tensor) -> Tensor:
         base = (1 + (self.p - 1) * s).clamp_min(0)

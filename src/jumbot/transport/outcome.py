@@ -58,11 +58,11 @@ class RawOutcome:
 
     @cached_property
     def f(self) -> Tensor:
-        return torch.from_numpy(self.F * self.epsilon)
+        return torch.from_numpy(self.F) * self.epsilon
 
     @cached_property
     def g(self) -> Tensor:
-        return torch.from_numpy(self.G * self.epsilon)
+        return torch.from_numpy(self.G) * self.epsilon
 
     @cached_property
     def taken(self) -> Tensor:
@@ -77,6 +77,11 @@ class RawOutcome:
         linear, objective, gap, scale = (torch.from_numpy(self.out[:, k]) for k in (LINEAR, OBJECTIVE, GAP, SCALE))
         rows, columns = torch.from_numpy(self.rows), torch.from_numpy(self.columns)
         return Certificate(self.plan, rows, columns, linear, objective, gap, scale)
+
+    def to(self, device: torch.device) -> Outcome:
+        by = self.certificate
+        certificate = Certificate(*(getattr(by, name).to(device) for name in by.__dataclass_fields__))
+        return Outcome(self.f.to(device), self.g.to(device), self.taken.to(device), certificate)
 
     def objective_and_gap(self) -> tuple[np.ndarray, np.ndarray]:
         return self.out[:, OBJECTIVE], self.out[:, GAP]

@@ -13,9 +13,11 @@ from torch import Tensor
 
 from jumbot.errors import ArgumentError
 from jumbot.transport.blocked import Closed, block, close, components
-from jumbot.transport.checks import check_number
+from jumbot.transport.checks import check_number, probe
 from jumbot.transport.divergences import Divergence
 from jumbot.transport.marginal import Marginal, PartialMarginal, marginals
+
+_LEAST, _MOST = 1e-40, 1e40  # of what is surely modest: the square or the sum of all costs, and the prices
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,7 @@ class Problem:
     reference: str
     blocked: Tensor | None = None  # where the cost as given was +inf: never matched
     closed: Closed | None = None
+    modest: bool = True  # whether no number is so large or small that another unit may be needed (`units.py`)
 
     @property
     def sides(self) -> tuple[tuple[Marginal, Tensor], tuple[Marginal, Tensor]]:
@@ -112,7 +115,7 @@ class Problem:
         closed = self.closed and Closed(*(x[index] for x in vars(self.closed).values()))
         return Problem(
             self.cost[index], rows(self.a), rows(self.b), self.epsilon,
-            self.source, self.target, self.reference, blocked, closed,
+            self.source, self.target, self.reference, blocked, closed, self.modest,
         )  # fmt: skip
 
 
@@ -166,7 +169,13 @@ def make_problem(
     weights_a = check_weights("a", a, n, cost, batch)
     weights_b = check_weights("b", b, m, cost, batch)
     flat = cost.detach().reshape(-1, n, m)
-    flat, blocked = block(flat, epsilon, source, target)
+    size = abs(probe(flat))
+    modest = (
+        _LEAST < size < _MOST
+        and (epsilon == 0 or _LEAST < epsilon < _MOST)
+        and max(source.tau, target.tau) < _MOST
+    )  # fmt: skip
+    flat, blocked = block(flat, modest, epsilon, source, target)
     closed = None
     if blocked is not None and epsilon > 0:
         weights_a, weights_b = weights_a.expand(len(flat), n), weights_b.expand(len(flat), m)
@@ -176,7 +185,7 @@ def make_problem(
         _check_masses(weights_a, weights_b, source, target, 1e-5 if cost.dtype == torch.float32 else 1e-6)
         if source.exact and target.exact:  # masses that differ by rounding are made equal
             weights_b = weights_b * (weights_a.sum(-1, keepdim=True) / weights_b.sum(-1, keepdim=True))
-    return Problem(flat, weights_a, weights_b, epsilon, source, target, reference, blocked, closed)
+    return Problem(flat, weights_a, weights_b, epsilon, source, target, reference, blocked, closed, modest)
 
 
 def _check_masses(a: Tensor, b: Tensor, source: Marginal, target: Marginal, rounding: float) -> None:

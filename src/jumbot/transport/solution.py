@@ -29,8 +29,6 @@ else:
 
     ArrayT = TypeVar("ArrayT")
 
-_ROOM = torch.finfo(torch.float32).max
-
 
 class Status(enum.Enum):
     """How a solver ended; each member is its own help text.
@@ -48,7 +46,10 @@ class Status(enum.Enum):
         "No further progress is possible in this precision, and the relative gap is above tol. The optimum still "
         "lies in [value - gap, value]; check the scale of the cost against epsilon and tau, or pass float64."
     )
-    OVERFLOW = "The answer is larger than float32 can hold, so that some of its numbers are infinite; pass float64."
+    OVERFLOW = (
+        "The answer is larger than its precision can hold, so that some of its numbers are infinite; pass float64 "
+        "instead of float32, or a cost in a larger unit."
+    )
 
     def __str__(self) -> str:
         return self.value
@@ -81,8 +82,17 @@ class Solution(Generic[ArrayT]):
         return reachable(self._tol, self._problem.epsilon)
 
     @property
+    def _may_overflow(self) -> bool:
+        return self._inputs[0].dtype == torch.float32 or not self._problem.modest
+
+    @property
+    def _room(self) -> float:
+        """The largest number that the answer can hold."""
+        return torch.finfo(self._inputs[0].dtype).max
+
+    @property
     def _all_converged(self) -> bool:
-        if self._inputs[0].dtype == torch.float32 and not self._outcome.largest() <= _ROOM - self._problem.most:
+        if self._may_overflow and not self._outcome.largest() <= self._room - self._problem.most:
             return False
         return self._outcome.all_within(self._reachable_tol)
 
@@ -95,8 +105,8 @@ class Solution(Generic[ArrayT]):
         out = np.empty(len(done), dtype=object)
         for k, (ok, all_spent) in enumerate(zip(done, spent, strict=True)):
             out[k] = Status.CONVERGED if ok else Status.MAX_ITERATIONS if all_spent else Status.FAILED
-        if self._inputs[0].dtype == torch.float32:
-            out[~(certificate.largest <= _ROOM - self._problem.constant).cpu().numpy()] = Status.OVERFLOW
+        if self._may_overflow:
+            out[~(certificate.largest <= self._room - self._problem.constant).cpu().numpy()] = Status.OVERFLOW
         return out
 
     def _out(self, x: Tensor, *shape: int) -> ArrayT:

@@ -15,12 +15,14 @@ from torch import Tensor
 
 from jumbot.errors import ArgumentError, NotConvergedWarning
 from jumbot.transport.autograd import Inputs
+from jumbot.transport.certificate import reachable
 from jumbot.transport.checks import Array, as_tensor, check_number, check_whole
 from jumbot.transport.divergences import Divergence
 from jumbot.transport.outcome import AnyOutcome
 from jumbot.transport.placement import placed
 from jumbot.transport.problem import Problem, make_problem
 from jumbot.transport.solution import Solution, Status
+from jumbot.transport.units import divided, multiplied, start_in, unit
 
 MAX_ITERATIONS = 100_000
 
@@ -142,6 +144,10 @@ def find_outcome(
     swept: int = 0,
 ) -> AnyOutcome:  # fmt: skip
     """By the engine that fits; `symmetric` promises equal sides, `swept` tells how many sweeps led to `start`."""
+    if not problem.modest and (by := unit(problem)) != 1.0:
+        found = find_outcome(divided(problem, by), start_in(start, by), tol, limit, symmetric, swept)
+        return multiplied(found, by)
+    tol = reachable(tol, problem.epsilon)
     if problem.epsilon == 0:
         from jumbot.transport.exact.solver import solve_unregularised
 

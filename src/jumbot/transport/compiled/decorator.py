@@ -20,7 +20,13 @@ import numba
 import numpy as np
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 
+from jumbot.errors import UnsupportedError
 from jumbot.transport.compiled.linked import Linked
+
+if getattr(numba.config, "DISABLE_JIT", False):
+    raise UnsupportedError(
+        "NUMBA_DISABLE_JIT is set, and what this package compiles does not run as Python; unset it, or set it to 0."
+    )
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 

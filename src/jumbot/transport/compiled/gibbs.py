@@ -14,8 +14,8 @@ from jumbot.transport.compiled.vectormath import exp, greater, lesser, log
 
 CUT = 400.0
 SPREAD = 250.0
-#: Entries of a plan below e^-LEAST are zero, and above e^MOST wrong but finite.
-LEAST, MOST = 650.0, 700.0
+#: Entries of a plan below e^-LEAST are zero, and above e^MOST wrong but finite, also times weights.
+LEAST, MOST = 650.0, 600.0
 
 
 @compiled(fastmath=True)

@@ -7,14 +7,12 @@ functions of its own, so that a caller holds what its kinds need and no more.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import Any
 
 from jumbot.transport.compiled.decorator import compiled
 from jumbot.transport.compiled.gibbs import set_all
 from jumbot.transport.compiled.vectormath import exp, greater, log
 from jumbot.transport.kinds import BALANCED, KL, POWER, RANGE, TV
-from jumbot.transport.outcome import GAP, LINEAR, OBJECTIVE, SCALE
 
 
 @compiled()
@@ -104,6 +102,9 @@ def _power(p: float, log_x: float, s: float) -> tuple[float, float]:
         gap = max((x_p - y_p - p * slope * (x - y)) / (p * q), 0.0)
     if slope <= 0.0 and 0.0 < p < 1.0:  # the recession price proves nothing
         gap = math.inf
+    if abs(log_x) < 1e-3:
+        tail = (p + 1.0) / 6.0 + log_x * ((p * (p + 1.0) + 1.0) / 24.0 + log_x * (p + 1.0) * (p * p + 1.0) / 120.0)
+        return gap, log_x * log_x * (0.5 + log_x * tail)
     return gap, (x_p - p * (x - 1.0) - 1.0) / (p * q)
 
 
@@ -126,13 +127,16 @@ def side_kl(
     gap, penalty, p, inverse = work[0], work[1], work[3], 1.0 / tau
     set_all(work[2], 0.0)
     for i in range(a.shape[0]):
-        log_x = log_ratio[i]
-        slope = exp(min(-F[i] * inverse, 700.0))
-        r = log_x + F[i] * inverse
+        # a point without weight adds nothing, and its potential may be anything: 0 * inf would be NaN
+        log_x, tilt = (log_ratio[i], F[i] * inverse) if a[i] > 0.0 else (0.0, 0.0)
+        slope = exp(min(-tilt, 700.0))
+        r = log_x + tilt
         x = exp(min(log_x, 700.0))
         series = slope * r * r * (0.5 + r * (1.0 / 3.0))
         gap[i] = tau * a[i] * max(x * r - x + slope if abs(r) > 1e-4 else series, 0.0)
-        penalty[i] = tau * a[i] * (x * (log_x - 1.0) + 1.0)
+        # where a large tau waits, x log x - x + 1 must not be a difference of large numbers
+        near = log_x * log_x * (0.5 + log_x * (1.0 / 3.0 + log_x * (0.125 + log_x * (1.0 / 30.0))))
+        penalty[i] = tau * a[i] * (x * (log_x - 1.0) + 1.0 if abs(log_x) > 1e-3 else near)
         p[i] = a[i] * x
     _add_up(work, F, sums)
 
@@ -198,53 +202,3 @@ def log_ratios(p: Any, a: Any, out: Any) -> None:
     for i in range(p.shape[0]):
         if a[i] > 0.0:
             out[i] = log(max(p[i], 1e-300) / a[i])
-
-
-@lru_cache(maxsize=32)
-def certifier(kind_a: int, kind_b: int) -> Any:
-    """The certificate at epsilon = 0 for two kinds."""
-    priced_a, priced_b = kind_a in (KL, TV), kind_b in (KL, TV)
-    side_a, side_b = SIDES[kind_a], SIDES[kind_b]
-
-    @compiled()
-    def certify(
-        C: Any, a: Any, b: Any, f: Any, g: Any, P: Any, tau_a: float, low_a: float, high_a: float,
-        tau_b: float, low_b: float, high_b: float, rows: Any, columns: Any, out: Any, work_a: Any, work_b: Any,
-        sums: Any,
-    ) -> None:  # fmt: skip
-        """Marginals, objective, gap and scale of the plan P and the potentials f + g <= C; weights > 0."""
-        n, m = C.shape
-        linear = size = slack = 0.0
-        for j in range(m):
-            columns[j] = 0.0
-        for i in range(n):
-            plan, cost, mass = P[i], C[i], 0.0
-            for j in range(m):
-                p = plan[j]
-                mass += p
-                if p != 0.0:
-                    columns[j] += p
-                    linear += p * cost[j]
-                    size += p * abs(cost[j])
-                    slack += p * max(cost[j] - f[i] - g[j], 0.0)
-            rows[i] = mass
-        log_a, log_b = work_a[4], work_b[4]
-        set_all(sums, 0.0)
-        log_ratios(rows, a, log_a)
-        log_ratios(columns, b, log_b)
-        side_a(tau_a, low_a, high_a, a, f, log_a, work_a, sums)
-        mass = sums[4]
-        side_b(tau_b, low_b, high_b, b, g, log_b, work_b, sums)
-        # where the optimum is zero, both gap and scale are rounding
-        rounding = 1e-15 * size
-        if priced_a:
-            rounding += 1e-15 * tau_a * (total(a) + mass)
-        if priced_b:
-            rounding += 1e-15 * tau_b * (total(b) + mass)
-        gap = slack + sums[0]
-        if not sums[2] <= 1e-9 * (total(a) + total(b)):  # an exact marginal that is not
-            gap = 1e300
-        out[LINEAR], out[OBJECTIVE], out[SCALE] = linear, linear + sums[1], size + sums[1]
-        out[GAP] = gap if gap > rounding else 0.0
-
-    return certify

@@ -57,6 +57,14 @@ def _clip(side: Marginal, g: Tensor) -> Tensor:
     return g.clamp_min(-side.tau * side.divergence.recession)
 
 
+def _solve(matrices: Tensor, right: Tensor) -> Tensor:
+    """x with M x = r for each of a batch; not finite where M is singular."""
+    if matrices.device.type != "cpu":
+        return torch.linalg.solve_ex(matrices, right[..., None])[0][..., 0]
+    # one at a time: batches of 300 points on several threads fail in MKL 2024.2 ("Pivots given to lu_solve ...")
+    return torch.stack([torch.linalg.solve_ex(M, r)[0] for M, r in zip(matrices, right, strict=True)])
+
+
 def newton(problem: Problem, f: Tensor, g: Tensor, steps: int) -> tuple[Tensor, Tensor]:
     """At most `steps` steps from (f, g); stops when no step improves the dual."""
     exact = problem.source.exact and problem.target.exact
@@ -74,7 +82,7 @@ def newton(problem: Problem, f: Tensor, g: Tensor, steps: int) -> tuple[Tensor, 
             jacobian = jacobian + 1 / g.shape[-1]
         before, best, best_value = _semi_dual(problem, g), h, _semi_dual(problem, h)
         for damping in _DAMPINGS:
-            direction = torch.linalg.solve_ex(jacobian + damping * identity, (h - g)[..., None])[0][..., 0]
+            direction = _solve(jacobian + damping * identity, h - g)
             direction = torch.where(torch.isfinite(direction), direction, h - g)
             for length in _LENGTHS:
                 candidate = _clip(problem.target, g + length * direction)

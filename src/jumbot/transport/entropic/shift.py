@@ -20,13 +20,14 @@ from jumbot.transport.compiled.vectormath import exp, lesser
 
 @compiled()
 def log_tilted_mass(inverse: float, a: Any, F: Any, work: Any) -> float:
-    """log sum_i a_i e^{-F_i inverse}; `work` holds its terms, all in one scale."""
-    least = F[0]
+    """log sum_i a_i e^{-F_i inverse}; `work` holds its terms, all in the scale of those that have weight."""
+    least = 1e300
     for i in range(a.shape[0]):
-        least = lesser(least, F[i])
+        least = lesser(least, F[i] if a[i] > 0.0 else 1e300)
     for i in range(a.shape[0]):
-        work[i] = a[i] * exp((least - F[i]) * inverse)
-    return math.log(total(work)) - least * inverse
+        work[i] = a[i] * exp(min((least - F[i]) * inverse, 0.0))
+    mass = total(work)
+    return math.log(mass) - least * inverse if mass > 0.0 else 0.0
 
 
 @compiled()

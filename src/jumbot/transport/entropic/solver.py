@@ -20,6 +20,7 @@ from jumbot.transport.problem import Problem
 #: In the order of preference; the last one fits every problem.
 ENGINES: tuple[Engine, ...] = (compiled_sweeps, large_sweeps, torch_sweeps)
 _EMPTY = 1e12  # prices at which a point keeps no mass
+_ROUNDING = 1e-11  # a relative gap below which one round without much progress is the last
 
 
 def solve_entropic(
@@ -97,7 +98,7 @@ def _finish(
         relative[at] = after[improved]
         taken[index] += pushed.taken.to(taken.dtype)
         price[index] *= 10
-        stalls[index] += (~(after < 0.5 * before)).long()
+        stalls[index] += torch.where(after < 0.5 * before, 0, torch.where(before < _ROUNDING, policy.STALLS, 1))
         steps = True
 
 

@@ -212,7 +212,7 @@ def interior_point(
     relaxed_a, relaxed_b = (np.maximum(w * np.exp(-z / tau), 1e-300) for w, z, tau in ((a, x, tau_a), (b, y, tau_b)))
     P = first_plan(a, b, tau_a, tau_b, relaxed_a, relaxed_b, s)
     # a gap below this is noise, which matters where the optimal value is 0
-    rounding = sum(1e-16 * tau * w.sum() for tau, w in ((tau_a, a), (tau_b, b)) if tau < math.inf)
+    rounding = 1e-16 * max(a.sum(), b.sum()) * min(tau_a + tau_b, float(np.abs(C).max()))
     return _iterate(
         C, a, b, tau_a, tau_b, f, g, tol, rounding, max_iterations, plan, typical, P, s, x, y, relaxed_a, relaxed_b,
         zeros(n, padded(m) + padded(n)), empty(5, n, m), np.zeros((5, n)), np.zeros((4, m)), np.empty(max(n, m)),

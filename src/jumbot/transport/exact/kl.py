@@ -13,6 +13,8 @@ Array = NDArray[np.float64]
 
 #: A point whose optimal potential exceeds this many tau keeps e^-40 of its weight: none, in float64.
 _EMPTY = 40.0
+#: Potentials above so many tau prove no more, since e^-800 is zero; beside costs of 1e20 tau they are rounding.
+_MOST = 800.0
 #: Logarithm of the largest mass that stays clear of overflow.
 _HUGE = 300.0
 
@@ -49,8 +51,8 @@ def kl(
         f[rows], g[columns] = _EMPTY * tau_a, _EMPTY * tau_b
     # a point without weight gets the potential of its first grain, so that gradients in the weights are right
     if columns.any():
-        f[~rows] = (cost[~rows][:, columns] - g[columns]).min(1)
-    g[~columns] = (cost[:, ~columns] - f[:, None]).min(0)
+        f[~rows] = np.minimum((cost[~rows][:, columns] - g[columns]).min(1), _MOST * tau_a)
+    g[~columns] = np.minimum((cost[:, ~columns] - f[:, None]).min(0), _MOST * tau_b)
     return plan, f, g, iterations
 
 
@@ -105,6 +107,7 @@ def _without_empty(
     if max(tau_a, tau_b) == math.inf or _none_empty(cost, a, b, tau_a, tau_b):
         return _interior(cost, a, b, tau_a, tau_b, f, g, tol, limit)
     lower_a, lower_b = _lower_bounds(cost, a, b, tau_a, tau_b)
+    lower_a, lower_b = np.minimum(lower_a, _MOST * tau_a), np.minimum(lower_b, _MOST * tau_b)
     rows, columns = lower_a < _EMPTY * tau_a, lower_b < _EMPTY * tau_b
     if rows.all() and columns.all():
         return _interior(cost, a, b, tau_a, tau_b, f, g, tol, limit)

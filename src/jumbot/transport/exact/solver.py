@@ -1,10 +1,8 @@
-"""epsilon = 0: which exact method fits, and its certificate.
-
-For any P >= 0 and f + g <= C,  primal(P) - dual(f, g) = <P, C - f - g> + the Fenchel-Young terms of both marginals.
-"""
+"""epsilon = 0: which exact method fits, and its certificate."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,17 +10,18 @@ import torch
 from torch import Tensor
 
 from jumbot.transport.certificate import Certificate, round_to_marginals
-from jumbot.transport.compiled.sides import certifier
 from jumbot.transport.compiled.threads import run
 from jumbot.transport.divergences import KL
 from jumbot.transport.exact import balanced, kl, partial, total_variation
-from jumbot.transport.exact.vectors import lowest
+from jumbot.transport.exact.certifier import ROUNDING, certifier
 from jumbot.transport.kinds import arguments
-from jumbot.transport.marginal import PartialMarginal
-from jumbot.transport.outcome import AnyOutcome, Outcome, RawOutcome
+from jumbot.transport.marginal import Marginal, PartialMarginal
+from jumbot.transport.outcome import ITERATIONS, AnyOutcome, Outcome, RawOutcome
 from jumbot.transport.problem import Problem
 
-Solved = tuple[np.ndarray, np.ndarray, np.ndarray, int]  # plan, potentials, iterations
+_UNMOVED = 0.0, 0.0
+#: plan, potentials, the two parts of t in (f + t, g - t), iterations
+Solved = tuple[np.ndarray, np.ndarray, np.ndarray, tuple[float, float], int]
 
 
 def solve_unregularised(
@@ -42,30 +41,40 @@ def solve_unregularised(
 
     numbers = range(batch)
     results: list[Any] = run(one, numbers) if cost.size > 1 << 14 else [one(k) for k in numbers]
-    if device.type != "cpu" or not _plain(problem, weights):
-        return _certified(problem, results)
-    out = np.array([[float(r[3]), 0.0, 0.0, 0.0, 0.0] for r in results])
+    out = np.array([[float(r[4]), 0.0, 0.0, 0.0, 0.0] for r in results])
     plan, f, g = (np.stack([r[i] for r in results]) if batch > 1 else results[0][i][None] for i in range(3))
+    if isinstance(problem.source, PartialMarginal):
+        return _certified(problem, plan, f, g, out)
+    if problem.blocked is not None:
+        plan = _unblocked(problem, plan)
     rows, columns = np.empty(f.shape), np.empty(g.shape)
-    (kind_a, *source), (kind_b, *target) = arguments(problem.source, 1.0), arguments(problem.target, 1.0)
-    certify, memory = certifier(kind_a, kind_b), (np.empty((5, f.shape[1])), np.empty((5, g.shape[1])), np.empty(5))
+    (kind_a, tau_a), (kind_b, tau_b) = (_kind(side) for side in (problem.source, problem.target))
+    certify, memory = certifier(kind_a, kind_b), (np.empty((2, f.shape[1])), np.empty((2, g.shape[1])), np.empty(3))
+    dearest = 1e308 if problem.blocked is None else float(problem.cost[problem.blocked].min())
     for k in range(batch):
-        certify(cost[k], a[k], b[k], f[k], g[k], plan[k], *source, *target, rows[k], columns[k], out[k], *memory)
-    return RawOutcome(1.0, f, g, plan, rows, columns, out)
+        shift: tuple[float, float] = results[k][3]
+        certify(
+            cost[k], a[k], b[k], f[k], g[k], *shift, plan[k], tau_a, tau_b, dearest,
+            rows[k], columns[k], out[k], *memory,
+        )  # fmt: skip
+        if any(shift):
+            np.clip(f[k] + sum(shift), -tau_a, tau_a, out=f[k])
+            np.clip(g[k] - sum(shift), -tau_b, tau_b, out=g[k])
+    outcome = RawOutcome(1.0, f, g, plan, rows, columns, out)
+    return outcome if device.type == "cpu" else outcome.to(device)
 
 
-def _plain(problem: Problem, weights: list[np.ndarray]) -> bool:
-    """Whether the compiled certificate applies; it divides by the weights."""
-    if isinstance(problem.source, PartialMarginal) or problem.blocked is not None:
-        return False
-    return all(lowest(w.ravel()) > 0 for w in weights)
+def _kind(side: Marginal) -> tuple[int, float]:
+    """Its kind and its price, as the certificate takes them."""
+    return arguments(side, 1.0)[0], np.inf if side.exact else side.tau
 
 
-def _certified(problem: Problem, results: list[Solved]) -> Outcome:
-    device = problem.cost.device
-    plan, f, g = (torch.from_numpy(np.stack([r[i] for r in results])).to(device) for i in range(3))
-    taken = torch.tensor([float(r[3]) for r in results], dtype=torch.float64, device=device)
-    return Outcome(f, g, taken, certify_unregularised(problem, plan, f, g))
+def _unblocked(problem: Problem, plan: np.ndarray) -> np.ndarray:
+    """What an interior point leaves on blocked pairs goes back to the pairs of an exact marginal."""
+    cpu = replace(problem, a=problem.a.cpu(), b=problem.b.cpu())
+    assert problem.blocked is not None
+    left = torch.from_numpy(plan).masked_fill(problem.blocked.cpu(), 0.0)
+    return (round_to_marginals(cpu, left) if problem.source.hard or problem.target.hard else left).contiguous().numpy()
 
 
 def _solve_one(
@@ -74,31 +83,29 @@ def _solve_one(
 ) -> Solved:  # fmt: skip
     source, target = problem.source, problem.target
     if isinstance(source, PartialMarginal):
-        return *partial(cost, a, b, source.mass, start and start[0]), 0
+        return *partial(cost, a, b, source.mass, start and start[0]), _UNMOVED, 0
     if source.exact and target.exact:
-        return *balanced(cost, a, b, start and start[0]), 0
+        return *balanced(cost, a, b, start and start[0]), _UNMOVED, 0
     tau_a, tau_b = (np.inf if side.exact else side.tau for side in (source, target))
     soft = target if source.exact else source
     if isinstance(soft.divergence, KL):
-        return kl(cost, a, b, tau_a, tau_b, tol, max_iterations, start)
+        plan, f, g, iterations = kl(cost, a, b, tau_a, tau_b, tol, max_iterations, start)
+        return plan, f, g, _UNMOVED, iterations
     return *total_variation(cost, a, b, tau_a, tau_b, start), 0
 
 
-def certify_unregularised(problem: Problem, plan: Tensor, f: Tensor, g: Tensor) -> Certificate:
-    """What the plan and the potentials prove."""
-    if problem.blocked is not None:  # what an interior point leaves there goes back to the pairs of an exact marginal
-        plan = plan.masked_fill(problem.blocked, 0.0)
-        if problem.source.hard or problem.target.hard:
-            plan = round_to_marginals(problem, plan)
+def _certified(problem: Problem, plan: np.ndarray, f: np.ndarray, g: np.ndarray, out: np.ndarray) -> Outcome:
+    """Of partial transport."""
+    device = problem.cost.device
+    P, f_, g_, stats = (torch.from_numpy(x).to(device) for x in (plan, f, g, out))
     cost = problem.cost.double()
-    rows, columns = plan.sum(-1), plan.sum(-2)
-    linear, size = (cost * plan).sum((-2, -1)), (cost.abs() * plan).sum((-2, -1))
-    slack = (cost - f[:, :, None] - g[:, None, :]).clamp_min(0)
-    gap, penalty, rounding = (plan * slack).sum((-2, -1)), torch.zeros_like(linear), 1e-15 * size
-    for (side, weights), potential, p in zip(problem.sides, (f, g), (rows, columns), strict=True):
+    rows, columns = P.sum(-1), P.sum(-2)
+    linear, size = (cost * P).sum((-2, -1)), (cost.abs() * P).sum((-2, -1))
+    slack = (cost - f_[:, :, None] - g_[:, None, :]).clamp_min(0)
+    gap = (P * slack).sum((-2, -1))
+    for (side, weights), potential, p in zip(problem.sides, (f_, g_), (rows, columns), strict=True):
         gap = torch.where(side.broken(p, weights), torch.inf, gap + side.fenchel_young(p, potential, weights))
-        penalty = penalty + side.penalty(p, weights)
-        if not side.hard:
-            rounding = rounding + 1e-15 * side.tau * (weights.sum(-1) + p.sum(-1))
-    gap = torch.where(gap <= rounding, 0.0, gap)  # where the optimum is zero, both gap and scale are rounding
-    return Certificate(plan, rows, columns, linear, linear + penalty, gap, size + penalty)
+    # as in `certifier.py`: where the optimum is zero, both gap and scale are rounding of what any plan costs
+    nothing = ROUNDING * torch.maximum(problem.a.sum(-1), problem.b.sum(-1)) * cost.abs().amax((-2, -1))
+    gap = torch.where((gap <= ROUNDING * size) | (torch.maximum(gap, size) <= nothing), 0.0, gap)
+    return Outcome(f_, g_, stats[:, ITERATIONS], Certificate(P, rows, columns, linear, linear, gap, size))

@@ -1,0 +1,78 @@
+"""Problems in a unit that float64 has room around: costs near 1e300, or a tau of 1e250, are solved as smaller ones.
+
+Divided by a power of two, cost, epsilon and tau lose nothing; plan and relative gap stay what they are.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from jumbot.transport.blocked import FORBIDDEN
+from jumbot.transport.certificate import Certificate
+from jumbot.transport.marginal import Marginal
+from jumbot.transport.outcome import AnyOutcome, Outcome
+from jumbot.transport.problem import Problem
+
+_EXPONENT = 100  # to which the largest number of a problem is brought, up or down: well below `FORBIDDEN`
+
+
+def unit(problem: Problem) -> float:
+    """The power of two to divide by; one for nearly all problems."""
+    if problem.modest:
+        return 1.0
+    cost = problem.cost if problem.blocked is None else problem.cost.masked_fill(problem.blocked, 0.0)
+    taus = [side.tau for side in (problem.source, problem.target) if not side.hard]
+    largest = max(float(cost.abs().max()), problem.epsilon, *taus, 0.0)
+    exponent = math.frexp(largest)[1] if largest > 0 else 0
+    return math.ldexp(1.0, exponent - max(-_EXPONENT, min(exponent, _EXPONENT)))
+
+
+def divided(problem: Problem, by: float) -> Problem:
+    """The same problem in that unit."""
+
+    def side(marginal: Marginal) -> Marginal:
+        return marginal if marginal.hard else replace(marginal, tau=marginal.tau / by)
+
+    cost = problem.cost.double() / by
+    if problem.blocked is not None and problem.epsilon > 0:
+        cost = cost.masked_fill(problem.blocked, FORBIDDEN)
+    return replace(
+        problem, cost=cost, epsilon=problem.epsilon / by, source=side(problem.source), target=side(problem.target),
+        modest=True,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Certificate(Certificate):
+    """One whose gap and scale are too large to be compared."""
+
+    relative: Tensor
+
+    @property
+    def relative_gap(self) -> Tensor:
+        return self.relative
+
+
+@dataclass(frozen=True)
+class _Outcome(Outcome):
+    found: AnyOutcome
+
+    def all_within(self, tol: float) -> bool:
+        return self.found.all_within(tol)
+
+
+def multiplied(outcome: AnyOutcome, by: float) -> Outcome:
+    """What was found in that unit, in ours."""
+    c = outcome.certificate
+    certificate = _Certificate(
+        c.plan, c.rows, c.columns, by * c.linear, by * c.objective, by * c.gap, by * c.scale, c.relative_gap
+    )
+    return _Outcome(by * outcome.f, by * outcome.g, outcome.taken, certificate, outcome)
+
+
+def start_in(start: tuple[Tensor, Tensor] | None, by: float) -> tuple[Tensor, Tensor] | None:
+    return start and (torch.div(start[0], by), torch.div(start[1], by))
