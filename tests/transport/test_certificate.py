@@ -344,3 +344,28 @@ def test_the_price_of_kl_is_right_at_a_tau_of_1e12_epsilon():
     solution = jumbot.solve(cost, a, b, epsilon=1.0, tau=1e12)
     exact = jumbot.solve(cost, a, b, epsilon=1.0, tol=1e-10)
     assert float(solution.value) == pytest.approx(float(exact.value), rel=2e-6)
+
+
+@pytest.mark.parametrize("tol", [1e-2, 1e-3, 1e-6])
+@pytest.mark.parametrize("tau", [1e-5, 1e-4, 1e-3])
+def test_exact_kl_at_a_price_far_below_the_costs_proves_what_is_true(tau, tol):
+    """e^{-f/tau} is too small to be a number there, and the mass that should not be counts all the same."""
+    cost = np.array([[0.6], [0.9]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", jumbot.NotConvergedWarning)
+        found = jumbot.solve(cost, epsilon=0.0, tau=(tau, 1.0), tol=tol)
+        best = jumbot.solve(cost, epsilon=0.0, tau=(tau, 1.0), tol=1e-13)
+    assert found.value - found.gap <= best.value * (1 + 1e-9)
+    assert not found.converged or found.value <= best.value * (1 + 2 * tol) + tol
+
+
+@pytest.mark.parametrize("divergence", ["kl", "tv"])
+@pytest.mark.parametrize("tau", [1.0, (0.3, 2.0), (math.inf, 0.5)], ids=str)
+def test_costs_of_zero_are_solved_exactly(divergence, tau, rng):
+    for n, m in ((5, 5), (2, 3), (1, 4)):
+        a, b = weights(rng, n), weights(rng, m)
+        a, b = a / a.sum(), b / b.sum()
+        for cost in (np.zeros((n, m)), np.stack([rng.random((n, m)), np.zeros((n, m))])):
+            solution = jumbot.solve(cost, a, b, epsilon=0.0, tau=tau, divergence=divergence)
+            assert np.all(solution.converged)
+            assert abs(np.atleast_1d(solution.value)[-1]) <= 1e-15

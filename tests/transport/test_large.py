@@ -55,3 +55,16 @@ def test_plans_of_eight_threads():
         together = list(pool.map(lambda c: jumbot.solve(c, **SETTING), costs))
     for solution, plan in zip(together, alone, strict=True):
         np.testing.assert_allclose(solution.plan, plan, rtol=1e-9, atol=0)
+
+
+def test_the_derivative_in_a_weight_too_small_for_the_plan():
+    """Its row of the plan is nothing, or not all of it is left."""
+    C, b = torch.from_numpy(cost(0)), torch.full((M,), 1 / M, dtype=torch.float64)
+    found = []
+    for weight in (1e-100, 1e-280, 1e-300):
+        a = torch.full((N,), 1 / N, dtype=torch.float64)
+        a[0] = weight
+        a.requires_grad_()
+        jumbot.solve(C, a, b, **SETTING, tol=1e-9).value.backward()
+        found.append(float(a.grad[0]))
+    np.testing.assert_allclose(found, found[0], rtol=1e-6)

@@ -1,5 +1,8 @@
 """Gradients that are differentiated again: right in the costs, refused in transport, and never silently a part."""
 
+import gc
+import weakref
+
 import pytest
 import torch
 
@@ -93,3 +96,31 @@ def test_transforms_of_functions_are_refused(transform):
     costs = torch.rand(3, 4, 4)
     with pytest.raises(jumbot.errors.ArgumentError, match=r"torch\.func"):
         transform(lambda cost: jumbot.solve(cost, epsilon=0.1, tau=1.0).value.sum())(costs)
+
+
+@pytest.mark.parametrize("field", ["value", "linear"])
+def test_what_the_gradient_is_multiplied_with_can_be_differentiated(field, clouds):
+    cost = squares(*clouds).detach().requires_grad_()
+    weight = torch.tensor(2.0, dtype=torch.float64, requires_grad=True)
+    solution = jumbot.solve(cost, epsilon=0.1, tau=1.0)
+    (gradient,) = torch.autograd.grad(weight * getattr(solution, field), cost, create_graph=True)
+    (found,) = torch.autograd.grad(gradient.sum() + weight**2, weight)
+    torch.testing.assert_close(found, 4 + solution.mass)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_gradients_with_a_graph_can_be_written_to(name, clouds):
+    x, y = clouds
+    (gradient,) = torch.autograd.grad(CALLS[name](x, y), x, create_graph=True)
+    gradient.mul_(2)
+
+
+@pytest.mark.parametrize("field", ["value", "linear"])
+def test_a_cost_that_takes_up_its_own_value_is_freed(field, clouds):
+    cost = squares(*clouds)
+    solution = jumbot.solve(cost, epsilon=0.1, tau=1.0)
+    cost += getattr(solution, field)
+    seen = weakref.ref(cost)
+    del cost, solution
+    gc.collect()
+    assert seen() is None

@@ -89,6 +89,11 @@ def test_memory_that_cannot_be_marked_is_given_back(monkeypatch):
     assert not shelf._shelf
 
 
+def test_a_system_without_large_pages(monkeypatch):
+    monkeypatch.setattr(shelf.mmap, "MADV_HUGEPAGE", 9999)
+    assert lent(SIDE, SIDE).shape == (SIDE, SIDE)
+
+
 def test_where_memory_is_short_the_shelf_is_cleared(monkeypatch):
     def refused(*_, **__):
         raise OSError(12, "Cannot allocate memory")

@@ -94,3 +94,18 @@ def test_points_whose_squares_are_near_the_end_of_float64(size, rng):
     far = jumbot.sinkhorn_divergence(x * size, (x + 1) * size, epsilon=0.1 * size**2, tau=size**2)
     assert float(far) / size**2 == pytest.approx(float(plain), rel=1e-5)
     assert jumbot.estimate(x * size, (x + 1) * size, m=3, k=4, epsilon=0.1, tau=1.0).value == pytest.approx(2.1)
+
+
+@pytest.mark.parametrize("divergence", ["kl", "tv", "chi2"])
+@pytest.mark.parametrize("unit", [2.0**100, 2.0**220])
+def test_derivatives_in_weights_beside_blocked_pairs(unit, divergence):
+    def gradient(unit):
+        cost = torch.tensor(np.random.default_rng(0).random((4, 5))) * unit
+        cost[1, 2] = cost[0, 0] = torch.inf
+        a = torch.tensor([0.0, 0.3, 0.3, 0.4], dtype=torch.float64, requires_grad=True)
+        b = torch.tensor([0.1, 0.2, 0.3, 0.4, 0.0], dtype=torch.float64)
+        setting = {"epsilon": 0.1 * unit, "tau": unit, "divergence": divergence, "tol": 1e-9}
+        jumbot.solve(cost, a, b, **setting).value.backward()
+        return a.grad / unit
+
+    torch.testing.assert_close(gradient(unit), gradient(1.0), rtol=1e-6, atol=1e-9)

@@ -10,12 +10,12 @@ differences would.  At epsilon = 0 kinks are common (uniform weights); what is r
 Nodes of the graph keep the outcome and not the `Solution`, which keeps them: a cycle would outlive its last name.
 
 How the plan changes with its inputs is not in the graph, so a gradient that is differentiated again would lack that
-part, and nobody would see it: `first` makes it an error.
+part, and nobody would see it: `fixed` makes it an error.  What a gradient is multiplied with may be differentiated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -26,16 +26,17 @@ from jumbot.transport.entropic.translation import centre
 from jumbot.transport.outcome import AnyOutcome
 from jumbot.transport.problem import Problem
 
-_FAR = 1e30  # the soft minimum of a point that nothing can be matched to; blocked pairs are dearer
+_FAR = 1e30  # times all prices: the soft minimum of a point that nothing can be matched to; blocked pairs are dearer
+_TRACE = 1e-200  # a weight that is smaller leaves no mass in the plan to tell its share from
 Inputs = tuple[Tensor, Tensor | None, Tensor | None]
 
 
-class _First(torch.autograd.Function):
-    """A gradient as it is; its own derivative in the inputs is refused."""
+class _Fixed(torch.autograd.Function):
+    """A slope as it is; its own derivative in the inputs is refused."""
 
     @staticmethod
-    def forward(ctx: Any, gradient: Tensor, *inputs: Tensor | None) -> Tensor:
-        return gradient.view_as(gradient)
+    def forward(ctx: Any, slope: Tensor, *inputs: Tensor | None) -> Tensor:
+        return slope.clone()
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -46,59 +47,68 @@ class _First(torch.autograd.Function):
         )
 
 
-def first(gradients: Iterable[Tensor | None], inputs: Sequence[Tensor | None]) -> list[Tensor | None]:
-    """Gradients in `inputs` that cannot be differentiated again, for the end of a backward pass."""
-    if not torch.is_grad_enabled():  # nor will they be
-        return list(gradients)
-    return [None if x is None else _First.apply(x, *inputs) for x in gradients]
+def fixed(slope: Tensor, inputs: Sequence[Tensor | None]) -> Tensor:
+    """A slope in `inputs`, in a backward pass, that is refused to be differentiated in them."""
+    return _Fixed.apply(slope, *inputs) if torch.is_grad_enabled() else slope  # else nobody will
+
+
+def _edges(inputs: Sequence[Tensor | None]) -> tuple[Tensor | None, ...]:
+    """Tensors of no entries where the inputs are in the graph, for `fixed`: a node that kept those would keep their
+    memory, and itself where they are written to."""
+    return tuple(
+        x.index_select(-1, torch.empty(0, dtype=torch.long, device=x.device))
+        if x is not None and x.requires_grad
+        else None
+        for x in inputs
+    )
 
 
 class _Value(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, value: Tensor, problem: Problem, outcome: AnyOutcome, *inputs: Tensor | None) -> Tensor:
-        ctx.problem, ctx.outcome, ctx.inputs = problem, outcome, inputs
+    def forward(
+        ctx: Any, value: Tensor, problem: Problem, outcome: AnyOutcome, edges: Any, *inputs: Tensor | None
+    ) -> Tensor:  # fmt: skip
+        ctx.problem, ctx.outcome, ctx.edges = problem, outcome, edges
         ctx.like = [None if x is None else (x.shape, x.dtype) for x in inputs]
         # gradients in the weights read the cost again: kept by torch, it may not be written to meanwhile
-        ctx.save_for_backward(outcome.plan, inputs[0] if any(ctx.needs_input_grad[4:]) else None)
+        ctx.save_for_backward(outcome.plan, inputs[0] if any(ctx.needs_input_grad[5:]) else None)
         return value.clone()
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         plan, batch = ctx.saved_tensors[0], ctx.like[0][0][:-2]
         grads: list[Tensor | None] = [None, None, None]
-        with torch.no_grad():
-            for k, needed in enumerate(ctx.needs_input_grad[3:]):
-                if needed:
-                    shape, dtype = ctx.like[k]
+        for k, needed in enumerate(ctx.needs_input_grad[4:]):
+            if needed:
+                shape, dtype = ctx.like[k]
+                with torch.no_grad():
                     slope = plan if k == 0 else weight_gradient(ctx.problem, ctx.outcome, k - 1)
-                    product = grad.reshape(-1, *[1] * (slope.ndim - 1)) * slope
-                    grads[k] = product.reshape(*batch, *slope.shape[1:]).sum_to_size(shape).to(dtype)
-        return None, None, None, *first(grads, ctx.inputs)
+                product = grad.reshape(-1, *[1] * (slope.ndim - 1)) * fixed(slope, ctx.edges)
+                grads[k] = product.reshape(*batch, *slope.shape[1:]).sum_to_size(shape).to(dtype)
+        return None, None, None, None, *grads
 
 
 class _Linear(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, linear: Tensor, plan: Tensor, cost: Tensor) -> Tensor:
+    def forward(ctx: Any, linear: Tensor, plan: Tensor, edges: Any, cost: Tensor) -> Tensor:
         ctx.save_for_backward(plan)
-        ctx.cost = cost
+        ctx.like, ctx.edges = (cost.shape, cost.dtype), edges
         return linear.clone()
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        (plan,), cost = ctx.saved_tensors, ctx.cost
-        with torch.no_grad():
-            gradient = (grad[:, None, None] * plan).reshape(cost.shape).to(cost.dtype)
-        return None, None, *first([gradient], [cost])
+        (plan,), (shape, dtype) = ctx.saved_tensors, ctx.like
+        return None, None, None, (grad[:, None, None] * fixed(plan, ctx.edges)).reshape(shape).to(dtype)
 
 
 def with_gradients(value: Tensor, problem: Problem, outcome: AnyOutcome, inputs: Inputs) -> Tensor:
     """The objectives `(B,)` with their gradients in cost and weights."""
-    return _Value.apply(value, problem, outcome, *inputs)
+    return _Value.apply(value, problem, outcome, _edges(inputs), *inputs)
 
 
 def with_plan(linear: Tensor, plan: Tensor, cost: Tensor) -> Tensor:
     """<C, P> `(B,)` with its gradient in the cost, the plan."""
-    return _Linear.apply(linear, plan, cost)
+    return _Linear.apply(linear, plan, _edges([cost]), cost)
 
 
 def weight_gradient(problem: Problem, outcome: AnyOutcome, k: int) -> Tensor:
@@ -107,16 +117,18 @@ def weight_gradient(problem: Problem, outcome: AnyOutcome, k: int) -> Tensor:
     mass = problem.given[1 - k].sum(-1, keepdim=True)
     f, g = centre(problem, outcome.f, outcome.g) if epsilon > 0 else (outcome.f, outcome.g)
     potential, other = (f, g) if k == 0 else (g, f)
-    if epsilon > 0 and problem.reference == "product" and not side.hard and bool((weights > 0).all()):
+    if epsilon > 0 and problem.reference == "product" and not side.hard and bool((weights > _TRACE).all()):
         marginal = outcome.certificate.rows if k == 0 else outcome.certificate.columns
         gradient = side.weight_gradient(potential, weights) + epsilon * (mass - marginal / weights)
     elif epsilon > 0 and problem.reference == "product":
         other_side, other_weights = problem.sides[1 - k]
+        far = _FAR * max(1.0, epsilon, *(s.tau for s, _ in problem.sides if not s.hard))
         if problem.closed is not None:  # a first grain of weight here opens what is closed for want of it
             closed = problem.closed.columns if k == 0 else problem.closed.rows
-            price = other_side.step(torch.full_like(other, _FAR), other_weights, epsilon)
+            price = other_side.step(torch.full_like(other, far), other_weights, epsilon)
             other, other_weights = torch.where(closed, price, other), problem.given[1 - k]
-        cost = problem.cost if k == 0 else problem.cost.mT
+        cost = problem.cost if problem.blocked is None else problem.cost.masked_fill(problem.blocked, _FAR * far)
+        cost = cost if k == 0 else cost.mT
         log_terms = (other[..., None, :] - cost) / epsilon + torch.log(other_weights)[..., None, :]
         soft = -epsilon * torch.logsumexp(log_terms, -1)
         # a point without weight leaves no trace in the gap, so its potential is set here to the best one

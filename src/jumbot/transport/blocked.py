@@ -45,10 +45,9 @@ def block(
         raise ArgumentError("cost: holds -inf; costs may be +inf (never matched) but not -inf.")
     blocked = cost.isposinf()
     if epsilon > 0:
-        reach = float(cost.abs().masked_fill(blocked, 0).max())
         if not (source.hard or target.hard):
-            blocked = blocked | (cost.double() > _BEYOND * max(epsilon, source.tau, target.tau))
-        elif reach > _BEYOND * epsilon:
+            blocked = blocked | (cost > _BEYOND * max(epsilon, source.tau, target.tau))
+        elif (reach := float(cost.abs().masked_fill(blocked, 0).max())) > _BEYOND * epsilon:
             raise ArgumentError(
                 f"cost: {reach:g} is too far beyond epsilon = {epsilon:g} where a marginal is constrained; "
                 "raise epsilon, or use epsilon=0."

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from jumbot.cost import Cost, squared_euclidean
-from jumbot.transport.autograd import first, weight_gradient
+from jumbot.transport.autograd import fixed, weight_gradient
 from jumbot.transport.compiled.aligned import plain
 from jumbot.transport.compiled.decorator import compiled
 from jumbot.transport.compiled.gibbs import set_all
@@ -118,7 +118,7 @@ class _Divergence(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         with torch.no_grad():
             grads = _Divergence._gradients(ctx, grad.detach().numpy())
-        return None, None, *first(grads, ctx.saved_tensors)
+        return None, None, *(None if x is None else fixed(x, (grad, *ctx.saved_tensors)) for x in grads)
 
     @staticmethod
     def _gradients(ctx: Any, scale: np.ndarray) -> list[Any]:

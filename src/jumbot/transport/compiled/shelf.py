@@ -61,7 +61,7 @@ def lent(*shape: int, dtype: DTypeLike = np.float64) -> np.ndarray:
         except OSError:  # what lies here may be what is missing; if not, NumPy's error says how much was asked for
             _shelf.clear()
             return np.empty(shape, dtype)
-        if hasattr(mmap, "MADV_HUGEPAGE"):
+        with contextlib.suppress(AttributeError, OSError):  # not every system has large pages
             memory.madvise(mmap.MADV_HUGEPAGE)
     return np.asarray(_Piece(memory, shape, dtype))
 

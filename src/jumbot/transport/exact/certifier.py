@@ -48,24 +48,21 @@ def _add(x: float, sums: Any, lost: Any, j: int) -> None:
 def _add_kl(tau: float, high: float, low: float, w: Any, f: Any, p: Any, off: Any, sums: Any) -> None:
     for i in range(w.shape[0]):
         if w[i] > 0.0:
-            slope = math.exp(min(-f[i] / tau, 700.0))
+            wanted, log_x = w[i] * math.exp(min(-f[i] / tau, 700.0)), 0.0
             if p[i] > 0.0:
                 log_x = math.log1p(off[i] / w[i]) if abs(off[i]) < 0.5 * w[i] else math.log(p[i] / w[i])
-                sums[0] += tau * w[i] * slope * _entropy(log_x + f[i] / tau)
-                sums[1] += tau * w[i] * _entropy(log_x)
-            else:
-                sums[0] += tau * w[i] * slope
-                sums[1] += tau * w[i]
+            sums[0] += tau * _divergence(p[i], log_x + f[i] / tau, wanted)
+            sums[1] += tau * _divergence(p[i], log_x, w[i])
         elif p[i] > 0.0:
             sums[2] = math.inf
 
 
 @compiled()
-def _entropy(r: float) -> float:
-    """x log x - x + 1 at x = e^r."""
-    if abs(r) < 1e-3:
-        return r * r * (0.5 + r * (1.0 / 3.0 + r * (0.125 + r / 30.0)))
-    return r * math.exp(min(r, 700.0)) - math.expm1(min(r, 700.0))
+def _divergence(p: float, r: float, q: float) -> float:
+    """p log(p/q) - p + q with r = log(p/q), of which q may be too small to be a number."""
+    if p > 0.0 and abs(r) < 1e-3:
+        return q * r * r * (0.5 + r * (1.0 / 3.0 + r * (0.125 + r / 30.0)))
+    return p * (r - 1.0) + q if p > 0.0 else q
 
 
 @compiled()
@@ -135,8 +132,9 @@ def certifier(kind_a: int, kind_b: int) -> Any:
         gap, scale = slack + sums[0] + over * mass, size + sums[1]
         if not sums[2] <= 1e-9 * mass:  # an exact marginal that is not
             gap = 1e300
-        # where the optimum is zero, both gap and scale are rounding of what any plan costs
-        nothing = ROUNDING * mass * min(most, tau_a + tau_b)
+        # where the optimum is zero, both gap and scale are rounding of what any plan costs, or of what it could
+        prices = (tau_a if tau_a < math.inf else 0.0) + (tau_b if tau_b < math.inf else 0.0)
+        nothing = ROUNDING * mass * (min(most, tau_a + tau_b) if most > 0.0 else prices)
         if gap <= ROUNDING * scale or max(gap, scale) <= nothing:
             gap = 0.0
         out[LINEAR], out[OBJECTIVE], out[GAP], out[SCALE] = linear, linear + sums[1], gap, scale

@@ -212,7 +212,8 @@ def interior_point(
     relaxed_a, relaxed_b = (np.maximum(w * np.exp(-z / tau), 1e-300) for w, z, tau in ((a, x, tau_a), (b, y, tau_b)))
     P = first_plan(a, b, tau_a, tau_b, relaxed_a, relaxed_b, s)
     # a gap below this is noise, which matters where the optimal value is 0
-    rounding = 1e-16 * max(a.sum(), b.sum()) * min(tau_a + tau_b, float(np.abs(C).max()))
+    most, prices = float(np.abs(C).max()), sum(tau for tau in (tau_a, tau_b) if tau < math.inf)
+    rounding = 1e-16 * max(a.sum(), b.sum()) * (min(tau_a + tau_b, most) if most > 0 else prices)
     return _iterate(
         C, a, b, tau_a, tau_b, f, g, tol, rounding, max_iterations, plan, typical, P, s, x, y, relaxed_a, relaxed_b,
         zeros(n, padded(m) + padded(n)), empty(5, n, m), np.zeros((5, n)), np.zeros((4, m)), np.empty(max(n, m)),
