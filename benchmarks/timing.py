@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
-TURN = 5e-3  # seconds; a short call is repeated within its turn, so that it runs as warm as a long one
+TURN = 0.1  # seconds; a shorter call is repeated within its turn, so that it runs as warm as one of seconds
 _GLANCE, _PATIENCE = 2e-3, 0.5  # seconds in which the process is to rest, and at most waited for
 
 
