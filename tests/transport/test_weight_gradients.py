@@ -4,6 +4,9 @@ import math
 
 import numpy as np
 import pytest
+import torch
+
+import jumbot
 
 from ..generators import rectangular
 from .test_gradients import TOL, gradients
@@ -119,3 +122,15 @@ def test_a_first_grain_of_weight_opens_what_is_closed(name, rng):
     else:
         assert_close(gradient[-1], forward(problem, "b", last), "b")
     assert np.isfinite(gradient[:-1]).all()
+
+
+@pytest.mark.parametrize("epsilon", [0.17983053034516872, 0.05])
+def test_a_price_at_its_bound(epsilon):
+    """More is sent than is wanted: the potential is -tau, give or take its last bit."""
+    cost = torch.tensor([[0.9084], [0.9930]], dtype=torch.float64)
+    a = torch.tensor([0.6492, 0.4490], dtype=torch.float64)
+    for price in np.linspace(0.03, 0.06, 40):
+        b = torch.ones(1, dtype=torch.float64, requires_grad=True)
+        setting = {"epsilon": epsilon, "tau": (2.1, float(price)), "divergence": "tv", "tol": 1e-12}
+        jumbot.solve(cost, a, b, **setting).value.backward()
+        assert float(b.grad) == pytest.approx(-price, rel=1e-6)

@@ -94,7 +94,8 @@ class Marginal:
 
     def weight_gradient(self, f: Tensor, a: Tensor) -> Tensor:
         """d(-F*(-f))/da_i = -tau phi*(-f_i/tau)."""
-        return -self.tau * self.divergence.conjugate(-f / self.tau)
+        # a price at its bound exceeds it by rounding, where phi* would be infinite
+        return -self.tau * self.divergence.conjugate((-f / self.tau).clamp_max(self.divergence.recession))
 
     def slope(self, f: Tensor, a: Tensor, epsilon: float) -> Tensor:
         """The Jacobian `(B, n, n)` of `step` in `f`, by central differences: phi need not be smooth."""
