@@ -32,10 +32,10 @@ from jumbot.transport.compiled.aligned import empty
 from jumbot.transport.compiled.gibbs import LEAST, fill
 from jumbot.transport.compiled.row_blocks import fill_single
 from jumbot.transport.compiled.threads import run, split
+from jumbot.transport.entropic import large_sweeps
 
 ROUNDS = 15
 _SHARES = 16  # blocks of rows
-_CUT = 50.0  # as in the sweeps of large problems
 
 
 @numba.njit(nogil=True, fastmath=True)
@@ -60,23 +60,20 @@ def move(cost: np.ndarray, sweeps: int, scale: float | None = None) -> np.ndarra
     kernel = plan.reshape(-1).view(np.float32)[: cost.size].reshape(cost.shape)
     blocks = [slice(*part) for part in split(len(cost), _SHARES)]
 
-    def write(s: slice) -> None:
-        if scale is None:
-            _write(cost[s], plan[s])
-        else:
-            fill(cost[s], scale, zero[s], zero[: cost.shape[1]], LEAST, plan[s])
+    def write(out: np.ndarray, exponentials: Any, cut: float) -> None:
+        def task(s: slice) -> None:
+            if scale is None:
+                _write(cost[s], out[s])
+            else:
+                exponentials(cost[s], scale, zero[s], zero[: cost.shape[1]], cut, out[s])
 
-    def write_kernel(s: slice) -> None:
-        if scale is None:
-            _write(cost[s], kernel[s])
-        else:
-            fill_single(cost[s], scale, zero[s], zero[: cost.shape[1]], _CUT, kernel[s])
+        run(task, blocks)
 
     run(lambda s: _read(cost[s]), blocks)
-    run(write_kernel, blocks)
+    write(kernel, fill_single, large_sweeps._CUT)
     for _ in range(sweeps - 1):
         run(lambda s: _read(kernel[s]), blocks)
-    run(write, blocks)
+    write(plan, fill, LEAST)
     return plan
 
 

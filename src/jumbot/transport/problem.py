@@ -89,7 +89,7 @@ class Problem:
 
     @property
     def most(self) -> float:
-        """No `constant` of the batch is larger."""
+        """A bound on every `constant` of the batch, by the mass of all its weights."""
         if self.epsilon == 0 or self.reference == "ones" or self.cost.device.type != "cpu":
             return float(torch.as_tensor(self.constant).max())
         a, b = (float(np.add.reduce(x.numpy(), axis=None)) for x in self.given)  # microseconds matter here
