@@ -1,0 +1,131 @@
+"""Source-only or adapted?  The one rule by which a classifier is handed over, and by which harm is named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from jumbot.methods import SOURCE_ONLY
+from jumbot.options import Measured, Portion
+from jumbot.schema import Record
+
+Array = np.ndarray[Any, Any]
+#: From `benchmarks/trust.py`: what an adapted classifier may lose in agreement with references that learned from the
+#: source alone, and share its mistakes with source-only.
+SLACK = 0.02
+FEW = 0.02
+"""Share of changed predictions below which both are the same."""
+LEAST_STEPS = 50
+"""Of training, below which both are still mostly chance."""
+
+
+@dataclass(frozen=True)
+class Harm(Record):
+    """An adapted classifier beside the one of the source alone, judged without target labels.
+
+    `adapted` and `source_only` are what plain classifiers of the source make of both: accuracies for classes, minus the
+    mean distance in deviations for numbers.
+    """
+
+    adapted: Measured
+    source_only: Measured
+    changed: Portion
+    """Share of the target's predictions that differ; of numbers, their mean difference in deviations, up to 1."""
+
+    @property
+    def gain(self) -> float:
+        return self.adapted - self.source_only
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why harm is likely; empty where nothing speaks for it."""
+        if self.changed < FEW or self.gain > -SLACK:
+            return ()
+        return (
+            f"plain classifiers of the source agree with it less than with source-only ({self.adapted:.2f} instead of "
+            f"{self.source_only:.2f}), and it changed {100 * self.changed:.0f} % of the predictions",
+        )
+
+    @property
+    def likely(self) -> bool:
+        """Whether adaptation has probably made the predictions worse."""
+        return bool(self.reasons)
+
+    @property
+    def helps(self) -> bool:
+        """Whether the adapted classifier is the one to hand over."""
+        return self.changed >= FEW and self.gain > -SLACK
+
+    def __str__(self) -> str:
+        if not self.likely:
+            return "nothing speaks for harm done by adaptation"
+        return (
+            f"adaptation probably did harm: {'; '.join(self.reasons)}. Compare with method='source-only', or let "
+            "jumbot.tune choose."
+        )
+
+
+def weigh_harm(adapted: Mapping[str, float], alone: Mapping[str, float], changed: float) -> Harm:
+    r"""From what each reference makes of both, `Witness.agreements`.
+
+    .. math:: \mathrm{median}_r\, A \frac{g_r^t}{g_r^s}
+
+    of the adapted and of the source-only classifier, with the held-out accuracy A and the agreement g with reference r
+    on the target (t) and on the held-out source (s).  Harm is likely where it falls by 2 points, and 2 % of the
+    predictions changed.
+
+    >>> weigh_harm({"trees": 0.7}, {"trees": 0.8}, 0.3).likely, weigh_harm({"trees": 0.8}, {"trees": 0.8}, 0.3).helps
+    (True, True)
+    """
+    return Harm(float(np.median(list(adapted.values()))), float(np.median(list(alone.values()))), changed)
+
+
+@dataclass(frozen=True)
+class Decision(Record):
+    """Which classifier was handed over, and why."""
+
+    method: str
+    why: str
+    asked: bool = False
+    """Whether the method was named by the user, and so kept whatever the evidence."""
+    harm: Harm | None = None
+    """The evidence; None where there was nothing to compare."""
+    estimates: dict[str, float | None] = field(default_factory=dict)
+    """Estimated accuracies of both, by method."""
+
+    def __str__(self) -> str:
+        return self.why
+
+
+def decide(harm: Harm | None, adapted: str, reason: str = "") -> Decision:
+    """The adapted classifier, or source-only where it is better or the evidence is even.
+
+    `reason` says why there is no evidence, where `harm` is None.
+
+    >>> print(decide(Harm(0.7, 0.8, 0.3), "jumbot"))
+    source-only was chosen over jumbot: plain classifiers of the source agree with it more (0.80 against 0.70).
+    """
+    if harm is None:
+        return Decision(SOURCE_ONLY, f"source-only was chosen: {reason}.")
+    figures = f"({harm.source_only:.2f} against {harm.adapted:.2f})"
+    if harm.changed < FEW:
+        why = f"{adapted} would change {100 * harm.changed:.1f} % of the predictions, so the evidence is even."
+        return Decision(SOURCE_ONLY, f"{SOURCE_ONLY} was chosen: {why}", harm=harm)
+    if not harm.helps:
+        why = f"plain classifiers of the source agree with it more {figures}."
+        return Decision(SOURCE_ONLY, f"{SOURCE_ONLY} was chosen over {adapted}: {why}", harm=harm)
+    figures = f"({harm.adapted:.2f} against {harm.source_only:.2f})"
+    why = f"it changed {100 * harm.changed:.0f} % of the predictions, and plain classifiers of the source agree with it "
+    return Decision(
+        adapted, f"{adapted} was chosen over {SOURCE_ONLY}: {why}no less than source-only's mistakes explain {figures}.",
+        harm=harm,
+    )  # fmt: skip
+
+
+def kept(method: str, harm: Harm | None) -> Decision:
+    """A method that was named, with what the evidence says of it."""
+    warned = f"; {harm}" if harm is not None and harm.likely else "."
+    return Decision(method, f"{method} was named, and is kept{warned}", asked=True, harm=harm)
