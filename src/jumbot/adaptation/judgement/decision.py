@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from jumbot.adaptation.judgement.witness import Witness
 from jumbot.methods import SOURCE_ONLY
 from jumbot.options import Measured, Portion
 from jumbot.schema import Record
@@ -34,6 +35,8 @@ class Harm(Record):
     source_only: Measured
     changed: Portion
     """Share of the target's predictions that differ; of numbers, their mean difference in deviations, up to 1."""
+    numbers: bool = False
+    """Whether numbers are predicted: then adaptation must win."""
 
     @property
     def gain(self) -> float:
@@ -44,6 +47,11 @@ class Harm(Record):
         """Why harm is likely; empty where nothing speaks for it."""
         if self.changed < FEW or self.gain > -SLACK:
             return ()
+        if self.numbers:
+            return (
+                f"its numbers lie {-self.adapted:.2f} deviations from those of plain models of the source, and "
+                f"source-only's {-self.source_only:.2f}",
+            )
         return (
             f"plain classifiers of the source agree with it less than with source-only ({self.adapted:.2f} instead of "
             f"{self.source_only:.2f}), and it changed {100 * self.changed:.0f} % of the predictions",
@@ -57,7 +65,7 @@ class Harm(Record):
     @property
     def helps(self) -> bool:
         """Whether the adapted classifier is the one to hand over."""
-        return self.changed >= FEW and self.gain > -SLACK
+        return self.changed >= FEW and self.gain > (SLACK if self.numbers else -SLACK)
 
     def __str__(self) -> str:
         if not self.likely:
@@ -81,6 +89,22 @@ def weigh_harm(adapted: Mapping[str, float], alone: Mapping[str, float], changed
     (True, True)
     """
     return Harm(float(np.median(list(adapted.values()))), float(np.median(list(alone.values()))), changed)
+
+
+def weigh_witnesses(adapted: Witness, alone: Witness) -> Harm:
+    """Of two methods on the same folds: classes by their agreements, numbers by their distances to the references."""
+    if adapted.labels.ndim == 1:
+        both = zip(adapted.predicted, alone.predicted, strict=True)
+        changed = float(np.mean([(a != b).mean() for a, b in both]))
+        return weigh_harm(adapted.agreements(), alone.agreements(), changed)
+    apart = [np.abs(a - b).mean() for a, b in zip(adapted.target, alone.target, strict=True)]
+    changed = min(1.0, float(np.mean(apart)))
+    near = [
+        float(np.median([np.mean([np.abs(z - r).mean() for z, r in zip(each.target, said, strict=True)])
+                         for said in each.panel.target.values()]))
+        for each in (adapted, alone)
+    ]  # fmt: skip
+    return Harm(-near[0], -near[1], changed, numbers=True)
 
 
 @dataclass(frozen=True)
@@ -111,14 +135,24 @@ def decide(harm: Harm | None, adapted: str, reason: str = "") -> Decision:
     if harm is None:
         return Decision(SOURCE_ONLY, f"source-only was chosen: {reason}.")
     figures = f"({harm.source_only:.2f} against {harm.adapted:.2f})"
+    if harm.numbers and not harm.helps:
+        why = "its numbers are not surely farther from those of plain models of the source"
+        near = f"({-harm.source_only:.2f} deviations against {-harm.adapted:.2f})"
+        return Decision(SOURCE_ONLY, f"{SOURCE_ONLY} was chosen over {adapted}: {why} {near}.", harm=harm)
     if harm.changed < FEW:
         why = f"{adapted} would change {100 * harm.changed:.1f} % of the predictions, so the evidence is even."
         return Decision(SOURCE_ONLY, f"{SOURCE_ONLY} was chosen: {why}", harm=harm)
     if not harm.helps:
         why = f"plain classifiers of the source agree with it more {figures}."
         return Decision(SOURCE_ONLY, f"{SOURCE_ONLY} was chosen over {adapted}: {why}", harm=harm)
+    if harm.numbers:
+        near = f"({-harm.adapted:.2f} deviations against {-harm.source_only:.2f})"
+        why = f"its numbers are nearer to those of plain models of the source {near}."
+        return Decision(adapted, f"{adapted} was chosen over {SOURCE_ONLY}: {why}", harm=harm)
     figures = f"({harm.adapted:.2f} against {harm.source_only:.2f})"
-    why = f"it changed {100 * harm.changed:.0f} % of the predictions, and plain classifiers of the source agree with it "
+    why = (
+        f"it changed {100 * harm.changed:.0f} % of the predictions, and plain classifiers of the source agree with it "
+    )
     return Decision(
         adapted, f"{adapted} was chosen over {SOURCE_ONLY}: {why}no less than source-only's mistakes explain {figures}.",
         harm=harm,

@@ -17,7 +17,8 @@ from jumbot.errors import need
 Array = np.ndarray[Any, Any]
 LINEAR, TREES, NEIGHBOURS = "logistic regression", "trees", "neighbours"
 KINDS = (LINEAR, TREES, NEIGHBOURS)
-_ROWS = 4000  # of the source that they learn from
+LEARNED = 4000
+"""Rows of the source that they learn from, at most."""
 _WIDE = 400  # columns, above which rows are projected to their principal ones
 _COMPONENTS = 100
 
@@ -31,9 +32,6 @@ def reference_predictions(
     that no row has is predicted by none.
     """
     need("sklearn", "the estimate of accuracy", "adapt")
-    if len(rows) > _ROWS:
-        kept = np.sort(np.random.default_rng((seed, 9)).choice(len(rows), _ROWS, replace=False))
-        rows, labels = rows[kept], labels[kept]
     if not numbers and len(np.unique(labels)) < 2:
         return {kind: [np.full(len(other), labels[0]) for other in others] for kind in KINDS}
     rows, *others = _narrow(rows, others, seed)

@@ -15,18 +15,20 @@ COLDEST, HOTTEST = 0.05, 20.0  # temperatures
 _ROUNDS = 200  # of expectation and maximisation at most
 
 
-def softmax(logits: Array, temperature: float = 1.0) -> Array:
-    """Probabilities of logits `(n, C)` that are divided by the temperature first, in float64."""
-    z = np.asarray(logits, np.float64) / temperature
+def softmax(logits: Array, temperature: float = 1.0, offset: Array | float = 0.0) -> Array:
+    """Probabilities softmax(z / T + offset) of logits `(n, C)`, in float64."""
+    z = np.asarray(logits, np.float64) / temperature + offset
     z = np.exp(z - z.max(1, keepdims=True))
     found: Array = z / z.sum(1, keepdims=True)
     return found
 
 
-def fit_temperature(logits: Array, labels: Array) -> float:
+def fit_temperature(logits: Array, labels: Array, offset: Array | float = 0.0) -> float:
     r"""The temperature at which held-out labels are likeliest.
 
-    .. math:: \min_T -\frac1n \sum_i \log \mathrm{softmax}(z_i / T)_{y_i}
+    .. math:: \min_T -\frac1n \sum_i \log \mathrm{softmax}(z_i / T + b)_{y_i}
+
+    with the `offset` b of each class, such as the logarithm of its share where z is for equal classes.
 
     The labels are smoothed by 1 / (n + 2), as Platt does, for otherwise a classifier without a mistake among a few
     samples would be made infinitely sure of everything.
@@ -43,7 +45,7 @@ def fit_temperature(logits: Array, labels: Array) -> float:
     low, high = 1 / HOTTEST, 1 / COLDEST
     for _ in range(60):  # the loss is convex in 1 / T: its slope there is mean <p - goal, z>
         middle = math.sqrt(low * high)
-        slope = float(((softmax(z, 1 / middle) - goal) * z).sum(1).mean())
+        slope = float(((softmax(z, 1 / middle, offset) - goal) * z).sum(1).mean())
         low, high = (low, middle) if slope > 0 else (middle, high)
     return 1 / math.sqrt(low * high)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,11 +29,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Witness:
-    """Outputs of one method, trained without the held-out rows, fold by fold.
-
-    Logits are for classes as frequent as in the source: a network that was trained on minibatches of equal classes gets
-    the logarithm of the `shares` added.
-    """
+    """Outputs of one method, trained without the held-out rows, fold by fold; of numbers, in deviations."""
 
     held: Array
     """(n, C) logits of the held-out rows of all folds, each by the network that did not see it."""
@@ -41,45 +38,57 @@ class Witness:
     target: tuple[Array, ...]
     """(m, C) logits of the target by the network of each fold."""
     shares: Array
-    """(C,) of the source."""
+    """(C,) of the classes in the source."""
+    offset: Array
+    """(C,) what makes of z / T the logits for classes in these shares: their logarithms where training drew all classes
+    equally often, 0 where it drew them as they come."""
     panel: Panel = field(default_factory=lambda: Panel({}, {}))
+
+    @cached_property
+    def temperature(self) -> float:
+        """Which makes the held-out labels likeliest."""
+        return votes.fit_temperature(self.held, self.labels, self.offset)
 
     @property
     def accuracy(self) -> float:
         """On the held-out source."""
-        return float((self.held.argmax(1) == self.labels).mean())
+        return float((self.probabilities(self.held).argmax(1) == self.labels).mean())
 
-    @property
-    def temperature(self) -> float:
-        """Which makes the held-out labels likeliest."""
-        return votes.fit_temperature(self.held, self.labels)
+    def probabilities(self, logits: Array) -> Array:
+        """Calibrated, for classes in the source's shares."""
+        return votes.softmax(logits, self.temperature, self.offset)
+
+    @cached_property
+    def predicted(self) -> tuple[Array, ...]:
+        """Classes of the target, fold by fold."""
+        return tuple(self.probabilities(z).argmax(1) for z in self.target)
 
     def agreements(self, predicted: tuple[Array, ...] | None = None) -> dict[str, float]:
         """What each reference makes of it: held-out accuracy x agreement on the target / agreement on the held-out.
 
         `predicted` are other predictions of the target, such as those of a network trained on the whole source.
         """
-        own = tuple(z.argmax(1) for z in self.target) if predicted is None else predicted
-        found = {}
+        own = self.predicted if predicted is None else predicted
+        found, held = {}, self.probabilities(self.held).argmax(1)
         for name, said in self.panel.held.items():
-            there = float((self.held.argmax(1) == said).mean())
+            there = float((held == said).mean())
             folds = self.panel.target[name]
             pairs = zip(own, folds, strict=True) if len(own) == len(folds) else ((own[0], fold) for fold in folds)
             here = float(np.mean([(a == b).mean() for a, b in pairs]))
             found[name] = float(np.clip(self.accuracy * here / there, 0, 1)) if there > 0 else 0.0
         return found
 
-    def votes(self, final: Array | None = None) -> dict[str, float]:
+    def votes(self, final: Array | None = None, predicted: Array | None = None) -> dict[str, float]:
         """Every estimate of the accuracy on the target, by name.
 
         `final` are logits `(m, C)` of the network whose accuracy is asked for, where that is another than those of the
-        folds: one trained on the whole source.
+        folds, such as one trained on the whole source; `predicted` what it predicts, where that is for classes in other
+        shares than the source's.
         """
-        temperature, right = self.temperature, self.accuracy
-        held = votes.softmax(self.held, temperature)
+        right, held = self.accuracy, self.probabilities(self.held)
         found: dict[str, list[float]] = {}
         for logits in self.target if final is None else (final,):
-            q = votes.softmax(logits, temperature)
+            q = self.probabilities(logits)
             estimated = votes.estimated_shares(q, self.shares)
             own = {
                 CONFIDENCE: float(q.max(1).mean()),
@@ -90,7 +99,9 @@ class Witness:
             }
             for name, value in own.items():
                 found.setdefault(name, []).append(value)
-        by_reference = self.agreements(None if final is None else (final.argmax(1),))
+        if final is not None and predicted is None:
+            predicted = self.probabilities(final).argmax(1)
+        by_reference = self.agreements(None if predicted is None else (predicted,))
         return {
             HELD_OUT: right,
             **{name: float(np.mean(values)) for name, values in found.items()},

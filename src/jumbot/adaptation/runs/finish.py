@@ -13,10 +13,12 @@ import numpy as np
 import torch
 
 from jumbot.adaptation.config import RunConfig
-from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy, calibrating_temperature, estimate_accuracy
+from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy, unknown
 from jumbot.adaptation.judgement.diagnosis import Diagnosis, diagnose, diagnose_numbers
 from jumbot.adaptation.judgement.monitor import outputs
+from jumbot.adaptation.judgement.prior import calibrate
 from jumbot.adaptation.judgement.shares import columns_of, describe_shares
+from jumbot.adaptation.judging import Judged, estimate_of, judge_after
 from jumbot.adaptation.model import Model
 from jumbot.adaptation.runs.beside import BASELINE, SAMPLES, compared, notable, source_only
 from jumbot.adaptation.runs.files.results_json import Results
@@ -66,7 +68,7 @@ def embeddings(network: Network, source: Domain, target: Domain, when: str) -> d
 
 def finish(
     model: Model, trained: Trained, domains: Domains, config: RunConfig, run: RunFolder, baseline: bool = False,
-    show: bool = False,
+    show: bool = False, judged: Judged | None = None,
 ) -> Model:  # fmt: skip
     """Everything that a run folder holds beside the records of training, and the model with its results.
 
@@ -74,17 +76,23 @@ def finish(
     """
     log.info("trained in %.0f s; now the figures, the diagnosis and the predictions", trained.seconds)
     with progress(_PARTS, "after training", least=1, bar=show, slow=True) as reach:
-        return _finish(model, trained, domains, config, run, baseline, reach)
+        judged = Judged(False, why_not="this run was not judged") if judged is None else judged
+        return _finish(model, trained, domains, config, run, baseline, reach, judged)
 
 
 def _finish(
     model: Model, trained: Trained, domains: Domains, config: RunConfig, run: RunFolder, baseline: bool,
-    reach: Stretch,
+    reach: Stretch, judged: Judged,
 ) -> Model:  # fmt: skip
     reach(0, "evaluation")
     source, target, seed = domains.source, domains.target, config.training.seed
     earlier = copy.deepcopy(model.network)
     load_module(earlier, "network", load_weights(run.before, "before")[0], run.before)
+    started = config.method != SOURCE_ONLY and config.training.lengths(len(source))[1] > 0
+    if judged.heard is None and domains.watch.validation is not None and source.labels is not None:
+        judged = judge_after(model.network, earlier if started else None, domains, config, judged.automatic)
+    if judged.decision is not None and judged.decision.method != config.method:
+        model = replace(model, network=earlier, method={"name": judged.decision.method})
     z_source, _ = outputs(model.network, source)
     z_target, logits = outputs(model.network, target)
     accuracy: EstimatedAccuracy | None = None
@@ -94,17 +102,17 @@ def _finish(
         told = torch.from_numpy(model.task.labels(source))
         diagnosis = diagnose_numbers(z_source, told, z_target, logits, origins=source.origins, seed=seed)
     else:
-        accuracy = estimate_accuracy(source, target, logits.argmax(-1).numpy(), len(model.classes), seed)
-        if accuracy.value is not None:
-            model = replace(model, temperature=calibrating_temperature(logits, accuracy.value))
         # before its first step a network knows nothing that could be compared
-        if config.method != SOURCE_ONLY and config.training.lengths(len(source))[1] > 0:
+        if started:
             before = _diagnose_some(earlier, source, target, seed)
+        harm = None if judged.decision is None else judged.decision.harm
         diagnosis = diagnose(
-            z_source, source.labels, z_target, logits, origins=source.origins, before=before, seed=seed
+            z_source, source.labels, z_target, logits, origins=source.origins, before=before, seed=seed, harm=harm
         )
+        model, accuracy = _calibrated(model, judged, logits, diagnosis)
     shares = diagnosis.source_shares
-    predictions = None if source.labels is None else logits.argmax(-1).numpy()
+    scores = model.scores(logits)
+    predictions = None if source.labels is None else scores.argmax(-1).numpy()
     reach(1, "figures")
     results: dict[str, Any] = {
         "rule": config.training.select,
@@ -113,6 +121,7 @@ def _finish(
         "seconds": round(trained.seconds, 1),
         "task": model.task.name,
         **({} if accuracy is None else {"estimated_accuracy": accuracy.to_json()}),
+        **({} if judged.decision is None else {"decision": plain(judged.decision)}),
         "diagnosis": diagnosis.to_json()
         | (
             {}
@@ -124,7 +133,7 @@ def _finish(
     }
     evaluated = domains.evaluated
     if evaluated is not None:
-        said = logits if evaluated is domains.target else outputs(model.network, evaluated)[1]
+        said = scores if evaluated is domains.target else model.scores(outputs(model.network, evaluated)[1])
         results |= model.task.evaluate(said, evaluated).to_json() | {"evaluated_on": evaluated.name}
     model = replace(model, results=results)
     reach(1, "embeddings")
@@ -153,7 +162,7 @@ def _finish(
         reach(1, "a classifier of the source alone")
         alone = source_only(None if before is None else earlier, domains, config)
         if alone is not None:
-            write(run.path / BASELINE, compared(*alone, domains, logits.argmax(-1).numpy(), seed))
+            write(run.path / BASELINE, compared(*alone, domains, predictions, judged))
         old = None if alone is None else outputs(alone[0], target)[1].softmax(-1)
         write(
             run.path / SAMPLES,
@@ -174,6 +183,23 @@ def _finish(
 
     write_card(run.path)
     return model
+
+
+def _calibrated(
+    model: Model, judged: Judged, logits: torch.Tensor, diagnosis: Diagnosis
+) -> tuple[Model, EstimatedAccuracy]:
+    """The model with its temperature and its class sizes, and the estimate of its accuracy."""
+    name = str(model.method["name"])
+    if judged.heard is None or name not in judged.heard.by_method:
+        return model, unknown(judged.why_not or "there is no held-out part of the source")
+    witness = judged.heard.by_method[name]
+    found = calibrate(logits, witness, diagnosis.class_proportions, None)
+    model = replace(model, temperature=found.temperature, offset=found.offset)
+    accuracy = estimate_of(judged.heard, name, logits, model.scores(logits).argmax(-1))
+    if accuracy.value is not None:
+        found = calibrate(logits, witness, diagnosis.class_proportions, accuracy.value)
+        model = replace(model, temperature=found.temperature, offset=found.offset)
+    return model, accuracy
 
 
 def remarks(records: Sequence[Mapping[str, Any]], config: RunConfig) -> list[str]:
