@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test pytest test-slow fuzz bench tables docs lint format build clean
+.PHONY: help setup demo check test pytest test-slow fuzz bench tables docs lint format build clean
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -42,6 +42,11 @@ lint: $(TEST)  ## check style (ruff) and types (mypy)
 format: $(TEST)  ## put the code into the style that lint wants
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# what changed is what differs from this commit
+BASE ?= HEAD
+check: $(TEST)  ## lint, types and the tests of what changed since BASE=HEAD: quick, for the work at hand
+	$(ONE_THREAD) $(BIN)/python tools/check.py --base $(BASE)
 
 test: lint pytest  ## all that must pass before a change goes in
 
