@@ -104,12 +104,14 @@ def adapt(
     with the result that repeating them would have.  `config` is the `config.json` of a run whose settings this one
     shall have, but for those given here, and whose data where none are given.
 
-    Without a `method`, a classifier of the source alone and JUMBOT are both trained, judged by a part of the source that
-    they never saw and by the target without its labels, and the better one is handed over: `model.decision` says which
-    and why.  Where the evidence is even, that is source-only.  `recipe`, `config` and options of JUMBOT (`tau`) name it,
-    and a method that is named is always kept.  `judge=False` trains once, on all of the source, and estimates no
-    accuracy.  `show` draws a progress bar.  Whatever can be refused is refused before any data are read.  (`labelled` is
-    the former name of `evaluate_on`.)
+    Without a `method`, a classifier of the source alone and JUMBOT are both trained, judged by a part of the source
+    that they never saw and by the target without its labels, and the better one is handed over: `model.decision` says
+    which and why.  Where the evidence is even, that is source-only.  `recipe`, `config` and options of JUMBOT (`tau`)
+    name it, and a method that is named is always kept.  `judge=False` trains once, on all of the source, and estimates
+    no accuracy.
+
+    `show` draws a progress bar.  Whatever can be refused is refused before any data are read.  (`labelled` is the
+    former name of `evaluate_on`.)
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -196,7 +198,7 @@ def adapt(
         if mode == "folds" and not (out is not None and (Path(out) / MODEL).exists()):
             again = maker(raw_source, recipe, options)
             with progress(None, "folds of the source", bar=show, slow=True):
-                judged, made = judge_before(domains, again("jumbot") if automatic else made, automatic, again)
+                judged, made = judge_before(domains, again("jumbot") if automatic else made, again, automatic=automatic)
         origin: dict[str, Any] = {"automatic": automatic}
         if out is not None or begun is not None:
             origin["data"] = describe_data(

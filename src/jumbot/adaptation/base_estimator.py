@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -12,16 +12,16 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from jumbot.adaptation.config import make_config
 from jumbot.adaptation.judgement.modularity import some_rows
+from jumbot.adaptation.judging import ADAPTED, Judged, judge_before, maker, names_a_method
 from jumbot.adaptation.networks.build import make_network
-from jumbot.adaptation.task import task_of
+from jumbot.adaptation.task import Task, task_of
 from jumbot.adaptation.training.loop import Trainer
 from jumbot.data.domain import ArraySamples, Domain
 from jumbot.data.scales import warn_of_units
 from jumbot.data.scaling import learn_scaling
 from jumbot.errors import ArgumentError
-from jumbot.methods import METHODS, make_method, options_class
+from jumbot.methods import METHODS, SOURCE_ONLY, make_method, options_class
 from jumbot.methods.network import Network
 from jumbot.options import Count, Width, check
 
@@ -41,7 +41,7 @@ class AdaptationEstimator(TransformerMixin, BaseEstimator):
 
     def __init__(
         self,
-        method: str = "jumbot",
+        method: str | None = None,
         *,
         options: Mapping[str, Any] | None = None,
         hidden_layer_sizes: Sequence[int] = (100,),
@@ -68,7 +68,7 @@ class AdaptationEstimator(TransformerMixin, BaseEstimator):
         So grids may vary it: `GridSearchCV(clf, {"tau": [0.1, 0.5]})`.
         """
         own = self.get_params(deep=False)
-        method = params.get("method", self.method)
+        method = params.get("method", self.method) or ADAPTED
         is_known = isinstance(method, str) and method in METHODS
         known = {field.name for field in fields(options_class(method))} if is_known else set()
         flat = {name: value for name, value in params.items() if name not in own and name in known}
@@ -95,17 +95,23 @@ class AdaptationEstimator(TransformerMixin, BaseEstimator):
         )
         # fewer rows than classes would leave classes out of every minibatch
         size = max(check("batch_size", self.batch_size, Count), len(domain.classes) * max(1, len(domain.sources)))
-        self._config = config = make_config(
-            domain, self.method, "table", {**(self.options or {}), **settings, "batch_size": size, "seed": seed}
-        )
+        again = maker(domain, "table", {**(self.options or {}), **settings, "batch_size": size, "seed": seed})
+        unlabelled = Domain("target", ArraySamples(self._scaled(X if target is None else target)))
+        automatic = not names_a_method(self.method, None, None, self.options or {})
+        config = again(self.method or (SOURCE_ONLY if automatic and target is None else ADAPTED))
+        self._judgement = Judged(automatic)
+        if target is not None:
+            beside = getattr(self, "baseline", True)
+            pair = Rows(domain, unlabelled, labelled, task)
+            self._judgement, config = judge_before(pair, config, again, automatic=automatic, beside=beside)
+        self._config = config
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             network, _ = make_network(config.network, domain.shape, task.outputs)
             method = make_method(
-                self.method, config.options, features=network.features, classes=network.classes,
+                config.method, config.options, features=network.features, classes=network.classes,
                 label_loss=task.label_loss,
             )  # fmt: skip
-        unlabelled = Domain("target", ArraySamples(self._scaled(X if target is None else target)))
         if target is not None:
             warn_of_units(domain, unlabelled, getattr(self, "feature_names_in_", None))
         trained = Trainer(domain, unlabelled, network, method, config.training, task=task, labelled=labelled).fit()
@@ -166,6 +172,15 @@ class AdaptationEstimator(TransformerMixin, BaseEstimator):
         X = validate_data(self, X, dtype=np.float64, reset=False)
         z, logits = outputs_of(self.network_, (X - self.mean_) / self.scale_)
         return z.numpy(), logits.numpy()
+
+
+class Rows(NamedTuple):
+    """What `judge_before` takes."""
+
+    source: Domain
+    target: Domain
+    labelled: Domain | None
+    task: Task
 
 
 @torch.no_grad()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from torch import Tensor
 
 from jumbot.adaptation.config import RunConfig, make_config
-from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy, estimate_accuracy
+from jumbot.adaptation.judgement.accuracy import LEAST, EstimatedAccuracy, estimate_accuracy, unknown
 from jumbot.adaptation.judgement.decision import Decision, decide, kept, weigh_witnesses
+from jumbot.adaptation.judgement.prior import Calibration, calibrate
+from jumbot.adaptation.task import Task
 from jumbot.adaptation.training.witnesses import Heard, hear, hear_held_out
 from jumbot.data.domain import Domain
 from jumbot.data.inputs import kind_of
@@ -25,7 +27,21 @@ PAPER = ("digits", "office-home", "office-home-partial", "visda")
 """Recipes that, where they are named, train on all of the source as the paper does."""
 HELD_OUT = 0.1  # share of the source that a network of images or signals is not trained on
 _CHEAP = 3000  # steps up to which a network of rows is trained again without a part of the source
+Again = Callable[[str], RunConfig]
 How = Literal["folds", "held-out", "not"]
+
+
+class Pair(Protocol):
+    """Domains as networks take them, such as `Domains`."""
+
+    @property
+    def source(self) -> Domain: ...
+    @property
+    def target(self) -> Domain: ...
+    @property
+    def labelled(self) -> Domain | None: ...
+    @property
+    def task(self) -> Task: ...
 
 
 @dataclass(frozen=True)
@@ -76,17 +92,27 @@ def with_held_out(config: RunConfig) -> RunConfig:
     return replace(config, training=replace(config.training, validation=HELD_OUT))
 
 
-def judge_before(domains: Domains, config: RunConfig, automatic: bool, again: Any) -> tuple[Judged, RunConfig]:
+def judge_before(
+    pair: Pair, config: RunConfig, again: Again, *, automatic: bool, beside: bool = True
+) -> tuple[Judged, RunConfig]:
     """Train on folds, weigh, and decide; the configuration is that of the method to train on everything.
 
-    `again(method)` makes the configuration of another method.
+    `again(method)` makes the configuration of another method; `beside` puts source-only beside one that is named.
     """
-    configs = [config] if config.method == SOURCE_ONLY else [again(SOURCE_ONLY), config]
-    heard = hear(domains.source, domains.target, configs, domains.task, domains.labelled)
+    few = min(len(pair.source), len(pair.target))
+    if few < LEAST:
+        why = f"{few} samples are too few; at least {LEAST} of each domain are needed"
+        decision = (
+            Decision(SOURCE_ONLY, f"{SOURCE_ONLY} was chosen: {why}.") if automatic else kept(config.method, None)
+        )
+        return Judged(automatic, None, decision, why), again(SOURCE_ONLY) if automatic else config
+    compared = config.method != SOURCE_ONLY and (automatic or beside)
+    configs = [again(SOURCE_ONLY), config] if compared else [config]
+    heard = hear(pair.source, pair.target, configs, pair.task, pair.labelled)
     harm = None
-    if config.method != SOURCE_ONLY:
+    if compared:
         harm = weigh_witnesses(heard.by_method[config.method], heard.by_method[SOURCE_ONLY])
-    decision = decide(harm, config.method) if automatic else kept(config.method, harm)
+    decision = decide(harm, config.method) if automatic and harm is not None else kept(config.method, harm)
     chosen = config if decision.method == config.method else again(decision.method)
     return Judged(automatic, heard, decision), chosen
 
@@ -109,7 +135,7 @@ def judge_after(
     return Judged(automatic, heard, decide(harm, config.method) if automatic else kept(config.method, harm))
 
 
-def maker(source: Domain, recipe: str | None, options: Mapping[str, Any]) -> Any:
+def maker(source: Domain, recipe: str | None, options: Mapping[str, Any]) -> Again:
     """`again` of `judge_before`: the same recipe and options, but for those of the other method alone."""
 
     def again(method: str) -> RunConfig:
@@ -128,3 +154,18 @@ def estimate_of(heard: Heard, method: str, logits: Tensor, predicted: Tensor) ->
     witness = heard.by_method[method]
     own, said = logits[heard.index].double().numpy(), predicted[heard.index].numpy()
     return estimate_accuracy(witness.votes(own, said), len(logits), len(witness.labels))
+
+
+def calibrated(judged: Judged, method: str, logits: Tensor, planned: Any) -> tuple[Calibration, EstimatedAccuracy]:
+    """Temperature and class sizes of a network with these logits of the target, and the estimate of its accuracy.
+
+    `planned` are the class shares that the plan gives the target.
+    """
+    if judged.heard is None or method not in judged.heard.by_method:
+        return Calibration(), unknown(judged.why_not or "there is no held-out part of the source")
+    witness = judged.heard.by_method[method]
+    found = calibrate(logits, witness, planned, None)
+    accuracy = estimate_of(judged.heard, method, logits, found.scores(logits).argmax(-1))
+    if accuracy.value is None:
+        return found, accuracy
+    return calibrate(logits, witness, planned, accuracy.value), accuracy

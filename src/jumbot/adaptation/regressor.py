@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ from sklearn.utils.validation import validate_data
 
 from jumbot.adaptation.base_estimator import AdaptationEstimator, outputs_of, sources_of
 from jumbot.adaptation.judgement.diagnosis import Diagnosis, diagnose_numbers
-from jumbot.errors import ArgumentError
+from jumbot.errors import ArgumentError, NegativeTransferWarning
+from jumbot.methods import SOURCE_ONLY
 
 
 class DomainAdaptationRegressor(RegressorMixin, AdaptationEstimator):
@@ -21,8 +23,9 @@ class DomainAdaptationRegressor(RegressorMixin, AdaptationEstimator):
     and `options={"label_loss": "huber"}` lets outliers count less.  y may have any units: it is scaled inside by its
     mean and deviation, and predictions come in its units.  `fit(X, y, X_target=...)` adapts to the rows of `X_target`;
     without it, to X itself.  `diagnosis_` tells what distances alone tell of the target: which rows no source row
-    explains, and how much mass is transported; it is None without a target.  There is no warning of harm: numbers have
-    no clusters by which two predictions could be told apart.
+    explains, and how much mass is transported; it is None without a target.  Without a `method`, source-only and JUMBOT
+    are trained, and the one is kept whose numbers are nearer to those of plain models of the source (`decision_`):
+    source-only where that is not sure.
 
     Examples
     --------
@@ -50,12 +53,17 @@ class DomainAdaptationRegressor(RegressorMixin, AdaptationEstimator):
             known = known[0], {"values": _numbers(known[1], values)}
         source = self._train(X, target, {"values": values.reshape(len(values), -1), **sources}, known)
         self.single_ = values.ndim == 1
+        self.method_, self.decision_ = self._config.method, self._judgement.decision
+        del self._judgement
         self.diagnosis_: Diagnosis | None = None
         if target is not None:
             z_source, _ = outputs_of(self.network_, self._rows(source))
             told = torch.from_numpy(self.task_.labels(source))
             rows = outputs_of(self.network_, self._scaled(target))
             self.diagnosis_ = diagnose_numbers(z_source, told, *rows, origins=source.origins)
+            harm = None if self.decision_ is None else self.decision_.harm
+            if harm is not None and harm.likely and self.method_ != SOURCE_ONLY:
+                warnings.warn(str(harm), NegativeTransferWarning, stacklevel=2)
         return self
 
     def predict(self, X: Any) -> np.ndarray:

@@ -124,39 +124,31 @@ class Decision(Record):
         return self.why
 
 
-def decide(harm: Harm | None, adapted: str, reason: str = "") -> Decision:
+def decide(harm: Harm, adapted: str) -> Decision:
     """The adapted classifier, or source-only where it is better or the evidence is even.
-
-    `reason` says why there is no evidence, where `harm` is None.
 
     >>> print(decide(Harm(0.7, 0.8, 0.3), "jumbot"))
     source-only was chosen over jumbot: plain classifiers of the source agree with it more (0.80 against 0.70).
     """
-    if harm is None:
-        return Decision(SOURCE_ONLY, f"source-only was chosen: {reason}.")
-    figures = f"({harm.source_only:.2f} against {harm.adapted:.2f})"
-    if harm.numbers and not harm.helps:
-        why = "its numbers are not surely farther from those of plain models of the source"
-        near = f"({-harm.source_only:.2f} deviations against {-harm.adapted:.2f})"
-        return Decision(SOURCE_ONLY, f"{SOURCE_ONLY} was chosen over {adapted}: {why} {near}.", harm=harm)
-    if harm.changed < FEW:
-        why = f"{adapted} would change {100 * harm.changed:.1f} % of the predictions, so the evidence is even."
-        return Decision(SOURCE_ONLY, f"{SOURCE_ONLY} was chosen: {why}", harm=harm)
-    if not harm.helps:
-        why = f"plain classifiers of the source agree with it more {figures}."
-        return Decision(SOURCE_ONLY, f"{SOURCE_ONLY} was chosen over {adapted}: {why}", harm=harm)
+    alone, other = (abs(harm.source_only), abs(harm.adapted))
+    if harm.helps:
+        why = (
+            f"its numbers are nearer to those of plain models of the source ({other:.2f} deviations, not {alone:.2f})"
+            if harm.numbers
+            else f"it changed {100 * harm.changed:.0f} % of the predictions, and plain classifiers of the source speak "
+            f"for it ({other:.2f} against {alone:.2f})"
+        )
+        return Decision(adapted, f"{adapted} was chosen over {SOURCE_ONLY}: {why}.", harm=harm)
     if harm.numbers:
-        near = f"({-harm.adapted:.2f} deviations against {-harm.source_only:.2f})"
-        why = f"its numbers are nearer to those of plain models of the source {near}."
-        return Decision(adapted, f"{adapted} was chosen over {SOURCE_ONLY}: {why}", harm=harm)
-    figures = f"({harm.adapted:.2f} against {harm.source_only:.2f})"
-    why = (
-        f"it changed {100 * harm.changed:.0f} % of the predictions, and plain classifiers of the source agree with it "
-    )
-    return Decision(
-        adapted, f"{adapted} was chosen over {SOURCE_ONLY}: {why}no less than source-only's mistakes explain {figures}.",
-        harm=harm,
-    )  # fmt: skip
+        why = (
+            f"the numbers of {adapted} are not surely nearer to those of plain models of the source ({other:.2f} "
+            f"deviations against {alone:.2f})"
+        )
+    elif harm.changed < FEW:
+        why = f"{adapted} would change {100 * harm.changed:.1f} % of the predictions, so the evidence is even"
+    else:
+        why = f"plain classifiers of the source agree with it more ({alone:.2f} against {other:.2f})"
+    return Decision(SOURCE_ONLY, f"{SOURCE_ONLY} was chosen over {adapted}: {why}.", harm=harm)
 
 
 def kept(method: str, harm: Harm | None) -> Decision:

@@ -245,6 +245,14 @@ def _distance(p: Array, q: Array) -> float:
     return float(np.abs(p - q).sum() / 2)
 
 
+def as_predicted(diagnosis: Diagnosis, predictions: Array, labels: Array) -> Diagnosis:
+    """The diagnosis of a target for which these classes are predicted, where they are not those of the logits alone."""
+    predicted = np.bincount(predictions, minlength=len(diagnosis.class_proportions)) / len(predictions)
+    old = _one_class(diagnosis.predicted_proportions, labels)
+    signs = tuple(sign for sign in diagnosis.signs if sign not in old) + _one_class(predicted, labels)
+    return replace(diagnosis, predicted_proportions=predicted, signs=signs)
+
+
 def _one_class(predicted: Array, labels: Array) -> tuple[str, ...]:
     """Nearly one class for the whole target, where the source has several."""
     shares = np.bincount(labels[labels >= 0], minlength=len(predicted)) / max(int((labels >= 0).sum()), 1)
@@ -252,8 +260,8 @@ def _one_class(predicted: Array, labels: Array) -> tuple[str, ...]:
     if len(predicted) < 2 or predicted[most] < NEARLY_ONE or shares[most] > MOST_OF_SOURCE:
         return ()
     return (
-        f"{100 * predicted[most]:.0f} % of the target are predicted as one class, which is {100 * shares[most]:.0f} % of "
-        "the source",
+        f"{100 * predicted[most]:.0f} % of the target are predicted as one class, which is "
+        f"{100 * shares[most]:.0f} % of the source",
     )
 
 

@@ -1,4 +1,4 @@
-"""Plain classifiers of the source, of three kinds: how far others agree with them on the target says how good these are.
+"""Plain classifiers of the source, of three kinds: how far others agree with them says how good these are.
 
 Two classifiers that learned the same source and err in different ways agree where both are right.  So what a classifier
 loses in agreement with them, from the held-out source to the target, it loses in accuracy, whatever its confidence.

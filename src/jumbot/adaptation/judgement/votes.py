@@ -56,7 +56,7 @@ def difference_of_confidences(held: Array, right: float, target: Array) -> float
 
 
 def threshold_vote(held: Array, right: float, target: Array) -> float:
-    """ATC (Garg 2022): the share of the target above the confidence that a share `right` of the held-out source is above.
+    """ATC (Garg 2022): the share of the target above the confidence that a share `right` of the source is above.
 
     >>> held = np.array([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]])
     >>> threshold_vote(held, 0.5, np.array([[0.85, 0.15], [0.3, 0.7], [0.4, 0.6]]))

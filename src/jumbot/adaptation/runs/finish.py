@@ -13,12 +13,11 @@ import numpy as np
 import torch
 
 from jumbot.adaptation.config import RunConfig
-from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy, unknown
-from jumbot.adaptation.judgement.diagnosis import Diagnosis, diagnose, diagnose_numbers
+from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy
+from jumbot.adaptation.judgement.diagnosis import Diagnosis, as_predicted, diagnose, diagnose_numbers
 from jumbot.adaptation.judgement.monitor import outputs
-from jumbot.adaptation.judgement.prior import calibrate
 from jumbot.adaptation.judgement.shares import columns_of, describe_shares
-from jumbot.adaptation.judging import Judged, estimate_of, judge_after
+from jumbot.adaptation.judging import Judged, calibrated, judge_after
 from jumbot.adaptation.model import Model
 from jumbot.adaptation.runs.beside import BASELINE, SAMPLES, compared, notable, source_only
 from jumbot.adaptation.runs.files.results_json import Results
@@ -109,10 +108,13 @@ def _finish(
         diagnosis = diagnose(
             z_source, source.labels, z_target, logits, origins=source.origins, before=before, seed=seed, harm=harm
         )
-        model, accuracy = _calibrated(model, judged, logits, diagnosis)
+        found, accuracy = calibrated(judged, str(model.method["name"]), logits, diagnosis.class_proportions)
+        model = replace(model, temperature=found.temperature, offset=found.offset)
     shares = diagnosis.source_shares
     scores = model.scores(logits)
     predictions = None if source.labels is None else scores.argmax(-1).numpy()
+    if predictions is not None and source.labels is not None:
+        diagnosis = as_predicted(diagnosis, predictions, source.labels)
     reach(1, "figures")
     results: dict[str, Any] = {
         "rule": config.training.select,
@@ -137,28 +139,28 @@ def _finish(
         results |= model.task.evaluate(said, evaluated).to_json() | {"evaluated_on": evaluated.name}
     model = replace(model, results=results)
     reach(1, "embeddings")
-    found: dict[str, Any] = embeddings(model.network, source, target, "after") | {
+    kept: dict[str, Any] = embeddings(model.network, source, target, "after") | {
         name: z for name, z in embeddings(earlier, source, target, "before").items() if name.startswith("before")
     }
     rows = _rows(len(target), _KEPT)
     if source.labels is not None:
-        found["source_labels"] = source.labels[_rows(len(source), _KEPT)]
-        found["target_labels"] = np.full(len(rows), -1) if target.labels is None else target.labels[rows]
+        kept["source_labels"] = source.labels[_rows(len(source), _KEPT)]
+        kept["target_labels"] = np.full(len(rows), -1) if target.labels is None else target.labels[rows]
     else:
         assert source.values is not None
-        found["source_values"] = source.values[_rows(len(source), _KEPT)]
-        found["predicted_values"] = model.task.decode(logits[rows]).reshape(len(rows), -1)
+        kept["source_values"] = source.values[_rows(len(source), _KEPT)]
+        kept["predicted_values"] = model.task.decode(logits[rows]).reshape(len(rows), -1)
         if target.values is not None:
-            found["true_values"] = target.values[rows]
+            kept["true_values"] = target.values[rows]
     with replacing(run.path / "embeddings.npz") as part, part.open("wb") as file:
-        np.savez_compressed(file, **found)
+        np.savez_compressed(file, **kept)
     reach(1, "predictions")
     columns = {"received_mass": diagnosis.received_mass}
     columns |= {} if shares is None else columns_of(shares, source.sources)
     model.write_outputs(run.path / "predictions.csv", target, logits, columns)
     told = plain(convert(results, Results, run.path / "results.json"))
     write(run.path / "results.json", {name: value for name, value in told.items() if value is not None})
-    if baseline and source.labels is not None:
+    if baseline and predictions is not None:
         reach(1, "a classifier of the source alone")
         alone = source_only(None if before is None else earlier, domains, config)
         if alone is not None:
@@ -183,23 +185,6 @@ def _finish(
 
     write_card(run.path)
     return model
-
-
-def _calibrated(
-    model: Model, judged: Judged, logits: torch.Tensor, diagnosis: Diagnosis
-) -> tuple[Model, EstimatedAccuracy]:
-    """The model with its temperature and its class sizes, and the estimate of its accuracy."""
-    name = str(model.method["name"])
-    if judged.heard is None or name not in judged.heard.by_method:
-        return model, unknown(judged.why_not or "there is no held-out part of the source")
-    witness = judged.heard.by_method[name]
-    found = calibrate(logits, witness, diagnosis.class_proportions, None)
-    model = replace(model, temperature=found.temperature, offset=found.offset)
-    accuracy = estimate_of(judged.heard, name, logits, model.scores(logits).argmax(-1))
-    if accuracy.value is not None:
-        found = calibrate(logits, witness, diagnosis.class_proportions, accuracy.value)
-        model = replace(model, temperature=found.temperature, offset=found.offset)
-    return model, accuracy
 
 
 def remarks(records: Sequence[Mapping[str, Any]], config: RunConfig) -> list[str]:

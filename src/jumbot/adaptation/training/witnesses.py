@@ -65,7 +65,7 @@ def folds(labels: Array | None, n: int, seed: int) -> list[tuple[Array, Array]]:
 def hear(
     source: Domain, target: Domain, configs: Sequence[RunConfig], task: Task, labelled: Domain | None = None
 ) -> Heard:
-    """Train every method of `configs` on each fold; ask it, and the references, for the held-out part and the target."""
+    """Train every method of `configs` on each fold; ask it, and the references, for the held-out part and target."""
     seed = configs[0].training.seed
     index, target_rows = some_rows(target, seed)
     sample = target.subset(index).unlabelled()
