@@ -68,7 +68,8 @@ class AdaptationEstimator(TransformerMixin, BaseEstimator):
         So grids may vary it: `GridSearchCV(clf, {"tau": [0.1, 0.5]})`.
         """
         own = self.get_params(deep=False)
-        method = params.get("method", self.method) or ADAPTED
+        method = params.get("method", self.method)
+        method = ADAPTED if method is None else method
         is_known = isinstance(method, str) and method in METHODS
         known = {field.name for field in fields(options_class(method))} if is_known else set()
         flat = {name: value for name, value in params.items() if name not in own and name in known}
@@ -98,7 +99,9 @@ class AdaptationEstimator(TransformerMixin, BaseEstimator):
         again = maker(domain, "table", {**(self.options or {}), **settings, "batch_size": size, "seed": seed})
         unlabelled = Domain("target", ArraySamples(self._scaled(X if target is None else target)))
         automatic = not names_a_method(self.method, None, None, self.options or {})
-        config = again(self.method or (SOURCE_ONLY if automatic and target is None else ADAPTED))
+        config = again(ADAPTED if self.method is None else self.method)
+        if automatic and target is None:  # nothing to adapt to
+            config = again(SOURCE_ONLY)
         self._judgement = Judged(automatic)
         if target is not None:
             beside = getattr(self, "baseline", True)

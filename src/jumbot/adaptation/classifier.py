@@ -172,8 +172,9 @@ class DomainAdaptationClassifier(ClassifierMixin, AdaptationEstimator):
 
     def _scores(self, X: Any, prior: Prior | None = None) -> np.ndarray:
         """Logarithms of probabilities, but for a constant of each row."""
+        logits = torch.from_numpy(self._outputs(X)[1])
         wanted = self.prior if prior is None else check("prior", prior, Prior)
-        found: np.ndarray = self.calibration_.scores(torch.from_numpy(self._outputs(X)[1]), wanted).numpy()
+        found: np.ndarray = self.calibration_.scores(logits, wanted).numpy()
         return found
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -183,7 +184,8 @@ class DomainAdaptationClassifier(ClassifierMixin, AdaptationEstimator):
 
     def predict(self, X: Any, prior: Prior | None = None) -> np.ndarray:
         """The label of each row; `prior` in the place of the parameter."""
-        labels: np.ndarray = self.classes_[self._scores(X, prior).argmax(1)]
+        best = self._scores(X, prior).argmax(1)
+        labels: np.ndarray = self.classes_[best]
         return labels
 
     def predict_proba(self, X: Any, prior: Prior | None = None) -> np.ndarray:
