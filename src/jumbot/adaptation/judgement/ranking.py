@@ -10,7 +10,7 @@ import numpy as np
 
 from jumbot.adaptation.judgement.evidence import Evidence, weigh
 from jumbot.adaptation.judgement.modularity import nearest, some_rows
-from jumbot.adaptation.judgement.monitor import outputs
+from jumbot.adaptation.judgement.monitor import logits_of
 from jumbot.adaptation.judgement.number_evidence import NumberEvidence, weigh_numbers
 from jumbot.adaptation.model import Model, load
 from jumbot.adaptation.runs.grid import Pair
@@ -46,7 +46,7 @@ def evidence_of(
 
 
 def _weigh(models: Mapping[str, Model], sample: Domain, neighbours: Any) -> Mapping[str, Evidence | NumberEvidence]:
-    said = {name: outputs(model.network, sample)[1] for name, model in models.items()}
+    said = {name: logits_of(model.network, sample) for name, model in models.items()}
     first = next(iter(models.values()))
     if isinstance(first.task, Classification):
         return weigh({name: logits.softmax(-1).numpy() for name, logits in said.items()}, neighbours)
