@@ -216,7 +216,7 @@ class Model:
         with ExitStack() as opened:
             if isinstance(file, str | Path):
                 path = opened.enter_context(replacing(file))
-                file = opened.enter_context(path.open("w", newline="", encoding="utf-8"))
+                file = opened.enter_context(path.open("w", newline="", encoding="utf-8", errors="backslashreplace"))
             # the csv module quotes a carriage return only where lines end in one
             odd = any("\r" in str(cell) for cell in chain(() if domain.ids is None else ids, self.classes))
             writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL if odd else csv.QUOTE_MINIMAL)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from jumbot.data.frames import pandas
+from jumbot.errors import one_line
 
 _FINE = 1e-5  # float32 tells some hundred numbers apart in such a range
 _NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal", "boolean")
@@ -74,7 +75,7 @@ def lacks(missing: Sequence[str], present: Sequence[str]) -> str:
 
 def few(names: Sequence[str], at_most: int = 6) -> str:
     """The first names of a list."""
-    return ", ".join(names[:at_most]) + (f", ... ({len(names)} in all)" if len(names) > at_most else "")
+    return ", ".join(map(one_line, names[:at_most])) + (f", ... ({len(names)} in all)" if len(names) > at_most else "")
 
 
 def number_in(value: Any) -> float | None:

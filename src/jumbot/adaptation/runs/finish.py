@@ -18,6 +18,7 @@ from jumbot.adaptation.judgement.diagnosis import Diagnosis, diagnose
 from jumbot.adaptation.judgement.monitor import logits_of, outputs
 from jumbot.adaptation.judgement.shares import columns_of, describe_shares
 from jumbot.adaptation.model import Model
+from jumbot.adaptation.runs._pages import drawn
 from jumbot.adaptation.runs.beside import BASELINE, SAMPLES, compared, notable, source_only
 from jumbot.adaptation.runs.files.results_json import Results
 from jumbot.adaptation.runs.folder import RunFolder, final_mass, read_metrics
@@ -165,7 +166,7 @@ def _finish(
         run.before.unlink(missing_ok=True)
     from jumbot.report.card import write_card
 
-    write_card(run.path)
+    drawn(f"{run.path}: the model card", lambda: write_card(run.path))
     return model
 
 
