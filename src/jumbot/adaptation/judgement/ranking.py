@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from jumbot.adaptation.judgement.evidence import Evidence, weigh
 from jumbot.adaptation.judgement.modularity import nearest, some_rows
 from jumbot.adaptation.judgement.monitor import logits_of
@@ -17,6 +15,7 @@ from jumbot.adaptation.runs.grid import Pair
 from jumbot.adaptation.runs.variants import read_variant
 from jumbot.adaptation.task import Classification
 from jumbot.data.domain import Domain
+from jumbot.files import read_arrays
 
 READING = ("label", "id", "domain_column", "corrupt", "root")
 
@@ -51,8 +50,7 @@ def _weigh(models: Mapping[str, Model], sample: Domain, neighbours: Any) -> Mapp
     if isinstance(first.task, Classification):
         return weigh({name: logits.softmax(-1).numpy() for name, logits in said.items()}, neighbours)
     assert first.run is not None
-    with np.load(first.run / "embeddings.npz") as kept:
-        source = kept["source_values"]
+    source = read_arrays(first.run / "embeddings.npz")["source_values"]
     numbers = {name: models[name].task.decode(f).reshape(len(sample), -1) for name, f in said.items()}
     return weigh_numbers(numbers, source, neighbours)
 
