@@ -80,7 +80,8 @@ class AdaptationEstimator(TransformerMixin, BaseEstimator):
 
     def transform(self, X: Any) -> np.ndarray:
         """The embedding of each row."""
-        found: np.ndarray = outputs_of(self.network_, self._checked(X))[0].numpy()
+        rows = self._checked(X)
+        found: np.ndarray = outputs_of(self.network_, rows)[0].numpy()
         return found
 
     def _train(self, X: np.ndarray, target: np.ndarray | None, source: Mapping[str, Any], known: Any = None) -> Domain:
@@ -164,7 +165,8 @@ class AdaptationEstimator(TransformerMixin, BaseEstimator):
         return ((X - self.mean_) / self.scale_).astype(np.float32)
 
     def _logits(self, X: Any) -> np.ndarray:
-        found: np.ndarray = logits_of_rows(self.network_, self._checked(X)).numpy()
+        rows = self._checked(X)
+        found: np.ndarray = logits_of_rows(self.network_, rows).numpy()
         return found
 
     def _checked(self, X: Any) -> np.ndarray:
