@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
@@ -16,6 +15,7 @@ from jumbot.data.arrays import one_picture
 from jumbot.data.columns import Columns
 from jumbot.data.domain import MOST_CHANNELS, ArraySamples, Domain, JoinedSamples, Samples, sample_shape
 from jumbot.data.images import PictureSamples, doubtful_white, read_images
+from jumbot.data.remarks import remark
 from jumbot.data.scaling import learn_scaling
 from jumbot.data.tables import TableSamples
 from jumbot.errors import ArgumentError
@@ -159,7 +159,7 @@ class InputFormat(Checked):
         if kind == "image":
             check_channels(domain, self.channels or 0)
             if isinstance(domain.samples, PictureSamples) and (found := doubtful_white(domain.samples)):
-                warnings.warn(f"{domain.name}: {found}.", stacklevel=3)
+                remark(f"{domain.name}: {found}.", stacklevel=3)
             if self.pixels != "as-is":
                 _check_range(domain)
         elif kind == "features":

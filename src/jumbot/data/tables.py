@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +20,7 @@ from jumbot.data.fitting import names_rows
 from jumbot.data.frames import Table
 from jumbot.data.labels import plain_text
 from jumbot.data.reading import Reading, make_reading
+from jumbot.data.remarks import remark
 from jumbot.data.roles import (
     ALL_DOMAINS,
     DOMAINS,
@@ -201,7 +201,7 @@ def _points(path: Path) -> tuple[np.ndarray, list[str] | None]:
             if kind_of_column(values) != "numbers":
                 raise ArgumentError(f"{path}: column {column!r} is text ({values.dropna().iloc[-1]}); drop it first.")
             if names is not None and (column.lower() in (*IDS, "label") or names_rows(column, numbers_of(values))):
-                warnings.warn(
+                remark(
                     f"{path}: column {column!r} counts as a coordinate; leave it out if it names rows or classes.",
                     stacklevel=4,
                 )
@@ -270,7 +270,7 @@ def _warn_of_words(table: Table, column: str, whose: str) -> None:
     words = () if found is None else found[found.index.isin(table.frame.index)]
     if len(words):
         said = " and ".join(repr(word) for word in sorted(set(words)))
-        warnings.warn(
+        remark(
             f"{whose}: column {column!r} says {said} in {len(words)} rows, which is read as no label; if it is a "
             "class, give it another name.",
             stacklevel=5,
