@@ -86,9 +86,9 @@ class Run:
             self.why[report.nodeid] = str(report.longreprtext).strip().splitlines()[-1]
 
 
-def run(checkout: Path, ours: bool, select: str) -> Run:
+def run(checkout: Path, ours: bool, select: str, only: str) -> Run:
     plugin = Run(ours)
-    files = [str(checkout / "test" / name) for name in FILES if (checkout / "test" / name).exists()]
+    files = [str(checkout / "test" / name) for name in FILES if (checkout / "test" / name).exists() and only in name]
     options = ["-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", str(checkout / "test"), "--tb=short"]
     with contextlib.redirect_stdout(io.StringIO()):
         pytest.main([*options, *(["-k", select] if select else []), *files], plugins=[plugin])
@@ -105,11 +105,14 @@ def main() -> int:
     parser.add_argument("checkout", type=Path, help="a checkout of POT, with its folder test/")
     parser.add_argument("--json", type=Path, help="write the figures here")
     parser.add_argument("-k", default="", help="only tests that match, as for pytest")
+    parser.add_argument("--file", default="", help="only files whose name has this in it")
     given = parser.parse_args()
     if not (given.checkout / "test").is_dir():
         parser.error(f"{given.checkout} has no folder test/; give a checkout of POT")
     sys.path = [place for place in sys.path if Path(place or ".").resolve() != given.checkout.resolve()]
-    theirs, ours = run(given.checkout, False, given.k), run(given.checkout, True, given.k)
+    theirs, ours = (run(given.checkout, ours, given.k, given.file) for ours in (False, True))
+    if not theirs.passed:
+        parser.error("no test was found, or none passes with POT itself")
     counted = sorted(test for test, passed in theirs.passed.items() if passed and test in ours.called)
     failed = [test for test in counted if not ours.passed.get(test)]
     share = 1 - len(failed) / max(len(counted), 1)

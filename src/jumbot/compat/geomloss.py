@@ -26,9 +26,9 @@ class SamplesLoss(nn.Module):
         \varepsilon = \mathtt{blur}^p, \quad \tau = \mathtt{reach}^p, \quad
         C(x, y) = \|x - y\| \ (p = 1) \ \text{or} \ \tfrac12 \|x - y\|^2 \ (p = 2)
 
-    It is called with (x, y) or (a, x, b, y); x is `(N, D)` or `(B, N, D)`.  Values and gradients are those of the optimum:
-    `diameter`, `scaling`, `truncate` and `cluster_scale`, which say how closely GeomLoss's descent comes to it, change
-    nothing here.
+    It is called with (x, y) or (a, x, b, y); x is `(N, D)` or `(B, N, D)`.  Values and gradients are those of the
+    optimum.  `diameter`, `scaling`, `truncate` and `cluster_scale` say how closely the descent of GeomLoss comes to it
+    and change nothing here.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ def solve(
     if c is not None and kind == "kl" and reg and taus != (math.inf, math.inf):
         matrix = call.M.new_tensor(call.nx.to_numpy(c))
     if grad in ("envelope", "detach") and call.differentiable:
-        call_plain = Call(call.nx, tuple(call.nx.detach(x) for x in call.given), call.M, call.a, call.b)  # type: ignore[arg-type]
+        call_plain = Call(call.nx, tuple(call.nx.detach(x) for x in call.given), call.M, call.a, call.b)
     else:
         call_plain = call
     solution = solved(
