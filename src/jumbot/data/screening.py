@@ -111,7 +111,7 @@ def _code(values: np.ndarray) -> str | None:
 
 
 def _missing(here: Any, there: Any) -> str | None:
-    """A sentence on a column that is mostly missing, or one value beyond the source's, in the target."""
+    """A sentence on a column that is mostly missing in the target, or holds nothing but a code for that."""
     if isinstance(there, np.ndarray) or isinstance(here, np.ndarray):
         return None
     share, before = float(there.isna().mean()), float(here.isna().mean())
@@ -124,6 +124,6 @@ def _missing(here: Any, there: Any) -> str | None:
         )
     if numeric and _is_numeric(there) and there.nunique() == 1 and len(there) >= _FEWEST:
         only, known = float(_numbers(there.dropna())[0]), _numbers(here)
-        if not np.nanmin(known) <= only <= np.nanmax(known):
+        if only in _CODES and not np.nanmin(known) <= only <= np.nanmax(known):
             return f"is {only:g} in every row, where the source has {np.nanmin(known):g} to {np.nanmax(known):g}"
     return None
