@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from jumbot.data.units import other_units
+from jumbot.data._other_units import other_units
 
 FACTORS = (2.2046, 0.62, 10.0, 12.0, 20.0, 100.0)
 _ROWS = 4096

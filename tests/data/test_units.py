@@ -11,8 +11,8 @@ import pytest
 
 import jumbot
 from jumbot.data import as_domain, prepare
-from jumbot.data.remarks import noting
-from jumbot.data.units import other_units
+from jumbot.data._other_units import other_units
+from jumbot.data._remarks import noting
 
 SHIFTS = Path("../shared/data/shifts")
 

@@ -30,8 +30,8 @@ from jumbot.adaptation.runs.start import OtherStartError, find_start
 from jumbot.adaptation.task import task_to_json
 from jumbot.adaptation.training.accelerator import check_able, decided_by_first
 from jumbot.adaptation.training.loop import Trainer
+from jumbot.data._remarks import noting
 from jumbot.data.reading import Corrupt, TaskName, make_reading
-from jumbot.data.remarks import noting
 from jumbot.data.sources import check_used, read_domains, read_labelled
 from jumbot.errors import ArgumentError
 from jumbot.methods import make_method

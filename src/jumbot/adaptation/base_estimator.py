@@ -17,9 +17,9 @@ from jumbot.adaptation.judgement.modularity import some_rows
 from jumbot.adaptation.networks.build import make_network
 from jumbot.adaptation.task import task_of
 from jumbot.adaptation.training.loop import Trainer
+from jumbot.data._screening import screen
 from jumbot.data.domain import ArraySamples, Domain
 from jumbot.data.scaling import learn_scaling
-from jumbot.data.screening import screen
 from jumbot.errors import ArgumentError
 from jumbot.methods import METHODS, make_method, options_class
 from jumbot.methods.network import Network

@@ -15,11 +15,11 @@ from jumbot.adaptation.networks.names import BUILT_IN
 from jumbot.adaptation.task import Task, task_of
 from jumbot.adaptation.training.accelerator import device_of
 from jumbot.data import prepare
+from jumbot.data._screening import screen
 from jumbot.data.domain import Domain
 from jumbot.data.inputs import kind_of
 from jumbot.data.labels import match_classes
 from jumbot.data.readers import in_files
-from jumbot.data.screening import screen
 from jumbot.errors import ArgumentError
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from jumbot.data._remarks import remark
 from jumbot.data.column_kinds import few, kind_of_column, lacks, number_in, numbers_of
 from jumbot.data.frames import Table, pandas
 from jumbot.data.labels import plain_text
-from jumbot.data.remarks import remark
 from jumbot.errors import ArgumentError
 
 

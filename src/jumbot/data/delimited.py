@@ -12,8 +12,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from jumbot.data._remarks import remark
 from jumbot.data.frames import NOTHING, Table, check_distinct, checked, may_hold_texts, pandas, words_of
-from jumbot.data.remarks import remark
 from jumbot.errors import ArgumentError
 
 _SEPARATORS = ("\t", ";", ",")

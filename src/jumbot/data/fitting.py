@@ -6,11 +6,11 @@ import re
 
 import numpy as np
 
+from jumbot.data._remarks import remark
 from jumbot.data.column_kinds import few, kind_of_column, lacks, number_in, numbers_of, squeezed, too_fine
 from jumbot.data.columns import Column, Columns
 from jumbot.data.frames import Table
 from jumbot.data.labels import plain_text
-from jumbot.data.remarks import remark
 from jumbot.errors import ArgumentError
 
 MOST_CATEGORIES = 1000

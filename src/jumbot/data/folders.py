@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
+from jumbot.data._remarks import remark
 from jumbot.data.column_kinds import few
 from jumbot.data.domain import Domain
 from jumbot.data.images import FileSamples, _pil, decode, picture_facts
 from jumbot.data.labels import encode_labels
-from jumbot.data.remarks import remark
 from jumbot.data.roles import ALL_DOMAINS, NO_DOMAINS
 from jumbot.errors import ArgumentError, MissingPackageError
 

@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from jumbot.data._remarks import remark
 from jumbot.data.arrays import one_picture
 from jumbot.data.columns import Columns
 from jumbot.data.domain import MOST_CHANNELS, ArraySamples, Domain, JoinedSamples, Samples, sample_shape
 from jumbot.data.images import PictureSamples, doubtful_white, read_images
-from jumbot.data.remarks import remark
 from jumbot.data.scaling import learn_scaling
 from jumbot.data.tables import TableSamples
 from jumbot.errors import ArgumentError

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from jumbot.data._remarks import remark
 from jumbot.data.column_kinds import few
 from jumbot.data.domain import Domain, JoinedSamples, Samples
 from jumbot.data.frames import Table, pandas
 from jumbot.data.inputs import PLURAL, kind_of
 from jumbot.data.labels import encode_labels, match_classes, shift_of
-from jumbot.data.remarks import remark
 from jumbot.data.tables import TableSamples
 from jumbot.errors import ArgumentError
 

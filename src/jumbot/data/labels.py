@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from jumbot.data._remarks import remark
 from jumbot.data.column_kinds import few, number_in
 from jumbot.data.domain import Domain
-from jumbot.data.remarks import remark
 from jumbot.errors import ArgumentError
 
 

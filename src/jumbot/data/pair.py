@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from jumbot.data._screening import screen, screen_source
 from jumbot.data.column_kinds import too_fine
 from jumbot.data.domain import MOST_CHANNELS, ArraySamples, Domain, Samples
 from jumbot.data.fitting import find_columns, warn_of_digits
@@ -26,7 +27,6 @@ from jumbot.data.inputs import (
 )
 from jumbot.data.labels import check_source, match_classes
 from jumbot.data.scaling import check_standardise
-from jumbot.data.screening import screen, screen_source
 from jumbot.data.tables import TableSamples
 from jumbot.errors import ArgumentError
 

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 
 from jumbot.data import tablefiles
+from jumbot.data._remarks import remark
+from jumbot.data._written import label_values, with_codes
 from jumbot.data.arrays import from_arrays, with_labels
 from jumbot.data.column_kinds import few, kind_of_column, lacks, numbers_of
 from jumbot.data.domain import Domain
@@ -20,7 +22,6 @@ from jumbot.data.fitting import names_rows
 from jumbot.data.frames import Table
 from jumbot.data.labels import plain_text
 from jumbot.data.reading import Reading, make_reading
-from jumbot.data.remarks import remark
 from jumbot.data.roles import (
     ALL_DOMAINS,
     DOMAINS,
@@ -38,7 +39,6 @@ from jumbot.data.roles import (
     rows_of,
 )
 from jumbot.data.tablefiles import read_table
-from jumbot.data.written import label_values, with_codes
 from jumbot.errors import ArgumentError
 
 FORMATS = (".npy", ".npz", *tablefiles.FORMATS)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot.data.remarks import remark
+from jumbot.data._remarks import remark
 from jumbot.errors import ArgumentError
 
 KINDS = ("signal", "raw")

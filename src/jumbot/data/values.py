@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from jumbot.data._remarks import remark
 from jumbot.data.column_kinds import number_in
 from jumbot.data.domain import Domain
 from jumbot.data.reading import TaskName
-from jumbot.data.remarks import remark
 from jumbot.errors import ArgumentError
 
 _MANY = 50  # different whole numbers above which labels may be meant as quantities
