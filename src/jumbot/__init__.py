@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from jumbot.adaptation.model import load as load
     from jumbot.adaptation.regressor import DomainAdaptationRegressor as DomainAdaptationRegressor
     from jumbot.adaptation.scorers import target_scorer as target_scorer
+    from jumbot.coupling import CoupledLoader as CoupledLoader
     from jumbot.coupling import couple as couple
     from jumbot.errors import ArgumentError as ArgumentError
     from jumbot.errors import DataWarning as DataWarning
@@ -52,6 +53,7 @@ else:
             "ArgumentError": "errors",
             "BiasCurve": "minibatch.estimator",
             "Certificate": "transport._certify",
+            "CoupledLoader": "coupling",
             "Diagnosis": "adaptation.judgement.diagnosis",
             "Divergence": "transport.divergences",
             "DomainAdaptationClassifier": "adaptation.classifier",
