@@ -96,6 +96,10 @@ class NotConvergedWarning(UserWarning):
     """A solver stopped short of ``tol``; the result is still certified by its ``gap``."""
 
 
+class DataWarning(UserWarning):
+    """Something about the data is odd: other units, missing values, unknown categories; the report repeats it."""
+
+
 class NegativeTransferWarning(UserWarning):
     """Adaptation has probably made the predictions worse than those of a classifier that saw the source alone."""
 

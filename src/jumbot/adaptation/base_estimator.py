@@ -17,8 +17,8 @@ from jumbot.adaptation.judgement.modularity import some_rows
 from jumbot.adaptation.networks.build import make_network
 from jumbot.adaptation.task import task_of
 from jumbot.adaptation.training.loop import Trainer
+from jumbot.data._screening import screen
 from jumbot.data.domain import ArraySamples, Domain
-from jumbot.data.scales import warn_of_units
 from jumbot.data.scaling import learn_scaling
 from jumbot.errors import ArgumentError
 from jumbot.methods import METHODS, make_method, options_class
@@ -110,7 +110,8 @@ class AdaptationEstimator(TransformerMixin, BaseEstimator):
             )  # fmt: skip
         unlabelled = Domain("target", ArraySamples(self._scaled(X if target is None else target)))
         if target is not None:
-            warn_of_units(domain, unlabelled, getattr(self, "feature_names_in_", None))
+            named = getattr(self, "feature_names_in_", None)
+            screen(Domain("source", ArraySamples(X)), Domain("target", ArraySamples(target)), named)
         trained = Trainer(domain, unlabelled, network, method, config.training, task=task, labelled=labelled).fit()
         self.history_ = trained.history
         # in float64 a row is predicted alike alone and among others

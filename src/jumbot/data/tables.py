@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,8 @@ import torch
 from torch import Tensor
 
 from jumbot.data import tablefiles
+from jumbot.data._remarks import remark
+from jumbot.data._written import label_values, with_codes
 from jumbot.data.arrays import from_arrays, with_labels
 from jumbot.data.column_kinds import few, kind_of_column, lacks, numbers_of
 from jumbot.data.domain import Domain
@@ -37,7 +38,6 @@ from jumbot.data.roles import (
     rows_of,
 )
 from jumbot.data.tablefiles import read_table
-from jumbot.data.written import label_values, with_codes
 from jumbot.errors import ArgumentError
 from jumbot.files import check_regular, read_arrays
 
@@ -201,7 +201,7 @@ def _points(path: Path) -> tuple[np.ndarray, list[str] | None]:
             if kind_of_column(values) != "numbers":
                 raise ArgumentError(f"{path}: column {column!r} is text ({values.dropna().iloc[-1]}); drop it first.")
             if names is not None and (column.lower() in (*IDS, "label") or names_rows(column, numbers_of(values))):
-                warnings.warn(
+                remark(
                     f"{path}: column {column!r} counts as a coordinate; leave it out if it names rows or classes.",
                     stacklevel=4,
                 )
@@ -261,7 +261,7 @@ def _warn_of_words(table: Table, column: str, whose: str) -> None:
     words = () if found is None else found[found.index.isin(table.frame.index)]
     if len(words):
         said = " and ".join(repr(word) for word in sorted(set(words)))
-        warnings.warn(
+        remark(
             f"{whose}: column {column!r} says {said} in {len(words)} rows, which is read as no label; if it is a "
             "class, give it another name.",
             stacklevel=5,

@@ -10,7 +10,7 @@ from typing import Any
 from jumbot.errors import escaped
 from jumbot.files import write_text
 from jumbot.report import answer
-from jumbot.report.presence import warnings_of
+from jumbot.report.presence import data_remarks, warnings_of
 from jumbot.report.records import RunRecord, read_run
 
 
@@ -24,9 +24,10 @@ def _lines(run: RunRecord) -> Iterator[str]:
     yield from (
         f"# {_text(run.method)}: {_text(run.source)} to {_text(run.target)}",
         "",
-        _text(answer.verdict(run)),
-        "",
     )
+    if odd := data_remarks(run):
+        yield from ("**First of all, the data:**", "", *(f"- {_text(sentence)}" for sentence in odd), "")
+    yield from (_text(answer.verdict(run)), "")
     yield from ("## Data", "")
     data = run.config["data"] or {}
     for role, name in (("source", run.source), ("target", run.target)):

@@ -114,7 +114,8 @@ def _finish(
             else {"sources": describe_shares(shares, source.sources, predictions, len(model.classes))}
         ),
         "decisions": trained.method.decisions(),
-        "remarks": remarks(read_metrics(run.path), config),
+        "remarks": remarks(read_metrics(run.path), config, bool(domains.remarks)),
+        "data_remarks": list(domains.remarks),
     }
     evaluated = domains.evaluated
     if evaluated is not None:
@@ -142,7 +143,8 @@ def _finish(
     columns |= {} if shares is None else columns_of(shares, source.sources)
     model.write_outputs(run.path / "predictions.csv", target, logits, columns)
     told = plain(convert(results, Results, run.path / "results.json"))
-    write(run.path / "results.json", {name: value for name, value in told.items() if value is not None})
+    first = {"data_remarks": told.pop("data_remarks")}
+    write(run.path / "results.json", first | {name: value for name, value in told.items() if value is not None})
     if baseline and source.labels is not None:
         reach(1, "a classifier of the source alone")
         alone = source_only(None if before is None else earlier, domains, config)
@@ -170,14 +172,17 @@ def _finish(
     return model
 
 
-def remarks(records: Sequence[Mapping[str, Any]], config: RunConfig) -> list[str]:
-    """What the records of training say about its settings."""
+def remarks(records: Sequence[Mapping[str, Any]], config: RunConfig, odd_data: bool = False) -> list[str]:
+    """What the records of training say about its settings; where the data are odd, the remedy is there."""
     mass, tau = final_mass(records), getattr(config.options, "tau", math.inf)
     if mass is None or math.isinf(tau) or mass >= _LITTLE:
         return []
+    remedy = f"raise tau (it was {tau:g})"
+    if odd_data:
+        remedy = f"correct first what the remarks about the data name, and leave tau at {tau:g} until then"
     return [
-        f"only {100 * mass:.1f} % of the mass was transported at the end of training, so little "
-        f"was learned from the target; raise tau (it was {tau:g})"
+        f"only {100 * mass:.1f} % of the mass was transported at the end of training, so little was learned from the "
+        f"target; {remedy}"
     ]
 
 
