@@ -78,7 +78,7 @@ def _scaled(X: Array, X_target: Array) -> tuple[Array, Array]:
 
 
 def encode(source: Any, target: Any, label: str) -> tuple[Array, Array]:
-    """Columns of two frames as numbers: categories as 0 and 1, what is missing as the median with a column of its own."""
+    """Columns of two frames as numbers: categories as 0 and 1, what is missing as the median, with a column for it."""
     import pandas
 
     found: list[list[Array]] = [[], []]

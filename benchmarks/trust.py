@@ -165,12 +165,13 @@ def choices(lines: list[dict[str, Any]]) -> str:
             fall.setdefault(task, []).append(float(value))
         worst = min(fall, key=lambda task: np.mean(fall[task]))
         said.append(
-            f"| {rule} | {100 * kept.mean():.2f} | {100 * chosen.mean():.0f} % | {100 * np.mean(fall[worst]):.1f} ({worst}) |"
+            f"| {rule} | {100 * kept.mean():.2f} | {100 * chosen.mean():.0f} % | "
+            f"{100 * np.mean(fall[worst]):.1f} ({worst}) |"
         )
     harmful, warned = adapted < alone - 0.01, (gain <= -SLACK) & (changed >= FEW)
     said.append(
-        f"\nOf {harmful.sum()} runs in which JUMBOT lost more than a point, the rule of harm named {(harmful & warned).sum()};"
-        f" of {warned.sum()} that it named, {(warned & (adapted > alone + 0.01)).sum()} had gained more than a point."
+        f"\nOf {harmful.sum()} runs in which JUMBOT lost more than a point, the rule of harm named "
+        f"{(harmful & warned).sum()}; of {warned.sum()} that it named, {(warned & (adapted > alone + 0.01)).sum()} had gained more than a point."
     )
     return "\n".join(said)
 

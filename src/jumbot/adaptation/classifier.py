@@ -13,9 +13,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from jumbot.adaptation.base_estimator import AdaptationEstimator, outputs_of, sources_of
+from jumbot.adaptation.judgement._whole_target import diagnose_rows
 from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy
 from jumbot.adaptation.judgement.decision import LEAST_STEPS, Harm
-from jumbot.adaptation.judgement.diagnosis import Diagnosis, as_predicted, diagnose
+from jumbot.adaptation.judgement.diagnosis import Diagnosis, as_predicted
 from jumbot.adaptation.judgement.prior import Calibration, Prior
 from jumbot.adaptation.judging import calibrated
 from jumbot.data.domain import Domain
@@ -160,19 +161,21 @@ class DomainAdaptationClassifier(ClassifierMixin, AdaptationEstimator):
         if target is None or source.labels is None:
             return None, None, None
         judged, seed = self._judgement, self._config.training.seed % 2**31
-        z, logits = outputs_of(self.network_, self._scaled(target))
-        z_source, _ = outputs_of(self.network_, self._rows(source))
+        told, rows = self._rows(source), self._scaled(target)
+        diagnosis, logits = diagnose_rows(
+            source, len(rows), lambda some: outputs_of(self.network_, told[some]),
+            lambda some: outputs_of(self.network_, rows[some]), self.task_, seed=seed,
+        )  # fmt: skip
         harm = None if judged.decision is None else judged.decision.harm
         if self.method_ == SOURCE_ONLY or self.n_iter_ < LEAST_STEPS:
             harm = None
-        diagnosis = diagnose(z_source, source.labels, z, logits, origins=source.origins, seed=seed, harm=harm)
         self.calibration_, accuracy = calibrated(judged, self.method_, logits, diagnosis.class_proportions)
         predicted = self.calibration_.scores(logits, self.prior).argmax(-1).numpy()
-        return as_predicted(diagnosis, predicted, source.labels), accuracy, harm
+        return as_predicted(diagnosis, predicted, source.labels, harm), accuracy, harm
 
     def _scores(self, X: Any, prior: Prior | None = None) -> np.ndarray:
         """Logarithms of probabilities, but for a constant of each row."""
-        logits = torch.from_numpy(self._outputs(X)[1])
+        logits = torch.from_numpy(self._logits(X))
         wanted = self.prior if prior is None else check("prior", prior, Prior)
         found: np.ndarray = self.calibration_.scores(logits, wanted).numpy()
         return found

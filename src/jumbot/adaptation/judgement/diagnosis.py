@@ -11,8 +11,10 @@ import torch
 from torch import Tensor
 
 from jumbot.adaptation.judgement.averaged_plans import (
+    PlanReader,
     PlanSettings,
     SourceMinibatches,
+    all_finite,
     by_class,
     by_source,
     received_by_stratum,
@@ -117,7 +119,6 @@ class Diagnosis:
 def diagnose(
     features_s: Tensor, labels_s: Any, features_t: Tensor, logits_t: Tensor, *, origins: Array | None = None,
     settings: PlanSettings | None = None, before: Diagnosis | None = None, seed: int = 0,
-    harm: Harm | None = None,
 ) -> Diagnosis:  # fmt: skip
     r"""Reads the plans of unbalanced problems between source and target minibatches, averaged.
 
@@ -162,8 +163,6 @@ def diagnose(
         explain each other.
     before
         The diagnosis of the same target with the network before adaptation, to compare with.
-    harm
-        The predictions beside those of a classifier of the source alone.
     seed
         Of the minibatches: the same seed gives the same diagnosis.
 
@@ -173,8 +172,19 @@ def diagnose(
     >>> found.class_proportions.round(2), found.unexplained
     (array([0.33, 0.67]), array([3]))
     """
+    return read_plans(
+        features_s, labels_s, features_t, logits_t, origins=origins, settings=settings, before=before, seed=seed
+    )[0]
+
+
+@torch.no_grad()
+def read_plans(
+    features_s: Tensor, labels_s: Any, features_t: Tensor, logits_t: Tensor, *, origins: Array | None = None,
+    settings: PlanSettings | None = None, before: Diagnosis | None = None, seed: int = 0,
+) -> tuple[Diagnosis, PlanReader]:  # fmt: skip
+    """The diagnosis of `diagnose`, and what reads the same plans for further samples of the target."""
     source = SourceMinibatches(features_s, labels_s, logits_t.shape[-1] if logits_t.ndim == 2 else 0, origins)
-    z, logits = features_t.detach().cpu().double(), logits_t.detach().cpu().double()
+    z, logits = features_t.detach().cpu(), logits_t.detach().cpu()
     _check_target(source, z, logits)
     mass = 0.0
     scaled = settings is None or not math.isfinite(settings.tau)
@@ -197,12 +207,12 @@ def diagnose(
     disagreement = float(other[explained].mean()) if explained.any() else 1.0
     predicted = np.bincount(predictions, minlength=source.classes) / len(predictions)
     absent = np.flatnonzero(present & (proportions < ABSENT / present.sum()))
-    reasons = _signs(float(1 - explained.mean()), disagreement, predicted, proportions)
-    reasons += _one_class(predicted, source.labels)
-    entropy = float(torch.distributions.Categorical(logits=logits).entropy().mean())
+    signs = _signs(float(1 - explained.mean()), disagreement, predicted, proportions)
+    signs += _one_class(predicted, source.labels)
+    entropy = float(torch.distributions.Categorical(logits=logits.double()).entropy().mean())
     if before is not None:
-        reasons += _signs_of_change(before, proportions, entropy)
-    return Diagnosis(
+        signs += _signs_of_change(before, proportions, entropy)
+    diagnosis = Diagnosis(
         class_proportions=proportions,
         predicted_proportions=predicted,
         entropy=entropy,
@@ -211,15 +221,14 @@ def diagnose(
         unexplained=np.flatnonzero(~explained),
         transported_mass=float(found.received.mean()),
         disagreement=disagreement,
-        signs=reasons,
+        signs=signs,
         settings=settings,
         scaled=scaled,
         source_shares=None if origins is None else by_source(found.columns, source),
-        harm=harm,
     )
+    return diagnosis, PlanReader(source, settings, mass, found.weights, rng)
 
 
-@torch.no_grad()
 def diagnose_numbers(
     features_s: Tensor, values_s: Tensor, features_t: Tensor, outputs_t: Tensor, *, origins: Array | None = None,
     seed: int = 0,
@@ -228,16 +237,46 @@ def diagnose_numbers(
 
     The shares of several sources come from distances and numbers, `(n, outputs)` both, in deviations of the source's.
     """
+    return read_plans_of_numbers(features_s, values_s, features_t, outputs_t, origins=origins, seed=seed)[0]
+
+
+@torch.no_grad()
+def read_plans_of_numbers(
+    features_s: Tensor, values_s: Tensor, features_t: Tensor, outputs_t: Tensor, *, origins: Array | None = None,
+    seed: int = 0,
+) -> tuple[Diagnosis, PlanReader, PlanReader]:  # fmt: skip
+    """The diagnosis of `diagnose_numbers`, what reads distances, and what reads the shares of the sources."""
     one = np.zeros(len(features_s), int)
-    found = diagnose(features_s, one, features_t, torch.zeros(len(features_t), 1), seed=seed)
+    found, by_distance = read_plans(features_s, one, features_t, torch.zeros(len(features_t), 1), seed=seed)
+    by_numbers = by_distance
     if origins is not None:
         source = SourceMinibatches(features_s, one, 1, origins, values_s)
-        z, outputs = features_t.detach().cpu().double(), outputs_t.detach().cpu().double()
-        rng = np.random.default_rng(seed)
-        settled = settle(source, z, outputs, found.settings, source_mass(source, found.settings, seed), rng)
+        z, outputs = features_t.detach().cpu(), outputs_t.detach().cpu()
+        rng, mass = np.random.default_rng(seed), source_mass(source, found.settings, seed)
+        settled = settle(source, z, outputs, found.settings, mass, rng)
         found = replace(found, source_shares=by_source(settled.columns, source))
+        by_numbers = PlanReader(source, found.settings, mass, settled.weights, rng)
     none = np.empty(0)
-    return replace(found, class_proportions=none, predicted_proportions=none, entropy=math.nan, disagreement=math.nan)
+    found = replace(found, class_proportions=none, predicted_proportions=none, entropy=math.nan, disagreement=math.nan)
+    return found, by_distance, by_numbers
+
+
+def widened(
+    found: Diagnosis, before: Diagnosis | None, received: Array, shares: Array | None, classes: Array
+) -> Diagnosis:
+    """The diagnosis of a part of the target, with what every sample of it receives and is predicted as."""
+    explained = received >= UNEXPLAINED
+    found = replace(
+        found, received_mass=received, unexplained=np.flatnonzero(~explained), source_shares=shares,
+        transported_mass=float(received.mean()),
+    )  # fmt: skip
+    if not len(found.class_proportions):  # numbers: no class, and no reason that classes give
+        return replace(found, signs=_signs(1 - explained.mean(), 0.0, np.zeros(1), np.zeros(1)))
+    predicted = np.bincount(classes, minlength=len(found.class_proportions)) / len(classes)
+    signs = _signs(float(1 - explained.mean()), found.disagreement, predicted, found.class_proportions)
+    if before is not None:
+        signs += _signs_of_change(before, found.class_proportions, found.entropy)
+    return replace(found, predicted_proportions=predicted, signs=signs)
 
 
 def _distance(p: Array, q: Array) -> float:
@@ -245,12 +284,12 @@ def _distance(p: Array, q: Array) -> float:
     return float(np.abs(p - q).sum() / 2)
 
 
-def as_predicted(diagnosis: Diagnosis, predictions: Array, labels: Array) -> Diagnosis:
-    """The diagnosis of a target for which these classes are predicted, where they are not those of the logits alone."""
+def as_predicted(diagnosis: Diagnosis, predictions: Array, labels: Array, harm: Harm | None) -> Diagnosis:
+    """The diagnosis of a target for which these classes are predicted, not those of the logits alone, and the harm."""
     predicted = np.bincount(predictions, minlength=len(diagnosis.class_proportions)) / len(predictions)
     old = _one_class(diagnosis.predicted_proportions, labels)
     signs = tuple(sign for sign in diagnosis.signs if sign not in old) + _one_class(predicted, labels)
-    return replace(diagnosis, predicted_proportions=predicted, signs=signs)
+    return replace(diagnosis, predicted_proportions=predicted, signs=signs, harm=harm)
 
 
 def _one_class(predicted: Array, labels: Array) -> tuple[str, ...]:
@@ -306,5 +345,5 @@ def _check_target(source: SourceMinibatches, z: Tensor, logits: Tensor) -> None:
             "(m, C) each."
         )
     for name, values in (("features_t", z), ("logits_t", logits)):
-        if not bool(torch.isfinite(values).all()):
+        if not all_finite(values):
             raise ArgumentError(f"{name}: it holds NaN or infinite values; the network has diverged.")

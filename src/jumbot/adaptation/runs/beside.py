@@ -14,7 +14,7 @@ from torch import Tensor
 from jumbot.adaptation.config import RunConfig
 from jumbot.adaptation.judgement.accuracy import unknown
 from jumbot.adaptation.judgement.evaluation import evaluate
-from jumbot.adaptation.judgement.monitor import outputs
+from jumbot.adaptation.judgement.monitor import logits_of
 from jumbot.adaptation.judgement.prior import Calibration
 from jumbot.adaptation.judging import Judged, estimate_of
 from jumbot.adaptation.runs.files.beside_json import Baseline, Reason, Sample, Samples
@@ -56,7 +56,7 @@ def compared(network: Network, what: str, domains: Domains, labels: np.ndarray, 
 
     Its predictions are for classes in the source's shares, calibrated like those of the model.
     """
-    logits = outputs(network, domains.target)[1]
+    logits = logits_of(network, domains.target)
     witness = None if judged.heard is None else judged.heard.by_method.get(SOURCE_ONLY)
     natural = Calibration() if witness is None else Calibration(witness.temperature, tuple(witness.offset.tolist()))
     probabilities = natural.scores(logits).softmax(-1)
@@ -67,7 +67,7 @@ def compared(network: Network, what: str, domains: Domains, labels: np.ndarray, 
     found = Baseline(what=what, changed=float((old.numpy() != labels).mean()), estimated_accuracy=estimated)
     if (evaluated := domains.evaluated) is not None:
         same = evaluated is domains.target
-        shares = probabilities if same else natural.scores(outputs(network, evaluated)[1]).softmax(-1)
+        shares = probabilities if same else natural.scores(logits_of(network, evaluated)).softmax(-1)
         figures = evaluate(shares, evaluated.labels, classes).to_json()
         found = replace(found, **{name: figures[name] for name in ("accuracy", "mean_class_accuracy", "n")})
     return found
