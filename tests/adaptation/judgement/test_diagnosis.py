@@ -244,7 +244,7 @@ def test_rows_of_several_classes_that_rounding_alone_sets_apart(rng):
     z = torch.tensor(few[rng.integers(0, 4, 120)] * (1 + 1e-8 * rng.normal(size=(120, 5))))
     assert scaled_settings(z, labels, 3).eta1 == 0
     rows = rng.integers(0, 2, (120, 3)).astype(bool)
-    jumbot.adapt((rows, labels), rows[::-1], steps=2, seed=0)
+    jumbot.adapt((rows, labels), rows[::-1], steps=2, seed=0, method="jumbot", judge=False)
 
 
 def test_scaled_settings_by_hand():

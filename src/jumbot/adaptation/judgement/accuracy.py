@@ -18,7 +18,7 @@ LEAST = 30
 """Samples of the target, and of the held-out source, below which nothing is said."""
 #: From `benchmarks/trust.py`, each set so that families of data that were left out are covered: half the interval is
 #: _FACTOR (_BASE + the deviation of the votes).
-_BASE, _FACTOR = 0.10, 1.1
+_BASE, _FACTOR = 0.1, 1.0
 _WIDEST = 0.5  # an interval wider than that would say nothing
 _MOST = 0.85  # a lower end above it cannot be promised without labels: a class may be wrong as a whole
 _ONLY = 2.0  # times as wide where no reference has a say
@@ -61,7 +61,7 @@ def estimate_accuracy(votes: Mapping[str, float], target: int, held: int) -> Est
     was taken for another as a whole.
 
     >>> print(estimate_accuracy({"COT": 0.8, "ATC": 0.82, "agreement with trees": 0.78}, 500, 200))
-    estimated accuracy 80 % (90 % interval 66 to 94 %)
+    estimated accuracy 80 % (90 % interval 67 to 93 %)
     """
     if min(target, held) < LEAST:
         return unknown(f"{min(target, held)} samples are too few; at least {LEAST} of each domain are needed", votes)
