@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from jumbot.adaptation.config import make_config
+from jumbot.adaptation.config import RunConfig, make_config
 from jumbot.adaptation.judgement.modularity import some_rows
 from jumbot.adaptation.networks.build import make_network
 from jumbot.adaptation.task import task_of
@@ -44,11 +44,11 @@ class AdaptationEstimator(TransformerMixin, BaseEstimator):
         method: str = "jumbot",
         *,
         options: Mapping[str, Any] | None = None,
-        hidden_layer_sizes: Sequence[int] = (100,),
-        n_components: int = 32,
-        steps: int = 300,
-        batch_size: int = 50,
-        learning_rate: float = 0.003,
+        hidden_layer_sizes: Sequence[int] | None = None,
+        n_components: int | None = None,
+        steps: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
         standardise: str | bool = "auto",
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
@@ -93,14 +93,10 @@ class AdaptationEstimator(TransformerMixin, BaseEstimator):
         labelled = (
             None if known is None else Domain("labelled_target", ArraySamples(self._scaled(known[0])), **known[1])
         )
-        # fewer rows than classes would leave classes out of every minibatch
-        size = max(check("batch_size", self.batch_size, Count), len(domain.classes) * max(1, len(domain.sources)))
-        self._config = config = make_config(
-            domain, self.method, "table", {**(self.options or {}), **settings, "batch_size": size, "seed": seed}
-        )
+        self._config = config = self._configured(domain, {**(self.options or {}), **settings, "seed": seed})
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            network, _ = make_network(config.network, domain.shape, task.outputs)
+            network, _ = make_network(config.network, domain.shape, task.outputs, source=domain)
             method = make_method(
                 self.method, config.options, features=network.features, classes=network.classes,
                 label_loss=task.label_loss,
@@ -112,7 +108,7 @@ class AdaptationEstimator(TransformerMixin, BaseEstimator):
         self.history_ = trained.history
         # in float64 a row is predicted alike alone and among others
         self.network_ = trained.network.cpu().double().eval()
-        self.n_iter_ = settings["steps"]
+        self.n_iter_ = sum(config.training.lengths(len(domain))[1:])
         self.source_shares_ = _shares(method, domain)
         self.target_rows_ = None if target is None else some_rows(unlabelled)[1].astype(np.float32)
         return domain
@@ -128,11 +124,23 @@ class AdaptationEstimator(TransformerMixin, BaseEstimator):
                 )
             if name in FIXED:
                 raise ArgumentError(f"options: {name} came in, which is of no use here; see jumbot.adapt.")
-        return {
-            "steps": check("steps", self.steps, Count), "optimizer": "adam", "learning_rate": self.learning_rate,
-            "schedule": "constant", "evaluate_every": 0, "features": check("n_components", self.n_components, Width),
-            "hidden": check("hidden_layer_sizes", self.hidden_layer_sizes, tuple[Width, ...]),
-        }  # fmt: skip
+        given = {
+            "steps": check("steps", self.steps, Count | None),
+            "batch_size": check("batch_size", self.batch_size, Count | None),
+            "learning_rate": self.learning_rate,
+            "features": check("n_components", self.n_components, Width | None),
+            "hidden": check("hidden_layer_sizes", self.hidden_layer_sizes, tuple[Width, ...] | None),
+        }
+        return {"evaluate_every": 0, **{name: value for name, value in given.items() if value is not None}}
+
+    def _configured(self, source: Domain, changes: Mapping[str, Any]) -> RunConfig:
+        """What `jumbot.adapt` would train with on these rows, but for the estimator's parameters."""
+        config = make_config(source, self.method, None, changes)
+        # fewer rows than classes would leave classes out of every minibatch
+        least = len(source.classes) * max(1, len(source.sources))
+        if config.training.batch_size >= least:
+            return config
+        return make_config(source, self.method, None, {**changes, "batch_size": least})
 
     def _target(self, X_target: Any) -> np.ndarray:
         found: np.ndarray = validate_data(self, X_target, dtype=np.float64, reset=False)
@@ -197,6 +205,9 @@ def _seed(random_state: Any) -> int:
     try:
         if isinstance(random_state, bool):
             raise ValueError("True and False are no seeds")
+        if isinstance(random_state, int | np.integer):
+            check_random_state(random_state)
+            return int(random_state)  # that of `jumbot.adapt`, so that both give the same network
         return int(check_random_state(random_state).randint(2**31 - 1))
     except ValueError as error:
         raise ArgumentError(f"random_state: {error}.") from error

@@ -34,11 +34,12 @@ class DomainAdaptationClassifier(ClassifierMixin, AdaptationEstimator):
         Changes to the method's own settings, e.g. `{"tau": 1.0, "epsilon": 0.1}`; `jumbot.tune` finds
         some without labels.
     hidden_layer_sizes
-        Widths of the ReLU layers before the embedding.
+        Widths of the ReLU layers before the embedding; None: as `jumbot.adapt` on the same rows.
     n_components
-        Width of the embedding, which `transform` returns.
+        Width of the embedding, which `transform` returns; None: as `jumbot.adapt`.
     steps, batch_size, learning_rate
-        Length and step of Adam; a minibatch has `batch_size` rows of each domain, the source's stratified by class.
+        Length and rate of training; a minibatch has `batch_size` rows of each domain, the source's stratified by class.
+        None: as `jumbot.adapt`.
     standardise
         "auto" brings the rows to one scale, learned on the source, and each column to the same deviation where a few of
         them carry most of the squared distances; "source" (or True) does so always, "none" (or False) changes nothing.
@@ -87,11 +88,11 @@ class DomainAdaptationClassifier(ClassifierMixin, AdaptationEstimator):
         method: str = "jumbot",
         *,
         options: Mapping[str, Any] | None = None,
-        hidden_layer_sizes: Sequence[int] = (100,),
-        n_components: int = 32,
-        steps: int = 300,
-        batch_size: int = 50,
-        learning_rate: float = 0.003,
+        hidden_layer_sizes: Sequence[int] | None = None,
+        n_components: int | None = None,
+        steps: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
         standardise: str | bool = "auto",
         baseline: bool = True,
         random_state: int | np.random.RandomState | None = None,
@@ -152,7 +153,7 @@ class DomainAdaptationClassifier(ClassifierMixin, AdaptationEstimator):
         diagnosis = diagnose(z_source, source.labels, z, logits, origins=source.origins, seed=seed)
         predicted = logits.argmax(-1).numpy()
         accuracy = estimate_accuracy(source, domain, predicted, len(self.classes_), seed)
-        if not self.baseline or self.method == SOURCE_ONLY or self.steps < LEAST_STEPS:
+        if not self.baseline or self.method == SOURCE_ONLY or self.n_iter_ < LEAST_STEPS:
             return diagnosis, accuracy, None
         alone = train_source_only(source, domain, self._config, self.task_).double()
         return diagnosis, accuracy, weigh_harm(domain, logits.softmax(-1), outputs_of(alone, rows)[1].softmax(-1))
