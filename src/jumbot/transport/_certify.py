@@ -11,12 +11,13 @@ from torch import Tensor
 
 from jumbot.cost import Cost
 from jumbot.errors import ArgumentError
-from jumbot.transport._evidence import Evidence, evidence
+from jumbot.transport._evidence import Evidence, evidence, marginal_error
 from jumbot.transport._given import Given, read_plan, read_potentials, read_problem
-from jumbot.transport._verdicts import verdicts
+from jumbot.transport._verdicts import by_gap, verdicts
 from jumbot.transport.checks import Array
 from jumbot.transport.divergences import Divergence
 from jumbot.transport.problem import make_problem
+from jumbot.transport.solution import Solution
 from jumbot.transport.solve import MAX_ITERATIONS, find_outcome
 
 _TOL = 1e-10  # of the lower bound where a plan comes without potentials
@@ -147,3 +148,20 @@ def _certificate(given: Given, found: Evidence, exact: bool) -> Certificate:
     errors = out(found.errors[0]), out(found.errors[1])
     value, dual = out(found.objective + given.constant), out(found.dual + given.constant)
     return Certificate(value, dual, out(found.gap), out(found.relative_gap), errors, words)
+
+
+def of_solution(solution: Solution) -> Certificate:
+    """The certificate that a `Solution` of ours already has."""
+    found, shape = solution._outcome.certificate, solution._inputs[0].shape[:-2]
+
+    def out(x: Tensor) -> Any:
+        return x.numpy().reshape(shape) if solution._numpy else x.reshape(shape)
+
+    sides = zip(solution._problem.sides, (found.rows, found.columns), strict=True)
+    errors = [out(marginal_error(side, sums, weights.expand_as(sums))) for (side, weights), sums in sides]
+    sentences = [by_gap(gap, exact=False) for gap in found.relative_gap.tolist()]
+    words: Any = np.array(sentences, dtype=object).reshape(shape) if shape else sentences[0]
+    value = solution._objective
+    return Certificate(
+        out(value), out(value - found.gap), out(found.gap), out(found.relative_gap), (errors[0], errors[1]), words
+    )

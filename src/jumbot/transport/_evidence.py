@@ -81,7 +81,7 @@ def evidence(given: Given, matrix: Tensor | None, f: Tensor, g: Tensor) -> Evide
         f = torch.minimum(f, _least_slack(given, g))
     plan = _Plan(given, matrix, f, g)
     rows, columns = plan.sums(torch.ones_like(given.a), torch.ones_like(given.b))
-    errors = _error(given.source, rows, given.a), _error(given.target, columns, given.b)
+    errors = marginal_error(given.source, rows, given.a), marginal_error(given.target, columns, given.b)
     mass = rows.sum(-1)
     wanted = getattr(given.source, "mass", None)
     factors = rounding(given.source, given.target, given.a, given.b, plan.sums)
@@ -121,7 +121,7 @@ def _least_slack(given: Given, g: Tensor) -> Tensor:
     return out
 
 
-def _error(side: Marginal, sums: Tensor, weights: Tensor) -> Tensor:
+def marginal_error(side: Marginal, sums: Tensor, weights: Tensor) -> Tensor:
     """How far the marginal lies outside what is prescribed, in L1, relative to the mass."""
     if not side.hard:
         return torch.zeros_like(sums[:, 0])

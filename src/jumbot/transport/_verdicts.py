@@ -34,6 +34,11 @@ def _verdict(given: Given, found: Evidence, k: int, exact: bool) -> str:
         return _marginals(given, found, k, errors)
     if not bool(found.allowed[k]):
         return "not optimal: mass where the cost or the penalty is infinite"
+    return by_gap(gap, exact)
+
+
+def by_gap(gap: float, exact: bool) -> str:
+    """What a relative gap says of a plan that is feasible."""
     if gap <= _RIGHT:
         return f"within {_bound(gap)} of the optimum"
     return f"not optimal: a relative gap of {'' if exact else 'up to '}{_percent(gap)}"
