@@ -45,7 +45,7 @@ class AdaptationEstimator(TransformerMixin, BaseEstimator):
         *,
         options: Mapping[str, Any] | None = None,
         hidden_layer_sizes: Sequence[int] | None = None,
-        n_components: int | None = None,
+        n_components: int = 256,
         steps: int | None = None,
         batch_size: int | None = None,
         learning_rate: float | None = None,
@@ -128,7 +128,7 @@ class AdaptationEstimator(TransformerMixin, BaseEstimator):
             "steps": check("steps", self.steps, Count | None),
             "batch_size": check("batch_size", self.batch_size, Count | None),
             "learning_rate": self.learning_rate,
-            "features": check("n_components", self.n_components, Width | None),
+            "features": check("n_components", self.n_components, Width),
             "hidden": check("hidden_layer_sizes", self.hidden_layer_sizes, tuple[Width, ...] | None),
         }
         return {"evaluate_every": 0, **{name: value for name, value in given.items() if value is not None}}

@@ -36,7 +36,7 @@ class DomainAdaptationClassifier(ClassifierMixin, AdaptationEstimator):
     hidden_layer_sizes
         Widths of the ReLU layers before the embedding; None: as `jumbot.adapt` on the same rows.
     n_components
-        Width of the embedding, which `transform` returns; None: as `jumbot.adapt`.
+        Width of the embedding, which `transform` returns.
     steps, batch_size, learning_rate
         Length and rate of training; a minibatch has `batch_size` rows of each domain, the source's stratified by class.
         None: as `jumbot.adapt`.
@@ -89,7 +89,7 @@ class DomainAdaptationClassifier(ClassifierMixin, AdaptationEstimator):
         *,
         options: Mapping[str, Any] | None = None,
         hidden_layer_sizes: Sequence[int] | None = None,
-        n_components: int | None = None,
+        n_components: int = 256,
         steps: int | None = None,
         batch_size: int | None = None,
         learning_rate: float | None = None,

@@ -76,6 +76,8 @@ def make_config(
         if option not in owners:
             raise ArgumentError(f"{option}: not an option of {method} or its training; {_where(option, method)}")
         values[owners[option]][option] = value
+    if changes.get("standardise") == "none" and "bins" not in changes:  # which scale rows in any case
+        values["network"]["bins"] = 0
     for one, other in INSTEAD.items():
         if changes.get(one) is not None and changes.get(other) is not None:
             raise ArgumentError(f"{one}: {changes[one]} came in together with {other}={changes[other]}; give one.")

@@ -118,11 +118,11 @@ class NetworkOptions(Options):
     hidden: tuple[Width, ...] = ()
     """Widths of ReLU layers before the embedding of a table."""
     dropout: Share = 0.0
-    """Share of the units of every hidden layer of a table that is left out in each step of training, and with `bins`
-    half as many of the inputs."""
+    """Share of the units of every hidden layer of a table that is left out in each step of training; with `bins` some
+    of the inputs are left out too, fewer the more rows the source has."""
     bins: Annotated[int, Bounds(at_least=0, at_most=256)] = 0
     """Pieces, between quantiles of the source, in which the network for a table sees each number beside its robustly
-    scaled value; 0: the numbers alone, as `standardise` has them."""
+    scaled value, whatever `standardise` does; 0, the default with standardise="none": the numbers alone."""
     rank: Annotated[int, Bounds(at_least=0, at_most=2**14)] = 0
     """Directions to which a truncated SVD of the source reduces wide rows, such as counts of words; 0: none."""
     weights: str | None = None

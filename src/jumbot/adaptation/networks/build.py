@@ -75,17 +75,15 @@ def table_network(
 ) -> Network:  # fmt: skip
     """For rows of numbers: ReLU layers of the `hidden` widths, a linear embedding, all Xavier-normal, biases zero.
 
-    The `stem` stands before them.  Each hidden layer is followed by `dropout`, and the stem by half of it.
+    The `stem` stands before them, and `dropout` after each hidden layer.
 
     >>> table_network(2048, 10).backbone
     Sequential(
       (0): Linear(in_features=2048, out_features=256, bias=True)
     )
     """
-    layers: list[nn.Module] = []
-    if stem is not None:
-        layers += [stem] + ([nn.Dropout(dropout / 2)] if dropout else [])
-        width = stem.width
+    layers: list[nn.Module] = [] if stem is None else [stem]
+    width = width if stem is None else stem.width
     for wide in hidden:
         layers += [nn.Linear(width, wide), nn.ReLU()] + ([nn.Dropout(dropout)] if dropout else [])
         width = wide
@@ -161,7 +159,7 @@ def build_network(spec: Mapping[str, Any], module: nn.Module | None = None) -> N
 def _stem(spec: Mapping[str, Any], width: int) -> Stem | None:
     """The first layer of a network for rows, where its description has one."""
     if spec.get("bins"):
-        return Pieces(width, tuple(spec["numbers"]), spec["bins"])
+        return Pieces(width, tuple(spec["numbers"]), spec["bins"], blanks=spec.get("dropout", 0.0) > 0)
     return Directions(width, spec["rank"]) if spec.get("rank") else None
 
 
