@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from jumbot.adaptation.config import RunConfig, make_config
 from jumbot.adaptation.judgement.modularity import some_rows
+from jumbot.adaptation.networks._stems import learn_directions, project
 from jumbot.adaptation.networks.build import make_network
 from jumbot.adaptation.task import task_of
 from jumbot.adaptation.training.loop import Trainer
@@ -87,23 +88,29 @@ class AdaptationEstimator(TransformerMixin, BaseEstimator):
         Without a target the network adapts to the source itself.
         """
         seed, settings = _seed(self.random_state), self._settings()
-        self.mean_, self.scale_ = _scaling(X, self.standardise)
-        domain = Domain("source", ArraySamples(self._scaled(X)), **source)
+        domain = Domain("source", ArraySamples(X), **source)
+        self._config = config = self._configured(domain, {**(self.options or {}), **settings, "seed": seed})
+        self.mean_, self.scale_ = _scaling(X, config.inputs.standardise)
+        domain = domain.with_samples(ArraySamples(self._scaled(X)))
         self.task_ = task = task_of(domain, (self.options or {}).get("label_loss") or "squared")
         labelled = (
             None if known is None else Domain("labelled_target", ArraySamples(self._scaled(known[0])), **known[1])
         )
-        self._config = config = self._configured(domain, {**(self.options or {}), **settings, "seed": seed})
+        unlabelled = Domain("target", ArraySamples(self._scaled(X if target is None else target)))
+        if target is not None:
+            warn_of_units(domain, unlabelled, getattr(self, "feature_names_in_", None))
         with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            if config.network.rank:
+                stem = learn_directions(domain, config.network.rank)
+                domain, unlabelled = project(stem, domain), project(stem, unlabelled)
+                labelled = None if labelled is None else project(stem, labelled)
             torch.manual_seed(seed)
             network, _ = make_network(config.network, domain.shape, task.outputs, source=domain)
             method = make_method(
                 self.method, config.options, features=network.features, classes=network.classes,
                 label_loss=task.label_loss,
             )  # fmt: skip
-        unlabelled = Domain("target", ArraySamples(self._scaled(X if target is None else target)))
-        if target is not None:
-            warn_of_units(domain, unlabelled, getattr(self, "feature_names_in_", None))
         trained = Trainer(domain, unlabelled, network, method, config.training, task=task, labelled=labelled).fit()
         self.history_ = trained.history
         # in float64 a row is predicted alike alone and among others
@@ -124,13 +131,17 @@ class AdaptationEstimator(TransformerMixin, BaseEstimator):
                 )
             if name in FIXED:
                 raise ArgumentError(f"options: {name} came in, which is of no use here; see jumbot.adapt.")
-        given = {
+        given: dict[str, Any] = {
             "steps": check("steps", self.steps, Count | None),
             "batch_size": check("batch_size", self.batch_size, Count | None),
             "learning_rate": self.learning_rate,
             "features": check("n_components", self.n_components, Width),
             "hidden": check("hidden_layer_sizes", self.hidden_layer_sizes, tuple[Width, ...] | None),
         }
+        words = {True: "source", False: "none"}
+        how = words[self.standardise] if isinstance(self.standardise, bool) else self.standardise
+        check("standardise", how, Literal["auto", "source", "none"])
+        given |= {"standardise": None if how == "auto" else how}  # which the recipe may know better
         return {"evaluate_every": 0, **{name: value for name, value in given.items() if value is not None}}
 
     def _configured(self, source: Domain, changes: Mapping[str, Any]) -> RunConfig:
@@ -213,14 +224,12 @@ def _seed(random_state: Any) -> int:
         raise ArgumentError(f"random_state: {error}.") from error
 
 
-def _scaling(X: np.ndarray, standardise: str | bool) -> tuple[np.ndarray, np.ndarray]:
+def _scaling(X: np.ndarray, standardise: str) -> tuple[np.ndarray, np.ndarray]:
     """What to subtract and what to divide by; infinity leaves a column out."""
-    words = {True: "source", False: "none"}
-    how = words[standardise] if isinstance(standardise, bool) else standardise
     with np.errstate(over="ignore"):
         if not np.isfinite(np.square(X).sum()):
             raise ArgumentError("X: its numbers are too large to be squared; divide them first.")
-    found = learn_scaling(X, check("standardise", how, Literal["auto", "source", "none"]))
+    found = learn_scaling(X, standardise)
     if found is None:
         return np.zeros(X.shape[1]), np.ones(X.shape[1])
     std = np.ones(X.shape[1]) if found.std is None else np.array(found.std)

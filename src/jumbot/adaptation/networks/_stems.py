@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from jumbot.data.domain import Domain
+from jumbot.data.domain import ArraySamples, Domain
 from jumbot.data.scaling import total_deviation
 
 CLIP = 3.0
@@ -146,11 +146,41 @@ class Directions(nn.Module):
         self.centre.copy_(self.basis @ mean)
 
     def forward(self, x: Tensor) -> Tensor:
+        if x.shape[1] == self.width:  # projected before, see `project`
+            return x
         return F.linear(self._lengths_one(x), self.basis) - self.centre
 
     @staticmethod
     def _lengths_one(x: Tensor) -> Tensor:
         return F.normalize(x.sign() * x.abs().log1p())
+
+
+class ProjectedSamples(ArraySamples):
+    """Rows that `Directions` have projected; a network that begins with these takes them as they are."""
+
+    def __init__(self, array: np.ndarray, stem: Directions) -> None:
+        super().__init__(array)
+        self.stem = stem
+
+    def subset(self, indices: np.ndarray) -> ProjectedSamples:
+        return ProjectedSamples(self.array[indices], self.stem)
+
+
+def learn_directions(source: Domain, rank: int) -> Directions:
+    """At most `rank` directions of the rows of a source, and fewer than it has columns."""
+    rows = some_inputs(source)
+    stem = Directions(rows.shape[1], max(min(rank, rows.shape[1] - 1, len(rows)), 1))
+    stem.learn(rows)
+    return stem
+
+
+@torch.no_grad()
+def project(stem: Directions, domain: Domain) -> Domain:
+    """The rows of a domain along the directions, once for all steps: they are not trained."""
+    chunk = max(_NUMBERS // domain.shape[0], 1)
+    parts = np.array_split(np.arange(len(domain)), len(domain) // chunk + 1)
+    rows = np.concatenate([stem(domain.samples.batch(part)).numpy() for part in parts])
+    return domain.with_samples(ProjectedSamples(rows, stem))
 
 
 class Statistics(nn.Module):

@@ -8,7 +8,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from jumbot.adaptation.networks._stems import Directions, Pieces, Statistics, number_columns, some_inputs
+from jumbot.adaptation.networks._stems import (
+    Directions,
+    Pieces,
+    ProjectedSamples,
+    Statistics,
+    learn_directions,
+    number_columns,
+    some_inputs,
+)
 from jumbot.adaptation.networks.names import BUILT_IN
 from jumbot.adaptation.networks.signals import signal_network
 from jumbot.adaptation.settings import NetworkOptions
@@ -16,8 +24,8 @@ from jumbot.data.domain import Domain
 from jumbot.errors import ArgumentError
 from jumbot.methods.network import Network, xavier
 
-Stem = Pieces | Directions | Statistics
-"""A first layer that learns from the source before training."""
+Stem = Pieces | Directions
+"""A first layer for rows that learns from the source before training."""
 
 
 class Bottleneck(nn.Module):
@@ -125,12 +133,19 @@ def make_network(
         return build_network(spec), spec
     if source is None:
         raise ArgumentError("source: this network has a first layer that learns from the source; give it.")
+    if options.rank:
+        samples = source.samples
+        stem = samples.stem if isinstance(samples, ProjectedSamples) else learn_directions(source, options.rank)
+        spec |= {"shape": [stem.basis.shape[1]], "rank": stem.width}
+        network = build_network(spec)
+        network.backbone.get_submodule("0").load_state_dict(stem.state_dict())
+        return network, spec
     rows = some_inputs(source)
     if options.bins:
         spec["numbers"] = list(number_columns(rows))
     network = build_network(spec)
     for module in network.modules():
-        if isinstance(module, Stem):
+        if isinstance(module, Pieces | Statistics):
             module.learn(rows)
     return network, spec
 

@@ -30,9 +30,10 @@ def signal_network(shape: tuple[int, ...], classes: int, features: int = 128, st
         raise ArgumentError(f"network: signals of length {length} are too short; give 8 or more.")
     layers: list[nn.Module] = []
     if statistics:
-        layers.append(Statistics(channels, length))
-        layers += [nn.Linear(layers[0].width, _HIDDEN), nn.ReLU(), nn.Dropout(_DROPOUT), nn.Linear(_HIDDEN, features)]
-        return Network(nn.Sequential(*layers, nn.Sigmoid()), features=features, classes=classes)
+        stem = Statistics(channels, length)
+        layers += [stem, nn.Linear(stem.width, _HIDDEN), nn.ReLU(), nn.Dropout(_DROPOUT)]
+        layers += [nn.Linear(_HIDDEN, features), nn.Sigmoid()]
+        return Network(nn.Sequential(*layers), features=features, classes=classes)
     for wide, kernel in ((32, 7), (64, 5), (128, 3)):
         layers += [nn.Conv1d(channels, wide, kernel, padding=kernel // 2), nn.BatchNorm1d(wide), nn.ReLU(inplace=True)]
         layers.append(nn.MaxPool1d(2))
