@@ -12,6 +12,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
+from jumbot.adaptation._skada import SkadaCalls, split_by_sign
 from jumbot.adaptation.base_estimator import AdaptationEstimator, outputs_of, sources_of
 from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy, estimate_accuracy
 from jumbot.adaptation.judgement.diagnosis import Diagnosis, diagnose
@@ -23,7 +24,7 @@ from jumbot.methods import SOURCE_ONLY
 from jumbot.options import check
 
 
-class DomainAdaptationClassifier(ClassifierMixin, AdaptationEstimator):
+class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimator):
     """A classifier trained on labelled source rows and adapted to unlabelled target rows.
 
     Parameters
@@ -108,9 +109,11 @@ class DomainAdaptationClassifier(ClassifierMixin, AdaptationEstimator):
         """Train on (X, y) and adapt to X_target.
 
         `labelled_target` is a pair (X, y) of target rows whose labels are known: they are trained on, and certain in
-        the plan.  `sample_domain` names the source of each row of X, where there are several.
+        the plan.  `sample_domain` names the source of each row of X, where there are several; or, as in skada, negative
+        numbers in it mark the rows of the target, whose y is not looked at, and X_target is left out.
         """
         check("baseline", self.baseline, bool)
+        X, y, X_target, sample_domain = split_by_sign(X, y, X_target, sample_domain)
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         is_source = np.ones(len(X), bool) if X_target is not None else _labelled(np.asarray(y))
@@ -162,13 +165,13 @@ class DomainAdaptationClassifier(ClassifierMixin, AdaptationEstimator):
         logits = self._outputs(X)[1]
         return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
 
-    def predict(self, X: Any) -> np.ndarray:
-        """The label of each row."""
+    def predict(self, X: Any, *, sample_domain: Any = None, allow_source: bool = False) -> np.ndarray:
+        """The label of each row; `sample_domain` and `allow_source`, which skada passes, change nothing."""
         best = self._outputs(X)[1].argmax(1)
         labels: np.ndarray = self.classes_[best]
         return labels
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: Any, *, sample_domain: Any = None, allow_source: bool = False) -> np.ndarray:
         """Probabilities, a column per class in the order of `classes_`."""
         return torch.from_numpy(self._outputs(X)[1]).softmax(-1).numpy()
 
