@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from jumbot.coupling import CoupledLoader as CoupledLoader
     from jumbot.coupling import couple as couple
     from jumbot.errors import ArgumentError as ArgumentError
+    from jumbot.errors import DataWarning as DataWarning
     from jumbot.errors import JumbotError as JumbotError
     from jumbot.errors import MissingPackageError as MissingPackageError
     from jumbot.errors import NegativeTransferWarning as NegativeTransferWarning
@@ -64,6 +65,7 @@ else:
             "LiftedPlan": "minibatch.plan",
             "MissingPackageError": "errors",
             "Model": "adaptation.model",
+            "DataWarning": "errors",
             "NegativeTransferWarning": "errors",
             "NotConvergedWarning": "errors",
             "NotFiniteError": "errors",
