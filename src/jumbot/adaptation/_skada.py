@@ -48,7 +48,7 @@ class SkadaCalls:
 
     def infer(self, X: Any, **params: Any) -> torch.Tensor:
         """The logits (or numbers) of each row, a tensor: skada's name for them."""
-        return torch.from_numpy(self._outputs(X)[1])  # type: ignore[attr-defined]
+        return torch.from_numpy(self._logits(X))  # type: ignore[attr-defined]
 
     @property
     def module_(self) -> Any:

@@ -12,13 +12,9 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-<<<<<<< HEAD
 from jumbot.adaptation._skada import SkadaCalls, split_by_sign
-from jumbot.adaptation.base_estimator import AdaptationEstimator, outputs_of, sources_of
-=======
 from jumbot.adaptation.base_estimator import AdaptationEstimator, logits_of_rows, outputs_of, sources_of
 from jumbot.adaptation.judgement._whole_target import diagnose_rows
->>>>>>> main
 from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy, estimate_accuracy
 from jumbot.adaptation.judgement.diagnosis import Diagnosis
 from jumbot.adaptation.judgement.harm import LEAST_STEPS, Harm, weigh_harm
@@ -172,15 +168,9 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
         logits = self._logits(X)
         return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
 
-<<<<<<< HEAD
     def predict(self, X: Any, *, sample_domain: Any = None, allow_source: bool = False) -> np.ndarray:
         """The label of each row; `sample_domain` and `allow_source`, which skada passes, change nothing."""
-        best = self._outputs(X)[1].argmax(1)
-=======
-    def predict(self, X: Any) -> np.ndarray:
-        """The label of each row."""
         best = self._logits(X).argmax(1)
->>>>>>> main
         labels: np.ndarray = self.classes_[best]
         return labels
 

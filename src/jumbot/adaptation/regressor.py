@@ -62,15 +62,9 @@ class DomainAdaptationRegressor(SkadaCalls, RegressorMixin, AdaptationEstimator)
             )  # fmt: skip
         return self
 
-<<<<<<< HEAD
     def predict(self, X: Any, *, sample_domain: Any = None, allow_source: bool = False) -> np.ndarray:
         """`(n,)`, or `(n, outputs)` as y was; `sample_domain` and `allow_source` are skada's and change nothing."""
-        outputs = torch.from_numpy(self._outputs(X)[1])
-=======
-    def predict(self, X: Any) -> np.ndarray:
-        """`(n,)`, or `(n, outputs)` as y was."""
         outputs = torch.from_numpy(self._logits(X))
->>>>>>> main
         found: np.ndarray = self.task_.decode(outputs)
         return found.reshape(len(found)) if self.single_ else found.reshape(len(found), -1)
 
