@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -37,7 +37,7 @@ FIXED = (
 _ROWS = 4096  # in one forward pass
 
 
-class AdaptationEstimator(TransformerMixin, BaseEstimator):
+class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """A network trained on labelled source rows and adapted to unlabelled target rows."""
 
     def __init__(
@@ -77,6 +77,11 @@ class AdaptationEstimator(TransformerMixin, BaseEstimator):
         if flat:
             self.options = {**(self.options or {}), **flat}
         return self
+
+    @property
+    def _n_features_out(self) -> int:
+        """How many numbers an embedding has; scikit-learn makes their names of it, for `set_output`."""
+        return int(self.network_.features)
 
     def transform(self, X: Any) -> np.ndarray:
         """The embedding of each row."""

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 import jumbot
+from jumbot.adaptation._model_text import model_text
 from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy
 from jumbot.adaptation.judgement.evaluation import Evaluation
 from jumbot.adaptation.judgement.monitor import logits_of, outputs
@@ -80,6 +81,9 @@ class Model:
     """What was cut from images: for training, and for prediction."""
     temperature: float = 1.0
     """What logits are divided by before they become probabilities, so that these say how sure they may be."""
+
+    def __repr__(self) -> str:
+        return model_text(self)
 
     @property
     def classes(self) -> tuple[str, ...]:
