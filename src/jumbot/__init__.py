@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from jumbot.adaptation.model import load as load
     from jumbot.adaptation.regressor import DomainAdaptationRegressor as DomainAdaptationRegressor
     from jumbot.adaptation.scorers import target_scorer as target_scorer
+    from jumbot.coupling import CoupledLoader as CoupledLoader
     from jumbot.coupling import couple as couple
     from jumbot.errors import ArgumentError as ArgumentError
+    from jumbot.errors import DataWarning as DataWarning
     from jumbot.errors import JumbotError as JumbotError
     from jumbot.errors import MissingPackageError as MissingPackageError
     from jumbot.errors import NegativeTransferWarning as NegativeTransferWarning
@@ -51,6 +53,7 @@ else:
             "ArgumentError": "errors",
             "BiasCurve": "minibatch.estimator",
             "Certificate": "transport._certify",
+            "CoupledLoader": "coupling",
             "Diagnosis": "adaptation.judgement.diagnosis",
             "Divergence": "transport.divergences",
             "DomainAdaptationClassifier": "adaptation.classifier",
@@ -62,6 +65,7 @@ else:
             "LiftedPlan": "minibatch.plan",
             "MissingPackageError": "errors",
             "Model": "adaptation.model",
+            "DataWarning": "errors",
             "NegativeTransferWarning": "errors",
             "NotConvergedWarning": "errors",
             "NotFiniteError": "errors",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Literal, Self
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -18,8 +18,8 @@ from jumbot.adaptation.networks._stems import learn_directions, project
 from jumbot.adaptation.networks.build import make_network
 from jumbot.adaptation.task import task_of
 from jumbot.adaptation.training.loop import Trainer
+from jumbot.data._screening import screen
 from jumbot.data.domain import ArraySamples, Domain
-from jumbot.data.scales import warn_of_units
 from jumbot.data.scaling import learn_scaling
 from jumbot.errors import ArgumentError
 from jumbot.methods import METHODS, make_method, options_class
@@ -35,9 +35,10 @@ FIXED = (
     "optimizer", "schedule", "evaluate_every", "select", "validation", "checkpoint_every", "columns", "partial", "thin",
 )  # fmt: skip
 """Options of a run that the estimators have no use for."""
+_ROWS = 4096  # in one forward pass
 
 
-class AdaptationEstimator(TransformerMixin, BaseEstimator):
+class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """A network trained on labelled source rows and adapted to unlabelled target rows."""
 
     def __init__(
@@ -78,9 +79,16 @@ class AdaptationEstimator(TransformerMixin, BaseEstimator):
             self.options = {**(self.options or {}), **flat}
         return self
 
+    @property
+    def _n_features_out(self) -> int:
+        """How many numbers an embedding has; scikit-learn makes their names of it, for `set_output`."""
+        return int(self.network_.features)
+
     def transform(self, X: Any) -> np.ndarray:
         """The embedding of each row."""
-        return self._outputs(X)[0]
+        rows = self._checked(X)
+        found: np.ndarray = outputs_of(self.network_, rows)[0].numpy()
+        return found
 
     def _train(self, X: np.ndarray, target: np.ndarray | None, source: Mapping[str, Any], known: Any = None) -> Domain:
         """Train on rows that are a `source` with these labels, and `known` ones of the target; returns the source.
@@ -98,7 +106,8 @@ class AdaptationEstimator(TransformerMixin, BaseEstimator):
         )
         unlabelled = Domain("target", ArraySamples(self._scaled(X if target is None else target)))
         if target is not None:
-            warn_of_units(domain, unlabelled, getattr(self, "feature_names_in_", None))
+            named = getattr(self, "feature_names_in_", None)
+            screen(Domain("source", ArraySamples(X)), Domain("target", ArraySamples(target)), named)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             if config.network.rank:
@@ -180,18 +189,33 @@ class AdaptationEstimator(TransformerMixin, BaseEstimator):
     def _scaled(self, X: np.ndarray) -> np.ndarray:
         return ((X - self.mean_) / self.scale_).astype(np.float32)
 
-    def _outputs(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _logits(self, X: Any) -> np.ndarray:
+        rows = self._checked(X)
+        found: np.ndarray = logits_of_rows(self.network_, rows).numpy()
+        return found
+
+    def _checked(self, X: Any) -> np.ndarray:
+        """Rows as the network takes them."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        z, logits = outputs_of(self.network_, (X - self.mean_) / self.scale_)
-        return z.numpy(), logits.numpy()
+        rows: np.ndarray = (validate_data(self, X, dtype=np.float64, reset=False) - self.mean_) / self.scale_
+        return rows
 
 
 @torch.no_grad()
 def outputs_of(network: Network, rows: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
     """Embeddings and logits of scaled rows, in float64."""
-    z, logits = network(torch.from_numpy(rows.astype(np.float64)))
-    return z, logits
+    found = [network(torch.from_numpy(part.astype(np.float64))) for part in _split(rows)]
+    return torch.cat([z for z, _ in found]), torch.cat([logits for _, logits in found])
+
+
+@torch.no_grad()
+def logits_of_rows(network: Network, rows: np.ndarray) -> torch.Tensor:
+    """The logits alone: the embeddings of a million rows would take gigabytes."""
+    return torch.cat([network(torch.from_numpy(part.astype(np.float64)))[1] for part in _split(rows)])
+
+
+def _split(rows: np.ndarray) -> Iterator[np.ndarray]:
+    yield from (rows[start : start + _ROWS] for start in range(0, max(len(rows), 1), _ROWS))
 
 
 def sources_of(sample_domain: Any, kept: np.ndarray) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from jumbot.adaptation.combinations import check_together, sampler_of
 from jumbot.adaptation.networks.names import BUILT_IN, check_weights
 from jumbot.adaptation.recipes import NUMBERS, NUMBERS_HIDDEN, NUMBERS_METHODS, RECIPES, Recipe
 from jumbot.adaptation.settings import Inputs, NetworkOptions, Training
-from jumbot.errors import ArgumentError, suggest
+from jumbot.errors import ArgumentError, suggest, suggest_option
 from jumbot.methods import METHODS, method_options, options_class
 from jumbot.methods.options import MethodOptions, TransportOptions
 
@@ -187,4 +187,4 @@ def _where(option: str, method: str) -> str:
     others = [name for name in METHODS if name != method and option in _owners(name)]
     if others:
         return f"it is one of {', '.join(others)}."
-    return suggest(option, _owners(method))
+    return suggest_option(option, _owners(method))

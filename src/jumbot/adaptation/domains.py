@@ -16,11 +16,11 @@ from jumbot.adaptation.networks.names import BUILT_IN
 from jumbot.adaptation.task import Task, task_of
 from jumbot.adaptation.training.accelerator import device_of
 from jumbot.data import prepare
+from jumbot.data._screening import screen
 from jumbot.data.domain import Domain
 from jumbot.data.inputs import kind_of
 from jumbot.data.labels import match_classes
 from jumbot.data.readers import in_files
-from jumbot.data.scales import warn_of_units
 from jumbot.errors import ArgumentError
 
 
@@ -41,6 +41,8 @@ class Domains:
         labelled: Domain | None = None,
     ) -> None:
         inputs, training, network = config.inputs, config.training, config.network
+        self.remarks: tuple[str, ...] = ()
+        """What is odd about the data, where somebody has noted it."""
         given = source, target, evaluate_on, labelled
         if training.workers and not any(in_files(domain.samples) for domain in given if domain is not None):
             raise ArgumentError(f"workers: {training.workers} came in, but is of no use without image files.")
@@ -94,9 +96,9 @@ class Domains:
             evaluated = self.input.apply(raw, transform)
         self.labelled = None if labelled is None else self.input.apply(labelled, transform)
         if self.input.kind == "features":
-            for more in (evaluated, self.labelled):
+            for more in (evaluate_on, labelled):
                 if more is not None:
-                    warn_of_units(self.source, more)
+                    screen(source, more)
         if inputs.partial is not None:
             from jumbot.data.benchmarks import keep_classes, partial_classes
 
