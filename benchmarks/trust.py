@@ -133,11 +133,8 @@ def intervals(lines: list[dict[str, Any]]) -> str:
 
 
 def _row(name: str, factor: str, told: Any, inside: Any, width: Any, error: Any) -> str:
-    covered = f"{100 * inside[told].mean():.0f} %" if told.any() else ""
-    return (
-        f"| {name} | {factor} | {len(told)} | {100 * told.mean():.0f} % | {covered} | "
-        f"{100 * np.median(width[told]) if told.any() else 0:.0f} | {100 * error[told].mean() if told.any() else 0:.1f} |"
-    )
+    found = f"{100 * inside[told].mean():.0f} % | {100 * np.median(width[told]):.0f} | {100 * error[told].mean():.1f}"
+    return f"| {name} | {factor} | {len(told)} | {100 * told.mean():.0f} % | {found if told.any() else ' | | '} |"
 
 
 def choices(lines: list[dict[str, Any]]) -> str:
@@ -171,7 +168,8 @@ def choices(lines: list[dict[str, Any]]) -> str:
     harmful, warned = adapted < alone - 0.01, (gain <= -SLACK) & (changed >= FEW)
     said.append(
         f"\nOf {harmful.sum()} runs in which JUMBOT lost more than a point, the rule of harm named "
-        f"{(harmful & warned).sum()}; of {warned.sum()} that it named, {(warned & (adapted > alone + 0.01)).sum()} had gained more than a point."
+        f"{(harmful & warned).sum()}; of {warned.sum()} that it named, {(warned & (adapted > alone + 0.01)).sum()} had "
+        "gained more than a point."
     )
     return "\n".join(said)
 

@@ -138,11 +138,12 @@ def judge_after(
 def maker(source: Domain, recipe: str | None, options: Mapping[str, Any]) -> Again:
     """`again` of `judge_before`: the same recipe and options, but for those of the other method alone."""
 
-    def again(method: str) -> RunConfig:
-        shared = {name: value for name, value in options.items() if name not in _own(ADAPTED) or name in _own(method)}
-        return make_config(source, method, recipe, shared)
+    return lambda method: make_config(source, method, recipe, own_options(method, options))
 
-    return again
+
+def own_options(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """`options` without those that JUMBOT has and this method has not."""
+    return {name: value for name, value in options.items() if name not in _own(ADAPTED) or name in _own(method)}
 
 
 def _own(method: str) -> set[str]:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 import jumbot
+from jumbot.adaptation._model_text import model_text
 from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy
 from jumbot.adaptation.judgement.decision import Decision
 from jumbot.adaptation.judgement.evaluation import Evaluation
@@ -84,6 +85,9 @@ class Model:
     """What logits are divided by before they become probabilities, so that these say how sure they may be."""
     offset: tuple[float, ...] | None = None
     """What is then added to each class, so that predictions have the class sizes that were found for the target."""
+
+    def __repr__(self) -> str:
+        return model_text(self)
 
     @property
     def classes(self) -> tuple[str, ...]:
