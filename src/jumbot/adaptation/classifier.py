@@ -12,7 +12,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from jumbot.adaptation.base_estimator import AdaptationEstimator, outputs_of, sources_of
+from jumbot.adaptation.base_estimator import AdaptationEstimator, outputs_of, sources_of, warn_of_no_target
 from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy, estimate_accuracy
 from jumbot.adaptation.judgement.diagnosis import Diagnosis, diagnose
 from jumbot.adaptation.judgement.harm import LEAST_STEPS, Harm, weigh_harm
@@ -116,6 +116,8 @@ class DomainAdaptationClassifier(ClassifierMixin, AdaptationEstimator):
         is_source = np.ones(len(X), bool) if X_target is not None else _labelled(np.asarray(y))
         target = self._target(X_target) if X_target is not None else None if is_source.all() else X[~is_source]
         sources, known = sources_of(sample_domain, is_source), self._known(labelled_target)
+        if target is None and self.method != SOURCE_ONLY:
+            warn_of_no_target("or mark the target's rows by -1 in a numeric y")
         X, y = X[is_source], y[is_source]
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:

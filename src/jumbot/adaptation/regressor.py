@@ -9,9 +9,10 @@ import torch
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
-from jumbot.adaptation.base_estimator import AdaptationEstimator, outputs_of, sources_of
+from jumbot.adaptation.base_estimator import AdaptationEstimator, outputs_of, sources_of, warn_of_no_target
 from jumbot.adaptation.judgement.diagnosis import Diagnosis, diagnose_numbers
 from jumbot.errors import ArgumentError
+from jumbot.methods import SOURCE_ONLY
 
 
 class DomainAdaptationRegressor(RegressorMixin, AdaptationEstimator):
@@ -44,6 +45,8 @@ class DomainAdaptationRegressor(RegressorMixin, AdaptationEstimator):
         """Train on (X, y) and adapt to X_target; `labelled_target` and `sample_domain` are those of the classifier."""
         X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
         target = None if X_target is None else self._target(X_target)
+        if target is None and self.method != SOURCE_ONLY:
+            warn_of_no_target()
         values = np.asarray(y, np.float64)
         sources, known = sources_of(sample_domain, np.ones(len(X), bool)), self._known(labelled_target)
         if known is not None:
