@@ -8,9 +8,37 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
+# Control characters but tab and new line; what turns the direction of text or ends a line without looking like it;
+# halves of characters, which no file in UTF-8 holds; what XML has no place for.
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+
+
+def escaped(text: object) -> str:
+    r"""Text for a person to read: control characters, which names in data may hold, as Python writes them.
+
+    A terminal would obey them, and XML and HTML cannot hold them.
+
+    >>> print(escaped("ca\x1b[31mt\x00"), escaped("two\nlines"))
+    ca\x1b[31mt\x00 two
+    lines
+    """
+    return _UNSEEN.sub(lambda found: repr(found[0])[1:-1], str(text))
+
+
+def one_line(text: object) -> str:
+    r"""The same of a name, which has no lines.
+
+    >>> print(one_line("two\nlines"))
+    two\nlines
+    """
+    return escaped(text).replace("\n", r"\n").replace("\t", r"\t")
+
 
 class JumbotError(Exception):
     """Base of all errors of this package: ``except jumbot.JumbotError`` catches each of them."""
+
+    def __str__(self) -> str:
+        return escaped(super().__str__())
 
 
 class ArgumentError(JumbotError, ValueError):

@@ -21,6 +21,7 @@ from jumbot.adaptation.domains import Domains
 from jumbot.adaptation.model import Model, load
 from jumbot.adaptation.networks.build import make_network
 from jumbot.adaptation.places import first_process, needed_start, settings_file
+from jumbot.adaptation.runs._pages import drawn
 from jumbot.adaptation.runs.finish import Before, finish
 from jumbot.adaptation.runs.folder import RunFolder, read_config
 from jumbot.adaptation.runs.lock import writing
@@ -194,7 +195,7 @@ def adapt(
         )  # fmt: skip
         if report and first_process() and not (Path(out) / "report.html").exists():
             with progress(None, "report", bar=show, slow=True):
-                model.report()
+                drawn(f"{out}: the report", model.report)
         return model
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Literal, Self
 
@@ -35,6 +35,7 @@ FIXED = (
     "optimizer", "schedule", "evaluate_every", "select", "validation", "checkpoint_every", "columns", "partial", "thin",
 )  # fmt: skip
 """Options of a run that the estimators have no use for."""
+_ROWS = 4096  # in one forward pass
 
 
 class AdaptationEstimator(TransformerMixin, BaseEstimator):
@@ -80,7 +81,9 @@ class AdaptationEstimator(TransformerMixin, BaseEstimator):
 
     def transform(self, X: Any) -> np.ndarray:
         """The embedding of each row."""
-        return self._outputs(X)[0]
+        rows = self._checked(X)
+        found: np.ndarray = outputs_of(self.network_, rows)[0].numpy()
+        return found
 
     def _train(self, X: np.ndarray, target: np.ndarray | None, source: Mapping[str, Any], known: Any = None) -> Domain:
         """Train on rows that are a `source` with these labels, and `known` ones of the target; returns the source.
@@ -163,18 +166,33 @@ class AdaptationEstimator(TransformerMixin, BaseEstimator):
     def _scaled(self, X: np.ndarray) -> np.ndarray:
         return ((X - self.mean_) / self.scale_).astype(np.float32)
 
-    def _outputs(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _logits(self, X: Any) -> np.ndarray:
+        rows = self._checked(X)
+        found: np.ndarray = logits_of_rows(self.network_, rows).numpy()
+        return found
+
+    def _checked(self, X: Any) -> np.ndarray:
+        """Rows as the network takes them."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        z, logits = outputs_of(self.network_, (X - self.mean_) / self.scale_)
-        return z.numpy(), logits.numpy()
+        rows: np.ndarray = (validate_data(self, X, dtype=np.float64, reset=False) - self.mean_) / self.scale_
+        return rows
 
 
 @torch.no_grad()
 def outputs_of(network: Network, rows: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
     """Embeddings and logits of scaled rows, in float64."""
-    z, logits = network(torch.from_numpy(rows.astype(np.float64)))
-    return z, logits
+    found = [network(torch.from_numpy(part.astype(np.float64))) for part in _split(rows)]
+    return torch.cat([z for z, _ in found]), torch.cat([logits for _, logits in found])
+
+
+@torch.no_grad()
+def logits_of_rows(network: Network, rows: np.ndarray) -> torch.Tensor:
+    """The logits alone: the embeddings of a million rows would take gigabytes."""
+    return torch.cat([network(torch.from_numpy(part.astype(np.float64)))[1] for part in _split(rows)])
+
+
+def _split(rows: np.ndarray) -> Iterator[np.ndarray]:
+    yield from (rows[start : start + _ROWS] for start in range(0, max(len(rows), 1), _ROWS))
 
 
 def sources_of(sample_domain: Any, kept: np.ndarray) -> dict[str, Any]:

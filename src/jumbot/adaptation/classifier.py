@@ -12,9 +12,16 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from jumbot.adaptation.base_estimator import AdaptationEstimator, outputs_of, sources_of, warn_of_no_target
+from jumbot.adaptation.base_estimator import (
+    AdaptationEstimator,
+    logits_of_rows,
+    outputs_of,
+    sources_of,
+    warn_of_no_target,
+)
+from jumbot.adaptation.judgement._whole_target import diagnose_rows
 from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy, estimate_accuracy
-from jumbot.adaptation.judgement.diagnosis import Diagnosis, diagnose
+from jumbot.adaptation.judgement.diagnosis import Diagnosis
 from jumbot.adaptation.judgement.harm import LEAST_STEPS, Harm, weigh_harm
 from jumbot.adaptation.training.source_only import train_source_only
 from jumbot.data.domain import ArraySamples, Domain
@@ -149,30 +156,32 @@ class DomainAdaptationClassifier(ClassifierMixin, AdaptationEstimator):
             return None, None, None
         rows = self._scaled(target)
         domain, seed = Domain("target", ArraySamples(rows)), self._config.training.seed % 2**31
-        z, logits = outputs_of(self.network_, rows)
-        z_source, _ = outputs_of(self.network_, self._rows(source))
-        diagnosis = diagnose(z_source, source.labels, z, logits, origins=source.origins, seed=seed)
+        told = self._rows(source)
+        diagnosis, logits = diagnose_rows(
+            source, len(rows), lambda some: outputs_of(self.network_, told[some]),
+            lambda some: outputs_of(self.network_, rows[some]), self.task_, seed=seed,
+        )  # fmt: skip
         predicted = logits.argmax(-1).numpy()
         accuracy = estimate_accuracy(source, domain, predicted, len(self.classes_), seed)
         if not self.baseline or self.method == SOURCE_ONLY or self.steps < LEAST_STEPS:
             return diagnosis, accuracy, None
         alone = train_source_only(source, domain, self._config, self.task_).double()
-        return diagnosis, accuracy, weigh_harm(domain, logits.softmax(-1), outputs_of(alone, rows)[1].softmax(-1))
+        return diagnosis, accuracy, weigh_harm(domain, logits.softmax(-1), logits_of_rows(alone, rows).softmax(-1))
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Logits; for two classes their difference."""
-        logits = self._outputs(X)[1]
+        logits = self._logits(X)
         return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
 
     def predict(self, X: Any) -> np.ndarray:
         """The label of each row."""
-        best = self._outputs(X)[1].argmax(1)
+        best = self._logits(X).argmax(1)
         labels: np.ndarray = self.classes_[best]
         return labels
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities, a column per class in the order of `classes_`."""
-        return torch.from_numpy(self._outputs(X)[1]).softmax(-1).numpy()
+        return torch.from_numpy(self._logits(X)).softmax(-1).numpy()
 
 
 def _labelled(y: np.ndarray) -> np.ndarray:

@@ -10,7 +10,8 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
 from jumbot.adaptation.base_estimator import AdaptationEstimator, outputs_of, sources_of, warn_of_no_target
-from jumbot.adaptation.judgement.diagnosis import Diagnosis, diagnose_numbers
+from jumbot.adaptation.judgement._whole_target import diagnose_rows
+from jumbot.adaptation.judgement.diagnosis import Diagnosis
 from jumbot.errors import ArgumentError
 from jumbot.methods import SOURCE_ONLY
 
@@ -55,15 +56,16 @@ class DomainAdaptationRegressor(RegressorMixin, AdaptationEstimator):
         self.single_ = values.ndim == 1
         self.diagnosis_: Diagnosis | None = None
         if target is not None:
-            z_source, _ = outputs_of(self.network_, self._rows(source))
-            told = torch.from_numpy(self.task_.labels(source))
-            rows = outputs_of(self.network_, self._scaled(target))
-            self.diagnosis_ = diagnose_numbers(z_source, told, *rows, origins=source.origins)
+            told, rows = self._rows(source), self._scaled(target)
+            self.diagnosis_, _ = diagnose_rows(
+                source, len(rows), lambda some: outputs_of(self.network_, told[some]),
+                lambda some: outputs_of(self.network_, rows[some]), self.task_,
+            )  # fmt: skip
         return self
 
     def predict(self, X: Any) -> np.ndarray:
         """`(n,)`, or `(n, outputs)` as y was."""
-        outputs = torch.from_numpy(self._outputs(X)[1])
+        outputs = torch.from_numpy(self._logits(X))
         found: np.ndarray = self.task_.decode(outputs)
         return found.reshape(len(found)) if self.single_ else found.reshape(len(found), -1)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, TextIO, cast
 
+from jumbot.cli._terminal import Screen, say
 from jumbot.cli.arguments import Argument
 from jumbot.cli.command import RunCommand
 from jumbot.cli.parsing import parse
@@ -36,10 +36,10 @@ def main(arguments: Sequence[str]) -> int:
     wanted = parse(Predict, arguments, "jumbot predict")
     model = wanted.load()
     if wanted.csv == Path("-"):
-        model.write_predictions(wanted.data, sys.stdout, **reading(wanted))
+        model.write_predictions(wanted.data, cast(TextIO, Screen()), **reading(wanted))
         return 0
     if wanted.csv.exists():
         raise ArgumentError(f"{wanted.csv}: exists already; give another name with --csv.")
     model.write_predictions(wanted.data, wanted.csv, **reading(wanted))
-    print(f"predictions: {wanted.csv}")
+    say(f"predictions: {wanted.csv}")
     return 0

@@ -194,6 +194,8 @@ def _facts(path: str) -> tuple[int, int, bool] | str:
     mark, and every other format, is decoded as a whole.
     """
     try:
+        if not os.path.isfile(path):  # a pipe would be waited for without end
+            return "is not a regular file" if os.path.exists(path) else "leads to no file"
         with _pil().open(path) as image:
             facts = picture_facts(image)
             kind = image.format

@@ -72,11 +72,11 @@ def plain_text(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else str(value).strip()
 
 
-def _order(text: str) -> tuple[int, float, str]:
+def _order(text: str) -> tuple[int, int, str]:
     try:
-        return (0, float(int(text)), text)
+        return (0, int(text), text)
     except ValueError:
-        return (1, 0.0, text)
+        return (1, 0, text)
 
 
 def match_classes(domain: Domain, classes: Sequence[str]) -> Domain:

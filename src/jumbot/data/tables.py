@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -40,6 +39,7 @@ from jumbot.data.roles import (
 )
 from jumbot.data.tablefiles import read_table
 from jumbot.errors import ArgumentError
+from jumbot.files import check_regular, read_arrays
 
 FORMATS = (".npy", ".npz", *tablefiles.FORMATS)
 
@@ -103,7 +103,7 @@ def read_file(path: Path, name: str | None, reading: Reading, like: Known | None
     kind = _kind(path)
     if kind == ".npy":
         check_columns(str(path), reading, like)
-        return from_arrays(_load_numpy(path), name=name or path.stem, kind=reading.kind)
+        return from_arrays(read_arrays(path), name=name or path.stem, kind=reading.kind)
     if kind == ".npz":
         return _from_archive(path, name, reading, like)
     table = read_table(path, None if reading.domain == NO_DOMAINS else reading.domain)
@@ -158,7 +158,7 @@ def domains_of(path: str | Path, column: str | None = None) -> list[str]:
     path = Path(path)
     kind = _kind(path)
     table = None if kind in (".npz", ".npy") else read_table(path)
-    columns = table.frame if table is not None else _load_numpy(path) if kind == ".npz" else {}
+    columns = table.frame if table is not None else read_arrays(path) if kind == ".npz" else {}
     found = find_one(list(columns), DOMAINS, str(path)) if column is None else column
     if found is None or found not in columns:
         raise ArgumentError(f"{path}: the file has no column {column or 'domain'!r}; give a source and a target.")
@@ -191,7 +191,7 @@ def _points(path: Path) -> tuple[np.ndarray, list[str] | None]:
     kind = _kind(path)
     names = None
     if kind in (".npy", ".npz"):
-        points = _load_numpy(path)
+        points = read_arrays(path)
         points = points if kind == ".npy" else next(iter(points.values()), np.empty(0))
     else:
         table = read_table(path)
@@ -219,6 +219,7 @@ def _points(path: Path) -> tuple[np.ndarray, list[str] | None]:
 
 
 def _kind(path: Path) -> str:
+    check_regular(path)
     if not path.is_file():
         raise ArgumentError(f"{path}: there is no such file.")
     kind = tablefiles.ending(path)
@@ -228,7 +229,7 @@ def _kind(path: Path) -> str:
 
 
 def _from_archive(path: Path, name: str | None, reading: Reading, like: Known | None) -> Domain:
-    arrays = _load_numpy(path)
+    arrays = read_arrays(path)
     roles = find_roles(list(arrays), str(path), reading, like)
     rest = list(roles.features)
     found = find_one(rest, FEATURES, str(path)) or (rest[0] if len(rest) == 1 else None)
@@ -252,16 +253,6 @@ def _from_archive(path: Path, name: str | None, reading: Reading, like: Known | 
     if domains is not None and reading.domain == ALL_DOMAINS:
         made = of_all_domains(made, domains, str(path))
     return replace(made, roles=replace(roles, features=()))  # the array has columns, but no names of them
-
-
-def _load_numpy(path: Path) -> Any:
-    try:
-        if path.suffix.lower() == ".npy":
-            return np.load(path, mmap_mode="r")
-        with np.load(path) as archive:
-            return {key: archive[key] for key in archive.files}
-    except (OSError, EOFError, ValueError, BadZipFile) as error:
-        raise ArgumentError(f"{path}: cannot be read ({error}).") from error
 
 
 def _warn_of_words(table: Table, column: str, whose: str) -> None:

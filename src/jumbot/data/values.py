@@ -91,7 +91,7 @@ def _plain_numbers(array: np.ndarray) -> np.ndarray | None:
     if array.dtype == object:
         items = [np.nan if value is None else value for value in array.ravel().tolist()]
         if items and all(isinstance(value, int | float) and not isinstance(value, bool) for value in items):
-            return np.array(items, np.float64)
+            return np.array([number_in(value) for value in items], np.float64)
     return None
 
 

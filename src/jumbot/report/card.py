@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from jumbot.errors import escaped
 from jumbot.files import write_text
 from jumbot.report import answer
 from jumbot.report.presence import data_remarks, warnings_of
@@ -16,7 +17,7 @@ from jumbot.report.records import RunRecord, read_run
 def write_card(run: RunRecord | Path) -> Path:
     """Write `README.md` into the folder of a finished run; returns its path."""
     record = run if isinstance(run, RunRecord) else read_run(run)
-    return write_text(record.folder / "README.md", "\n".join(_lines(record)) + "\n")
+    return write_text(record.folder / "README.md", escaped("\n".join(_lines(record))) + "\n")
 
 
 def _lines(run: RunRecord) -> Iterator[str]:
