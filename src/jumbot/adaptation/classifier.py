@@ -19,6 +19,7 @@ from jumbot.adaptation.base_estimator import (
     sources_of,
     warn_of_no_target,
 )
+from jumbot.adaptation.judgement._nearness import explained, of_domains, received_by
 from jumbot.adaptation.judgement._whole_target import diagnose_rows
 from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy, estimate_accuracy
 from jumbot.adaptation.judgement.diagnosis import Diagnosis
@@ -161,6 +162,7 @@ class DomainAdaptationClassifier(ClassifierMixin, AdaptationEstimator):
             source, len(rows), lambda some: outputs_of(self.network_, told[some]),
             lambda some: outputs_of(self.network_, rows[some]), self.task_, seed=seed,
         )  # fmt: skip
+        diagnosis = explained(diagnosis, received_by(of_domains(source, domain, seed), domain))
         predicted = logits.argmax(-1).numpy()
         accuracy = estimate_accuracy(source, domain, predicted, len(self.classes_), seed)
         if not self.baseline or self.method == SOURCE_ONLY or self.steps < LEAST_STEPS:

@@ -10,8 +10,10 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
 from jumbot.adaptation.base_estimator import AdaptationEstimator, outputs_of, sources_of, warn_of_no_target
+from jumbot.adaptation.judgement._nearness import explained, of_domains, received_by
 from jumbot.adaptation.judgement._whole_target import diagnose_rows
 from jumbot.adaptation.judgement.diagnosis import Diagnosis
+from jumbot.data.domain import ArraySamples, Domain
 from jumbot.errors import ArgumentError
 from jumbot.methods import SOURCE_ONLY
 
@@ -57,10 +59,12 @@ class DomainAdaptationRegressor(RegressorMixin, AdaptationEstimator):
         self.diagnosis_: Diagnosis | None = None
         if target is not None:
             told, rows = self._rows(source), self._scaled(target)
-            self.diagnosis_, _ = diagnose_rows(
+            found, _ = diagnose_rows(
                 source, len(rows), lambda some: outputs_of(self.network_, told[some]),
                 lambda some: outputs_of(self.network_, rows[some]), self.task_,
             )  # fmt: skip
+            domain = Domain("target", ArraySamples(rows))
+            self.diagnosis_ = explained(found, received_by(of_domains(source, domain), domain))
         return self
 
     def predict(self, X: Any) -> np.ndarray:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
+
+from jumbot.adaptation.judgement.diagnosis import UNEXPLAINED, Diagnosis
+from jumbot.data.domain import Domain
+from jumbot.errors import ArgumentError
 
 FEWEST = 20  # samples of either domain, below which nothing can be called typical
-UNEXPLAINED = 0.25  # of the mass of a typical sample: below it a sample is unexplained
 _DEVIATIONS = 1.75  # beyond what is typical of the target at which a sample becomes unexplained
 _MOST, _EACH = 256, 5  # centres, and samples behind one of them on average
 _NEAREST = 3
@@ -42,6 +49,55 @@ class Nearness:
         beyond = np.where(distances > self.own, (distances - self.typical) / self.deviation, 0.0)
         received: np.ndarray = UNEXPLAINED ** (np.maximum(beyond, 0.0) / _DEVIATIONS)
         return received
+
+    def to_tensors(self) -> dict[str, Tensor]:
+        """For the file of a model."""
+        facts = torch.tensor([self.typical, self.deviation, self.own], dtype=torch.float64)
+        return {"centres": torch.from_numpy(self.centres), "middle": torch.from_numpy(self.middle), "facts": facts}
+
+    @classmethod
+    def from_tensors(cls, found: Mapping[str, Tensor], where: Any) -> Nearness | None:
+        """The inverse of `to_tensors`; None where a file of before this version has none."""
+        if not found:
+            return None
+        centres, middle, facts = (found.get(name, torch.empty(0)) for name in ("centres", "middle", "facts"))
+        fits = centres.ndim == 2 and len(centres) and middle.shape == centres.shape[1:] and facts.shape == (3,)
+        if not fits or float(facts[1]) <= 0 or set(found) != {"centres", "middle", "facts"}:
+            raise ArgumentError(f"{where}: nearness: is damaged; save the model again.")
+        return cls(centres.float().numpy(), middle.float().numpy(), *facts.tolist())
+
+
+def explained(diagnosis: Diagnosis, near: np.ndarray | None) -> Diagnosis:
+    """`diagnosis` with what the source explains by `near` too: a sample must be explained both ways."""
+    if near is None:
+        return diagnosis
+    received = np.minimum(diagnosis.received_mass, near)
+    return replace(diagnosis, received_mass=received, unexplained=np.flatnonzero(received < UNEXPLAINED))
+
+
+Rows = Callable[[Domain], np.ndarray]
+"""What samples are compared by: `features`, or the embeddings of a network."""
+
+
+def features(domain: Domain) -> np.ndarray:
+    """Samples that are rows of features, as the network gets them."""
+    found: np.ndarray = domain.samples.batch(np.arange(len(domain))).numpy()
+    return found
+
+
+def of_domains(source: Domain, target: Domain, seed: int = 0, rows: Rows = features) -> Nearness | None:
+    """From two domains whose samples are compared by `rows`."""
+    rng = np.random.default_rng((seed, 13))
+    here, there = (rows(one.subset(np.sort(rng.permutation(len(one))[:_SEEN]))) for one in (source, target))
+    return learn_nearness(here, there, seed)
+
+
+def received_by(nearness: Nearness | None, domain: Domain, rows: Rows = features) -> np.ndarray | None:
+    """(n,) `Nearness.received` of a domain, part by part."""
+    if nearness is None:
+        return None
+    parts = (domain.subset(np.arange(i, min(i + _CHUNK, len(domain)))) for i in range(0, len(domain), _CHUNK))
+    return np.concatenate([nearness.received(rows(part)) for part in parts])
 
 
 def learn_nearness(source: np.ndarray, target: np.ndarray, seed: int = 0) -> Nearness | None:
