@@ -12,6 +12,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
+from jumbot.adaptation._skada import SkadaCalls, split_by_sign
 from jumbot.adaptation.base_estimator import (
     AdaptationEstimator,
     logits_of_rows,
@@ -31,7 +32,7 @@ from jumbot.methods import SOURCE_ONLY
 from jumbot.options import check
 
 
-class DomainAdaptationClassifier(ClassifierMixin, AdaptationEstimator):
+class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimator):
     """A classifier trained on labelled source rows and adapted to unlabelled target rows.
 
     Parameters
@@ -42,11 +43,12 @@ class DomainAdaptationClassifier(ClassifierMixin, AdaptationEstimator):
         Changes to the method's own settings, e.g. `{"tau": 1.0, "epsilon": 0.1}`; `jumbot.tune` finds
         some without labels.
     hidden_layer_sizes
-        Widths of the ReLU layers before the embedding.
+        Widths of the ReLU layers before the embedding; None: as `jumbot.adapt` on the same rows.
     n_components
         Width of the embedding, which `transform` returns.
     steps, batch_size, learning_rate
-        Length and step of Adam; a minibatch has `batch_size` rows of each domain, the source's stratified by class.
+        Length and rate of training; a minibatch has `batch_size` rows of each domain, the source's stratified by class.
+        None: as `jumbot.adapt`.
     standardise
         "auto" brings the rows to one scale, learned on the source, and each column to the same deviation where a few of
         them carry most of the squared distances; "source" (or True) does so always, "none" (or False) changes nothing.
@@ -95,11 +97,11 @@ class DomainAdaptationClassifier(ClassifierMixin, AdaptationEstimator):
         method: str = "jumbot",
         *,
         options: Mapping[str, Any] | None = None,
-        hidden_layer_sizes: Sequence[int] = (100,),
-        n_components: int = 32,
-        steps: int = 300,
-        batch_size: int = 50,
-        learning_rate: float = 0.003,
+        hidden_layer_sizes: Sequence[int] | None = None,
+        n_components: int = 256,
+        steps: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
         standardise: str | bool = "auto",
         baseline: bool = True,
         random_state: int | np.random.RandomState | None = None,
@@ -116,9 +118,11 @@ class DomainAdaptationClassifier(ClassifierMixin, AdaptationEstimator):
         """Train on (X, y) and adapt to X_target.
 
         `labelled_target` is a pair (X, y) of target rows whose labels are known: they are trained on, and certain in
-        the plan.  `sample_domain` names the source of each row of X, where there are several.
+        the plan.  `sample_domain` names the source of each row of X, where there are several; or, as in skada, negative
+        numbers in it mark the rows of the target, whose y is not looked at, and X_target is left out.
         """
         check("baseline", self.baseline, bool)
+        X, y, X_target, sample_domain = split_by_sign(X, y, X_target, sample_domain)
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         is_source = np.ones(len(X), bool) if X_target is not None else _labelled(np.asarray(y))
@@ -165,7 +169,7 @@ class DomainAdaptationClassifier(ClassifierMixin, AdaptationEstimator):
         diagnosis = explained(diagnosis, received_by(of_domains(source, domain, seed), domain))
         predicted = logits.argmax(-1).numpy()
         accuracy = estimate_accuracy(source, domain, predicted, len(self.classes_), seed)
-        if not self.baseline or self.method == SOURCE_ONLY or self.steps < LEAST_STEPS:
+        if not self.baseline or self.method == SOURCE_ONLY or self.n_iter_ < LEAST_STEPS:
             return diagnosis, accuracy, None
         alone = train_source_only(source, domain, self._config, self.task_).double()
         return diagnosis, accuracy, weigh_harm(domain, logits.softmax(-1), logits_of_rows(alone, rows).softmax(-1))
@@ -175,13 +179,13 @@ class DomainAdaptationClassifier(ClassifierMixin, AdaptationEstimator):
         logits = self._logits(X)
         return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
 
-    def predict(self, X: Any) -> np.ndarray:
-        """The label of each row."""
+    def predict(self, X: Any, *, sample_domain: Any = None, allow_source: bool = False) -> np.ndarray:
+        """The label of each row; `sample_domain` and `allow_source`, which skada passes, change nothing."""
         best = self._logits(X).argmax(1)
         labels: np.ndarray = self.classes_[best]
         return labels
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: Any, *, sample_domain: Any = None, allow_source: bool = False) -> np.ndarray:
         """Probabilities, a column per class in the order of `classes_`."""
         return torch.from_numpy(self._logits(X)).softmax(-1).numpy()
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 import jumbot
+from jumbot.adaptation._model_text import model_text
 from jumbot.adaptation.judgement._nearness import Nearness, Rows, features, received_by
 from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy
 from jumbot.adaptation.judgement.diagnosis import UNEXPLAINED
@@ -84,6 +85,9 @@ class Model:
     """What logits are divided by before they become probabilities, so that these say how sure they may be."""
     nearness: Nearness | None = None
     """What the source looked like, by which new samples are told that resemble nothing of it."""
+
+    def __repr__(self) -> str:
+        return model_text(self)
 
     @property
     def classes(self) -> tuple[str, ...]:

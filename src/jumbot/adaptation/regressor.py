@@ -9,6 +9,7 @@ import torch
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
+from jumbot.adaptation._skada import SkadaCalls, split_by_sign
 from jumbot.adaptation.base_estimator import AdaptationEstimator, outputs_of, sources_of, warn_of_no_target
 from jumbot.adaptation.judgement._nearness import explained, of_domains, received_by
 from jumbot.adaptation.judgement._whole_target import diagnose_rows
@@ -18,7 +19,7 @@ from jumbot.errors import ArgumentError
 from jumbot.methods import SOURCE_ONLY
 
 
-class DomainAdaptationRegressor(RegressorMixin, AdaptationEstimator):
+class DomainAdaptationRegressor(SkadaCalls, RegressorMixin, AdaptationEstimator):
     """Numbers, one or several per row, learned from source rows and adapted to unlabelled target rows.
 
     The parameters are those of `DomainAdaptationClassifier`; `method` is "jumbot", "deepjdot", "dann" or "source-only",
@@ -46,6 +47,7 @@ class DomainAdaptationRegressor(RegressorMixin, AdaptationEstimator):
         self, X: Any, y: Any, X_target: Any = None, *, labelled_target: Any = None, sample_domain: Any = None
     ) -> DomainAdaptationRegressor:
         """Train on (X, y) and adapt to X_target; `labelled_target` and `sample_domain` are those of the classifier."""
+        X, y, X_target, sample_domain = split_by_sign(X, y, X_target, sample_domain)
         X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
         target = None if X_target is None else self._target(X_target)
         if target is None and self.method != SOURCE_ONLY:
@@ -67,8 +69,8 @@ class DomainAdaptationRegressor(RegressorMixin, AdaptationEstimator):
             self.diagnosis_ = explained(found, received_by(of_domains(source, domain), domain))
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
-        """`(n,)`, or `(n, outputs)` as y was."""
+    def predict(self, X: Any, *, sample_domain: Any = None, allow_source: bool = False) -> np.ndarray:
+        """`(n,)`, or `(n, outputs)` as y was; `sample_domain` and `allow_source` are skada's and change nothing."""
         outputs = torch.from_numpy(self._logits(X))
         found: np.ndarray = self.task_.decode(outputs)
         return found.reshape(len(found)) if self.single_ else found.reshape(len(found), -1)

@@ -12,7 +12,7 @@ from torch import Tensor
 from jumbot.cost import Cost, parse_cost
 from jumbot.coupling._conditions import condition_cost
 from jumbot.coupling._pairs import find_pairs
-from jumbot.errors import ArgumentError
+from jumbot.errors import ArgumentError, hinting
 from jumbot.options import Seed, check
 from jumbot.transport.checks import Array, check_dense, check_flag, check_number, check_whole, from_numpy
 from jumbot.transport.divergences import Divergence
@@ -57,6 +57,7 @@ def couple(
     generator: Generator | None = None, *, return_index: bool = False, return_mass: bool = False,
     **settings: Unpack[_Settings],
 ) -> tuple[Points, ...]: ...  # fmt: skip
+@hinting
 def couple(
     x0: Array,
     x1: Array,

@@ -176,7 +176,7 @@ def _domain(root: Path, files: list[str], kinds: Sequence[str | None], name: str
         listed = ", ".join(bad[:5]) + (", ..." if len(bad) > 5 else "")
         message = f"{root}: {len(bad)} of {len(files)} image files cannot be read: {listed}"
         if corrupt == "refuse" or len(bad) == len(files):
-            raise ArgumentError(f"{message}; remove them, or pass over them with corrupt='skip'.")
+            raise ArgumentError(f"{message}; remove them, or leave them out with corrupt='skip' (--corrupt skip).")
         remark(f"{message}; they are left out.", stacklevel=4)
     kept = [i for i, fact in enumerate(facts) if not isinstance(fact, str)]
     known = [fact for fact in facts if not isinstance(fact, str)]
