@@ -13,7 +13,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from jumbot.adaptation._skada import SkadaCalls, split_by_sign
-from jumbot.adaptation.base_estimator import AdaptationEstimator, logits_of_rows, outputs_of, sources_of
+from jumbot.adaptation.base_estimator import (
+    AdaptationEstimator,
+    logits_of_rows,
+    outputs_of,
+    sources_of,
+    warn_of_no_target,
+)
+from jumbot.adaptation.judgement._nearness import explained, of_domains, received_by
 from jumbot.adaptation.judgement._whole_target import diagnose_rows
 from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy, estimate_accuracy
 from jumbot.adaptation.judgement.diagnosis import Diagnosis
@@ -36,11 +43,12 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
         Changes to the method's own settings, e.g. `{"tau": 1.0, "epsilon": 0.1}`; `jumbot.tune` finds
         some without labels.
     hidden_layer_sizes
-        Widths of the ReLU layers before the embedding.
+        Widths of the ReLU layers before the embedding; None: as `jumbot.adapt` on the same rows.
     n_components
         Width of the embedding, which `transform` returns.
     steps, batch_size, learning_rate
-        Length and step of Adam; a minibatch has `batch_size` rows of each domain, the source's stratified by class.
+        Length and rate of training; a minibatch has `batch_size` rows of each domain, the source's stratified by class.
+        None: as `jumbot.adapt`.
     standardise
         "auto" brings the rows to one scale, learned on the source, and each column to the same deviation where a few of
         them carry most of the squared distances; "source" (or True) does so always, "none" (or False) changes nothing.
@@ -89,11 +97,11 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
         method: str = "jumbot",
         *,
         options: Mapping[str, Any] | None = None,
-        hidden_layer_sizes: Sequence[int] = (100,),
-        n_components: int = 32,
-        steps: int = 300,
-        batch_size: int = 50,
-        learning_rate: float = 0.003,
+        hidden_layer_sizes: Sequence[int] | None = None,
+        n_components: int = 256,
+        steps: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
         standardise: str | bool = "auto",
         baseline: bool = True,
         random_state: int | np.random.RandomState | None = None,
@@ -120,6 +128,8 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
         is_source = np.ones(len(X), bool) if X_target is not None else _labelled(np.asarray(y))
         target = self._target(X_target) if X_target is not None else None if is_source.all() else X[~is_source]
         sources, known = sources_of(sample_domain, is_source), self._known(labelled_target)
+        if target is None and self.method != SOURCE_ONLY:
+            warn_of_no_target("or mark the target's rows by -1 in a numeric y")
         X, y = X[is_source], y[is_source]
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
@@ -156,9 +166,10 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
             source, len(rows), lambda some: outputs_of(self.network_, told[some]),
             lambda some: outputs_of(self.network_, rows[some]), self.task_, seed=seed,
         )  # fmt: skip
+        diagnosis = explained(diagnosis, received_by(of_domains(source, domain, seed), domain))
         predicted = logits.argmax(-1).numpy()
         accuracy = estimate_accuracy(source, domain, predicted, len(self.classes_), seed)
-        if not self.baseline or self.method == SOURCE_ONLY or self.steps < LEAST_STEPS:
+        if not self.baseline or self.method == SOURCE_ONLY or self.n_iter_ < LEAST_STEPS:
             return diagnosis, accuracy, None
         alone = train_source_only(source, domain, self._config, self.task_).double()
         return diagnosis, accuracy, weigh_harm(domain, logits.softmax(-1), logits_of_rows(alone, rows).softmax(-1))
