@@ -13,14 +13,15 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from jumbot.adaptation._skada import SkadaCalls, split_by_sign
-from jumbot.adaptation.base_estimator import AdaptationEstimator, outputs_of, sources_of
+from jumbot.adaptation.base_estimator import AdaptationEstimator, outputs_of, sources_of, warn_of_no_target
+from jumbot.adaptation.judgement._nearness import explained, of_domains, received_by
 from jumbot.adaptation.judgement._whole_target import diagnose_rows
 from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy
 from jumbot.adaptation.judgement.decision import LEAST_STEPS, Harm
 from jumbot.adaptation.judgement.diagnosis import Diagnosis, as_predicted
 from jumbot.adaptation.judgement.prior import Calibration, Prior
 from jumbot.adaptation.judging import calibrated
-from jumbot.data.domain import Domain
+from jumbot.data.domain import ArraySamples, Domain
 from jumbot.errors import ArgumentError, NegativeTransferWarning
 from jumbot.methods import SOURCE_ONLY
 from jumbot.options import check
@@ -132,6 +133,8 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
         is_source = np.ones(len(X), bool) if X_target is not None else _labelled(np.asarray(y))
         target = self._target(X_target) if X_target is not None else None if is_source.all() else X[~is_source]
         sources, known = sources_of(sample_domain, is_source), self._known(labelled_target)
+        if target is None and self.method != SOURCE_ONLY:
+            warn_of_no_target("or mark the target's rows by -1 in a numeric y")
         X, y = X[is_source], y[is_source]
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
@@ -170,6 +173,8 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
             source, len(rows), lambda some: outputs_of(self.network_, told[some]),
             lambda some: outputs_of(self.network_, rows[some]), self.task_, seed=seed,
         )  # fmt: skip
+        domain = Domain("target", ArraySamples(rows))
+        diagnosis = explained(diagnosis, received_by(of_domains(source, domain, seed), domain))
         harm = None if judged.decision is None else judged.decision.harm
         if self.method_ == SOURCE_ONLY or self.n_iter_ < LEAST_STEPS:
             harm = None

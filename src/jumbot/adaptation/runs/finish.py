@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jumbot.adaptation.config import RunConfig
+from jumbot.adaptation.judgement._nearness import explained, of_domains, received_by
 from jumbot.adaptation.judgement._whole_target import diagnose_domains
 from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy
 from jumbot.adaptation.judgement.diagnosis import Diagnosis, as_predicted, diagnose
 from jumbot.adaptation.judgement.monitor import logits_of, outputs
 from jumbot.adaptation.judgement.shares import columns_of, describe_shares
 from jumbot.adaptation.judging import Judged, calibrated, judge_after
-from jumbot.adaptation.model import Model
+from jumbot.adaptation.model import Model, explanations
 from jumbot.adaptation.runs._pages import drawn
 from jumbot.adaptation.runs.beside import BASELINE, SAMPLES, compared, notable, source_only
 from jumbot.adaptation.runs.files.results_json import Results
@@ -100,6 +101,9 @@ def _finish(
     if source.labels is not None and started:
         before = _diagnose_some(earlier, source, target, seed)
     diagnosis, logits = diagnose_domains(model.network, source, target, model.task, before, seed)
+    model = replace(model, nearness=of_domains(source, target, seed, model.compared_by(target)))
+    if len(target.shape) == 1:  # what training does not change; embeddings are what the plan has seen
+        diagnosis = explained(diagnosis, received_by(model.nearness, target))
     if source.labels is not None:
         found, accuracy = calibrated(judged, str(model.method["name"]), logits, diagnosis.class_proportions)
         model = replace(model, temperature=found.temperature, offset=found.offset)
@@ -150,7 +154,7 @@ def _finish(
     with replacing(run.path / "embeddings.npz") as part, part.open("wb") as file:
         np.savez_compressed(file, **kept)
     reach(1, "predictions")
-    columns = {"received_mass": diagnosis.received_mass}
+    columns = explanations(diagnosis.received_mass)
     columns |= {} if shares is None else columns_of(shares, source.sources)
     model.write_outputs(run.path / "predictions.csv", target, logits, columns)
     told = plain(convert(results, Results, run.path / "results.json"))
