@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from jumbot.adaptation.scorers import target_scorer as target_scorer
     from jumbot.coupling import couple as couple
     from jumbot.errors import ArgumentError as ArgumentError
+    from jumbot.errors import CacheWarning as CacheWarning
     from jumbot.errors import JumbotError as JumbotError
     from jumbot.errors import MissingPackageError as MissingPackageError
     from jumbot.errors import NegativeTransferWarning as NegativeTransferWarning
@@ -48,6 +49,7 @@ else:
         {
             "ArgumentError": "errors",
             "BiasCurve": "minibatch.estimator",
+            "CacheWarning": "errors",
             "Diagnosis": "adaptation.judgement.diagnosis",
             "Divergence": "transport.divergences",
             "DomainAdaptationClassifier": "adaptation.classifier",

@@ -173,6 +173,7 @@ def make_problem(
     modest = (
         _LEAST < size < _MOST
         and (epsilon == 0 or _LEAST < epsilon < _MOST)
+        and min(source.tau, target.tau) > _LEAST
         and max(source.tau, target.tau) < _MOST
     )  # fmt: skip
     flat, blocked = block(flat, modest, epsilon, source, target)

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from jumbot.errors import ArgumentError, NotConvergedWarning
+from jumbot.errors import ArgumentError, NotConvergedWarning, UnboundedError
 from jumbot.transport.autograd import Inputs
 from jumbot.transport.certificate import reachable
 from jumbot.transport.checks import Array, as_tensor, check_number, check_whole
@@ -145,7 +145,10 @@ def find_outcome(
 ) -> AnyOutcome:  # fmt: skip
     """By the engine that fits; `symmetric` promises equal sides, `swept` tells how many sweeps led to `start`."""
     if not problem.modest and (by := unit(problem)) != 1.0:
-        found = find_outcome(divided(problem, by), start_in(start, by), tol, limit, symmetric, swept)
+        try:
+            found = find_outcome(divided(problem, by), start_in(start, by), tol, limit, symmetric, swept)
+        except UnboundedError as error:
+            raise error.times(by) from None
         return multiplied(found, by)
     tol = reachable(tol, problem.epsilon)
     if problem.epsilon == 0:

@@ -11,12 +11,14 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from jumbot.errors import ArgumentError
 from jumbot.transport.blocked import FORBIDDEN
 from jumbot.transport.certificate import Certificate
 from jumbot.transport.marginal import Marginal
 from jumbot.transport.outcome import AnyOutcome, Outcome
 from jumbot.transport.problem import Problem
 
+_FARTHEST = 1e290  # how far apart numbers may be
 _EXPONENT = 100  # to which the largest number of a problem is brought, up or down: well below `FORBIDDEN`
 
 
@@ -28,7 +30,27 @@ def unit(problem: Problem) -> float:
     taus = [side.tau for side in (problem.source, problem.target) if not side.hard]
     largest = max(float(cost.abs().max()), problem.epsilon, *taus, 0.0)
     exponent = math.frexp(largest)[1] if largest > 0 else 0
-    return math.ldexp(1.0, exponent - max(-_EXPONENT, min(exponent, _EXPONENT)))
+    by = math.ldexp(1.0, exponent - max(-_EXPONENT, min(exponent, _EXPONENT)))
+    _check_span(problem, cost, taus, by, largest)
+    return by
+
+
+def _check_span(problem: Problem, cost: Tensor, taus: list[float], by: float, largest: float) -> None:
+    """An error where float64 cannot hold the smallest number of a problem beside its largest."""
+    least = 1 / _FARTHEST
+    small = [("tau", tau, tau / by < least) for tau in taus]
+    if (epsilon := problem.epsilon) > 0:
+        small += [("epsilon", epsilon, min(epsilon / by, epsilon / max(taus, default=epsilon)) < least)]
+    elif by > 1:  # without an entropy the smallest cost may be all that is paid
+        size = cost.abs().double()
+        cheapest = float(torch.where(size > 0, size, largest).min())
+        small += [("cost", cheapest, cheapest / by < least)]
+    for name, number, lost in small:
+        if lost:
+            raise ArgumentError(
+                f"{name} must be within a factor of {_FARTHEST:g} of the other numbers of the problem, got {number:g} "
+                f"beside {largest:g}: float64 cannot hold both. Leave the smaller term out, or rescale it."
+            )
 
 
 def divided(problem: Problem, by: float) -> Problem:
