@@ -147,11 +147,14 @@ class Solution(Generic[ArrayT]):
 
     @cached_property
     def linear(self) -> ArrayT:
-        """<C, P>; its gradient in the cost is `plan`."""
-        linear, cost = self._outcome.certificate.linear, self._inputs[0]
-        if not (self._graph and cost.requires_grad):
+        """<C, P>; its gradient in the cost is `plan`, held fixed, and in the weights that of the plan that moves.
+
+        At epsilon = 0 with a finite tau the latter is not supported, and a backward pass to the weights raises.
+        """
+        linear = self._outcome.certificate.linear
+        if not self._graph:
             return self._out(linear)
-        return self._graphed(lambda: self._out(with_plan(linear, self._outcome.plan, cost)))
+        return self._graphed(lambda: self._out(with_plan(linear, self._problem, self._outcome, self._inputs)))
 
     def _graphed(self, make: Callable[[], Any]) -> Any:
         """What `make` makes, with its graph: read first under `no_grad`, it is still kept for later."""
