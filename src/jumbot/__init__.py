@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from jumbot.minibatch.estimator import BiasCurve as BiasCurve
     from jumbot.minibatch.estimator import Estimate as Estimate
     from jumbot.minibatch.plan import LiftedPlan as LiftedPlan
+    from jumbot.transport._certify import Certificate as Certificate
+    from jumbot.transport._certify import certify as certify
     from jumbot.transport.divergences import Divergence as Divergence
     from jumbot.transport.sinkhorn_divergence import sinkhorn_divergence as sinkhorn_divergence
     from jumbot.transport.solution import Solution as Solution
@@ -50,6 +52,7 @@ else:
             "ArgumentError": "errors",
             "BiasCurve": "minibatch.estimator",
             "CacheWarning": "errors",
+            "Certificate": "transport._certify",
             "Diagnosis": "adaptation.judgement.diagnosis",
             "Divergence": "transport.divergences",
             "DomainAdaptationClassifier": "adaptation.classifier",
@@ -72,6 +75,7 @@ else:
             "UnsupportedError": "errors",
             "adapt": "adaptation.adapt",
             "bounds": "[minibatch.bounds]",
+            "certify": "transport._certify",
             "couple": "coupling",
             "data": "[data]",
             "estimate": "minibatch.estimate",

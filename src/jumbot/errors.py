@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
@@ -13,7 +14,30 @@ class JumbotError(Exception):
 
 
 class ArgumentError(JumbotError, ValueError):
-    """An argument that cannot be right: the message names it, says what came in and how to fix it."""
+    """An argument that cannot be right: the message names it, what it must be and what it is.
+
+    Attributes
+    ----------
+    argument : str or None
+        The name of the argument, `"tau"`; None where no single one is wrong.
+
+    Examples
+    --------
+    >>> ArgumentError("tau must be a number > 0, got -1.").argument
+    'tau'
+    >>> ArgumentError("Both clouds must have the same dimension.", argument="y").argument
+    'y'
+    """
+
+    def __init__(self, message: str = "", *, argument: str | None = None) -> None:
+        super().__init__(message)
+        found = _LEADING_NAME.match(message)
+        self.argument = argument or (found[1] if found else None)
+
+
+#: The argument that a message begins with: "tau must be ...", "init (f): ...".
+_NAME = r"([a-z_]\w*|[A-Z]\b|X_\w+)(?: \([\w ]+\))?"
+_LEADING_NAME = re.compile(_NAME + r"(?::|(?= (?:must|has|have|contains|needs|cannot|does|is)\b))")
 
 
 class UnsupportedError(JumbotError, NotImplementedError):

@@ -40,7 +40,8 @@ class Column:
         if self.categories is None:
             odd = None
             if kind_of_column(values) != "numbers":  # numbers may be written as text, or declared to be categories
-                odd = next((i for i, value in enumerate(values) if number_in(value) is None), None)
+                there = zip(values, values.notna(), strict=True)
+                odd = next((i for i, (value, known) in enumerate(there) if known and number_in(value) is None), None)
             if odd is not None:
                 raise ArgumentError(
                     f"{name}: column {column!r} holds numbers in the source and {values.iloc[odd]!r} in "

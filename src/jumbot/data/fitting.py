@@ -84,6 +84,13 @@ def _find(table: Table, column: str, name: str) -> Column:
     declared = kind == "categories"
     most = MOST_CATEGORIES if declared else min(max(min(20, rows / 2), rows / 10), MOST_CATEGORIES)
     if len(distinct) > most:
+        if column in table.codes:
+            code = next((text for text in distinct if text.startswith("0")), distinct[0])
+            raise ArgumentError(
+                f"{name}: column {column!r} holds codes that begin with a zero ({code!r}), {len(distinct)} different "
+                f"ones in {rows} rows; write them without it if they are numbers, make the column the id (--id "
+                f"{column!r}), {leave_out}."
+            )
         numeric = sum(number_in(text) is not None for text in distinct)
         odd = next((text for text in distinct if number_in(text) is None), None)
         what = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jumbot.data.column_kinds import few
+from jumbot.data.column_kinds import few, number_in
 from jumbot.data.domain import Domain
 from jumbot.errors import ArgumentError
 
@@ -140,8 +141,15 @@ def _shifted(domain: Domain, classes: Sequence[str]) -> str:
 
 
 def _spelt(name: str) -> str:
-    """What names have in common that differ in capitals, spaces and underscores alone; "-1" and "1" do not."""
-    return re.sub(r"[\s_]+", "", name).casefold()
+    """What names have in common that differ in capitals, spaces and underscores alone, or are one number, as "1" and
+    "01" are; "-1" and "1" are not.
+
+    >>> _spelt("Red mug") == _spelt("red_mug"), _spelt("1e2") == _spelt("0100"), _spelt("-1") == _spelt("1")
+    (True, True, False)
+    """
+    squeezed = re.sub(r"[\s_]+", "", name).casefold()
+    value = number_in(name)
+    return squeezed if value is None or not math.isfinite(value) else repr(value)
 
 
 def check_source(domain: Domain) -> Domain:

@@ -38,6 +38,7 @@ from jumbot.data.roles import (
     rows_of,
 )
 from jumbot.data.tablefiles import read_table
+from jumbot.data.written import label_values, with_codes
 from jumbot.errors import ArgumentError
 
 FORMATS = (".npy", ".npz", *tablefiles.FORMATS)
@@ -126,8 +127,9 @@ def from_table(
     frame = table.frame
     if not roles.features:
         raise ArgumentError(f"{whose}: has no columns of features.")
-    samples = TableSamples(replace(table, frame=frame[list(roles.features)]))
-    ids = None if roles.id is None else [str(value) for value in table.as_written(roles.id)]
+    features = with_codes(table, roles.features)
+    samples = TableSamples(replace(features, frame=features.frame[list(roles.features)], texts=None))
+    ids = None if roles.id is None else _names_of_rows(table, roles.id)
     if ids is None and table.file is None and frame.index.tolist() != list(range(len(frame))):
         ids = [str(value) for value in frame.index]  # a frame's own names of its rows
     made = Domain(name, samples, ids=ids, roles=roles)
@@ -141,7 +143,7 @@ def from_table(
     columns = label_columns(roles.label, frame.columns)
     for column in columns:
         _warn_of_words(table, column, whose)
-    told = [_values(frame[column]) for column in columns]
+    told = [label_values(table, column, reading.task) for column in columns]
     return with_labels(made, told[0] if len(told) == 1 else np.stack(told, axis=1), reading.task)
 
 
@@ -264,7 +266,8 @@ def _load_numpy(path: Path) -> Any:
 
 def _warn_of_words(table: Table, column: str, whose: str) -> None:
     """Of labels such as None and NA, which may be missing or a class."""
-    words = table.as_written(column)[table.frame[column].isna()].dropna()
+    found = table.words.get(column)
+    words = () if found is None else found[found.index.isin(table.frame.index)]
     if len(words):
         said = " and ".join(repr(word) for word in sorted(set(words)))
         warnings.warn(
@@ -274,12 +277,12 @@ def _warn_of_words(table: Table, column: str, whose: str) -> None:
         )
 
 
-def _values(column: Any) -> np.ndarray:
-    """Labels as numpy has them, None where one is missing."""
-    values: np.ndarray = column.to_numpy()
-    if values.dtype.kind in "fiub":
-        return values
-    return np.array([None if missing else v for v, missing in zip(column, column.isna(), strict=True)], dtype=object)
+def _names_of_rows(table: Table, column: str) -> list[str]:
+    """As they are written, so that predictions can be joined to the file by them."""
+    written = table.as_written(column)
+    whole = written.dtype.kind == "f" and (written.dropna() % 1 == 0).all()  # whole numbers, some of them missing
+    texts = [str(int(name) if whole and name == name else name) for name in written]
+    return ["" if missing else text for text, missing in zip(texts, written.isna(), strict=True)]
 
 
 def _check_leak(labels: Any, features: Any, whose: str) -> None:
@@ -305,4 +308,6 @@ def _aligned(labels: Any, frame: Any, whose: str) -> Any:
         raise ArgumentError(
             f"{whose}: the labels have the rows of the frame in another order, by their index; give y.loc[X.index]."
         )
-    return _values(labels) if hasattr(labels, "isna") and labels.ndim == 1 else labels
+    if not hasattr(labels, "isna") or labels.ndim != 1:
+        return labels
+    return label_values(Table(labels.to_frame("labels")), "labels", None)
