@@ -57,7 +57,8 @@ def linear_weight_gradient(problem: Problem, outcome: AnyOutcome, k: int) -> Ten
 
 def _moves(problem: Problem, outcome: AnyOutcome, rows: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Potential and soft minimum of one side, and their derivatives in a factor of the cost."""
-    cost = (problem.cost if rows else problem.cost.mT).double()
+    paid = problem.cost.double() if problem.tilt is None else problem.cost.double() + problem.tilt
+    cost = paid if rows else paid.mT
     other = outcome.g if rows else outcome.f
     f, soft_a, P = newton_steps._half(problem, other, rows)
     _, soft_b, Q = newton_steps._half(problem, f, not rows)

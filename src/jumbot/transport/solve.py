@@ -18,6 +18,7 @@ from jumbot.transport.autograd import Inputs
 from jumbot.transport.certificate import reachable
 from jumbot.transport.checks import Array, as_tensor, check_number, check_whole
 from jumbot.transport.divergences import Divergence
+from jumbot.transport.given_reference import inner_tol, make_tilted, untilted
 from jumbot.transport.outcome import AnyOutcome
 from jumbot.transport.placement import placed
 from jumbot.transport.problem import Problem, make_problem
@@ -33,7 +34,7 @@ class _Settings(TypedDict, total=False):
     epsilon: Required[float]
     tau: float | tuple[float, float]
     divergence: str | Divergence
-    reference: str
+    reference: str | Array
     mass: float | None
     tol: float
     max_iterations: int
@@ -57,7 +58,7 @@ def solve(
     epsilon: float,
     tau: float | tuple[float, float] = math.inf,
     divergence: str | Divergence = "kl",
-    reference: str = "product",
+    reference: str | Array = "product",
     mass: float | None = None,
     tol: float = 1e-6,
     max_iterations: int = MAX_ITERATIONS,
@@ -77,6 +78,7 @@ def solve(
         `+inf` means "never matched" where tau is finite.
     a, b
         Weights `(..., n)` and `(..., m)` of any positive mass, zeros allowed; uniform of mass one by default.
+        Their leading axes broadcast with those of the cost: `(k, n)` against one cost `(n, m)` are k problems.
     epsilon
         Strength of the entropy; 0 solves exactly (balanced, KL, TV, and partial transport).
     tau
@@ -85,7 +87,8 @@ def solve(
         "kl", "tv", "chi2", "range(lo,hi)" (marginals within [lo a, hi a]; leave tau out), "power(p)",
         or a `Divergence`.
     reference
-        R: "product" is a b' (the paper), "ones" the all-ones matrix (its published code).
+        R: "product" is a b' (the paper), "ones" the all-ones matrix (its published code), or a matrix `(..., n, m)`
+        of your own, >= 0 (POT's `c`); pairs where it is zero are never matched.
     mass
         Transport exactly this much (partial transport); tau and divergence stay at their defaults.
     tol
@@ -118,16 +121,33 @@ def solve(
     cost = as_tensor(cost, "cost", numpy=numpy)
     a = None if a is None else as_tensor(a, "a", cost, numpy)
     b = None if b is None else as_tensor(b, "b", cost, numpy)
+    R = None if isinstance(reference, str) else as_tensor(reference, "reference", cost, numpy)
     epsilon, given = check_number("epsilon", epsilon, least=0), cost.device
-    cost, a, b = placed(engine, epsilon, cost, a, b)
-    problem = make_problem(
-        cost, a, b, epsilon=epsilon, tau=tau, divergence=divergence, reference=reference, mass=mass
-    )  # fmt: skip
+    cost, a, b, R = placed(engine, epsilon, cost, a, b, R)
+    cost = _broadcast(cost, a, b)
+    if R is None:
+        problem = make_problem(
+            cost, a, b, epsilon=epsilon, tau=tau, divergence=divergence, reference=reference, mass=mass
+        )  # fmt: skip
+    else:
+        problem = make_tilted(cost, a, b, R, epsilon=epsilon, tau=tau, divergence=divergence, mass=mass)
     tol = check_number("tol", tol, least=0)
     limit = check_whole("max_iterations", max_iterations, least=1)
     solution = solve_problem(problem, _start(init, cost, numpy), tol, limit, (cost, a, b), numpy, device=given)
     warn_if_short(solution)
     return solution
+
+
+def _broadcast(cost: Tensor, a: Tensor | None, b: Tensor | None) -> Tensor:
+    """The cost as a batch where only the weights are one: `(k, n)` against `(n, m)` are k problems."""
+    batches = [x.shape[:-1] for x in (a, b) if x is not None and x.ndim > 1]
+    if cost.ndim < 2 or not batches:
+        return cost
+    try:
+        batch = torch.broadcast_shapes(cost.shape[:-2], *batches)
+    except RuntimeError:
+        return cost  # `check_weights` says which of them does not fit
+    return cost if batch == cost.shape[:-2] else cost.expand(*batch, *cost.shape[-2:])
 
 
 def _read(*arguments: Any, **settings: Any) -> Solution:
@@ -165,7 +185,7 @@ def solve_problem(
     inputs: Inputs, numpy: bool, symmetric: bool = False, device: torch.device | None = None,
 ) -> Solution:  # fmt: skip
     """Solve a checked problem; `inputs` are what gradients are taken in, the answer goes to `device`."""
-    outcome = find_outcome(problem, start, tol, limit, symmetric)
+    outcome = untilted(problem, find_outcome(problem, start, inner_tol(problem, tol), limit, symmetric))
     graph = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in inputs)
     return Solution(problem, outcome, tol, limit, inputs, numpy, graph, device or inputs[0].device)
 

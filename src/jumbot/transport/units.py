@@ -62,10 +62,16 @@ def divided(problem: Problem, by: float) -> Problem:
     cost = problem.cost.double() / by
     if problem.blocked is not None and problem.epsilon > 0:
         cost = cost.masked_fill(problem.blocked, FORBIDDEN)
+    tilt = None if problem.tilt is None else problem.tilt / by
     return replace(
-        problem, cost=cost, epsilon=problem.epsilon / by, source=side(problem.source), target=side(problem.target),
+        problem,
+        tilt=tilt,
+        cost=cost,
+        epsilon=problem.epsilon / by,
+        source=side(problem.source),
+        target=side(problem.target),
         modest=True,
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)
