@@ -73,10 +73,10 @@ class Problem:
     def groups(self) -> tuple[Tensor, Tensor]:
         """A number for each row and column `(B, n)`, `(B, m)`: blocked pairs separate those of different numbers."""
         batch, n, m = self.cost.shape
-        labels = torch.zeros(batch, n + m, dtype=torch.long)
+        labels = torch.zeros(batch, n + m, dtype=torch.long, device=self.cost.device)
         if self.blocked is not None:
-            labels = torch.from_numpy(np.stack([components(pairs) for pairs in ~self.blocked.cpu().numpy()])).long()
-        labels = labels.to(self.cost.device)
+            found = np.stack([components(pairs) for pairs in ~self.blocked.cpu().numpy()])
+            labels = torch.from_numpy(found).long().to(self.cost.device)
         return labels[:, :n], labels[:, n:]
 
     @cached_property
@@ -95,7 +95,7 @@ class Problem:
     def most(self) -> float:
         """A bound on every `constant` of the batch, by the mass of all its weights."""
         if self.epsilon == 0 or self.reference == "ones" or self.cost.device.type != "cpu":
-            return float(torch.as_tensor(self.constant).max())
+            return self.constant if isinstance(self.constant, float | int) else float(self.constant.max())
         a, b = (float(np.add.reduce(x.numpy(), axis=None)) for x in self.given)  # microseconds matter here
         return self.epsilon * a * b
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from jumbot.errors import ArgumentError, NotConvergedWarning, UnboundedError
 from jumbot.transport.autograd import Inputs
 from jumbot.transport.certificate import reachable
-from jumbot.transport.checks import Array, as_tensor, check_number, check_whole
+from jumbot.transport.checks import Array, as_tensor, autocast, check_number, check_whole, uncompiled
 from jumbot.transport.divergences import Divergence
 from jumbot.transport.given_reference import inner_tol, make_tilted, untilted
 from jumbot.transport.outcome import AnyOutcome
@@ -74,8 +74,8 @@ def solve(
     Parameters
     ----------
     cost
-        C, `(..., n, m)`, torch or numpy, float32 or float64; leading axes are a batch of problems.
-        `+inf` means "never matched" where tau is finite.
+        C, `(..., n, m)`, torch or numpy; leading axes are a batch of problems.  Half precision is solved and answered
+        in float32, whole numbers in float64; `+inf` means "never matched" where tau is finite.
     a, b
         Weights `(..., n)` and `(..., m)` of any positive mass, zeros allowed; uniform of mass one by default.
         Their leading axes broadcast with those of the cost: `(k, n)` against one cost `(n, m)` are k problems.
@@ -111,9 +111,8 @@ def solve(
     tensor([[0.5000, 0.0000],
             [0.0000, 0.5000]], dtype=torch.float64)
     """
-    if torch.compiler.is_compiling():  # one break of the graph, instead of one for each decision and each field read
-        eager: Callable[..., Solution] = torch.compiler.disable(_read)
-        return eager(
+    if torch.compiler.is_compiling() or autocast(cost):
+        return _apart(
             cost, a, b, epsilon=epsilon, tau=tau, divergence=divergence, reference=reference, mass=mass, tol=tol,
             max_iterations=max_iterations, init=init, engine=engine,
         )  # fmt: skip
@@ -138,6 +137,14 @@ def solve(
     return solution
 
 
+def _apart(cost: Array, *weights: Array | None, **settings: Any) -> Solution:
+    """`solve` out of the reach of `torch.compile` and `torch.autocast`."""
+    if torch.compiler.is_compiling():  # one break of the graph, instead of one for each decision and each field read
+        return _uncompiled(cost, *weights, **settings)
+    with torch.autocast(autocast(cost) or "cpu", enabled=False):
+        return solve(cost, *weights, **settings)
+
+
 def _broadcast(cost: Tensor, a: Tensor | None, b: Tensor | None) -> Tensor:
     """The cost as a batch where only the weights are one: `(k, n)` against `(n, m)` are k problems."""
     batches = [x.shape[:-1] for x in (a, b) if x is not None and x.ndim > 1]
@@ -157,6 +164,9 @@ def _read(*arguments: Any, **settings: Any) -> Solution:
         if isinstance(field, cached_property):
             getattr(solution, name)
     return solution
+
+
+_uncompiled: Callable[..., Solution] = uncompiled(_read, "jumbot.solve")
 
 
 def find_outcome(
