@@ -21,10 +21,9 @@ HIDDEN = {
         "import numba.core.codegen as c; c.JITCodeLibrary = type('JITCodeLibrary', (), {})",
         "CodeCache None",
     ),
-    "the compiler": ("import numba, numba.core.compiler as c; del c.Compiler", "CodeCache None"),
     "the cache": ("import numba.core.caching as c; del c.CompileResultCacheImpl", "None Linked"),
     "both": (
-        "import numba, numba.core.caching as c, numba.core.compiler as d; del c.CompileResultCacheImpl, d.Compiler",
+        "import numba.core.caching as c, numba.core.codegen as d; del c.CompileResultCacheImpl, d.JITCodeLibrary",
         "None None",
     ),
     "a version that works": ("import numba; numba.__version__ = '9.1.0'", "CodeCache Linked"),

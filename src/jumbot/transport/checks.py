@@ -64,7 +64,7 @@ def _widened(tensor: Tensor, name: str, like: Tensor | None) -> Tensor:
 
 def autocast(x: Array) -> str | None:
     """The type of device on which `torch.autocast` would round what is computed with `x`, or None."""
-    device = x.device.type if isinstance(x, Tensor) else "cpu"
+    device = "cpu" if not isinstance(x, Tensor) or x.is_meta else x.device.type
     return device if torch.is_autocast_enabled(device) else None
 
 

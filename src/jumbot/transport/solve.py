@@ -23,7 +23,7 @@ from jumbot.transport.outcome import AnyOutcome
 from jumbot.transport.placement import placed
 from jumbot.transport.problem import Problem, make_problem
 from jumbot.transport.solution import Solution, Status
-from jumbot.transport.units import divided, multiplied, start_in, unit
+from jumbot.transport.units import capped, divided, multiplied, start_in, unit, unmissed
 
 MAX_ITERATIONS = 100_000
 
@@ -174,6 +174,10 @@ def find_outcome(
     swept: int = 0,
 ) -> AnyOutcome:  # fmt: skip
     """By the engine that fits; `symmetric` promises equal sides, `swept` tells how many sweeps led to `start`."""
+    if not problem.modest and (cheaper := capped(problem)) is not None:
+        found = find_outcome(cheaper, start, tol, limit, symmetric, swept)
+        if unmissed(found):
+            return found
     if not problem.modest and (by := unit(problem)) != 1.0:
         try:
             found = find_outcome(divided(problem, by), start_in(start, by), tol, limit, symmetric, swept)

@@ -84,7 +84,7 @@ def farthest(r: Any, x: Any, y: Any) -> float:
     return most
 
 
-#: The gap where e^x was cut off: more than any, and proof of nothing.  Not `math.inf`, which fast arithmetic may drop.
+#: The gap where e^x was cut off: more than any, and proof of nothing.  Finite, or loops would not be vectorised safely.
 OVER = 1e300
 
 
@@ -107,7 +107,7 @@ def _power(p: float, log_x: float, s: float) -> tuple[float, float]:
     else:
         gap = max((x_p - y_p - p * slope * (x - y)) / (p * q), 0.0)
     if over or (slope <= 0.0 and 0.0 < p < 1.0):  # the recession price proves nothing
-        gap = OVER
+        gap = math.inf
     if abs(log_x) < 1e-3:
         tail = (p + 1.0) / 6.0 + log_x * ((p * (p + 1.0) + 1.0) / 24.0 + log_x * (p + 1.0) * (p * p + 1.0) / 120.0)
         return gap, log_x * log_x * (0.5 + log_x * tail)
@@ -189,8 +189,7 @@ def side_power(
     set_all(work[2], 0.0)
     for i in range(a.shape[0]):
         gap[i], penalty[i] = _power(low, log_ratio[i], -F[i] / tau)
-        scaled = gap[i] * a[i] * tau if a[i] > 0.0 else 0.0
-        gap[i] = OVER if a[i] > 0.0 and gap[i] >= OVER else scaled
+        gap[i] = gap[i] * a[i] * tau if a[i] > 0.0 else 0.0
         penalty[i] *= a[i] * tau
         p[i] = a[i] * exp(min(log_ratio[i], 700.0))
     _add_up(work, F, sums)
