@@ -34,6 +34,7 @@ ACCEPTED: dict[str, dict[str, str]] = {
     "value": WEIGHT, "mean_cost": WEIGHT, "mass_a": NUMBER, "mass_b": NUMBER, "loss_bound": WEIGHT, "cost_least": {},
     "zeta": {"0": "the outlier alone"},
     "gradient_flow.learning_rate": NUMBER, "couple.seed": {"0": "a seed", "None": "drawn anew"},
+    "conditions": NONE, "draw": NONE, "replace": {**NONE, **FLAG}, "return_mass": FLAG,
     "certify.plan": {}, "certify.potentials": NONE, "certify.x": NONE, "certify.y": NONE,
     "deviation_bound.k": {"None": "the complete estimator"}, "marginal_bound.mass": WEIGHT,
     "mass_bound.cost_least": {"0": "no cost is below"},

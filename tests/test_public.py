@@ -36,6 +36,8 @@ CALLS = {
     "jumbot.couple(torch.ones(2, 2), torch.ones(2, 2))": "tuple[Tensor, Tensor]",
     "jumbot.couple(np.ones((2, 2)), np.ones((2, 2)), 0.1, tau=1.0, cost='euclidean')[0]": "ndarray",
     "jumbot.couple(torch.ones(2, 2), torch.ones(2, 2), return_index=True)[3]": "Tensor",
+    "jumbot.couple(torch.ones(2, 2), torch.ones(2, 2), return_mass=True)[2]": "Tensor",
+    "jumbot.CoupledLoader([torch.ones(2, 2)], [torch.ones(2, 2)], batch=2, minibatch=1)": "CoupledLoader",
     "jumbot.adapt('a', 'b')": "Model",
     "jumbot.load('run')": "Model",
     "jumbot.tune('a', 'b')": "Tuned",

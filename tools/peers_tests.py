@@ -15,6 +15,9 @@ import io
 import json
 import os
 import sys
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -29,7 +32,12 @@ FILES = (
     "test_solvers.py", "batch/test_solve_batch.py", "test_utils.py",
 )  # fmt: skip
 #: The beginning of a test's name -> why it fails, and why that is meant.
-REASONS: dict[str, str] = {}
+REASONS = {
+    "test_warnings": "emd warns there that it stopped after one pivot; ours is solved whatever numItermax is",
+    "test_unbalanced_relaxation_parameters": (
+        "reg_m = inf between masses of 1 and 49.6: no plan meets both marginals, and it is refused as by jumbot.solve"
+    ),
+}
 
 
 class Run:
@@ -53,9 +61,13 @@ class Run:
         from jumbot.compat import ot as compat
 
         functions = {}
-        for place in (compat, *(getattr(compat, name) for name in compat.__all__)):
-            for name, value in vars(place).items() if isinstance(place, ModuleType) else ():
-                if getattr(value, "__module__", "").startswith("jumbot.compat.ot._") and callable(value):
+        modules = {
+            name: getattr(compat, name) for name in compat.__all__ if isinstance(getattr(compat, name), ModuleType)
+        }
+        for path, place in {"": compat, **modules}.items():
+            theirs = getattr(ot, path) if path else ot
+            for name, value in list(vars(place).items()):
+                if getattr(value, "__module__", "").startswith("jumbot.compat.ot._") and hasattr(theirs, name):
                     functions[name] = self._watched(value)
                     setattr(place, name, functions[name])
         for name, value in list(vars(module).items()):
@@ -86,13 +98,22 @@ class Run:
             self.why[report.nodeid] = str(report.longreprtext).strip().splitlines()[-1]
 
 
-def run(checkout: Path, ours: bool, select: str, only: str) -> Run:
+@dataclass(frozen=True)
+class Outcome:
+    """What a run has seen, as a process can hand it over."""
+
+    passed: dict[str, bool]
+    called: set[str]
+    why: dict[str, str]
+
+
+def run(checkout: Path, ours: bool, select: str, only: str) -> Outcome:
     plugin = Run(ours)
     files = [str(checkout / "test" / name) for name in FILES if (checkout / "test" / name).exists() and only in name]
     options = ["-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", str(checkout / "test"), "--tb=short"]
     with contextlib.redirect_stdout(io.StringIO()):
         pytest.main([*options, *(["-k", select] if select else []), *files], plugins=[plugin])
-    return plugin
+    return Outcome(plugin.passed, plugin.called, plugin.why)
 
 
 def reason(test: str) -> str:
@@ -110,9 +131,13 @@ def main() -> int:
     if not (given.checkout / "test").is_dir():
         parser.error(f"{given.checkout} has no folder test/; give a checkout of POT")
     sys.path = [place for place in sys.path if Path(place or ".").resolve() != given.checkout.resolve()]
-    theirs, ours = (run(given.checkout, ours, given.k, given.file) for ours in (False, True))
-    if not theirs.passed:
-        parser.error("no test was found, or none passes with POT itself")
+    # a process each: the second run would find the test modules of the first
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
+        theirs, ours = pool.map(run, [given.checkout] * 2, [False, True], [given.k] * 2, [given.file] * 2)
+    if missing := set(theirs.passed) - set(ours.passed):
+        parser.error(f"{len(missing)} tests ran with POT alone, such as {min(missing)}")
+    if not any(theirs.passed.values()):
+        parser.error("no test was found that passes with POT itself")
     counted = sorted(test for test, passed in theirs.passed.items() if passed and test in ours.called)
     failed = [test for test in counted if not ours.passed.get(test)]
     share = 1 - len(failed) / max(len(counted), 1)

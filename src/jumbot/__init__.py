@@ -17,12 +17,15 @@ if TYPE_CHECKING:
     from jumbot.adaptation.model import load as load
     from jumbot.adaptation.regressor import DomainAdaptationRegressor as DomainAdaptationRegressor
     from jumbot.adaptation.scorers import target_scorer as target_scorer
+    from jumbot.coupling import CoupledLoader as CoupledLoader
     from jumbot.coupling import couple as couple
     from jumbot.errors import ArgumentError as ArgumentError
     from jumbot.errors import CacheWarning as CacheWarning
+    from jumbot.errors import DataWarning as DataWarning
     from jumbot.errors import JumbotError as JumbotError
     from jumbot.errors import MissingPackageError as MissingPackageError
     from jumbot.errors import NegativeTransferWarning as NegativeTransferWarning
+    from jumbot.errors import NoTargetWarning as NoTargetWarning
     from jumbot.errors import NotConvergedWarning as NotConvergedWarning
     from jumbot.errors import NotFiniteError as NotFiniteError
     from jumbot.errors import UnboundedError as UnboundedError
@@ -53,6 +56,7 @@ else:
             "BiasCurve": "minibatch.estimator",
             "CacheWarning": "errors",
             "Certificate": "transport._certify",
+            "CoupledLoader": "coupling",
             "Diagnosis": "adaptation.judgement.diagnosis",
             "Divergence": "transport.divergences",
             "DomainAdaptationClassifier": "adaptation.classifier",
@@ -64,7 +68,9 @@ else:
             "LiftedPlan": "minibatch.plan",
             "MissingPackageError": "errors",
             "Model": "adaptation.model",
+            "DataWarning": "errors",
             "NegativeTransferWarning": "errors",
+            "NoTargetWarning": "errors",
             "NotConvergedWarning": "errors",
             "NotFiniteError": "errors",
             "Solution": "transport.solution",

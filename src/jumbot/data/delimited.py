@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from jumbot.data._remarks import remark
 from jumbot.data.frames import NOTHING, Table, check_distinct, checked, may_hold_texts, pandas, words_of
 from jumbot.errors import ArgumentError
 
@@ -160,7 +161,7 @@ def _with_decimal_points(frame: Any, path: Path) -> Any:
         name, column = next(iter(commas.items()))
         text = column[column.str.contains(",")].iloc[0].strip()
         beside = f" beside decimal points in {points[0]!r}" if points else ""
-        warnings.warn(
+        remark(
             f"{path}: {text!r} in column {name!r} is read as {text.replace(',', '.')}{beside}; if a sign parts "
             "thousands, write the numbers without it.",
             stacklevel=4,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import warnings
 
 import numpy as np
 
+from jumbot.data._remarks import remark
 from jumbot.data.column_kinds import few, kind_of_column, lacks, number_in, numbers_of, squeezed, too_fine
 from jumbot.data.columns import Column, Columns
 from jumbot.data.frames import Table
@@ -61,7 +61,7 @@ def _find(table: Table, column: str, name: str) -> Column:
         if np.isnan(numbers).all():
             raise ArgumentError(f"{name}: column {column!r} is empty; fill it, {leave_out}.")
         if names_rows(column, present):
-            warnings.warn(
+            remark(
                 f"{name}: column {column!r} looks like a row number, which says nothing about other rows; if it is "
                 f"one, leave it out with drop={column!r} (--drop), or make it the id.",
                 stacklevel=2,
@@ -106,7 +106,7 @@ def _find(table: Table, column: str, name: str) -> Column:
 
 def warn_of_digits(name: str, column: str, numbers: np.ndarray) -> None:
     """Of a column that float32 would blur."""
-    warnings.warn(
+    remark(
         f"{name}: column {column} goes from {numbers.min():.10g} to {numbers.max():.10g}, and networks see seven "
         "digits; subtract a number first, or leave it out.",
         stacklevel=3,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from jumbot.data._remarks import remark
 from jumbot.data.column_kinds import few, number_in
 from jumbot.data.domain import Domain
 from jumbot.errors import ArgumentError
@@ -72,11 +72,11 @@ def plain_text(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else str(value).strip()
 
 
-def _order(text: str) -> tuple[int, float, str]:
+def _order(text: str) -> tuple[int, int, str]:
     try:
-        return (0, float(int(text)), text)
+        return (0, int(text), text)
     except ValueError:
-        return (1, 0.0, text)
+        return (1, 0, text)
 
 
 def match_classes(domain: Domain, classes: Sequence[str]) -> Domain:
@@ -98,7 +98,7 @@ def match_classes(domain: Domain, classes: Sequence[str]) -> Domain:
     same = [f"{name!r} for {c!r}" for name in strange for c in classes if _spelt(name) == _spelt(c)]
     meant = f" Rename {few(same)} if they are the same." if same else _shifted(domain, classes) if strange else ""
     if not any(name in position for name in domain.classes):
-        warnings.warn(
+        remark(
             f"{domain.name}: its labels ({few(domain.classes, 4)}) have no name in common with the source's "
             f"({few(classes, 4)}); it is taken as unlabelled.{meant}",
             stacklevel=3,
@@ -108,7 +108,7 @@ def match_classes(domain: Domain, classes: Sequence[str]) -> Domain:
     labels = table[domain.labels]
     if strange:
         lost = int(((labels < 0) & domain.known).sum())
-        warnings.warn(
+        remark(
             f"{domain.name}: {lost} samples have labels that the source lacks ({few(strange, 4)}); no accuracy counts "
             f"them.{meant}",
             stacklevel=3,
@@ -189,7 +189,7 @@ def check_source(domain: Domain) -> Domain:
     first: dict[str, str] = {}
     for name in domain.classes:
         if (other := first.setdefault(_spelt(name), name)) != name:
-            warnings.warn(
+            remark(
                 f"{domain.name}: {other!r} and {name!r} are two classes; give them one name if they are the same.",
                 stacklevel=3,
             )

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from jumbot.data import tablefiles
+from jumbot.data._remarks import remark
+from jumbot.data._written import label_values, with_codes
 from jumbot.data.arrays import from_arrays, with_labels
 from jumbot.data.column_kinds import few, kind_of_column, lacks, numbers_of
 from jumbot.data.domain import Domain
@@ -38,8 +38,8 @@ from jumbot.data.roles import (
     rows_of,
 )
 from jumbot.data.tablefiles import read_table
-from jumbot.data.written import label_values, with_codes
 from jumbot.errors import ArgumentError
+from jumbot.files import check_regular, read_arrays
 
 FORMATS = (".npy", ".npz", *tablefiles.FORMATS)
 
@@ -103,7 +103,7 @@ def read_file(path: Path, name: str | None, reading: Reading, like: Known | None
     kind = _kind(path)
     if kind == ".npy":
         check_columns(str(path), reading, like)
-        return from_arrays(_load_numpy(path), name=name or path.stem, kind=reading.kind)
+        return from_arrays(read_arrays(path), name=name or path.stem, kind=reading.kind)
     if kind == ".npz":
         return _from_archive(path, name, reading, like)
     table = read_table(path, None if reading.domain == NO_DOMAINS else reading.domain)
@@ -144,7 +144,8 @@ def from_table(
     for column in columns:
         _warn_of_words(table, column, whose)
     told = [label_values(table, column, reading.task) for column in columns]
-    return with_labels(made, told[0] if len(told) == 1 else np.stack(told, axis=1), reading.task)
+    made = with_labels(made, told[0] if len(told) == 1 else np.stack(told, axis=1), reading.task)
+    return made if table.file is None else replace(made, label_dtype=None)  # a file's numbers are texts as well
 
 
 def of_all_domains(domain: Domain, column: np.ndarray, whose: str) -> Domain:
@@ -158,7 +159,7 @@ def domains_of(path: str | Path, column: str | None = None) -> list[str]:
     path = Path(path)
     kind = _kind(path)
     table = None if kind in (".npz", ".npy") else read_table(path)
-    columns = table.frame if table is not None else _load_numpy(path) if kind == ".npz" else {}
+    columns = table.frame if table is not None else read_arrays(path) if kind == ".npz" else {}
     found = find_one(list(columns), DOMAINS, str(path)) if column is None else column
     if found is None or found not in columns:
         raise ArgumentError(f"{path}: the file has no column {column or 'domain'!r}; give a source and a target.")
@@ -191,7 +192,7 @@ def _points(path: Path) -> tuple[np.ndarray, list[str] | None]:
     kind = _kind(path)
     names = None
     if kind in (".npy", ".npz"):
-        points = _load_numpy(path)
+        points = read_arrays(path)
         points = points if kind == ".npy" else next(iter(points.values()), np.empty(0))
     else:
         table = read_table(path)
@@ -201,7 +202,7 @@ def _points(path: Path) -> tuple[np.ndarray, list[str] | None]:
             if kind_of_column(values) != "numbers":
                 raise ArgumentError(f"{path}: column {column!r} is text ({values.dropna().iloc[-1]}); drop it first.")
             if names is not None and (column.lower() in (*IDS, "label") or names_rows(column, numbers_of(values))):
-                warnings.warn(
+                remark(
                     f"{path}: column {column!r} counts as a coordinate; leave it out if it names rows or classes.",
                     stacklevel=4,
                 )
@@ -219,6 +220,7 @@ def _points(path: Path) -> tuple[np.ndarray, list[str] | None]:
 
 
 def _kind(path: Path) -> str:
+    check_regular(path)
     if not path.is_file():
         raise ArgumentError(f"{path}: there is no such file.")
     kind = tablefiles.ending(path)
@@ -228,7 +230,7 @@ def _kind(path: Path) -> str:
 
 
 def _from_archive(path: Path, name: str | None, reading: Reading, like: Known | None) -> Domain:
-    arrays = _load_numpy(path)
+    arrays = read_arrays(path)
     roles = find_roles(list(arrays), str(path), reading, like)
     rest = list(roles.features)
     found = find_one(rest, FEATURES, str(path)) or (rest[0] if len(rest) == 1 else None)
@@ -254,23 +256,13 @@ def _from_archive(path: Path, name: str | None, reading: Reading, like: Known | 
     return replace(made, roles=replace(roles, features=()))  # the array has columns, but no names of them
 
 
-def _load_numpy(path: Path) -> Any:
-    try:
-        if path.suffix.lower() == ".npy":
-            return np.load(path, mmap_mode="r")
-        with np.load(path) as archive:
-            return {key: archive[key] for key in archive.files}
-    except (OSError, EOFError, ValueError, BadZipFile) as error:
-        raise ArgumentError(f"{path}: cannot be read ({error}).") from error
-
-
 def _warn_of_words(table: Table, column: str, whose: str) -> None:
     """Of labels such as None and NA, which may be missing or a class."""
     found = table.words.get(column)
     words = () if found is None else found[found.index.isin(table.frame.index)]
     if len(words):
         said = " and ".join(repr(word) for word in sorted(set(words)))
-        warnings.warn(
+        remark(
             f"{whose}: column {column!r} says {said} in {len(words)} rows, which is read as no label; if it is a "
             "class, give it another name.",
             stacklevel=5,

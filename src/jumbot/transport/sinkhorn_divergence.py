@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from jumbot.cost import Cost, parse_cost
-from jumbot.errors import ArgumentError
+from jumbot.errors import ArgumentError, hinting
 from jumbot.transport import plain_divergence
 from jumbot.transport.checks import (
     Array,
@@ -67,6 +67,7 @@ def sinkhorn_divergence(
 def sinkhorn_divergence(
     x: ArrayLike, y: Array, a: Array | None = None, b: Array | None = None, **settings: Unpack[_Settings]
 ) -> np.ndarray: ...
+@hinting
 def sinkhorn_divergence(
     x: Array,
     y: Array,

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from jumbot.errors import ArgumentError, NotConvergedWarning, UnboundedError
+from jumbot.errors import ArgumentError, NotConvergedWarning, UnboundedError, hinting
 from jumbot.transport.autograd import Inputs
 from jumbot.transport.certificate import reachable
 from jumbot.transport.checks import Array, as_tensor, autocast, check_number, check_whole, uncompiled
@@ -50,6 +50,7 @@ def solve(
 def solve(
     cost: ArrayLike, a: Array | None = None, b: Array | None = None, **settings: Unpack[_Settings]
 ) -> Solution[np.ndarray]: ...
+@hinting
 def solve(
     cost: Array,
     a: Array | None = None,
