@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot.transport._points.cells import Cells
 from jumbot.transport._points.grounds import Ground
+from jumbot.transport._points.kd_cells import Cells
+from jumbot.transport._points.point_tiles import Tiles
 from jumbot.transport._points.rounding import exponents
 from jumbot.transport._points.sample_sweeps import Sweeps
-from jumbot.transport._points.streams import Tiles
 from jumbot.transport._points.tile_math import PRODUCT, ROOT, SQUARED, WFR
-from jumbot.transport.outcome import AnyOutcome
 from jumbot.transport.problem import Problem
+from jumbot.transport.solve import find_outcome
 
 #: Points of a side that need no coarser ones, and points that one coarse point stands for.
 FEWEST = 2048
@@ -41,21 +40,40 @@ class Side:
     cell: np.ndarray | None = None  # of each finer point, where these are coarse
 
 
-def start(problem: Problem, x: np.ndarray, y: np.ndarray, ground: Ground, solve: Any) -> tuple[Tensor, Tensor] | None:
-    """Potentials from a problem between fewer points; None where there are few. `solve` is for the smallest problem."""
+def start_dense(
+    problem: Problem, x: np.ndarray, y: np.ndarray, ground: Ground, tol: float, limit: int
+) -> tuple[Tensor, Tensor, int]:  # fmt: skip
+    """Potentials of a small problem from its matrix, and the sweeps that they took: small epsilon is annealed there."""
+    sides = Side(x, problem.a[0].numpy(), np.empty(0)), Side(y, problem.b[0].numpy(), np.empty(0))
+    outcome = find_outcome(replace_cost(problem, sides, ground), None, tol, limit)
+    return outcome.f, outcome.g, int(outcome.taken)
+
+
+class Open:
+    """For coarse problems, in which no point is closed: infinite costs are large ones there."""
+
+    closed = (None, None)
+
+
+def start(
+    problem: Problem, x: np.ndarray, y: np.ndarray, ground: Ground, fewest: int = FEWEST
+) -> tuple[Tensor, Tensor] | None:  # fmt: skip
+    """Potentials from a problem between fewer points; None where no side has more than `fewest`."""
     reference = [r[0].numpy() for r in problem.reference_weights]
     sides = Side(x, problem.a[0].numpy(), reference[0]), Side(y, problem.b[0].numpy(), reference[1])
-    return _start(problem, sides, ground, solve)
+    return _start(problem, sides, ground, fewest)
 
 
-def _start(problem: Problem, sides: tuple[Side, Side], ground: Ground, solve: Any) -> tuple[Tensor, Tensor] | None:
-    if max(len(side.points) for side in sides) <= FEWEST:
+def _start(
+    problem: Problem, sides: tuple[Side, Side], ground: Ground, fewest: int
+) -> tuple[Tensor, Tensor] | None:  # fmt: skip
+    if max(len(side.points) for side in sides) <= fewest:
         return None
-    coarse = coarsened(sides[0], ground), coarsened(sides[1], ground)
+    coarse = coarsened(sides[0], ground, fewest), coarsened(sides[1], ground, fewest)
     small = _problem(problem, *coarse)
-    begun = _start(small, coarse, ground, solve)
+    begun = _start(small, coarse, ground, fewest)
     if begun is None:
-        outcome: AnyOutcome = solve(replace_cost(small, coarse, ground), None, _TOL, 1000)
+        outcome = find_outcome(replace_cost(small, coarse, ground), None, _TOL, 1000)
         f, g = outcome.f, outcome.g
     else:
         tiles = Tiles(coarse[0].points, coarse[1].points, ground)
@@ -64,15 +82,19 @@ def _start(problem: Problem, sides: tuple[Side, Side], ground: Ground, solve: An
     return extended(problem, sides, small, coarse, ground, f, g)
 
 
-def coarsened(side: Side, ground: Ground) -> Side:
+def coarsened(side: Side, ground: Ground, fewest: int) -> Side:
     """A point for every few: their mean where they are close, else one of them, with the weight of all."""
-    if len(side.points) <= FEWEST:
-        return side
+    if len(side.points) <= fewest:
+        return replace(side, cell=None)
     cells = Cells.of(side.points, _EACH)
     mean, mass, scatter = cells.means(side.weights)
     cell = cells.at // cells.width
     reference = np.bincount(cell, side.reference, cells.count)
-    wide = scatter if ground.kind in (SQUARED, PRODUCT) else math.sqrt(scatter) * (ground.scale if ground.kind == WFR else 1)
+    wide = (
+        scatter
+        if ground.kind in (SQUARED, PRODUCT)
+        else math.sqrt(scatter) * (ground.scale if ground.kind == WFR else 1)
+    )
     if wide <= _WIDE:
         return Side(mean, mass, reference, cell)
     order = np.random.default_rng(0).permutation(len(cell))
@@ -109,7 +131,7 @@ def extended(
     f: Tensor, g: Tensor,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The potentials of all points: soft minima over the coarse points of the other side."""
-    F, G = exponents(small, f, g)
+    F, G = exponents(small, Open(), f, g)
     out = []
     for k, (exponent, potential) in enumerate(((G, f), (F, g))):
         own, other, cell = sides[k], coarse[1 - k], coarse[k].cell

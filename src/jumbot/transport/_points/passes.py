@@ -77,8 +77,8 @@ def _least(z: Any, G: Any, least: float) -> float:
 
 @compiled(allocates=True)
 def minima(
-    cells: Any, x: Any, norm_x: Any, y: Any, norm_y: Any, G: Any, first: Any, last: Any, met: Any, kind: int, scale: float,
-    out: Any,
+    cells: Any, x: Any, norm_x: Any, y: Any, norm_y: Any, G: Any, first: Any, last: Any, met: Any, kind: int,
+    scale: float, out: Any,
 ) -> None:  # fmt: skip
     """out_i = min_j C_ij - G_j, in float64."""
     z = np.empty((ROWS, y.shape[2]))

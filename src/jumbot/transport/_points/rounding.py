@@ -50,19 +50,18 @@ class Proof:
         return self.gap / max(self.scale, 1e-300) if self.gap > 0 else self.gap
 
 
-def exponents(problem: Problem, f: Tensor, g: Tensor) -> tuple[np.ndarray, np.ndarray]:
+def exponents(problem: Problem, stream: Any, f: Tensor, g: Tensor) -> tuple[np.ndarray, np.ndarray]:
     """Potentials over epsilon plus the logarithms of the reference weights; nothing at points that are closed."""
     out = []
-    for potential, r, side in zip((f, g), problem.reference_weights, (problem.source, problem.target), strict=True):
-        x = potential / problem.epsilon + torch.log(r)
-        closed = (potential >= EMPTY * side.tau) & (not side.hard)
-        out.append(torch.where(closed | (r <= 0), NOTHING, x)[0].numpy())
+    for potential, r, closed in zip((f, g), problem.reference_weights, stream.closed, strict=True):
+        x = torch.where(r <= 0, NOTHING, potential / problem.epsilon + torch.log(r))[0].numpy()
+        out.append(x if closed is None else np.where(closed, NOTHING, x))
     return out[0], out[1]
 
 
 def prove(problem: Problem, stream: Any, f: Tensor, g: Tensor) -> Proof:
     """In float64, at the blocks that `stream` keeps."""
-    F, G = exponents(problem, f, g)
+    F, G = exponents(problem, stream, f, g)
     hard = problem.source.hard, problem.target.hard
     if all(hard):
         return _prove_two(problem, stream, f, g, F, G)
@@ -79,7 +78,7 @@ def prove(problem: Problem, stream: Any, f: Tensor, g: Tensor) -> Proof:
         penalty += float(side.penalty(p, weights))
         paid += float(torch.where(p > 0, potential * p, 0.0).sum())
     # sum Q log(Q/R) = KL(Q | P) + mass(Q) - mass(P) + <F + G - C/epsilon, Q>, where P and Q differ by a row factor
-    objective = paid + problem.epsilon * (_factor(problem, F, G, f, g, rows, columns) - mass) + penalty
+    objective = paid + problem.epsilon * (_factor(problem, stream, F, G, f, g, rows, columns) - mass) + penalty
     epsilon = problem.epsilon
     scale = epsilon * size + penalty + epsilon * mass
     gap = gap if np.isfinite(objective) and not np.isnan(gap) else np.inf
@@ -87,12 +86,13 @@ def prove(problem: Problem, stream: Any, f: Tensor, g: Tensor) -> Proof:
 
 
 def _factor(
-    problem: Problem, F: np.ndarray, G: np.ndarray, f: Tensor, g: Tensor, rows: np.ndarray, columns: np.ndarray
-) -> float:
+    problem: Problem, stream: Any, F: np.ndarray, G: np.ndarray, f: Tensor, g: Tensor, rows: np.ndarray,
+    columns: np.ndarray,
+) -> float:  # fmt: skip
     """sum Q log(Q/P) where exact marginals have scaled rows or columns."""
     if not (problem.source.hard or problem.target.hard):
         return 0.0
-    before = exponents(problem, f, g)
+    before = exponents(problem, stream, f, g)
     return float(np.sum(rows * np.where(rows > 0, F - before[0], 0.0))) + float(
         np.sum(columns * np.where(columns > 0, G - before[1], 0.0))
     )

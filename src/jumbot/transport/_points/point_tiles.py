@@ -13,9 +13,9 @@ import numpy as np
 import torch
 
 from jumbot.transport._points import passes
-from jumbot.transport._points.cells import Cells
 from jumbot.transport._points.grounds import Ground
-from jumbot.transport._points.tile_math import NOTHING, PRODUCT, SQUARED
+from jumbot.transport._points.kd_cells import Cells
+from jumbot.transport._points.tile_math import NOTHING, PRODUCT, SQUARED, WFR
 from jumbot.transport.compiled.threads import run, split
 
 _SHARES = 16  # runs of row cells for each thread: another process may hold up one of them
@@ -41,6 +41,8 @@ class Layout:
 class Tiles:
     """Tiles of a named cost: cells of a kd-tree, of which those that cannot matter are left out."""
 
+    may_be_closed = False  # of other points than `close` finds
+
     def __init__(self, x: np.ndarray, y: np.ndarray, ground: Ground, largest: int | None = None) -> None:
         self.ground = ground
         size = {} if largest is None else {"largest": largest}
@@ -50,6 +52,15 @@ class Tiles:
         self.padded_norms = [c.padded(v, 0.0) for c, v in zip(self.cells, self.norms, strict=True)]
         self.layout: tuple[type, Layout] | None = None
         self.lists, self.kept, self.left_out = self._all(), 1.0, 0.0
+        self.closed: list[np.ndarray | None] = [None, None]
+
+    def close(self, weights: tuple[np.ndarray, np.ndarray]) -> None:
+        """Find the points whose cost to all points of weight is infinite: none, but for -log cos^2."""
+        if self.ground.kind == WFR:
+            for k, other in enumerate(weights[::-1]):
+                zero = np.zeros(self.shape[k])
+                least = self._minima(k, np.where(other > 0, 0.0, NOTHING), None, zero)
+                self.closed[k] = least >= -NOTHING
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -114,14 +125,12 @@ class Tiles:
             self._run(task, self._shares(side, np.unique(self.cells[side].at[wrong] // self.cells[side].width)))
             sums = self.cells[side].taken(out)
         if dtype == np.float32:  # the shift as float32 holds it
-            shift = self.cells[side].taken(F).astype(np.float64) * _LN2 + self.norms[side]
-        else:
-            shift = guess
-        return np.log(np.maximum(sums, 1e-300)) - shift
+            guess = self.cells[side].taken(F).astype(np.float64) * _LN2 + self.norms[side]
+        return np.log(np.maximum(sums, 1e-300)) - guess
 
     def _minima(self, side: int, other: np.ndarray, cells: np.ndarray | None, guess: np.ndarray) -> np.ndarray:
         """min_j C_ij/epsilon - G_j, of the points in some cells; else the guess."""
-        layout, out = self._in_double(), self.cells[side].padded(guess, 0.0)
+        layout, out = self.in_double(), self.cells[side].padded(guess, 0.0)
         G = np.maximum(self.cells[1 - side].padded(other, NOTHING), NOTHING)
         x, y, lists, ground = layout.rows[side], layout.columns[1 - side], self.lists[side], self.ground
         norms = self.padded_norms[side], self.padded_norms[1 - side]
@@ -132,13 +141,17 @@ class Tiles:
         self._run(task, self._shares(side, cells))
         return self.cells[side].taken(out)
 
-    def _in_double(self) -> Layout:
+    def in_double(self) -> Layout:
         if self.layout is not None and self.layout[0] is np.float64:
             return self.layout[1]
         return Layout(self.cells, self.ground, np.float64)  # not kept: single precision goes on
 
     def _run(self, task: Callable[[np.ndarray], Any], items: Iterable[np.ndarray]) -> None:
         run(task, items)
+
+    def each(self, side: int, task: Callable[[np.ndarray], Any]) -> None:
+        """`task` of runs of row cells, in threads."""
+        run(task, self._shares(side))
 
     def plan_sums(self, F: np.ndarray, G: np.ndarray) -> tuple[np.ndarray, np.ndarray, float, float]:
         """P 1, P' 1, and <C, P> and <|C|, P> in units of epsilon, in float64."""
@@ -207,10 +220,9 @@ class Tiles:
                 cell = cells.at // cells.width
                 terms = np.where(x > 0, x * (log_x - values), 0.0)
                 sums += [np.bincount(cell, x, cells.count), np.bincount(cell, terms, cells.count)]
+            fill: Any = passes.fill_left_out
             for k in range(own.count):
-                passes.fill_left_out(
-                    *own.boxes, *sums[:2], *other.boxes, *sums[2:], *self.lists[0], ground.kind, ground.scale, k, rest
-                )  # fmt: skip
+                fill(*own.boxes, *sums[:2], *other.boxes, *sums[2:], *self.lists[0], ground.kind, ground.scale, k, rest)
         return float(out[:, 0].sum()), float(out[:, 1].sum()), rest
 
     def mean_cost(self, a: np.ndarray, b: np.ndarray) -> float:
@@ -249,7 +261,13 @@ class Tiles:
             return lists, left
 
         found = run(keep, parts)
-        self._set([part for lists, _ in found for part in lists])
+        lists = [part for lists, _ in found for part in lists]
+        across = other_low, other_high, log_b, low, high, log_a, self.ground.kind, self.ground.scale
+        for b in np.setdiff1d(np.arange(len(log_b)), np.concatenate(lists)):  # a column cell meets one at least, too
+            best = np.empty(len(log_a), dtype=np.int64)
+            passes.keep_blocks(*across, int(b), np.inf, best)
+            lists[best[0]] = np.sort(np.append(lists[best[0]], np.int32(b)))
+        self._set(lists)
         self.left_out = 0.0 if self.kept == 1.0 else sum(left for _, left in found) * (1 + 1e-9)
         return self.left_out
 

@@ -39,7 +39,7 @@ class Cells:
 
     def padded(self, values: np.ndarray, fill: float, dtype: type = np.float64) -> np.ndarray:
         """Numbers `(n,)` as `(cells, width)`."""
-        out = np.full(self.count * self.width, fill, dtype=dtype)
+        out: np.ndarray = np.full(self.count * self.width, fill, dtype=dtype)
         out[self.at] = values
         return out.reshape(self.count, self.width)
 
@@ -49,9 +49,9 @@ class Cells:
 
     def rows(self, dtype: type, factor: float = 1.0) -> np.ndarray:
         """Coordinates `(cells, width, d)`; padding stands at the first point, where its exponent makes it nothing."""
-        n, d = self.points.shape
+        d = self.points.shape[1]
         wide = d if d <= 3 else -(-d // 4) * 4
-        out = np.zeros((self.count * self.width, wide), dtype=dtype)
+        out: np.ndarray = np.zeros((self.count * self.width, wide), dtype=dtype)
         out[:, :d] = self.points[0] * factor
         out[self.at, :d] = self.points * factor
         return out.reshape(self.count, self.width, wide)
