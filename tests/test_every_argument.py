@@ -35,6 +35,8 @@ ACCEPTED: dict[str, dict[str, str]] = {
     "zeta": {"0": "the outlier alone"}, "memory": {**NONE, "1e30": "no bound at all", "10**30": "no bound at all"},
     "solve_sample.epsilon": NUMBER,
     "gradient_flow.learning_rate": NUMBER, "couple.seed": {"0": "a seed", "None": "drawn anew"},
+    "conditions": NONE, "draw": NONE, "replace": {**NONE, **FLAG}, "return_mass": FLAG,
+    "certify.plan": {}, "certify.potentials": NONE, "certify.x": NONE, "certify.y": NONE,
     "deviation_bound.k": {"None": "the complete estimator"}, "marginal_bound.mass": WEIGHT,
     "mass_bound.cost_least": {"0": "no cost is below"},
 }  # fmt: skip
@@ -59,6 +61,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "gradient_flow": (
         jumbot.gradient_flow, {"x0": X, "y": Y, "m": 2, "steps": 1, "learning_rate": 0.1, **PROBLEM},
     ),
+    "certify": (jumbot.certify, {"cost": COST, "plan": np.full((6, 6), 1 / 36), **PROBLEM}),
     "couple": (jumbot.couple, {"x0": X, "x1": Y, "seed": 0, **PROBLEM}),
     "JointTransportLoss": (jumbot.JointTransportLoss, {"eta1": 1.0, "eta2": 1.0, "tau": 1.0, "epsilon": 1.0}),
     "forward": (

@@ -26,14 +26,16 @@ REQUIRED = [r for r in [*map(Requirement, PROJECT["dependencies"]), *sum(EXTRAS.
 @pytest.fixture
 def tools(monkeypatch: pytest.MonkeyPatch) -> dict[str, ModuleType]:
     monkeypatch.syspath_prepend(str(ROOT / "tools"))
-    found = {}
-    for name in ("heartbeat", "environment"):
-        spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
-        assert spec is not None
-        assert spec.loader is not None
-        found[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(found[name])
-    return found
+    return {name: _load(name) for name in ("heartbeat", "environment")}
+
+
+def _load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def names(extra: str) -> set[str]:
@@ -152,3 +154,27 @@ def test_issue_templates(file: Path):
     form = yaml.safe_load(file.read_text(encoding="utf-8"))
     assert {"name", "description", "body"} <= set(form)
     assert len({field["id"] for field in form["body"]}) == len(form["body"])
+
+
+def test_what_changed_names_its_tests(tmp_path: Path) -> None:
+    check = _load("check")
+    for name, text in {
+        "tests/a/test_thing.py": "import jumbot\n",
+        "tests/test_user.py": "from jumbot.a.thing import made\n",
+        "tests/test_patching.py": "PLACE = 'jumbot.a.thing.made'\n",
+        "tests/test_other.py": "from jumbot.a import other\n",
+        "tests/helper.py": "",
+        "tests/test_helped.py": "from tests.helper import x\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+
+    def tests_of(*paths: str) -> list[str]:
+        return check.mirrored_tests(map(Path, paths), tmp_path)
+
+    source = "src/jumbot/a/thing.py"
+    assert tests_of(source) == [source, "tests/a/test_thing.py", "tests/test_patching.py", "tests/test_user.py"]
+    assert tests_of("tests/helper.py") == ["tests/test_helped.py"]
+    assert tests_of("tests/test_other.py") == ["tests/test_other.py"]
+    assert tests_of("README.md", "pyproject.toml") == ["tests/test_docs.py"]
+    assert tests_of("src/jumbot/a/other.py") == ["src/jumbot/a/other.py", "tests/test_other.py"]

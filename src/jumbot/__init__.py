@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from jumbot.adaptation.model import load as load
     from jumbot.adaptation.regressor import DomainAdaptationRegressor as DomainAdaptationRegressor
     from jumbot.adaptation.scorers import target_scorer as target_scorer
+    from jumbot.coupling import CoupledLoader as CoupledLoader
     from jumbot.coupling import couple as couple
     from jumbot.errors import ArgumentError as ArgumentError
+    from jumbot.errors import DataWarning as DataWarning
     from jumbot.errors import JumbotError as JumbotError
     from jumbot.errors import MissingPackageError as MissingPackageError
     from jumbot.errors import NegativeTransferWarning as NegativeTransferWarning
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from jumbot.minibatch.estimator import BiasCurve as BiasCurve
     from jumbot.minibatch.estimator import Estimate as Estimate
     from jumbot.minibatch.plan import LiftedPlan as LiftedPlan
+    from jumbot.transport._certify import Certificate as Certificate
+    from jumbot.transport._certify import certify as certify
     from jumbot.transport._points.sample_solution import SampleSolution as SampleSolution
     from jumbot.transport._points.solve_sample import solve_sample as solve_sample
     from jumbot.transport.divergences import Divergence as Divergence
@@ -50,6 +54,8 @@ else:
         {
             "ArgumentError": "errors",
             "BiasCurve": "minibatch.estimator",
+            "Certificate": "transport._certify",
+            "CoupledLoader": "coupling",
             "Diagnosis": "adaptation.judgement.diagnosis",
             "Divergence": "transport.divergences",
             "DomainAdaptationClassifier": "adaptation.classifier",
@@ -61,6 +67,7 @@ else:
             "LiftedPlan": "minibatch.plan",
             "MissingPackageError": "errors",
             "Model": "adaptation.model",
+            "DataWarning": "errors",
             "NegativeTransferWarning": "errors",
             "NotConvergedWarning": "errors",
             "NotFiniteError": "errors",
@@ -73,6 +80,7 @@ else:
             "UnsupportedError": "errors",
             "adapt": "adaptation.adapt",
             "bounds": "[minibatch.bounds]",
+            "certify": "transport._certify",
             "couple": "coupling",
             "data": "[data]",
             "estimate": "minibatch.estimate",

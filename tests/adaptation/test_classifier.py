@@ -142,3 +142,25 @@ def test_numbers_whose_squares_overflow_are_refused(rows: tuple[np.ndarray, ...]
     X, y, _ = rows
     with pytest.raises(ArgumentError, match="X: its numbers are too large to be squared; divide them first"):
         jumbot.DomainAdaptationClassifier(steps=3).fit(1e200 * X, y)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "default"])
+@pytest.mark.parametrize("estimator", [jumbot.DomainAdaptationClassifier, jumbot.DomainAdaptationRegressor])
+def test_set_output_gives_frames_of_embeddings(estimator: Any, kind: str) -> None:
+    if kind != "default":
+        pytest.importorskip(kind)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3))
+    fitted = estimator(steps=2, n_components=5, random_state=0).set_output(transform=kind)
+    fitted.fit(X, np.arange(40) % 2, X_target=X)
+    found = fitted.transform(X[:7])
+    assert found.shape == (7, 5)
+    names = [f"{estimator.__name__.lower()}{i}" for i in range(5)]
+    assert fitted.get_feature_names_out().tolist() == names
+    if kind == "default":
+        assert isinstance(found, np.ndarray)
+    else:
+        assert type(found).__module__.startswith(kind)
+        assert list(found.columns) == names
+        plain = fitted.set_output(transform="default").transform(X[:7])
+        np.testing.assert_array_equal(np.asarray(found), plain)

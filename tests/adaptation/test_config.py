@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from scipy.sparse import csr_array
 from torch.utils.data import TensorDataset
 
 import jumbot
@@ -57,9 +58,9 @@ def inputs(tmp_path: Path) -> dict[str, tuple[str, str]]:
     lines = [f"{name.relative_to(tmp_path)} {name.parent.name}" for name in names]
     (tmp_path / "list.txt").write_text("\n".join(lines))
     return {
-        "csv": (str(tmp_path / "table.csv"), "table"),
-        "npz": (str(tmp_path / "table.npz"), "table"),
-        "domain": (f"{tmp_path / 'domains.npz'}:here", "table"),
+        "csv": (str(tmp_path / "table.csv"), "measurements"),
+        "npz": (str(tmp_path / "table.npz"), "measurements"),
+        "domain": (f"{tmp_path / 'domains.npz'}:here", "measurements"),
         "digits": ("usps", "digits"),
         "split": ("usps:test", "digits"),
         "icons": (pictures(tmp_path / "icons", [(20, 24)] * 4), "digits"),
@@ -120,7 +121,10 @@ def test_python_and_command_agree(
 @pytest.mark.parametrize(
     ("data", "recipe"),
     [
-        (RNG.normal(size=(12, 5)), "table"),
+        (RNG.normal(size=(12, 5)), "measurements"),
+        (RNG.normal(size=(12, 257)), "table"),
+        (np.eye(300)[:12], "words"),
+        (csr_array(np.eye(300)[:12]), "words"),
         (np.zeros((12, 28, 28), np.uint8), "digits"),
         (np.zeros((12, 64, 64, 3), np.uint8), "digits"),
         (np.zeros((12, 3, 65, 30)), "photographs"),

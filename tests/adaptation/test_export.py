@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 import jumbot
+from jumbot.adaptation.export import describe
 from jumbot.adaptation.model import Model
 from jumbot.cli import main
 from jumbot.errors import ArgumentError, MissingPackageError
@@ -156,3 +157,22 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "in: (batch, 4) float32 rows" in capsys.readouterr().out
     assert main(["export", str(tmp_path / "run"), str(tmp_path / "m.pt2")]) == 2
     assert "exists already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("ending", [".pt2", ".onnx"])
+def test_a_table_in_another_order_than_the_file_says_is_answered_with_nan(tmp_path: Path, ending: str) -> None:
+    """Numbers first, as a reader may think, ran and was wrong."""
+    if ending == ".onnx":
+        pytest.importorskip("onnxscript")
+        pytest.importorskip("onnxruntime")
+    table = pd.DataFrame(
+        {"colour": ["red", "green", "blue"] * 20, "length": np.arange(60) + 0.5, "kind": ["a", "b", "b"] * 20}
+    )
+    model = jumbot.adapt(table, table.drop(columns="kind"), label="kind", steps=5)
+    features = ["colour=blue", "colour=green", "colour=red", "length"]
+    assert json.loads(describe(model)["features"]) == features
+    file = model.export(tmp_path / f"table{ending}")
+    right = np.array([[0, 0, 1, 7.5], [0, 1, 0, 8.5]], np.float32)
+    later = pd.DataFrame({"length": [7.5, 8.5], "colour": ["red", "green"]})
+    np.testing.assert_allclose(_run(file, right), model.predict_proba(later), atol=1e-5)
+    assert np.isnan(_run(file, right[:, [3, 0, 1, 2]])).all()

@@ -21,6 +21,7 @@ from jumbot.adaptation.domains import Domains
 from jumbot.adaptation.model import Model, load
 from jumbot.adaptation.networks.build import make_network
 from jumbot.adaptation.places import first_process, needed_start, settings_file
+from jumbot.adaptation.runs._pages import drawn
 from jumbot.adaptation.runs.finish import Before, finish
 from jumbot.adaptation.runs.folder import RunFolder, read_config
 from jumbot.adaptation.runs.lock import writing
@@ -30,6 +31,7 @@ from jumbot.adaptation.runs.start import OtherStartError, find_start
 from jumbot.adaptation.task import task_to_json
 from jumbot.adaptation.training.accelerator import check_able, decided_by_first
 from jumbot.adaptation.training.loop import Trainer
+from jumbot.data._remarks import noting
 from jumbot.data.reading import Corrupt, TaskName, make_reading
 from jumbot.data.sources import check_used, read_domains, read_labelled
 from jumbot.errors import ArgumentError
@@ -168,6 +170,7 @@ def adapt(
         if out is not None and first_process():
             RunFolder(out).check(resume)
             held.enter_context(writing(out))
+        noted = held.enter_context(noting())
         reading = make_reading(**how)
         raw_source, raw_target, raw_evaluated = read_domains(source, target, evaluate_on, reading)
         raw_labelled = None if labelled_target is None else read_labelled(labelled_target, raw_source, reading)
@@ -177,6 +180,7 @@ def adapt(
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(made.training.seed)
             domains = Domains(raw_source, raw_target, raw_evaluated, made, module, raw_labelled)
+        domains.remarks = tuple(noted)
         origin: dict[str, Any] = {}
         if out is not None or begun is not None:
             origin["data"] = describe_data(
@@ -191,7 +195,7 @@ def adapt(
         )  # fmt: skip
         if report and first_process() and not (Path(out) / "report.html").exists():
             with progress(None, "report", bar=show, slow=True):
-                model.report()
+                drawn(f"{out}: the report", model.report)
         return model
 
 
@@ -231,7 +235,7 @@ def train(
         torch.manual_seed(config.training.seed)
         network, spec = make_network(
             config.network, domains.shape, domains.task.outputs, domains.module, domains.kind,
-            domains.input.dtype,
+            domains.input.dtype, domains.source,
         )  # fmt: skip
         method = make_method(
             config.method, config.options, features=network.features, classes=network.classes,

@@ -12,9 +12,11 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from jumbot.adaptation.base_estimator import AdaptationEstimator, outputs_of, sources_of
+from jumbot.adaptation._skada import SkadaCalls, split_by_sign
+from jumbot.adaptation.base_estimator import AdaptationEstimator, logits_of_rows, outputs_of, sources_of
+from jumbot.adaptation.judgement._whole_target import diagnose_rows
 from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy, estimate_accuracy
-from jumbot.adaptation.judgement.diagnosis import Diagnosis, diagnose
+from jumbot.adaptation.judgement.diagnosis import Diagnosis
 from jumbot.adaptation.judgement.harm import LEAST_STEPS, Harm, weigh_harm
 from jumbot.adaptation.training.source_only import train_source_only
 from jumbot.data.domain import ArraySamples, Domain
@@ -23,7 +25,7 @@ from jumbot.methods import SOURCE_ONLY
 from jumbot.options import check
 
 
-class DomainAdaptationClassifier(ClassifierMixin, AdaptationEstimator):
+class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimator):
     """A classifier trained on labelled source rows and adapted to unlabelled target rows.
 
     Parameters
@@ -34,11 +36,12 @@ class DomainAdaptationClassifier(ClassifierMixin, AdaptationEstimator):
         Changes to the method's own settings, e.g. `{"tau": 1.0, "epsilon": 0.1}`; `jumbot.tune` finds
         some without labels.
     hidden_layer_sizes
-        Widths of the ReLU layers before the embedding.
+        Widths of the ReLU layers before the embedding; None: as `jumbot.adapt` on the same rows.
     n_components
         Width of the embedding, which `transform` returns.
     steps, batch_size, learning_rate
-        Length and step of Adam; a minibatch has `batch_size` rows of each domain, the source's stratified by class.
+        Length and rate of training; a minibatch has `batch_size` rows of each domain, the source's stratified by class.
+        None: as `jumbot.adapt`.
     standardise
         "auto" brings the rows to one scale, learned on the source, and each column to the same deviation where a few of
         them carry most of the squared distances; "source" (or True) does so always, "none" (or False) changes nothing.
@@ -87,11 +90,11 @@ class DomainAdaptationClassifier(ClassifierMixin, AdaptationEstimator):
         method: str = "jumbot",
         *,
         options: Mapping[str, Any] | None = None,
-        hidden_layer_sizes: Sequence[int] = (100,),
-        n_components: int = 32,
-        steps: int = 300,
-        batch_size: int = 50,
-        learning_rate: float = 0.003,
+        hidden_layer_sizes: Sequence[int] | None = None,
+        n_components: int = 256,
+        steps: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
         standardise: str | bool = "auto",
         baseline: bool = True,
         random_state: int | np.random.RandomState | None = None,
@@ -108,9 +111,11 @@ class DomainAdaptationClassifier(ClassifierMixin, AdaptationEstimator):
         """Train on (X, y) and adapt to X_target.
 
         `labelled_target` is a pair (X, y) of target rows whose labels are known: they are trained on, and certain in
-        the plan.  `sample_domain` names the source of each row of X, where there are several.
+        the plan.  `sample_domain` names the source of each row of X, where there are several; or, as in skada, negative
+        numbers in it mark the rows of the target, whose y is not looked at, and X_target is left out.
         """
         check("baseline", self.baseline, bool)
+        X, y, X_target, sample_domain = split_by_sign(X, y, X_target, sample_domain)
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         is_source = np.ones(len(X), bool) if X_target is not None else _labelled(np.asarray(y))
@@ -147,30 +152,32 @@ class DomainAdaptationClassifier(ClassifierMixin, AdaptationEstimator):
             return None, None, None
         rows = self._scaled(target)
         domain, seed = Domain("target", ArraySamples(rows)), self._config.training.seed % 2**31
-        z, logits = outputs_of(self.network_, rows)
-        z_source, _ = outputs_of(self.network_, self._rows(source))
-        diagnosis = diagnose(z_source, source.labels, z, logits, origins=source.origins, seed=seed)
+        told = self._rows(source)
+        diagnosis, logits = diagnose_rows(
+            source, len(rows), lambda some: outputs_of(self.network_, told[some]),
+            lambda some: outputs_of(self.network_, rows[some]), self.task_, seed=seed,
+        )  # fmt: skip
         predicted = logits.argmax(-1).numpy()
         accuracy = estimate_accuracy(source, domain, predicted, len(self.classes_), seed)
-        if not self.baseline or self.method == SOURCE_ONLY or self.steps < LEAST_STEPS:
+        if not self.baseline or self.method == SOURCE_ONLY or self.n_iter_ < LEAST_STEPS:
             return diagnosis, accuracy, None
         alone = train_source_only(source, domain, self._config, self.task_).double()
-        return diagnosis, accuracy, weigh_harm(domain, logits.softmax(-1), outputs_of(alone, rows)[1].softmax(-1))
+        return diagnosis, accuracy, weigh_harm(domain, logits.softmax(-1), logits_of_rows(alone, rows).softmax(-1))
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Logits; for two classes their difference."""
-        logits = self._outputs(X)[1]
+        logits = self._logits(X)
         return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
 
-    def predict(self, X: Any) -> np.ndarray:
-        """The label of each row."""
-        best = self._outputs(X)[1].argmax(1)
+    def predict(self, X: Any, *, sample_domain: Any = None, allow_source: bool = False) -> np.ndarray:
+        """The label of each row; `sample_domain` and `allow_source`, which skada passes, change nothing."""
+        best = self._logits(X).argmax(1)
         labels: np.ndarray = self.classes_[best]
         return labels
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: Any, *, sample_domain: Any = None, allow_source: bool = False) -> np.ndarray:
         """Probabilities, a column per class in the order of `classes_`."""
-        return torch.from_numpy(self._outputs(X)[1]).softmax(-1).numpy()
+        return torch.from_numpy(self._logits(X)).softmax(-1).numpy()
 
 
 def _labelled(y: np.ndarray) -> np.ndarray:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -14,9 +15,10 @@ import torch
 from torch import Tensor, nn
 
 import jumbot
+from jumbot.adaptation._model_text import model_text
 from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy
 from jumbot.adaptation.judgement.evaluation import Evaluation
-from jumbot.adaptation.judgement.monitor import outputs
+from jumbot.adaptation.judgement.monitor import logits_of, outputs
 from jumbot.adaptation.judgement.regression import RegressionEvaluation
 from jumbot.adaptation.networks.build import build_network, check_sizes
 from jumbot.adaptation.networks.extractor import Extractor
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 
 NO_CROPS = ("none", "whole")
 WEIGHTS = "model.safetensors"
+_LINES = 10_000  # of a table of predictions that are made at once
 """The file in which `tune` names the folder of the run that it picked."""
 
 
@@ -78,6 +81,9 @@ class Model:
     """What was cut from images: for training, and for prediction."""
     temperature: float = 1.0
     """What logits are divided by before they become probabilities, so that these say how sure they may be."""
+
+    def __repr__(self) -> str:
+        return model_text(self)
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -126,13 +132,13 @@ class Model:
 
     def predict(self, data: Any, **reading: Any) -> np.ndarray:
         """The class of each sample, names that are whole numbers as numbers; or its number, in the source's units."""
-        return self.task.decode(self.outputs(data, **reading)[1])
+        return self.task.decode(logits_of(self.network, self.domain(data, **reading)))
 
     def predict_proba(self, data: Any, **reading: Any) -> np.ndarray:
         """Probabilities, a column per class in the order of `classes`."""
         if self.task.name == "regression":
             raise ArgumentError("predict_proba: this model predicts numbers, which have no probabilities; see predict.")
-        return self.probabilities(self.outputs(data, **reading)[1]).numpy()
+        return self.probabilities(logits_of(self.network, self.domain(data, **reading))).numpy()
 
     def probabilities(self, logits: Tensor) -> Tensor:
         """Of the classes, calibrated by the temperature."""
@@ -151,7 +157,7 @@ class Model:
                 raise ArgumentError(f"{domain.name}: label: there is no column {label!r}.")
             which = f" of the classes {', '.join(self.classes[:5])}, ..." if self.classes else ""
             raise ArgumentError(f"{domain.name}: has no labels{which}; give some.")
-        return self.task.evaluate(outputs(self.network, domain)[1], domain)
+        return self.task.evaluate(logits_of(self.network, domain), domain)
 
     def save(self, folder: str | Path) -> Path:
         """Write `model.safetensors` and `model.json`: weights and text, no code."""
@@ -200,33 +206,41 @@ class Model:
         if not hasattr(file, "write"):
             file = check("file", file, Path)
         domain = self.domain(data, **reading)
-        self.write_outputs(file, domain, outputs(self.network, domain)[1])
+        self.write_outputs(file, domain, logits_of(self.network, domain))
         return Path(file) if isinstance(file, str | Path) else None
 
     def write_outputs(
         self, file: str | Path | TextIO, domain: Domain, logits: Tensor, more: Mapping[str, np.ndarray] | None = None
     ) -> None:
         """One line per sample, with `more` columns of numbers; no spreadsheet takes an id or a label for a formula."""
-        columns: dict[str, list[str]] = {}
+        names = ["label", "confidence"]
         if isinstance(self.task, Regression):
             names = [f"prediction_{name}" for name in self.task.output_names] or ["prediction"]
-            values = self.task.decode(logits).reshape(len(logits), -1)
-            columns |= {name: [repr(float(v)) for v in values[:, i]] for i, name in enumerate(names)}
-        else:
-            best = self.probabilities(logits).max(-1)
-            columns["label"] = [safe(self.classes[i]) for i in best.indices.tolist()]
-            columns["confidence"] = [f"{value:.4f}" for value in best.values.tolist()]
-        columns |= {name: [f"{value:.6g}" for value in given] for name, given in (more or {}).items()}
-        ids = range(len(domain)) if domain.ids is None else [safe(str(name)) for name in domain.ids]
+        ids: Sequence[Any] = range(len(domain)) if domain.ids is None else domain.ids
         with ExitStack() as opened:
             if isinstance(file, str | Path):
-                part = opened.enter_context(replacing(file))
-                file = opened.enter_context(part.open("w", newline="", encoding="utf-8"))
+                path = opened.enter_context(replacing(file))
+                file = opened.enter_context(path.open("w", newline="", encoding="utf-8", errors="backslashreplace"))
             # the csv module quotes a carriage return only where lines end in one
-            odd = any("\r" in str(cell) for cell in (*ids, *self.classes))
+            odd = any("\r" in str(cell) for cell in chain(() if domain.ids is None else ids, self.classes))
             writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL if odd else csv.QUOTE_MINIMAL)
-            writer.writerow(["id", *columns])
-            writer.writerows([name, *row] for name, *row in zip(ids, *columns.values(), strict=True))
+            writer.writerow(["id", *names, *(more or {})])
+            for start in range(0, len(domain), _LINES):
+                part = slice(start, start + _LINES)
+                columns = [*self._words(logits[part])]
+                columns += [[f"{value:.6g}" for value in given[part]] for given in (more or {}).values()]
+                told = ids[part] if domain.ids is None else [safe(str(name)) for name in ids[part]]
+                writer.writerows(zip(told, *columns, strict=True))
+
+    def _words(self, logits: Tensor) -> Iterator[list[str]]:
+        """The columns of predictions in a table."""
+        if isinstance(self.task, Regression):
+            for values in self.task.decode(logits).reshape(len(logits), -1).T:
+                yield [repr(float(value)) for value in values]
+        else:
+            best = self.probabilities(logits).max(-1)
+            yield [safe(self.classes[i]) for i in best.indices.tolist()]
+            yield [f"{value:.4f}" for value in best.values.tolist()]
 
 
 def load(path: str | Path, backbone: nn.Module | None = None) -> Model:

@@ -9,12 +9,14 @@ import torch
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
+from jumbot.adaptation._skada import SkadaCalls, split_by_sign
 from jumbot.adaptation.base_estimator import AdaptationEstimator, outputs_of, sources_of
-from jumbot.adaptation.judgement.diagnosis import Diagnosis, diagnose_numbers
+from jumbot.adaptation.judgement._whole_target import diagnose_rows
+from jumbot.adaptation.judgement.diagnosis import Diagnosis
 from jumbot.errors import ArgumentError
 
 
-class DomainAdaptationRegressor(RegressorMixin, AdaptationEstimator):
+class DomainAdaptationRegressor(SkadaCalls, RegressorMixin, AdaptationEstimator):
     """Numbers, one or several per row, learned from source rows and adapted to unlabelled target rows.
 
     The parameters are those of `DomainAdaptationClassifier`; `method` is "jumbot", "deepjdot", "dann" or "source-only",
@@ -42,6 +44,7 @@ class DomainAdaptationRegressor(RegressorMixin, AdaptationEstimator):
         self, X: Any, y: Any, X_target: Any = None, *, labelled_target: Any = None, sample_domain: Any = None
     ) -> DomainAdaptationRegressor:
         """Train on (X, y) and adapt to X_target; `labelled_target` and `sample_domain` are those of the classifier."""
+        X, y, X_target, sample_domain = split_by_sign(X, y, X_target, sample_domain)
         X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
         target = None if X_target is None else self._target(X_target)
         values = np.asarray(y, np.float64)
@@ -52,15 +55,16 @@ class DomainAdaptationRegressor(RegressorMixin, AdaptationEstimator):
         self.single_ = values.ndim == 1
         self.diagnosis_: Diagnosis | None = None
         if target is not None:
-            z_source, _ = outputs_of(self.network_, self._rows(source))
-            told = torch.from_numpy(self.task_.labels(source))
-            rows = outputs_of(self.network_, self._scaled(target))
-            self.diagnosis_ = diagnose_numbers(z_source, told, *rows, origins=source.origins)
+            told, rows = self._rows(source), self._scaled(target)
+            self.diagnosis_, _ = diagnose_rows(
+                source, len(rows), lambda some: outputs_of(self.network_, told[some]),
+                lambda some: outputs_of(self.network_, rows[some]), self.task_,
+            )  # fmt: skip
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
-        """`(n,)`, or `(n, outputs)` as y was."""
-        outputs = torch.from_numpy(self._outputs(X)[1])
+    def predict(self, X: Any, *, sample_domain: Any = None, allow_source: bool = False) -> np.ndarray:
+        """`(n,)`, or `(n, outputs)` as y was; `sample_domain` and `allow_source` are skada's and change nothing."""
+        outputs = torch.from_numpy(self._logits(X))
         found: np.ndarray = self.task_.decode(outputs)
         return found.reshape(len(found)) if self.single_ else found.reshape(len(found), -1)
 

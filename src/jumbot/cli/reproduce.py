@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from jumbot.adaptation.runs.variants import read_variant, share_changes
+from jumbot.cli._terminal import say
 from jumbot.cli.arguments import Argument, Option
 from jumbot.cli.command import Command
 from jumbot.cli.parsing import UsageError, parse_with, usage_errors
@@ -88,8 +89,8 @@ def main(arguments: Sequence[str]) -> int:
     keep_freed_memory()
     record = reproduce(wanted.item, wanted.out, quick=wanted.quick, seed=wanted.seed, **given, **changes)
     for claim in record["claims"]:
-        print(f"{'holds        ' if claim['holds'] else 'DOES NOT HOLD'}  {claim['statement']}")
+        say(f"{'holds        ' if claim['holds'] else 'DOES NOT HOLD'}  {claim['statement']}")
     if warning := record.get("data", {}).get("warning"):
-        print(warning)
-    print(f"pictures, tables, records: {wanted.out}")
+        say(warning)
+    say(f"pictures, tables, records: {wanted.out}")
     return 0

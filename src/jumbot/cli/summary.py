@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 def summary(model: Model) -> str:
     """What was chosen, how it does where labels are known, and what to beware of."""
     results = model.results
-    lines = [rule_line(results)]
+    lines = [f"data: {remark}" for remark in results.get("data_remarks", ())] + [rule_line(results)]
     if results.get("accuracy") is not None:
         lines.append(
             f"target accuracy {100 * results['accuracy']:.1f} %, mean over classes "

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import warnings
 
 import numpy as np
 
+from jumbot.data._remarks import remark
 from jumbot.data.column_kinds import few, kind_of_column, lacks, number_in, numbers_of, squeezed, too_fine
 from jumbot.data.columns import Column, Columns
 from jumbot.data.frames import Table
@@ -61,7 +61,7 @@ def _find(table: Table, column: str, name: str) -> Column:
         if np.isnan(numbers).all():
             raise ArgumentError(f"{name}: column {column!r} is empty; fill it, {leave_out}.")
         if names_rows(column, present):
-            warnings.warn(
+            remark(
                 f"{name}: column {column!r} looks like a row number, which says nothing about other rows; if it is "
                 f"one, leave it out with drop={column!r} (--drop), or make it the id.",
                 stacklevel=2,
@@ -84,6 +84,13 @@ def _find(table: Table, column: str, name: str) -> Column:
     declared = kind == "categories"
     most = MOST_CATEGORIES if declared else min(max(min(20, rows / 2), rows / 10), MOST_CATEGORIES)
     if len(distinct) > most:
+        if column in table.codes:
+            code = next((text for text in distinct if text.startswith("0")), distinct[0])
+            raise ArgumentError(
+                f"{name}: column {column!r} holds codes that begin with a zero ({code!r}), {len(distinct)} different "
+                f"ones in {rows} rows; write them without it if they are numbers, make the column the id (--id "
+                f"{column!r}), {leave_out}."
+            )
         numeric = sum(number_in(text) is not None for text in distinct)
         odd = next((text for text in distinct if number_in(text) is None), None)
         what = (
@@ -99,7 +106,7 @@ def _find(table: Table, column: str, name: str) -> Column:
 
 def warn_of_digits(name: str, column: str, numbers: np.ndarray) -> None:
     """Of a column that float32 would blur."""
-    warnings.warn(
+    remark(
         f"{name}: column {column} goes from {numbers.min():.10g} to {numbers.max():.10g}, and networks see seven "
         "digits; subtract a number first, or leave it out.",
         stacklevel=3,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from jumbot.data._remarks import remark
 from jumbot.data.column_kinds import number_in
 from jumbot.data.domain import Domain
 from jumbot.data.reading import TaskName
@@ -51,7 +51,7 @@ def guess_task(values: Any, name: str) -> TaskName:
     present = numbers[np.isfinite(numbers)]
     fractions = present[present % 1 != 0]
     if fractions.size:
-        warnings.warn(
+        remark(
             f"{name}: labels have fractions ({fractions[0]:g}, ...), so that numbers are predicted and not classes; "
             "say task='regression' (--task regression) to confirm it.",
             stacklevel=3,
@@ -59,7 +59,7 @@ def guess_task(values: Any, name: str) -> TaskName:
         return "regression"
     different = len(np.unique(present))
     if different > max(_MANY, len(present) / _OFTEN):
-        warnings.warn(
+        remark(
             f"{name}: {different} different numbers as labels of {len(present)} samples are taken as classes; if they "
             "are quantities, say task='regression' (--task regression).",
             stacklevel=3,
@@ -88,7 +88,7 @@ def _plain_numbers(array: np.ndarray) -> np.ndarray | None:
     if array.dtype == object:
         items = [np.nan if value is None else value for value in array.ravel().tolist()]
         if items and all(isinstance(value, int | float) and not isinstance(value, bool) for value in items):
-            return np.array(items, np.float64)
+            return np.array([number_in(value) for value in items], np.float64)
     return None
 
 

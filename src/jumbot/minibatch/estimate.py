@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from jumbot.cost import Cost, parse_cost
-from jumbot.errors import ArgumentError, NotConvergedWarning
+from jumbot.errors import ArgumentError, NotConvergedWarning, hinting
 from jumbot.minibatch import sampling
 from jumbot.minibatch.costs import Minibatches
 from jumbot.minibatch.distributed import gather, group, share, sum_over_processes
@@ -59,6 +59,7 @@ def estimate(x: Any, y: Any, a: Any = None, b: Any = None, *, m: int, **settings
 def estimate(
     x: Any, y: Any, a: Any = None, b: Any = None, *, m: Sequence[int], **settings: Unpack[_Settings]
 ) -> BiasCurve: ...
+@hinting
 def estimate(
     x: Any,
     y: Any,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from jumbot.methods import SOURCE_ONLY
-from jumbot.report.presence import absent_classes, warnings_of
+from jumbot.report.presence import absent_classes, data_remarks, warnings_of
 from jumbot.report.records import RunRecord, number
 from jumbot.report.words import estimated, listed, percent, percent_whole
 
@@ -42,8 +42,9 @@ def answer(run: RunRecord) -> Answer:
     """Did adaptation help, how sure is it, what to look at next."""
     if run.final.get("task") == "regression":
         return Answer(_numbers(run), mood(run))
-    place = "warnings" if warnings_of(run) else "predictions" if run.accuracy is None or not run.samples else "samples"
-    following = _next(run) if place == "warnings" or run.samples or run.predictions else ""
+    place = "predictions" if run.accuracy is None or not run.samples else "samples"
+    place = "data" if data_remarks(run) else "warnings" if warnings_of(run) else place
+    following = _next(run) if place in ("data", "warnings") or run.samples or run.predictions else ""
     marks, ends = _marks(run)
     return Answer(
         _helped(run), mood(run), _how_good(run), following.removeprefix("Next: ").capitalize(), place, marks, ends
@@ -160,6 +161,8 @@ def _how_good(run: RunRecord) -> str:
 
 
 def _next(run: RunRecord) -> str:
+    if data_remarks(run):
+        return "Next: correct what the remarks about the data name, and adapt again; figures below them may be void."
     if warnings_of(run):
         return "Next: read the warnings, and the samples that nothing explains."
     if run.accuracy is None:

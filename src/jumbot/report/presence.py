@@ -39,6 +39,11 @@ def least_explained(run: RunRecord, most: int) -> list[Prediction]:
     return sorted(known, key=lambda each: each.received_mass or 0.0)[:most]
 
 
+def data_remarks(run: RunRecord) -> list[str]:
+    """What is odd about the data: to be read before anything else."""
+    return list((run.results or {}).get("data_remarks", ()))
+
+
 def warnings_of(run: RunRecord) -> list[str]:
     """Why the predictions may be worse than they could be, or than without adaptation."""
     reasons, remarks = run.diagnosis.get("reasons", ()), (run.results or {}).get("remarks", ())

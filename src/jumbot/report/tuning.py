@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jumbot.errors import escaped
 from jumbot.files import write_text
 from jumbot.report.comparison import NONE, aligned
 from jumbot.report.html import document, inline_svg, render
@@ -25,7 +26,8 @@ _SHARES = ("mass", "proportions_distance", "accuracy_not_used")
 def write_tuning(record: Mapping[str, Any], out: Path) -> Path:
     """Write `tune.md` and `tune.html` of what `tune.json` holds into `out`; returns the page."""
     rows = record["candidates"]
-    write_text(out / "tune.md", "\n".join([*record["why"], "", *_markdown(rows), "", *_legend(rows), ""]))
+    lines = [*record["why"], "", *_markdown(rows), "", *_legend(rows), ""]
+    write_text(out / "tune.md", escaped("\n".join(lines)))
     with styled():
         picture = inline_svg(draw_evidence(rows), "evidence for each candidate", "f1")
     what = f"From {record['source']['name']} to {record['target']['name']}, {len(rows)} candidates"

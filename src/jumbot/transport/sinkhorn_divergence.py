@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from jumbot.cost import Cost, parse_cost
-from jumbot.errors import ArgumentError
+from jumbot.errors import ArgumentError, hinting
 from jumbot.transport import plain_divergence
 from jumbot.transport.checks import Array, as_tensor, check_number, check_same_columns, check_whole, probe
 from jumbot.transport.divergences import Divergence
@@ -59,6 +59,7 @@ def sinkhorn_divergence(
 def sinkhorn_divergence(
     x: ArrayLike, y: Array, a: Array | None = None, b: Array | None = None, **settings: Unpack[_Settings]
 ) -> np.ndarray: ...
+@hinting
 def sinkhorn_divergence(
     x: Array,
     y: Array,

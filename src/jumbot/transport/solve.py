@@ -13,7 +13,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from jumbot.errors import ArgumentError, NotConvergedWarning
+from jumbot.errors import ArgumentError, NotConvergedWarning, hinting
 from jumbot.transport.autograd import Inputs
 from jumbot.transport.certificate import reachable
 from jumbot.transport.checks import Array, as_tensor, check_number, check_whole
@@ -49,6 +49,7 @@ def solve(
 def solve(
     cost: ArrayLike, a: Array | None = None, b: Array | None = None, **settings: Unpack[_Settings]
 ) -> Solution[np.ndarray]: ...
+@hinting
 def solve(
     cost: Array,
     a: Array | None = None,

@@ -11,8 +11,10 @@ import torch
 from torch import Tensor
 
 from jumbot.adaptation.judgement.averaged_plans import (
+    PlanReader,
     PlanSettings,
     SourceMinibatches,
+    all_finite,
     by_class,
     by_source,
     received_by_stratum,
@@ -158,8 +160,19 @@ def diagnose(
     >>> found.class_proportions.round(2), found.unexplained
     (array([0.33, 0.67]), array([3]))
     """
+    return read_plans(
+        features_s, labels_s, features_t, logits_t, origins=origins, settings=settings, before=before, seed=seed
+    )[0]
+
+
+@torch.no_grad()
+def read_plans(
+    features_s: Tensor, labels_s: Any, features_t: Tensor, logits_t: Tensor, *, origins: Array | None = None,
+    settings: PlanSettings | None = None, before: Diagnosis | None = None, seed: int = 0,
+) -> tuple[Diagnosis, PlanReader]:  # fmt: skip
+    """The diagnosis of `diagnose`, and what reads the same plans for further samples of the target."""
     source = SourceMinibatches(features_s, labels_s, logits_t.shape[-1] if logits_t.ndim == 2 else 0, origins)
-    z, logits = features_t.detach().cpu().double(), logits_t.detach().cpu().double()
+    z, logits = features_t.detach().cpu(), logits_t.detach().cpu()
     _check_target(source, z, logits)
     mass = 0.0
     scaled = settings is None or not math.isfinite(settings.tau)
@@ -183,10 +196,10 @@ def diagnose(
     predicted = np.bincount(predictions, minlength=source.classes) / len(predictions)
     absent = np.flatnonzero(present & (proportions < ABSENT / present.sum()))
     reasons = _reasons(float(1 - explained.mean()), disagreement, predicted, proportions)
-    entropy = float(torch.distributions.Categorical(logits=logits).entropy().mean())
+    entropy = float(torch.distributions.Categorical(logits=logits.double()).entropy().mean())
     if before is not None:
         reasons += _reasons_of_change(before, proportions, entropy)
-    return Diagnosis(
+    diagnosis = Diagnosis(
         class_proportions=proportions,
         predicted_proportions=predicted,
         entropy=entropy,
@@ -200,9 +213,9 @@ def diagnose(
         scaled=scaled,
         source_shares=None if origins is None else by_source(found.columns, source),
     )
+    return diagnosis, PlanReader(source, settings, mass, found.weights, rng)
 
 
-@torch.no_grad()
 def diagnose_numbers(
     features_s: Tensor, values_s: Tensor, features_t: Tensor, outputs_t: Tensor, *, origins: Array | None = None,
     seed: int = 0,
@@ -211,16 +224,46 @@ def diagnose_numbers(
 
     The shares of several sources come from distances and numbers, `(n, outputs)` both, in deviations of the source's.
     """
+    return read_plans_of_numbers(features_s, values_s, features_t, outputs_t, origins=origins, seed=seed)[0]
+
+
+@torch.no_grad()
+def read_plans_of_numbers(
+    features_s: Tensor, values_s: Tensor, features_t: Tensor, outputs_t: Tensor, *, origins: Array | None = None,
+    seed: int = 0,
+) -> tuple[Diagnosis, PlanReader, PlanReader]:  # fmt: skip
+    """The diagnosis of `diagnose_numbers`, what reads distances, and what reads the shares of the sources."""
     one = np.zeros(len(features_s), int)
-    found = diagnose(features_s, one, features_t, torch.zeros(len(features_t), 1), seed=seed)
+    found, by_distance = read_plans(features_s, one, features_t, torch.zeros(len(features_t), 1), seed=seed)
+    by_numbers = by_distance
     if origins is not None:
         source = SourceMinibatches(features_s, one, 1, origins, values_s)
-        z, outputs = features_t.detach().cpu().double(), outputs_t.detach().cpu().double()
-        rng = np.random.default_rng(seed)
-        settled = settle(source, z, outputs, found.settings, source_mass(source, found.settings, seed), rng)
+        z, outputs = features_t.detach().cpu(), outputs_t.detach().cpu()
+        rng, mass = np.random.default_rng(seed), source_mass(source, found.settings, seed)
+        settled = settle(source, z, outputs, found.settings, mass, rng)
         found = replace(found, source_shares=by_source(settled.columns, source))
+        by_numbers = PlanReader(source, found.settings, mass, settled.weights, rng)
     none = np.empty(0)
-    return replace(found, class_proportions=none, predicted_proportions=none, entropy=math.nan, disagreement=math.nan)
+    found = replace(found, class_proportions=none, predicted_proportions=none, entropy=math.nan, disagreement=math.nan)
+    return found, by_distance, by_numbers
+
+
+def widened(
+    found: Diagnosis, before: Diagnosis | None, received: Array, shares: Array | None, classes: Array
+) -> Diagnosis:
+    """The diagnosis of a part of the target, with what every sample of it receives and is predicted as."""
+    explained = received >= UNEXPLAINED
+    found = replace(
+        found, received_mass=received, unexplained=np.flatnonzero(~explained), source_shares=shares,
+        transported_mass=float(received.mean()),
+    )  # fmt: skip
+    if not len(found.class_proportions):  # numbers: no class, and no reason that classes give
+        return replace(found, reasons=_reasons(1 - explained.mean(), 0.0, np.zeros(1), np.zeros(1)))
+    predicted = np.bincount(classes, minlength=len(found.class_proportions)) / len(classes)
+    reasons = _reasons(float(1 - explained.mean()), found.disagreement, predicted, found.class_proportions)
+    if before is not None:
+        reasons += _reasons_of_change(before, found.class_proportions, found.entropy)
+    return replace(found, predicted_proportions=predicted, reasons=reasons)
 
 
 def _distance(p: Array, q: Array) -> float:
@@ -269,5 +312,5 @@ def _check_target(source: SourceMinibatches, z: Tensor, logits: Tensor) -> None:
             "(m, C) each."
         )
     for name, values in (("features_t", z), ("logits_t", logits)):
-        if not bool(torch.isfinite(values).all()):
+        if not all_finite(values):
             raise ArgumentError(f"{name}: it holds NaN or infinite values; the network has diverged.")

@@ -14,7 +14,7 @@ from torch import Tensor
 from jumbot.adaptation.config import RunConfig
 from jumbot.adaptation.judgement.accuracy import estimate_accuracy
 from jumbot.adaptation.judgement.evaluation import evaluate
-from jumbot.adaptation.judgement.monitor import outputs
+from jumbot.adaptation.judgement.monitor import logits_of
 from jumbot.adaptation.runs.files.beside_json import Baseline, Reason, Sample, Samples
 from jumbot.adaptation.training.source_only import train_source_only
 from jumbot.data.domain import Domain
@@ -50,7 +50,7 @@ def source_only(earlier: Network | None, domains: Domains, config: RunConfig) ->
 
 def compared(network: Network, what: str, domains: Domains, labels: np.ndarray, seed: int) -> Baseline:
     """`baseline.json`: accuracy with labels and without, and the share of predictions that adaptation changed."""
-    probabilities = outputs(network, domains.target)[1].softmax(-1)
+    probabilities = logits_of(network, domains.target).softmax(-1)
     old = probabilities.argmax(-1).numpy()
     classes = domains.source.classes
     found = Baseline(
@@ -59,7 +59,7 @@ def compared(network: Network, what: str, domains: Domains, labels: np.ndarray, 
         estimated_accuracy=estimate_accuracy(domains.source, domains.target, old, len(classes), seed),
     )
     if (evaluated := domains.evaluated) is not None:
-        shares = probabilities if evaluated is domains.target else outputs(network, evaluated)[1].softmax(-1)
+        shares = probabilities if evaluated is domains.target else logits_of(network, evaluated).softmax(-1)
         figures = evaluate(shares, evaluated.labels, classes).to_json()
         found = replace(found, **{name: figures[name] for name in ("accuracy", "mean_class_accuracy", "n")})
     return found

@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from jumbot.adaptation.config import RunConfig
+from jumbot.adaptation.judgement._whole_target import diagnose_domains
 from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy, calibrating_temperature, estimate_accuracy
-from jumbot.adaptation.judgement.diagnosis import Diagnosis, diagnose, diagnose_numbers
-from jumbot.adaptation.judgement.monitor import outputs
+from jumbot.adaptation.judgement.diagnosis import Diagnosis, diagnose
+from jumbot.adaptation.judgement.monitor import logits_of, outputs
 from jumbot.adaptation.judgement.shares import columns_of, describe_shares
 from jumbot.adaptation.model import Model
+from jumbot.adaptation.runs._pages import drawn
 from jumbot.adaptation.runs.beside import BASELINE, SAMPLES, compared, notable, source_only
 from jumbot.adaptation.runs.files.results_json import Results
 from jumbot.adaptation.runs.folder import RunFolder, final_mass, read_metrics
@@ -85,24 +86,17 @@ def _finish(
     source, target, seed = domains.source, domains.target, config.training.seed
     earlier = copy.deepcopy(model.network)
     load_module(earlier, "network", load_weights(run.before, "before")[0], run.before)
-    z_source, _ = outputs(model.network, source)
-    z_target, logits = outputs(model.network, target)
     accuracy: EstimatedAccuracy | None = None
     before: Diagnosis | None = None
     reach(1, "diagnosis")
-    if source.labels is None:
-        told = torch.from_numpy(model.task.labels(source))
-        diagnosis = diagnose_numbers(z_source, told, z_target, logits, origins=source.origins, seed=seed)
-    else:
+    # before its first step a network knows nothing that could be compared
+    if source.labels is not None and config.method != SOURCE_ONLY and config.training.lengths(len(source))[1] > 0:
+        before = _diagnose_some(earlier, source, target, seed)
+    diagnosis, logits = diagnose_domains(model.network, source, target, model.task, before, seed)
+    if source.labels is not None:
         accuracy = estimate_accuracy(source, target, logits.argmax(-1).numpy(), len(model.classes), seed)
         if accuracy.value is not None:
             model = replace(model, temperature=calibrating_temperature(logits, accuracy.value))
-        # before its first step a network knows nothing that could be compared
-        if config.method != SOURCE_ONLY and config.training.lengths(len(source))[1] > 0:
-            before = _diagnose_some(earlier, source, target, seed)
-        diagnosis = diagnose(
-            z_source, source.labels, z_target, logits, origins=source.origins, before=before, seed=seed
-        )
     shares = diagnosis.source_shares
     predictions = None if source.labels is None else logits.argmax(-1).numpy()
     reach(1, "figures")
@@ -120,11 +114,12 @@ def _finish(
             else {"sources": describe_shares(shares, source.sources, predictions, len(model.classes))}
         ),
         "decisions": trained.method.decisions(),
-        "remarks": remarks(read_metrics(run.path), config),
+        "remarks": remarks(read_metrics(run.path), config, bool(domains.remarks)),
+        "data_remarks": list(domains.remarks),
     }
     evaluated = domains.evaluated
     if evaluated is not None:
-        said = logits if evaluated is domains.target else outputs(model.network, evaluated)[1]
+        said = logits if evaluated is domains.target else logits_of(model.network, evaluated)
         results |= model.task.evaluate(said, evaluated).to_json() | {"evaluated_on": evaluated.name}
     model = replace(model, results=results)
     reach(1, "embeddings")
@@ -148,13 +143,14 @@ def _finish(
     columns |= {} if shares is None else columns_of(shares, source.sources)
     model.write_outputs(run.path / "predictions.csv", target, logits, columns)
     told = plain(convert(results, Results, run.path / "results.json"))
-    write(run.path / "results.json", {name: value for name, value in told.items() if value is not None})
+    first = {"data_remarks": told.pop("data_remarks")}
+    write(run.path / "results.json", first | {name: value for name, value in told.items() if value is not None})
     if baseline and source.labels is not None:
         reach(1, "a classifier of the source alone")
         alone = source_only(None if before is None else earlier, domains, config)
         if alone is not None:
             write(run.path / BASELINE, compared(*alone, domains, logits.argmax(-1).numpy(), seed))
-        old = None if alone is None else outputs(alone[0], target)[1].softmax(-1)
+        old = None if alone is None else logits_of(alone[0], target).softmax(-1)
         write(
             run.path / SAMPLES,
             notable(
@@ -172,18 +168,21 @@ def _finish(
         run.before.unlink(missing_ok=True)
     from jumbot.report.card import write_card
 
-    write_card(run.path)
+    drawn(f"{run.path}: the model card", lambda: write_card(run.path))
     return model
 
 
-def remarks(records: Sequence[Mapping[str, Any]], config: RunConfig) -> list[str]:
-    """What the records of training say about its settings."""
+def remarks(records: Sequence[Mapping[str, Any]], config: RunConfig, odd_data: bool = False) -> list[str]:
+    """What the records of training say about its settings; where the data are odd, the remedy is there."""
     mass, tau = final_mass(records), getattr(config.options, "tau", math.inf)
     if mass is None or math.isinf(tau) or mass >= _LITTLE:
         return []
+    remedy = f"raise tau (it was {tau:g})"
+    if odd_data:
+        remedy = f"correct first what the remarks about the data name, and leave tau at {tau:g} until then"
     return [
-        f"only {100 * mass:.1f} % of the mass was transported at the end of training, so little "
-        f"was learned from the target; raise tau (it was {tau:g})"
+        f"only {100 * mass:.1f} % of the mass was transported at the end of training, so little was learned from the "
+        f"target; {remedy}"
     ]
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 import jumbot
 from jumbot.errors import ArgumentError, JumbotError, need
-from jumbot.files import replacing
+from jumbot.files import check_regular, replacing
 from jumbot.options import Weight, Whole
 from jumbot.schema import FORMAT, Upgrade, Versioned, convert, plain
 
@@ -39,6 +39,7 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     safe_open = need("safetensors", f"{path}: it", "adapt").safe_open
     from safetensors import SafetensorError
 
+    check_regular(path)
     try:
         with safe_open(path, framework="pt") as file:
             header = json.loads((file.metadata() or {}).get("jumbot", "null"))

@@ -19,7 +19,7 @@ def train_source_only(source: Domain, target: Domain, config: RunConfig, task: T
     """A network of rows trained by source-only with the settings and the seed of a run."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.training.seed)
-        network, _ = make_network(config.network, source.shape, task.outputs)
+        network, _ = make_network(config.network, source.shape, task.outputs, source=source)
         method = make_method(
             SOURCE_ONLY, options_class(SOURCE_ONLY)(), features=network.features, classes=network.classes,
             label_loss=task.label_loss,

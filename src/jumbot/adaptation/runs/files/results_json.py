@@ -71,6 +71,8 @@ class Results(Record):
     estimated_accuracy: EstimatedAccuracy | None = None
     decisions: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    data_remarks: tuple[str, ...] = ()
+    """What is odd about the data: the first thing to look at."""
     n: Whole | None = None
     left_out: Whole | None = None
     accuracy: Portion | None = None
