@@ -43,7 +43,7 @@ def test_directions_and_growth(dtype, rng):
     np.testing.assert_allclose(found.detach(), expected, rtol=1e-3 if dtype is np.float32 else 1e-10)
     torch.where(found.isinf(), 0.0, found).sum().backward()
     assert bool(points.grad.isfinite().all())
-    with pytest.raises(ArgumentError, match="^x"):
+    with pytest.raises(ArgumentError, match=r"^x"):
         COSTS["cosine"](torch.zeros(1, 3), torch.ones(1, 3))
 
 

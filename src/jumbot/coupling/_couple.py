@@ -91,7 +91,7 @@ def couple(
     epsilon, tau, divergence, mass, tol
         The problem between both minibatches, as in `jumbot.solve`, each point of weight 1/n or 1/m.
     cost
-        "sqeuclidean", "euclidean", "cosine", "wfr" (-log cos^2 of the distance, infinite from pi/2 on), or a callable
+        "sqeuclidean", "euclidean", "cosine", "wfr" (for growth: infinite from a distance of pi/2 on), or a callable
         that takes the points as `(n, d)` and `(m, d)` and returns `(n, m)`.
     seed, generator
         One of them at most: a whole number, or a `torch.Generator` or `numpy.random.Generator` that is carried from
