@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from jumbot.minibatch.plan import LiftedPlan as LiftedPlan
     from jumbot.transport._certify import Certificate as Certificate
     from jumbot.transport._certify import certify as certify
+    from jumbot.transport._points.sample_solution import SampleSolution as SampleSolution
+    from jumbot.transport._points.solve_sample import solve_sample as solve_sample
     from jumbot.transport.divergences import Divergence as Divergence
     from jumbot.transport.sinkhorn_divergence import sinkhorn_divergence as sinkhorn_divergence
     from jumbot.transport.solution import Solution as Solution
@@ -73,6 +75,7 @@ else:
             "NoTargetWarning": "errors",
             "NotConvergedWarning": "errors",
             "NotFiniteError": "errors",
+            "SampleSolution": "transport._points.sample_solution",
             "Solution": "transport.solution",
             "Status": "transport.solution",
             "Trajectory": "flow",
@@ -91,6 +94,7 @@ else:
             "report": "[report]",
             "sinkhorn_divergence": "transport.sinkhorn_divergence",
             "solve": "transport.solve",
+            "solve_sample": "transport._points.solve_sample",
             "target_scorer": "adaptation.scorers",
             "tune": "adaptation.judgement.tune",
         },

@@ -123,8 +123,8 @@ def round_to_marginals(problem: Problem, plan: Tensor) -> Tensor:
     total = torch.maximum(lack_a.sum(-1), lack_b.sum(-1))
     if fixed is not None:
         total = (fixed - rows.sum(-1)).clamp_min(0)
-    fill_a = _spread(lack_a, (high_a - rows).clamp_min(0), total)
-    fill_b = _spread(lack_b, (high_b - columns).clamp_min(0), total)
+    fill_a = spread(lack_a, (high_a - rows).clamp_min(0), total)
+    fill_b = spread(lack_b, (high_b - columns).clamp_min(0), total)
     plan = plan + fill_a[..., :, None] * (fill_b / total.clamp_min(1e-300)[..., None])[..., None, :]
     if source.exact or fixed is not None:
         return plan
@@ -158,7 +158,7 @@ def _rescale(plan: Tensor, low: Tensor, high: Tensor) -> Tensor:
     return plan * factor[..., None]
 
 
-def _spread(lack: Tensor, room: Tensor, total: Tensor) -> Tensor:
+def spread(lack: Tensor, room: Tensor, total: Tensor) -> Tensor:
     """Amounts that sum to `total`: all of `lack`, and the rest in proportion to the room that remains."""
     rest = (total - lack.sum(-1)).clamp_min(0)
     room = (room - lack).clamp(0, 1e200)

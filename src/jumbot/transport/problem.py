@@ -204,13 +204,13 @@ def make_problem(
         closed = close(blocked, weights_a, weights_b, source, target, reference)
         weights_a, weights_b = weights_a.masked_fill(closed.rows, 0.0), weights_b.masked_fill(closed.columns, 0.0)
     if source.hard and target.hard:
-        _check_masses(weights_a, weights_b, source, target, 1e-5 if cost.dtype == torch.float32 else 1e-6)
+        check_masses(weights_a, weights_b, source, target, 1e-5 if cost.dtype == torch.float32 else 1e-6)
         if source.exact and target.exact:  # masses that differ by rounding are made equal
             weights_b = weights_b * (weights_a.sum(-1, keepdim=True) / weights_b.sum(-1, keepdim=True))
     return Problem(flat, weights_a, weights_b, epsilon, source, target, reference, blocked, closed, modest=modest)
 
 
-def _check_masses(a: Tensor, b: Tensor, source: Marginal, target: Marginal, rounding: float) -> None:
+def check_masses(a: Tensor, b: Tensor, source: Marginal, target: Marginal, rounding: float) -> None:
     mass_a, mass_b = a.sum(-1), b.sum(-1)
     if isinstance(source, PartialMarginal):
         least = float(torch.minimum(mass_a.min(), mass_b.min()))

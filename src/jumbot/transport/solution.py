@@ -47,6 +47,10 @@ class Status(enum.Enum):
         "No further progress is possible in this precision, and the relative gap is above tol. The optimum still "
         "lies in [value - gap, value]; check the scale of the cost against epsilon and tau, or pass float64."
     )
+    INTERRUPTED = (
+        "Stopped by Ctrl-C with a relative gap above tol. The optimum still lies in [value - gap, value]; pass the "
+        "solution as init to continue."
+    )
     OVERFLOW = (
         "The answer is larger than its precision can hold, so that some of its numbers are infinite; pass float64 "
         "instead of float32, or a cost in a larger unit."
