@@ -74,7 +74,7 @@ RECIPES: dict[str, Recipe] = {
         },
         network={"hidden": (256, 256), "dropout": 0.5, "bins": 16},
         methods=_ROWS,
-        numbers={"steps": 1000, "learning_rate": 3e-3, "dropout": 0.0},
+        numbers={"steps": 1000, "learning_rate": 3e-3, "dropout": 0.0, "bins": 32},
     ),
     "words": Recipe(
         "wide rows that are mostly zero, such as counts of words",
