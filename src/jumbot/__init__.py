@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from jumbot.errors import JumbotError as JumbotError
     from jumbot.errors import MissingPackageError as MissingPackageError
     from jumbot.errors import NegativeTransferWarning as NegativeTransferWarning
+    from jumbot.errors import NoTargetWarning as NoTargetWarning
     from jumbot.errors import NotConvergedWarning as NotConvergedWarning
     from jumbot.errors import NotFiniteError as NotFiniteError
     from jumbot.errors import UnboundedError as UnboundedError
@@ -67,6 +68,7 @@ else:
             "Model": "adaptation.model",
             "DataWarning": "errors",
             "NegativeTransferWarning": "errors",
+            "NoTargetWarning": "errors",
             "NotConvergedWarning": "errors",
             "NotFiniteError": "errors",
             "Solution": "transport.solution",

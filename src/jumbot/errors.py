@@ -105,6 +105,10 @@ class DataWarning(UserWarning):
     """Something about the data is odd: other units, missing values, unknown categories; the report repeats it."""
 
 
+class NoTargetWarning(UserWarning):
+    """An estimator was fitted without a target: it has adapted to the source itself, which is to nothing."""
+
+
 class NegativeTransferWarning(UserWarning):
     """Adaptation has probably made the predictions worse than those of a classifier that saw the source alone."""
 

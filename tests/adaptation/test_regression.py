@@ -116,8 +116,9 @@ def test_fractions_say_that_numbers_are_meant() -> None:
     assert model.task.name == "regression"
     with pytest.raises(ArgumentError, match="labels are names or whole numbers"):
         jumbot.adapt((X, y), X, task="classification", steps=2)
-    with pytest.warns(UserWarning, match="60 different numbers as labels of 60 samples are taken as classes"):
+    with pytest.raises(ArgumentError, match=r"60 different whole numbers .*: is this a number to predict\? Say task="):
         jumbot.adapt((X, np.arange(60)), X, steps=2, batch_size=60)
+    assert len(jumbot.adapt((X, np.arange(60)), X, task="classification", steps=2, batch_size=60).classes) == 60
     with pytest.raises(ArgumentError, match="the label 'red' came in; task='regression' predicts numbers"):
         jumbot.adapt((X, ["red", "blue"] * 30), X, task="regression", steps=2)
 

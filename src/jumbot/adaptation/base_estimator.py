@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Literal, Self
@@ -21,7 +22,7 @@ from jumbot.adaptation.training.loop import Trainer
 from jumbot.data._screening import screen
 from jumbot.data.domain import ArraySamples, Domain
 from jumbot.data.scaling import learn_scaling
-from jumbot.errors import ArgumentError
+from jumbot.errors import ArgumentError, NoTargetWarning
 from jumbot.methods import METHODS, make_method, options_class
 from jumbot.methods.network import Network
 from jumbot.options import Count, Width, check
@@ -229,6 +230,16 @@ def sources_of(sample_domain: Any, kept: np.ndarray) -> dict[str, Any]:
         raise ArgumentError(f"sample_domain: {names.dtype} came in; give whole numbers or names.")
     known, origins = np.unique(names[kept].astype(str), return_inverse=True)
     return {} if len(known) < 2 else {"origins": origins, "sources": tuple(known.tolist())}
+
+
+def warn_of_no_target(otherwise: str = "") -> None:
+    """Of a `fit` that adapts to X itself."""
+    more = f", {otherwise}" * bool(otherwise)
+    warnings.warn(
+        f"X_target: none was given, so the estimator adapts to X itself, which changes nothing; give X_target{more}.",
+        NoTargetWarning,
+        stacklevel=3,
+    )
 
 
 def _shares(method: Any, source: Domain) -> dict[str, float] | None:

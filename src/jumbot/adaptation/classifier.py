@@ -13,7 +13,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from jumbot.adaptation._skada import SkadaCalls, split_by_sign
-from jumbot.adaptation.base_estimator import AdaptationEstimator, logits_of_rows, outputs_of, sources_of
+from jumbot.adaptation.base_estimator import (
+    AdaptationEstimator,
+    logits_of_rows,
+    outputs_of,
+    sources_of,
+    warn_of_no_target,
+)
+from jumbot.adaptation.judgement._nearness import explained, of_domains, received_by
 from jumbot.adaptation.judgement._whole_target import diagnose_rows
 from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy, estimate_accuracy
 from jumbot.adaptation.judgement.diagnosis import Diagnosis
@@ -121,6 +128,8 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
         is_source = np.ones(len(X), bool) if X_target is not None else _labelled(np.asarray(y))
         target = self._target(X_target) if X_target is not None else None if is_source.all() else X[~is_source]
         sources, known = sources_of(sample_domain, is_source), self._known(labelled_target)
+        if target is None and self.method != SOURCE_ONLY:
+            warn_of_no_target("or mark the target's rows by -1 in a numeric y")
         X, y = X[is_source], y[is_source]
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
@@ -157,6 +166,7 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
             source, len(rows), lambda some: outputs_of(self.network_, told[some]),
             lambda some: outputs_of(self.network_, rows[some]), self.task_, seed=seed,
         )  # fmt: skip
+        diagnosis = explained(diagnosis, received_by(of_domains(source, domain, seed), domain))
         predicted = logits.argmax(-1).numpy()
         accuracy = estimate_accuracy(source, domain, predicted, len(self.classes_), seed)
         if not self.baseline or self.method == SOURCE_ONLY or self.n_iter_ < LEAST_STEPS:

@@ -16,7 +16,9 @@ from torch import Tensor, nn
 
 import jumbot
 from jumbot.adaptation._model_text import model_text
+from jumbot.adaptation.judgement._nearness import Nearness, Rows, features, received_by
 from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy
+from jumbot.adaptation.judgement.diagnosis import UNEXPLAINED
 from jumbot.adaptation.judgement.evaluation import Evaluation
 from jumbot.adaptation.judgement.monitor import logits_of, outputs
 from jumbot.adaptation.judgement.regression import RegressionEvaluation
@@ -81,6 +83,8 @@ class Model:
     """What was cut from images: for training, and for prediction."""
     temperature: float = 1.0
     """What logits are divided by before they become probabilities, so that these say how sure they may be."""
+    nearness: Nearness | None = None
+    """What the source looked like, by which new samples are told that resemble nothing of it."""
 
     def __repr__(self) -> str:
         return model_text(self)
@@ -170,7 +174,10 @@ class Model:
             "temperature": self.temperature,
         }  # fmt: skip
         record = convert(described, ModelFile, folder / MODEL)
-        save_weights(folder / WEIGHTS, pack("network", self.network.state_dict()), "model")
+        tensors = pack("network", self.network.state_dict())
+        if self.nearness is not None:
+            tensors |= pack("nearness", self.nearness.to_tensors())
+        save_weights(folder / WEIGHTS, tensors, "model")
         write(folder / MODEL, record)
         return folder
 
@@ -198,15 +205,22 @@ class Model:
         with progress(None, "report", bar=False, slow=True):
             return write_report([self.run], out)
 
+    def compared_by(self, domain: Domain) -> Rows:
+        """What its samples are compared by: their features where they are rows, and otherwise their embeddings."""
+        return features if len(domain.shape) == 1 else lambda part: outputs(self.network, part)[0].numpy()
+
     def write_predictions(self, data: Any, file: str | Path | TextIO, **reading: Any) -> Path | None:
         """A csv with id, label and confidence, or id and prediction; `reading` are options of `domain`.
 
-        `file` is a path, which is returned, or an open text file.
+        `received_mass` says how well the source explains a sample (1 is typical), and `unexplained` is 1 where it does
+        not: by the features that the network gets, a frozen backbone's among them, else by its embedding.  `file` is a
+        path, which is returned, or an open text file.
         """
         if not hasattr(file, "write"):
             file = check("file", file, Path)
         domain = self.domain(data, **reading)
-        self.write_outputs(file, domain, logits_of(self.network, domain))
+        near = received_by(self.nearness, domain, self.compared_by(domain))
+        self.write_outputs(file, domain, logits_of(self.network, domain), None if near is None else explanations(near))
         return Path(file) if isinstance(file, str | Path) else None
 
     def write_outputs(
@@ -243,6 +257,11 @@ class Model:
             yield [f"{value:.4f}" for value in best.values.tolist()]
 
 
+def explanations(received: np.ndarray) -> dict[str, np.ndarray]:
+    """Columns of `predictions.csv` on how well the source explains a sample."""
+    return {"received_mass": received, "unexplained": (received < UNEXPLAINED).astype(int)}
+
+
 def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
     """The model in a run folder, in a folder that `Model.save` wrote, or the one that `tune` picked in its folder.
 
@@ -267,5 +286,5 @@ def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
         {} if file.results is None else plain(file.results),
         folder if (folder / "config.json").exists() else None,
         None if file.extractor is None else Extractor.from_json(plain(file.extractor), backbone),
-        file.crops, file.temperature,
+        file.crops, file.temperature, Nearness.from_tensors(unpack("nearness", tensors), folder / WEIGHTS),
     )  # fmt: skip

@@ -10,10 +10,13 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
 from jumbot.adaptation._skada import SkadaCalls, split_by_sign
-from jumbot.adaptation.base_estimator import AdaptationEstimator, outputs_of, sources_of
+from jumbot.adaptation.base_estimator import AdaptationEstimator, outputs_of, sources_of, warn_of_no_target
+from jumbot.adaptation.judgement._nearness import explained, of_domains, received_by
 from jumbot.adaptation.judgement._whole_target import diagnose_rows
 from jumbot.adaptation.judgement.diagnosis import Diagnosis
+from jumbot.data.domain import ArraySamples, Domain
 from jumbot.errors import ArgumentError
+from jumbot.methods import SOURCE_ONLY
 
 
 class DomainAdaptationRegressor(SkadaCalls, RegressorMixin, AdaptationEstimator):
@@ -47,6 +50,8 @@ class DomainAdaptationRegressor(SkadaCalls, RegressorMixin, AdaptationEstimator)
         X, y, X_target, sample_domain = split_by_sign(X, y, X_target, sample_domain)
         X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
         target = None if X_target is None else self._target(X_target)
+        if target is None and self.method != SOURCE_ONLY:
+            warn_of_no_target()
         values = np.asarray(y, np.float64)
         sources, known = sources_of(sample_domain, np.ones(len(X), bool)), self._known(labelled_target)
         if known is not None:
@@ -56,10 +61,12 @@ class DomainAdaptationRegressor(SkadaCalls, RegressorMixin, AdaptationEstimator)
         self.diagnosis_: Diagnosis | None = None
         if target is not None:
             told, rows = self._rows(source), self._scaled(target)
-            self.diagnosis_, _ = diagnose_rows(
+            found, _ = diagnose_rows(
                 source, len(rows), lambda some: outputs_of(self.network_, told[some]),
                 lambda some: outputs_of(self.network_, rows[some]), self.task_,
             )  # fmt: skip
+            domain = Domain("target", ArraySamples(rows))
+            self.diagnosis_ = explained(found, received_by(of_domains(source, domain), domain))
         return self
 
     def predict(self, X: Any, *, sample_domain: Any = None, allow_source: bool = False) -> np.ndarray:

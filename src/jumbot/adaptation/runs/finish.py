@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jumbot.adaptation.config import RunConfig
+from jumbot.adaptation.judgement._nearness import explained, of_domains, received_by
 from jumbot.adaptation.judgement._whole_target import diagnose_domains
 from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy, calibrating_temperature, estimate_accuracy
 from jumbot.adaptation.judgement.diagnosis import Diagnosis, diagnose
 from jumbot.adaptation.judgement.monitor import logits_of, outputs
 from jumbot.adaptation.judgement.shares import columns_of, describe_shares
-from jumbot.adaptation.model import Model
+from jumbot.adaptation.model import Model, explanations
 from jumbot.adaptation.runs._pages import drawn
 from jumbot.adaptation.runs.beside import BASELINE, SAMPLES, compared, notable, source_only
 from jumbot.adaptation.runs.files.results_json import Results
@@ -93,6 +94,9 @@ def _finish(
     if source.labels is not None and config.method != SOURCE_ONLY and config.training.lengths(len(source))[1] > 0:
         before = _diagnose_some(earlier, source, target, seed)
     diagnosis, logits = diagnose_domains(model.network, source, target, model.task, before, seed)
+    model = replace(model, nearness=of_domains(source, target, seed, model.compared_by(target)))
+    if len(target.shape) == 1:  # what training does not change; embeddings are what the plan has seen
+        diagnosis = explained(diagnosis, received_by(model.nearness, target))
     if source.labels is not None:
         accuracy = estimate_accuracy(source, target, logits.argmax(-1).numpy(), len(model.classes), seed)
         if accuracy.value is not None:
@@ -139,7 +143,7 @@ def _finish(
     with replacing(run.path / "embeddings.npz") as part, part.open("wb") as file:
         np.savez_compressed(file, **found)
     reach(1, "predictions")
-    columns = {"received_mass": diagnosis.received_mass}
+    columns = explanations(diagnosis.received_mass)
     columns |= {} if shares is None else columns_of(shares, source.sources)
     model.write_outputs(run.path / "predictions.csv", target, logits, columns)
     told = plain(convert(results, Results, run.path / "results.json"))
