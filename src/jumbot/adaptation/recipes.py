@@ -81,7 +81,9 @@ RECIPES: dict[str, Recipe] = {
     ),
     "words": Recipe(
         "wide rows that are mostly zero, such as counts of words",
-        training={"batch_size": 50, "steps": 500, "weight_decay": 0.01, "evaluate_every": 250},
+        training={
+            "batch_size": 50, "steps": 500, "learning_rate": 0.02, "weight_decay": 0.01, "evaluate_every": 250,
+        },
         network={"rank": 512},
         inputs={"standardise": "none"},
         methods=_ROWS,
