@@ -1,6 +1,6 @@
 """Held-out accuracy on the source alone: ours beside scikit-learn's logistic regression and boosted trees.
 
-    python -m benchmarks.source_models ../shared/data/shifts [TASK ...]     writes results/source-models/source-models.json
+    python -m benchmarks.source_models ../shared/data/shifts [TASK ...] writes results/source-models/source-models.json
 
 Five folds of every source (shuffled with seed 0, stratified by class; R2 for numbers): mean, standard error and seconds
 of one training, on one thread where OMP_NUM_THREADS is 1.  The rivals see what people would give them: the encoded
