@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import warnings
 from collections.abc import Callable
@@ -104,8 +105,9 @@ def main() -> None:
         print(f"{name:32s} {row['difference']:10.1e} {row['POT ms']:9.2f} {row['jumbot ms']:9.2f} {ratio:6.1f}  {gaps}")
     if given.out:
         record = {
-            "command": "python -m benchmarks.drop_in", "seed": 0, "date": date.today().isoformat(),
+            "command": f"python -m benchmarks.drop_in{' --quick' if given.quick else ''}", "seed": 0, "date": date.today().isoformat(),
             "data": f"{POINTS} points of two Gaussians in the plane", "machine": machine.describe(),
+            "load": os.getloadavg()[0],
             "versions": {name: version(name) for name in ("POT", "jumbot", "torch", "numpy")}, "rows": rows,
         }  # fmt: skip
         (given.out / "drop_in.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
