@@ -51,10 +51,10 @@ def verdict(search: Search, weighed: Sequence[Weighed]) -> dict[str, Any]:
 
 
 def _best(whole: Sequence[Weighed], default: str) -> Weighed:
-    """Of those in a tie the default, of equal ones the first."""
+    """Of those in a tie the default; of equal ones the first, so that source-only is taken where nothing differs."""
     best = _largest(whole, default)
     usual = next((each for each in whole if each.run.variant.label == default), best)
-    return usual if best.evidence.value - usual.evidence.value <= TIE else best
+    return usual if 0 < best.evidence.value - usual.evidence.value <= TIE else best
 
 
 def _largest(whole: Sequence[Weighed], default: str) -> Weighed:
