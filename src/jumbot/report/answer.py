@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from jumbot.methods import SOURCE_ONLY
-from jumbot.report.presence import absent_classes, data_remarks, warnings_of
+from jumbot.report.presence import HARM, absent_classes, data_remarks, unchanged, warnings_of
 from jumbot.report.records import RunRecord, number
 from jumbot.report.words import estimated, listed, percent, percent_whole
 
@@ -120,7 +120,9 @@ def _helped(run: RunRecord) -> str:
         if abs(change) <= spread:
             return f"Adaptation made no difference that is more than chance: {figures}."
         return f"Adaptation {'helped' if change > 0 else 'did harm'}: {figures}."
-    warned = [each for each in warnings_of(run) if each.startswith("negative transfer")]
+    if unchanged(run):
+        return "Adaptation changed none of the predictions: they are those of the source alone."
+    warned = [each for each in warnings_of(run) if each.startswith(HARM)]
     if warned:
         return f"Adaptation probably did harm ({len(warned)} sign{'s' * (len(warned) > 1)}, see the warnings)."
     with_, without = ((said.get("estimated_accuracy") or {}).get("value") for said in (run.final, run.baseline))
@@ -154,6 +156,11 @@ def _how_good(run: RunRecord) -> str:
             f"{percent(run.accuracy)} of the target predictions are right, by labels that training never saw."
         )  # fmt: skip
         return " ".join(filter(None, [alone, f"Without labels the estimate was {about}." if about else ""]))
+    if estimate and about and run.classes and estimate["value"] < 1 / len(run.classes):
+        return (
+            "How many of the predictions are right cannot be told without labels: what was estimated, "
+            f"{about.removeprefix('about ')}, is below what guessing would give."
+        )
     if about:
         return f"Probably {about} of the target predictions are right."
     why = f": {estimate['why']}" if estimate else ""
