@@ -35,6 +35,11 @@ def test_what_changed_nothing_did_no_harm(tmp_path: Path) -> None:
     assert "did harm" not in page
     assert "negative transfer" not in page
     assert "the predictions may be poor, as they were without adaptation: proportions moved." in page
+    quiet = _with(make_run(tmp_path / "quiet", accuracy=None), changed=0.2)
+    harm = {"adapted": 0.5, "source_only": 0.6, "changed": 0.2}
+    record = read_run(quiet)
+    record.results["decision"] = {"method": "jumbot", "asked": True, "why": "", "harm": harm}  # type: ignore[index]
+    assert mood(record) == ""  # "nothing speaks for harm" is no alarm
     harmed = _with(make_run(tmp_path / "harmed", accuracy=None, reasons=("proportions moved",)), changed=0.2)
     assert "probably did harm" in verdict(read_run(harmed))
 
@@ -43,8 +48,8 @@ def test_nothing_is_said_of_explained_samples_where_there_are_none(tmp_path: Pat
     z = torch.tensor([[0.0, 0.0], [0.1, 0.0], [4.0, 0.0], [4.1, 0.0]])
     found = diagnose(z, [0, 0, 1, 1], z + 900, torch.tensor([[9.0, 0], [0, 9], [0, 9], [0, 9]]))
     assert len(found.unexplained) == 4
-    assert any("100 % of the target samples are explained by no source sample" in reason for reason in found.reasons)
-    assert not any("of the explained samples" in reason for reason in found.reasons)
+    assert any("100 % of the target samples are explained by no source sample" in reason for reason in found.signs)
+    assert not any("of the explained samples" in reason for reason in found.signs)
     run = make_run(tmp_path / "run", accuracy=None)
     told = json.loads((run / "results.json").read_text())["diagnosis"]
     _with(run, diagnosis=told | {"unexplained_share": 1.0, "disagreement": 1.0, "transported_mass": 0.0})

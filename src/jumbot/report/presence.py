@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from jumbot.methods import SOURCE_ONLY
 from jumbot.report.optional import Prediction
 from jumbot.report.records import RunRecord, number
 
@@ -55,9 +56,10 @@ def unchanged(run: RunRecord) -> bool:
 
 def warnings_of(run: RunRecord) -> list[str]:
     """Why the predictions may be worse than they could be, or than without adaptation."""
-    reasons, remarks = run.diagnosis.get("reasons", ()), (run.results or {}).get("remarks", ())
+    harmful = () if run.method == SOURCE_ONLY else run.diagnosis.get("reasons", ())
+    remarks = [*run.diagnosis.get("signs", ()), *(run.results or {}).get("remarks", ())]
     what = "the predictions may be poor, as they were without adaptation" if unchanged(run) else HARM
-    return [*(f"{what}: {each}." for each in reasons), *(f"{each}." for each in remarks)]
+    return [*(f"{what}: {each}." for each in harmful), *(f"{each}." for each in remarks)]
 
 
 def _shares(run: RunRecord, key: str) -> list[float | None]:
