@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ def rows(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def test_adapts(rows: tuple[np.ndarray, ...]) -> None:
     X, y, moved = rows
     alone = jumbot.DomainAdaptationClassifier("source-only", random_state=0).fit(X, y, X_target=moved).score(moved, y)
-    adapted = jumbot.DomainAdaptationClassifier(random_state=0).fit(X, y, X_target=moved)
+    adapted = jumbot.DomainAdaptationClassifier("jumbot", random_state=0).fit(X, y, X_target=moved)
     assert adapted.score(moved, y) > max(alone, 0.95)
     assert adapted.transform(moved).shape == (240, adapted.n_components)
     np.testing.assert_allclose(adapted.predict_proba(moved).sum(1), 1)
@@ -48,6 +49,17 @@ def test_minus_one_marks_the_target(rows: tuple[np.ndarray, ...]) -> None:
     given = jumbot.DomainAdaptationClassifier(random_state=0, steps=50).fit(X, y, X_target=moved)
     assert marked.classes_.tolist() == [0, 1, 2]
     np.testing.assert_array_equal(marked.predict_proba(moved), given.predict_proba(moved))
+
+
+@pytest.mark.parametrize("estimator", [jumbot.DomainAdaptationClassifier, jumbot.DomainAdaptationRegressor])
+def test_without_a_target_it_says_that_nothing_is_adapted_to(rows: tuple[np.ndarray, ...], estimator: Any) -> None:
+    X, y, _ = rows
+    with pytest.warns(jumbot.NoTargetWarning, match="X_target: none was given, so the estimator adapts to X itself"):
+        estimator(steps=2).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", jumbot.NoTargetWarning)
+        estimator("source-only", steps=2).fit(X, y)
+        estimator(steps=2).fit(X, y, X_target=X)
 
 
 @pytest.mark.parametrize("labels", [[-1, 1], ["-1", "b", "c"]])

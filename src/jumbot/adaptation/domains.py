@@ -9,6 +9,7 @@ from jumbot.adaptation.config import RunConfig
 from jumbot.adaptation.judgement.modularity import rows_of
 from jumbot.adaptation.judgement.monitor import Watch
 from jumbot.adaptation.model import NO_CROPS, crop_transform
+from jumbot.adaptation.networks._stems import learn_directions, project
 from jumbot.adaptation.networks.backbones import make_backbone
 from jumbot.adaptation.networks.extractor import Extractor
 from jumbot.adaptation.networks.names import BUILT_IN
@@ -116,6 +117,11 @@ class Domains:
             self.source, self.target = self.extractor(self.source), self.extractor(self.target)
             evaluated = None if evaluated is None else self.extractor(evaluated)
             self.labelled = None if self.labelled is None else self.extractor(self.labelled)
+        if network.rank and len(self.source.shape) == 1:
+            stem = learn_directions(self.source, network.rank)
+            self.source, self.target = project(stem, self.source), project(stem, self.target)
+            evaluated = None if evaluated is None else project(stem, evaluated)
+            self.labelled = None if self.labelled is None else project(stem, self.labelled)
         own = self.target if self.target.known.any() else None
         self.evaluated = own if evaluated is None else evaluated
         if self.labelled is not None and self.evaluated is not None:

@@ -16,9 +16,13 @@ from torch import Tensor, nn
 
 import jumbot
 from jumbot.adaptation._model_text import model_text
+from jumbot.adaptation.judgement._nearness import Nearness, Rows, features, received_by
 from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy
+from jumbot.adaptation.judgement.decision import Decision
+from jumbot.adaptation.judgement.diagnosis import UNEXPLAINED
 from jumbot.adaptation.judgement.evaluation import Evaluation
 from jumbot.adaptation.judgement.monitor import logits_of, outputs
+from jumbot.adaptation.judgement.prior import Calibration, Prior
 from jumbot.adaptation.judgement.regression import RegressionEvaluation
 from jumbot.adaptation.networks.build import build_network, check_sizes
 from jumbot.adaptation.networks.extractor import Extractor
@@ -81,6 +85,10 @@ class Model:
     """What was cut from images: for training, and for prediction."""
     temperature: float = 1.0
     """What logits are divided by before they become probabilities, so that these say how sure they may be."""
+    nearness: Nearness | None = None
+    """What the source looked like, by which new samples are told that resemble nothing of it."""
+    offset: tuple[float, ...] | None = None
+    """What is then added to each class, so that predictions have the class sizes that were found for the target."""
 
     def __repr__(self) -> str:
         return model_text(self)
@@ -95,6 +103,12 @@ class Model:
         """The accuracy on the unlabelled target, with an interval; None where numbers are predicted."""
         found = self.results.get("estimated_accuracy")
         return None if found is None else EstimatedAccuracy.from_json(found)
+
+    @property
+    def decision(self) -> Decision | None:
+        """Which of source-only and JUMBOT was handed over, and why; a method that was named is always kept."""
+        found = self.results.get("decision")
+        return None if found is None else convert(found, Decision, "decision")
 
     @property
     def diagnosis(self) -> Mapping[str, Any]:
@@ -130,19 +144,30 @@ class Model:
         """Embeddings and logits."""
         return outputs(self.network, self.domain(data, **reading))
 
-    def predict(self, data: Any, **reading: Any) -> np.ndarray:
-        """The class of each sample, names that are whole numbers as numbers; or its number, in the source's units."""
-        return self.task.decode(logits_of(self.network, self.domain(data, **reading)))
+    def predict(self, data: Any, *, prior: Prior = "target", **reading: Any) -> np.ndarray:
+        """The class of each sample, in the type of the labels that were given; or its number, in the source's units.
 
-    def predict_proba(self, data: Any, **reading: Any) -> np.ndarray:
-        """Probabilities, a column per class in the order of `classes`."""
+        `prior="target"` predicts for the class sizes that were found for the target, "equal" for classes of one size.
+        """
+        check("prior", prior, Prior)
+        return self.task.decode(self.scores(logits_of(self.network, self.domain(data, **reading)), prior))
+
+    def predict_proba(self, data: Any, *, prior: Prior = "target", **reading: Any) -> np.ndarray:
+        """Probabilities, a column per class in the order of `classes`; `prior` as in `predict`."""
         if self.task.name == "regression":
             raise ArgumentError("predict_proba: this model predicts numbers, which have no probabilities; see predict.")
-        return self.probabilities(logits_of(self.network, self.domain(data, **reading))).numpy()
+        check("prior", prior, Prior)
+        return self.probabilities(logits_of(self.network, self.domain(data, **reading)), prior).numpy()
 
-    def probabilities(self, logits: Tensor) -> Tensor:
+    def probabilities(self, logits: Tensor, prior: Prior = "target") -> Tensor:
         """Of the classes, calibrated by the temperature."""
-        return (logits / self.temperature).softmax(-1)
+        return self.scores(logits, prior).softmax(-1)
+
+    def scores(self, outputs: Tensor, prior: Prior = "target") -> Tensor:
+        """logits / temperature + offset, whose largest entry is the prediction; numbers stay what they are."""
+        if isinstance(self.task, Regression):
+            return outputs
+        return Calibration(self.temperature, self.offset).scores(outputs, prior)
 
     def transform(self, data: Any, **reading: Any) -> np.ndarray:
         """Embeddings."""
@@ -157,7 +182,7 @@ class Model:
                 raise ArgumentError(f"{domain.name}: label: there is no column {label!r}.")
             which = f" of the classes {', '.join(self.classes[:5])}, ..." if self.classes else ""
             raise ArgumentError(f"{domain.name}: has no labels{which}; give some.")
-        return self.task.evaluate(logits_of(self.network, domain), domain)
+        return self.task.evaluate(self.scores(logits_of(self.network, domain)), domain)
 
     def save(self, folder: str | Path) -> Path:
         """Write `model.safetensors` and `model.json`: weights and text, no code."""
@@ -167,10 +192,13 @@ class Model:
             "classes": list(self.classes), "input": asdict(self.input),
             "network": dict(self.spec), "method": dict(self.method), "results": dict(self.results) or None,
             "extractor": None if self.extractor is None else self.extractor.to_json(), "crops": list(self.crops),
-            "temperature": self.temperature,
+            "temperature": self.temperature, "offset": self.offset,
         }  # fmt: skip
         record = convert(described, ModelFile, folder / MODEL)
-        save_weights(folder / WEIGHTS, pack("network", self.network.state_dict()), "model")
+        tensors = pack("network", self.network.state_dict())
+        if self.nearness is not None:
+            tensors |= pack("nearness", self.nearness.to_tensors())
+        save_weights(folder / WEIGHTS, tensors, "model")
         write(folder / MODEL, record)
         return folder
 
@@ -198,15 +226,22 @@ class Model:
         with progress(None, "report", bar=False, slow=True):
             return write_report([self.run], out)
 
+    def compared_by(self, domain: Domain) -> Rows:
+        """What its samples are compared by: their features where they are rows, and otherwise their embeddings."""
+        return features if len(domain.shape) == 1 else lambda part: outputs(self.network, part)[0].numpy()
+
     def write_predictions(self, data: Any, file: str | Path | TextIO, **reading: Any) -> Path | None:
         """A csv with id, label and confidence, or id and prediction; `reading` are options of `domain`.
 
-        `file` is a path, which is returned, or an open text file.
+        `received_mass` says how well the source explains a sample (1 is typical), and `unexplained` is 1 where it does
+        not: by the features that the network gets, a frozen backbone's among them, else by its embedding.  `file` is a
+        path, which is returned, or an open text file.
         """
         if not hasattr(file, "write"):
             file = check("file", file, Path)
         domain = self.domain(data, **reading)
-        self.write_outputs(file, domain, logits_of(self.network, domain))
+        near = received_by(self.nearness, domain, self.compared_by(domain))
+        self.write_outputs(file, domain, logits_of(self.network, domain), None if near is None else explanations(near))
         return Path(file) if isinstance(file, str | Path) else None
 
     def write_outputs(
@@ -243,6 +278,11 @@ class Model:
             yield [f"{value:.4f}" for value in best.values.tolist()]
 
 
+def explanations(received: np.ndarray) -> dict[str, np.ndarray]:
+    """Columns of `predictions.csv` on how well the source explains a sample."""
+    return {"received_mass": received, "unexplained": (received < UNEXPLAINED).astype(int)}
+
+
 def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
     """The model in a run folder, in a folder that `Model.save` wrote, or the one that `tune` picked in its folder.
 
@@ -267,5 +307,6 @@ def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
         {} if file.results is None else plain(file.results),
         folder if (folder / "config.json").exists() else None,
         None if file.extractor is None else Extractor.from_json(plain(file.extractor), backbone),
-        file.crops, file.temperature,
+        file.crops, file.temperature, Nearness.from_tensors(unpack("nearness", tensors), folder / WEIGHTS),
+        file.offset,
     )  # fmt: skip

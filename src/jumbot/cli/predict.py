@@ -21,7 +21,7 @@ class Predict(ReadingOptions, RunCommand):
     """Predict the class of each sample with the model of a run."""
 
     examples: ClassVar = (
-        ("into predictions.csv: id, label, confidence", "jumbot predict run new/"),
+        ("into predictions.csv: id, label, confidence, how far the source explains it", "jumbot predict run new/"),
         ("into a file of your own", "jumbot predict run new.csv --csv labels.csv"),
         ("of image files", "jumbot predict run *.jpg"),
         ("to another program", "jumbot predict run new.csv --csv - | head"),

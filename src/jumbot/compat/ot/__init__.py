@@ -17,6 +17,7 @@ from jumbot.compat.ot._differences import PeerDifferenceWarning
 from jumbot.compat.ot._exact_calls import emd, emd2
 from jumbot.compat.ot._partial_calls import (
     entropic_partial_wasserstein,
+    entropic_partial_wasserstein_logscale,
     partial_wasserstein,
     partial_wasserstein2,
 )
@@ -64,7 +65,10 @@ unbalanced = _Overlay(
     "unbalanced", sinkhorn_unbalanced, sinkhorn_unbalanced2, sinkhorn_knopp_unbalanced, sinkhorn_stabilized_unbalanced,
     mm_unbalanced, mm_unbalanced2,
 )  # fmt: skip
-partial = _Overlay("partial", partial_wasserstein, partial_wasserstein2, entropic_partial_wasserstein)
+partial = _Overlay(
+    "partial", partial_wasserstein, partial_wasserstein2, entropic_partial_wasserstein,
+    entropic_partial_wasserstein_logscale,
+)  # fmt: skip
 batch = _Overlay("batch", solve_batch)
 solvers = _Overlay("solvers", solve, solve_sample)
 

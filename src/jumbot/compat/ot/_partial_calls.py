@@ -65,6 +65,16 @@ def entropic_partial_wasserstein(
     return (plan, record) if log else plan
 
 
+def entropic_partial_wasserstein_logscale(
+    a: Any, b: Any, M: Any, reg: float, m: float | None = None, numItermax: int = 1000, stopThr: float = 1e-100,
+    verbose: bool = False, log: bool = False,
+) -> Any:  # fmt: skip
+    """As `entropic_partial_wasserstein`."""
+    return entropic_partial_wasserstein(
+        a, b, M, reg, m=m, method="sinkhorn_log", numItermax=numItermax, stopThr=stopThr, verbose=verbose, log=log
+    )
+
+
 def _mass(call: Call, m: Any) -> float:
     most = min(float(call.a.sum()), float(call.b.sum()))
     if m is None:
