@@ -75,6 +75,7 @@ def test_oldest_and_newest(tools: dict[str, ModuleType]):
     assert torch in oldest
     assert "numpy==1.26" in oldest
     assert "pandas==2.2" in oldest
+    assert "numba==0.60" in oldest, "without its upper bound"
     assert not any(line.startswith("pytest") for line in oldest)
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from jumbot.coupling import CoupledLoader as CoupledLoader
     from jumbot.coupling import couple as couple
     from jumbot.errors import ArgumentError as ArgumentError
+    from jumbot.errors import CacheWarning as CacheWarning
     from jumbot.errors import DataWarning as DataWarning
     from jumbot.errors import JumbotError as JumbotError
     from jumbot.errors import MissingPackageError as MissingPackageError
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from jumbot.minibatch.plan import LiftedPlan as LiftedPlan
     from jumbot.transport._certify import Certificate as Certificate
     from jumbot.transport._certify import certify as certify
+    from jumbot.transport._points.sample_solution import SampleSolution as SampleSolution
+    from jumbot.transport._points.solve_sample import solve_sample as solve_sample
     from jumbot.transport.divergences import Divergence as Divergence
     from jumbot.transport.sinkhorn_divergence import sinkhorn_divergence as sinkhorn_divergence
     from jumbot.transport.solution import Solution as Solution
@@ -53,6 +56,7 @@ else:
         {
             "ArgumentError": "errors",
             "BiasCurve": "minibatch.estimator",
+            "CacheWarning": "errors",
             "Certificate": "transport._certify",
             "CoupledLoader": "coupling",
             "Diagnosis": "adaptation.judgement.diagnosis",
@@ -71,6 +75,7 @@ else:
             "NoTargetWarning": "errors",
             "NotConvergedWarning": "errors",
             "NotFiniteError": "errors",
+            "SampleSolution": "transport._points.sample_solution",
             "Solution": "transport.solution",
             "Status": "transport.solution",
             "Trajectory": "flow",
@@ -89,6 +94,7 @@ else:
             "report": "[report]",
             "sinkhorn_divergence": "transport.sinkhorn_divergence",
             "solve": "transport.solve",
+            "solve_sample": "transport._points.solve_sample",
             "target_scorer": "adaptation.scorers",
             "tune": "adaptation.judgement.tune",
         },

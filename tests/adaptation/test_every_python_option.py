@@ -138,7 +138,9 @@ def test_data_of_adapt_and_tune(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> jumbot.Model:
     place = tmp_path_factory.mktemp("model") / "run"
-    return jumbot.adapt((X, Y), X, steps=2, batch_size=8, features=4, out=place, report=False)
+    return jumbot.adapt(
+        (X, Y), X, steps=2, batch_size=8, features=4, out=place, report=False, method="jumbot", judge=False
+    )
 
 
 def test_models(model: jumbot.Model, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -30,7 +30,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         writer.writerow(["id", "a", "b", "c"])
         writer.writerows([name, *row] for name, row in zip(ids, rows, strict=True))
     jumbot.adapt((rows, np.array(["=1+1", "-5", "plain"])[kinds]), str(folder / "rows.csv"), steps=20, batch_size=12,
-                 out=folder / "run", report=False)  # fmt: skip
+                 out=folder / "run", report=False, method="jumbot", judge=False)  # fmt: skip
     return folder
 
 

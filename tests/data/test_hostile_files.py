@@ -181,5 +181,5 @@ class TestPipes:
 def trained_run(tmp_path_factory):
     run = tmp_path_factory.mktemp("trained") / "run"
     labels = np.arange(len(X)) % 2
-    jumbot.adapt((X + 4 * labels[:, None], labels), X, steps=1, out=run, report=False)
+    jumbot.adapt((X + 4 * labels[:, None], labels), X, steps=1, out=run, report=False, method="jumbot", judge=False)
     return run

@@ -79,7 +79,9 @@ def test_names_of_rows_join_predictions_to_the_file(tmp_path: Path) -> None:
     source = _csv(tmp_path / "s.csv", ["a", "b"], id=[f"{i:04}" for i in range(20)])
     frame = pd.DataFrame({"id": [f"{i:04}" for i in range(12)], "u": np.arange(12.0)})
     frame.to_csv(tmp_path / "t.csv", index=False)
-    jumbot.adapt(source, tmp_path / "t.csv", id="id", steps=2, out=tmp_path / "run", report=False)
+    jumbot.adapt(
+        source, tmp_path / "t.csv", id="id", steps=2, out=tmp_path / "run", report=False, method="jumbot", judge=False
+    )
     written = pd.read_csv(tmp_path / "run" / "predictions.csv", dtype={"id": str})
     assert written["id"].tolist() == frame["id"].tolist()
 

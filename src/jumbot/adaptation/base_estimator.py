@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -15,15 +15,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from jumbot.adaptation.config import RunConfig, make_config
 from jumbot.adaptation.judgement.modularity import some_rows
+from jumbot.adaptation.judging import ADAPTED, Again, Judged, judge_before, names_a_method, own_options
 from jumbot.adaptation.networks._stems import learn_directions, project
 from jumbot.adaptation.networks.build import make_network
-from jumbot.adaptation.task import task_of
+from jumbot.adaptation.task import Task, task_of
 from jumbot.adaptation.training.loop import Trainer
 from jumbot.data._screening import screen
 from jumbot.data.domain import ArraySamples, Domain
 from jumbot.data.scaling import learn_scaling
 from jumbot.errors import ArgumentError, NoTargetWarning
-from jumbot.methods import METHODS, make_method, options_class
+from jumbot.methods import METHODS, SOURCE_ONLY, make_method, options_class
 from jumbot.methods.network import Network
 from jumbot.options import Count, Width, check
 
@@ -44,7 +45,7 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     def __init__(
         self,
-        method: str = "jumbot",
+        method: str | None = None,
         *,
         options: Mapping[str, Any] | None = None,
         hidden_layer_sizes: Sequence[int] | None = None,
@@ -72,6 +73,7 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """
         own = self.get_params(deep=False)
         method = params.get("method", self.method)
+        method = ADAPTED if method is None else method
         is_known = isinstance(method, str) and method in METHODS
         known = {field.name for field in fields(options_class(method))} if is_known else set()
         flat = {name: value for name, value in params.items() if name not in own and name in known}
@@ -98,7 +100,10 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """
         seed, settings = _seed(self.random_state), self._settings()
         domain = Domain("source", ArraySamples(X), **source)
-        self._config = config = self._configured(domain, {**(self.options or {}), **settings, "seed": seed})
+        changes = {**(self.options or {}), **settings, "seed": seed}
+        automatic = not names_a_method(self.method, None, None, self.options or {})
+        given = domain  # by whose rows, as they came, the recipe is chosen
+        config = self._configured(given, ADAPTED if self.method is None else self.method, changes)
         self.mean_, self.scale_ = _scaling(X, config.inputs.standardise)
         domain = domain.with_samples(ArraySamples(self._scaled(X)))
         self.task_ = task = task_of(domain, (self.options or {}).get("label_loss") or "squared")
@@ -115,10 +120,15 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 stem = learn_directions(domain, config.network.rank)
                 domain, unlabelled = project(stem, domain), project(stem, unlabelled)
                 labelled = None if labelled is None else project(stem, labelled)
+        pair = Rows(domain, unlabelled, labelled, task)
+        self._config = config = self._judge(
+            pair, config, lambda m: self._configured(given, m, own_options(m, changes)), automatic, target is not None
+        )
+        with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             network, _ = make_network(config.network, domain.shape, task.outputs, source=domain)
             method = make_method(
-                self.method, config.options, features=network.features, classes=network.classes,
+                config.method, config.options, features=network.features, classes=network.classes,
                 label_loss=task.label_loss,
             )  # fmt: skip
         trained = Trainer(domain, unlabelled, network, method, config.training, task=task, labelled=labelled).fit()
@@ -129,6 +139,16 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.source_shares_ = _shares(method, domain)
         self.target_rows_ = None if target is None else some_rows(unlabelled)[1].astype(np.float32)
         return domain
+
+    def _judge(self, pair: Rows, config: RunConfig, again: Again, automatic: bool, adapts: bool) -> RunConfig:
+        """What to train on everything; what was found on the way is `self._judgement`."""
+        self._judgement = Judged(automatic)
+        if adapts:
+            beside = getattr(self, "baseline", True)
+            self._judgement, config = judge_before(pair, config, again, automatic=automatic, beside=beside)
+        elif automatic:  # nothing to adapt to
+            config = again(SOURCE_ONLY)
+        return config
 
     def _settings(self) -> dict[str, Any]:
         """The estimator's own parameters as options of a run."""
@@ -154,14 +174,14 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         given |= {"standardise": None if how == "auto" else how}  # which the recipe may know better
         return {"evaluate_every": 0, **{name: value for name, value in given.items() if value is not None}}
 
-    def _configured(self, source: Domain, changes: Mapping[str, Any]) -> RunConfig:
+    def _configured(self, source: Domain, method: str, changes: Mapping[str, Any]) -> RunConfig:
         """What `jumbot.adapt` would train with on these rows, but for the estimator's parameters."""
-        config = make_config(source, self.method, None, changes)
+        config = make_config(source, method, None, changes)
         # fewer rows than classes would leave classes out of every minibatch
         least = len(source.classes) * max(1, len(source.sources))
         if config.training.batch_size >= least:
             return config
-        return make_config(source, self.method, None, {**changes, "batch_size": least})
+        return make_config(source, method, None, {**changes, "batch_size": least})
 
     def _target(self, X_target: Any) -> np.ndarray:
         found: np.ndarray = validate_data(self, X_target, dtype=np.float64, reset=False)
@@ -200,6 +220,15 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         check_is_fitted(self)
         rows: np.ndarray = (validate_data(self, X, dtype=np.float64, reset=False) - self.mean_) / self.scale_
         return rows
+
+
+class Rows(NamedTuple):
+    """What `judge_before` takes."""
+
+    source: Domain
+    target: Domain
+    labelled: Domain | None
+    task: Task
 
 
 @torch.no_grad()

@@ -29,7 +29,7 @@ _ERROR = 1e-4  # of a probability, between engines
 
 
 class Predictor(nn.Module):
-    r"""x -> softmax(logits / temperature): all that `predict_proba` does to numbers, in one module.
+    r"""x -> softmax(logits / temperature + offset): all that `predict_proba` does to numbers, in one module.
 
     With `units`, (mean, deviation) of the numbers that a regression predicts, it is outputs * deviation + mean
     `(b, outputs)`, numbers in the units of the source.
@@ -54,14 +54,18 @@ class Predictor(nn.Module):
         features: InputFormat | None = None,
         temperature: float = 1.0,
         units: tuple[Sequence[float], Sequence[float]] | None = None,
+        offset: Sequence[float] | None = None,
     ) -> None:
         super().__init__()
         self.mean: Tensor | None
         self.std: Tensor | None
         self.fill: Tensor | None
         self.coded: Tensor | None
-        constants = {"mean": None, "std": None} if units is None else dict(zip(("mean", "std"), units, strict=True))
-        for name, value in {**constants, "fill": _fill(format), "coded": _coded(format)}.items():
+        self.offset: Tensor | None
+        mean, std = (None, None) if units is None else units
+        constants: dict[str, Any] = {"mean": mean, "std": std, "fill": _fill(format)}
+        constants |= {"coded": _coded(format), "offset": offset}
+        for name, value in constants.items():
             if value is None:  # torch.export counts buffers, and loses its way where one is None
                 setattr(self, name, None)
             else:
@@ -90,7 +94,9 @@ class Predictor(nn.Module):
             return logits * self.std + self.mean
         if views:  # the logarithm of the mean probability is what several views agree on
             logits = logits.softmax(-1).unflatten(0, (-1, views)).mean(1).log()
-        found: Tensor = (logits / self.temperature).softmax(-1)
+        scores = logits / self.temperature
+        scores = scores if self.offset is None else scores + self.offset
+        found: Tensor = scores.softmax(-1)
         return found
 
 
@@ -119,7 +125,7 @@ def make_predictor(model: Model) -> Predictor:
     predictor = Predictor(
         model.network, model.input, crop_transform(model.crops), backbone,
         None if extractor is None else extractor.format, model.temperature,
-        (model.task.mean, model.task.std) if isinstance(model.task, Regression) else None,
+        (model.task.mean, model.task.std) if isinstance(model.task, Regression) else None, model.offset,
     )  # fmt: skip
     own = copy.deepcopy(predictor).cpu().eval()
     return own.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]

@@ -18,9 +18,11 @@ import jumbot
 from jumbot.adaptation._model_text import model_text
 from jumbot.adaptation.judgement._nearness import Nearness, Rows, features, received_by
 from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy
+from jumbot.adaptation.judgement.decision import Decision
 from jumbot.adaptation.judgement.diagnosis import UNEXPLAINED
 from jumbot.adaptation.judgement.evaluation import Evaluation
 from jumbot.adaptation.judgement.monitor import logits_of, outputs
+from jumbot.adaptation.judgement.prior import Calibration, Prior
 from jumbot.adaptation.judgement.regression import RegressionEvaluation
 from jumbot.adaptation.networks.build import build_network, check_sizes
 from jumbot.adaptation.networks.extractor import Extractor
@@ -85,6 +87,8 @@ class Model:
     """What logits are divided by before they become probabilities, so that these say how sure they may be."""
     nearness: Nearness | None = None
     """What the source looked like, by which new samples are told that resemble nothing of it."""
+    offset: tuple[float, ...] | None = None
+    """What is then added to each class, so that predictions have the class sizes that were found for the target."""
 
     def __repr__(self) -> str:
         return model_text(self)
@@ -99,6 +103,12 @@ class Model:
         """The accuracy on the unlabelled target, with an interval; None where numbers are predicted."""
         found = self.results.get("estimated_accuracy")
         return None if found is None else EstimatedAccuracy.from_json(found)
+
+    @property
+    def decision(self) -> Decision | None:
+        """Which of source-only and JUMBOT was handed over, and why; a method that was named is always kept."""
+        found = self.results.get("decision")
+        return None if found is None else convert(found, Decision, "decision")
 
     @property
     def diagnosis(self) -> Mapping[str, Any]:
@@ -134,19 +144,30 @@ class Model:
         """Embeddings and logits."""
         return outputs(self.network, self.domain(data, **reading))
 
-    def predict(self, data: Any, **reading: Any) -> np.ndarray:
-        """The class of each sample, names that are whole numbers as numbers; or its number, in the source's units."""
-        return self.task.decode(logits_of(self.network, self.domain(data, **reading)))
+    def predict(self, data: Any, *, prior: Prior = "target", **reading: Any) -> np.ndarray:
+        """The class of each sample, in the type of the labels that were given; or its number, in the source's units.
 
-    def predict_proba(self, data: Any, **reading: Any) -> np.ndarray:
-        """Probabilities, a column per class in the order of `classes`."""
+        `prior="target"` predicts for the class sizes that were found for the target, "equal" for classes of one size.
+        """
+        check("prior", prior, Prior)
+        return self.task.decode(self.scores(logits_of(self.network, self.domain(data, **reading)), prior))
+
+    def predict_proba(self, data: Any, *, prior: Prior = "target", **reading: Any) -> np.ndarray:
+        """Probabilities, a column per class in the order of `classes`; `prior` as in `predict`."""
         if self.task.name == "regression":
             raise ArgumentError("predict_proba: this model predicts numbers, which have no probabilities; see predict.")
-        return self.probabilities(logits_of(self.network, self.domain(data, **reading))).numpy()
+        check("prior", prior, Prior)
+        return self.probabilities(logits_of(self.network, self.domain(data, **reading)), prior).numpy()
 
-    def probabilities(self, logits: Tensor) -> Tensor:
+    def probabilities(self, logits: Tensor, prior: Prior = "target") -> Tensor:
         """Of the classes, calibrated by the temperature."""
-        return (logits / self.temperature).softmax(-1)
+        return self.scores(logits, prior).softmax(-1)
+
+    def scores(self, outputs: Tensor, prior: Prior = "target") -> Tensor:
+        """logits / temperature + offset, whose largest entry is the prediction; numbers stay what they are."""
+        if isinstance(self.task, Regression):
+            return outputs
+        return Calibration(self.temperature, self.offset).scores(outputs, prior)
 
     def transform(self, data: Any, **reading: Any) -> np.ndarray:
         """Embeddings."""
@@ -161,7 +182,7 @@ class Model:
                 raise ArgumentError(f"{domain.name}: label: there is no column {label!r}.")
             which = f" of the classes {', '.join(self.classes[:5])}, ..." if self.classes else ""
             raise ArgumentError(f"{domain.name}: has no labels{which}; give some.")
-        return self.task.evaluate(logits_of(self.network, domain), domain)
+        return self.task.evaluate(self.scores(logits_of(self.network, domain)), domain)
 
     def save(self, folder: str | Path) -> Path:
         """Write `model.safetensors` and `model.json`: weights and text, no code."""
@@ -171,7 +192,7 @@ class Model:
             "classes": list(self.classes), "input": asdict(self.input),
             "network": dict(self.spec), "method": dict(self.method), "results": dict(self.results) or None,
             "extractor": None if self.extractor is None else self.extractor.to_json(), "crops": list(self.crops),
-            "temperature": self.temperature,
+            "temperature": self.temperature, "offset": self.offset,
         }  # fmt: skip
         record = convert(described, ModelFile, folder / MODEL)
         tensors = pack("network", self.network.state_dict())
@@ -287,4 +308,5 @@ def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
         folder if (folder / "config.json").exists() else None,
         None if file.extractor is None else Extractor.from_json(plain(file.extractor), backbone),
         file.crops, file.temperature, Nearness.from_tensors(unpack("nearness", tensors), folder / WEIGHTS),
+        file.offset,
     )  # fmt: skip

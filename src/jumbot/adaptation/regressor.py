@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from jumbot.adaptation.judgement._nearness import explained, of_domains, receive
 from jumbot.adaptation.judgement._whole_target import diagnose_rows
 from jumbot.adaptation.judgement.diagnosis import Diagnosis
 from jumbot.data.domain import ArraySamples, Domain
-from jumbot.errors import ArgumentError
+from jumbot.errors import ArgumentError, NegativeTransferWarning
 from jumbot.methods import SOURCE_ONLY
 
 
@@ -26,8 +27,9 @@ class DomainAdaptationRegressor(SkadaCalls, RegressorMixin, AdaptationEstimator)
     and `options={"label_loss": "huber"}` lets outliers count less.  y may have any units: it is scaled inside by its
     mean and deviation, and predictions come in its units.  `fit(X, y, X_target=...)` adapts to the rows of `X_target`;
     without it, to X itself.  `diagnosis_` tells what distances alone tell of the target: which rows no source row
-    explains, and how much mass is transported; it is None without a target.  There is no warning of harm: numbers have
-    no clusters by which two predictions could be told apart.
+    explains, and how much mass is transported; it is None without a target.  Without a `method`, source-only and JUMBOT
+    are trained, and the one is kept whose numbers are nearer to those of plain models of the source (`decision_`):
+    source-only where that is not sure.
 
     Examples
     --------
@@ -58,6 +60,8 @@ class DomainAdaptationRegressor(SkadaCalls, RegressorMixin, AdaptationEstimator)
             known = known[0], {"values": _numbers(known[1], values)}
         source = self._train(X, target, {"values": values.reshape(len(values), -1), **sources}, known)
         self.single_ = values.ndim == 1
+        self.method_, self.decision_ = self._config.method, self._judgement.decision
+        del self._judgement
         self.diagnosis_: Diagnosis | None = None
         if target is not None:
             told, rows = self._rows(source), self._scaled(target)
@@ -67,6 +71,9 @@ class DomainAdaptationRegressor(SkadaCalls, RegressorMixin, AdaptationEstimator)
             )  # fmt: skip
             domain = Domain("target", ArraySamples(rows))
             self.diagnosis_ = explained(found, received_by(of_domains(source, domain), domain))
+            harm = None if self.decision_ is None else self.decision_.harm
+            if harm is not None and harm.likely and self.method_ != SOURCE_ONLY:
+                warnings.warn(str(harm), NegativeTransferWarning, stacklevel=2)
         return self
 
     def predict(self, X: Any, *, sample_domain: Any = None, allow_source: bool = False) -> np.ndarray:

@@ -91,7 +91,8 @@ def couple(
     epsilon, tau, divergence, mass, tol
         The problem between both minibatches, as in `jumbot.solve`, each point of weight 1/n or 1/m.
     cost
-        "sqeuclidean", "euclidean", or a callable that takes the points as `(n, d)` and `(m, d)` and returns `(n, m)`.
+        "sqeuclidean", "euclidean", "cosine", "wfr" (for growth: infinite from a distance of pi/2 on), or a callable
+        that takes the points as `(n, d)` and `(m, d)` and returns `(n, m)`.
     seed, generator
         One of them at most: a whole number, or a `torch.Generator` or `numpy.random.Generator` that is carried from
         one minibatch to the next.  Without either each call draws anew; the global generators are left alone.

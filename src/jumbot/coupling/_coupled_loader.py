@@ -86,12 +86,10 @@ class CoupledLoader:
         if unknown:
             raise ArgumentError(f"{min(unknown)} is not an option of CoupledLoader; see the keywords of jumbot.couple.")
         self.settings = settings
-        solve_job(self._trial(), settings, None, 0)  # what is wrong with the settings is said here, not in a worker
+        one = np.ones((2, 1))
+        solve_job((one, one, None), settings, None, 0)  # what is wrong with the settings is said here, not in a worker
         self._epoch, self._delivered = 0, 0
         self._pool: ProcessPoolExecutor | None = None
-
-    def _trial(self) -> tuple[Any, Any, Any]:
-        return np.zeros((2, 1)), np.zeros((2, 1)), None
 
     def __iter__(self) -> Iterator[Any]:
         """The pairs of one pass, from where `load_state_dict` has left it."""

@@ -56,6 +56,7 @@ def join_domains(parts: Sequence[Domain]) -> Domain:
         _origins(parts),
         names,
         _values(parts),
+        parts[0].label_dtype if len({part.label_dtype for part in parts}) == 1 else None,
     )
 
 

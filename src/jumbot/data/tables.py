@@ -144,7 +144,8 @@ def from_table(
     for column in columns:
         _warn_of_words(table, column, whose)
     told = [label_values(table, column, reading.task) for column in columns]
-    return with_labels(made, told[0] if len(told) == 1 else np.stack(told, axis=1), reading.task)
+    made = with_labels(made, told[0] if len(told) == 1 else np.stack(told, axis=1), reading.task)
+    return made if table.file is None else replace(made, label_dtype=None)  # a file's numbers are texts as well
 
 
 def of_all_domains(domain: Domain, column: np.ndarray, whose: str) -> Domain:

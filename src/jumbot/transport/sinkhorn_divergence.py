@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, Required, TypedDict, Unpack, overload
 
 import numpy as np
@@ -14,7 +13,16 @@ from torch import Tensor
 from jumbot.cost import Cost, parse_cost
 from jumbot.errors import ArgumentError, hinting
 from jumbot.transport import plain_divergence
-from jumbot.transport.checks import Array, as_tensor, check_number, check_same_columns, check_whole, probe
+from jumbot.transport.checks import (
+    Array,
+    as_tensor,
+    autocast,
+    check_number,
+    check_same_columns,
+    check_whole,
+    probe,
+    uncompiled,
+)
 from jumbot.transport.divergences import Divergence
 from jumbot.transport.placement import on_cpu, placed, returned
 from jumbot.transport.problem import make_problem
@@ -92,9 +100,8 @@ def sinkhorn_divergence(
     >>> float(jumbot.sinkhorn_divergence(x, x + 2, epsilon=0.1, tau=10.0)) > 0
     True
     """
-    if torch.compiler.is_compiling():  # one break of the graph, instead of one for each decision
-        eager: Callable[..., Any] = torch.compiler.disable(sinkhorn_divergence)
-        return eager(
+    if torch.compiler.is_compiling() or autocast(x):
+        return _apart(
             x, y, a, b, cost=cost, epsilon=epsilon, tau=tau, divergence=divergence, tol=tol,
             max_iterations=max_iterations, engine=engine,
         )  # fmt: skip
@@ -144,6 +151,17 @@ def sinkhorn_divergence(
         result = debiased(value, value_x - gap_x, value_y - gap_y, epsilon, mass_a - mass_b)
     result = returned(result, x.dtype, x.device)
     return result.detach().numpy() if numpy else result
+
+
+def _apart(x: Array, *others: Array | None, **settings: Any) -> Any:
+    """`sinkhorn_divergence` out of the reach of `torch.compile` and `torch.autocast`."""
+    if torch.compiler.is_compiling():  # one break of the graph, instead of one for each decision
+        return _uncompiled(x, *others, **settings)
+    with torch.autocast(autocast(x) or "cpu", enabled=False):
+        return sinkhorn_divergence(x, *others, **settings)
+
+
+_uncompiled = uncompiled(sinkhorn_divergence, "jumbot.sinkhorn_divergence")
 
 
 def _check_broadcast(x: tuple[int, ...], y: tuple[int, ...]) -> None:

@@ -124,7 +124,7 @@ class Run:
         adapt(
             self.pair.source, self.pair.target, method=self.variant.method, recipe=self.recipe,
             evaluate_on=self.pair.evaluate_on, labelled_target=self.pair.labelled_target, out=self.folder,
-            resume=(self.folder / "config.json").exists(), start_from=start_from, show=show, report=False,
+            resume=(self.folder / "config.json").exists(), start_from=start_from, show=show, report=False, judge=False,
             command=self.command, seed=self.seed, **self.reading, **self.changes,
         )  # fmt: skip
 

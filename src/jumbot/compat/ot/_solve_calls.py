@@ -51,8 +51,8 @@ def solve(
     solution = solved(
         call, epsilon=reg or 0.0, tau=math.inf if taus == (math.inf, math.inf) else taus,
         divergence=str(unbalanced_type).lower(), reference="product" if kind == "kl" or not reg else "ones", c=matrix,
-        limit=max_iter or 1000, stop=1e-9 if tol is None else tol, start=_start(potentials_init, reg, call),
-        verbose=verbose,
+        limit=1000 if max_iter is None else max_iter, stop=1e-9 if tol is None else tol,
+        start=_start(potentials_init, reg, call), verbose=verbose,
     )  # fmt: skip
     return _result(call, call_plain, solution, kind, matrix, envelope=grad == "envelope")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -72,9 +73,13 @@ class TaskFile(Record):
     label_loss: Literal["squared", "huber"] | None = None
     names: tuple[Text, ...] = ()
     """Of several numbers."""
+    dtype: str | None = None
+    """Of the labels of classes; None where they came as text from a file."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.dtype is not None and re.fullmatch(r"[<>|=][biufU]\d+", self.dtype) is None:
+            raise ArgumentError(f"dtype: must be a type of labels such as <i8, got {self.dtype!r}.")
         numbers = self.name == "regression"
         if len(self.mean) != len(self.std) or bool(self.mean) != numbers or (self.label_loss is not None) != numbers:
             raise ArgumentError("mean, std, label_loss: must be there for a regression, one of each, and for no other.")
