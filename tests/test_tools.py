@@ -179,3 +179,29 @@ def test_what_changed_names_its_tests(tmp_path: Path) -> None:
     assert tests_of("tests/test_other.py") == ["tests/test_other.py"]
     assert tests_of("README.md", "pyproject.toml") == ["tests/test_docs.py"]
     assert tests_of("src/jumbot/a/other.py") == ["src/jumbot/a/other.py", "tests/test_other.py"]
+
+
+def test_the_hooks_lint_with_the_version_that_was_tested() -> None:
+    pinned = re.search(r"^ruff==(\S+)$", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE)
+    assert pinned is not None
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))["repos"][0]["hooks"]
+    ruff = [hook for hook in hooks if hook["entry"].startswith("ruff ")]
+    assert [hook["id"] for hook in ruff] == ["lint", "format"]
+    for hook in ruff:
+        assert hook["additional_dependencies"] == [f"ruff=={pinned[1]}"]
+        assert hook.get("pass_filenames", True)
+
+
+def test_the_classifiers_are_the_versions_of_the_workflow() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = [text.rpartition(" :: ")[2] for text in project["classifiers"] if ":: Python ::" in text]
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8"))["jobs"]
+    assert jobs["test"]["strategy"]["matrix"]["python"] == named
+
+
+def test_a_release_publishes_only_what_was_built_and_tried() -> None:
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8"))["jobs"]
+    assert jobs["publish"]["needs"] == "build"
+    assert jobs["publish"]["permissions"] == {"id-token": "write"}  # trusted publishing: no password
+    assert any("make build" in step.get("run", "") for step in jobs["build"]["steps"])
+    assert not any("checkout" in step.get("uses", "") for step in jobs["publish"]["steps"])
