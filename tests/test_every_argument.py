@@ -32,7 +32,8 @@ ACCEPTED: dict[str, dict[str, str]] = {
     "chunk": NONE, "cost_bound": {**WEIGHT, **NONE}, "precision": NONE, "seed": {"0": "a seed"},
     "snapshots": {"[]": "none are taken"}, "plan": FLAG, "return_index": FLAG, "printed": FLAG,
     "value": WEIGHT, "mean_cost": WEIGHT, "mass_a": NUMBER, "mass_b": NUMBER, "loss_bound": WEIGHT, "cost_least": {},
-    "zeta": {"0": "the outlier alone"},
+    "zeta": {"0": "the outlier alone"}, "memory": {**NONE, "1e30": "no bound at all", "10**30": "no bound at all"},
+    "solve_sample.epsilon": NUMBER,
     "gradient_flow.learning_rate": NUMBER, "couple.seed": {"0": "a seed", "None": "drawn anew"},
     "conditions": NONE, "draw": NONE, "replace": {**NONE, **FLAG}, "return_mass": FLAG,
     "certify.plan": {}, "certify.potentials": NONE, "certify.x": NONE, "certify.y": NONE,
@@ -55,6 +56,7 @@ def forward(**given: Any) -> Any:
 CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "solve": (jumbot.solve, {"cost": COST, **PROBLEM, "max_iterations": 50}),
     "sinkhorn_divergence": (jumbot.sinkhorn_divergence, {"x": X, "y": Y, **PROBLEM, "max_iterations": 50}),
+    "solve_sample": (jumbot.solve_sample, {"x": X, "y": Y, **PROBLEM, "max_iterations": 50}),
     "estimate": (jumbot.estimate, {"x": X, "y": Y, "m": 2, "k": 2, "budget": 4, **PROBLEM}),
     "gradient_flow": (
         jumbot.gradient_flow, {"x0": X, "y": Y, "m": 2, "steps": 1, "learning_rate": 0.1, **PROBLEM},

@@ -27,6 +27,8 @@ CALLS = {
     "jumbot.solve(np.ones((2, 2)), epsilon=0.1)": "Solution",
     "jumbot.solve(np.ones((2, 2)), epsilon=0.1).plan": "ndarray",
     "jumbot.solve(torch.ones(2, 2), epsilon=0.1, tau=1.0).value": "Tensor",
+    "jumbot.solve_sample(np.ones((2, 2)), np.ones((2, 2)), epsilon=0.1)": "SampleSolution",
+    "jumbot.solve_sample(torch.ones(2, 2), torch.ones(2, 2), epsilon=0.1).barycentric_map()": "Tensor",
     "jumbot.certify(np.ones((2, 2)), plan=np.ones((2, 2)), epsilon=0.1)": "Certificate",
     "jumbot.sinkhorn_divergence(torch.ones(2, 2), torch.ones(2, 2), epsilon=0.1)": "Tensor",
     "jumbot.estimate(np.ones((9, 2)), np.ones((9, 2)), m=3, k=5, epsilon=0.1)": "Estimate",

@@ -14,8 +14,7 @@ from jumbot.cost import Cost, parse_cost
 from jumbot.errors import ArgumentError
 from jumbot.transport.checks import Array, as_tensor, check_number, check_same_columns
 from jumbot.transport.marginal import Marginal, marginals
-from jumbot.transport.problem import _check_masses as check_masses
-from jumbot.transport.problem import check_weights
+from jumbot.transport.problem import check_masses, check_weights
 
 _AT_ONCE = 1 << 21  # entries of a block of rows
 

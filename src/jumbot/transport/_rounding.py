@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from jumbot.transport.certificate import _spread as spread
+from jumbot.transport.certificate import spread
 from jumbot.transport.marginal import Marginal
 
 #: The marginals `(B, n)`, `(B, m)` of diag(u) P diag(v).
