@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from jumbot.errors import NoTargetWarning as NoTargetWarning
     from jumbot.errors import NotConvergedWarning as NotConvergedWarning
     from jumbot.errors import NotFiniteError as NotFiniteError
+    from jumbot.errors import TooLargeError as TooLargeError
     from jumbot.errors import UnboundedError as UnboundedError
     from jumbot.errors import UnsupportedError as UnsupportedError
     from jumbot.flow import Trajectory as Trajectory
@@ -78,6 +79,7 @@ else:
             "SampleSolution": "transport._points.sample_solution",
             "Solution": "transport.solution",
             "Status": "transport.solution",
+            "TooLargeError": "errors",
             "Trajectory": "flow",
             "Tuned": "adaptation.judgement.tune",
             "UnboundedError": "errors",

@@ -98,6 +98,10 @@ class UnboundedError(JumbotError, ValueError):
         return UnboundedError(self._message, **{name: unit * amount for name, amount in self._amounts.items()})
 
 
+class TooLargeError(JumbotError, MemoryError):
+    """A problem that does not fit into memory; raised before anything is allocated."""
+
+
 class NotFiniteError(JumbotError, ArithmeticError):
     """A loss or a feature became NaN or infinite during training; the message says where and what is kept."""
 

@@ -26,6 +26,7 @@ from jumbot.transport.checks import (
 from jumbot.transport.divergences import Divergence
 from jumbot.transport.placement import on_cpu, placed, returned
 from jumbot.transport.problem import make_problem
+from jumbot.transport.room import bytes_per_entry, check_room
 from jumbot.transport.solution import Solution
 from jumbot.transport.solve import MAX_ITERATIONS, solve_problem, warn_if_short
 
@@ -132,6 +133,12 @@ def sinkhorn_divergence(
     batch, size = x.shape[:-2].numel(), max(x.shape[-2], y.shape[-2])
     engine = "cpu" if on_cpu(engine, x.device.type, batch, size, size, epsilon) else "device"
 
+    if engine == "cpu":
+        n, m = x.shape[-2], y.shape[-2]
+        # three costs and three plans are kept, and one of the problems is being solved
+        kept, entries = x.dtype.itemsize + 8, batch * (n * m + n * n + m * m)
+        each = kept + bytes_per_entry(epsilon, tau == math.inf, False) / 3
+        check_room("x, y", entries, each, f"the divergence of {n:,} and {m:,} points", announce=True)
     settings: dict[str, Any] = {"epsilon": epsilon, "tau": tau, "divergence": divergence}
     if plain_divergence.fits(ground, x, y):
         solutions = plain_divergence.solve_three((x, y, a, b), settings, tol, limit)

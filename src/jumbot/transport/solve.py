@@ -22,6 +22,7 @@ from jumbot.transport.given_reference import inner_tol, make_tilted, untilted
 from jumbot.transport.outcome import AnyOutcome
 from jumbot.transport.placement import placed
 from jumbot.transport.problem import Problem, make_problem
+from jumbot.transport.room import bytes_per_entry, check_room
 from jumbot.transport.solution import Solution, Status
 from jumbot.transport.units import capped, divided, multiplied, start_in, unit, unmissed
 
@@ -125,6 +126,10 @@ def solve(
     epsilon, given = check_number("epsilon", epsilon, least=0), cost.device
     cost, a, b, R = placed(engine, epsilon, cost, a, b, R)
     cost = _broadcast(cost, a, b)
+    if cost.device.type == "cpu":
+        exact = tau == math.inf or (isinstance(tau, tuple | list) and math.inf in tau)
+        each = bytes_per_entry(epsilon, exact, mass is not None)
+        check_room("cost", cost.numel(), each, f"to solve problems of shape {tuple(cost.shape)}")
     if R is None:
         problem = make_problem(
             cost, a, b, epsilon=epsilon, tau=tau, divergence=divergence, reference=reference, mass=mass
