@@ -89,7 +89,7 @@ def _why(votes: Mapping[str, float], held: int) -> str:
     if agreeing:
         low, high = (f"{100 * value:.0f}" for value in (min(agreeing), max(agreeing)))
         parts.append(f"agreement with plain classifiers {low if low == high else f'{low} to {high}'} %")
-    right = f"{100 * votes[HELD_OUT]:.0f} % of {held:,} source samples that it never saw are right" * (
-        HELD_OUT in votes
-    )
-    return f"{right}; on the target {', '.join(parts)}".removeprefix("; ")
+    on_target = f"on the target {', '.join(parts)}"
+    if HELD_OUT not in votes:
+        return on_target
+    return f"{100 * votes[HELD_OUT]:.0f} % of {held:,} source samples that it never saw are right; {on_target}"

@@ -35,7 +35,7 @@ def fit_temperature(logits: Array, labels: Array, offset: Array | float = 0.0) -
 
     >>> logits = np.array([[2.0, 0.0]] * 100)
     >>> round(fit_temperature(logits, np.array([0] * 73 + [1] * 27)), 1)
-    2.1
+    2.0
     """
     z = np.asarray(logits, np.float64)
     n, classes = z.shape

@@ -47,7 +47,9 @@ def source_only(earlier: Network | None, domains: Domains, config: RunConfig) ->
         return earlier, _BEFORE
     if len(domains.shape) != 1 or domains.module is not None:
         return None
-    alone = replace(config, method=SOURCE_ONLY, options=options_class(SOURCE_ONLY)())
+    options = options_class(SOURCE_ONLY)
+    training = replace(config.training, sampler=options.sampler)
+    alone = replace(config, method=SOURCE_ONLY, options=options(), training=training)
     return train_network(domains.source, domains.target, alone, domains.task), _TRAINED
 
 

@@ -101,12 +101,11 @@ def hear(
         {name: np.concatenate(parts) for name, parts in held_said.items()},
         {name: tuple(parts) for name, parts in target_said.items()},
     )
-    truth, every = known[np.concatenate(order)], [config.method for config in configs]
-    shares, offset = shares_of(source, task.outputs, configs[0].training.sampler == "stratified")
-    said_by = {
-        name: Witness(np.concatenate(held_outputs[name]), truth, tuple(target_outputs[name]), shares, offset, panel)
-        for name in every
-    }
+    truth, said_by = known[np.concatenate(order)], {}
+    for config in configs:
+        shares, offset = shares_of(source, task.outputs, config.training.sampler == "stratified")
+        held_out, said_here = np.concatenate(held_outputs[config.method]), tuple(target_outputs[config.method])
+        said_by[config.method] = Witness(held_out, truth, said_here, shares, offset, panel)
     return Heard(said_by, index)
 
 
