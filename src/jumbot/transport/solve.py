@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import warnings
 from collections.abc import Callable
 from functools import cached_property
@@ -25,6 +26,7 @@ from jumbot.transport.solution import Solution, Status
 from jumbot.transport.units import divided, multiplied, start_in, unit
 
 MAX_ITERATIONS = 100_000
+_LARGE = 1 << 28  # entries of a cost of which it is asked whether the plan will fit
 
 
 class _Settings(TypedDict, total=False):
@@ -119,6 +121,7 @@ def solve(
     cost = as_tensor(cost, "cost", numpy=numpy)
     a = None if a is None else as_tensor(a, "a", cost, numpy)
     b = None if b is None else as_tensor(b, "b", cost, numpy)
+    _check_room(cost)
     epsilon, given = check_number("epsilon", epsilon, least=0), cost.device
     cost, a, b = placed(engine, epsilon, cost, a, b)
     problem = make_problem(
@@ -129,6 +132,17 @@ def solve(
     solution = solve_problem(problem, _start(init, cost, numpy), tol, limit, (cost, a, b), numpy, device=given)
     warn_if_short(solution)
     return solution
+
+
+def _check_room(cost: Tensor) -> None:
+    """An error where the plan in float64 would not fit into the memory of this machine."""
+    if cost.device.type == "cpu" and cost.numel() >= _LARGE and hasattr(os, "sysconf"):
+        room = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        if 8 * cost.numel() > room:
+            raise ArgumentError(
+                f"cost: a plan of shape {tuple(cost.shape)} takes {8 * cost.numel() / 1e9:.0f} GB, more than the "
+                f"{room / 1e9:.0f} GB of this machine; between points use jumbot.solve_sample, which makes no matrix."
+            )
 
 
 def _read(*arguments: Any, **settings: Any) -> Solution:
