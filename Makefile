@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test pytest coverage test-slow fuzz bench tables docs lint format build clean
+.PHONY: help setup demo check test pytest coverage test-slow fuzz bench tables docs lint format build tag clean
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -81,6 +81,9 @@ build: $(TEST)  ## the wheel and the source distribution into dist/, tried in a 
 	rm -rf dist
 	$(SAY) build $(BIN)/python -m build
 	$(BIN)/python tools/try_build.py
+
+tag:  ## whether TAG (vX.Y.Z) is the version of the package and has a section in CHANGELOG.md
+	@$(PYTHON) tools/tag.py "$(TAG)"
 
 clean:  ## remove what was built (not .venv)
 	rm -rf build dist demo docs/_build docs/gallery .coverage .pytest_cache .mypy_cache .hypothesis

@@ -3,11 +3,11 @@ Eight Gaussians to two moons: which pairs make a flow straight
 ==============================================================
 
 A flow that is trained on independent pairs bends; trained on pairs of a transport plan
-it is nearly straight, and a few steps follow it. How good the pairs are depends on how
-many points are coupled at once: a training batch of 256 sees little of both clouds.
-`jumbot.CoupledLoader` couples larger batches and hands them out in minibatches. By
-default a worker process solves while the model trains; a page that is executed as a
-whole cannot start one, so `workers=0` here.
+it is nearly straight, and a few steps follow it. How good the pairs are also depends on
+how many points are coupled at once; in the plane 256 go a long way, in more dimensions
+they see little of both clouds. `jumbot.CoupledLoader` couples larger batches and hands
+them out in minibatches. By default a worker process solves while the model trains; a
+page that is executed as a whole cannot start one, so `workers=0` here.
 """
 
 import time

@@ -33,6 +33,7 @@ FILES = (
 )  # fmt: skip
 #: The beginning of a test's name -> why it fails, and why that is meant.
 REASONS = {
+    "test_nan_warning": "reg = 0, at which POT divides by zero and warns, is refused by name",
     "test_warnings": "emd warns there that it stopped after one pivot; ours is solved whatever numItermax is",
     "test_unbalanced_relaxation_parameters": (
         "reg_m = inf between masses of 1 and 49.6: no plan meets both marginals, and it is refused as by jumbot.solve"

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from jumbot.coupling import CoupledLoader as CoupledLoader
     from jumbot.coupling import couple as couple
     from jumbot.errors import ArgumentError as ArgumentError
+    from jumbot.errors import CacheWarning as CacheWarning
     from jumbot.errors import DataWarning as DataWarning
     from jumbot.errors import JumbotError as JumbotError
     from jumbot.errors import MissingPackageError as MissingPackageError
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from jumbot.errors import NoTargetWarning as NoTargetWarning
     from jumbot.errors import NotConvergedWarning as NotConvergedWarning
     from jumbot.errors import NotFiniteError as NotFiniteError
+    from jumbot.errors import TooLargeError as TooLargeError
     from jumbot.errors import UnboundedError as UnboundedError
     from jumbot.errors import UnsupportedError as UnsupportedError
     from jumbot.flow import Trajectory as Trajectory
@@ -55,6 +57,7 @@ else:
         {
             "ArgumentError": "errors",
             "BiasCurve": "minibatch.estimator",
+            "CacheWarning": "errors",
             "Certificate": "transport._certify",
             "CoupledLoader": "coupling",
             "Diagnosis": "adaptation.judgement.diagnosis",
@@ -76,6 +79,7 @@ else:
             "SampleSolution": "transport._points.sample_solution",
             "Solution": "transport.solution",
             "Status": "transport.solution",
+            "TooLargeError": "errors",
             "Trajectory": "flow",
             "Tuned": "adaptation.judgement.tune",
             "UnboundedError": "errors",

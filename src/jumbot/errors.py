@@ -82,7 +82,24 @@ class MissingPackageError(JumbotError, ImportError):
 
 
 class UnboundedError(JumbotError, ValueError):
-    """The problem has no minimum: some cost is so negative that transporting ever more mass pays."""
+    """The problem has no minimum: some cost is so negative that transporting ever more mass pays.
+
+    >>> raise UnboundedError("cost must be at least {least:g}", least=-1.0).times(2.0)
+    Traceback (most recent call last):
+    jumbot.errors.UnboundedError: cost must be at least -2
+    """
+
+    def __init__(self, message: str, **amounts: float) -> None:
+        super().__init__(message.format(**amounts) if amounts else message)
+        self._message, self._amounts = message, amounts
+
+    def times(self, unit: float) -> UnboundedError:
+        """The same, where costs and prices were given in another unit than they were solved in."""
+        return UnboundedError(self._message, **{name: unit * amount for name, amount in self._amounts.items()})
+
+
+class TooLargeError(JumbotError, MemoryError):
+    """A problem that does not fit into memory; raised before anything is allocated."""
 
 
 class NotFiniteError(JumbotError, ArithmeticError):
@@ -99,6 +116,10 @@ class Stopped(KeyboardInterrupt):
 
 class NotConvergedWarning(UserWarning):
     """A solver stopped short of ``tol``; the result is still certified by its ``gap``."""
+
+
+class CacheWarning(UserWarning):
+    """Compiled functions cannot be read from disk or stored there: they are compiled again, which takes seconds."""
 
 
 class DataWarning(UserWarning):

@@ -408,3 +408,32 @@ def test_a_comparison_says_who_is_best_and_how_sure_it_is(tmp_path: Path) -> Non
         write_report(blind, tmp_path / "b.html", "Comparison", {"dann": {task: [1.2]}, "jumbot": {task: [1.0]}})
     )
     assert "dann has the most evidence, as far as can be told without labels." in found.text
+
+
+def test_the_page_of_tune_fits_a_screen(tmp_path: Path) -> None:
+    """1280 pixels: the page is 68rem wide at most, a letter some 8 pixels, and cells have margins of 20."""
+    from jumbot.report.tuning import _others, _table, _title, write_tuning
+    from jumbot.report.words import TUNING
+
+    scores = [
+        name for name in TUNING if name not in ("gap", "smoothness", "rmse_not_used", "r2_not_used")
+    ]  # of numbers
+    names = ("jumbot:tau=0.03,eta3=0.5", "source-only", "deepjdot", "mcc:temperature=3", "jumbot:tau=1")
+    rows = [
+        {"candidate": name, "method": name.partition(":")[0], "settings": {}, "whole": place < 4,
+         "folder": f"candidates/{name.replace(':', '-')}", **dict.fromkeys(scores, 0.123)}
+        for place, name in enumerate(names)
+    ]  # fmt: skip
+    record = {
+        "why": ["A tie."], "candidates": rows, "source": {"name": "s"}, "target": {"name": "t"}, "jumbot": "0.2",
+        "created": "2026-01-01", "command": None,
+    }  # fmt: skip
+    text = write_tuning(record, tmp_path).read_text(encoding="utf-8")
+    assert "Other scores" in text
+    shown, others = _table(rows), _others(rows)
+    assert others is not None
+    assert {*shown.head, *others.head} == {"candidate", "folder", *(_title(name) for name in scores)}
+    for table in (shown, others):
+        widths = [max(len(word) for line in column for word in [str(line)]) for column in zip(*table.rows, strict=True)]
+        heads = [max(map(len, head.split())) for head in table.head]  # which are broken at blanks
+        assert sum(8 * max(pair) + 20 for pair in zip(widths, heads, strict=True)) <= 68 * 16

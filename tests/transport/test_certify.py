@@ -297,11 +297,15 @@ def test_batches_and_kinds(rng):
     assert one.verdict in repr(one)
 
 
-@pytest.mark.parametrize("cost", [None, "sqeuclidean", "euclidean"])
+@pytest.mark.parametrize("cost", [None, "sqeuclidean", "euclidean", "wfr"])
 def test_points(cost, rng):
     x, y, a = rng.normal(size=(2, 7, 3)), rng.normal(size=(5, 3)), rng.random((2, 7))
     matrix = ((x[:, :, None] - y) ** 2).sum(-1)
-    matrix = np.sqrt(matrix) if cost == "euclidean" else matrix
+    if cost == "euclidean":
+        matrix = np.sqrt(matrix)
+    if cost == "wfr":
+        matrix = parse_cost("wfr")(torch.from_numpy(x), torch.from_numpy(y)).numpy()
+        assert np.isinf(matrix).any()
     solution = jumbot.solve(matrix, a, epsilon=0.5, tau=1.0)
     for parts in ({"plan": solution.plan}, {"potentials": solution.potentials}):
         by_matrix = jumbot.certify(matrix, a, **parts, epsilon=0.5, tau=1.0)

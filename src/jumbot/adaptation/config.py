@@ -78,6 +78,9 @@ def make_config(
         values[owners[option]][option] = value
     if changes.get("standardise") == "none" and "bins" not in changes:  # which scale rows in any case
         values["network"]["bins"] = 0
+    for one, other in (("bins", "rank"), ("rank", "bins")):  # a recipe's own first layer gives way to another
+        if changes.get(one) and other not in changes:
+            values["network"][other] = 0
     for one, other in INSTEAD.items():
         if changes.get(one) is not None and changes.get(other) is not None:
             raise ArgumentError(f"{one}: {changes[one]} came in together with {other}={changes[other]}; give one.")

@@ -50,6 +50,9 @@ _ROWS = {
     "deepjdot": {"eta1": 0.01, "eta2": 0.5, "eta3": 1.0, "scale": "auto"},
     **_AS_PUBLISHED,
 }
+#: Measurements: a network that bends its inputs bends a target into one class before it has learned the source, so the
+#: transport term rises over most of the run (heart, Cleveland -> Hungarian: 64 % and one class without, 82 % with it).
+_MEASUREMENTS = _ROWS | {"jumbot": {**_ROWS["jumbot"], "eta3_ramp": 0.7}}
 _DIGITS = {
     **_transport(0.1, 0.1, 1.0, 1.0, 0.1, scale="auto", scale_at=46.0),
     "alda": {"threshold": 0.6, "ramp": False},
@@ -73,12 +76,14 @@ RECIPES: dict[str, Recipe] = {
             "schedule": "flat-cosine",
         },
         network={"hidden": (256, 256), "dropout": 0.5, "bins": 16},
-        methods=_ROWS,
-        numbers={"steps": 1000, "learning_rate": 3e-3, "dropout": 0.0},
+        methods=_MEASUREMENTS,
+        numbers={"steps": 1000, "learning_rate": 3e-3, "dropout": 0.0, "bins": 32},
     ),
     "words": Recipe(
         "wide rows that are mostly zero, such as counts of words",
-        training={"batch_size": 50, "steps": 500, "weight_decay": 0.01, "evaluate_every": 250},
+        training={
+            "batch_size": 50, "steps": 500, "learning_rate": 0.02, "weight_decay": 0.01, "evaluate_every": 250,
+        },
         network={"rank": 512},
         inputs={"standardise": "none"},
         methods=_ROWS,

@@ -238,7 +238,7 @@ class _Work:
         if weights is None:
             return None
         if self.by_weight[side] is not None:
-            return torch.full(index.shape, float(weights.sum()) / self.m, dtype=torch.float64)
+            return torch.full(index.shape, float(weights.sum()) / self.m, dtype=torch.float64, device="cpu")
         return torch.from_numpy(weights[index] * ((self.x, self.y)[side].n / self.m))
 
     def _solve(self, I: np.ndarray, J: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from jumbot.adaptation.judgement.decision import FEW
 from jumbot.methods import SOURCE_ONLY
-from jumbot.report.presence import absent_classes, data_remarks, warnings_of
+from jumbot.report.presence import HARM, absent_classes, data_remarks, unchanged, warnings_of
 from jumbot.report.records import RunRecord, number
 from jumbot.report.words import estimated, listed, percent, percent_whole
 
@@ -121,7 +121,9 @@ def _helped(run: RunRecord) -> str:
         if abs(change) <= spread:
             return f"Adaptation made no difference that is more than chance: {figures}."
         return f"Adaptation {'helped' if change > 0 else 'did harm'}: {figures}."
-    warned = [each for each in warnings_of(run) if each.startswith("negative transfer")]
+    if unchanged(run):
+        return "Adaptation changed none of the predictions: they are those of the source alone."
+    warned = [each for each in warnings_of(run) if each.startswith(HARM)]
     if warned:
         return f"Adaptation probably did harm ({len(warned)} sign{'s' * (len(warned) > 1)}, see the warnings)."
     harm = decision.get("harm")
@@ -155,6 +157,11 @@ def _how_good(run: RunRecord) -> str:
             f"{percent(run.accuracy)} of the target predictions are right, by labels that training never saw."
         )  # fmt: skip
         return " ".join(filter(None, [alone, f"Without labels the estimate was {about}." if about else ""]))
+    if estimate and about and run.classes and estimate["value"] < 1 / len(run.classes):
+        return (
+            "How many of the predictions are right cannot be told without labels: what was estimated, "
+            f"{about.removeprefix('about ')}, is below what guessing would give."
+        )
     if about:
         return f"Probably {about} of the target predictions are right."
     why = f": {estimate['why']}" if estimate else ""
@@ -179,7 +186,7 @@ def _next(run: RunRecord) -> str:
 def mood(run: RunRecord) -> str:
     """ "good", "bad" or nothing, for the colour beside the verdict."""
     said = _helped(run)
-    return "bad" if "harm" in said else "good" if "helped" in said and "cannot" not in said else ""
+    return "bad" if "did harm" in said else "good" if "helped" in said and "cannot" not in said else ""
 
 
 def baseline_accuracy(run: RunRecord) -> float | None:

@@ -6,6 +6,9 @@ from jumbot.methods import SOURCE_ONLY
 from jumbot.report.optional import Prediction
 from jumbot.report.records import RunRecord, number
 
+HARM = "negative transfer is likely"
+_UNCHANGED = 0.0005  # a share that is written as 0.0 %
+
 
 def class_shares(run: RunRecord) -> dict[str, list[float | None]]:
     """`{"true" | "estimated" | "predicted": share of each class}`, as far as the run knows them."""
@@ -45,11 +48,18 @@ def data_remarks(run: RunRecord) -> list[str]:
     return list((run.results or {}).get("data_remarks", ()))
 
 
+def unchanged(run: RunRecord) -> bool:
+    """Whether adaptation changed no prediction of the classifier that saw the source alone: then it did no harm."""
+    changed = run.baseline.get("changed")
+    return changed is not None and changed < _UNCHANGED
+
+
 def warnings_of(run: RunRecord) -> list[str]:
     """Why the predictions may be worse than they could be, or than without adaptation."""
     harmful = () if run.method == SOURCE_ONLY else run.diagnosis.get("reasons", ())
     remarks = [*run.diagnosis.get("signs", ()), *(run.results or {}).get("remarks", ())]
-    return [*(f"negative transfer is likely: {each}." for each in harmful), *(f"{each}." for each in remarks)]
+    what = "the predictions may be poor, as they were without adaptation" if unchanged(run) else HARM
+    return [*(f"{what}: {each}." for each in harmful), *(f"{each}." for each in remarks)]
 
 
 def _shares(run: RunRecord, key: str) -> list[float | None]:

@@ -105,7 +105,7 @@ def _look(given: Given, matrix: Tensor | None, f: Tensor, g: Tensor) -> tuple[Te
     """The smallest negative entry that is more than rounding, and whether something is not a number."""
     undefined = f.isnan().any(-1) | g.isnan().any(-1) | f.isposinf().any(-1) | g.isposinf().any(-1)
     if matrix is None:
-        return torch.zeros(len(f), dtype=torch.float64), undefined
+        return f.new_zeros(len(f), dtype=torch.float64), undefined
     undefined = undefined | ~matrix.isfinite().all(-1).all(-1)
     below = (-matrix).clamp_min(0).double().sum((-2, -1))
     rounding = _SINGLE if matrix.dtype == torch.float32 else _DOUBLE
@@ -134,7 +134,7 @@ def _proof(plan: _Plan, factors: Rounding | None) -> tuple[Certificate, Tensor]:
     given = plan.given
     epsilon, (r_a, r_b) = given.epsilon, given.log_reference
     of_rows, of_columns = torch.empty_like(given.a), torch.zeros_like(given.b)
-    linear, size, entropy, gap, gibbs = torch.zeros(5, len(given.a), dtype=torch.float64)
+    linear, size, entropy, gap, gibbs = torch.zeros(5, len(given.a), dtype=torch.float64, device=given.a.device)
     most, open_columns = torch.zeros_like(linear), torch.zeros_like(given.b, dtype=torch.bool)
     open_rows = torch.zeros_like(given.a, dtype=torch.bool)
     for rows in given.blocks():

@@ -25,10 +25,10 @@ def solved(gap: Any, scale: Any, tol: Any) -> Any:
 
     Over-relaxation may pass through plans that overflow: those prove nothing, and neither does NaN.
 
-    >>> solved(1e-8, 1.0, 1e-6), solved(0.0, float("inf"), 1e-6), solved(float("nan"), 1.0, 1e-6)
-    (True, False, False)
+    >>> solved(1e-8, 1.0, 1e-6), solved(0.0, float("inf"), 1e-6), solved(float("nan"), 1.0, 1e-6), solved(0.0, -1.0, 1)
+    (True, False, False, False)
     """
-    return (gap <= tol * scale) & (scale < _OVERFLOWN)
+    return (gap <= tol * scale) & (scale >= 0.0) & (scale < _OVERFLOWN)
 
 
 def reachable(tol: float, epsilon: float) -> float:
@@ -62,7 +62,8 @@ class Certificate:
     def relative_gap(self) -> Tensor:
         """gap / scale; a zero plan that is optimal has both zero, and an overflown one proves nothing."""
         relative = torch.where(self.gap > 0, self.gap / self.scale.clamp_min(1e-300), self.gap)
-        return torch.where(self.scale < _OVERFLOWN, relative, torch.inf)
+        sound = (self.scale >= 0) & (self.scale < _OVERFLOWN) & (self.gap < _OVERFLOWN)
+        return torch.where(sound, relative, torch.inf)
 
 
 def certify(problem: Problem, f: Tensor, g: Tensor) -> Certificate:

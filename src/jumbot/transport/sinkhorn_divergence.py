@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, Required, TypedDict, Unpack, overload
 
 import numpy as np
@@ -14,10 +13,20 @@ from torch import Tensor
 from jumbot.cost import Cost, parse_cost
 from jumbot.errors import ArgumentError, hinting
 from jumbot.transport import plain_divergence
-from jumbot.transport.checks import Array, as_tensor, check_number, check_same_columns, check_whole, probe
+from jumbot.transport.checks import (
+    Array,
+    as_tensor,
+    autocast,
+    check_number,
+    check_same_columns,
+    check_whole,
+    probe,
+    uncompiled,
+)
 from jumbot.transport.divergences import Divergence
 from jumbot.transport.placement import on_cpu, placed, returned
 from jumbot.transport.problem import make_problem
+from jumbot.transport.room import bytes_per_entry, check_room
 from jumbot.transport.solution import Solution
 from jumbot.transport.solve import MAX_ITERATIONS, solve_problem, warn_if_short
 
@@ -94,9 +103,8 @@ def sinkhorn_divergence(
     >>> float(jumbot.sinkhorn_divergence(x, x + 2, epsilon=0.1, tau=10.0)) > 0
     True
     """
-    if torch.compiler.is_compiling():  # one break of the graph, instead of one for each decision
-        eager: Callable[..., Any] = torch.compiler.disable(sinkhorn_divergence)
-        return eager(
+    if torch.compiler.is_compiling() or autocast(x):
+        return _apart(
             x, y, a, b, cost=cost, epsilon=epsilon, tau=tau, divergence=divergence, tol=tol,
             max_iterations=max_iterations, engine=engine,
         )  # fmt: skip
@@ -127,8 +135,15 @@ def sinkhorn_divergence(
     batch, size = x.shape[:-2].numel(), max(x.shape[-2], y.shape[-2])
     engine = "cpu" if on_cpu(engine, x.device.type, batch, size, size, epsilon) else "device"
 
+    streamed = batch == 1 and epsilon > 0 and size * size > _MOST and engine == "cpu"
+    if engine == "cpu" and not streamed:
+        n, m = x.shape[-2], y.shape[-2]
+        # three costs and three plans are kept, and one of the problems is being solved
+        kept, entries = x.dtype.itemsize + 8, batch * (n * m + n * n + m * m)
+        each = kept + bytes_per_entry(epsilon, tau == math.inf, False) / 3
+        check_room("x, y", entries, each, f"the divergence of {n:,} and {m:,} points", announce=True)
     settings: dict[str, Any] = {"epsilon": epsilon, "tau": tau, "divergence": divergence}
-    if batch == 1 and epsilon > 0 and size * size > _MOST and on_cpu("auto", x.device.type, 1, size, size, epsilon):
+    if streamed:
         result = _streamed((x, y, a, b), cost, settings, tol, limit)
     elif plain_divergence.fits(ground, x, y):
         solutions = plain_divergence.solve_three((x, y, a, b), settings, tol, limit)
@@ -163,6 +178,17 @@ def _streamed(inputs: Any, cost: str | Cost, settings: dict[str, Any], tol: floa
     mass_a, mass_b = (1.0 if w is None else w.double().sum(-1) for w in (a, b))
     below = values[1] - gaps[1], values[2] - gaps[2]
     return debiased(values[0], *below, settings["epsilon"], mass_a - mass_b).reshape(shape)
+
+
+def _apart(x: Array, *others: Array | None, **settings: Any) -> Any:
+    """`sinkhorn_divergence` out of the reach of `torch.compile` and `torch.autocast`."""
+    if torch.compiler.is_compiling():  # one break of the graph, instead of one for each decision
+        return _uncompiled(x, *others, **settings)
+    with torch.autocast(autocast(x) or "cpu", enabled=False):
+        return sinkhorn_divergence(x, *others, **settings)
+
+
+_uncompiled = uncompiled(sinkhorn_divergence, "jumbot.sinkhorn_divergence")
 
 
 def _check_broadcast(x: tuple[int, ...], y: tuple[int, ...]) -> None:

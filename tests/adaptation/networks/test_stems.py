@@ -123,6 +123,11 @@ def test_statistics_against_numpy() -> None:
 
 
 def test_long_signals_have_bands() -> None:
+    x = torch.randn(2, 3, 300, dtype=torch.float64)
+    amplitude = torch.fft.rfft(x - x.mean(-1, keepdim=True), norm="ortho").abs()[..., 1:]
+    bands = torch.nn.functional.adaptive_avg_pool1d(amplitude, 64)
+    found = Statistics(3, 300).double().measure(x).reshape(2, 3, 68)[..., 4:]
+    torch.testing.assert_close(found, torch.log(bands + 0.01))
     assert Statistics(3, 4096).width == 3 * 68
     assert Statistics(3, 4096)(torch.randn(2, 3, 4096)).shape == (2, 204)
 

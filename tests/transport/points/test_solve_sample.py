@@ -237,7 +237,7 @@ def test_the_sinkhorn_divergence_of_large_clouds(monkeypatch: pytest.MonkeyPatch
 
 
 def test_solve_names_this_function_where_a_plan_would_not_fit() -> None:
-    with pytest.raises(ArgumentError, match="solve_sample"):
+    with pytest.raises(JumbotError, match="solve_sample"):
         jumbot.solve(torch.zeros(1, 1).expand(10**7, 10**7), epsilon=0.1)
 
 

@@ -308,7 +308,7 @@ def _signs(unexplained: float, disagreement: float, predicted: Array, proportion
     reasons = []
     if unexplained > MOST_UNEXPLAINED:
         reasons.append(f"{100 * unexplained:.0f} % of the target samples are explained by no source sample")
-    if disagreement > MOST_DISAGREEMENT:
+    if disagreement > MOST_DISAGREEMENT and unexplained < 1:  # of no sample at all nothing can be said
         reasons.append(
             f"{100 * disagreement:.0f} % of the explained samples lie with another source class than the predicted one"
         )

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import tempfile
+import warnings
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -234,6 +235,9 @@ def _finish(search: Search, record: dict[str, Any]) -> Tuned:
     write(out / folder / DECISION, Decision(tuple(record["why"])))
     write(out / TUNING, convert(record, Tuning, out / TUNING))
     write_text(out / BEST, folder + "\n")
+    for text in record["why"]:
+        if text.startswith("Warning: "):
+            warnings.warn(f"{record['picked']}: {text.removeprefix('Warning: ')}", stacklevel=3)
     drawn(f"{out}: the page of all candidates", lambda: write_tuning(record, out))
     model = load(out)
     drawn(f"{model.run}: the report", model.report)

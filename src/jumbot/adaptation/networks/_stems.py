@@ -193,6 +193,7 @@ class Statistics(nn.Module):
 
     centre: Tensor
     rate: Tensor
+    means: Tensor
     BANDS, FLOOR = 64, 0.01
 
     def __init__(self, channels: int, length: int) -> None:
@@ -201,12 +202,15 @@ class Statistics(nn.Module):
         self.width = channels * (4 + self.bands)
         self.register_buffer("centre", torch.zeros(self.width))
         self.register_buffer("rate", torch.ones(self.width))
+        # means over neighbouring frequencies as a product, which every exporter knows
+        means = F.adaptive_avg_pool1d(torch.eye(length // 2), self.bands)
+        self.register_buffer("means", means, persistent=False)
 
     def measure(self, x: Tensor) -> Tensor:
         """The statistics `(b, width)`, not scaled."""
         mean = x.mean(-1, keepdim=True)
         amplitude = torch.fft.rfft(x - mean, norm="ortho").abs()[..., 1:]
-        amplitude = F.adaptive_avg_pool1d(amplitude, self.bands)
+        amplitude = amplitude @ self.means
         shape = torch.cat([mean, x.std(-1, correction=0, keepdim=True), x.amin(-1, True), x.amax(-1, True)], -1)
         return torch.cat([shape, torch.log(amplitude + self.FLOOR)], -1).flatten(1)
 

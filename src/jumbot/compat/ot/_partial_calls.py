@@ -8,6 +8,7 @@ import torch
 
 from jumbot.compat.ot._pot import Call, certificate, pot, read, solved
 from jumbot.errors import ArgumentError, suggest
+from jumbot.transport.checks import check_number
 from jumbot.transport.solution import Solution
 
 _METHODS = ("sinkhorn", "sinkhorn_log")
@@ -56,6 +57,7 @@ def entropic_partial_wasserstein(
         return pot("partial").entropic_partial_wasserstein(
             a, b, M, reg, m=m, numItermax=numItermax, stopThr=stopThr, verbose=verbose, log=log, **by
         )
+    reg = check_number("reg", reg, least=0, strict=True)
     solution = solved(
         call, epsilon=reg, mass=mass, reference="ones", limit=max(numItermax, 1000), stop=max(stopThr, 1e-9),
         verbose=verbose,

@@ -7,9 +7,11 @@ from typing import Any
 from jumbot.compat.ot._gradients import with_gradients
 from jumbot.compat.ot._pot import Call, certificate, marginal_error, pot, read, scalings, solved
 from jumbot.errors import ArgumentError, suggest
+from jumbot.transport.checks import check_number
 from jumbot.transport.solution import Solution
 
 _METHODS = ("sinkhorn", "sinkhorn_log", "greenkhorn", "sinkhorn_stabilized", "sinkhorn_epsilon_scaling")
+_METHODS2 = ("sinkhorn", "sinkhorn_log", "sinkhorn_stabilized")  # of sinkhorn2
 _BALANCED = (float("inf"), float("inf"))
 
 
@@ -38,7 +40,7 @@ def sinkhorn2(
     verbose: bool = False, log: bool = False, warn: bool = False, warmstart: Any = None, **kwargs: Any,
 ) -> Any:  # fmt: skip
     """<P, M> of entropic balanced transport, as `ot.sinkhorn2`, differentiable in cost and weights."""
-    call = _read(M, a, b, method, warmstart)
+    call = _read(M, a, b, method, warmstart, _METHODS2)
     if call is None:
         return pot("bregman").sinkhorn2(
             a, b, M, reg, method=method, numItermax=numItermax, stopThr=stopThr, verbose=verbose, log=log, warn=warn,
@@ -49,9 +51,11 @@ def sinkhorn2(
     return (out, _record(call, solution)) if log else out
 
 
-def _read(M: Any, a: Any, b: Any, method: str, warmstart: Any) -> Call | None:
-    if not isinstance(method, str) or method.lower() not in _METHODS:
-        raise ArgumentError(f"method: {method!r} is not known; {suggest(method, _METHODS)}")
+def _read(
+    M: Any, a: Any, b: Any, method: str, warmstart: Any, methods: tuple[str, ...] = _METHODS
+) -> Call | None:  # fmt: skip
+    if not isinstance(method, str) or method.lower() not in methods:
+        raise ArgumentError(f"method: {method!r} is not known; {suggest(method, methods)}")
     call = read(M, a, b)
     # several histograms at once carry no gradients through ours, and have one start each
     return None if call is not None and call.histograms and (call.differentiable or warmstart is not None) else call
@@ -60,7 +64,7 @@ def _read(M: Any, a: Any, b: Any, method: str, warmstart: Any) -> Call | None:
 def _solved(
     call: Call, reg: Any, limit: Any, stop: Any, verbose: bool, warn: bool, warmstart: Any
 ) -> Solution:  # fmt: skip
-    start = None
+    reg, start = check_number("reg", reg, least=0, strict=True), None
     if warmstart is not None:
         logs = (call.nx.to_numpy(x) for x in warmstart)
         start = tuple(

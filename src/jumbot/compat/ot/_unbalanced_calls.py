@@ -10,6 +10,7 @@ from jumbot.compat.ot._differences import differs
 from jumbot.compat.ot._gradients import with_gradients
 from jumbot.compat.ot._pot import Call, certificate, pair, pot, read, scalings, solved
 from jumbot.errors import ArgumentError, suggest
+from jumbot.transport.checks import check_number
 from jumbot.transport.solution import Solution
 
 _METHODS = ("sinkhorn", "sinkhorn_stabilized", "sinkhorn_translation_invariant", "sinkhorn_reg_scaling")
@@ -137,6 +138,7 @@ def _solved(
     differentiable_c = hasattr(c, "requires_grad") and c.requires_grad
     if call is None or differentiable_c or min(taus) <= 0 or (call.histograms and call.differentiable):
         return None
+    reg = check_number("reg", reg, least=0, strict=True)
     product = reg_type.lower() == "kl" and not call.histograms
     matrix = call.M.new_tensor(call.nx.to_numpy(c)) if c is not None and product else None
     start = None

@@ -74,7 +74,8 @@ def _finish(
     """Improve, in place, the problems whose gap is above `tol`, while there is progress."""
     f, g, taken, certificate = outcome.f, outcome.g, outcome.taken, outcome.certificate
     price = price.clone()
-    broken = torch.nonzero(~torch.isfinite(certificate.objective))[:, 0]
+    sound = torch.isfinite(certificate.objective) & torch.isfinite(certificate.relative_gap)
+    broken = torch.nonzero(~sound)[:, 0]
     if broken.numel():  # over-relaxed out of range: begin anew from larger epsilon
         part = problem.take(broken)
         begun = anneal(part, engine, price[broken])
