@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot.transport.compiled import sweeps, symmetric
+from jumbot.transport.compiled import balanced, sweeps, symmetric
 from jumbot.transport.compiled.aligned import empty, plain
 from jumbot.transport.compiled.threads import NEVER, Stop, run, split
 from jumbot.transport.kinds import arguments, kinds_known, reference
@@ -20,6 +20,7 @@ from jumbot.transport.problem import Problem
 LARGEST = 1 << 20
 PATIENCE = 3000
 _THREADED_FROM = 1 << 16  # entries: the sweeps of fewer take no longer than a user waits after Ctrl-C
+_ONE_FROM = 1 << 18  # the same where there is one problem, with nothing to share
 
 
 def fits(problem: Problem) -> bool:
@@ -29,8 +30,13 @@ def fits(problem: Problem) -> bool:
     return cost.device.type == "cpu" and n * m <= LARGEST and kinds_known(problem)
 
 
+def certifies(problem: Problem) -> bool:
+    kinds = [arguments(side, problem.epsilon)[0] for side, _ in problem.sides]
+    return (problem.source.exact and problem.target.exact) or sweeps.one_exact(*kinds)
+
+
 def sweep(
-    problem: Problem, start: Start | None, tol: float, limit: int, price: Tensor
+    problem: Problem, start: Start | None, tol: float, limit: int, price: Tensor, rounded: bool = True
 ) -> RawOutcome:  # fmt: skip
     """All problems of the batch, some at a time in threads."""
     cost, epsilon = plain(problem.cost.numpy()), problem.epsilon
@@ -42,9 +48,16 @@ def sweep(
         G = np.array(start[1].expand(batch, m).numpy() / epsilon)
     plan, rows, columns, out = empty(batch, n, m), np.empty((batch, n)), np.empty((batch, m)), np.empty((batch, 5))
     a, b = problem.a.contiguous().numpy(), problem.b.contiguous().numpy()
+    if problem.source.exact and problem.target.exact:
+        _in_threads(
+            balanced.solve_range, lambda: balanced.memory(n, m), batch, cost.size,
+            cost, a, b, *reference(problem), epsilon,
+            2 if start is None else 0, rounded, tol, limit, F, G, plan, rows, columns, out,
+        )  # fmt: skip
+        return RawOutcome(epsilon, F, G, plan, rows, columns, out)
     (kind_a, *source), (kind_b, *target) = arguments(problem.source, epsilon), arguments(problem.target, epsilon)
     _in_threads(
-        sweeps.solver(kind_a, kind_b), lambda: sweeps.memory(n, m), batch, cost.size,
+        sweeps.solver(kind_a, kind_b), lambda: sweeps.memory(n, m, sweeps.one_exact(kind_a, kind_b)), batch, cost.size,
         cost, a, b, *reference(problem), epsilon, *source, *target,
         start is None, tol, limit, price.numpy(), F, G, plan, rows, columns, out,
     )  # fmt: skip
@@ -77,7 +90,7 @@ def sweep_symmetric(
 
 
 def _in_threads(kernel: Any, memory: Callable[[], Any], batch: int, work: int, *arguments: Any) -> None:
-    if work < _THREADED_FROM:
+    if work < (_THREADED_FROM if batch > 1 else _ONE_FROM):
         kernel(*arguments, *memory(), NEVER.flag, 0, batch)
         return
     kernel(*arguments, *memory(), NEVER.flag, 0, 0)  # compile before the threads start
