@@ -309,8 +309,9 @@ class _Flow:
         if symmetric:
             raw = compiled_sweeps.sweep_symmetric(problem, tol, _SWEEPS, price)
         else:
-            raw = solver.sweep_or_anneal(problem, compiled_sweeps, None, tol, _SWEEPS, price)
-            assert isinstance(raw, RawOutcome)
+            found = solver.sweep_or_anneal(problem, compiled_sweeps, None, tol, _SWEEPS, price)
+            assert isinstance(found, RawOutcome)
+            raw = found
         gap = raw.out[:, GAP]
         for exact, marginal in zip(self.exact, (raw.rows, raw.columns), strict=True):
             if exact:

@@ -5,8 +5,8 @@ and columns then lack is filled in by a rank-one term (Altschuler, Weed & Rigoll
 
     Q = P y' + u l',    y = min(1, b/q),    u = P (1 - y)/sum l,    l = (b - q)_+
 
-Then primal(Q) - dual(F, G) = epsilon KL(Q | P), whose terms are q (y log y - y + 1) for a column that is scaled down and
-P ((1 + z) log(1 + z) - z) <= P z^2/2, z = u l/P, for an entry of the others.  All is in units of epsilon.
+Then primal(Q) - dual(F, G) = epsilon KL(Q | P), whose terms are q (y log y - y + 1) for a column that is scaled down
+and P ((1 + z) log(1 + z) - z) <= P z^2/2, z = u l/P, for an entry of the others.  All is in units of epsilon.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from torch import Tensor
 from jumbot.transport.compiled import balanced, sweeps, symmetric
 from jumbot.transport.compiled.aligned import empty, plain
 from jumbot.transport.compiled.threads import NEVER, Stop, run, split
+from jumbot.transport.divergences import Balanced
 from jumbot.transport.kinds import arguments, kinds_known, reference
 from jumbot.transport.outcome import RawOutcome, Start
 from jumbot.transport.problem import Problem
@@ -32,29 +33,25 @@ def fits(problem: Problem) -> bool:
 
 def certifies(problem: Problem) -> bool:
     kinds = [arguments(side, problem.epsilon)[0] for side, _ in problem.sides]
-    return (problem.source.exact and problem.target.exact) or sweeps.one_exact(*kinds)
+    return is_balanced(problem) or sweeps.one_exact(*kinds)
+
+
+def is_balanced(problem: Problem) -> bool:
+    """Whether both marginals are the weights themselves, and not some multiple that a range allows."""
+    return type(problem.source.divergence) is Balanced and type(problem.target.divergence) is Balanced
 
 
 def sweep(
     problem: Problem, start: Start | None, tol: float, limit: int, price: Tensor, rounded: bool = True
 ) -> RawOutcome:  # fmt: skip
     """All problems of the batch, some at a time in threads."""
+    if is_balanced(problem):
+        return _sweep_balanced(problem, start, tol, limit, rounded=rounded)
     cost, epsilon = plain(problem.cost.numpy()), problem.epsilon
     batch, n, m = cost.shape
-    if start is None:
-        F, G = np.empty((batch, n)), np.empty((batch, m))
-    else:
-        F = np.array(start[0].expand(batch, n).numpy() / epsilon)
-        G = np.array(start[1].expand(batch, m).numpy() / epsilon)
+    F, G = _begun(problem, start)
     plan, rows, columns, out = empty(batch, n, m), np.empty((batch, n)), np.empty((batch, m)), np.empty((batch, 5))
     a, b = problem.a.contiguous().numpy(), problem.b.contiguous().numpy()
-    if problem.source.exact and problem.target.exact:
-        _in_threads(
-            balanced.solve_range, lambda: balanced.memory(n, m), batch, cost.size,
-            cost, a, b, *reference(problem), epsilon,
-            2 if start is None else 0, rounded, tol, limit, F, G, plan, rows, columns, out,
-        )  # fmt: skip
-        return RawOutcome(epsilon, F, G, plan, rows, columns, out)
     (kind_a, *source), (kind_b, *target) = arguments(problem.source, epsilon), arguments(problem.target, epsilon)
     _in_threads(
         sweeps.solver(kind_a, kind_b), lambda: sweeps.memory(n, m, sweeps.one_exact(kind_a, kind_b)), batch, cost.size,
@@ -62,6 +59,33 @@ def sweep(
         start is None, tol, limit, price.numpy(), F, G, plan, rows, columns, out,
     )  # fmt: skip
     return RawOutcome(epsilon, F, G, plan, rows, columns, out)
+
+
+def _sweep_balanced(
+    problem: Problem, start: Start | None, tol: float, limit: int, symmetric: bool = False, rounded: bool = True
+) -> RawOutcome:  # fmt: skip
+    """As `sweep` where both marginals are exact; problems that are far out at first come back with a count of -1."""
+    cost, epsilon = plain(problem.cost.numpy()), problem.epsilon
+    batch, n, m = cost.shape
+    F, G = _begun(problem, start)
+    plan, rows, columns, out = empty(batch, n, m), np.empty((batch, n)), np.empty((batch, m)), np.empty((batch, 5))
+    a, b = problem.a.contiguous().numpy(), problem.b.contiguous().numpy()
+    cold = 0 if start is not None else 1 if symmetric else 2
+    _in_threads(
+        balanced.solve_range, lambda: balanced.memory(n, m), batch, cost.size,
+        cost, a, b, *reference(problem), epsilon, cold, symmetric, rounded, tol, limit,
+        F, G, plan, rows, columns, out,
+    )  # fmt: skip
+    return RawOutcome(epsilon, F, G, plan, rows, columns, out)
+
+
+def _begun(problem: Problem, start: Start | None) -> tuple[np.ndarray, np.ndarray]:
+    """Potentials in units of epsilon, not filled where there is no start."""
+    (batch, n, m), epsilon = problem.cost.shape, problem.epsilon
+    if start is None:
+        return np.empty((batch, n)), np.empty((batch, m))
+    f, g = start
+    return np.array(f.expand(batch, n).numpy() / epsilon), np.array(g.expand(batch, m).numpy() / epsilon)
 
 
 def is_symmetric(problem: Problem) -> bool:
@@ -76,6 +100,8 @@ def sweep_symmetric(
     problem: Problem, tol: float, limit: int, price: Tensor
 ) -> RawOutcome:  # fmt: skip
     """As `sweep` for symmetric problems with equal sides, by the averaged fixed point."""
+    if is_balanced(problem):
+        return _sweep_balanced(problem, None, tol, limit, symmetric=True)
     cost, epsilon = plain(problem.cost.numpy()), problem.epsilon
     batch, n, _ = cost.shape
     F, plan, rows, out = np.empty((batch, n)), empty(batch, n, n), np.empty((batch, n)), np.empty((batch, 5))

@@ -35,10 +35,10 @@ def solve_entropic(
     """
     engine = _engine(problem)
     symmetric = symmetric and compiled_sweeps.is_symmetric(problem)
-    if start is None and (symmetric or not _alone(problem, engine)) and (parts := _apart(problem)):
+    if start is None and not _alone(problem, engine) and (parts := _apart(problem)):
         solved = [solve_entropic(problem.take(at), None, tol, max_iterations, symmetric) for at in parts]
         return _joined(parts, solved)
-    certified = not _hard(problem) or (engine.certifies(problem) and not symmetric)
+    certified = not _hard(problem) or engine.certifies(problem)
     priced = _hard(problem) and not (engine is compiled_sweeps and certified)
     price = _price(problem) if priced else _no_price(problem.cost.shape[0], problem.cost.device)
     limit = min(engine.PATIENCE, max_iterations) if newton_steps.fits(problem) else max_iterations
@@ -206,7 +206,7 @@ def sweep_or_anneal(
 
 def _alone(problem: Problem, engine: Engine) -> bool:
     """Whether the sweeps decide for each problem by itself how it begins."""
-    return engine is compiled_sweeps and problem.source.exact and problem.target.exact
+    return engine is compiled_sweeps and compiled_sweeps.is_balanced(problem)
 
 
 def _apart(problem: Problem) -> list[Tensor]:

@@ -29,7 +29,9 @@ def translate(problem: Problem, f: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
     if problem.blocked is None and kinds <= {KL, Balanced}:
         slope_a, slope_b = (0.0 if side.exact else 1 / side.tau for side in (source, target))
         logs = (torch.log(w)[..., None] for w in (a, b))
-        t = best_shifts(slope_a, slope_b, *logs, f[..., None], g[..., None])[..., 0]
+        # a point without weight may have an infinite potential
+        present = (x.masked_fill(w <= 0, 0.0)[..., None] for x, w in ((f, a), (g, b)))
+        t = best_shifts(slope_a, slope_b, *logs, *present)[..., 0]
         return f + t, g - t
 
     rows, columns = problem.groups
