@@ -163,7 +163,9 @@ def solve_range(
             if symmetric:  # then F and G are one, and between what a sweep makes of G lies what is nearer than either
                 _average(soft_a, soft_b)
             subtract(soft_b, 1.0, G, terms)
-            residual = dot(b, terms, terms)
+            # (F + t, G - t) is the same plan: without that direction, along which mixing would drift
+            shift = 0.0 if symmetric else inner(b, terms) / mass
+            residual = max(dot(b, terms, terms) - mass * shift * shift, 0.0)
 
             ends, near, lacking, part, squares = sweep >= limit, sweep >= limit, 0.0, 0.0, 0.0
             if direct:
@@ -210,12 +212,12 @@ def solve_range(
                 safety = stricter(safety, tol, weight, gap)
                 fill(C, scale, F0, G0, CUT, K)
             if mixing:
-                norm = remember(G, soft_b, 0.0, b, 0.0, sweep, ring)
-                if held > 1 and norm > _GROWTH * last_norm:  # go on from the image before the step
+                remember(G, soft_b, shift, b, 0.0, sweep, ring)
+                if held > 1 and residual > _GROWTH * last_norm:  # go on from the image before the step
                     shifted(ring[(sweep - 1) % 2][m:], 0.0, G)
                     rejected, held, last_norm = rejected + 1, 0, 1e300
                     continue
-                held, last_norm = held + 1, norm
+                held, last_norm = held + 1, residual
                 mixing = rejected < _REJECTED and sweep < _MIXED
                 if mixing:
                     mix(ring, b, sweep, held, changes, system, G)
