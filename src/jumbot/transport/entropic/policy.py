@@ -21,8 +21,8 @@ SWEEPS = 30
 GROWTH = 4.0
 STRIKES = 3
 LARGEST_TAU = 100.0
-#: The same where a marginal is exact, and no rate is known that over-relaxation could be tuned to: with 16 images instead
-#: of 40, 300 points at a 770th of the largest cost took 20,000 sweeps instead of 360.
+#: The same where a marginal is exact, and no rate is known that over-relaxation could be tuned to.  With 16 images
+#: instead of 40, 300 points at a 770th of the largest cost took 20,000 sweeps instead of 360.
 LONG = 40
 MIXED = 300
 #: Over-relaxation: how slowly the factor is raised (faster ones fail where tau/epsilon is large), and how far it is up
