@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test pytest test-slow fuzz bench tables docs lint format build clean
+.PHONY: help setup demo check test pytest coverage test-slow fuzz bench tables docs lint format build tag clean
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -43,11 +43,20 @@ format: $(TEST)  ## put the code into the style that lint wants
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# what changed is what differs from this commit
+BASE ?= HEAD
+COVERED ?= 95
+check: $(TEST)  ## lint, types and the tests of what changed since BASE=HEAD: quick, for the work at hand
+	$(ONE_THREAD) $(BIN)/python tools/check.py --base $(BASE)
+
 test: lint pytest  ## all that must pass before a change goes in
 
-pytest: $(TEST)  ## every test that is not slow, doctests included; ends with the coverage
+pytest: $(TEST)  ## every test that is not slow, doctests included
+	$(ONE_THREAD) $(SAY) pytest $(BIN)/pytest -n 2 $(WARNINGS)
+
+coverage: $(TEST)  ## the same tests with the share of lines that they run, which must not fall below COVERED %
 	$(ONE_THREAD) $(SAY) pytest $(BIN)/pytest -n 2 $(WARNINGS) --cov=jumbot --cov-report=
-	@echo "coverage: $$($(BIN)/coverage report --format=total) % of the lines that Python runs (compiled ones are not seen)"
+	@$(BIN)/coverage report --fail-under=$(COVERED) | tail -n 1
 
 test-slow: $(TEST)  ## the slow tests alone
 	$(ONE_THREAD) $(SAY) pytest $(BIN)/pytest -n 2 -m slow
@@ -72,6 +81,9 @@ build: $(TEST)  ## the wheel and the source distribution into dist/, tried in a 
 	rm -rf dist
 	$(SAY) build $(BIN)/python -m build
 	$(BIN)/python tools/try_build.py
+
+tag:  ## whether TAG (vX.Y.Z) is the version of the package and has a section in CHANGELOG.md
+	@$(PYTHON) tools/tag.py "$(TAG)"
 
 clean:  ## remove what was built (not .venv)
 	rm -rf build dist demo docs/_build docs/gallery .coverage .pytest_cache .mypy_cache .hypothesis

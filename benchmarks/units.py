@@ -1,106 +1,85 @@
-"""What units do to the accuracy: the same data multiplied, one column in another unit, scaled by the user, as pixels.
+"""Columns of real shifts that the check of units names: false alarms, since nobody changed a unit there.
 
-    python -m benchmarks.units --data DIR [--out units]
-
-Rows: Office-Caltech10's features (`DIR/office_caltech10/features.npz`), one task, source-only and JUMBOT.  Pictures:
-the embedded digits of `jumbot demo`, as bytes and as fractions, JUMBOT.  One seed; labels of the target only measure.
+`python -m benchmarks.units` looks at every task of `../shared/data/shifts`, and at the same tables with one column at a
+time in other units.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import sklearn
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+import pandas as pd
+from scipy import sparse
 
-import jumbot
-from benchmarks.origin import origin
-from benchmarks.settings import Rows, rows
-from jumbot.data.embedded import embedded
-from jumbot.files import write_text
+from jumbot.data._other_units import other_units
 
-METHODS = ("source-only", "jumbot")
-TASK = "amazon-webcam"
+FACTORS = (2.2046, 0.62, 10.0, 12.0, 20.0, 100.0)
+_ROWS = 4096
 
 
-def one_column(x: np.ndarray) -> np.ndarray:
-    """The middle column in a unit that is a million times smaller."""
-    x = x.astype(np.float64)
-    x[:, x.shape[1] // 2] *= 1e6
-    return x
+def tasks(root: Path) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame]]:
+    """Name, source and target of each task, numbers alone; signals as their channels."""
+    for name, source, target, label in (
+        *(("heart", "heart_cleveland", f"heart_{to}", "disease") for to in ("hungarian", "switzerland", "va")),
+        ("adult", "adult_private", "adult_government", "income"), ("bike", "bike_2011", "bike_2012", "count"),
+    ):  # fmt: skip
+        frames = [pd.read_csv(root / f"{file}.csv").drop(columns=label) for file in (source, target)]
+        yield name, *(frame.select_dtypes("number") for frame in frames)
+    gas = np.load(root / "gas.npz")
+    for month in (2, 3, 4):
+        yield "gas", pd.DataFrame(gas["X1"]), pd.DataFrame(gas[f"X{month}"])
+    reviews = [pd.DataFrame(sparse.load_npz(root / f"amazon_{of}_train.npz").toarray()) for of in ("books", "kitchen")]
+    yield "amazon", *reviews
+    yield "amazon", *reversed(reviews)
+    watch = np.load(root / "watch.npz")
+    first = np.isin(watch["subject"], np.unique(watch["subject"])[:5])
+    for part in (watch["side"] == 1, first):
+        yield "watch", *(pd.DataFrame(watch["X"][rows].transpose(0, 2, 1).reshape(-1, 6)) for rows in (part, ~part))
 
 
-UNITS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "as they are": lambda x: x,
-    "times 1,000": lambda x: 1000.0 * x,
-    "divided by 1,000": lambda x: x / 1000.0,
-    "one column times 1,000,000": one_column,
-}
-WORDS = {"standardise='source'": "source", "standardise='none'": "none"}
+def _rows(frame: pd.DataFrame) -> np.ndarray:
+    rows = np.unique(np.linspace(0, len(frame) - 1, min(len(frame), _ROWS)).round().astype(int))
+    found: np.ndarray = frame.iloc[rows].to_numpy(float)
+    return found
 
 
-def accuracy(source: Rows, target: Rows, method: str, **options: str) -> float:
-    model = jumbot.adapt(source, target[0], method=method, evaluate_every=0, **options)
-    return float((model.predict(target[0]) == target[1]).mean())
+def count(root: Path, words: bool = False) -> tuple[int, int]:
+    """Columns that are named, and columns; those of the reviews, 5,000 words that would hide the others, if asked."""
+    alarms = columns = 0
+    for name, source, target in tasks(root):
+        if name == "amazon" and not words:
+            continue
+        said = other_units(_rows(source), _rows(target), [str(c) for c in source.columns])
+        alarms, columns = alarms + len(said), columns + source.shape[1]
+    return alarms, columns
 
 
-def by_estimator(source: Rows, target: Rows, method: str, *before: StandardScaler) -> float:
-    """The estimator, whose network is smaller, behind a scaler or not; the scaler reaches the target too."""
-    with sklearn.config_context(enable_metadata_routing=True):
-        estimator = jumbot.DomainAdaptationClassifier(method, random_state=0, baseline=False)
-        pipeline = make_pipeline(*before, estimator.set_fit_request(X_target=True), transform_input=["X_target"])
-        pipeline.fit(*source, X_target=target[0])
-        return float(pipeline.score(*target))
-
-
-def of_rows(data: Path) -> list[dict[str, object]]:
-    names = TASK.split("-")
-    source, target = (rows("features", name, data, seed) for seed, name in enumerate(names))
-    found: dict[str, dict[str, float]] = {}
-    for method in METHODS:
-        for name, change in UNITS.items():
-            moved = [(change(x), y) for x, y in (source, target)]
-            found.setdefault(name, {})[method] = accuracy(*moved, method)
-        for name, word in WORDS.items():
-            found.setdefault(name, {})[method] = accuracy(source, target, method, standardise=word)
-        found.setdefault("the estimator, as they are", {})[method] = by_estimator(source, target, method)
-        scaled = by_estimator(source, target, method, StandardScaler())
-        found.setdefault("the estimator behind a StandardScaler", {})[method] = scaled
-    return [{"data": f"features, {TASK}", "units": name, **each} for name, each in found.items()]
-
-
-def of_pictures() -> list[dict[str, object]]:
-    source, target, test = embedded("balanced")
-    fractions = [d.samples.batch(np.arange(len(d)))[:, 0].numpy() for d in (source, target, test)]
-    lines: list[dict[str, object]] = []
-    for name, in_bytes in (("bytes, 0 to 255", True), ("fractions, 0 to 1", False)):
-        train, adapt_to, seen = (np.rint(255 * x).astype(np.uint8) if in_bytes else x for x in fractions)
-        model = jumbot.adapt((train, source.labels), adapt_to, recipe="embedded", evaluate_every=0)
-        right = float((model.predict(seen).astype(int) == test.labels).mean())
-        lines.append({"data": "digits, balanced", "units": name, "jumbot": right})
-    return lines
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=Path(os.environ.get("JUMBOT_DATA", "data")))
-    parser.add_argument("--out", type=Path, default=Path("units"))
-    options = parser.parse_args()
-    record = {
-        **origin("units", sys.argv[1:]), "seed": 0, "settings": "the recipes table and embedded",
-        "lines": of_rows(options.data) + of_pictures(),
-    }  # fmt: skip
-    write_text(options.out / "units.json", json.dumps(record, indent=1) + "\n")
-    for line in record["lines"]:
-        print(*(f"{100 * v:.1f}" if isinstance(v, float) else v for v in line.values()), sep="  ")
+def seen(root: Path) -> dict[str, dict[float, str]]:
+    """Of columns with more than 20 different numbers, how many are named where they alone are in other units."""
+    found: dict[str, dict[float, list[int]]] = {}
+    for name, source, target in tasks(root):
+        if name == "amazon":
+            continue
+        x, y, names = _rows(source), _rows(target), [str(c) for c in source.columns]
+        for column in range(min(len(names), 16)):
+            here, there = (z[np.isfinite(z[:, column]), column] for z in (x, y))
+            if len(there) < 20 or len(np.unique(here)) <= 20 or np.ptp(there) == 0:
+                continue
+            for factor in FACTORS:
+                other = y.copy()
+                other[:, column] *= factor
+                hits = found.setdefault(name, {}).setdefault(factor, [0, 0])
+                hits[0] += any(said.startswith(f"column {names[column]} ") for said in other_units(x, other, names))
+                hits[1] += 1
+    return {name: {f: f"{a} of {b}" for f, (a, b) in hits.items()} for name, hits in found.items()}
 
 
 if __name__ == "__main__":
-    main()
+    place = Path(sys.argv[1] if len(sys.argv) > 1 else "../shared/data/shifts")
+    print("named: {} of {} columns".format(*count(place)))
+    print("with the words of the reviews: {} of {} columns".format(*count(place, words=True)))
+    for task, hits in seen(place).items():
+        print(task, hits)

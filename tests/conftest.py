@@ -1,8 +1,10 @@
-"""Seeded randomness for every test."""
+"""Seeded randomness for every test; of grids of cases the quick run takes a part."""
 
 from __future__ import annotations
 
 import zlib
+from collections import defaultdict
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -12,6 +14,39 @@ settings.register_profile(
     "jumbot", derandomize=True, deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("jumbot")
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m "not slow"` is applied
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of a test over a grid, the quick run takes as many cases as show every value of every parameter.
+
+    The others are slow tests: `make test-slow` and the nightly workflow run the whole grid.
+    """
+    grids: dict[str, list[pytest.Function]] = defaultdict(list)
+    for item in items:
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
+            grids[item.nodeid.partition("[")[0]].append(item)
+    for cases in grids.values():
+        # values by identity: all cases of a grid share them, and some cannot be hashed
+        values = [{(name, id(value)) for name, value in item.callspec.params.items()} for item in cases]
+        shown = covering(values)
+        for place, item in enumerate(cases):
+            if place not in shown:
+                item.add_marker(pytest.mark.slow)
+
+
+def covering(cases: Sequence[set[tuple[str, int]]]) -> set[int]:
+    """Places of cases that together show every value: each time the first that shows the most new ones.
+
+    >>> sorted(covering([{("x", i), ("y", j)} for i in range(3) for j in range(2)]))
+    [0, 3, 4]
+    """
+    left, chosen = set().union(*cases), set()
+    while left:
+        best = max(range(len(cases)), key=lambda place: len(cases[place] & left))
+        chosen.add(best)
+        left -= cases[best]
+    return chosen
 
 
 @pytest.fixture

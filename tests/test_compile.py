@@ -50,3 +50,12 @@ def test_the_same_gradients(name):
     (expected,) = torch.autograd.grad(step(x, y), x)
     (compiled,) = torch.autograd.grad(torch.compile(step, backend="eager")(x, y), x)
     torch.testing.assert_close(compiled, expected)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", NAMES)
+def test_a_whole_graph_is_refused_in_our_words(name):
+    step, x, y = steps()[name], torch.randn(8, 4), torch.randn(8, 4)
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match=r"cannot be part of a compiled graph.*fullgraph=True"):
+        torch.compile(step, backend="eager", fullgraph=True)(x, y)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import shlex
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from subprocess import CompletedProcess
 import pytest
 
 import jumbot
-from jumbot.errors import MissingPackageError, need, suggest
+from jumbot.errors import ArgumentError, MissingPackageError, need, suggest
 from jumbot.files import replacing, write_text
 from tests.processes import run_apart
 
@@ -32,6 +33,32 @@ def test_the_nearest_word(word: object, known: list[str], near: str | None) -> N
     said = suggest(word, known)
     assert said.startswith(f"did you mean {near!r}? " if near else "Known: ")
     assert all(name in said for name in known)
+
+
+@pytest.mark.parametrize(
+    ("message", "argument"),
+    [
+        ("tau: -1 is below 0.", "tau"),
+        ("tau must be a number > 0, got -1.", "tau"),
+        ("init (f): holds NaN.", "init"),
+        ("X_target has 3 columns, X has 4.", "X_target"),
+        ("Both clouds must have one dimension.", None),
+        ("model.json: was cut short.", None),
+        ("", None),
+    ],
+)
+def test_an_error_names_its_argument(message: str, argument: str | None) -> None:
+    assert ArgumentError(message).argument == argument
+    assert ArgumentError(message, argument="other").argument == "other"
+    again = pickle.loads(pickle.dumps(ArgumentError(message, argument="other")))
+    assert (str(again), again.argument) == (message, "other")
+
+
+@pytest.mark.parametrize("arguments", [{"tau": -1.0}, {"epsilon": -1.0}, {"tol": "x"}, {"divergence": "nothing"}])
+def test_solve_names_what_is_wrong(arguments: dict[str, object]) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        jumbot.solve([[1.0]], **{"epsilon": 0.1, **arguments})
+    assert caught.value.argument == next(iter(arguments))
 
 
 def test_a_missing_package_is_one_class_of_error_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,8 +32,11 @@ ACCEPTED: dict[str, dict[str, str]] = {
     "chunk": NONE, "cost_bound": {**WEIGHT, **NONE}, "precision": NONE, "seed": {"0": "a seed"},
     "snapshots": {"[]": "none are taken"}, "plan": FLAG, "return_index": FLAG, "printed": FLAG,
     "value": WEIGHT, "mean_cost": WEIGHT, "mass_a": NUMBER, "mass_b": NUMBER, "loss_bound": WEIGHT, "cost_least": {},
-    "zeta": {"0": "the outlier alone"},
+    "zeta": {"0": "the outlier alone"}, "memory": {**NONE, "1e30": "no bound at all", "10**30": "no bound at all"},
+    "solve_sample.epsilon": NUMBER,
     "gradient_flow.learning_rate": NUMBER, "couple.seed": {"0": "a seed", "None": "drawn anew"},
+    "conditions": NONE, "draw": NONE, "replace": {**NONE, **FLAG}, "return_mass": FLAG,
+    "certify.plan": {}, "certify.potentials": NONE, "certify.x": NONE, "certify.y": NONE,
     "deviation_bound.k": {"None": "the complete estimator"}, "marginal_bound.mass": WEIGHT,
     "mass_bound.cost_least": {"0": "no cost is below"},
 }  # fmt: skip
@@ -53,10 +56,12 @@ def forward(**given: Any) -> Any:
 CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "solve": (jumbot.solve, {"cost": COST, **PROBLEM, "max_iterations": 50}),
     "sinkhorn_divergence": (jumbot.sinkhorn_divergence, {"x": X, "y": Y, **PROBLEM, "max_iterations": 50}),
+    "solve_sample": (jumbot.solve_sample, {"x": X, "y": Y, **PROBLEM, "max_iterations": 50}),
     "estimate": (jumbot.estimate, {"x": X, "y": Y, "m": 2, "k": 2, "budget": 4, **PROBLEM}),
     "gradient_flow": (
         jumbot.gradient_flow, {"x0": X, "y": Y, "m": 2, "steps": 1, "learning_rate": 0.1, **PROBLEM},
     ),
+    "certify": (jumbot.certify, {"cost": COST, "plan": np.full((6, 6), 1 / 36), **PROBLEM}),
     "couple": (jumbot.couple, {"x0": X, "x1": Y, "seed": 0, **PROBLEM}),
     "JointTransportLoss": (jumbot.JointTransportLoss, {"eta1": 1.0, "eta2": 1.0, "tau": 1.0, "epsilon": 1.0}),
     "forward": (

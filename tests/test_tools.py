@@ -26,14 +26,16 @@ REQUIRED = [r for r in [*map(Requirement, PROJECT["dependencies"]), *sum(EXTRAS.
 @pytest.fixture
 def tools(monkeypatch: pytest.MonkeyPatch) -> dict[str, ModuleType]:
     monkeypatch.syspath_prepend(str(ROOT / "tools"))
-    found = {}
-    for name in ("heartbeat", "environment"):
-        spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
-        assert spec is not None
-        assert spec.loader is not None
-        found[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(found[name])
-    return found
+    return {name: _load(name) for name in ("heartbeat", "environment")}
+
+
+def _load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def names(extra: str) -> set[str]:
@@ -73,6 +75,7 @@ def test_oldest_and_newest(tools: dict[str, ModuleType]):
     assert torch in oldest
     assert "numpy==1.26" in oldest
     assert "pandas==2.2" in oldest
+    assert "numba==0.60" in oldest, "without its upper bound"
     assert not any(line.startswith("pytest") for line in oldest)
 
 
@@ -124,7 +127,7 @@ def test_workflows_call_make_alone(file: Path):
         program, target, *settings = re.sub(r"\$\{\{.*?\}\}", "x", command).split()
         assert program == "make"
         assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
-        assert {setting.partition("=")[0] for setting in settings} <= {"PYTHON", "DEPENDENCIES", "VENV"}
+        assert {setting.partition("=")[0] for setting in settings} <= {"PYTHON", "DEPENDENCIES", "VENV", "TAG"}
 
 
 def test_the_same_versions_of_python_everywhere():
@@ -152,3 +155,57 @@ def test_issue_templates(file: Path):
     form = yaml.safe_load(file.read_text(encoding="utf-8"))
     assert {"name", "description", "body"} <= set(form)
     assert len({field["id"] for field in form["body"]}) == len(form["body"])
+
+
+def test_what_changed_names_its_tests(tmp_path: Path) -> None:
+    check = _load("check")
+    for name, text in {
+        "tests/a/test_thing.py": "import jumbot\n",
+        "tests/test_user.py": "from jumbot.a.thing import made\n",
+        "tests/test_patching.py": "PLACE = 'jumbot.a.thing.made'\n",
+        "tests/test_other.py": "from jumbot.a import other\n",
+        "tests/helper.py": "",
+        "tests/test_helped.py": "from tests.helper import x\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+
+    def tests_of(*paths: str) -> list[str]:
+        return check.mirrored_tests(map(Path, paths), tmp_path)
+
+    source = "src/jumbot/a/thing.py"
+    assert tests_of(source) == [source, "tests/a/test_thing.py", "tests/test_patching.py", "tests/test_user.py"]
+    assert tests_of("tests/helper.py") == ["tests/test_helped.py"]
+    assert tests_of("tests/test_other.py") == ["tests/test_other.py"]
+    assert tests_of("README.md", "pyproject.toml") == ["tests/test_docs.py"]
+    assert tests_of("src/jumbot/a/other.py") == ["src/jumbot/a/other.py", "tests/test_other.py"]
+
+
+def test_the_hooks_lint_with_the_version_that_was_tested() -> None:
+    pinned = re.search(r"^ruff==(\S+)$", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE)
+    assert pinned is not None
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))["repos"][0]["hooks"]
+    ruff = [hook for hook in hooks if hook["entry"].startswith("ruff ")]
+    assert [hook["id"] for hook in ruff] == ["lint", "format"]
+    for hook in ruff:
+        assert hook["additional_dependencies"] == [f"ruff=={pinned[1]}"]
+        assert hook.get("pass_filenames", True)
+
+
+def test_a_release_publishes_only_what_was_built_and_tried() -> None:
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8"))["jobs"]
+    assert jobs["publish"]["needs"] == "build"
+    assert jobs["publish"]["permissions"] == {"id-token": "write"}  # trusted publishing: no password
+    assert any("make build" in step.get("run", "") for step in jobs["build"]["steps"])
+    assert not any("checkout" in step.get("uses", "") for step in jobs["publish"]["steps"])
+
+
+def test_a_tag_that_is_not_the_version_is_refused(tmp_path: Path) -> None:
+    complaints = _load("tag").complaints
+    (tmp_path / "src" / "jumbot").mkdir(parents=True)
+    (tmp_path / "src" / "jumbot" / "__init__.py").write_text('__version__ = "0.2.0"\n')
+    (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n## [Unreleased]\n\n## [0.2.0] - 2026-11-18\n")
+    assert complaints("v0.2.0", tmp_path) == []
+    assert len(complaints("0.2.0", tmp_path)) == 1
+    (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n## [Unreleased]\n")
+    assert len(complaints("v0.2.1", tmp_path)) == 2

@@ -87,7 +87,9 @@ def constraints(dependencies: str) -> list[str]:
         extras = [
             project()["optional-dependencies"][extra] for extra in ("adapt", "demo", "vision", "tensorboard", "export")
         ]
-        bounds = [name for group in (project()["dependencies"], *extras) for name in group if ">=" in name]
+        bounds = [
+            name.partition(",")[0] for group in (project()["dependencies"], *extras) for name in group if ">=" in name
+        ]
         chosen += sorted(bound.replace(">=", "==") for bound in bounds if not bound.startswith("torch>="))
     return chosen
 
@@ -102,6 +104,8 @@ def main() -> None:
     if options.target == "demo":
         environment.need("torch", "torch", "torch")  # first, and alone: nothing else may choose its version
         environment.need("jumbot, and what its demo needs", "demo", "--editable", f"{ROOT}[demo]")
+        if options.dependencies == "newest":
+            environment.need("the newest numba, above its bound too", "numba", "--upgrade", "numba")
     else:
         environment.need("tests, documentation and peers", "test", "--editable", f"{ROOT}[demo,dev,docs,peers]")
         for extra, check, packages in OPTIONAL:

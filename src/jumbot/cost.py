@@ -99,6 +99,35 @@ def euclidean(x: Tensor, y: Tensor) -> Tensor:
     return _Euclidean.apply(x, y)
 
 
+def cosine(x: Tensor, y: Tensor) -> Tensor:
+    """C_ij = 1 - <x_i, y_j> / (|x_i| |y_j|).
+
+    >>> cosine(torch.tensor([[2.0, 0.0]]), torch.tensor([[0.0, 3.0], [1.0, 0.0]]))
+    tensor([[1., 0.]])
+    """
+    for name, points in (("x", x), ("y", y)):
+        if not bool((points.detach() != 0).any(-1).all()):
+            raise ArgumentError(f"{name}: a point is zero and has no direction for the cosine cost.")
+    # half the squared distance of directions: 1 - <u, v> would lose the digits of directions that nearly agree
+    x, y = (z / torch.linalg.vector_norm(z, dim=-1, keepdim=True) for z in (x, y))
+    return squared_euclidean(x, y) / 2
+
+
+def wfr(x: Tensor, y: Tensor) -> Tensor:
+    r"""C_ij = -log cos^2(|x_i - y_j|), infinite from pi/2 on: the Wasserstein-Fisher-Rao cost.
+
+    With KL marginals at tau = 1 mass travels less than pi/2 and else grows or shrinks; points in other units are to be
+    divided by the distance at which growth is the cheaper way, times 2/pi.
+
+    >>> wfr(torch.tensor([[0.0]]), torch.tensor([[0.0], [2.0]]))
+    tensor([[0., inf]])
+    """
+    distance = euclidean(x, y)
+    far = distance >= torch.pi / 2
+    # the choice comes first: beyond, the derivative of the logarithm would be NaN times zero
+    return torch.where(far, torch.inf, -2 * torch.log(torch.cos(torch.where(far, 0.0, distance))))
+
+
 LABEL_LOSSES = ("cross-entropy", "squared", "huber")
 """What a label may cost beside an output: of classes, and of numbers."""
 
@@ -161,7 +190,7 @@ def joint_cost(
     return eta1 * squared_euclidean(features_s, features_t) + eta2 * label_cost(labels_s, logits_t, label_loss)
 
 
-COSTS: dict[str, Cost] = {"sqeuclidean": squared_euclidean, "euclidean": euclidean}
+COSTS: dict[str, Cost] = {"sqeuclidean": squared_euclidean, "euclidean": euclidean, "cosine": cosine, "wfr": wfr}
 
 
 def parse_cost(cost: str | Cost) -> Cost:

@@ -3,17 +3,74 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import functools
+import inspect
+import re
+from collections.abc import Callable, Iterable
 from importlib import import_module
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# Control characters but tab and new line; what turns the direction of text or ends a line without looking like it;
+# halves of characters, which no file in UTF-8 holds; what XML has no place for.
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+
+
+def escaped(text: object) -> str:
+    r"""Text for a person to read: control characters, which names in data may hold, as Python writes them.
+
+    A terminal would obey them, and XML and HTML cannot hold them.
+
+    >>> print(escaped("ca\x1b[31mt\x00"), escaped("two\nlines"))
+    ca\x1b[31mt\x00 two
+    lines
+    """
+    return _UNSEEN.sub(lambda found: repr(found[0])[1:-1], str(text))
+
+
+def one_line(text: object) -> str:
+    r"""The same of a name, which has no lines.
+
+    >>> print(one_line("two\nlines"))
+    two\nlines
+    """
+    return escaped(text).replace("\n", r"\n").replace("\t", r"\t")
 
 
 class JumbotError(Exception):
     """Base of all errors of this package: ``except jumbot.JumbotError`` catches each of them."""
 
+    def __str__(self) -> str:
+        return escaped(super().__str__())
+
 
 class ArgumentError(JumbotError, ValueError):
-    """An argument that cannot be right: the message names it, says what came in and how to fix it."""
+    """An argument that cannot be right: the message names it, what it must be and what it is.
+
+    Attributes
+    ----------
+    argument : str or None
+        The name of the argument, `"tau"`; None where no single one is wrong.
+
+    Examples
+    --------
+    >>> ArgumentError("tau must be a number > 0, got -1.").argument
+    'tau'
+    >>> ArgumentError("Both clouds must have the same dimension.", argument="y").argument
+    'y'
+    """
+
+    def __init__(self, message: str = "", *, argument: str | None = None) -> None:
+        super().__init__(message)
+        found = _LEADING_NAME.match(message)
+        self.argument = argument or (found[1] if found else None)
+
+
+#: The argument that a message begins with: "tau must be ...", "init (f): ...".
+_NAME = r"([a-z_]\w*|[A-Z]\b|X_\w+)(?: \([\w ]+\))?"
+_LEADING_NAME = re.compile(_NAME + r"(?::|(?= (?:must|has|have|contains|needs|cannot|does|is)\b))")
 
 
 class UnsupportedError(JumbotError, NotImplementedError):
@@ -25,7 +82,24 @@ class MissingPackageError(JumbotError, ImportError):
 
 
 class UnboundedError(JumbotError, ValueError):
-    """The problem has no minimum: some cost is so negative that transporting ever more mass pays."""
+    """The problem has no minimum: some cost is so negative that transporting ever more mass pays.
+
+    >>> raise UnboundedError("cost must be at least {least:g}", least=-1.0).times(2.0)
+    Traceback (most recent call last):
+    jumbot.errors.UnboundedError: cost must be at least -2
+    """
+
+    def __init__(self, message: str, **amounts: float) -> None:
+        super().__init__(message.format(**amounts) if amounts else message)
+        self._message, self._amounts = message, amounts
+
+    def times(self, unit: float) -> UnboundedError:
+        """The same, where costs and prices were given in another unit than they were solved in."""
+        return UnboundedError(self._message, **{name: unit * amount for name, amount in self._amounts.items()})
+
+
+class TooLargeError(JumbotError, MemoryError):
+    """A problem that does not fit into memory; raised before anything is allocated."""
 
 
 class NotFiniteError(JumbotError, ArithmeticError):
@@ -42,6 +116,18 @@ class Stopped(KeyboardInterrupt):
 
 class NotConvergedWarning(UserWarning):
     """A solver stopped short of ``tol``; the result is still certified by its ``gap``."""
+
+
+class CacheWarning(UserWarning):
+    """Compiled functions cannot be read from disk or stored there: they are compiled again, which takes seconds."""
+
+
+class DataWarning(UserWarning):
+    """Something about the data is odd: other units, missing values, unknown categories; the report repeats it."""
+
+
+class NoTargetWarning(UserWarning):
+    """An estimator was fitted without a target: it has adapted to the source itself, which is to nothing."""
 
 
 class NegativeTransferWarning(UserWarning):
@@ -61,6 +147,48 @@ def suggest(word: object, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(str(word).lower(), by_small, n=1, cutoff=0.6)
     listed = f"Known: {', '.join(names) or 'none'}." if len(names) <= 60 else f"there are {len(names)} others."
     return (f"did you mean {by_small[near[0]]!r}? " if near else "") + listed
+
+
+#: What other libraries and other people call arguments of ours.
+_MEANT = {
+    "labels": "label", "label_column": "label", "target_column": "label", "ids": "id", "reg": "epsilon",
+    "blur": "epsilon", "eps": "epsilon", "reg_m": "tau", "reach": "tau", "lr": "learning_rate", "n_steps": "steps",
+    "num_steps": "steps", "n_epochs": "epochs", "num_epochs": "epochs", "numItermax": "max_iterations",
+    "max_iter": "max_iterations", "stopThr": "tol", "random_state": "seed",
+}  # fmt: skip
+
+
+def suggest_option(word: str, known: Iterable[str]) -> str:
+    """`suggest` for the name of an argument, which may have another name elsewhere.
+
+    >>> suggest_option("labels", ["tau"])
+    "did you mean 'label'?"
+    """
+    return f"did you mean {_MEANT[word]!r}?" if word in _MEANT else suggest(word, known)
+
+
+def hinting(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, with the name that was meant in the error about a keyword that it does not have.
+
+    >>> hinting(lambda epsilon: epsilon)(reg=0.1)
+    Traceback (most recent call last):
+    TypeError: <lambda>() got an unexpected keyword argument 'reg'; did you mean 'epsilon'?
+    """
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:
+            names = inspect.signature(function).parameters
+            unknown = [name for name in kwargs if name not in names]
+            if not unknown or error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                raise  # it is of the work, not of the call
+            close = difflib.get_close_matches(unknown[0], names, n=1)
+            meant = _MEANT.get(unknown[0]) if _MEANT.get(unknown[0]) in names else close[0] if close else None
+            raise TypeError(f"{error}" + (f"; did you mean {meant!r}?" if meant else "")) from None
+
+    return call
 
 
 def need(module: str, purpose: str, extra: str, package: str | None = None) -> Any:

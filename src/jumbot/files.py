@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and read only where they are files."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
-from jumbot.errors import JumbotError
+from jumbot.errors import ArgumentError, JumbotError
 
 
 @contextmanager
@@ -43,6 +44,40 @@ def replacing(path: str | Path) -> Iterator[Path]:
             raise
         kept = " The one before it is kept; make room and try again." if path.is_file() else ""
         raise JumbotError(f"{path}: cannot be written ({error}).{kept}") from error
+
+
+def check_regular(path: str | Path) -> None:
+    """Refuse what is there but is neither a file nor a folder: a pipe would be waited for without end.
+
+    >>> check_regular("/dev/null")
+    Traceback (most recent call last):
+    jumbot.errors.ArgumentError: /dev/null: is not a regular file; save its content to one first.
+    """
+    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+        raise ArgumentError(f"{path}: is not a regular file; save its content to one first.")
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """What a file holds; one that cannot be read is named."""
+    check_regular(path)
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise ArgumentError(f"{path}: cannot be read ({error.strerror or error}).") from error
+
+
+def read_arrays(path: Path) -> Any:
+    """The array in a `.npy` file, which stays on disk, or a dictionary of those in a `.npz` file."""
+    import numpy as np
+
+    check_regular(path)
+    try:
+        if path.suffix.lower() == ".npy":
+            return np.load(path, mmap_mode="r")
+        with np.load(path) as archive:
+            return {key: archive[key] for key in archive.files}
+    except Exception as error:  # a damaged file raises any of ten types, and one that claims too much MemoryError
+        raise ArgumentError(f"{path}: cannot be read ({error}).") from error
 
 
 def write_text(path: str | Path, text: str) -> Path:

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from jumbot.cost import Cost, parse_cost
-from jumbot.errors import ArgumentError, NotConvergedWarning
+from jumbot.errors import ArgumentError, NotConvergedWarning, hinting
 from jumbot.minibatch.costs import Minibatches
 from jumbot.minibatch.losses import Loss
 from jumbot.minibatch.points import Points
@@ -42,6 +42,7 @@ _NONE = np.empty(0, dtype=np.int64)
 _FAR = 1e50  # coordinates whose squares are far from overflow
 
 
+@hinting
 def gradient_flow(
     x0: Array,
     y: Array,

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from jumbot.cost import check_label_loss, joint_cost
 from jumbot.errors import ArgumentError, NotFiniteError
-from jumbot.transport.checks import check_dense, check_number
+from jumbot.transport.checks import check_dense, check_number, uncompiled
 from jumbot.transport.placement import check_engine
 from jumbot.transport.solve import solve
 
@@ -107,8 +107,7 @@ class JointTransportLoss(nn.Module):
         `weights_s` `(n,)` says how much the source samples count, relative to each other: all alike by default.
         """
         if torch.compiler.is_compiling():  # one break of the graph, instead of one for each check
-            eager: Callable[..., JointLoss] = torch.compiler.disable(self.forward)
-            return eager(features_s, labels_s, features_t, logits_t, labels_t, weights_s=weights_s)
+            return _uncompiled(self, features_s, labels_s, features_t, logits_t, labels_t, weights_s=weights_s)
         given = {"features_s": features_s, "labels_s": labels_s, "features_t": features_t, "logits_t": logits_t}
         _check_tensors(given, labels_t=labels_t, weights_s=weights_s)
         if self.label_loss != "cross-entropy":
@@ -134,6 +133,9 @@ class JointTransportLoss(nn.Module):
             plan, mass = solution.plan, solution.mass
             wrong = None if labels_t is None else mass_between(plan, labels_s, labels_t)
             return JointLoss(solution.linear, solution.value, plan, mass, wrong)
+
+
+_uncompiled: Callable[..., JointLoss] = uncompiled(JointTransportLoss.forward, "jumbot.JointTransportLoss")
 
 
 class EmbeddingScale(nn.Module):

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
 from jumbot.errors import ArgumentError, need, suggest
-from jumbot.files import write_text
+from jumbot.files import read_bytes, write_text
 from jumbot.options import Checked, Text
 
 FORMAT = 2
@@ -45,14 +45,6 @@ def read(path: str | Path, cls: type[T]) -> T:
     """The JSON file at `path` as a `cls`; what is wrong with it is named by file, field and what was expected."""
     path = Path(path)
     return convert(parse(read_bytes(path), path), cls, path)
-
-
-def read_bytes(path: Path) -> bytes:
-    """What the file holds; one that cannot be read is named."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ArgumentError(f"{path}: cannot be read ({error.strerror or error}).") from error
 
 
 def parse(raw: bytes, where: str | Path) -> Any:

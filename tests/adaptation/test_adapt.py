@@ -36,12 +36,12 @@ def test_no_temporary_folder_stays_behind(blobs: Any, tmp_path: Path, monkeypatc
 
 def test_evaluate_on_was_called_labelled(blobs: Any) -> None:
     source, target = blobs()
-    model = jumbot.adapt(source, target.unlabelled(), evaluate_on=target, steps=3)
+    model = jumbot.adapt(source, target.unlabelled(), evaluate_on=target, steps=3, method="jumbot", judge=False)
     with pytest.warns(DeprecationWarning, match="evaluate_on"):
-        old = jumbot.adapt(source, target.unlabelled(), labelled=target, steps=3)
+        old = jumbot.adapt(source, target.unlabelled(), labelled=target, steps=3, method="jumbot", judge=False)
     assert old.results["accuracy"] == model.results["accuracy"]
     with pytest.raises(ArgumentError, match="both came in"):
-        jumbot.adapt(source, target, evaluate_on=target, labelled=target, steps=3)
+        jumbot.adapt(source, target, evaluate_on=target, labelled=target, steps=3, method="jumbot", judge=False)
 
 
 def test_features_are_extracted_on_the_device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -87,13 +87,13 @@ def test_a_source_in_which_nothing_varies_is_refused() -> None:
     labels = np.arange(20) % 2
     for rows in (np.ones((20, 3)), 1e-300 * np.random.default_rng(0).normal(size=(20, 3))):
         with pytest.raises(ArgumentError, match="source: nothing in it varies, to seven digits; a network can learn"):
-            jumbot.adapt((rows, labels), rows, steps=1)
+            jumbot.adapt((rows, labels), rows, steps=1, method="jumbot", judge=False)
 
 
 def test_truth_values_are_predicted_as_such(rng: np.random.Generator) -> None:
     labels = np.arange(40) % 2 > 0
     rows = rng.normal(size=(40, 2)) + 6 * labels[:, None]
-    found = jumbot.adapt((rows, labels), rows, steps=30).predict(rows)
+    found = jumbot.adapt((rows, labels), rows, steps=30, method="jumbot", judge=False).predict(rows)
     assert found.dtype == bool
     assert (found == labels).mean() > 0.9
 
@@ -101,16 +101,16 @@ def test_truth_values_are_predicted_as_such(rng: np.random.Generator) -> None:
 def test_labels_that_are_one_hot_are_told_apart_from_numbers() -> None:
     rows, labels = np.ones((20, 3)), np.arange(20) % 3
     with pytest.raises(ArgumentError, match=r"labels of shape \(20, 3\); give y\.argmax\(1\), one class per sample"):
-        jumbot.adapt((rows, np.eye(3)[labels]), rows)
+        jumbot.adapt((rows, np.eye(3)[labels]), rows, method="jumbot", judge=False)
     with pytest.raises(ArgumentError, match="several numbers per sample are predicted with task='regression'"):
-        jumbot.adapt((rows, 2 * np.eye(3)[labels]), rows)
+        jumbot.adapt((rows, 2 * np.eye(3)[labels]), rows, method="jumbot", judge=False)
 
 
 def test_a_backbone_that_is_neither_a_name_nor_a_module_is_refused() -> None:
     rows, labels = np.ones((20, 3)), np.arange(20) % 3
     for backbone, kind in ((nn.Linear, "Linear"), (lambda x: x, "function")):
         with pytest.raises(ArgumentError, match=f"backbone: {kind} came in; give a name, or a torch.nn.Module that is"):
-            jumbot.adapt((rows, labels), rows, backbone=backbone)  # type: ignore[arg-type]
+            jumbot.adapt((rows, labels), rows, backbone=backbone, method="jumbot", judge=False)  # type: ignore[arg-type]
 
 
 def test_a_dataset_with_nan_is_refused_by_its_column(rng: np.random.Generator) -> None:
@@ -118,4 +118,4 @@ def test_a_dataset_with_nan_is_refused_by_its_column(rng: np.random.Generator) -
     rows[4, 1] = np.nan
     data = TensorDataset(torch.from_numpy(rows), torch.arange(20) % 3)
     with pytest.raises(ArgumentError, match="source: column 2 holds NaN or infinity; drop or fill such samples first"):
-        jumbot.adapt(data, rows[:4])
+        jumbot.adapt(data, rows[:4], method="jumbot", judge=False)

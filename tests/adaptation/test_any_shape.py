@@ -28,7 +28,17 @@ def _waves(rng: np.random.Generator, n: int, drift: float) -> tuple[np.ndarray, 
 
 def test_signals_are_adapted_to_a_drift(rng: np.random.Generator, tmp_path: Path) -> None:
     source, target = _waves(rng, 240, 0.0), _waves(rng, 240, 2.0)
-    model = jumbot.adapt(source, target[0], kind="signal", source_steps=60, steps=60, batch_size=60, evaluate_on=target)
+    model = jumbot.adapt(
+        source,
+        target[0],
+        kind="signal",
+        source_steps=60,
+        steps=60,
+        batch_size=60,
+        evaluate_on=target,
+        method="jumbot",
+        judge=False,
+    )
     assert model.spec["kind"] == "signal"
     assert model.evaluate(target).accuracy > 0.9
     saved = jumbot.load(model.save(tmp_path))
@@ -63,7 +73,9 @@ class _Tokens(nn.Module):
 def test_tokens_reach_the_users_backbone_as_whole_numbers(rng: np.random.Generator, tmp_path: Path) -> None:
     labels = np.arange(48) % 2
     tokens = rng.integers(0, 25, (48, 9)) + 25 * labels[:, None]
-    model = jumbot.adapt((tokens, labels), tokens, kind="raw", backbone=_Tokens(), **SHORT)
+    model = jumbot.adapt(
+        (tokens, labels), tokens, kind="raw", backbone=_Tokens(), **SHORT, method="jumbot", judge=False
+    )
     again = jumbot.load(model.save(tmp_path), backbone=_Tokens())
     np.testing.assert_array_equal(again.predict_proba(tokens), model.predict_proba(tokens))
 
@@ -73,7 +85,9 @@ def test_volumes_are_no_stacks_of_views(rng: np.random.Generator) -> None:
     volumes = rng.normal(size=(24, 1, 4, 6, 6)) + labels[:, None, None, None, None]
     backbone = nn.Sequential(nn.Conv3d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.LazyLinear(6))
     backbone(torch.zeros(1, 1, 4, 6, 6))
-    model = jumbot.adapt((volumes, labels), volumes, kind="raw", backbone=backbone, **SHORT)
+    model = jumbot.adapt(
+        (volumes, labels), volumes, kind="raw", backbone=backbone, **SHORT, method="jumbot", judge=False
+    )
     assert model.predict_proba(volumes).shape == (24, 2)
     assert model.predict(volumes[0]).shape == (1,)
 
@@ -81,7 +95,7 @@ def test_volumes_are_no_stacks_of_views(rng: np.random.Generator) -> None:
 def test_images_of_five_channels(rng: np.random.Generator) -> None:
     labels = np.arange(24) % 2
     images = rng.random((24, 16, 16, 5)) * 0.5 + 0.5 * labels[:, None, None, None]
-    model = jumbot.adapt((images, labels), images, **SHORT)
+    model = jumbot.adapt((images, labels), images, **SHORT, method="jumbot", judge=False)
     assert model.spec["shape"] == [5, 16, 16]
     assert model.predict(images[0]).shape == (1,)
     with pytest.raises(ArgumentError, match="images of 3 channels, which cannot become 5"):
@@ -92,10 +106,10 @@ def test_what_does_not_combine_is_refused(rng: np.random.Generator) -> None:
     signals, labels = _waves(rng, 24, 0.0)
     pair = signals, labels
     with pytest.raises(ArgumentError, match="backbone: kind='raw' came in without one"):
-        jumbot.adapt(pair, signals, kind="raw")
+        jumbot.adapt(pair, signals, kind="raw", method="jumbot", judge=False)
     with pytest.raises(ArgumentError, match="backbone: 'digits' does not fit samples of shape"):
-        jumbot.adapt(pair, signals, kind="signal", backbone="digits")
+        jumbot.adapt(pair, signals, kind="signal", backbone="digits", method="jumbot", judge=False)
     with pytest.raises(ArgumentError, match="freeze: True came in, but is of no use for signal"):
-        jumbot.adapt(pair, signals, kind="signal", backbone=nn.Flatten(), freeze=True)
+        jumbot.adapt(pair, signals, kind="signal", backbone=nn.Flatten(), freeze=True, method="jumbot", judge=False)
     with pytest.raises(ArgumentError, match="backbone: 'signal' does not fit"):
-        jumbot.adapt((signals[:, 0], labels), signals[:, 0], backbone="signal")
+        jumbot.adapt((signals[:, 0], labels), signals[:, 0], backbone="signal", method="jumbot", judge=False)

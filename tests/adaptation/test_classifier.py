@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ def rows(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def test_adapts(rows: tuple[np.ndarray, ...]) -> None:
     X, y, moved = rows
     alone = jumbot.DomainAdaptationClassifier("source-only", random_state=0).fit(X, y, X_target=moved).score(moved, y)
-    adapted = jumbot.DomainAdaptationClassifier(random_state=0).fit(X, y, X_target=moved)
+    adapted = jumbot.DomainAdaptationClassifier("jumbot", random_state=0).fit(X, y, X_target=moved)
     assert adapted.score(moved, y) > max(alone, 0.95)
     assert adapted.transform(moved).shape == (240, adapted.n_components)
     np.testing.assert_allclose(adapted.predict_proba(moved).sum(1), 1)
@@ -48,6 +49,17 @@ def test_minus_one_marks_the_target(rows: tuple[np.ndarray, ...]) -> None:
     given = jumbot.DomainAdaptationClassifier(random_state=0, steps=50).fit(X, y, X_target=moved)
     assert marked.classes_.tolist() == [0, 1, 2]
     np.testing.assert_array_equal(marked.predict_proba(moved), given.predict_proba(moved))
+
+
+@pytest.mark.parametrize("estimator", [jumbot.DomainAdaptationClassifier, jumbot.DomainAdaptationRegressor])
+def test_without_a_target_it_says_that_nothing_is_adapted_to(rows: tuple[np.ndarray, ...], estimator: Any) -> None:
+    X, y, _ = rows
+    with pytest.warns(jumbot.NoTargetWarning, match="X_target: none was given, so the estimator adapts to X itself"):
+        estimator(steps=2).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", jumbot.NoTargetWarning)
+        estimator("source-only", steps=2).fit(X, y)
+        estimator(steps=2).fit(X, y, X_target=X)
 
 
 @pytest.mark.parametrize("labels", [[-1, 1], ["-1", "b", "c"]])
@@ -142,3 +154,25 @@ def test_numbers_whose_squares_overflow_are_refused(rows: tuple[np.ndarray, ...]
     X, y, _ = rows
     with pytest.raises(ArgumentError, match="X: its numbers are too large to be squared; divide them first"):
         jumbot.DomainAdaptationClassifier(steps=3).fit(1e200 * X, y)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "default"])
+@pytest.mark.parametrize("estimator", [jumbot.DomainAdaptationClassifier, jumbot.DomainAdaptationRegressor])
+def test_set_output_gives_frames_of_embeddings(estimator: Any, kind: str) -> None:
+    if kind != "default":
+        pytest.importorskip(kind)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3))
+    fitted = estimator(steps=2, n_components=5, random_state=0).set_output(transform=kind)
+    fitted.fit(X, np.arange(40) % 2, X_target=X)
+    found = fitted.transform(X[:7])
+    assert found.shape == (7, 5)
+    names = [f"{estimator.__name__.lower()}{i}" for i in range(5)]
+    assert fitted.get_feature_names_out().tolist() == names
+    if kind == "default":
+        assert isinstance(found, np.ndarray)
+    else:
+        assert type(found).__module__.startswith(kind)
+        assert list(found.columns) == names
+        plain = fitted.set_output(transform="default").transform(X[:7])
+        np.testing.assert_array_equal(np.asarray(found), plain)

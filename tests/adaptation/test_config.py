@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from scipy.sparse import csr_array
 from torch.utils.data import TensorDataset
 
 import jumbot
@@ -57,9 +58,9 @@ def inputs(tmp_path: Path) -> dict[str, tuple[str, str]]:
     lines = [f"{name.relative_to(tmp_path)} {name.parent.name}" for name in names]
     (tmp_path / "list.txt").write_text("\n".join(lines))
     return {
-        "csv": (str(tmp_path / "table.csv"), "table"),
-        "npz": (str(tmp_path / "table.npz"), "table"),
-        "domain": (f"{tmp_path / 'domains.npz'}:here", "table"),
+        "csv": (str(tmp_path / "table.csv"), "measurements"),
+        "npz": (str(tmp_path / "table.npz"), "measurements"),
+        "domain": (f"{tmp_path / 'domains.npz'}:here", "measurements"),
         "digits": ("usps", "digits"),
         "split": ("usps:test", "digits"),
         "icons": (pictures(tmp_path / "icons", [(20, 24)] * 4), "digits"),
@@ -120,7 +121,10 @@ def test_python_and_command_agree(
 @pytest.mark.parametrize(
     ("data", "recipe"),
     [
-        (RNG.normal(size=(12, 5)), "table"),
+        (RNG.normal(size=(12, 5)), "measurements"),
+        (RNG.normal(size=(12, 257)), "table"),
+        (np.eye(300)[:12], "words"),
+        (csr_array(np.eye(300)[:12]), "words"),
         (np.zeros((12, 28, 28), np.uint8), "digits"),
         (np.zeros((12, 64, 64, 3), np.uint8), "digits"),
         (np.zeros((12, 3, 65, 30)), "photographs"),
@@ -137,13 +141,13 @@ def test_photographs_of_different_sizes(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("JUMBOT_CACHE", str(tmp_path / "cache"))
     source = pictures(tmp_path / "photos", [(70, 60), (90, 120), (80, 66), (65, 64)], "jpg")
     target = pictures(tmp_path / "more-photos", [(66, 70), (100, 100)], "jpg")
-    model = jumbot.adapt(source, target, steps=2, batch_size=4, features=8)
+    model = jumbot.adapt(source, target, steps=2, batch_size=4, features=8, method="jumbot", judge=False)
     assert set(model.predict(target)) <= {"ant", "bee"}
 
 
 def test_small_pictures_of_different_sizes_keep_their_size(tmp_path: Path) -> None:
     folder = pictures(tmp_path / "icons", [(20, 24), (30, 16), (12, 12), (9, 8)])
-    model = jumbot.adapt(folder, folder, source_steps=1, steps=1, batch_size=4)
+    model = jumbot.adapt(folder, folder, source_steps=1, steps=1, batch_size=4, method="jumbot", judge=False)
     assert model.input.size == (30, 24)
 
 
@@ -196,7 +200,7 @@ def test_refused_together_or_for_want_of_something(tmp_path: Path, monkeypatch: 
     (tmp_path / "file").write_text("precious")
     for out in ("taken", "file"):
         with pytest.raises(ArgumentError, match=out):
-            jumbot.adapt("nowhere", "nowhere", out=tmp_path / out)
+            jumbot.adapt("nowhere", "nowhere", out=tmp_path / out, method="jumbot", judge=False)
 
 
 def test_words_of_the_settings_are_those_of_the_code() -> None:
@@ -309,13 +313,13 @@ def test_rates_of_a_backbone_that_has_none_are_refused() -> None:
     make_config(rows, "rot", None, {"backbone_rate": 0.1})  # the default, beside the recipe's 1
     make_config(frozen, "jumbot", None, {**rate, "freeze": False})
     module, X = torch.nn.Linear(5, 4), RNG.normal(size=(12, 5))
-    jumbot.adapt((X, LABELS), X, backbone=module, features=3, steps=1, **rate)
+    jumbot.adapt((X, LABELS), X, backbone=module, features=3, steps=1, **rate, method="jumbot", judge=False)
     with pytest.raises(ArgumentError, match="is of no use for a network that has one rate"):
-        jumbot.adapt((X, LABELS), X, backbone=module, steps=1, **rate)
+        jumbot.adapt((X, LABELS), X, backbone=module, steps=1, **rate, method="jumbot", judge=False)
     with pytest.raises(ArgumentError, match=r"hidden: \[9\] came in, but is of no use for a backbone of your own"):
-        jumbot.adapt((X, LABELS), X, backbone=module, steps=1, hidden=[9])
+        jumbot.adapt((X, LABELS), X, backbone=module, steps=1, hidden=[9], method="jumbot", judge=False)
     with pytest.raises(ArgumentError, match="backbone: 'resnet18' came in, but is of no use for rows of numbers"):
-        jumbot.adapt((X, LABELS), X, backbone="resnet18", steps=1)
+        jumbot.adapt((X, LABELS), X, backbone="resnet18", steps=1, method="jumbot", judge=False)
 
 
 @pytest.mark.parametrize(
@@ -346,7 +350,9 @@ def test_what_is_for_files_and_plans_is_refused_without_them(
     with pytest.raises(ArgumentError, match=match):
         jumbot.adapt((data, LABELS), data, steps=1, **options)
     if "method" not in options and "workers" not in options:
-        model = jumbot.adapt((data, LABELS), data, steps=1, workers=0, corrupt="refuse", root=None)
+        model = jumbot.adapt(
+            (data, LABELS), data, steps=1, workers=0, corrupt="refuse", root=None, method="jumbot", judge=False
+        )
         with pytest.raises(ArgumentError, match=match):
             model.predict(data, **options)
 

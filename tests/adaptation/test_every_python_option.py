@@ -34,13 +34,14 @@ ACCEPTED: dict[str, dict[str, str]] = {
     "tau": {**FLOAT, "inf": "an exact marginal"}, "reversal_ceiling": RATE, "weight": RATE, "self_training": RATE,
     "threshold": {"0": "every sample"}, "critic_rate": FLOAT, "rho": RATE, "temperature": FLOAT,
     "auxiliary_domain": RATE, "auxiliary_label": RATE, "entropy": RATE, "complement": RATE, "extra": {"0": "none"},
+    "dropout": {"0": "none"}, "bins": {"0": "no pieces"}, "rank": {"0": "all columns"},
     "hidden": NOTHING, "trackers": NOTHING, "partial": NAME | NONE, "validation": {"0": "none is held out"},
     "evaluate_every": {"0": "no evaluations", **NONE}, "source_epochs": {"0": "none"},
     "workers": {"0": "a thread", **NONE},
     "source_steps": {"0": "none", **NONE}, "minutes": FLOAT | NONE, "runs": NONE, "jobs": NONE, "stop_early": FLAG,
     "labelled_target": NONE, "evaluate_on": NONE, "labelled": NONE, "options": {"{}": "no changes", **NONE},
     "reading": NONE, "folder": NAME, "file": {}, "labels": NONE, "random_state": {"0": "a seed", **NONE},
-    "baseline": FLAG, "hidden_layer_sizes": NOTHING, "standardise": FLAG, "X_target": NONE,
+    "baseline": FLAG, "hidden_layer_sizes": NOTHING | NONE, "standardise": FLAG, "X_target": NONE,
     **dict.fromkeys(
         ("channels", "size", "checkpoint_every", "epochs", "evaluate_samples", "features", "label_loss",
          "schedule_steps", "steps", "thin", "weights", "reversal_steps", "refresh_every"),
@@ -48,7 +49,8 @@ ACCEPTED: dict[str, dict[str, str]] = {
     ),
     **dict.fromkeys(("freeze", "global_plan", "tensorboard", "entropy_gradient", "ramp"), FLAG),
     "compare.out": NAME, "compare.jobs": {}, "model.domain": NONE, "model.write_predictions.file": NAME,
-    "estimator.steps": {}, "estimator.method": {}, "load.backbone": NONE, "load.path": {},
+    "estimator.method": {}, "estimator.batch_size": NONE, "estimator.learning_rate": FLOAT | NONE,
+    "load.backbone": NONE, "load.path": {},
 }  # fmt: skip
 """Odd values that an option may have, and why; by its name, or by call and name."""
 
@@ -136,7 +138,9 @@ def test_data_of_adapt_and_tune(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> jumbot.Model:
     place = tmp_path_factory.mktemp("model") / "run"
-    return jumbot.adapt((X, Y), X, steps=2, batch_size=8, features=4, out=place, report=False)
+    return jumbot.adapt(
+        (X, Y), X, steps=2, batch_size=8, features=4, out=place, report=False, method="jumbot", judge=False
+    )
 
 
 def test_models(model: jumbot.Model, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 import jumbot
+from jumbot.adaptation.export import describe
 from jumbot.adaptation.model import Model
 from jumbot.cli import main
 from jumbot.errors import ArgumentError, MissingPackageError
@@ -47,12 +48,14 @@ class _Embed(nn.Module):
 
 @pytest.fixture(scope="module")
 def rows() -> Model:
-    return jumbot.adapt((ROWS, Y), ROWS + 3, steps=10, standardise="source")
+    return jumbot.adapt((ROWS, Y), ROWS + 3, steps=10, standardise="source", method="jumbot", judge=False)
 
 
 @pytest.fixture(scope="module")
 def digits() -> Model:
-    return jumbot.adapt((PICTURES, Y[:12]), PICTURES, steps=2, source_steps=1, batch_size=6)
+    return jumbot.adapt(
+        (PICTURES, Y[:12]), PICTURES, steps=2, source_steps=1, batch_size=6, method="jumbot", judge=False
+    )
 
 
 @pytest.mark.parametrize("suffix", ["onnx", "pt2"])
@@ -67,10 +70,14 @@ def test_files_agree_with_predict_proba(rows: Model, digits: Model, suffix: str,
 
 
 def test_signals_tokens_and_views(tmp_path: Path) -> None:
-    signals = jumbot.adapt((SIGNALS, Y[:12]), SIGNALS, kind="signal", steps=2, batch_size=6)
+    signals = jumbot.adapt(
+        (SIGNALS, Y[:12]), SIGNALS, kind="signal", steps=2, batch_size=6, method="jumbot", judge=False
+    )
     found = _run(signals.export(tmp_path / "s.pt2"), SIGNALS[:3])
     np.testing.assert_allclose(found, signals.predict_proba(SIGNALS[:3]), atol=1e-5)
-    tokens = jumbot.adapt((TOKENS, Y[:12]), TOKENS, kind="raw", backbone=_Embed(), steps=2, batch_size=6)
+    tokens = jumbot.adapt(
+        (TOKENS, Y[:12]), TOKENS, kind="raw", backbone=_Embed(), steps=2, batch_size=6, method="jumbot", judge=False
+    )
     np.testing.assert_allclose(
         _run(tokens.export(tmp_path / "t.pt2"), TOKENS[:5]), tokens.predict_proba(TOKENS[:5]), atol=1e-5
     )
@@ -85,14 +92,23 @@ def test_signals_tokens_and_views(tmp_path: Path) -> None:
 
 def test_numbers_come_in_their_units(tmp_path: Path) -> None:
     values = 1000 + 50 * ROWS[:, :2]
-    model = jumbot.adapt((ROWS, values), ROWS, task="regression", steps=5)
+    model = jumbot.adapt((ROWS, values), ROWS, task="regression", steps=5, method="jumbot", judge=False)
     x = ROWS[:7].astype(np.float32)
     np.testing.assert_allclose(_run(model.export(tmp_path / "n.pt2"), x), model.predict(x), rtol=1e-5)
 
 
 def test_a_frozen_backbone_is_inside(tmp_path: Path) -> None:
     backbone = nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(2), nn.Flatten())
-    model = jumbot.adapt((PICTURES, Y[:12]), PICTURES, backbone=backbone, freeze=True, steps=2, batch_size=6)
+    model = jumbot.adapt(
+        (PICTURES, Y[:12]),
+        PICTURES,
+        backbone=backbone,
+        freeze=True,
+        steps=2,
+        batch_size=6,
+        method="jumbot",
+        judge=False,
+    )
     assert model.extractor is not None
     pictures = PICTURES[:5].transpose(0, 3, 1, 2).astype(np.float32) / 255
     found = _run(model.export(tmp_path / "f.pt2"), pictures)
@@ -101,7 +117,7 @@ def test_a_frozen_backbone_is_inside(tmp_path: Path) -> None:
 
 def test_a_table_with_categories_takes_the_encoded_matrix_and_says_so(tmp_path: Path) -> None:
     frame = pd.DataFrame({"length": ROWS[:, 0], "colour": np.array(["red", "blue", "green"])[Y], "kind": Y})
-    model = jumbot.adapt(frame, frame.drop(columns="kind"), label="kind", steps=5)
+    model = jumbot.adapt(frame, frame.drop(columns="kind"), label="kind", steps=5, method="jumbot", judge=False)
     later = pd.DataFrame({"length": [60.0, np.nan], "colour": ["green", "violet"]})
     with pytest.warns(UserWarning, match="violet"):
         wanted = model.predict_proba(later)
@@ -135,7 +151,7 @@ def test_what_cannot_be_exported(rows: Model, tmp_path: Path, monkeypatch: pytes
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return x * (1.0 if float(x.sum()) > 0 else 2.0)
 
-    model = jumbot.adapt((ROWS, Y), ROWS, backbone=Picky(), steps=1)
+    model = jumbot.adapt((ROWS, Y), ROWS, backbone=Picky(), steps=1, method="jumbot", judge=False)
     with pytest.raises(ArgumentError, match="cannot be traced"):
         model.export(tmp_path / "picky.pt2")
     assert list(tmp_path.iterdir()) == []
@@ -151,8 +167,27 @@ def test_the_module_is_a_copy(rows: Model) -> None:
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    jumbot.adapt((ROWS, Y), ROWS, steps=2, out=tmp_path / "run", report=False)
+    jumbot.adapt((ROWS, Y), ROWS, steps=2, out=tmp_path / "run", report=False, method="jumbot", judge=False)
     assert main(["export", str(tmp_path / "run"), str(tmp_path / "m.pt2")]) == 0
     assert "in: (batch, 4) float32 rows" in capsys.readouterr().out
     assert main(["export", str(tmp_path / "run"), str(tmp_path / "m.pt2")]) == 2
     assert "exists already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("ending", [".pt2", ".onnx"])
+def test_a_table_in_another_order_than_the_file_says_is_answered_with_nan(tmp_path: Path, ending: str) -> None:
+    """Numbers first, as a reader may think, ran and was wrong."""
+    if ending == ".onnx":
+        pytest.importorskip("onnxscript")
+        pytest.importorskip("onnxruntime")
+    table = pd.DataFrame(
+        {"colour": ["red", "green", "blue"] * 20, "length": np.arange(60) + 0.5, "kind": ["a", "b", "b"] * 20}
+    )
+    model = jumbot.adapt(table, table.drop(columns="kind"), label="kind", steps=5)
+    features = ["colour=blue", "colour=green", "colour=red", "length"]
+    assert json.loads(describe(model)["features"]) == features
+    file = model.export(tmp_path / f"table{ending}")
+    right = np.array([[0, 0, 1, 7.5], [0, 1, 0, 8.5]], np.float32)
+    later = pd.DataFrame({"length": [7.5, 8.5], "colour": ["red", "green"]})
+    np.testing.assert_allclose(_run(file, right), model.predict_proba(later), atol=1e-5)
+    assert np.isnan(_run(file, right[:, [3, 0, 1, 2]])).all()

@@ -96,7 +96,15 @@ def test_source_minibatches(sampler: str, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(Jumbot, "terms", note)
     rng = np.random.default_rng(0)
     y = (np.arange(100) < 20).astype(int)  # a fifth of the source
-    adapt((rng.normal(size=(100, 3)), y), rng.normal(size=(50, 3)), steps=10, batch_size=20, sampler=sampler)
+    adapt(
+        (rng.normal(size=(100, 3)), y),
+        rng.normal(size=(50, 3)),
+        steps=10,
+        batch_size=20,
+        sampler=sampler,
+        method="jumbot",
+        judge=False,
+    )
     counts = np.stack(seen)
     assert (counts.sum(1) == 20).all()
     if sampler == "stratified":

@@ -45,7 +45,7 @@ def test_a_tau_that_matches_nothing_is_told(blobs: Any, tmp_path: Path) -> None:
 
 def test_saved_and_loaded(blobs: Any, tmp_path: Path) -> None:
     source, target = blobs()
-    model = jumbot.adapt(source, target, steps=20)
+    model = jumbot.adapt(source, target, steps=20, method="jumbot", judge=False)
     expected = model.predict_proba(target)
     model.save(tmp_path / "saved")
     assert sorted(path.name for path in (tmp_path / "saved").iterdir()) == ["model.json", "model.safetensors"]
@@ -67,7 +67,7 @@ def test_saved_and_loaded(blobs: Any, tmp_path: Path) -> None:
 
 def test_a_run_that_is_not_finished_is_said_to_be(blobs: Any, tmp_path: Path) -> None:
     source, target = blobs()
-    jumbot.adapt(source, target, steps=3, out=tmp_path / "run")
+    jumbot.adapt(source, target, steps=3, out=tmp_path / "run", method="jumbot", judge=False)
     (tmp_path / "run" / "model.json").unlink()
     with pytest.raises(ArgumentError, match="not finished"):
         jumbot.load(tmp_path / "run")
@@ -76,16 +76,18 @@ def test_a_run_that_is_not_finished_is_said_to_be(blobs: Any, tmp_path: Path) ->
 def test_a_backbone_of_the_user(blobs: Any, tmp_path: Path) -> None:
     source, target = blobs()
     backbone = nn.Sequential(nn.Linear(3, 7), nn.Tanh())
-    model = jumbot.adapt(source, target, backbone=backbone, steps=10, out=tmp_path / "run")
+    model = jumbot.adapt(
+        source, target, backbone=backbone, steps=10, out=tmp_path / "run", method="jumbot", judge=False
+    )
     assert model.transform(target).shape == (len(target), 7)
     with pytest.raises(ArgumentError, match="module of your own"):
         jumbot.load(tmp_path / "run")
     again = jumbot.load(tmp_path / "run", backbone=nn.Sequential(nn.Linear(3, 7), nn.Tanh()))
     np.testing.assert_array_equal(again.predict(target), model.predict(target))
     with pytest.raises(ArgumentError, match="it fails on a sample"):
-        jumbot.adapt(source, target, backbone=nn.Linear(9, 7), steps=1)
+        jumbot.adapt(source, target, backbone=nn.Linear(9, 7), steps=1, method="jumbot", judge=False)
     with pytest.raises(ArgumentError, match=r"must return a tensor \(batch, features\)"):
-        jumbot.adapt(source, target, backbone=nn.Unflatten(1, (1, 3)), steps=1)
+        jumbot.adapt(source, target, backbone=nn.Unflatten(1, (1, 3)), steps=1, method="jumbot", judge=False)
     wider, spec = make_network(NetworkOptions(features=5), (3,), 2, backbone)
     assert spec["bottleneck"]
     assert wider(torch.zeros(2, 3))[0].shape == (2, 5)
@@ -95,7 +97,9 @@ def test_a_backbone_of_the_user_for_photographs(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     photographs = rng.integers(0, 255, (8, 70, 80, 3), dtype=np.uint8)
     backbone = nn.Sequential(nn.AdaptiveAvgPool2d(2), nn.Flatten())
-    trained = jumbot.adapt((photographs, [0, 1] * 4), photographs, backbone=backbone, steps=2, batch_size=4)
+    trained = jumbot.adapt(
+        (photographs, [0, 1] * 4), photographs, backbone=backbone, steps=2, batch_size=4, method="jumbot", judge=False
+    )
     assert trained.transform(photographs).shape == (8, 12)
     assert trained.input.size == (70, 80)
 
@@ -104,7 +108,9 @@ def test_datasets_and_numbers_as_labels() -> None:
     rng = np.random.default_rng(0)
     y = np.array([3, 7])[np.arange(40) % 2]
     X = (rng.normal(size=(40, 4)) + y[:, None]).astype(np.float32)
-    model = jumbot.adapt(TensorDataset(torch.from_numpy(X), torch.from_numpy(y)), X, steps=20)
+    model = jumbot.adapt(
+        TensorDataset(torch.from_numpy(X), torch.from_numpy(y)), X, steps=20, method="jumbot", judge=False
+    )
     assert set(model.predict(X).tolist()) <= {3, 7}
 
 
@@ -112,41 +118,57 @@ def test_a_class_with_one_sample_and_strings() -> None:
     rng = np.random.default_rng(0)
     y = np.array(["cat"] * 20 + ["dog"] * 20 + ["emu"])
     X = rng.normal(size=(41, 3)) + 4 * (y == "dog")[:, None] - 4 * (y == "emu")[:, None]
-    model = jumbot.adapt((X, y), X + 0.1, steps=150, select="source_validation")
+    model = jumbot.adapt((X, y), X + 0.1, steps=150, select="source_validation", method="jumbot", judge=False)
     assert (model.predict(X) == y).mean() > 0.9
 
 
 def test_minibatch_larger_than_both_sets() -> None:
     rng = np.random.default_rng(0)
-    model = jumbot.adapt((rng.normal(size=(6, 2)), [0, 1] * 3), rng.normal(size=(5, 2)), batch_size=64, steps=3)
+    model = jumbot.adapt(
+        (rng.normal(size=(6, 2)), [0, 1] * 3),
+        rng.normal(size=(5, 2)),
+        batch_size=64,
+        steps=3,
+        method="jumbot",
+        judge=False,
+    )
     assert len(model.predict(rng.normal(size=(9, 2)))) == 9
 
 
 def test_what_cannot_be_adapted(blobs: Any) -> None:
     source, target = blobs()
     with pytest.raises(ArgumentError, match="no target data"):
-        jumbot.adapt(source, None)
+        jumbot.adapt(source, None, method="jumbot", judge=False)
     with pytest.raises(ArgumentError, match="label"):
-        jumbot.adapt(source.unlabelled(), target)
+        jumbot.adapt(source.unlabelled(), target, method="jumbot", judge=False)
     with pytest.raises(ArgumentError, match="did you mean 'tau'"):
-        jumbot.adapt(source, target, tua=1.0)
+        jumbot.adapt(source, target, tua=1.0, method="jumbot", judge=False)
     with pytest.raises(ArgumentError, match="evaluate_on: there has no labels"):
-        jumbot.adapt(source, target, evaluate_on=target.unlabelled())
+        jumbot.adapt(source, target, evaluate_on=target.unlabelled(), method="jumbot", judge=False)
     with pytest.raises(ArgumentError, match="freeze"):
-        jumbot.adapt((np.zeros((9, 8, 8)), [0, 1, 2] * 3), np.zeros((9, 8, 8)), backbone=None, freeze=True)
+        jumbot.adapt(
+            (np.zeros((9, 8, 8)), [0, 1, 2] * 3),
+            np.zeros((9, 8, 8)),
+            backbone=None,
+            freeze=True,
+            method="jumbot",
+            judge=False,
+        )
 
 
 def test_partial_target(blobs: Any, tmp_path: Path) -> None:
     source, target = blobs(classes=4)
-    model = jumbot.adapt(source, target, partial="first:2", steps=60, out=tmp_path / "run")
+    model = jumbot.adapt(
+        source, target, partial="first:2", steps=60, out=tmp_path / "run", method="jumbot", judge=False
+    )
     assert model.results["n"] == 60
     assert len(model.classes) == 4
     assert len(list(csv.reader((tmp_path / "run" / "predictions.csv").read_text().splitlines()))) == 61
     assert set(model.results["diagnosis"]["absent_classes"]) == {2, 3}
     with pytest.raises(ArgumentError, match="partial"):
-        jumbot.adapt(source, target, partial="class 9")
+        jumbot.adapt(source, target, partial="class 9", method="jumbot", judge=False)
     with pytest.raises(ArgumentError, match="no labels"):
-        jumbot.adapt(source, target.unlabelled(), partial="first:2")
+        jumbot.adapt(source, target.unlabelled(), partial="first:2", method="jumbot", judge=False)
 
 
 def test_table_network_layers() -> None:
@@ -172,6 +194,6 @@ def test_a_column_in_dollars_does_not_take_over() -> None:
     y = np.arange(150) % 3
     X = np.c_[3 * np.eye(3)[y] + 0.5 * rng.normal(size=(150, 3)), rng.normal(50_000, 20_000, 150)]
     target = X + np.array([0.5, -0.5, 0.0, 1000.0])
-    model = jumbot.adapt((X, y), target, steps=150)
+    model = jumbot.adapt((X, y), target, steps=150, method="jumbot", judge=False)
     assert (model.predict(target) == y).mean() > 0.9
     assert model.input.std is not None

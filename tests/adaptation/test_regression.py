@@ -80,7 +80,10 @@ def test_arrays_tensors_frames_and_files_are_alike(tmp_path: Path) -> None:
         (frame, target, {"label": "price"}),
         (tmp_path / "s.csv", tmp_path / "t.csv", {"label": "price"}),
     ]
-    found = [jumbot.adapt(source, there, **how, **SHORT).predict(there) for source, there, how in ways]
+    found = [
+        jumbot.adapt(source, there, **how, **SHORT, method="jumbot", judge=False).predict(there)
+        for source, there, how in ways
+    ]
     for one in found[1:]:
         np.testing.assert_allclose(one, found[0], rtol=1e-4, atol=1e-4)
 
@@ -92,7 +95,15 @@ def test_folders_named_after_numbers(tmp_path: Path, rng: np.random.Generator) -
             path.parent.mkdir(parents=True, exist_ok=True)
             Image.fromarray(rng.integers(0, 255, (12, 12), dtype=np.uint8)).save(path)
     model = jumbot.adapt(
-        tmp_path / "faces", tmp_path / "faces", task="regression", source_steps=1, steps=2, batch_size=6, epochs=None
+        tmp_path / "faces",
+        tmp_path / "faces",
+        task="regression",
+        source_steps=1,
+        steps=2,
+        batch_size=6,
+        epochs=None,
+        method="jumbot",
+        judge=False,
     )
     assert model.results["n"] == 12
     assert model.predict(tmp_path / "faces").shape == (12,)
@@ -106,20 +117,22 @@ def test_several_numbers_and_huber(rng: np.random.Generator) -> None:
     assert model.results["r2"] > 0.8
     assert len(model.results["per_output"]) == 2
     with pytest.raises(ArgumentError, match="1 numbers per sample where the source has 2"):
-        jumbot.adapt((X, y), (X, y[:, 0]), **SHORT)
+        jumbot.adapt((X, y), (X, y[:, 0]), **SHORT, method="jumbot", judge=False)
 
 
 def test_fractions_say_that_numbers_are_meant() -> None:
     X, y = _shifted(0, 60)
     with pytest.warns(UserWarning, match="labels have fractions .*, so that numbers are predicted"):
-        model = jumbot.adapt((X, y), X, steps=2)
+        model = jumbot.adapt((X, y), X, steps=2, method="jumbot", judge=False)
     assert model.task.name == "regression"
     with pytest.raises(ArgumentError, match="labels are names or whole numbers"):
-        jumbot.adapt((X, y), X, task="classification", steps=2)
-    with pytest.warns(UserWarning, match="60 different numbers as labels of 60 samples are taken as classes"):
+        jumbot.adapt((X, y), X, task="classification", steps=2, method="jumbot", judge=False)
+    with pytest.raises(ArgumentError, match=r"60 different whole numbers .*: is this a number to predict\? Say task="):
         jumbot.adapt((X, np.arange(60)), X, steps=2, batch_size=60)
+    many = jumbot.adapt((X, np.arange(60)), X, task="classification", steps=2, batch_size=60, judge=False)
+    assert len(many.classes) == 60
     with pytest.raises(ArgumentError, match="the label 'red' came in; task='regression' predicts numbers"):
-        jumbot.adapt((X, ["red", "blue"] * 30), X, task="regression", steps=2)
+        jumbot.adapt((X, ["red", "blue"] * 30), X, task="regression", steps=2, method="jumbot", judge=False)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +156,7 @@ def test_what_does_not_combine_is_refused_before_data_are_read(changes: dict[str
 @pytest.mark.parametrize("rule", ["smoothness", "source_validation", "transport", "oracle"])
 def test_rules_of_selection_for_numbers(rule: str) -> None:
     X, y = _shifted(0, 100)
-    model = jumbot.adapt((X, y), (X + 1, y), select=rule, evaluate_every=5, **SHORT)
+    model = jumbot.adapt((X, y), (X + 1, y), select=rule, evaluate_every=5, **SHORT, method="jumbot", judge=False)
     assert model.results["rule"] == rule
     assert model.results["selected_step"] in (5, 10, 15, 20)
 
@@ -164,12 +177,24 @@ def test_several_columns_of_numbers_from_a_table(tmp_path: Path, rng: np.random.
     frame.to_csv(tmp_path / "people.csv", index=False)
     how = {"task": "regression", "steps": 10, "seed": 0}
     model = jumbot.adapt(
-        tmp_path / "people.csv", frame[["v", "u"]], label="height, weight", out=tmp_path / "run", **how
+        tmp_path / "people.csv",
+        frame[["v", "u"]],
+        label="height, weight",
+        out=tmp_path / "run",
+        **how,
+        method="jumbot",
+        judge=False,
     )
     np.testing.assert_array_equal(model.predict(frame), jumbot.load(tmp_path / "run").predict(frame[["u", "v"]]))
-    listed = jumbot.adapt(frame, frame, label=["height", "weight"], **how)
+    listed = jumbot.adapt(frame, frame, label=["height", "weight"], **how, method="jumbot", judge=False)
     np.testing.assert_allclose(listed.predict(frame), model.predict(frame), rtol=1e-5)
-    arrays = jumbot.adapt((frame[["u", "v"]], frame[["height", "weight"]].to_numpy()), frame[["u", "v"]], **how)
+    arrays = jumbot.adapt(
+        (frame[["u", "v"]], frame[["height", "weight"]].to_numpy()),
+        frame[["u", "v"]],
+        **how,
+        method="jumbot",
+        judge=False,
+    )
     np.testing.assert_allclose(arrays.predict(frame[["u", "v"]]), model.predict(frame), rtol=1e-5)
     assert list(pd.read_csv(tmp_path / "run" / "predictions.csv"))[1:3] == ["prediction_height", "prediction_weight"]
     found = model.evaluate(frame)
@@ -180,8 +205,8 @@ def test_several_columns_of_numbers_from_a_table(tmp_path: Path, rng: np.random.
         ("height,height", "names a column twice"),
     ):
         with pytest.raises(ArgumentError, match=message):
-            jumbot.adapt(frame, frame, label=label, **how)
+            jumbot.adapt(frame, frame, label=label, **how, method="jumbot", judge=False)
     with pytest.raises(ArgumentError, match="label: has height and lacks weight"):
-        jumbot.adapt(frame, frame.drop(columns="weight"), label="height,weight", **how)
+        jumbot.adapt(frame, frame.drop(columns="weight"), label="height,weight", **how, method="jumbot", judge=False)
     with pytest.raises(ArgumentError, match="several numbers per sample are predicted with task='regression'"):
-        jumbot.adapt(frame, frame, label="height,weight", steps=10)
+        jumbot.adapt(frame, frame, label="height,weight", steps=10, method="jumbot", judge=False)

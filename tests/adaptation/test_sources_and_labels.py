@@ -62,19 +62,28 @@ def test_sources_of_any_kind_are_joined_by_name(tmp_path: Any) -> None:
         ([one, two[["c", "label", "a", "b"]]], pd.DataFrame(target, columns=names)),
         ([tmp_path / "one.csv", tmp_path / "two.csv"], pd.DataFrame(target, columns=names)),
     ]
-    found = [jumbot.adapt(source, there, **SHORT).predict_proba(there) for source, there in ways]
+    found = [
+        jumbot.adapt(source, there, **SHORT, method="jumbot", judge=False).predict_proba(there)
+        for source, there in ways
+    ]
     for probabilities in found[1:]:
         np.testing.assert_allclose(probabilities, found[0], rtol=1e-3, atol=1e-4)
     with pytest.raises(ArgumentError, match="its columns differ from those of"):
-        jumbot.adapt([one, two.rename(columns={"a": "z"})], pd.DataFrame(target, columns=names), **SHORT)
+        jumbot.adapt(
+            [one, two.rename(columns={"a": "z"})],
+            pd.DataFrame(target, columns=names),
+            **SHORT,
+            method="jumbot",
+            judge=False,
+        )
 
 
 def test_classes_of_all_sources_are_classes() -> None:
     (X, y), (Z, w) = _clusters(0), _clusters(1)
-    model = jumbot.adapt([(X[y < 2], y[y < 2]), (Z, w)], _clusters(2)[0], **SHORT)
+    model = jumbot.adapt([(X[y < 2], y[y < 2]), (Z, w)], _clusters(2)[0], **SHORT, method="jumbot", judge=False)
     assert model.classes == ("0", "1", "2")
     with pytest.raises(ArgumentError, match="source: an empty list"):
-        jumbot.adapt([], X, **SHORT)
+        jumbot.adapt([], X, **SHORT, method="jumbot", judge=False)
 
 
 def test_sources_whose_classes_have_nothing_in_common_are_named() -> None:
@@ -103,7 +112,9 @@ def test_other_units_of_rows_to_evaluate_or_to_train_on_are_named() -> None:
 def test_several_sources_of_numbers() -> None:
     X, _ = _clusters(0)
     pair = X, X[:, 0] + 0.5
-    model = jumbot.adapt([pair, pair], X, task="regression", labelled_target=(X[:5], X[:5, 0]), **SHORT)
+    model = jumbot.adapt(
+        [pair, pair], X, task="regression", labelled_target=(X[:5], X[:5, 0]), **SHORT, method="jumbot", judge=False
+    )
     assert model.predict(X).shape == (len(X),)
 
 
@@ -111,7 +122,8 @@ def test_a_poor_source_does_not_ruin_a_good_one() -> None:
     good, (X, y), target = _clusters(0, 300), _clusters(1, 300), _clusters(2, 300, shift=0.5)
     poor = X, np.random.default_rng(0).permutation(y)
     alone, both = (
-        jumbot.adapt(source, target, steps=200, seed=0).results["accuracy"] for source in (good, [good, poor])
+        jumbot.adapt(source, target, steps=200, seed=0, method="jumbot", judge=False).results["accuracy"]
+        for source in (good, [good, poor])
     )
     assert both > alone - 0.03
 
@@ -122,8 +134,8 @@ def test_labels_of_the_target_teach_what_the_source_cannot() -> None:
     source, target = (X, y), (X[:, [1, 0, 2]], y)
     few = np.concatenate([np.flatnonzero(y == c)[:5] for c in range(3)])
     how: dict[str, Any] = {"steps": 200, "seed": 0, "hidden": (32,)}
-    without = jumbot.adapt(source, target, **how)
-    taught = jumbot.adapt(source, target, labelled_target=(target[0][few], y[few]), **how)
+    without = jumbot.adapt(source, target, **how, method="jumbot", judge=False)
+    taught = jumbot.adapt(source, target, labelled_target=(target[0][few], y[few]), **how, method="jumbot", judge=False)
     assert without.results["n"] == 300
     assert taught.results["n"] == 300 - len(few)  # evaluation never uses these rows
     assert taught.results["accuracy"] > without.results["accuracy"]
@@ -137,7 +149,7 @@ def test_target_labels_that_cannot_be_used_are_refused() -> None:
         ((X[:2], ["0", None]), "labelled_target: row 1 has no label"),
     ):
         with pytest.raises(ArgumentError, match=message):
-            jumbot.adapt((X, y), X, labelled_target=given, **SHORT)
+            jumbot.adapt((X, y), X, labelled_target=given, **SHORT, method="jumbot", judge=False)
 
 
 @pytest.fixture(scope="module")
@@ -154,6 +166,7 @@ def of_two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     jumbot.adapt(
         folder / "all.csv", folder / "target.csv", domain="all", domain_column="hospital", out=folder / "run",
         labelled_target=folder / "few.csv", steps=60, seed=0,
+        method="jumbot", judge=False,
     )  # fmt: skip
     return folder / "run", folder / "all.csv"
 
@@ -192,7 +205,7 @@ def test_shares_are_those_of_the_plan_by_hand() -> None:
 def test_shares_of_sources_of_numbers_see_wrong_numbers() -> None:
     X, _ = _clusters(0, 200)
     good, poor = (X, X[:, 0] + 0.5), (X, np.random.default_rng(0).permutation(X[:, 0]) + 0.5)
-    model = jumbot.adapt([good, poor], X + 0.1, task="regression", steps=100, seed=0)
+    model = jumbot.adapt([good, poor], X + 0.1, task="regression", steps=100, seed=0, method="jumbot", judge=False)
     assert model.diagnosis["sources"]["shares"][0] > 0.55
     assert model.diagnosis["sources"]["by_class"] == []
 

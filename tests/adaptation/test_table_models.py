@@ -31,7 +31,9 @@ def frame() -> pd.DataFrame:
 def model(frame: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Model:
     source, target = frame[:120], frame[120:].drop(columns=["outcome", "key"])
     out = tmp_path_factory.mktemp("runs") / "run"
-    return jumbot.adapt(source, target, label="outcome", id="key", steps=150, out=out, seed=0)
+    return jumbot.adapt(
+        source, target, label="outcome", id="key", steps=150, out=out, seed=0, method="jumbot", judge=False
+    )
 
 
 def test_columns_in_another_order_are_predicted_alike(model: Model, frame: pd.DataFrame, tmp_path: Path) -> None:
@@ -85,7 +87,7 @@ def test_frames_and_arrays_give_the_same_model(frame: pd.DataFrame) -> None:
 
 def test_models_without_names_are_still_read(frame: pd.DataFrame, tmp_path: Path) -> None:
     values = frame[["a", "c"]].to_numpy()
-    model = jumbot.adapt((values, frame["outcome"].tolist()), values, steps=5)
+    model = jumbot.adapt((values, frame["outcome"].tolist()), values, steps=5, method="jumbot", judge=False)
     saved = model.save(tmp_path)
     described = json.loads((saved / "model.json").read_text())
     del described["input"]["columns"]  # as version 0.1 wrote it
@@ -96,13 +98,15 @@ def test_models_without_names_are_still_read(frame: pd.DataFrame, tmp_path: Path
 def test_an_unlabelled_target_with_a_named_label(frame: pd.DataFrame, tmp_path: Path) -> None:
     frame[:120].drop(columns="key").to_csv(tmp_path / "source.csv", index=False)
     frame[120:].drop(columns=["outcome", "key"]).to_csv(tmp_path / "target.csv", index=False)
-    model = jumbot.adapt(tmp_path / "source.csv", tmp_path / "target.csv", label="outcome", steps=5)
+    model = jumbot.adapt(
+        tmp_path / "source.csv", tmp_path / "target.csv", label="outcome", steps=5, method="jumbot", judge=False
+    )
     assert model.classes == ("x", "y", "z")
     with pytest.raises(ArgumentError, match="label: there is no column 'outcom'; there are a, b, c, colour, outcome"):
-        jumbot.adapt(tmp_path / "source.csv", tmp_path / "target.csv", label="outcom")
+        jumbot.adapt(tmp_path / "source.csv", tmp_path / "target.csv", label="outcom", method="jumbot", judge=False)
 
 
 def test_a_column_in_units_of_its_own_is_named(frame: pd.DataFrame) -> None:
     wild = frame[["a", "c", "outcome"]].assign(income=np.random.default_rng(1).normal(1e30, 1e29, 240))
     with pytest.raises(NotFiniteError, match=r"Column 'income' goes up to 1\.\d+e\+30 .*standardise='source'"):
-        jumbot.adapt(wild, wild, label="outcome", steps=50, standardise="none")
+        jumbot.adapt(wild, wild, label="outcome", steps=50, standardise="none", method="jumbot", judge=False)

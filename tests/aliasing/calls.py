@@ -158,7 +158,9 @@ def _trained() -> tuple[Any, Any]:
     rng = np.random.default_rng(0)
     y = np.arange(60) % 3
     x = rng.normal(size=(60, 4)) + 3 * np.eye(4)[y]
-    model = jumbot.adapt((x, y), x + 0.5, steps=3, seed=0, standardise="none", device="cpu")
+    model = jumbot.adapt(
+        (x, y), x + 0.5, steps=3, seed=0, standardise="none", device="cpu", method="jumbot", judge=False
+    )
     fitted = jumbot.DomainAdaptationClassifier(steps=3, random_state=0).fit(x, y, X_target=x + 0.5)
     return model, fitted
 

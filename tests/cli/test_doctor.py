@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -37,3 +38,20 @@ def test_bench_outside_of_the_repository(
     monkeypatch.chdir(str(tmp_path))
     assert main(["bench"]) == 2
     assert "clone" in capsys.readouterr().err
+
+
+def test_it_says_how_to_get_the_digits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("JUMBOT_DATA", str(tmp_path))
+    (tmp_path / "usps").mkdir()
+    doctor._say_data(print)
+    out = capsys.readouterr().out
+    assert f"digits below {tmp_path}: usps" in out
+    assert "mnist, mnistm, svhn: " in out
+    assert "train.npz" in out
+    assert "JUMBOT_DATA" in out
+    for name in ("mnist", "mnistm", "svhn"):
+        (tmp_path / name).mkdir()
+    doctor._say_data(print)
+    assert capsys.readouterr().out == f"digits below {tmp_path}: usps, mnist, mnistm, svhn\n"

@@ -62,6 +62,11 @@ def status_of(arguments: list[str]) -> int:
         return int(stop.code or 0)
 
 
+#: Pages are made alike: three of them in the quick run, the others in the slow one.
+PAGES = [
+    pytest.param(name, marks=[] if name in ("adapt", "distance", "reproduce") else pytest.mark.slow)
+    for name in COMMANDS
+]
 QUICK = [
     ["--help"], ["completion", "bash"], *([name, "--help"] for name in COMMANDS), *USAGE, *map(shlex.split, OCCUPIED),
 ]  # fmt: skip
@@ -114,7 +119,7 @@ def test_places_are_called_as_in_the_usage(
     assert expected in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", PAGES)
 def test_every_command_explains_each_of_its_options(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert status_of([name, "--help"]) == 0
     out = capsys.readouterr().out
@@ -123,7 +128,7 @@ def test_every_command_explains_each_of_its_options(name: str, capsys: pytest.Ca
     assert "None" not in out
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", PAGES)
 def test_a_page_fits_a_narrow_terminal_and_begins_with_examples(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

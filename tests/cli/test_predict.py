@@ -30,7 +30,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         writer.writerow(["id", "a", "b", "c"])
         writer.writerows([name, *row] for name, row in zip(ids, rows, strict=True))
     jumbot.adapt((rows, np.array(["=1+1", "-5", "plain"])[kinds]), str(folder / "rows.csv"), steps=20, batch_size=12,
-                 out=folder / "run", report=False)  # fmt: skip
+                 out=folder / "run", report=False, method="jumbot", judge=False)  # fmt: skip
     return folder
 
 
@@ -72,3 +72,23 @@ def test_what_is_missing_is_said(
         assert main(["predict", *arguments]) == 2
         assert words in capsys.readouterr().err
     assert (tmp_path / "predictions.csv").read_text() == "mine"
+
+
+def test_several_image_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As a shell writes `jumbot predict run *.png`."""
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    files = []
+    for i in range(8):
+        files.append(tmp_path / f"{i}.png")
+        Image.fromarray(rng.integers(0, 255, (28, 28), dtype=np.uint8)).save(files[-1])
+    pictures = rng.integers(0, 255, (8, 28, 28), dtype=np.uint8)
+    jumbot.adapt((pictures, np.arange(8) % 2), pictures, backbone="digits", steps=1, source_steps=1, batch_size=4,
+                 out=tmp_path / "run", report=False)  # fmt: skip
+    capsys.readouterr()
+    assert main(["predict", str(tmp_path / "run"), *map(str, files[:3]), "--csv", "-"]) == 0
+    rows = list(csv.reader(io.StringIO(capsys.readouterr().out)))
+    assert [row[0] for row in rows[1:]] == [str(file) for file in files[:3]]
+    assert main(["predict", str(tmp_path / "run")]) == 2
+    assert "DATA is missing" in capsys.readouterr().err

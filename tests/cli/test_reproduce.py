@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -78,3 +79,38 @@ def test_the_whole_command_makes_the_record_again(tmp_path: Path) -> None:
     assert (wanted.item, wanted.tasks, wanted.methods) == ("digits", ("U-M",), ("jumbot", "dann:weight=2"))
     assert (wanted.seed, wanted.quick) == (1, True)
     assert changes == {"tau": 0.3, "epochs": 7}
+
+
+def test_the_methods_of_an_item_are_those_that_it_trains() -> None:
+    from importlib import import_module
+    from inspect import signature
+
+    from jumbot.paper import TRAINED
+    from jumbot.paper.targets import USUAL_METHODS
+
+    assert {
+        item: signature(import_module(f"jumbot.paper.{file}").run).parameters["methods"].default
+        for item, file in TRAINED.items()
+    } == USUAL_METHODS
+
+
+def test_the_help_shows_the_values_of_the_item(capsys: pytest.CaptureFixture[str]) -> None:
+    def page(*words: str) -> str:
+        with pytest.raises(SystemExit):
+            main(["reproduce", *words, "--help"])
+        return " ".join(re.sub(r"[╭╮╰╯│─]+", " ", capsys.readouterr().out).split())
+
+    def default(text: str, option: str) -> str:
+        found = re.search(rf"{option} .*?\(default: ([^)]*)\)", text)
+        assert found is not None, option
+        return found[1]
+
+    digits, visda, partial = page("digits"), page("visda"), page("office-home-partial")
+    assert (default(digits, "--tau"), default(visda, "--tau")) == ("1.0", "0.3")
+    assert default(digits, "--reference") == "ones"
+    assert default(digits, "--scale") != "auto"
+    assert default(partial, "--partial") == "first:25"
+    assert "deepjdot options" in digits
+    assert "deepjdot options" not in visda
+    for without in (page("fig1"), page("theorem1"), page()):
+        assert "--tau" not in without

@@ -306,3 +306,25 @@ def test_frames_without_names(rng: np.random.Generator) -> None:
         as_domain(pd.DataFrame(X, columns=pd.MultiIndex.from_tuples([("a", 1), ("a", 2), ("b", 1)])))
     with pytest.raises(ArgumentError, match="several columns are named 'a'"):
         as_domain(pd.DataFrame(X, columns=["a", "b", "a"]))
+
+
+def test_everything_in_the_way_is_told_at_once_with_options_that_would_do(rng: np.random.Generator) -> None:
+    odd = {
+        "patient_id": [f"p{i:03}" for i in range(ROWS)], "seen": ["2024-01-01"] * ROWS, "empty": [np.nan] * ROWS,
+        "my notes": [f"text {i}" for i in range(ROWS)],
+    }  # fmt: skip
+    source, target = _frame(rng, **odd), _frame(rng, **odd, more=1.0)
+    with pytest.raises(ArgumentError) as caught:
+        prepare(as_domain(source), as_domain(target))
+    said = str(caught.value)
+    for what in ("'patient_id' holds free text", "'seen' holds dates", "'empty' is empty", "lacks: more"):
+        assert what in said
+    assert said.endswith("This would do: --columns shared --id patient_id --drop seen empty 'my notes'")
+    drop, id = ["seen", "empty", "my notes"], "patient_id"
+    prepare(as_domain(source, drop=drop, id=id), as_domain(target, drop=drop, id=id), columns="shared")
+
+
+def test_the_id_is_offered(rng: np.random.Generator) -> None:
+    frame = _frame(rng, case=[f"c{i}" for i in range(ROWS)])
+    with pytest.raises(ArgumentError, match=r"make it the id \(--id 'case'\) if it names the rows"):
+        prepare(as_domain(frame), as_domain(frame))

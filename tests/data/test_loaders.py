@@ -78,7 +78,7 @@ def test_sparse_rows_teach_a_model(rng: np.random.Generator) -> None:
     dense = (rng.random((60, 30)) < 0.1) * 1.0
     dense[np.arange(60), labels] = 3
     rows = sparse.csr_array(dense)
-    model = jumbot.adapt((rows, labels), rows, steps=60)
+    model = jumbot.adapt((rows, labels), rows, steps=60, method="jumbot", judge=False)
     assert (model.predict(rows) == labels).mean() > 0.9
     np.testing.assert_array_equal(model.predict(rows), model.predict(dense))
 
@@ -159,10 +159,10 @@ def test_loaders_are_read_whole_as_targets() -> None:
     _, target, _ = read_domains(source, _loader())
     assert target.labels.tolist() == [0, 1, 0, 1, 0, 1, 1]
     np.testing.assert_array_equal(_numbers(target), torch.arange(14.0).reshape(7, 2))
-    model = jumbot.adapt(source, _loader(), steps=3)
+    model = jumbot.adapt(source, _loader(), steps=3, method="jumbot", judge=False)
     np.testing.assert_array_equal(model.predict(_loader()), model.predict(_loader().dataset))
     with pytest.raises(ArgumentError, match=r"source: a DataLoader gives its samples once.*drawn by class.*\.dataset"):
-        jumbot.adapt(_loader(), _loader())
+        jumbot.adapt(_loader(), _loader(), method="jumbot", judge=False)
     with pytest.raises(ArgumentError, match="the DataLoader shuffles"):
         read_domains(source, _loader(shuffle=True))
     with pytest.raises(ArgumentError, match="leaves out samples"):

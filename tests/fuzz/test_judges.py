@@ -22,6 +22,8 @@ from .problem import Problem
 from .read import SCALARS, read
 from .watch import Fault, Refused, Watch
 
+pytestmark = pytest.mark.slow  # they judge the campaign, which is not part of the quick run either
+
 COST = np.array([[0.0, 1.0, 2.0, 0.3], [1.5, 0.2, 0.7, np.inf], [0.4, 1.1, 0.1, 0.9]])
 A, B = np.array([0.5, 0.3, 0.4]), np.array([0.2, 0.4, 0.1, 0.3])
 FINITE = np.where(np.isfinite(COST), COST, 3.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -12,7 +13,8 @@ import pytest
 from jumbot.methods import METHODS
 from tests.methods.method_case import MethodCase
 
-TEXT = (Path(__file__).resolve().parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 SECTION = TEXT[TEXT.index("## Add a method") :]
 
 
@@ -28,3 +30,28 @@ class TestExample(MethodCase):
         monkeypatch.setitem(METHODS, line[1], f"{line[2]}:{line[3]}")
         exec(compile(code[1], "CONTRIBUTING.md", "exec", dont_inherit=True), module.__dict__)
         return line[1]
+
+
+def test_the_example_passes_the_linter_as_pasted() -> None:
+    pytest.importorskip("ruff")
+    code = re.search(r"^```python\n(.*?)^```$", SECTION, re.MULTILINE | re.DOTALL)
+    assert code is not None
+    for words in (["check"], ["format", "--check"]):
+        command = [sys.executable, "-m", "ruff", *words, "--stdin-filename", "src/jumbot/methods/coral.py", "-"]
+        found = subprocess.run(command, input=code[1], capture_output=True, text=True, cwd=ROOT)
+        assert found.returncode == 0, found.stdout + found.stderr
+
+
+@pytest.mark.parametrize(
+    ("step", "file"),
+    [
+        ("_SHOWN", "src/jumbot/transport/divergence_names.py"),
+        ("## When not to use it", "docs/methods/mcc.md"),
+        ("METHOD_COLOURS", "src/jumbot/report/style.py"),
+        ("METHODS", "src/jumbot/methods/__init__.py"),
+        ("python -m tests.golden", "tests/golden/__main__.py"),
+    ],
+)
+def test_every_step_is_named_as_it_is(step: str, file: str) -> None:
+    assert step in TEXT
+    assert step in (ROOT / file).read_text(encoding="utf-8")

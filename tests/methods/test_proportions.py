@@ -98,6 +98,7 @@ def test_loss_takes_weights_as_the_solver_does() -> None:
             JointTransportLoss(0.1, 0.5, 1.0, 0.1)(z, labels, target, logits, weights_s=wrong)
 
 
+@pytest.mark.slow
 def test_imbalanced_target_is_told_from_a_hopeless_one() -> None:
     x, y = clouds((40, 40, 40, 40), 0.0, 1.0, 0)
     target, truth = clouds((150, 30, 15, 5), 1.0, 1.0, 1)
@@ -124,6 +125,7 @@ def test_thinned_targets_are_the_same_in_function_and_table() -> None:
         jumbot.adapt((x, y), x, method="source-only", steps=5, thin=8, evaluate_every=0)
 
 
+@pytest.mark.slow
 def test_transport_comes_in_gradually_where_asked(tmp_path: Path) -> None:
     x, y = clouds((20, 20), 0.0, 1.0, 0)
     found = []

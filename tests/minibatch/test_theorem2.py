@@ -145,3 +145,28 @@ def test_the_divergence_is_positive_symmetric_and_not_definite(tau, rng):
     assert there == pytest.approx(back, rel=1e-8)
     assert float(complete(divergence, x, x, 2, options)) > 1e-3
     assert float(complete(divergence, x, x, N, options)) == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", ["exact kl", "exact balanced", "exact tv"])
+@pytest.mark.parametrize("m", [2, 3])
+def test_a_derivative_at_ties_is_one_of_clarke(name, m, rng):
+    """Lemma 3 and Theorem 2: -E h is Clarke regular, so one-sided derivatives bracket every generalised gradient.
+
+    Points of a lattice: many plans are optimal, h has kinks there, and `solve` returns one of the gradients.
+    """
+    x = torch.tensor([[0, 0], [1, 1], [0, 1], [2, 0], [1, 2]], dtype=torch.float64)
+    y = torch.tensor([[1, 0], [0, 1], [1, 1], [2, 1], [0, 2]], dtype=torch.float64)
+    options, step, kinks = TRANSPORT[name], 1e-5, 0
+
+    def mean(moved):
+        return float(complete(transport, moved, y, m, options))
+
+    gradient, here = mean_of_gradients(transport, x, y, m, options), mean(x)
+    for _ in range(12):
+        direction = torch.tensor(rng.normal(size=x.shape))
+        ahead = (mean(x + step * direction) - here) / step
+        behind = (here - mean(x - step * direction)) / step
+        returned = float((gradient * direction).sum())
+        assert ahead - 1e-3 <= returned <= behind + 1e-3
+        kinks += behind - ahead > 1e-2
+    assert kinks > 6

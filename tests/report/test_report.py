@@ -294,7 +294,7 @@ def test_the_verdict_comes_first(tmp_path: Path) -> None:
     estimate = {"value": 0.91, "low": 0.85, "high": 0.97, "why": "clusters"}
     cases = {
         "labelled": (0.95, estimate, "Adaptation helped: 95.1 % instead of 82.8 % of the"),
-        "unlabelled": (None, estimate, "Probably about 91 % (85 to 97 %) of the target predictions are right"),
+        "unlabelled": (None, estimate, "Probably about 91 % (90 % interval 85 to 97 %) of the target"),
         "unknown": (None, dict.fromkeys(("value", "low", "high")) | {"why": "too few"}, "without labels: too few."),
         "old": (None, None, "cannot be told without labels."),
     }
@@ -349,23 +349,27 @@ def test_a_picture_that_is_none_is_refused(tmp_path: Path) -> None:
         write_report([run], run)
 
 
-def test_the_verdict_without_labels_follows_the_baseline(tmp_path: Path) -> None:
-    for low, words in ((0.2, "seems to have helped"), (0.97, "seems to have done harm"), (0.9, "changed little")):
-        run = make_run(tmp_path / str(low), accuracy=None, rows=20, steps=30, source_steps=5)
+def test_the_verdict_without_labels_follows_the_rule_of_harm(tmp_path: Path) -> None:
+    cases = (
+        ("helped", 0.9, 0.3, "jumbot", "seems to have helped"),
+        ("few", 0.9, 0.01, "jumbot", "changed hardly any prediction"),
+        ("even", 0.79, 0.3, "jumbot", "nothing speaks for harm"),
+        ("alone", 0.6, 0.3, "source-only", "Nothing was adapted: .* Because so."),
+    )
+    for name, adapted, changed, method, words in cases:
+        run = make_run(tmp_path / name, accuracy=None, rows=20, steps=30, source_steps=5)
         results = json.loads((run / "results.json").read_text(encoding="utf-8"))
-        estimate = {"value": 0.91, "low": 0.85, "high": 0.97, "why": "clusters"}
-        (run / "results.json").write_text(json.dumps(results | {"estimated_accuracy": estimate}), encoding="utf-8")
-        beside = {"what": "source-only", "changed": 0.25, "estimated_accuracy": estimate | {"value": low}}
-        (run / "baseline.json").write_text(json.dumps(beside), encoding="utf-8")
-        assert words in verdict(read_run(run)), low
-        assert "a class that is taken for another as a whole" in verdict(read_run(run))
+        harm = {"adapted": adapted, "source_only": 0.8, "changed": changed}
+        decision = {"method": method, "why": "because so.", "harm": harm}
+        (run / "results.json").write_text(json.dumps(results | {"decision": decision}), encoding="utf-8")
+        assert re.search(words, verdict(read_run(run))), name
 
 
 def test_numbers_are_drawn_beside_the_true_ones_and_the_source(tmp_path: Path, rng: np.random.Generator) -> None:
     X = rng.normal(size=(40, 2))
     y = np.stack([X[:, 0], 100 * X[:, 1]], 1)
-    jumbot.adapt((X, y), (X, y), task="regression", steps=3, out=tmp_path / "known")
-    jumbot.adapt((X, y[:, :1]), X, task="regression", steps=3, out=tmp_path / "unknown")
+    jumbot.adapt((X, y), (X, y), task="regression", steps=3, out=tmp_path / "known", method="jumbot", judge=False)
+    jumbot.adapt((X, y[:, :1]), X, task="regression", steps=3, out=tmp_path / "unknown", method="jumbot", judge=False)
     known, unknown = ((tmp_path / name / "report.html").read_text() for name in ("known", "unknown"))
     assert "Predicted and true" in known
     assert "RMSE of 2 on the target" in known
@@ -404,3 +408,32 @@ def test_a_comparison_says_who_is_best_and_how_sure_it_is(tmp_path: Path) -> Non
         write_report(blind, tmp_path / "b.html", "Comparison", {"dann": {task: [1.2]}, "jumbot": {task: [1.0]}})
     )
     assert "dann has the most evidence, as far as can be told without labels." in found.text
+
+
+def test_the_page_of_tune_fits_a_screen(tmp_path: Path) -> None:
+    """1280 pixels: the page is 68rem wide at most, a letter some 8 pixels, and cells have margins of 20."""
+    from jumbot.report.tuning import _others, _table, _title, write_tuning
+    from jumbot.report.words import TUNING
+
+    scores = [
+        name for name in TUNING if name not in ("gap", "smoothness", "rmse_not_used", "r2_not_used")
+    ]  # of numbers
+    names = ("jumbot:tau=0.03,eta3=0.5", "source-only", "deepjdot", "mcc:temperature=3", "jumbot:tau=1")
+    rows = [
+        {"candidate": name, "method": name.partition(":")[0], "settings": {}, "whole": place < 4,
+         "folder": f"candidates/{name.replace(':', '-')}", **dict.fromkeys(scores, 0.123)}
+        for place, name in enumerate(names)
+    ]  # fmt: skip
+    record = {
+        "why": ["A tie."], "candidates": rows, "source": {"name": "s"}, "target": {"name": "t"}, "jumbot": "0.2",
+        "created": "2026-01-01", "command": None,
+    }  # fmt: skip
+    text = write_tuning(record, tmp_path).read_text(encoding="utf-8")
+    assert "Other scores" in text
+    shown, others = _table(rows), _others(rows)
+    assert others is not None
+    assert {*shown.head, *others.head} == {"candidate", "folder", *(_title(name) for name in scores)}
+    for table in (shown, others):
+        widths = [max(len(word) for line in column for word in [str(line)]) for column in zip(*table.rows, strict=True)]
+        heads = [max(map(len, head.split())) for head in table.head]  # which are broken at blanks
+        assert sum(8 * max(pair) + 20 for pair in zip(widths, heads, strict=True)) <= 68 * 16

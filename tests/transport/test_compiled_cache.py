@@ -76,7 +76,7 @@ def test_every_compiled_function_has_this_cache():
     package = [m for name, m in sys.modules.items() if name.startswith("jumbot.")]
     found = [x for m in package for x in vars(m).values() if isinstance(x, numba.core.registry.CPUDispatcher)]
     assert len(found) > 20
-    assert {type(x._cache) for x in found} == {decorator._Cache}
+    assert {type(x._cache) for x in found} == {decorator.CACHE}
 
 
 SCRIPT = """

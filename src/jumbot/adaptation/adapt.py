@@ -18,9 +18,11 @@ from torch import nn
 
 from jumbot.adaptation.config import RunConfig, check_changes, make_config
 from jumbot.adaptation.domains import Domains
+from jumbot.adaptation.judging import Judged, how_judged, judge_before, maker, names_a_method, with_held_out
 from jumbot.adaptation.model import Model, load
 from jumbot.adaptation.networks.build import make_network
-from jumbot.adaptation.places import first_process, needed_start, settings_file
+from jumbot.adaptation.places import CONFIG, MODEL, first_process, needed_start, settings_file
+from jumbot.adaptation.runs._pages import drawn
 from jumbot.adaptation.runs.finish import Before, finish
 from jumbot.adaptation.runs.folder import RunFolder, read_config
 from jumbot.adaptation.runs.lock import writing
@@ -30,6 +32,7 @@ from jumbot.adaptation.runs.start import OtherStartError, find_start
 from jumbot.adaptation.task import task_to_json
 from jumbot.adaptation.training.accelerator import check_able, decided_by_first
 from jumbot.adaptation.training.loop import Trainer
+from jumbot.data._remarks import noting
 from jumbot.data.reading import Corrupt, TaskName, make_reading
 from jumbot.data.sources import check_used, read_domains, read_labelled
 from jumbot.errors import ArgumentError
@@ -65,6 +68,7 @@ def adapt(
     report: bool = True,
     command: str | None = None,
     labelled: Any = None,
+    judge: bool = True,
     **options: Any,
 ) -> Model:
     """Train a classifier on labelled `source` data and adapt it to `target`, whose labels training never sees.
@@ -100,9 +104,16 @@ def adapt(
     `resume` goes on with a run that was stopped there; alone with `out` it takes data and settings from the folder.
     `start_from` is the folder of a run whose steps on the source alone are the same as this one's: they are taken over,
     with the result that repeating them would have.  `config` is the `config.json` of a run whose settings this one
-    shall have, but for those given here, and whose data where none are given.  `method` is JUMBOT where nothing else
-    says so.  `show` draws a progress bar.  Whatever can be refused is refused before any data are read.  (`labelled` is
-    the former name of `evaluate_on`.)
+    shall have, but for those given here, and whose data where none are given.
+
+    Without a `method`, a classifier of the source alone and JUMBOT are both trained, judged by a part of the source
+    that they never saw and by the target without its labels, and the better one is handed over: `model.decision` says
+    which and why.  Where the evidence is even, that is source-only.  `recipe`, `config` and options of JUMBOT (`tau`)
+    name it, and a method that is named is always kept.  `judge=False` trains once, on all of the source, and estimates
+    no accuracy.
+
+    `show` draws a progress bar.  Whatever can be refused is refused before any data are read.  (`labelled` is the
+    former name of `evaluate_on`.)
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -119,7 +130,7 @@ def adapt(
         evaluate_on = labelled
     out, config = check("out", out, Path | None), check("config", config, Path | None)
     begun = check("start_from", start_from, Path | None)
-    flags = {"resume": resume, "show": show, "report": report}
+    flags = {"resume": resume, "show": show, "report": report, "judge": judge}
     for name, flag in flags.items():
         check(name, flag, bool)
     check("command", command, Text | None)
@@ -145,6 +156,12 @@ def adapt(
         label=label, id=id, drop=drop, domain=domain, domain_column=domain_column, kind=kind, task=task,
         corrupt=corrupt, root=root,
     )  # fmt: skip
+    named = names_a_method(method, recipe, config, options)
+    automatic = judge and not named
+    if resume and out is not None and (Path(out) / CONFIG).exists():
+        begun_with = read_config(Path(out))
+        automatic = begun_with["automatic"]
+        method = begun_with["method"]["name"] if automatic and method is None else method
     config = settings_file(config, out, resume, data=source is not None or target is not None)
     if config is not None:
         asked = remember(config, method, recipe, options)
@@ -168,43 +185,52 @@ def adapt(
         if out is not None and first_process():
             RunFolder(out).check(resume)
             held.enter_context(writing(out))
+        noted = held.enter_context(noting())
         reading = make_reading(**how)
         raw_source, raw_target, raw_evaluated = read_domains(source, target, evaluate_on, reading)
         raw_labelled = None if labelled_target is None else read_labelled(labelled_target, raw_source, reading)
         given = source, target, evaluate_on, labelled_target
         check_used(reading, given, (raw_source, raw_target, raw_evaluated, raw_labelled))
         made = make_config(raw_source, method, recipe, options)
+        mode, why_not = how_judged(raw_source, made, recipe, judge)
+        made = with_held_out(made) if mode == "held-out" else made
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(made.training.seed)
             domains = Domains(raw_source, raw_target, raw_evaluated, made, module, raw_labelled)
-        origin: dict[str, Any] = {}
+        domains.remarks = tuple(noted)
+        judged = Judged(automatic, why_not=why_not)
+        if mode == "folds" and not (out is not None and (Path(out) / MODEL).exists()):
+            again = maker(raw_source, recipe, options)
+            with progress(None, "folds of the source", bar=show, slow=True):
+                judged, made = judge_before(domains, again("jumbot") if automatic else made, again, automatic=automatic)
+        origin: dict[str, Any] = {"automatic": automatic}
         if out is not None or begun is not None:
             origin["data"] = describe_data(
                 source=raw_source, target=raw_target, evaluate_on=raw_evaluated, labelled_target=raw_labelled
             )
         if out is None:
-            return _train_nowhere(made, domains, show, command, origin, begun)
+            return _train_nowhere(made, domains, show, command, origin, begun, judged)
         origin["request"] = request(source, target, evaluate_on, labelled_target, reading)
         model = train(
             made, domains, RunFolder(out), resume=resume, show=show, command=command, origin=origin, module=module,
-            baseline=report, start_from=begun,
+            baseline=report, start_from=begun, judged=judged,
         )  # fmt: skip
         if report and first_process() and not (Path(out) / "report.html").exists():
             with progress(None, "report", bar=show, slow=True):
-                model.report()
+                drawn(f"{out}: the report", model.report)
         return model
 
 
 def _train_nowhere(
     config: RunConfig, domains: Domains, show: bool, command: str | None, origin: Mapping[str, Any],
-    start_from: Path | None,
+    start_from: Path | None, judged: Judged,
 ) -> Model:  # fmt: skip
     """In a folder that goes with the model."""
     temporary = Path(tempfile.mkdtemp(prefix="jumbot-"))
     try:
         model = train(
             config, domains, RunFolder(temporary / "run"), show=show, command=command, origin=origin,
-            start_from=start_from,
+            start_from=start_from, judged=judged,
         )  # fmt: skip
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -225,13 +251,14 @@ def train(
     module: nn.Module | None = None,
     baseline: bool = False,
     start_from: Path | None = None,
+    judged: Judged | None = None,
 ) -> Model:
     """Train on domains that are ready, in the folder of a run; one that is finished there is loaded."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.training.seed)
         network, spec = make_network(
             config.network, domains.shape, domains.task.outputs, domains.module, domains.kind,
-            domains.input.dtype,
+            domains.input.dtype, domains.source,
         )  # fmt: skip
         method = make_method(
             config.method, config.options, features=network.features, classes=network.classes,
@@ -254,9 +281,9 @@ def train(
     )  # fmt: skip
     if trainer.accelerator.is_main_process:
         alone = trainer.accelerator.num_processes == 1  # a baseline is trained by one process
-        model = finish(model, trained, domains, config, run, baseline and alone, show)
-    network.cpu()  # after the figures, which are found where it was trained
-    network.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # as it is loaded, to the last bit
+        model = finish(model, trained, domains, config, run, baseline and alone, show, judged)
+    model.network.cpu()  # after the figures, which are found where it was trained
+    model.network.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # as it is loaded, to the last bit
     return model
 
 

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from jumbot.adaptation.config import make_config
+from jumbot.adaptation.config import RunConfig, make_config
 from jumbot.adaptation.judgement.modularity import some_rows
+from jumbot.adaptation.judging import ADAPTED, Again, Judged, judge_before, names_a_method, own_options
+from jumbot.adaptation.networks._stems import learn_directions, project
 from jumbot.adaptation.networks.build import make_network
-from jumbot.adaptation.task import task_of
+from jumbot.adaptation.task import Task, task_of
 from jumbot.adaptation.training.loop import Trainer
+from jumbot.data._screening import screen
 from jumbot.data.domain import ArraySamples, Domain
-from jumbot.data.scales import warn_of_units
 from jumbot.data.scaling import learn_scaling
-from jumbot.errors import ArgumentError
-from jumbot.methods import METHODS, make_method, options_class
+from jumbot.errors import ArgumentError, NoTargetWarning
+from jumbot.methods import METHODS, SOURCE_ONLY, make_method, options_class
 from jumbot.methods.network import Network
 from jumbot.options import Count, Width, check
 
@@ -34,21 +37,22 @@ FIXED = (
     "optimizer", "schedule", "evaluate_every", "select", "validation", "checkpoint_every", "columns", "partial", "thin",
 )  # fmt: skip
 """Options of a run that the estimators have no use for."""
+_ROWS = 4096  # in one forward pass
 
 
-class AdaptationEstimator(TransformerMixin, BaseEstimator):
+class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """A network trained on labelled source rows and adapted to unlabelled target rows."""
 
     def __init__(
         self,
-        method: str = "jumbot",
+        method: str | None = None,
         *,
         options: Mapping[str, Any] | None = None,
-        hidden_layer_sizes: Sequence[int] = (100,),
-        n_components: int = 32,
-        steps: int = 300,
-        batch_size: int = 50,
-        learning_rate: float = 0.003,
+        hidden_layer_sizes: Sequence[int] | None = None,
+        n_components: int = 256,
+        steps: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
         standardise: str | bool = "auto",
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
@@ -69,6 +73,7 @@ class AdaptationEstimator(TransformerMixin, BaseEstimator):
         """
         own = self.get_params(deep=False)
         method = params.get("method", self.method)
+        method = ADAPTED if method is None else method
         is_known = isinstance(method, str) and method in METHODS
         known = {field.name for field in fields(options_class(method))} if is_known else set()
         flat = {name: value for name, value in params.items() if name not in own and name in known}
@@ -77,9 +82,16 @@ class AdaptationEstimator(TransformerMixin, BaseEstimator):
             self.options = {**(self.options or {}), **flat}
         return self
 
+    @property
+    def _n_features_out(self) -> int:
+        """How many numbers an embedding has; scikit-learn makes their names of it, for `set_output`."""
+        return int(self.network_.features)
+
     def transform(self, X: Any) -> np.ndarray:
         """The embedding of each row."""
-        return self._outputs(X)[0]
+        rows = self._checked(X)
+        found: np.ndarray = outputs_of(self.network_, rows)[0].numpy()
+        return found
 
     def _train(self, X: np.ndarray, target: np.ndarray | None, source: Mapping[str, Any], known: Any = None) -> Domain:
         """Train on rows that are a `source` with these labels, and `known` ones of the target; returns the source.
@@ -87,35 +99,56 @@ class AdaptationEstimator(TransformerMixin, BaseEstimator):
         Without a target the network adapts to the source itself.
         """
         seed, settings = _seed(self.random_state), self._settings()
-        self.mean_, self.scale_ = _scaling(X, self.standardise)
-        domain = Domain("source", ArraySamples(self._scaled(X)), **source)
+        domain = Domain("source", ArraySamples(X), **source)
+        changes = {**(self.options or {}), **settings, "seed": seed}
+        automatic = not names_a_method(self.method, None, None, self.options or {})
+        given = domain  # by whose rows, as they came, the recipe is chosen
+        config = self._configured(given, ADAPTED if self.method is None else self.method, changes)
+        self.mean_, self.scale_ = _scaling(X, config.inputs.standardise)
+        domain = domain.with_samples(ArraySamples(self._scaled(X)))
         self.task_ = task = task_of(domain, (self.options or {}).get("label_loss") or "squared")
         labelled = (
             None if known is None else Domain("labelled_target", ArraySamples(self._scaled(known[0])), **known[1])
         )
-        # fewer rows than classes would leave classes out of every minibatch
-        size = max(check("batch_size", self.batch_size, Count), len(domain.classes) * max(1, len(domain.sources)))
-        self._config = config = make_config(
-            domain, self.method, "table", {**(self.options or {}), **settings, "batch_size": size, "seed": seed}
+        unlabelled = Domain("target", ArraySamples(self._scaled(X if target is None else target)))
+        if target is not None:
+            named = getattr(self, "feature_names_in_", None)
+            screen(Domain("source", ArraySamples(X)), Domain("target", ArraySamples(target)), named)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            if config.network.rank:
+                stem = learn_directions(domain, config.network.rank)
+                domain, unlabelled = project(stem, domain), project(stem, unlabelled)
+                labelled = None if labelled is None else project(stem, labelled)
+        pair = Rows(domain, unlabelled, labelled, task)
+        self._config = config = self._judge(
+            pair, config, lambda m: self._configured(given, m, own_options(m, changes)), automatic, target is not None
         )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            network, _ = make_network(config.network, domain.shape, task.outputs)
+            network, _ = make_network(config.network, domain.shape, task.outputs, source=domain)
             method = make_method(
-                self.method, config.options, features=network.features, classes=network.classes,
+                config.method, config.options, features=network.features, classes=network.classes,
                 label_loss=task.label_loss,
             )  # fmt: skip
-        unlabelled = Domain("target", ArraySamples(self._scaled(X if target is None else target)))
-        if target is not None:
-            warn_of_units(domain, unlabelled, getattr(self, "feature_names_in_", None))
         trained = Trainer(domain, unlabelled, network, method, config.training, task=task, labelled=labelled).fit()
         self.history_ = trained.history
         # in float64 a row is predicted alike alone and among others
         self.network_ = trained.network.cpu().double().eval()
-        self.n_iter_ = settings["steps"]
+        self.n_iter_ = sum(config.training.lengths(len(domain))[1:])
         self.source_shares_ = _shares(method, domain)
         self.target_rows_ = None if target is None else some_rows(unlabelled)[1].astype(np.float32)
         return domain
+
+    def _judge(self, pair: Rows, config: RunConfig, again: Again, automatic: bool, adapts: bool) -> RunConfig:
+        """What to train on everything; what was found on the way is `self._judgement`."""
+        self._judgement = Judged(automatic)
+        if adapts:
+            beside = getattr(self, "baseline", True)
+            self._judgement, config = judge_before(pair, config, again, automatic=automatic, beside=beside)
+        elif automatic:  # nothing to adapt to
+            config = again(SOURCE_ONLY)
+        return config
 
     def _settings(self) -> dict[str, Any]:
         """The estimator's own parameters as options of a run."""
@@ -128,11 +161,27 @@ class AdaptationEstimator(TransformerMixin, BaseEstimator):
                 )
             if name in FIXED:
                 raise ArgumentError(f"options: {name} came in, which is of no use here; see jumbot.adapt.")
-        return {
-            "steps": check("steps", self.steps, Count), "optimizer": "adam", "learning_rate": self.learning_rate,
-            "schedule": "constant", "evaluate_every": 0, "features": check("n_components", self.n_components, Width),
-            "hidden": check("hidden_layer_sizes", self.hidden_layer_sizes, tuple[Width, ...]),
-        }  # fmt: skip
+        given: dict[str, Any] = {
+            "steps": check("steps", self.steps, Count | None),
+            "batch_size": check("batch_size", self.batch_size, Count | None),
+            "learning_rate": self.learning_rate,
+            "features": check("n_components", self.n_components, Width),
+            "hidden": check("hidden_layer_sizes", self.hidden_layer_sizes, tuple[Width, ...] | None),
+        }
+        words = {True: "source", False: "none"}
+        how = words[self.standardise] if isinstance(self.standardise, bool) else self.standardise
+        check("standardise", how, Literal["auto", "source", "none"])
+        given |= {"standardise": None if how == "auto" else how}  # which the recipe may know better
+        return {"evaluate_every": 0, **{name: value for name, value in given.items() if value is not None}}
+
+    def _configured(self, source: Domain, method: str, changes: Mapping[str, Any]) -> RunConfig:
+        """What `jumbot.adapt` would train with on these rows, but for the estimator's parameters."""
+        config = make_config(source, method, None, changes)
+        # fewer rows than classes would leave classes out of every minibatch
+        least = len(source.classes) * max(1, len(source.sources))
+        if config.training.batch_size >= least:
+            return config
+        return make_config(source, method, None, {**changes, "batch_size": least})
 
     def _target(self, X_target: Any) -> np.ndarray:
         found: np.ndarray = validate_data(self, X_target, dtype=np.float64, reset=False)
@@ -161,18 +210,42 @@ class AdaptationEstimator(TransformerMixin, BaseEstimator):
     def _scaled(self, X: np.ndarray) -> np.ndarray:
         return ((X - self.mean_) / self.scale_).astype(np.float32)
 
-    def _outputs(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _logits(self, X: Any) -> np.ndarray:
+        rows = self._checked(X)
+        found: np.ndarray = logits_of_rows(self.network_, rows).numpy()
+        return found
+
+    def _checked(self, X: Any) -> np.ndarray:
+        """Rows as the network takes them."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        z, logits = outputs_of(self.network_, (X - self.mean_) / self.scale_)
-        return z.numpy(), logits.numpy()
+        rows: np.ndarray = (validate_data(self, X, dtype=np.float64, reset=False) - self.mean_) / self.scale_
+        return rows
+
+
+class Rows(NamedTuple):
+    """What `judge_before` takes."""
+
+    source: Domain
+    target: Domain
+    labelled: Domain | None
+    task: Task
 
 
 @torch.no_grad()
 def outputs_of(network: Network, rows: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
     """Embeddings and logits of scaled rows, in float64."""
-    z, logits = network(torch.from_numpy(rows.astype(np.float64)))
-    return z, logits
+    found = [network(torch.from_numpy(part.astype(np.float64))) for part in _split(rows)]
+    return torch.cat([z for z, _ in found]), torch.cat([logits for _, logits in found])
+
+
+@torch.no_grad()
+def logits_of_rows(network: Network, rows: np.ndarray) -> torch.Tensor:
+    """The logits alone: the embeddings of a million rows would take gigabytes."""
+    return torch.cat([network(torch.from_numpy(part.astype(np.float64)))[1] for part in _split(rows)])
+
+
+def _split(rows: np.ndarray) -> Iterator[np.ndarray]:
+    yield from (rows[start : start + _ROWS] for start in range(0, max(len(rows), 1), _ROWS))
 
 
 def sources_of(sample_domain: Any, kept: np.ndarray) -> dict[str, Any]:
@@ -188,6 +261,16 @@ def sources_of(sample_domain: Any, kept: np.ndarray) -> dict[str, Any]:
     return {} if len(known) < 2 else {"origins": origins, "sources": tuple(known.tolist())}
 
 
+def warn_of_no_target(otherwise: str = "") -> None:
+    """Of a `fit` that adapts to X itself."""
+    more = f", {otherwise}" * bool(otherwise)
+    warnings.warn(
+        f"X_target: none was given, so the estimator adapts to X itself, which changes nothing; give X_target{more}.",
+        NoTargetWarning,
+        stacklevel=3,
+    )
+
+
 def _shares(method: Any, source: Domain) -> dict[str, float] | None:
     weights = getattr(method, "sources", None)
     return None if weights is None else dict(zip(source.sources, weights.shares.tolist(), strict=True))
@@ -197,19 +280,20 @@ def _seed(random_state: Any) -> int:
     try:
         if isinstance(random_state, bool):
             raise ValueError("True and False are no seeds")
+        if isinstance(random_state, int | np.integer):
+            check_random_state(random_state)
+            return int(random_state)  # that of `jumbot.adapt`, so that both give the same network
         return int(check_random_state(random_state).randint(2**31 - 1))
     except ValueError as error:
         raise ArgumentError(f"random_state: {error}.") from error
 
 
-def _scaling(X: np.ndarray, standardise: str | bool) -> tuple[np.ndarray, np.ndarray]:
+def _scaling(X: np.ndarray, standardise: str) -> tuple[np.ndarray, np.ndarray]:
     """What to subtract and what to divide by; infinity leaves a column out."""
-    words = {True: "source", False: "none"}
-    how = words[standardise] if isinstance(standardise, bool) else standardise
     with np.errstate(over="ignore"):
         if not np.isfinite(np.square(X).sum()):
             raise ArgumentError("X: its numbers are too large to be squared; divide them first.")
-    found = learn_scaling(X, check("standardise", how, Literal["auto", "source", "none"]))
+    found = learn_scaling(X, standardise)
     if found is None:
         return np.zeros(X.shape[1]), np.ones(X.shape[1])
     std = np.ones(X.shape[1]) if found.std is None else np.array(found.std)

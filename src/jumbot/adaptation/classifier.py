@@ -12,40 +12,48 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from jumbot.adaptation.base_estimator import AdaptationEstimator, outputs_of, sources_of
-from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy, estimate_accuracy
-from jumbot.adaptation.judgement.diagnosis import Diagnosis, diagnose
-from jumbot.adaptation.judgement.harm import LEAST_STEPS, Harm, weigh_harm
-from jumbot.adaptation.training.source_only import train_source_only
+from jumbot.adaptation._skada import SkadaCalls, split_by_sign
+from jumbot.adaptation.base_estimator import AdaptationEstimator, outputs_of, sources_of, warn_of_no_target
+from jumbot.adaptation.judgement._nearness import explained, of_domains, received_by
+from jumbot.adaptation.judgement._whole_target import diagnose_rows
+from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy
+from jumbot.adaptation.judgement.decision import LEAST_STEPS, Harm
+from jumbot.adaptation.judgement.diagnosis import Diagnosis, as_predicted
+from jumbot.adaptation.judgement.prior import Calibration, Prior
+from jumbot.adaptation.judging import calibrated
 from jumbot.data.domain import ArraySamples, Domain
 from jumbot.errors import ArgumentError, NegativeTransferWarning
 from jumbot.methods import SOURCE_ONLY
 from jumbot.options import check
 
 
-class DomainAdaptationClassifier(ClassifierMixin, AdaptationEstimator):
+class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimator):
     """A classifier trained on labelled source rows and adapted to unlabelled target rows.
 
     Parameters
     ----------
     method
-        "jumbot", "deepjdot", "source-only", or another name of `jumbot.methods.METHODS`.
+        "jumbot", "deepjdot", "source-only", or another name of `jumbot.methods.METHODS`.  None trains source-only and
+        JUMBOT, judges both without labels of the target, and keeps the better one: see `decision_`.  An option of
+        JUMBOT in `options` names it, and a method that is named is always kept.
     options
         Changes to the method's own settings, e.g. `{"tau": 1.0, "epsilon": 0.1}`; `jumbot.tune` finds
         some without labels.
     hidden_layer_sizes
-        Widths of the ReLU layers before the embedding.
+        Widths of the ReLU layers before the embedding; None: as `jumbot.adapt` on the same rows.
     n_components
         Width of the embedding, which `transform` returns.
     steps, batch_size, learning_rate
-        Length and step of Adam; a minibatch has `batch_size` rows of each domain, the source's stratified by class.
+        Length and rate of training; a minibatch has `batch_size` rows of each domain, the source's stratified by class.
+        None: as `jumbot.adapt`.
     standardise
         "auto" brings the rows to one scale, learned on the source, and each column to the same deviation where a few of
         them carry most of the squared distances; "source" (or True) does so always, "none" (or False) changes nothing.
     baseline
-        Train a classifier on the source alone too, which takes about a third more time, and warn
-        (`jumbot.NegativeTransferWarning`) where adaptation probably did harm; runs of less than 50 steps are not
-        judged.  Turn it off in grids.
+        Put a classifier of the source alone beside a method that is named, and warn (`jumbot.NegativeTransferWarning`)
+        where adaptation probably did harm; runs of less than 50 steps are not warned of.  Turn it off in grids.
+    prior
+        "target": predictions have the class sizes that were found for the target; "equal": classes of one size.
     random_state
         Seed; an int gives the same classifier at every fit.
 
@@ -59,6 +67,10 @@ class DomainAdaptationClassifier(ClassifierMixin, AdaptationEstimator):
         What the plan tells of the target, a `jumbot.Diagnosis`; None where `fit` had no target.
     estimated_accuracy_
         The accuracy on the target, estimated without labels; None where `fit` had no target.
+    decision_
+        Which method was kept, and why; None where `fit` had no target.
+    method_
+        Its name.
     harm_
         The evidence for and against adaptation beside the source alone; None without a target or a `baseline`.
     source_shares_
@@ -84,16 +96,17 @@ class DomainAdaptationClassifier(ClassifierMixin, AdaptationEstimator):
 
     def __init__(
         self,
-        method: str = "jumbot",
+        method: str | None = None,
         *,
         options: Mapping[str, Any] | None = None,
-        hidden_layer_sizes: Sequence[int] = (100,),
-        n_components: int = 32,
-        steps: int = 300,
-        batch_size: int = 50,
-        learning_rate: float = 0.003,
+        hidden_layer_sizes: Sequence[int] | None = None,
+        n_components: int = 256,
+        steps: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
         standardise: str | bool = "auto",
         baseline: bool = True,
+        prior: Prior = "target",
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         super().__init__(
@@ -101,6 +114,7 @@ class DomainAdaptationClassifier(ClassifierMixin, AdaptationEstimator):
             batch_size=batch_size, learning_rate=learning_rate, standardise=standardise, random_state=random_state,
         )  # fmt: skip
         self.baseline = baseline
+        self.prior = prior
 
     def fit(
         self, X: Any, y: Any, X_target: Any = None, *, labelled_target: Any = None, sample_domain: Any = None
@@ -108,14 +122,19 @@ class DomainAdaptationClassifier(ClassifierMixin, AdaptationEstimator):
         """Train on (X, y) and adapt to X_target.
 
         `labelled_target` is a pair (X, y) of target rows whose labels are known: they are trained on, and certain in
-        the plan.  `sample_domain` names the source of each row of X, where there are several.
+        the plan.  `sample_domain` names the source of each row of X, where there are several; or, as in skada, negative
+        numbers in it mark the rows of the target, whose y is not looked at, and X_target is left out.
         """
         check("baseline", self.baseline, bool)
+        check("prior", self.prior, Prior)
+        X, y, X_target, sample_domain = split_by_sign(X, y, X_target, sample_domain)
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         is_source = np.ones(len(X), bool) if X_target is not None else _labelled(np.asarray(y))
         target = self._target(X_target) if X_target is not None else None if is_source.all() else X[~is_source]
         sources, known = sources_of(sample_domain, is_source), self._known(labelled_target)
+        if target is None and self.method != SOURCE_ONLY:
+            warn_of_no_target("or mark the target's rows by -1 in a numeric y")
         X, y = X[is_source], y[is_source]
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
@@ -125,7 +144,10 @@ class DomainAdaptationClassifier(ClassifierMixin, AdaptationEstimator):
             found = self._encoded(known[1])
             known = known[0], {"labels": found, "classes": names}
         source = self._train(X, target, {"labels": labels.astype(np.int64), "classes": names, **sources}, known)
+        self.method_, self.decision_ = self._config.method, self._judgement.decision
+        self.calibration_ = Calibration()
         self.diagnosis_, self.estimated_accuracy_, self.harm_ = self._judged(source, target)
+        del self._judgement  # what all folds say of the target, which nobody asks for again
         if self.harm_ is not None and self.harm_.likely:
             warnings.warn(str(self.harm_), NegativeTransferWarning, stacklevel=2)
         return self
@@ -145,32 +167,49 @@ class DomainAdaptationClassifier(ClassifierMixin, AdaptationEstimator):
         """What can be said of the predictions on the target without its labels."""
         if target is None or source.labels is None:
             return None, None, None
-        rows = self._scaled(target)
-        domain, seed = Domain("target", ArraySamples(rows)), self._config.training.seed % 2**31
-        z, logits = outputs_of(self.network_, rows)
-        z_source, _ = outputs_of(self.network_, self._rows(source))
-        diagnosis = diagnose(z_source, source.labels, z, logits, origins=source.origins, seed=seed)
-        predicted = logits.argmax(-1).numpy()
-        accuracy = estimate_accuracy(source, domain, predicted, len(self.classes_), seed)
-        if not self.baseline or self.method == SOURCE_ONLY or self.steps < LEAST_STEPS:
-            return diagnosis, accuracy, None
-        alone = train_source_only(source, domain, self._config, self.task_).double()
-        return diagnosis, accuracy, weigh_harm(domain, logits.softmax(-1), outputs_of(alone, rows)[1].softmax(-1))
+        judged, seed = self._judgement, self._config.training.seed % 2**31
+        told, rows = self._rows(source), self._scaled(target)
+        diagnosis, logits = diagnose_rows(
+            source, len(rows), lambda some: outputs_of(self.network_, told[some]),
+            lambda some: outputs_of(self.network_, rows[some]), self.task_, seed=seed,
+        )  # fmt: skip
+        domain = Domain("target", ArraySamples(rows))
+        diagnosis = explained(diagnosis, received_by(of_domains(source, domain, seed), domain))
+        harm = None if judged.decision is None else judged.decision.harm
+        if self.method_ == SOURCE_ONLY or self.n_iter_ < LEAST_STEPS:
+            harm = None
+        self.calibration_, accuracy = calibrated(judged, self.method_, logits, diagnosis.class_proportions)
+        predicted = self.calibration_.scores(logits, self.prior).argmax(-1).numpy()
+        return as_predicted(diagnosis, predicted, source.labels, harm), accuracy, harm
+
+    def _scores(self, X: Any, prior: Prior | None = None) -> np.ndarray:
+        """Logarithms of probabilities, but for a constant of each row."""
+        logits = torch.from_numpy(self._logits(X))
+        wanted = self.prior if prior is None else check("prior", prior, Prior)
+        found: np.ndarray = self.calibration_.scores(logits, wanted).numpy()
+        return found
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Logits; for two classes their difference."""
-        logits = self._outputs(X)[1]
-        return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
+        scores = self._scores(X)
+        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
-    def predict(self, X: Any) -> np.ndarray:
-        """The label of each row."""
-        best = self._outputs(X)[1].argmax(1)
+    def predict(
+        self, X: Any, prior: Prior | None = None, *, sample_domain: Any = None, allow_source: bool = False
+    ) -> np.ndarray:
+        """The label of each row; `prior` in the place of the parameter.
+
+        `sample_domain` and `allow_source`, which skada passes, change nothing.
+        """
+        best = self._scores(X, prior).argmax(1)
         labels: np.ndarray = self.classes_[best]
         return labels
 
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities, a column per class in the order of `classes_`."""
-        return torch.from_numpy(self._outputs(X)[1]).softmax(-1).numpy()
+    def predict_proba(
+        self, X: Any, prior: Prior | None = None, *, sample_domain: Any = None, allow_source: bool = False
+    ) -> np.ndarray:
+        """Probabilities, a column per class in the order of `classes_`; `prior` in the place of the parameter."""
+        return torch.from_numpy(self._scores(X, prior)).softmax(-1).numpy()
 
 
 def _labelled(y: np.ndarray) -> np.ndarray:

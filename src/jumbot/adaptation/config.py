@@ -10,7 +10,7 @@ from jumbot.adaptation.combinations import check_together, sampler_of
 from jumbot.adaptation.networks.names import BUILT_IN, check_weights
 from jumbot.adaptation.recipes import NUMBERS, NUMBERS_HIDDEN, NUMBERS_METHODS, RECIPES, Recipe
 from jumbot.adaptation.settings import Inputs, NetworkOptions, Training
-from jumbot.errors import ArgumentError, suggest
+from jumbot.errors import ArgumentError, suggest, suggest_option
 from jumbot.methods import METHODS, method_options, options_class
 from jumbot.methods.options import MethodOptions, TransportOptions
 
@@ -66,15 +66,21 @@ def make_config(
         "options": {}, "training": {"sampler": sampler_of(task, method), **found.training},
         "network": dict(found.network), "inputs": dict(found.inputs),
     }  # fmt: skip
-    if task == "regression":
-        values["training"] |= NUMBERS
-        values["network"] |= {"hidden": NUMBERS_HIDDEN} if name == "table" else {}
     owners = _owners(method)
+    if task == "regression":
+        wider = {"hidden": NUMBERS_HIDDEN} if name in ("table", "words") else {}
+        for option, value in (NUMBERS | wider if found.numbers is None else found.numbers).items():
+            values[owners[option]][option] = value
     own = {**found.methods.get(method, {}), **(NUMBERS_METHODS.get(method, {}) if task == "regression" else {})}
     for option, value in {**own, **changes}.items():
         if option not in owners:
             raise ArgumentError(f"{option}: not an option of {method} or its training; {_where(option, method)}")
         values[owners[option]][option] = value
+    if changes.get("standardise") == "none" and "bins" not in changes:  # which scale rows in any case
+        values["network"]["bins"] = 0
+    for one, other in (("bins", "rank"), ("rank", "bins")):  # a recipe's own first layer gives way to another
+        if changes.get(one) and other not in changes:
+            values["network"][other] = 0
     for one, other in INSTEAD.items():
         if changes.get(one) is not None and changes.get(other) is not None:
             raise ArgumentError(f"{one}: {changes[one]} came in together with {other}={changes[other]}; give one.")
@@ -102,18 +108,19 @@ def check_changes(
 
 def recipe_for(source: Domain | None) -> str:
     """The recipe that fits this kind of data, wherever they come from."""
+    from jumbot.data._row_kinds import kind_of_rows
     from jumbot.data.inputs import SMALL, kind_of, largest_side
 
     if source is None:
         raise ArgumentError(f"recipe: none came in, and no data to choose it by; use one of {', '.join(RECIPES)}.")
     if kind_of(source) == "features":
-        return "table"
+        return {"features": "table"}.get(kind := kind_of_rows(source), kind)
     if kind_of(source) in ("signal", "raw"):
         return "signals"
     return "digits" if largest_side(source) <= SMALL else "photographs"
 
 
-DEFAULTS = ("table", "digits", "photographs", "signals")
+DEFAULTS = ("measurements", "words", "table", "digits", "photographs", "signals")
 """What `recipe_for` chooses from."""
 
 
@@ -147,7 +154,7 @@ def _check_fits(source: Domain, config: RunConfig, changes: Mapping[str, Any]) -
     elif named:
         in_vain |= dict.fromkeys(("channels", "pixels"), f"{config.network.backbone}, which has its own")
     if not rows:
-        in_vain |= dict.fromkeys(("hidden", "standardise") if kind == "image" else ("hidden",), data)
+        in_vain |= dict.fromkeys(("hidden", "bins", "rank", *(["standardise"] if kind == "image" else [])), data)
     module = changes.get("backbone", "") is None  # which is how `adapt` gives way to one of the user's
     if module and not config.network.freeze:
         in_vain["hidden"] = "a backbone of your own"
@@ -183,4 +190,4 @@ def _where(option: str, method: str) -> str:
     others = [name for name in METHODS if name != method and option in _owners(name)]
     if others:
         return f"it is one of {', '.join(others)}."
-    return suggest(option, _owners(method))
+    return suggest_option(option, _owners(method))

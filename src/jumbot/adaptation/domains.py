@@ -9,17 +9,18 @@ from jumbot.adaptation.config import RunConfig
 from jumbot.adaptation.judgement.modularity import rows_of
 from jumbot.adaptation.judgement.monitor import Watch
 from jumbot.adaptation.model import NO_CROPS, crop_transform
+from jumbot.adaptation.networks._stems import learn_directions, project
 from jumbot.adaptation.networks.backbones import make_backbone
 from jumbot.adaptation.networks.extractor import Extractor
 from jumbot.adaptation.networks.names import BUILT_IN
 from jumbot.adaptation.task import Task, task_of
 from jumbot.adaptation.training.accelerator import device_of
 from jumbot.data import prepare
+from jumbot.data._screening import screen
 from jumbot.data.domain import Domain
 from jumbot.data.inputs import kind_of
 from jumbot.data.labels import match_classes
 from jumbot.data.readers import in_files
-from jumbot.data.scales import warn_of_units
 from jumbot.errors import ArgumentError
 
 
@@ -40,6 +41,8 @@ class Domains:
         labelled: Domain | None = None,
     ) -> None:
         inputs, training, network = config.inputs, config.training, config.network
+        self.remarks: tuple[str, ...] = ()
+        """What is odd about the data, where somebody has noted it."""
         given = source, target, evaluate_on, labelled
         if training.workers and not any(in_files(domain.samples) for domain in given if domain is not None):
             raise ArgumentError(f"workers: {training.workers} came in, but is of no use without image files.")
@@ -93,9 +96,9 @@ class Domains:
             evaluated = self.input.apply(raw, transform)
         self.labelled = None if labelled is None else self.input.apply(labelled, transform)
         if self.input.kind == "features":
-            for more in (evaluated, self.labelled):
+            for more in (evaluate_on, labelled):
                 if more is not None:
-                    warn_of_units(self.source, more)
+                    screen(source, more)
         if inputs.partial is not None:
             from jumbot.data.benchmarks import keep_classes, partial_classes
 
@@ -114,6 +117,11 @@ class Domains:
             self.source, self.target = self.extractor(self.source), self.extractor(self.target)
             evaluated = None if evaluated is None else self.extractor(evaluated)
             self.labelled = None if self.labelled is None else self.extractor(self.labelled)
+        if network.rank and len(self.source.shape) == 1:
+            stem = learn_directions(self.source, network.rank)
+            self.source, self.target = project(stem, self.source), project(stem, self.target)
+            evaluated = None if evaluated is None else project(stem, evaluated)
+            self.labelled = None if self.labelled is None else project(stem, self.labelled)
         own = self.target if self.target.known.any() else None
         self.evaluated = own if evaluated is None else evaluated
         if self.labelled is not None and self.evaluated is not None:

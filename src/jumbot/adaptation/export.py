@@ -29,14 +29,15 @@ _ERROR = 1e-4  # of a probability, between engines
 
 
 class Predictor(nn.Module):
-    r"""x -> softmax(logits / temperature): all that `predict_proba` does to numbers, in one module.
+    r"""x -> softmax(logits / temperature + offset): all that `predict_proba` does to numbers, in one module.
 
     With `units`, (mean, deviation) of the numbers that a regression predicts, it is outputs * deviation + mean
     `(b, outputs)`, numbers in the units of the source.
 
     x is float32 `(b, d)` rows, `(b, channels, h, w)` pictures in [0, 1] (or bytes), `(b, channels, length)` signals, or
     what the model's own backbone takes.  Missing numbers (NaN) of a table are filled with the source's medians,
-    pictures resized, channels matched, views cut and averaged, numbers scaled.
+    pictures resized, channels matched, views cut and averaged, numbers scaled.  A row that holds anything but 0 and 1
+    for a category is answered with NaN: its features stand in another order.
 
     >>> network = nn.Sequential(nn.Linear(2, 2))
     >>> rows = InputFormat("features", width=2, mean=(1.0, 1.0), factor=2.0)
@@ -53,14 +54,18 @@ class Predictor(nn.Module):
         features: InputFormat | None = None,
         temperature: float = 1.0,
         units: tuple[Sequence[float], Sequence[float]] | None = None,
+        offset: Sequence[float] | None = None,
     ) -> None:
         super().__init__()
         self.mean: Tensor | None
         self.std: Tensor | None
         self.fill: Tensor | None
-        fills = _fill(format)
-        constants = {"mean": None, "std": None} if units is None else dict(zip(("mean", "std"), units, strict=True))
-        for name, value in {**constants, "fill": fills}.items():
+        self.coded: Tensor | None
+        self.offset: Tensor | None
+        mean, std = (None, None) if units is None else units
+        constants: dict[str, Any] = {"mean": mean, "std": std, "fill": _fill(format)}
+        constants |= {"coded": _coded(format), "offset": offset}
+        for name, value in constants.items():
             if value is None:  # torch.export counts buffers, and loses its way where one is None
                 setattr(self, name, None)
             else:
@@ -75,6 +80,7 @@ class Predictor(nn.Module):
             x = x if self.transform is None else self.transform(x, None)
         elif self.fill is not None:
             x = torch.where(x.isnan(), self.fill, x)
+        odd = None if self.coded is None else (self.coded & (x != 0) & (x != 1)).any(-1, keepdim=True)
         x = self.format.scale(x)
         views = x.shape[1] if self.format.kind == "image" and x.ndim == 5 else 0
         x = x.flatten(0, 1) if views else x
@@ -82,11 +88,15 @@ class Predictor(nn.Module):
             x = self.backbone(x)
             x = x if self.features is None else self.features.scale(x)
         logits: Tensor = self.network(x)[1]
+        if odd is not None:
+            logits = torch.where(odd, torch.nan, logits)
         if self.mean is not None and self.std is not None:
             return logits * self.std + self.mean
         if views:  # the logarithm of the mean probability is what several views agree on
             logits = logits.softmax(-1).unflatten(0, (-1, views)).mean(1).log()
-        found: Tensor = (logits / self.temperature).softmax(-1)
+        scores = logits / self.temperature
+        scores = scores if self.offset is None else scores + self.offset
+        found: Tensor = scores.softmax(-1)
         return found
 
 
@@ -98,6 +108,14 @@ def _fill(format: InputFormat) -> Tensor | None:
     return None if None in fill else torch.tensor(fill, dtype=torch.float32)
 
 
+def _coded(format: InputFormat) -> Tensor | None:
+    """Which features say whether a category is there, if any."""
+    if format.columns is None:
+        return None
+    coded = [c.categories is not None for c in format.columns.columns for _ in c.features]
+    return torch.tensor(coded) if any(coded) else None
+
+
 def make_predictor(model: Model) -> Predictor:
     """The `Predictor` of a model, with weights of its own, in evaluation mode on the CPU."""
     from jumbot.adaptation.model import crop_transform
@@ -107,7 +125,7 @@ def make_predictor(model: Model) -> Predictor:
     predictor = Predictor(
         model.network, model.input, crop_transform(model.crops), backbone,
         None if extractor is None else extractor.format, model.temperature,
-        (model.task.mean, model.task.std) if isinstance(model.task, Regression) else None,
+        (model.task.mean, model.task.std) if isinstance(model.task, Regression) else None, model.offset,
     )  # fmt: skip
     own = copy.deepcopy(predictor).cpu().eval()
     return own.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
@@ -125,8 +143,12 @@ def describe(model: Model) -> dict[str, str]:
     }[format.kind]
     said = {"jumbot": jumbot.__version__, "classes": json.dumps(list(model.classes)), "method": model.method["name"]}
     if columns is not None:
-        if any(column.categories is not None for column in columns.columns):
-            inputs += "; categories one-hot (1 for the feature NAME=CATEGORY, 0 for the others): an encoded matrix"
+        inputs += "; an encoded matrix, a column for each of `features` in that order"
+        if _coded(format) is not None:
+            inputs += (
+                "; a feature NAME=CATEGORY is 1 where the column NAME has that category and 0 elsewhere, and a row "
+                "with any other number there is answered with NaN"
+            )
         if _fill(format) is not None:
             inputs += "; NaN where a number is missing"
         said["features"] = json.dumps(list(columns.features))
@@ -182,11 +204,14 @@ def example(model: Model, size: int) -> Tensor:
     if format.kind == "image":
         return torch.rand(size, *format.shape, generator=generator)
     x = torch.randn(size, *format.shape, generator=generator)
-    if format.mean is None:
-        return x
-    shape = (-1, 1) if format.kind == "signal" else (-1,)
-    x = x / format.factor if format.std is None else x * torch.tensor(format.std).reshape(shape)
-    return x + torch.tensor(format.mean).reshape(shape)
+    coded = _coded(format)
+    if format.mean is not None:
+        shape = (-1, 1) if format.kind == "signal" else (-1,)
+        y = x / format.factor if format.std is None else x * torch.tensor(format.std).reshape(shape)
+        y = y + torch.tensor(format.mean).reshape(shape)
+    else:
+        y = x
+    return y if coded is None else torch.where(coded, (x > 0).float(), y)
 
 
 def _write_onnx(program: Any, batch: Any, file: Path, said: dict[str, str], output: str) -> None:

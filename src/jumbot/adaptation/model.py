@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -14,9 +15,14 @@ import torch
 from torch import Tensor, nn
 
 import jumbot
+from jumbot.adaptation._model_text import model_text
+from jumbot.adaptation.judgement._nearness import Nearness, Rows, features, received_by
 from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy
+from jumbot.adaptation.judgement.decision import Decision
+from jumbot.adaptation.judgement.diagnosis import UNEXPLAINED
 from jumbot.adaptation.judgement.evaluation import Evaluation
-from jumbot.adaptation.judgement.monitor import outputs
+from jumbot.adaptation.judgement.monitor import logits_of, outputs
+from jumbot.adaptation.judgement.prior import Calibration, Prior
 from jumbot.adaptation.judgement.regression import RegressionEvaluation
 from jumbot.adaptation.networks.build import build_network, check_sizes
 from jumbot.adaptation.networks.extractor import Extractor
@@ -45,6 +51,7 @@ if TYPE_CHECKING:
 
 NO_CROPS = ("none", "whole")
 WEIGHTS = "model.safetensors"
+_LINES = 10_000  # of a table of predictions that are made at once
 """The file in which `tune` names the folder of the run that it picked."""
 
 
@@ -78,6 +85,13 @@ class Model:
     """What was cut from images: for training, and for prediction."""
     temperature: float = 1.0
     """What logits are divided by before they become probabilities, so that these say how sure they may be."""
+    nearness: Nearness | None = None
+    """What the source looked like, by which new samples are told that resemble nothing of it."""
+    offset: tuple[float, ...] | None = None
+    """What is then added to each class, so that predictions have the class sizes that were found for the target."""
+
+    def __repr__(self) -> str:
+        return model_text(self)
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -89,6 +103,12 @@ class Model:
         """The accuracy on the unlabelled target, with an interval; None where numbers are predicted."""
         found = self.results.get("estimated_accuracy")
         return None if found is None else EstimatedAccuracy.from_json(found)
+
+    @property
+    def decision(self) -> Decision | None:
+        """Which of source-only and JUMBOT was handed over, and why; a method that was named is always kept."""
+        found = self.results.get("decision")
+        return None if found is None else convert(found, Decision, "decision")
 
     @property
     def diagnosis(self) -> Mapping[str, Any]:
@@ -124,19 +144,30 @@ class Model:
         """Embeddings and logits."""
         return outputs(self.network, self.domain(data, **reading))
 
-    def predict(self, data: Any, **reading: Any) -> np.ndarray:
-        """The class of each sample, names that are whole numbers as numbers; or its number, in the source's units."""
-        return self.task.decode(self.outputs(data, **reading)[1])
+    def predict(self, data: Any, *, prior: Prior = "target", **reading: Any) -> np.ndarray:
+        """The class of each sample, in the type of the labels that were given; or its number, in the source's units.
 
-    def predict_proba(self, data: Any, **reading: Any) -> np.ndarray:
-        """Probabilities, a column per class in the order of `classes`."""
+        `prior="target"` predicts for the class sizes that were found for the target, "equal" for classes of one size.
+        """
+        check("prior", prior, Prior)
+        return self.task.decode(self.scores(logits_of(self.network, self.domain(data, **reading)), prior))
+
+    def predict_proba(self, data: Any, *, prior: Prior = "target", **reading: Any) -> np.ndarray:
+        """Probabilities, a column per class in the order of `classes`; `prior` as in `predict`."""
         if self.task.name == "regression":
             raise ArgumentError("predict_proba: this model predicts numbers, which have no probabilities; see predict.")
-        return self.probabilities(self.outputs(data, **reading)[1]).numpy()
+        check("prior", prior, Prior)
+        return self.probabilities(logits_of(self.network, self.domain(data, **reading)), prior).numpy()
 
-    def probabilities(self, logits: Tensor) -> Tensor:
+    def probabilities(self, logits: Tensor, prior: Prior = "target") -> Tensor:
         """Of the classes, calibrated by the temperature."""
-        return (logits / self.temperature).softmax(-1)
+        return self.scores(logits, prior).softmax(-1)
+
+    def scores(self, outputs: Tensor, prior: Prior = "target") -> Tensor:
+        """logits / temperature + offset, whose largest entry is the prediction; numbers stay what they are."""
+        if isinstance(self.task, Regression):
+            return outputs
+        return Calibration(self.temperature, self.offset).scores(outputs, prior)
 
     def transform(self, data: Any, **reading: Any) -> np.ndarray:
         """Embeddings."""
@@ -151,7 +182,7 @@ class Model:
                 raise ArgumentError(f"{domain.name}: label: there is no column {label!r}.")
             which = f" of the classes {', '.join(self.classes[:5])}, ..." if self.classes else ""
             raise ArgumentError(f"{domain.name}: has no labels{which}; give some.")
-        return self.task.evaluate(outputs(self.network, domain)[1], domain)
+        return self.task.evaluate(self.scores(logits_of(self.network, domain)), domain)
 
     def save(self, folder: str | Path) -> Path:
         """Write `model.safetensors` and `model.json`: weights and text, no code."""
@@ -161,10 +192,13 @@ class Model:
             "classes": list(self.classes), "input": asdict(self.input),
             "network": dict(self.spec), "method": dict(self.method), "results": dict(self.results) or None,
             "extractor": None if self.extractor is None else self.extractor.to_json(), "crops": list(self.crops),
-            "temperature": self.temperature,
+            "temperature": self.temperature, "offset": self.offset,
         }  # fmt: skip
         record = convert(described, ModelFile, folder / MODEL)
-        save_weights(folder / WEIGHTS, pack("network", self.network.state_dict()), "model")
+        tensors = pack("network", self.network.state_dict())
+        if self.nearness is not None:
+            tensors |= pack("nearness", self.nearness.to_tensors())
+        save_weights(folder / WEIGHTS, tensors, "model")
         write(folder / MODEL, record)
         return folder
 
@@ -192,41 +226,61 @@ class Model:
         with progress(None, "report", bar=False, slow=True):
             return write_report([self.run], out)
 
+    def compared_by(self, domain: Domain) -> Rows:
+        """What its samples are compared by: their features where they are rows, and otherwise their embeddings."""
+        return features if len(domain.shape) == 1 else lambda part: outputs(self.network, part)[0].numpy()
+
     def write_predictions(self, data: Any, file: str | Path | TextIO, **reading: Any) -> Path | None:
         """A csv with id, label and confidence, or id and prediction; `reading` are options of `domain`.
 
-        `file` is a path, which is returned, or an open text file.
+        `received_mass` says how well the source explains a sample (1 is typical), and `unexplained` is 1 where it does
+        not: by the features that the network gets, a frozen backbone's among them, else by its embedding.  `file` is a
+        path, which is returned, or an open text file.
         """
         if not hasattr(file, "write"):
             file = check("file", file, Path)
         domain = self.domain(data, **reading)
-        self.write_outputs(file, domain, outputs(self.network, domain)[1])
+        near = received_by(self.nearness, domain, self.compared_by(domain))
+        self.write_outputs(file, domain, logits_of(self.network, domain), None if near is None else explanations(near))
         return Path(file) if isinstance(file, str | Path) else None
 
     def write_outputs(
         self, file: str | Path | TextIO, domain: Domain, logits: Tensor, more: Mapping[str, np.ndarray] | None = None
     ) -> None:
         """One line per sample, with `more` columns of numbers; no spreadsheet takes an id or a label for a formula."""
-        columns: dict[str, list[str]] = {}
+        names = ["label", "confidence"]
         if isinstance(self.task, Regression):
             names = [f"prediction_{name}" for name in self.task.output_names] or ["prediction"]
-            values = self.task.decode(logits).reshape(len(logits), -1)
-            columns |= {name: [repr(float(v)) for v in values[:, i]] for i, name in enumerate(names)}
-        else:
-            best = self.probabilities(logits).max(-1)
-            columns["label"] = [safe(self.classes[i]) for i in best.indices.tolist()]
-            columns["confidence"] = [f"{value:.4f}" for value in best.values.tolist()]
-        columns |= {name: [f"{value:.6g}" for value in given] for name, given in (more or {}).items()}
-        ids = range(len(domain)) if domain.ids is None else [safe(str(name)) for name in domain.ids]
+        ids: Sequence[Any] = range(len(domain)) if domain.ids is None else domain.ids
         with ExitStack() as opened:
             if isinstance(file, str | Path):
-                part = opened.enter_context(replacing(file))
-                file = opened.enter_context(part.open("w", newline="", encoding="utf-8"))
+                path = opened.enter_context(replacing(file))
+                file = opened.enter_context(path.open("w", newline="", encoding="utf-8", errors="backslashreplace"))
             # the csv module quotes a carriage return only where lines end in one
-            odd = any("\r" in str(cell) for cell in (*ids, *self.classes))
+            odd = any("\r" in str(cell) for cell in chain(() if domain.ids is None else ids, self.classes))
             writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL if odd else csv.QUOTE_MINIMAL)
-            writer.writerow(["id", *columns])
-            writer.writerows([name, *row] for name, *row in zip(ids, *columns.values(), strict=True))
+            writer.writerow(["id", *names, *(more or {})])
+            for start in range(0, len(domain), _LINES):
+                part = slice(start, start + _LINES)
+                columns = [*self._words(logits[part])]
+                columns += [[f"{value:.6g}" for value in given[part]] for given in (more or {}).values()]
+                told = ids[part] if domain.ids is None else [safe(str(name)) for name in ids[part]]
+                writer.writerows(zip(told, *columns, strict=True))
+
+    def _words(self, logits: Tensor) -> Iterator[list[str]]:
+        """The columns of predictions in a table."""
+        if isinstance(self.task, Regression):
+            for values in self.task.decode(logits).reshape(len(logits), -1).T:
+                yield [repr(float(value)) for value in values]
+        else:
+            best = self.probabilities(logits).max(-1)
+            yield [safe(self.classes[i]) for i in best.indices.tolist()]
+            yield [f"{value:.4f}" for value in best.values.tolist()]
+
+
+def explanations(received: np.ndarray) -> dict[str, np.ndarray]:
+    """Columns of `predictions.csv` on how well the source explains a sample."""
+    return {"received_mass": received, "unexplained": (received < UNEXPLAINED).astype(int)}
 
 
 def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
@@ -253,5 +307,6 @@ def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
         {} if file.results is None else plain(file.results),
         folder if (folder / "config.json").exists() else None,
         None if file.extractor is None else Extractor.from_json(plain(file.extractor), backbone),
-        file.crops, file.temperature,
+        file.crops, file.temperature, Nearness.from_tensors(unpack("nearness", tensors), folder / WEIGHTS),
+        file.offset,
     )  # fmt: skip

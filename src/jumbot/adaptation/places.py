@@ -11,7 +11,8 @@ from pathlib import Path
 
 from jumbot.adaptation.runs.lock import OURS
 from jumbot.errors import ArgumentError
-from jumbot.schema import check_header, read_bytes
+from jumbot.files import read_bytes
+from jumbot.schema import check_header
 
 CONFIG, MODEL, CHECKPOINT = "config.json", "model.json", Path("checkpoints", "last.safetensors")
 COMPARISON, TUNING = "compare.json", "tune.json"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -9,20 +10,26 @@ import torch
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
-from jumbot.adaptation.base_estimator import AdaptationEstimator, outputs_of, sources_of
-from jumbot.adaptation.judgement.diagnosis import Diagnosis, diagnose_numbers
-from jumbot.errors import ArgumentError
+from jumbot.adaptation._skada import SkadaCalls, split_by_sign
+from jumbot.adaptation.base_estimator import AdaptationEstimator, outputs_of, sources_of, warn_of_no_target
+from jumbot.adaptation.judgement._nearness import explained, of_domains, received_by
+from jumbot.adaptation.judgement._whole_target import diagnose_rows
+from jumbot.adaptation.judgement.diagnosis import Diagnosis
+from jumbot.data.domain import ArraySamples, Domain
+from jumbot.errors import ArgumentError, NegativeTransferWarning
+from jumbot.methods import SOURCE_ONLY
 
 
-class DomainAdaptationRegressor(RegressorMixin, AdaptationEstimator):
+class DomainAdaptationRegressor(SkadaCalls, RegressorMixin, AdaptationEstimator):
     """Numbers, one or several per row, learned from source rows and adapted to unlabelled target rows.
 
     The parameters are those of `DomainAdaptationClassifier`; `method` is "jumbot", "deepjdot", "dann" or "source-only",
     and `options={"label_loss": "huber"}` lets outliers count less.  y may have any units: it is scaled inside by its
     mean and deviation, and predictions come in its units.  `fit(X, y, X_target=...)` adapts to the rows of `X_target`;
     without it, to X itself.  `diagnosis_` tells what distances alone tell of the target: which rows no source row
-    explains, and how much mass is transported; it is None without a target.  There is no warning of harm: numbers have
-    no clusters by which two predictions could be told apart.
+    explains, and how much mass is transported; it is None without a target.  Without a `method`, source-only and JUMBOT
+    are trained, and the one is kept whose numbers are nearer to those of plain models of the source (`decision_`):
+    source-only where that is not sure.
 
     Examples
     --------
@@ -42,25 +49,36 @@ class DomainAdaptationRegressor(RegressorMixin, AdaptationEstimator):
         self, X: Any, y: Any, X_target: Any = None, *, labelled_target: Any = None, sample_domain: Any = None
     ) -> DomainAdaptationRegressor:
         """Train on (X, y) and adapt to X_target; `labelled_target` and `sample_domain` are those of the classifier."""
+        X, y, X_target, sample_domain = split_by_sign(X, y, X_target, sample_domain)
         X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
         target = None if X_target is None else self._target(X_target)
+        if target is None and self.method != SOURCE_ONLY:
+            warn_of_no_target()
         values = np.asarray(y, np.float64)
         sources, known = sources_of(sample_domain, np.ones(len(X), bool)), self._known(labelled_target)
         if known is not None:
             known = known[0], {"values": _numbers(known[1], values)}
         source = self._train(X, target, {"values": values.reshape(len(values), -1), **sources}, known)
         self.single_ = values.ndim == 1
+        self.method_, self.decision_ = self._config.method, self._judgement.decision
+        del self._judgement
         self.diagnosis_: Diagnosis | None = None
         if target is not None:
-            z_source, _ = outputs_of(self.network_, self._rows(source))
-            told = torch.from_numpy(self.task_.labels(source))
-            rows = outputs_of(self.network_, self._scaled(target))
-            self.diagnosis_ = diagnose_numbers(z_source, told, *rows, origins=source.origins)
+            told, rows = self._rows(source), self._scaled(target)
+            found, _ = diagnose_rows(
+                source, len(rows), lambda some: outputs_of(self.network_, told[some]),
+                lambda some: outputs_of(self.network_, rows[some]), self.task_,
+            )  # fmt: skip
+            domain = Domain("target", ArraySamples(rows))
+            self.diagnosis_ = explained(found, received_by(of_domains(source, domain), domain))
+            harm = None if self.decision_ is None else self.decision_.harm
+            if harm is not None and harm.likely and self.method_ != SOURCE_ONLY:
+                warnings.warn(str(harm), NegativeTransferWarning, stacklevel=2)
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
-        """`(n,)`, or `(n, outputs)` as y was."""
-        outputs = torch.from_numpy(self._outputs(X)[1])
+    def predict(self, X: Any, *, sample_domain: Any = None, allow_source: bool = False) -> np.ndarray:
+        """`(n,)`, or `(n, outputs)` as y was; `sample_domain` and `allow_source` are skada's and change nothing."""
+        outputs = torch.from_numpy(self._logits(X))
         found: np.ndarray = self.task_.decode(outputs)
         return found.reshape(len(found)) if self.single_ else found.reshape(len(found), -1)
 

@@ -12,6 +12,7 @@ from jumbot.options import Bounds, Count, Options, Positive, Seed, Share, Weight
 
 Tracker = Literal["tensorboard", "wandb", "mlflow", "comet_ml", "aim", "clearml", "dvclive", "swanlab", "trackio"]
 Rule = Literal["last", "entropy", "infomax", "snd", "smoothness", "source_validation", "transport", "oracle"]
+_EPOCHS, _FEWEST, _MOST = 10, 200, 1000  # of a run whose length nobody has said
 
 
 @dataclass(frozen=True)
@@ -28,21 +29,22 @@ class Training(Options):
     epochs: Count | None = None
     """Passes over the source during adaptation; an epoch is floor(source samples / batch_size) steps."""
     steps: Count | None = None
-    """Steps of adaptation, instead of epochs."""
+    """Steps of adaptation, instead of epochs; with neither, 10 epochs, but at least 200 steps and at most 1,000."""
     source_steps: Whole | None = None
     """Steps on the source alone, instead of source_epochs."""
-    optimizer: Literal["adam", "sgd"] = "sgd"
-    """Adam, or SGD with momentum .9 (Nesterov)."""
+    optimizer: Literal["adam", "adamw", "sgd"] = "sgd"
+    """Adam, Adam with decoupled weight decay ("adamw"), or SGD with momentum .9 (Nesterov)."""
     learning_rate: Positive = 0.01
     """Rate of the new layers."""
     backbone_rate: Weight = 0.1
     """Rate of a pretrained backbone, as a share of learning_rate."""
-    schedule: Literal["constant", "inverse"] = "inverse"
-    """"inverse" multiplies the rate by (1 + 10 p)^-.75 at p = step / schedule_steps."""
+    schedule: Literal["constant", "inverse", "flat-cosine"] = "inverse"
+    """"inverse" multiplies the rate by (1 + 10 p)^-.75 at p = step / schedule_steps; "flat-cosine" leaves it for half
+    of the way, and lets it fall to 0 along a cosine."""
     schedule_steps: Count | None = None
     """Steps after which the schedule is at p = 1, and goes on; None: those of the adaptation."""
     weight_decay: Weight = 0.001
-    """Weight decay of SGD."""
+    """Weight decay of SGD and of AdamW."""
     k: Annotated[int, Bounds(at_least=1, at_most=2**20)] = 1
     """Pairs of minibatches averaged in a step: the paper's k, on one process."""
     global_plan: bool = False
@@ -99,7 +101,9 @@ class Training(Options):
         source = self.source_epochs * epoch if self.source_steps is None else self.source_steps
         if self.steps is not None:
             return epoch, source, self.steps
-        return epoch, source, epoch * self.epochs if self.epochs is not None else 500
+        if self.epochs is not None:
+            return epoch, source, epoch * self.epochs
+        return epoch, source, min(max(_EPOCHS * epoch, _FEWEST), _MOST)
 
 
 @dataclass(frozen=True)
@@ -113,6 +117,14 @@ class NetworkOptions(Options):
     """Width of the embedding; by default 128 for digits and signals, 256 elsewhere."""
     hidden: tuple[Width, ...] = ()
     """Widths of ReLU layers before the embedding of a table."""
+    dropout: Share = 0.0
+    """Share of the units of every hidden layer of a table that is left out in each step of training; with `bins` some
+    of the inputs are left out too, fewer the more rows the source has."""
+    bins: Annotated[int, Bounds(at_least=0, at_most=256)] = 0
+    """Pieces, between quantiles of the source, in which the network for a table sees each number beside its robustly
+    scaled value, whatever `standardise` does; 0, the default with standardise="none": the numbers alone."""
+    rank: Annotated[int, Bounds(at_least=0, at_most=2**14)] = 0
+    """Directions to which a truncated SVD of the source reduces wide rows, such as counts of words; 0: none."""
     weights: str | None = None
     """Weights of a pretrained backbone: a file, or "imagenet" for the published ones."""
     freeze: bool = False
@@ -120,6 +132,8 @@ class NetworkOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.bins and self.rank:
+            raise ArgumentError("rank: must be 0 with bins > 0: a table is cut in pieces or reduced to directions.")
         if self.backbone is not None:
             check_backbone(self.backbone)
         if self.weights is not None:

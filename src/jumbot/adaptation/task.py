@@ -25,9 +25,13 @@ class Classification:
     array(['01', '1'], dtype='<U2')
     >>> Classification(("False", "True")).names()
     array([False,  True])
+    >>> Classification(("3", "5"), "<U1").names(), Classification(("3", "5"), "<f8").names()
+    (array(['3', '5'], dtype='<U1'), array([3., 5.]))
     """
 
     classes: tuple[str, ...]
+    dtype: str | None = None
+    """Of the labels that were given, as numpy writes it; None where they came as text from a file."""
     name: ClassVar[TaskName] = "classification"
     label_loss: ClassVar[str] = "cross-entropy"
     metric: ClassVar[str] = "accuracy"
@@ -43,8 +47,16 @@ class Classification:
         return domain.labels
 
     def names(self) -> np.ndarray:
-        """The classes as an array: numbers where all are whole numbers as Python writes them, so not "01" or "1_0", and
-        truth values where they are False and True."""
+        """The classes as an array of the type that the labels had.
+
+        Of labels from files: numbers where all are whole numbers as Python writes them, so not "01" or "1_0", and truth
+        values where they are False and True.
+        """
+        kind = None if self.dtype is None else np.dtype(self.dtype).kind
+        if kind == "U":
+            return np.array(self.classes)
+        if kind in ("i", "u", "f"):
+            return np.array([float(name) if kind == "f" else int(name) for name in self.classes], self.dtype)
         if self.classes == ("False", "True"):
             return np.array([False, True])
         try:
@@ -123,16 +135,16 @@ def task_of(source: Domain, label_loss: str = "squared") -> Task:
         label = None if source.roles is None else source.roles.label
         names = tuple(part.strip() for part in (label or "").split(","))
         return Regression.of(source.values, label_loss, names if len(names) == source.values.shape[1] > 1 else ())
-    return Classification(source.classes)
+    return Classification(source.classes, source.label_dtype)
 
 
 def task_to_json(task: Task) -> dict[str, Any]:
-    """What model files hold of a regression; a classification is told by its classes."""
-    return {"name": task.name} | (asdict(task) if isinstance(task, Regression) else {})
+    """What model files hold of a task, beside the classes."""
+    return {"name": task.name} | (asdict(task) if isinstance(task, Regression) else {"dtype": task.dtype})
 
 
 def task_from_json(found: Mapping[str, Any] | None, classes: tuple[str, ...]) -> Task:
     """The inverse of `task_to_json`; models of before there were two tasks classify."""
     if found is None or found["name"] == "classification":
-        return Classification(classes)
+        return Classification(classes, None if found is None else found.get("dtype"))
     return Regression(tuple(found["mean"]), tuple(found["std"]), found["label_loss"], tuple(found["names"]))

@@ -11,6 +11,7 @@ from typing import Annotated, ClassVar
 
 from jumbot.adaptation.config import check_changes
 from jumbot.adaptation.places import check_run_place, first_process, needed_start, settings_file
+from jumbot.cli._terminal import say
 from jumbot.cli.arguments import Argument, Option
 from jumbot.cli.command import Command
 from jumbot.cli.parsing import UsageError, parse_with, usage_errors
@@ -93,7 +94,9 @@ def main(arguments: Sequence[str]) -> int:
         how = [str(stop)] * bool(str(stop)) + ["go on with --resume" if begun else "nothing was begun"]
         raise Stopped("; ".join(how), getattr(stop, "signal", signal.SIGINT)) from stop
     if group()[0] == 0:
-        print(verdict(read_run(wanted.out)))
-        print(summary(model))
-        print(f"predictions: {wanted.out / 'predictions.csv'}\nreport: {wanted.out / 'report.html'}")
+        say(verdict(read_run(wanted.out)))
+        say(summary(model))
+        page = wanted.out / "report.html"
+        say(f"predictions: {wanted.out / 'predictions.csv'}" + f"\nreport: {page}" * page.exists())
+        return int(not page.exists())
     return 0

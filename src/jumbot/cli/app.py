@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import shutil
 import signal
@@ -15,6 +14,7 @@ from importlib import import_module
 from types import FrameType
 
 import jumbot
+from jumbot.cli._terminal import say, telling
 from jumbot.cli.help import WIDEST, listed
 from jumbot.cli.parsing import UsageError
 from jumbot.errors import JumbotError, Stopped, missing, suggest
@@ -57,14 +57,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             what = f"{command!r} is no command;" if command else "which command?"
             raise UsageError(f"{what} {suggest(command, COMMANDS)}")
         else:
-            with _terminable(), _telling():
+            with _terminable(), telling():
                 status: int = import_module(f"jumbot.cli.{command}").main(rest)
             sys.stdout.flush()
             return status
         return 0
     except KeyboardInterrupt as stop:
         how = [str(stop), GOING_ON.get(command, "")]
-        print("; ".join([f"{prog}: stopped", *filter(None, how)]), file=sys.stderr)
+        say("; ".join([f"{prog}: stopped", *filter(None, how)]), sys.stderr)
         return 128 + getattr(stop, "signal", signal.SIGINT)
     except BrokenPipeError:  # the reader, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -72,28 +72,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UsageError as error:
         said = str(error).removesuffix(".")
         page = " ".join(filter(None, [prog, error.beside, "--help"]))
-        print(f"{prog}: {said}{'' if said.endswith('?') else ';'} see '{page}'", file=sys.stderr)
+        say(f"{prog}: {said}{'' if said.endswith('?') else ';'} see '{page}'", sys.stderr)
         return 2
     except ModuleNotFoundError as error:
-        print(f"{prog}: {missing(error, 'this', 'adapt')}", file=sys.stderr)
+        say(f"{prog}: {missing(error, 'this', 'adapt')}", sys.stderr)
         return 2
     except (JumbotError, OSError) as error:
-        print(f"{prog}: {error}", file=sys.stderr)
+        say(f"{prog}: {error}", sys.stderr)
         return 2
-
-
-@contextmanager
-def _telling() -> Iterator[None]:
-    """What the package logs, on standard error."""
-    log, handler = logging.getLogger("jumbot"), logging.StreamHandler(sys.stderr)
-    before = log.level
-    log.addHandler(handler)
-    log.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        log.removeHandler(handler)
-        log.setLevel(before)
 
 
 @contextmanager

@@ -72,7 +72,11 @@ class Entry:
     @property
     def shown(self) -> str:
         """How errors call it."""
-        return self.metavar.strip("[]") if isinstance(self.marker, Argument) else flag(self.field.name)
+        return (
+            self.metavar.strip("[]").removesuffix(" ...")
+            if isinstance(self.marker, Argument)
+            else flag(self.field.name)
+        )
 
 
 def entries(*classes: type[Options]) -> dict[str, Entry]:

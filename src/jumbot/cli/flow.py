@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
+from jumbot.cli._terminal import say
 from jumbot.cli.arguments import Option
 from jumbot.cli.distance import MinibatchLoss
 from jumbot.cli.parsing import UsageError, parse
@@ -60,8 +61,8 @@ def main(arguments: Sequence[str]) -> int:
         learning_rate=wanted.learning_rate, **loss,
     )  # fmt: skip
     np.save(wanted.out, trajectory.points)
-    print(f"loss {trajectory.losses[0]:.6g} -> {trajectory.losses[-1]:.6g}; points: {wanted.out}")
+    say(f"loss {trajectory.losses[0]:.6g} -> {trajectory.losses[-1]:.6g}; points: {wanted.out}")
     if wanted.animate:
         trajectory.animate(wanted.animate)
-        print(f"animation: {wanted.animate}")
+        say(f"animation: {wanted.animate}")
     return 0

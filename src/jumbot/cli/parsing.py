@@ -73,11 +73,12 @@ def usage_errors(names: Collection[str], beside: str = "") -> Iterator[None]:
     except UsageError:
         raise
     except ArgumentError as error:
-        name, colon, rest = str(error).partition(":")
-        if name not in names and f"{name}s" in names:  # one of several
-            name += "s"
+        message, argument = str(error), error.argument or ""
+        name = f"{argument}s" if argument not in names and f"{argument}s" in names else argument  # one of several
         shown = names[name].shown if isinstance(names, Mapping) and name in names else flag(name)
-        usage = UsageError(f"{shown}{colon}{rest}" if name in names else str(error))
+        if name in names and message.startswith(argument):
+            message = shown + message.removeprefix(argument)
+        usage = UsageError(message, argument=error.argument)
         usage.beside = beside
         raise usage from error
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from jumbot.adaptation.runs.variants import read_variant, share_changes
+from jumbot.cli._terminal import say
 from jumbot.cli.arguments import Argument, Option
 from jumbot.cli.command import Command
+from jumbot.cli.help import Group
 from jumbot.cli.parsing import UsageError, parse_with, usage_errors
 from jumbot.cli.run_options import every_option, groups
 from jumbot.errors import suggest
 from jumbot.methods import METHODS
 from jumbot.options import Count, Seed
 from jumbot.paper import ITEMS, ONE_SEED, TRAINED
-from jumbot.paper.targets import check_tasks, data_of_item
+from jumbot.paper.targets import PUBLISHED, USUAL_METHODS, check_tasks, data_of_item, of_item
 
 OWN = ("tasks", "methods", "seeds", "over", "samples", "root")
 
@@ -25,8 +27,8 @@ OWN = ("tasks", "methods", "seeds", "over", "samples", "root")
 class Reproduce(Command):
     """Compute a figure or table of the paper, with a JSON record of the numbers behind it.
 
-    Items that train take the options of methods, training, network and inputs too, to leave the paper's point; JUMBOT's
-    reference is "ones" there, as published.  Their runs go on where they were stopped.
+    Items that train take the options of methods, training, network and inputs too, to leave the paper's point: `jumbot
+    reproduce ITEM --help` lists them, with the values of that item.  Their runs go on where they were stopped.
     """
 
     examples: ClassVar = (
@@ -64,13 +66,20 @@ class Reproduce(Command):
             raise UsageError(f"ITEM: {self.item!r} is not known; {suggest(self.item, ITEMS)}")
 
 
+def _options_of(given: Mapping[str, Any]) -> list[Group]:
+    """The options of an item that trains, with what it trains with by default; others have none of these."""
+    item = given.get("item")
+    if item not in USUAL_METHODS:
+        return []
+    methods = list(dict.fromkeys(read_variant(m).method for m in given.get("methods") or USUAL_METHODS[item]))
+    data = data_of_item(item, given.get("tasks") or ())
+    return groups(methods, data, {m: {**of_item(data), **PUBLISHED.get(m, {})} for m in methods})
+
+
 def main(arguments: Sequence[str]) -> int:
     wanted, changes = parse_with(
         Reproduce, arguments, "jumbot reproduce", every_option(),
-        lambda given: groups(
-            [read_variant(m).method for m in given.get("methods") or ("jumbot", "deepjdot")],
-            data_of_item(str(given.get("item"))),
-        ),
+        _options_of,
     )  # fmt: skip
     given: dict[str, Any] = {name: value for name in OWN if (value := getattr(wanted, name)) not in (None, ())}
     if wanted.item not in TRAINED:
@@ -88,8 +97,8 @@ def main(arguments: Sequence[str]) -> int:
     keep_freed_memory()
     record = reproduce(wanted.item, wanted.out, quick=wanted.quick, seed=wanted.seed, **given, **changes)
     for claim in record["claims"]:
-        print(f"{'holds        ' if claim['holds'] else 'DOES NOT HOLD'}  {claim['statement']}")
+        say(f"{'holds        ' if claim['holds'] else 'DOES NOT HOLD'}  {claim['statement']}")
     if warning := record.get("data", {}).get("warning"):
-        print(warning)
-    print(f"pictures, tables, records: {wanted.out}")
+        say(warning)
+    say(f"pictures, tables, records: {wanted.out}")
     return 0

@@ -19,10 +19,18 @@ def every_option() -> list[type[Options]]:
     return [*(options_class(name) for name in METHODS), *PARTS.values()]
 
 
-def groups(methods: Sequence[str], recipe: str | None) -> list[Group]:
-    """What the help lists, with the defaults of these methods in this recipe, or in those that data are given to."""
+def groups(
+    methods: Sequence[str], recipe: str | None, changes: Mapping[str, Mapping[str, Any]] | None = None
+) -> list[Group]:
+    """What the help lists, with the defaults of these methods in this recipe, or in those that data are given to.
+
+    `changes` are what a method has in the place of its defaults.
+    """
+    own = changes or {}
     parts: dict[str, type[Options]] = {name: options_class(name) for name in methods} | PARTS
-    configs = {r: {m: make_config(None, m, r, {}) for m in methods} for r in ([recipe] if recipe else DEFAULTS)}
+    configs = {
+        r: {m: make_config(None, m, r, own.get(m, {})) for m in methods} for r in ([recipe] if recipe else DEFAULTS)
+    }
     found = []
     for title, cls in parts.items():
         method = title if title in methods else methods[0]

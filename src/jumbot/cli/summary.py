@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from jumbot.methods import SOURCE_ONLY
+
 if TYPE_CHECKING:
     from jumbot.adaptation.model import Model
 
@@ -12,7 +14,10 @@ if TYPE_CHECKING:
 def summary(model: Model) -> str:
     """What was chosen, how it does where labels are known, and what to beware of."""
     results = model.results
-    lines = [rule_line(results)]
+    lines = [f"data: {remark}" for remark in results.get("data_remarks", ())]
+    if (decision := model.decision) is not None and not decision.asked:
+        lines.append(decision.why)
+    lines.append(rule_line(results))
     if results.get("accuracy") is not None:
         lines.append(
             f"target accuracy {100 * results['accuracy']:.1f} %, mean over classes "
@@ -32,7 +37,9 @@ def summary(model: Model) -> str:
         lines.append(f"source classes that seem absent from the target: {', '.join(absent)}")
     lines.append(f"target samples that no source sample explains: {len(diagnosis['unexplained'])}")
     lines += results.get("decisions", ())
-    lines += [f"warning: negative transfer is likely: {reason}" for reason in diagnosis["reasons"]]
+    if model.method["name"] != SOURCE_ONLY:
+        lines += [f"warning: negative transfer is likely: {reason}" for reason in diagnosis["reasons"]]
+    lines += [f"warning: {sign}" for sign in diagnosis.get("signs", ())]
     lines += [f"warning: {remark}" for remark in results.get("remarks", ())]
     return "\n".join(lines)
 

@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar
 
 from jumbot.adaptation.judgement.candidates import Candidates, check_shared
 from jumbot.adaptation.places import check_tuning_place
+from jumbot.cli._terminal import say
 from jumbot.cli.arguments import Argument
 from jumbot.cli.command import Command
 from jumbot.cli.parsing import parse_with, usage_errors
@@ -72,7 +73,7 @@ def main(arguments: Sequence[str]) -> int:
         seed=wanted.seed, recipe=wanted.recipe, evaluate_on=wanted.evaluate_on, stop_early=not wanted.whole, show=True,
         command=shlex.join(["jumbot", "tune", *arguments]), **reading(wanted, Reading), **changes,
     )  # fmt: skip
-    print(text_table(best.table.to_dict("records")))
-    print(best)
-    print(f"model, predictions, report: {best.model.run}\nevery candidate: {wanted.out / 'tune.html'}")
+    say(text_table(best.table.to_dict("records")))
+    say(best)
+    say(f"model, predictions, report: {best.model.run}\nevery candidate: {wanted.out / 'tune.html'}")
     return 0

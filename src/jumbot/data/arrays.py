@@ -76,7 +76,22 @@ def with_labels(domain: Domain, labels: Any, task: TaskName | None = None) -> Do
         values = encode_values(given, domain.name)
         return replace(domain, values=None if np.isnan(values).all() else values, labels=None, classes=())
     encoded, classes = encode_labels(given, domain.name)
-    return replace(domain, labels=encoded if classes else None, classes=classes, values=None)
+    return replace(
+        domain, labels=encoded if classes else None, classes=classes, values=None, label_dtype=_dtype_of(given)
+    )
+
+
+def _dtype_of(labels: Any) -> str | None:
+    """The type that predictions shall have: that of an array of numbers, truth values or texts.
+
+    >>> _dtype_of(np.array(["1", "2"])), _dtype_of(np.array([1.0, 2.0])), _dtype_of([1, None])
+    ('<U1', '<f8', None)
+    """
+    array = np.asarray(labels)
+    if array.dtype.kind in "biufU":
+        return array.dtype.str
+    texts = array.dtype.kind in "OT" and all(isinstance(label, str) for label in array.ravel().tolist())
+    return "<U0" if texts else None
 
 
 def _check_finite(array: np.ndarray, name: str, where: Callable[[int], str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 import re
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from jumbot.data.frames import pandas
+from jumbot.errors import one_line
 
 _FINE = 1e-5  # float32 tells some hundred numbers apart in such a range
 _NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal", "boolean")
@@ -41,7 +43,10 @@ def kind_of_column(values: Any) -> str:
 def numbers_of(values: Any) -> np.ndarray:
     """float64, NaN where a value is missing."""
     plain = values if pandas().api.types.is_numeric_dtype(values.dtype) else values.astype(object)
-    array: np.ndarray = pandas().to_numeric(plain).to_numpy(np.float64, na_value=np.nan)
+    try:
+        array: np.ndarray = pandas().to_numeric(plain).to_numpy(np.float64, na_value=np.nan)
+    except (OverflowError, ValueError):  # whole numbers beyond all floats
+        array = np.array([np.nan if (number := number_in(v)) is None else number for v in plain.tolist()])
     return array
 
 
@@ -74,12 +79,14 @@ def lacks(missing: Sequence[str], present: Sequence[str]) -> str:
 
 def few(names: Sequence[str], at_most: int = 6) -> str:
     """The first names of a list."""
-    return ", ".join(names[:at_most]) + (f", ... ({len(names)} in all)" if len(names) > at_most else "")
+    return ", ".join(map(one_line, names[:at_most])) + (f", ... ({len(names)} in all)" if len(names) > at_most else "")
 
 
 def number_in(value: Any) -> float | None:
     try:
         return float(value)
+    except OverflowError:  # a whole number of hundreds of digits
+        return math.inf if value > 0 else -math.inf
     except (TypeError, ValueError):
         return None
 

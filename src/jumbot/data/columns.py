@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from jumbot.data._remarks import remark
 from jumbot.data.column_kinds import few, kind_of_column, lacks, number_in, numbers_of
 from jumbot.data.frames import Table, pandas
 from jumbot.data.labels import plain_text
@@ -40,14 +40,15 @@ class Column:
         if self.categories is None:
             odd = None
             if kind_of_column(values) != "numbers":  # numbers may be written as text, or declared to be categories
-                odd = next((i for i, value in enumerate(values) if number_in(value) is None), None)
+                there = zip(values, values.notna(), strict=True)
+                odd = next((i for i, (value, known) in enumerate(there) if known and number_in(value) is None), None)
             if odd is not None:
                 raise ArgumentError(
                     f"{name}: column {column!r} holds numbers in the source and {values.iloc[odd]!r} in "
                     f"{table.where(odd)}; leave missing numbers empty."
                 )
             if self.fill is not None and values.isna().all():
-                warnings.warn(
+                remark(
                     f"{name}: column {column!r} is empty; {self.fill:g}, the source's median, stands for it.",
                     stacklevel=2,
                 )
@@ -58,7 +59,7 @@ class Column:
         unknown = [text for text in texts if text not in position]
         if unknown:
             listed = ", ".join(repr(text) for text in unknown[:5]) + (", ..." if len(unknown) > 5 else "")
-            warnings.warn(
+            remark(
                 f"{name}: column {column!r} has values that the source lacks ({listed}); they count as none of its "
                 "categories.",
                 stacklevel=2,
@@ -157,7 +158,7 @@ def _finite(numbers: np.ndarray, fill: float | None, table: Table, column: str, 
 
 def _by_place(name: str, columns: Sequence[str], model_named: bool) -> None:
     who = "it has no names of columns" if model_named else "the source had no names of columns"
-    warnings.warn(
+    remark(
         f"{name}: {who}, so its columns are taken in their order as {few(columns)}; give names on both sides to be "
         "sure.",
         stacklevel=3,

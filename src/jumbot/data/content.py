@@ -43,7 +43,9 @@ def domain_hash(domain: Domain) -> str | None:
         return None
     labels = b"" if domain.labels is None else domain.labels.astype("<i8").tobytes()
     values = [] if domain.values is None else [domain.values.astype("<f8").tobytes()]
-    return digest(content_keys(domain.samples).tobytes(), labels, "\n".join(domain.classes).encode(), *values).hex()
+    # names of folders that are not text in UTF-8 hold halves of characters
+    classes = "\n".join(domain.classes).encode("utf-8", "surrogatepass")
+    return digest(content_keys(domain.samples).tobytes(), labels, classes, *values).hex()
 
 
 def digest(*parts: bytes) -> bytes:
@@ -74,7 +76,7 @@ def _digests(samples: Samples, rows: np.ndarray, batch_size: int) -> Iterator[by
             yield digest(how, np.ascontiguousarray(samples.array[row]).tobytes())
     elif isinstance(samples, TableSamples):
         frame = samples.table.frame
-        how = "\n".join(f"{name} {kind}" for name, kind in frame.dtypes.items()).encode()
+        how = "\n".join(f"{name} {kind}" for name, kind in frame.dtypes.items()).encode("utf-8", "surrogatepass")
         for row in frame.iloc[rows].itertuples(index=False, name=None):
             yield digest(how, repr(row).encode())
     else:  # samples of unknown making are known by what the network sees of them

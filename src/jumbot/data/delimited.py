@@ -7,11 +7,12 @@ import gzip
 import io
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from jumbot.data._remarks import remark
 from jumbot.data.frames import NOTHING, Table, check_distinct, checked, may_hold_texts, pandas, words_of
 from jumbot.errors import ArgumentError
 
@@ -19,6 +20,8 @@ _SEPARATORS = ("\t", ";", ",")
 _LOOKED_AT = 20  # lines by which the separator is found
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+(,\d+)?([eE][-+]?\d+)?\s*")
 _THOUSANDS = re.compile(r"\s*[-+]?(0|[1-9]\d{0,2}(,\d{3})?)\s*")
+_CODE = re.compile(r"\s*0\d+\s*")
+_MAY_BE_CODE = re.compile(r"(?:^|[^\w.+-])0\d")  # in a whole file: quick to look for
 
 
 def read_text(path: Path, kind: str) -> Table:
@@ -54,11 +57,27 @@ def read_text(path: Path, kind: str) -> Table:
     texts = [name for name in frame.columns if may_hold_texts(frame[name])]
     words = words_of(frame, parse(usecols=texts, dtype=str)) if texts else {}
     frame.index = pd.Index(lines)
+
+    def written(column: str) -> Any:
+        texts = parse(usecols=[column], dtype=str)[column].str.strip()
+        return texts.astype(object).set_axis(frame.index)
+
     words = {name: column.set_axis(frame.index[column.index]) for name, column in words.items()}
     if separator != ",":
         frame = _with_decimal_points(frame, path)
     empty = [name for name in frame.columns if name.startswith("Unnamed: ") and frame[name].isna().all()]
-    return Table(checked(frame.drop(columns=empty), str(path)), names is not None, str(path), "line", words=words)
+    frame = checked(frame.drop(columns=empty), str(path))
+    codes = _codes(frame, written) if _MAY_BE_CODE.search(text) else ()
+    return Table(frame, names is not None, str(path), "line", None, words, written, frozenset(codes))
+
+
+def _codes(frame: Any, written: Callable[[str], Any]) -> Iterator[str]:
+    """Columns of whole numbers that are written with zeros before them."""
+    for name in frame.columns:
+        values = frame[name]
+        whole = values.dtype.kind in "iu" or (values.dtype.kind == "f" and bool((values.dropna() % 1 == 0).all()))
+        if whole and written(name).str.fullmatch(_CODE).any():
+            yield name
 
 
 def names_in(first: list[str], decimal_comma: bool, name: str) -> list[str] | None:
@@ -142,7 +161,7 @@ def _with_decimal_points(frame: Any, path: Path) -> Any:
         name, column = next(iter(commas.items()))
         text = column[column.str.contains(",")].iloc[0].strip()
         beside = f" beside decimal points in {points[0]!r}" if points else ""
-        warnings.warn(
+        remark(
             f"{path}: {text!r} in column {name!r} is read as {text.replace(',', '.')}{beside}; if a sign parts "
             "thousands, write the numbers without it.",
             stacklevel=4,

@@ -171,6 +171,8 @@ class Domain:
     """Names of the joined sources."""
     values: np.ndarray | None = None
     """float64 `(n, outputs)`, where numbers are to be predicted and not classes; NaN = not known."""
+    label_dtype: str | None = None
+    """Of labels of classes that were given as an array, as numpy writes it; None = by what their names look like."""
 
     def __post_init__(self) -> None:
         for what, values in (("labels", self.labels), ("ids", self.ids), ("values", self.values)):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-import warnings
+import shlex
+from typing import Any
 
 import numpy as np
 
+from jumbot.data._remarks import remark
 from jumbot.data.column_kinds import few, kind_of_column, lacks, number_in, numbers_of, squeezed, too_fine
 from jumbot.data.columns import Column, Columns
 from jumbot.data.frames import Table
@@ -27,43 +29,81 @@ def find_columns(source: Table, target: Table | None, names: tuple[str, str], co
     left out. `names` are those of the two domains, for messages.
     """
     chosen = source.frame.columns.tolist()
+    problems: list[str] = []
+    remedies = _Remedies()
     if target is not None and source.named and target.named:
-        chosen = _matched(chosen, target.frame.columns.tolist(), names, columns)
-    found = tuple(_find(source, column, names[0]) for column in chosen)
+        chosen, problems = _matched(chosen, target.frame.columns.tolist(), names, columns, remedies)
+    found = []
+    for column in chosen:
+        try:
+            found.append(_find(source, column, names[0]))
+        except ArgumentError as error:
+            problems.append(str(error))
+            remedies.take(column, source.frame[column])
+    if len(problems) == 1:
+        raise ArgumentError(problems[0])
+    if problems:
+        listed = "".join(f"\n- {problem}" for problem in problems)
+        raise ArgumentError(f"{names[0]}: {len(problems)} things are in the way:{listed}\nThis would do: {remedies}")
     if not found:
         raise ArgumentError(f"{names[0]}: has no columns of features.")
-    return Columns(found, source.named)
+    return Columns(tuple(found), source.named)
 
 
-def _matched(source: list[str], target: list[str], names: tuple[str, str], columns: str) -> list[str]:
+class _Remedies:
+    """Options with which a table could be used that cannot be as it is."""
+
+    def __init__(self) -> None:
+        self.shared, self.id, self.drop = False, "", list[str]()
+
+    def take(self, column: str, values: Any) -> None:
+        """A column that cannot be a feature: the first that names the rows is the id, others are left out."""
+        named = _NAMES_ROWS.fullmatch(column) or _CAMEL.fullmatch(column)
+        if named and not self.id and values.nunique() == len(values):
+            self.id = column
+        else:
+            self.drop.append(column)
+
+    def __str__(self) -> str:
+        words = ["--columns shared"] * self.shared + [f"--id {shlex.quote(self.id)}"] * bool(self.id)
+        return " ".join([*words, *(["--drop", *map(shlex.quote, self.drop)] if self.drop else [])])
+
+
+def _matched(
+    source: list[str], target: list[str], names: tuple[str, str], columns: str, remedies: _Remedies
+) -> tuple[list[str], list[str]]:
+    """The columns that both have, and what is in the way of the others."""
     here, there = set(source), set(target)
     lacking, more = [c for c in source if c not in there], [c for c in target if c not in here]
+    problems = []
     if columns == "same":
         if lacking:
-            raise ArgumentError(f"{names[1]}: {lacks(lacking, target)} {_REMEDY}")
+            problems.append(f"{names[1]}: {lacks(lacking, target)} {_REMEDY}")
         if more:
-            raise ArgumentError(f"{names[1]}: has columns that the source lacks: {few(more)}. {_REMEDY}")
+            problems.append(f"{names[1]}: has columns that the source lacks: {few(more)}. {_REMEDY}")
+        remedies.shared = bool(problems)
+        return [c for c in source if c in there], problems
     for column in lacking:
         if same := [other for other in more if squeezed(other) == squeezed(column)]:
             raise ArgumentError(
                 f"columns: {column!r} in {names[0]} and {same[0]!r} in {names[1]} seem to be one; give them one name."
             )
-    return [c for c in source if c in there]
+    return [c for c in source if c in there], problems
 
 
 def _find(table: Table, column: str, name: str) -> Column:
     values = table.frame[column]
     kind = kind_of_column(values)
-    leave_out = f"or leave it out with drop={column!r} (--drop {column!r})"
+    leave_out = f"or leave it out with drop={column!r} (--drop {shlex.quote(column)})"
     if kind == "numbers":
         numbers = numbers_of(values)
         present = numbers[np.isfinite(numbers)]
         if np.isnan(numbers).all():
             raise ArgumentError(f"{name}: column {column!r} is empty; fill it, {leave_out}.")
         if names_rows(column, present):
-            warnings.warn(
+            remark(
                 f"{name}: column {column!r} looks like a row number, which says nothing about other rows; if it is "
-                f"one, leave it out with drop={column!r} (--drop), or make it the id.",
+                f"one, leave it out with drop={column!r} (--drop), or make it the id (--id {column!r}).",
                 stacklevel=2,
             )
         if present.size and too_fine(present[:, None])[0]:
@@ -84,12 +124,21 @@ def _find(table: Table, column: str, name: str) -> Column:
     declared = kind == "categories"
     most = MOST_CATEGORIES if declared else min(max(min(20, rows / 2), rows / 10), MOST_CATEGORIES)
     if len(distinct) > most:
+        if column in table.codes:
+            code = next((text for text in distinct if text.startswith("0")), distinct[0])
+            raise ArgumentError(
+                f"{name}: column {column!r} holds codes that begin with a zero ({code!r}), {len(distinct)} different "
+                f"ones in {rows} rows; write them without it if they are numbers, make the column the id (--id "
+                f"{column!r}), {leave_out}."
+            )
         numeric = sum(number_in(text) is not None for text in distinct)
         odd = next((text for text in distinct if number_in(text) is None), None)
         what = (
             "free text" if numeric < len(distinct) / 2 else f"numbers and text ({odd!r})" if odd else "numbers as text"
         )
         remedy = "turn it into numbers or a few categories" if what == "free text" else "leave missing numbers empty"
+        if len(distinct) == rows:
+            remedy = f"make it the id (--id {column!r}) if it names the rows, {remedy}"
         raise ArgumentError(
             f"{name}: column {column!r} holds {what}: {len(distinct)} different values in {rows} rows; {remedy}, "
             f"{leave_out}."
@@ -99,7 +148,7 @@ def _find(table: Table, column: str, name: str) -> Column:
 
 def warn_of_digits(name: str, column: str, numbers: np.ndarray) -> None:
     """Of a column that float32 would blur."""
-    warnings.warn(
+    remark(
         f"{name}: column {column} goes from {numbers.min():.10g} to {numbers.max():.10g}, and networks see seven "
         "digits; subtract a number first, or leave it out.",
         stacklevel=3,

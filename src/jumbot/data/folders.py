@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from jumbot.data._remarks import remark
 from jumbot.data.column_kinds import few
 from jumbot.data.domain import Domain
 from jumbot.data.images import FileSamples, _pil, decode, picture_facts
@@ -56,7 +56,7 @@ def load_folder(
         folder = folder / domain
     files = images_below(folder)
     if unread := images_below(folder, UNREAD):
-        warnings.warn(
+        remark(
             f"{folder}: {len(unread)} files ({few(unread, 3)}) are of formats that are not read, and left out; convert "
             "them, e.g. to .jpg.",
             stacklevel=3,
@@ -176,8 +176,8 @@ def _domain(root: Path, files: list[str], kinds: Sequence[str | None], name: str
         listed = ", ".join(bad[:5]) + (", ..." if len(bad) > 5 else "")
         message = f"{root}: {len(bad)} of {len(files)} image files cannot be read: {listed}"
         if corrupt == "refuse" or len(bad) == len(files):
-            raise ArgumentError(f"{message}; remove them, or pass over them with corrupt='skip'.")
-        warnings.warn(f"{message}; they are left out.", stacklevel=4)
+            raise ArgumentError(f"{message}; remove them, or leave them out with corrupt='skip' (--corrupt skip).")
+        remark(f"{message}; they are left out.", stacklevel=4)
     kept = [i for i, fact in enumerate(facts) if not isinstance(fact, str)]
     known = [fact for fact in facts if not isinstance(fact, str)]
     samples = FileSamples(
@@ -194,6 +194,8 @@ def _facts(path: str) -> tuple[int, int, bool] | str:
     mark, and every other format, is decoded as a whole.
     """
     try:
+        if not os.path.isfile(path):  # a pipe would be waited for without end
+            return "is not a regular file" if os.path.exists(path) else "leads to no file"
         with _pil().open(path) as image:
             facts = picture_facts(image)
             kind = image.format

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,14 +33,23 @@ class Table:
     """The sheet of a workbook that was asked for."""
     words: Mapping[str, Any] = field(default_factory=dict)
     """Of columns of text, a Series of the words that are read as missing and may be names all the same."""
+    texts: Callable[[str], Any] | None = None
+    """A column of a text file as it is written, a Series of texts; None elsewhere, and where nobody needs it any more:
+    it holds on to the content of the file."""
+    codes: frozenset[str] = frozenset()
+    """Columns of whole numbers in a text file some of which begin with a zero, as codes do: 007."""
 
     def where(self, row: int) -> str:
         """How messages speak of a row."""
         return f"{self.row} {self.frame.index[row]}" + ("" if self.file is None else f" of {self.file}")
 
     def as_written(self, column: str) -> Any:
-        """A column with the words that are read as missing."""
+        """A column with the words that are read as missing; of a text file, what is written there, None where nothing
+        is."""
         values = self.frame[column]
+        if self.texts is not None:
+            texts = self.texts(column).reindex(values.index)
+            return texts.where(texts != "", None)
         words = self.words.get(column)
         return values if words is None else values.astype(object).where(values.notna(), words.reindex(values.index))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
@@ -12,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from jumbot.data._remarks import remark
 from jumbot.data.arrays import one_picture
 from jumbot.data.columns import Columns
 from jumbot.data.domain import MOST_CHANNELS, ArraySamples, Domain, JoinedSamples, Samples, sample_shape
@@ -159,7 +159,7 @@ class InputFormat(Checked):
         if kind == "image":
             check_channels(domain, self.channels or 0)
             if isinstance(domain.samples, PictureSamples) and (found := doubtful_white(domain.samples)):
-                warnings.warn(f"{domain.name}: {found}.", stacklevel=3)
+                remark(f"{domain.name}: {found}.", stacklevel=3)
             if self.pixels != "as-is":
                 _check_range(domain)
         elif kind == "features":

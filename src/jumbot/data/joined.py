@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 
 import numpy as np
 
+from jumbot.data._remarks import remark
 from jumbot.data.column_kinds import few
 from jumbot.data.domain import Domain, JoinedSamples, Samples
 from jumbot.data.frames import Table, pandas
@@ -56,6 +56,7 @@ def join_domains(parts: Sequence[Domain]) -> Domain:
         _origins(parts),
         names,
         _values(parts),
+        parts[0].label_dtype if len({part.label_dtype for part in parts}) == 1 else None,
     )
 
 
@@ -64,7 +65,7 @@ def _check_common(parts: Sequence[Domain]) -> None:
     first = parts[0]
     for part in parts[1:]:
         if len(part.classes) == len(first.classes) > 1 and (how := shift_of(part.classes, first.classes)):
-            warnings.warn(
+            remark(
                 f"{part.name}: all of its classes {how} are those of {first.name}; count both from the same number if "
                 "they are shifted.",
                 stacklevel=4,
@@ -72,7 +73,7 @@ def _check_common(parts: Sequence[Domain]) -> None:
     for part in parts:
         others = {name for other in parts if other is not part for name in other.classes}
         if not others & set(part.classes):
-            warnings.warn(
+            remark(
                 f"{part.name}: its classes ({few(part.classes, 4)}) are none of the other sources' "
                 f"({few(sorted(others), 4)}); give the same ones the same names.",
                 stacklevel=4,

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from jumbot.data.column_kinds import few
+from jumbot.data._remarks import remark
+from jumbot.data.column_kinds import few, number_in
 from jumbot.data.domain import Domain
 from jumbot.errors import ArgumentError
 
@@ -71,11 +72,11 @@ def plain_text(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else str(value).strip()
 
 
-def _order(text: str) -> tuple[int, float, str]:
+def _order(text: str) -> tuple[int, int, str]:
     try:
-        return (0, float(int(text)), text)
+        return (0, int(text), text)
     except ValueError:
-        return (1, 0.0, text)
+        return (1, 0, text)
 
 
 def match_classes(domain: Domain, classes: Sequence[str]) -> Domain:
@@ -97,7 +98,7 @@ def match_classes(domain: Domain, classes: Sequence[str]) -> Domain:
     same = [f"{name!r} for {c!r}" for name in strange for c in classes if _spelt(name) == _spelt(c)]
     meant = f" Rename {few(same)} if they are the same." if same else _shifted(domain, classes) if strange else ""
     if not any(name in position for name in domain.classes):
-        warnings.warn(
+        remark(
             f"{domain.name}: its labels ({few(domain.classes, 4)}) have no name in common with the source's "
             f"({few(classes, 4)}); it is taken as unlabelled.{meant}",
             stacklevel=3,
@@ -107,7 +108,7 @@ def match_classes(domain: Domain, classes: Sequence[str]) -> Domain:
     labels = table[domain.labels]
     if strange:
         lost = int(((labels < 0) & domain.known).sum())
-        warnings.warn(
+        remark(
             f"{domain.name}: {lost} samples have labels that the source lacks ({few(strange, 4)}); no accuracy counts "
             f"them.{meant}",
             stacklevel=3,
@@ -140,8 +141,15 @@ def _shifted(domain: Domain, classes: Sequence[str]) -> str:
 
 
 def _spelt(name: str) -> str:
-    """What names have in common that differ in capitals, spaces and underscores alone; "-1" and "1" do not."""
-    return re.sub(r"[\s_]+", "", name).casefold()
+    """What names have in common that differ in capitals, spaces and underscores alone, or are one number, as "1" and
+    "01" are; "-1" and "1" are not.
+
+    >>> _spelt("Red mug") == _spelt("red_mug"), _spelt("1e2") == _spelt("0100"), _spelt("-1") == _spelt("1")
+    (True, True, False)
+    """
+    squeezed = re.sub(r"[\s_]+", "", name).casefold()
+    value = number_in(name)
+    return squeezed if value is None or not math.isfinite(value) else repr(value)
 
 
 def check_source(domain: Domain) -> Domain:
@@ -181,7 +189,7 @@ def check_source(domain: Domain) -> Domain:
     first: dict[str, str] = {}
     for name in domain.classes:
         if (other := first.setdefault(_spelt(name), name)) != name:
-            warnings.warn(
+            remark(
                 f"{domain.name}: {other!r} and {name!r} are two classes; give them one name if they are the same.",
                 stacklevel=3,
             )

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from jumbot.data._screening import screen, screen_source
 from jumbot.data.column_kinds import too_fine
 from jumbot.data.domain import MOST_CHANNELS, ArraySamples, Domain, Samples
 from jumbot.data.fitting import find_columns, warn_of_digits
@@ -25,7 +26,6 @@ from jumbot.data.inputs import (
     scaled,
 )
 from jumbot.data.labels import check_source, match_classes
-from jumbot.data.scales import warn_of_units
 from jumbot.data.scaling import check_standardise
 from jumbot.data.tables import TableSamples
 from jumbot.errors import ArgumentError
@@ -82,10 +82,10 @@ def prepare(
         format = _image_format(source, target, size, channels, pixels)
     else:
         format = _tensor_format(source, kinds[0], standardise)
-    source, target = format.apply(source, transform), format.apply(target, transform)
     if kinds[0] == "features":
-        warn_of_units(source, target)
-    return source, target, format
+        screen_source(source)
+        screen(source, target)
+    return format.apply(source, transform), format.apply(target, transform), format
 
 
 def _feature_format(source: Domain, target: Domain, standardise: str, columns: str) -> InputFormat:

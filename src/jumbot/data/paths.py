@@ -13,6 +13,7 @@ from jumbot.data.reading import Reading
 from jumbot.data.roles import ALL_DOMAINS, Known, check_columns, check_kind
 from jumbot.data.tables import read_file
 from jumbot.errors import ArgumentError
+from jumbot.files import check_regular
 
 
 def from_path(text: str, name: str | None, reading: Reading, like: Known | None) -> Domain:
@@ -34,6 +35,7 @@ def from_path(text: str, name: str | None, reading: Reading, like: Known | None)
     place = Path(text)
     if not place.exists():
         raise ArgumentError(f"{text}: there is no such file or folder.")
+    check_regular(place)
     if place.is_file() and not text.lower().endswith((*folders.ENDINGS, ".txt")):
         return read_file(place, name, reading, like)
     check_kind(text, reading)

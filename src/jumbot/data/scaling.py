@@ -99,7 +99,12 @@ def one_scale(std: np.ndarray) -> float:
     ResNet's 2,048 features with a deviation of 10, where source-only does best.
     """
     total = math.sqrt(float((std**2).sum()))
-    return _DEVIATION * math.sqrt((len(std) + 256) / (2048 + 256)) / total if total > 0 else 1.0
+    return total_deviation(len(std)) / total if total > 0 else 1.0
+
+
+def total_deviation(width: int) -> float:
+    """What `one_scale` brings the deviation of rows of that many columns to, all columns together."""
+    return _DEVIATION * math.sqrt((width + 256) / (2048 + 256))
 
 
 def _rows(source: Domain | np.ndarray) -> Iterator[np.ndarray]:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from zipfile import BadZipFile
+from typing import Any
+from zipfile import BadZipFile, ZipFile
 
 from jumbot.data.delimited import names_in, read_text
 from jumbot.data.frames import NOTHING, Table, checked, pandas, unfold, words_of
 from jumbot.errors import ArgumentError, missing
 
 TEXT = (".csv", ".tsv", ".tab")
+_HEAD = 4096  # bytes of a part of a workbook, within which its markup begins
 FORMATS = (*TEXT, *(f"{ending}.gz" for ending in TEXT), ".parquet", ".xlsx")
 
 
@@ -26,26 +30,63 @@ def read_table(path: Path, sheet: str | None = None) -> Table:
     kind = ending(path)
     try:
         if kind == ".parquet":
-            frame = pd.read_parquet(path)
+            frame = _parsed(path, pd.read_parquet)
             if frame.index.name is not None:  # pandas stores a named index beside the columns
                 frame = frame.reset_index()
             frame = unfold(frame.set_axis([str(c) for c in frame.columns], axis=1))
             return Table(checked(frame, str(path)), True, str(path))
-        return _read_workbook(path, sheet) if kind == ".xlsx" else read_text(path, kind)
+        if kind == ".xlsx":
+            return _read_workbook(path, sheet)
+        with _long_fields():
+            return read_text(path, kind)
     except ArgumentError:
         raise
     except ImportError as error:
         raise missing(error, str(path), "adapt", "another package") from error
     except (OSError, EOFError, ValueError, KeyError, BadZipFile, csv.Error) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise ArgumentError(f"{path}: cannot be read ({reason}).") from error
+        raise ArgumentError(f"{path}: cannot be read ({_first_line(error)}).") from error
+
+
+@contextmanager
+def _long_fields() -> Iterator[None]:
+    """Fields of any length: the limit of Python's csv is shorter than a line of 100,000 columns."""
+    before = csv.field_size_limit(2**31 - 1)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
+def _parsed(path: Path, parse: Callable[..., Any], **options: Any) -> Any:
+    """What another package makes of a file; whatever it raises on a damaged one is said of the file."""
+    try:
+        return parse(path, **options)
+    except (ImportError, OSError):
+        raise
+    except Exception as error:
+        raise ArgumentError(f"{path}: cannot be read ({_first_line(error)}).") from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+
+
+def _check_markup(path: Path) -> None:
+    """Refuse a workbook that defines entities: no program writes them, and ten lines of them fill any memory."""
+    with ZipFile(path) as archive:
+        for name in archive.namelist():
+            if name.endswith((".xml", ".rels")):
+                with archive.open(name) as part:
+                    if b"<!DOCTYPE" in part.read(_HEAD):
+                        raise ArgumentError(f"{path}: cannot be read ({name} defines entities, as no workbook does).")
 
 
 def _read_workbook(path: Path, sheet: str | None) -> Table:
-    pd = pandas()
-    sheets = pd.read_excel(
-        path, sheet_name=None, header=None, dtype=object, engine="openpyxl", keep_default_na=False, na_values=[""]
-    )
+    _check_markup(path)
+    sheets = _parsed(
+        path, pandas().read_excel, sheet_name=None, header=None, dtype=object, engine="openpyxl",
+        keep_default_na=False, na_values=[""],
+    )  # fmt: skip
     filled = {str(key): rows.dropna(how="all") for key, rows in sheets.items()}
     filled = {key: rows for key, rows in filled.items() if len(rows)}
     if not filled:

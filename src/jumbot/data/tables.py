@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from jumbot.data import tablefiles
+from jumbot.data._remarks import remark
+from jumbot.data._written import label_values, with_codes
 from jumbot.data.arrays import from_arrays, with_labels
 from jumbot.data.column_kinds import few, kind_of_column, lacks, numbers_of
 from jumbot.data.domain import Domain
@@ -39,6 +39,7 @@ from jumbot.data.roles import (
 )
 from jumbot.data.tablefiles import read_table
 from jumbot.errors import ArgumentError
+from jumbot.files import check_regular, read_arrays
 
 FORMATS = (".npy", ".npz", *tablefiles.FORMATS)
 
@@ -102,7 +103,7 @@ def read_file(path: Path, name: str | None, reading: Reading, like: Known | None
     kind = _kind(path)
     if kind == ".npy":
         check_columns(str(path), reading, like)
-        return from_arrays(_load_numpy(path), name=name or path.stem, kind=reading.kind)
+        return from_arrays(read_arrays(path), name=name or path.stem, kind=reading.kind)
     if kind == ".npz":
         return _from_archive(path, name, reading, like)
     table = read_table(path, None if reading.domain == NO_DOMAINS else reading.domain)
@@ -126,8 +127,9 @@ def from_table(
     frame = table.frame
     if not roles.features:
         raise ArgumentError(f"{whose}: has no columns of features.")
-    samples = TableSamples(replace(table, frame=frame[list(roles.features)]))
-    ids = None if roles.id is None else [str(value) for value in table.as_written(roles.id)]
+    features = with_codes(table, roles.features)
+    samples = TableSamples(replace(features, frame=features.frame[list(roles.features)], texts=None))
+    ids = None if roles.id is None else _names_of_rows(table, roles.id)
     if ids is None and table.file is None and frame.index.tolist() != list(range(len(frame))):
         ids = [str(value) for value in frame.index]  # a frame's own names of its rows
     made = Domain(name, samples, ids=ids, roles=roles)
@@ -141,8 +143,9 @@ def from_table(
     columns = label_columns(roles.label, frame.columns)
     for column in columns:
         _warn_of_words(table, column, whose)
-    told = [_values(frame[column]) for column in columns]
-    return with_labels(made, told[0] if len(told) == 1 else np.stack(told, axis=1), reading.task)
+    told = [label_values(table, column, reading.task) for column in columns]
+    made = with_labels(made, told[0] if len(told) == 1 else np.stack(told, axis=1), reading.task)
+    return made if table.file is None else replace(made, label_dtype=None)  # a file's numbers are texts as well
 
 
 def of_all_domains(domain: Domain, column: np.ndarray, whose: str) -> Domain:
@@ -156,7 +159,7 @@ def domains_of(path: str | Path, column: str | None = None) -> list[str]:
     path = Path(path)
     kind = _kind(path)
     table = None if kind in (".npz", ".npy") else read_table(path)
-    columns = table.frame if table is not None else _load_numpy(path) if kind == ".npz" else {}
+    columns = table.frame if table is not None else read_arrays(path) if kind == ".npz" else {}
     found = find_one(list(columns), DOMAINS, str(path)) if column is None else column
     if found is None or found not in columns:
         raise ArgumentError(f"{path}: the file has no column {column or 'domain'!r}; give a source and a target.")
@@ -189,7 +192,7 @@ def _points(path: Path) -> tuple[np.ndarray, list[str] | None]:
     kind = _kind(path)
     names = None
     if kind in (".npy", ".npz"):
-        points = _load_numpy(path)
+        points = read_arrays(path)
         points = points if kind == ".npy" else next(iter(points.values()), np.empty(0))
     else:
         table = read_table(path)
@@ -199,7 +202,7 @@ def _points(path: Path) -> tuple[np.ndarray, list[str] | None]:
             if kind_of_column(values) != "numbers":
                 raise ArgumentError(f"{path}: column {column!r} is text ({values.dropna().iloc[-1]}); drop it first.")
             if names is not None and (column.lower() in (*IDS, "label") or names_rows(column, numbers_of(values))):
-                warnings.warn(
+                remark(
                     f"{path}: column {column!r} counts as a coordinate; leave it out if it names rows or classes.",
                     stacklevel=4,
                 )
@@ -217,6 +220,7 @@ def _points(path: Path) -> tuple[np.ndarray, list[str] | None]:
 
 
 def _kind(path: Path) -> str:
+    check_regular(path)
     if not path.is_file():
         raise ArgumentError(f"{path}: there is no such file.")
     kind = tablefiles.ending(path)
@@ -226,7 +230,7 @@ def _kind(path: Path) -> str:
 
 
 def _from_archive(path: Path, name: str | None, reading: Reading, like: Known | None) -> Domain:
-    arrays = _load_numpy(path)
+    arrays = read_arrays(path)
     roles = find_roles(list(arrays), str(path), reading, like)
     rest = list(roles.features)
     found = find_one(rest, FEATURES, str(path)) or (rest[0] if len(rest) == 1 else None)
@@ -252,34 +256,25 @@ def _from_archive(path: Path, name: str | None, reading: Reading, like: Known | 
     return replace(made, roles=replace(roles, features=()))  # the array has columns, but no names of them
 
 
-def _load_numpy(path: Path) -> Any:
-    try:
-        if path.suffix.lower() == ".npy":
-            return np.load(path, mmap_mode="r")
-        with np.load(path) as archive:
-            return {key: archive[key] for key in archive.files}
-    except (OSError, EOFError, ValueError, BadZipFile) as error:
-        raise ArgumentError(f"{path}: cannot be read ({error}).") from error
-
-
 def _warn_of_words(table: Table, column: str, whose: str) -> None:
     """Of labels such as None and NA, which may be missing or a class."""
-    words = table.as_written(column)[table.frame[column].isna()].dropna()
+    found = table.words.get(column)
+    words = () if found is None else found[found.index.isin(table.frame.index)]
     if len(words):
         said = " and ".join(repr(word) for word in sorted(set(words)))
-        warnings.warn(
+        remark(
             f"{whose}: column {column!r} says {said} in {len(words)} rows, which is read as no label; if it is a "
             "class, give it another name.",
             stacklevel=5,
         )
 
 
-def _values(column: Any) -> np.ndarray:
-    """Labels as numpy has them, None where one is missing."""
-    values: np.ndarray = column.to_numpy()
-    if values.dtype.kind in "fiub":
-        return values
-    return np.array([None if missing else v for v, missing in zip(column, column.isna(), strict=True)], dtype=object)
+def _names_of_rows(table: Table, column: str) -> list[str]:
+    """As they are written, so that predictions can be joined to the file by them."""
+    written = table.as_written(column)
+    whole = written.dtype.kind == "f" and (written.dropna() % 1 == 0).all()  # whole numbers, some of them missing
+    texts = [str(int(name) if whole and name == name else name) for name in written]
+    return ["" if missing else text for text, missing in zip(texts, written.isna(), strict=True)]
 
 
 def _check_leak(labels: Any, features: Any, whose: str) -> None:
@@ -305,4 +300,6 @@ def _aligned(labels: Any, frame: Any, whose: str) -> Any:
         raise ArgumentError(
             f"{whose}: the labels have the rows of the frame in another order, by their index; give y.loc[X.index]."
         )
-    return _values(labels) if hasattr(labels, "isna") and labels.ndim == 1 else labels
+    if not hasattr(labels, "isna") or labels.ndim != 1:
+        return labels
+    return label_values(Table(labels.to_frame("labels")), "labels", None)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from jumbot.data._remarks import remark
 from jumbot.errors import ArgumentError
 
 KINDS = ("signal", "raw")
@@ -64,7 +64,7 @@ def check_shape(shape: tuple[int, ...], kind: str) -> None:
     if len(shape) != 2:
         raise ArgumentError(f"data: samples of shape {shape}; signals are (n, channels, length), or (n, length).")
     if shape[0] > shape[1]:
-        warnings.warn(
+        remark(
             f"signals of {shape[0]} channels and length {shape[1]} came in, as (n, channels, length); if it is the "
             "other way round, give x.transpose(0, 2, 1).",
             stacklevel=2,

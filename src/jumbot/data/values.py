@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from jumbot.data._remarks import remark
 from jumbot.data.column_kinds import number_in
 from jumbot.data.domain import Domain
 from jumbot.data.reading import TaskName
 from jumbot.errors import ArgumentError
 
-_MANY = 50  # different whole numbers above which labels may be meant as quantities
-_OFTEN = 4  # samples per class below which so many classes are strange
+_MANY = 50  # different whole numbers above which labels, most of them rare, may be meant as quantities
+_RARE = 10  # samples of a class, below which it is rare
 
 
 def encode_values(values: Any, name: str = "labels") -> np.ndarray:
@@ -38,7 +38,10 @@ def encode_values(values: Any, name: str = "labels") -> np.ndarray:
 
 
 def guess_task(values: Any, name: str) -> TaskName:
-    """ "regression" where labels have fractions, which no class has; a warning says what was guessed."""
+    """ "regression" where labels have fractions, which no class has; a warning says what was guessed.
+
+    Many whole numbers, most of them rare, may be meant either way and are refused.
+    """
     array = np.asarray(values)
     if array.ndim == 2 and array.shape[1] > 1:
         one_hot = np.isin(array, (0, 1)).all() and (array.astype(float).sum(1) == 1).all()
@@ -51,18 +54,18 @@ def guess_task(values: Any, name: str) -> TaskName:
     present = numbers[np.isfinite(numbers)]
     fractions = present[present % 1 != 0]
     if fractions.size:
-        warnings.warn(
+        remark(
             f"{name}: labels have fractions ({fractions[0]:g}, ...), so that numbers are predicted and not classes; "
             "say task='regression' (--task regression) to confirm it.",
             stacklevel=3,
         )
         return "regression"
-    different = len(np.unique(present))
-    if different > max(_MANY, len(present) / _OFTEN):
-        warnings.warn(
-            f"{name}: {different} different numbers as labels of {len(present)} samples are taken as classes; if they "
-            "are quantities, say task='regression' (--task regression).",
-            stacklevel=3,
+    sizes = np.unique(present, return_counts=True)[1]
+    if len(sizes) > _MANY and np.median(sizes) < _RARE:
+        raise ArgumentError(
+            f"{name}: {len(sizes)} different whole numbers as labels of {len(present)} samples, most of them rare: is "
+            "this a number to predict? Say task='regression' (--task regression), or task='classification' (--task "
+            "classification) if each of them is a class."
         )
     return "classification"
 
@@ -88,7 +91,7 @@ def _plain_numbers(array: np.ndarray) -> np.ndarray | None:
     if array.dtype == object:
         items = [np.nan if value is None else value for value in array.ravel().tolist()]
         if items and all(isinstance(value, int | float) and not isinstance(value, bool) for value in items):
-            return np.array(items, np.float64)
+            return np.array([number_in(value) for value in items], np.float64)
     return None
 
 

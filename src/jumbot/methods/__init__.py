@@ -7,7 +7,7 @@ from dataclasses import fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from jumbot.errors import ArgumentError, suggest
+from jumbot.errors import ArgumentError, suggest, suggest_option
 from jumbot.methods import options as _options
 from jumbot.methods.options import MethodOptions
 
@@ -64,7 +64,7 @@ def method_options(name: str, options: Mapping[str, Any]) -> MethodOptions:
     known = [field.name for field in fields(cls)]
     for option in options:
         if option not in known:
-            raise ArgumentError(f"{option}: not an option of {name}; {suggest(option, known)}")
+            raise ArgumentError(f"{option}: not an option of {name}; {suggest_option(option, known)}")
     return cls(**options)
 
 

@@ -267,7 +267,8 @@ def _feasible_multiple(mass_a: float, mass_b: float, source: Marginal, target: M
 
 def _price(side: Marginal, ratio: float) -> float:
     """tau phi(ratio), zero for constraints."""
-    return 0.0 if side.hard else side.tau * float(side.divergence.phi(torch.tensor(ratio, dtype=torch.float64)))
+    x = torch.tensor(ratio, dtype=torch.float64, device="cpu")
+    return 0.0 if side.hard else side.tau * float(side.divergence.phi(x))
 
 
 def _kl(x: float) -> float:

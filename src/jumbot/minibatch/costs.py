@@ -18,11 +18,12 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from torch import Tensor
 
-from jumbot.cost import COSTS, Cost, parse_cost
+from jumbot.cost import Cost, parse_cost
 from jumbot.minibatch.points import Points
 from jumbot.transport.compiled.decorator import compiled
 from jumbot.transport.compiled.threads import run, split
 
+_COMPILED = ("sqeuclidean", "euclidean")
 _PART = 64  # coordinates that are summed at once: those of 64 points of both sides stay in the cache
 
 
@@ -118,7 +119,7 @@ class Minibatches:
     @property
     def plain(self) -> bool:
         """Whether `squared_distances` builds the costs."""
-        return isinstance(self.ground, str) and self.ground in COSTS and _plain(self.x) and _plain(self.y)
+        return self.ground in _COMPILED and _plain(self.x) and _plain(self.y)
 
     def take(self, at: np.ndarray) -> Minibatches:
         """The pairs at `at` alone."""

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from jumbot.cost import Cost, parse_cost
-from jumbot.errors import ArgumentError, NotConvergedWarning
+from jumbot.errors import ArgumentError, NotConvergedWarning, hinting
 from jumbot.minibatch import sampling
 from jumbot.minibatch.costs import Minibatches
 from jumbot.minibatch.distributed import gather, group, share, sum_over_processes
@@ -59,6 +59,7 @@ def estimate(x: Any, y: Any, a: Any = None, b: Any = None, *, m: int, **settings
 def estimate(
     x: Any, y: Any, a: Any = None, b: Any = None, *, m: Sequence[int], **settings: Unpack[_Settings]
 ) -> BiasCurve: ...
+@hinting
 def estimate(
     x: Any,
     y: Any,
@@ -237,7 +238,7 @@ class _Work:
         if weights is None:
             return None
         if self.by_weight[side] is not None:
-            return torch.full(index.shape, float(weights.sum()) / self.m, dtype=torch.float64)
+            return torch.full(index.shape, float(weights.sum()) / self.m, dtype=torch.float64, device="cpu")
         return torch.from_numpy(weights[index] * ((self.x, self.y)[side].n / self.m))
 
     def _solve(self, I: np.ndarray, J: np.ndarray) -> np.ndarray:

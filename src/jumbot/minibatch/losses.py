@@ -16,7 +16,7 @@ from jumbot.transport.autograd import weight_gradient
 from jumbot.transport.certificate import reachable
 from jumbot.transport.divergences import Divergence
 from jumbot.transport.marginal import marginals
-from jumbot.transport.problem import make_problem
+from jumbot.transport.problem import check_reference, make_problem
 from jumbot.transport.sinkhorn_divergence import debiased, finer
 from jumbot.transport.solve import MAX_ITERATIONS, find_outcome
 
@@ -38,6 +38,7 @@ class Loss:
     def __post_init__(self) -> None:
         if self.name not in LOSSES:
             raise ArgumentError(f"loss: {self.name!r} is not known; {suggest(self.name, LOSSES)}")
+        check_reference(self.reference)
         if self.name == "sinkhorn_divergence":
             if self.reference != "product":
                 raise ArgumentError("reference: the Sinkhorn divergence is defined with 'product' only.")

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from jumbot.errors import ArgumentError
+from jumbot.files import read_arrays
 from jumbot.transport.checks import check_dense
 
 
@@ -85,10 +86,12 @@ def _open(name: str, path: Path) -> Any:
     if not path.exists():
         raise ArgumentError(f"{name}: there is no file {path}.")
     if path.suffix == ".npy":
-        return np.load(path, mmap_mode="r")
+        return read_arrays(path)
     if path.suffix == ".npz":
-        with np.load(path) as archive:
-            return archive[archive.files[0]]
+        arrays = read_arrays(path)
+        if not arrays:
+            raise ArgumentError(f"{name}: {path} holds no array.")
+        return next(iter(arrays.values()))
     raise ArgumentError(f"{name}: {path.name} is neither .npy nor .npz; load it first and pass the array.")
 
 

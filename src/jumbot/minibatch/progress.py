@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
+from jumbot.errors import one_line
+
 log = logging.getLogger("jumbot")
 _EVERY = 10.0  # seconds
 _FROM = 2000  # shorter runs are over before a bar could be read
@@ -40,7 +42,7 @@ class Stretch:
 
     def __str__(self) -> str:
         far = "" if not self.total or self.total == 1 else f"{self.done:,} of {self.total:,}"
-        return ": ".join(filter(None, [self.what, ", ".join(filter(None, [far, self.part]))]))
+        return one_line(": ".join(filter(None, [self.what, ", ".join(filter(None, [far, self.part]))])))
 
 
 @contextmanager
@@ -109,7 +111,8 @@ def _bar(stretch: Stretch) -> Iterator[None]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = TextColumn("{task.description}"), BarColumn(20), TimeElapsedColumn()
+    # without markup: names of files may hold brackets
+    columns = TextColumn("{task.description}", markup=False), BarColumn(20), TimeElapsedColumn()
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(str(stretch), total=stretch.total, completed=stretch.done)
         stretch.draw = lambda: bar.update(task, completed=stretch.done, description=str(stretch))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import permutations
+from typing import Any
 
 from jumbot.errors import ArgumentError, suggest
 
@@ -78,6 +79,33 @@ SENSITIVITY: dict[tuple[str, str], dict[str, dict[float, float]]] = {
 #: Share of the plan's mass between different labels, on average along training on U-M (section 5.2).
 WRONG_MASS = {"deepjdot": 0.07, "jumbot": 0.007}
 TASKS = {"digits": DIGITS, "office-home": OFFICE_HOME, "office-home-partial": OFFICE_HOME, "visda": VISDA}
+
+
+#: How the paper's figures were made, where a recipe for data in general has something else.
+PUBLISHED: dict[str, dict[str, Any]] = {
+    "jumbot": {"reference": "ones", "scale": None, "proportions": "equal"},
+    "deepjdot": {"scale": None},
+}
+#: The methods of each item that trains, where none are named.
+USUAL_METHODS = {
+    "office-home": ("jumbot",),
+    "office-home-partial": ("jumbot",),
+    "digits": ("jumbot", "deepjdot", "source-only"),
+    "visda": ("jumbot",),
+    "fig5": ("deepjdot", "jumbot"),
+    "fig6": ("jumbot", "deepjdot"),
+    "fig7": ("deepjdot", "jumbot"),
+    "max": ("deepjdot", "jumbot"),
+}
+
+
+def of_item(item: str) -> dict[str, Any]:
+    """Options that an item has whatever the method.
+
+    >>> of_item("office-home-partial"), of_item("visda")
+    ({'partial': 'first:25'}, {})
+    """
+    return {"partial": "first:25"} if item.endswith("partial") else {}
 
 
 def data_of_item(item: str, tasks: Sequence[str] = ()) -> str:

@@ -19,7 +19,7 @@ from jumbot.data.digits import data_root
 from jumbot.data.domain import Domain
 from jumbot.errors import ArgumentError, JumbotError
 from jumbot.paper.record import Record
-from jumbot.paper.targets import check_tasks
+from jumbot.paper.targets import PUBLISHED, check_tasks, of_item
 
 #: Of the digits: source, target, side and channels of the network's input.
 DIGITS = {"U-M": ("usps", "mnist", 28, 1), "M-MM": ("mnist", "mnistm", 28, 3), "S-M": ("svhn", "mnist", 32, 3)}
@@ -29,11 +29,6 @@ QUICK: dict[str, dict[str, Any]] = {
     "images": {"steps": 2, "batch_size": 8, "backbone": "resnet18", "weights": None, "evaluate_every": 0},
 }
 _QUICK_SAMPLES = 1000
-#: How the paper's figures were made, where a recipe for data in general has something else.
-PUBLISHED: dict[str, dict[str, Any]] = {
-    "jumbot": {"reference": "ones", "scale": None, "proportions": "equal"},
-    "deepjdot": {"scale": None},
-}
 #: Options that change what is recorded of a run, and not what comes out of it.
 _RECORDED = {"seed", "evaluate_every", "evaluate_samples", "checkpoint_every", "trackers", "tensorboard", "device"}
 _UNSAID = {"show", "root"}  # of a command: it has no option for the one, and the other is a place on one machine
@@ -64,8 +59,7 @@ class Suite:
         """Every (task, method, seed), refused before any work if one of them cannot be."""
         check_tasks(self.item, tasks)
         asked = said = {**self.changes, **more}
-        if self.item.endswith("partial"):
-            asked = {"partial": "first:25", **asked}
+        asked = {**of_item(self.item), **asked}
         if self.quick:
             small = QUICK["digits" if self.item == "digits" else "images"]
             replaced = {INSTEAD[name] for name in asked if name in INSTEAD}

@@ -6,12 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from jumbot.adaptation.judgement.decision import FEW
 from jumbot.methods import SOURCE_ONLY
-from jumbot.report.presence import absent_classes, warnings_of
+from jumbot.report.presence import HARM, absent_classes, data_remarks, unchanged, warnings_of
 from jumbot.report.records import RunRecord, number
 from jumbot.report.words import estimated, listed, percent, percent_whole
-
-_NOTICED = 0.05  # a difference of estimates that is no accident of the estimate
 
 
 @dataclass(frozen=True)
@@ -42,8 +41,9 @@ def answer(run: RunRecord) -> Answer:
     """Did adaptation help, how sure is it, what to look at next."""
     if run.final.get("task") == "regression":
         return Answer(_numbers(run), mood(run))
-    place = "warnings" if warnings_of(run) else "predictions" if run.accuracy is None or not run.samples else "samples"
-    following = _next(run) if place == "warnings" or run.samples or run.predictions else ""
+    place = "predictions" if run.accuracy is None or not run.samples else "samples"
+    place = "data" if data_remarks(run) else "warnings" if warnings_of(run) else place
+    following = _next(run) if place in ("data", "warnings") or run.samples or run.predictions else ""
     marks, ends = _marks(run)
     return Answer(
         _helped(run), mood(run), _how_good(run), following.removeprefix("Next: ").capitalize(), place, marks, ends
@@ -110,8 +110,10 @@ def _numbers(run: RunRecord) -> str:
 
 def _helped(run: RunRecord) -> str:
     """Whether adaptation helped, by labels where there are any."""
+    decision = run.final.get("decision") or {}
     if run.method == SOURCE_ONLY:
-        return "Nothing was adapted: this is the classifier of the source, as it is."
+        why = "" if decision.get("asked", True) else f" {decision['why'][:1].upper()}{decision['why'][1:]}"
+        return f"Nothing was adapted: this is the classifier of the source, as it is.{why}"
     before = baseline_accuracy(run)
     if run.accuracy is not None and before is not None:
         change, spread = run.accuracy - before, _chance(run)
@@ -119,17 +121,19 @@ def _helped(run: RunRecord) -> str:
         if abs(change) <= spread:
             return f"Adaptation made no difference that is more than chance: {figures}."
         return f"Adaptation {'helped' if change > 0 else 'did harm'}: {figures}."
-    warned = [each for each in warnings_of(run) if each.startswith("negative transfer")]
+    if unchanged(run):
+        return "Adaptation changed none of the predictions: they are those of the source alone."
+    warned = [each for each in warnings_of(run) if each.startswith(HARM)]
     if warned:
         return f"Adaptation probably did harm ({len(warned)} sign{'s' * (len(warned) > 1)}, see the warnings)."
-    with_, without = ((said.get("estimated_accuracy") or {}).get("value") for said in (run.final, run.baseline))
-    if with_ is None or without is None:
+    harm = decision.get("harm")
+    if harm is None:
         return "Whether adaptation helped cannot be told without labels."
-    if with_ > without + _NOTICED:
+    if harm["changed"] < FEW:
+        return "Adaptation changed hardly any prediction."
+    if harm["adapted"] >= harm["source_only"]:
         return "Adaptation seems to have helped, as far as can be told without labels."
-    if with_ < without - _NOTICED:
-        return "Adaptation seems to have done harm, as far as can be told without labels."
-    return "Adaptation seems to have changed little, as far as can be told without labels."
+    return "Whether adaptation helped cannot be told without labels; nothing speaks for harm."
 
 
 def _chance(run: RunRecord) -> float:
@@ -153,6 +157,11 @@ def _how_good(run: RunRecord) -> str:
             f"{percent(run.accuracy)} of the target predictions are right, by labels that training never saw."
         )  # fmt: skip
         return " ".join(filter(None, [alone, f"Without labels the estimate was {about}." if about else ""]))
+    if estimate and about and run.classes and estimate["value"] < 1 / len(run.classes):
+        return (
+            "How many of the predictions are right cannot be told without labels: what was estimated, "
+            f"{about.removeprefix('about ')}, is below what guessing would give."
+        )
     if about:
         return f"Probably {about} of the target predictions are right."
     why = f": {estimate['why']}" if estimate else ""
@@ -160,6 +169,8 @@ def _how_good(run: RunRecord) -> str:
 
 
 def _next(run: RunRecord) -> str:
+    if data_remarks(run):
+        return "Next: correct what the remarks about the data name, and adapt again; figures below them may be void."
     if warnings_of(run):
         return "Next: read the warnings, and the samples that nothing explains."
     if run.accuracy is None:
@@ -175,7 +186,7 @@ def _next(run: RunRecord) -> str:
 def mood(run: RunRecord) -> str:
     """ "good", "bad" or nothing, for the colour beside the verdict."""
     said = _helped(run)
-    return "bad" if "harm" in said else "good" if "helped" in said and "cannot" not in said else ""
+    return "bad" if "did harm" in said else "good" if "helped" in said and "cannot" not in said else ""
 
 
 def baseline_accuracy(run: RunRecord) -> float | None:

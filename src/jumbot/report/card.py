@@ -7,25 +7,27 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from jumbot.errors import escaped
 from jumbot.files import write_text
 from jumbot.report import answer
-from jumbot.report.presence import warnings_of
+from jumbot.report.presence import data_remarks, warnings_of
 from jumbot.report.records import RunRecord, read_run
 
 
 def write_card(run: RunRecord | Path) -> Path:
     """Write `README.md` into the folder of a finished run; returns its path."""
     record = run if isinstance(run, RunRecord) else read_run(run)
-    return write_text(record.folder / "README.md", "\n".join(_lines(record)) + "\n")
+    return write_text(record.folder / "README.md", escaped("\n".join(_lines(record))) + "\n")
 
 
 def _lines(run: RunRecord) -> Iterator[str]:
     yield from (
         f"# {_text(run.method)}: {_text(run.source)} to {_text(run.target)}",
         "",
-        _text(answer.verdict(run)),
-        "",
     )
+    if odd := data_remarks(run):
+        yield from ("**First of all, the data:**", "", *(f"- {_text(sentence)}" for sentence in odd), "")
+    yield from (_text(answer.verdict(run)), "")
     yield from ("## Data", "")
     data = run.config["data"] or {}
     for role, name in (("source", run.source), ("target", run.target)):

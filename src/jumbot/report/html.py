@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 from markupsafe import Markup
 
-from jumbot.errors import need
+from jumbot.errors import escaped, need
 from jumbot.report.style import FAINT, INK, PAPER
 
 if TYPE_CHECKING:
@@ -48,7 +48,8 @@ def document(title: str, *parts: str) -> str:
     texts = {
         name: files("jumbot.report").joinpath(f"page.{name}").read_text(encoding="utf-8") for name in ("css", "js")
     }
-    return str(render("page.html", title=title, style=Html(texts["css"]), script=Html(texts["js"]), parts=parts)) + "\n"
+    page = render("page.html", title=title, style=Html(texts["css"]), script=Html(texts["js"]), parts=parts)
+    return escaped(page) + "\n"
 
 
 def inline_svg(figure: Figure, label: str, prefix: str) -> Html:
@@ -64,7 +65,7 @@ def inline_svg(figure: Figure, label: str, prefix: str) -> Html:
             metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")),
             transparent=False,
         )
-    root = ElementTree.fromstring(buffer.getvalue())
+    root = ElementTree.fromstring(escaped(buffer.getvalue().decode("utf-8", "surrogatepass")))
     for parent in root.iter():
         for child in list(parent):
             if _local(child.tag) in ("metadata", "style"):

@@ -17,8 +17,8 @@ import numpy as np
 
 from jumbot.data.cells import unsafe
 from jumbot.errors import ArgumentError
+from jumbot.files import read_bytes
 from jumbot.options import Portion, Weight, check
-from jumbot.schema import read_bytes
 
 T = TypeVar("T")
 _LARGEST = 2**30  # bytes of embeddings: a run keeps those of a thousand samples of each domain

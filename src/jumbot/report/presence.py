@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from jumbot.methods import SOURCE_ONLY
 from jumbot.report.optional import Prediction
 from jumbot.report.records import RunRecord, number
+
+HARM = "negative transfer is likely"
+_UNCHANGED = 0.0005  # a share that is written as 0.0 %
 
 
 def class_shares(run: RunRecord) -> dict[str, list[float | None]]:
@@ -39,10 +43,23 @@ def least_explained(run: RunRecord, most: int) -> list[Prediction]:
     return sorted(known, key=lambda each: each.received_mass or 0.0)[:most]
 
 
+def data_remarks(run: RunRecord) -> list[str]:
+    """What is odd about the data: to be read before anything else."""
+    return list((run.results or {}).get("data_remarks", ()))
+
+
+def unchanged(run: RunRecord) -> bool:
+    """Whether adaptation changed no prediction of the classifier that saw the source alone: then it did no harm."""
+    changed = run.baseline.get("changed")
+    return changed is not None and changed < _UNCHANGED
+
+
 def warnings_of(run: RunRecord) -> list[str]:
     """Why the predictions may be worse than they could be, or than without adaptation."""
-    reasons, remarks = run.diagnosis.get("reasons", ()), (run.results or {}).get("remarks", ())
-    return [*(f"negative transfer is likely: {each}." for each in reasons), *(f"{each}." for each in remarks)]
+    harmful = () if run.method == SOURCE_ONLY else run.diagnosis.get("reasons", ())
+    remarks = [*run.diagnosis.get("signs", ()), *(run.results or {}).get("remarks", ())]
+    what = "the predictions may be poor, as they were without adaptation" if unchanged(run) else HARM
+    return [*(f"{what}: {each}." for each in harmful), *(f"{each}." for each in remarks)]
 
 
 def _shares(run: RunRecord, key: str) -> list[float | None]:

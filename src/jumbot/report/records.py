@@ -55,7 +55,9 @@ class RunRecord:
 
     @property
     def method(self) -> str:
-        return str(self.config["method"]["name"])
+        """Of the model that was handed over."""
+        decided = (self.results or {}).get("decision")
+        return str(decided["method"] if decided else self.config["method"]["name"])
 
     @property
     def options(self) -> dict[str, Any]:

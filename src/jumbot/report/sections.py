@@ -121,7 +121,9 @@ def diagnosis_section(groups: Sequence[Group]) -> Section:
     names = {"unexplained_share": "unexplained", "transported_mass": "explained mass", "disagreement": "disagreement"}
     rows: list[list[Name | str]] = []
     for group in groups:
-        values = [number(group.first.diagnosis.get(key)) for key in names]
+        found = group.first.diagnosis
+        none = found.get("unexplained_share") == 1  # of the explained samples, which there are none of
+        values = [None if none and key == "disagreement" else number(found.get(key)) for key in names]
         if any(value is not None for value in values):
             rows.append([named(group), *map(percent, values)])
     table = Table(["method", *names.values()], rows) if rows else None

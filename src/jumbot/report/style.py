@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from jumbot.errors import need
+from jumbot.errors import need, one_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -119,12 +119,12 @@ def class_colours(count: int) -> list[str]:
 
 
 def plain(text: str, length: int = 16) -> str:
-    """Text for a picture: no longer than `length`, and a dollar sign begins no formula.
+    """Text for a picture: no longer than `length`, in one line, and a dollar sign begins no formula.
 
     >>> print(plain("US$"), plain("an extremely long class name", 12))
     US\\$ an extr…name
     """
-    end = length // 3
+    text, end = one_line(text), length // 3
     short = text if len(text) <= length else f"{text[: length - end - 1].rstrip()}…{text[-end:].lstrip()}"
     return short.replace("$", r"\$")
 

@@ -11,7 +11,7 @@ from jumbot.report.comparison import compare
 from jumbot.report.groups import Group, accuracies
 from jumbot.report.html import Html, render
 from jumbot.report.overview import Evidence, ranked
-from jumbot.report.presence import warnings_of
+from jumbot.report.presence import data_remarks, warnings_of
 from jumbot.report.records import RunRecord, number
 
 SHOWN_WARNINGS = 8
@@ -28,7 +28,7 @@ def summary(title: str, records: Sequence[RunRecord], tasks: Mapping[str, list[G
         answer=answer.answer(records[0]) if single else compared(tasks, evidence),
         facts=_facts(records[0]) if single else [],
         about=words.describe_run(records[0]) if single else "", overview="" if single else _overview(records, tasks),
-        warnings=_warnings(tasks, not single), most=SHOWN_WARNINGS,
+        warnings=_warnings(tasks, not single), data=_data(tasks), most=SHOWN_WARNINGS,
     )  # fmt: skip
 
 
@@ -131,6 +131,18 @@ def compared(tasks: Mapping[str, list[Group]], evidence: Evidence) -> answer.Ans
         f"{best} is best on {over}: {words.percent(value)}, {100 * (value - other):.1f} points above {second}.", "good",
         sure, f"The report of {best}, and what the warnings say.", place, marks, ends,
     )  # fmt: skip
+
+
+def _data(tasks: Mapping[str, list[Group]]) -> list[tuple[str, str]]:
+    """What is odd about the data, and of which task; runs on one task have the same, which is said once."""
+    found = [
+        (f"{task}: " * (len(tasks) > 1), text)
+        for task, groups in tasks.items()
+        for group in groups
+        for run in group.runs
+        for text in data_remarks(run)
+    ]
+    return list(dict.fromkeys(found))
 
 
 def _warnings(tasks: Mapping[str, list[Group]], several: bool) -> list[tuple[str, str]]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jumbot.errors import escaped
 from jumbot.files import write_text
 from jumbot.report.comparison import NONE, aligned
 from jumbot.report.html import document, inline_svg, render
@@ -25,7 +26,8 @@ _SHARES = ("mass", "proportions_distance", "accuracy_not_used")
 def write_tuning(record: Mapping[str, Any], out: Path) -> Path:
     """Write `tune.md` and `tune.html` of what `tune.json` holds into `out`; returns the page."""
     rows = record["candidates"]
-    write_text(out / "tune.md", "\n".join([*record["why"], "", *_markdown(rows), "", *_legend(rows), ""]))
+    lines = [*record["why"], "", *_markdown(rows), "", *_legend(rows), ""]
+    write_text(out / "tune.md", escaped("\n".join(lines)))
     with styled():
         picture = inline_svg(draw_evidence(rows), "evidence for each candidate", "f1")
     what = f"From {record['source']['name']} to {record['target']['name']}, {len(rows)} candidates"
@@ -35,6 +37,7 @@ def write_tuning(record: Mapping[str, Any], out: Path) -> Path:
         "Tuning report",
         render(
             "tune.html", made=made, why=record["why"], picture=picture, folder=folder, table=_table(rows),
+            others=_others(rows),
             columns={_title(name): text for name, text in _columns(rows).items()}, command=record.get("command"),
         ),
     )  # fmt: skip
@@ -106,13 +109,21 @@ def _name(row: Mapping[str, Any], first: bool) -> str:
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    names = list(_columns(rows))
+    """What was compared, and where the models are: as wide as a page."""
+    names = [name for name in _columns(rows) if name in SHOWN]
     body = [
         [_name(row, place == 0), *(_value(row, name) for name in names), row["folder"]]
         for place, row in enumerate(rows)
     ]
     head = ["candidate", *map(_title, names), "folder"]
     return Table(head, body, words=(len(names) + 1,), best=frozenset({(0, 0)}))
+
+
+def _others(rows: Sequence[Mapping[str, Any]]) -> Table | None:
+    """The scores that decided nothing."""
+    names = [name for name in _columns(rows) if name not in SHOWN]
+    body = [[row["candidate"], *(_value(row, name) for name in names)] for row in rows]
+    return Table(["candidate", *map(_title, names)], body, best=frozenset({(0, 0)})) if names else None
 
 
 def _markdown(rows: Sequence[Mapping[str, Any]]) -> list[str]:

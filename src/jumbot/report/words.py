@@ -85,11 +85,11 @@ def describe_choice(run: RunRecord) -> list[str]:
 
 
 def estimated(estimate: Mapping[str, Any] | None) -> str:
-    """`about 83 % (70 to 96 %)`, or nothing where there is no estimate."""
+    """`about 83 % (90 % interval 70 to 96 %)`, or nothing where there is no estimate."""
     if estimate is None or estimate["value"] is None:
         return ""
     low, high = f"{100 * estimate['low']:.0f}", percent_whole(estimate["high"])
-    return f"about {percent_whole(estimate['value'])} ({low} to {high})"
+    return f"about {percent_whole(estimate['value'])} (90 % interval {low} to {high})"
 
 
 def _what(run: RunRecord) -> str:

@@ -15,7 +15,8 @@ part, and nobody would see it: `fixed` makes it an error.  What a gradient is mu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -23,12 +24,14 @@ from torch import Tensor
 
 from jumbot.errors import UnsupportedError
 from jumbot.transport.entropic.translation import centre
+from jumbot.transport.linear_slopes import linear_weight_gradient
 from jumbot.transport.outcome import AnyOutcome
 from jumbot.transport.problem import Problem
 
 _FAR = 1e30  # times all prices: the soft minimum of a point that nothing can be matched to; blocked pairs are dearer
 _TRACE = 1e-200  # a weight that is smaller leaves no mass in the plan to tell its share from
 Inputs = tuple[Tensor, Tensor | None, Tensor | None]
+Slope = Callable[[int], Tensor]
 
 
 class _Fixed(torch.autograd.Function):
@@ -63,16 +66,16 @@ def _edges(inputs: Sequence[Tensor | None]) -> tuple[Tensor | None, ...]:
     )
 
 
-class _Value(torch.autograd.Function):
+class _Total(torch.autograd.Function):
+    """A number of each problem, with the slopes that `slope(k)` finds of it in the k-th of cost and weights."""
+
     @staticmethod
-    def forward(
-        ctx: Any, value: Tensor, problem: Problem, outcome: AnyOutcome, edges: Any, *inputs: Tensor | None
-    ) -> Tensor:  # fmt: skip
-        ctx.problem, ctx.outcome, ctx.edges = problem, outcome, edges
+    def forward(ctx: Any, total: Tensor, slope: Slope, plan: Tensor, edges: Any, *inputs: Tensor | None) -> Tensor:
+        ctx.slope, ctx.edges = slope, edges
         ctx.like = [None if x is None else (x.shape, x.dtype) for x in inputs]
         # gradients in the weights read the cost again: kept by torch, it may not be written to meanwhile
-        ctx.save_for_backward(outcome.plan, inputs[0] if any(ctx.needs_input_grad[5:]) else None)
-        return value.clone()
+        ctx.save_for_backward(plan, inputs[0] if any(ctx.needs_input_grad[5:]) else None)
+        return total.clone()
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -82,33 +85,23 @@ class _Value(torch.autograd.Function):
             if needed:
                 shape, dtype = ctx.like[k]
                 with torch.no_grad():
-                    slope = plan if k == 0 else weight_gradient(ctx.problem, ctx.outcome, k - 1)
+                    slope = plan if k == 0 else ctx.slope(k - 1)
                 product = grad.reshape(-1, *[1] * (slope.ndim - 1)) * fixed(slope, ctx.edges)
                 grads[k] = product.reshape(*batch, *slope.shape[1:]).sum_to_size(shape).to(dtype)
         return None, None, None, None, *grads
 
 
-class _Linear(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, linear: Tensor, plan: Tensor, edges: Any, cost: Tensor) -> Tensor:
-        ctx.save_for_backward(plan)
-        ctx.like, ctx.edges = (cost.shape, cost.dtype), edges
-        return linear.clone()
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        (plan,), (shape, dtype) = ctx.saved_tensors, ctx.like
-        return None, None, None, (grad[:, None, None] * fixed(plan, ctx.edges)).reshape(shape).to(dtype)
-
-
 def with_gradients(value: Tensor, problem: Problem, outcome: AnyOutcome, inputs: Inputs) -> Tensor:
     """The objectives `(B,)` with their gradients in cost and weights."""
-    return _Value.apply(value, problem, outcome, _edges(inputs), *inputs)
+    slope = partial(weight_gradient, problem, outcome)
+    return _Total.apply(value, slope, outcome.plan, _edges(inputs), *inputs)
 
 
-def with_plan(linear: Tensor, plan: Tensor, cost: Tensor) -> Tensor:
-    """<C, P> `(B,)` with its gradient in the cost, the plan."""
-    return _Linear.apply(linear, plan, _edges([cost]), cost)
+def with_plan(linear: Tensor, problem: Problem, outcome: AnyOutcome, inputs: Inputs) -> Tensor:
+    """<C, P> `(B,)` with its gradients: in the cost the plan, held fixed; in the weights those of the moving plan."""
+    same = problem.epsilon == 0 and problem.source.hard and problem.target.hard  # there it is the value
+    slope = partial(weight_gradient if same else linear_weight_gradient, problem, outcome)
+    return _Total.apply(linear, slope, outcome.plan, _edges(inputs), *inputs)
 
 
 def weight_gradient(problem: Problem, outcome: AnyOutcome, k: int) -> Tensor:

@@ -81,7 +81,7 @@ def close(
 
 
 def _refuse_closed(closed: Tensor, side: Marginal, name: str) -> None:
-    if math.isinf(float(side.divergence.phi(torch.zeros(())))) and bool(closed.any()):
+    if math.isinf(float(side.divergence.phi(torch.zeros((), device=closed.device)))) and bool(closed.any()):
         raise ArgumentError(
             f"cost: a {name} is +inf throughout, but its marginal may not be zero; "
             "give that side a finite tau and a divergence such as 'kl'."

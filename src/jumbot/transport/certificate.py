@@ -25,10 +25,10 @@ def solved(gap: Any, scale: Any, tol: Any) -> Any:
 
     Over-relaxation may pass through plans that overflow: those prove nothing, and neither does NaN.
 
-    >>> solved(1e-8, 1.0, 1e-6), solved(0.0, float("inf"), 1e-6), solved(float("nan"), 1.0, 1e-6)
-    (True, False, False)
+    >>> solved(1e-8, 1.0, 1e-6), solved(0.0, float("inf"), 1e-6), solved(float("nan"), 1.0, 1e-6), solved(0.0, -1.0, 1)
+    (True, False, False, False)
     """
-    return (gap <= tol * scale) & (scale < _OVERFLOWN)
+    return (gap <= tol * scale) & (scale >= 0.0) & (scale < _OVERFLOWN)
 
 
 def reachable(tol: float, epsilon: float) -> float:
@@ -62,7 +62,8 @@ class Certificate:
     def relative_gap(self) -> Tensor:
         """gap / scale; a zero plan that is optimal has both zero, and an overflown one proves nothing."""
         relative = torch.where(self.gap > 0, self.gap / self.scale.clamp_min(1e-300), self.gap)
-        return torch.where(self.scale < _OVERFLOWN, relative, torch.inf)
+        sound = (self.scale >= 0) & (self.scale < _OVERFLOWN) & (self.gap < _OVERFLOWN)
+        return torch.where(sound, relative, torch.inf)
 
 
 def certify(problem: Problem, f: Tensor, g: Tensor) -> Certificate:
@@ -122,8 +123,8 @@ def round_to_marginals(problem: Problem, plan: Tensor) -> Tensor:
     total = torch.maximum(lack_a.sum(-1), lack_b.sum(-1))
     if fixed is not None:
         total = (fixed - rows.sum(-1)).clamp_min(0)
-    fill_a = _spread(lack_a, (high_a - rows).clamp_min(0), total)
-    fill_b = _spread(lack_b, (high_b - columns).clamp_min(0), total)
+    fill_a = spread(lack_a, (high_a - rows).clamp_min(0), total)
+    fill_b = spread(lack_b, (high_b - columns).clamp_min(0), total)
     plan = plan + fill_a[..., :, None] * (fill_b / total.clamp_min(1e-300)[..., None])[..., None, :]
     if source.exact or fixed is not None:
         return plan
@@ -157,7 +158,7 @@ def _rescale(plan: Tensor, low: Tensor, high: Tensor) -> Tensor:
     return plan * factor[..., None]
 
 
-def _spread(lack: Tensor, room: Tensor, total: Tensor) -> Tensor:
+def spread(lack: Tensor, room: Tensor, total: Tensor) -> Tensor:
     """Amounts that sum to `total`: all of `lack`, and the rest in proportion to the room that remains."""
     rest = (total - lack.sum(-1)).clamp_min(0)
     room = (room - lack).clamp(0, 1e200)

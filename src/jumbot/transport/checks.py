@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,32 +21,72 @@ _LARGE = 1 << 20  # entries whose sum takes longer than handing it to threads
 
 
 def as_tensor(x: Array, name: str, like: Tensor | None = None, numpy: bool = False) -> Tensor:
-    """`x` as a tensor of float32 or float64 on the device of `like`, or an error that says what to change."""
+    """`x` as a tensor of float32 or float64 on the device of `like`, or an error that says what to change.
+
+    Whole numbers become float64 and half precision float32, or what `like` has; gradients find their way back.
+    """
     check_dense(x, name)
     if isinstance(x, Tensor):
         if numpy:
             raise ArgumentError(f"{name}: a torch tensor beside a numpy cost; pass all as torch or all as numpy.")
         tensor = x.resolve_neg()  # NumPy cannot read a view that negates
+        if tensor.dtype not in (torch.float32, torch.float64):
+            tensor = _widened(tensor, name, like)
     else:
         if like is not None and not numpy and isinstance(x, np.ndarray):
             raise ArgumentError(f"{name}: a numpy array beside a torch cost; pass torch.from_numpy({name}).")
         array = np.asarray(x)
-        if array.dtype.kind in "iub":
-            array = array.astype(np.float64)
+        if not array.dtype.isnative:  # as files of other machines hold them
+            array = array.astype(array.dtype.newbyteorder("="))
+        single = array.dtype == np.float16 if like is None else like.dtype == torch.float32
+        listed = like is not None and not isinstance(x, np.ndarray)
+        if array.dtype.kind in "iub" or array.dtype == np.float16 or (listed and array.dtype.kind == "f"):
+            array = array.astype(np.float32 if single else np.float64)
         if array.dtype not in (np.float32, np.float64):
             raise ArgumentError(f"{name}: dtype {array.dtype}; pass float32 or float64, e.g. {name}.astype('float64').")
-        if like is not None and not isinstance(x, np.ndarray):
-            array = array.astype(np.float64 if like.dtype == torch.float64 else np.float32)
         tensor = from_numpy(array)
         if like is not None and like.device != tensor.device:
             tensor = tensor.to(like.device)
-    if tensor.dtype not in (torch.float32, torch.float64):
-        raise ArgumentError(f"{name}: dtype {tensor.dtype}; pass float32 or float64, e.g. {name}.double().")
     if like is not None and tensor.dtype != like.dtype:
         raise ArgumentError(f"{name}: {tensor.dtype} beside a cost of {like.dtype}; convert one of them.")
     if like is not None and tensor.device != like.device:
         raise ArgumentError(f"{name}: on {tensor.device} while the cost is on {like.device}; move one of them.")
     return tensor
+
+
+def _widened(tensor: Tensor, name: str, like: Tensor | None) -> Tensor:
+    """Half precision and whole numbers in a dtype that problems are solved in."""
+    if tensor.is_complex() or tensor.is_quantized:
+        raise ArgumentError(f"{name}: dtype {tensor.dtype}; pass float32 or float64, e.g. {name}.double().")
+    own = torch.float32 if tensor.is_floating_point() else torch.float64
+    return tensor.to(own if like is None else like.dtype)
+
+
+def autocast(x: Array) -> str | None:
+    """The type of device on which `torch.autocast` would round what is computed with `x`, or None."""
+    device = "cpu" if not isinstance(x, Tensor) or x.is_meta else x.device.type
+    return device if torch.is_autocast_enabled(device) else None
+
+
+def uncompiled(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """`function` as `torch.compile` may call it: outside of its graph, which is one break of it.
+
+    The two attributes are those of `torch.compiler.disable`, which takes seconds to import what it needs.  A torch
+    that has others breaks the graph as well, and refuses `fullgraph=True` in its own words.
+    """
+
+    def eager(*arguments: Any, **settings: Any) -> Any:
+        return torch.compiler.disable(function)(*arguments, **settings)
+
+    marks = {
+        "_torchdynamo_disable": True,
+        "_torchdynamo_disable_msg": (
+            f"{name} cannot be part of a compiled graph: its sweeps are compiled already, and how many there are "
+            "depends on the numbers. Use torch.compile without fullgraph=True, which breaks the graph once here."
+        ),
+    }
+    vars(eager).update(marks)
+    return eager
 
 
 def from_numpy(array: np.ndarray) -> Tensor:

@@ -30,7 +30,7 @@ def draw_pairs(plan: Tensor, count: int, generator: Generator | None) -> tuple[T
         empty = int(torch.argmin(total))
         where = f"problem {empty} of {len(plan)}" if len(plan) > 1 else "it"
         raise ArgumentError(f"plan: {where} has no mass, so there is no pair to draw; raise tau.")
-    at = _uniform((len(plan), count), generator).to(plan.device) * total
+    at = uniform((len(plan), count), generator).to(plan.device) * total
     # u < 1, but u * total can round up to total, above which there is no cell
     at = torch.minimum(at, torch.nextafter(total, torch.zeros_like(total)))
     cell = torch.searchsorted(cumulative, at, right=True)
@@ -50,7 +50,8 @@ def check_generator(generator: Any) -> Generator:
     return generator
 
 
-def _uniform(shape: tuple[int, int], generator: Generator) -> Tensor:
+def uniform(shape: tuple[int, int], generator: Generator) -> Tensor:
+    """Numbers from [0, 1) in float64."""
     if isinstance(generator, torch.Generator):
         return torch.rand(shape, generator=generator, dtype=torch.float64, device=generator.device)
     return torch.from_numpy(generator.random(shape))

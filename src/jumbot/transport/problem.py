@@ -36,6 +36,8 @@ class Problem:
     reference: str
     blocked: Tensor | None = None  # where the cost as given was +inf: never matched
     closed: Closed | None = None
+    tilt: Tensor | None = None  # epsilon log R of a reference matrix, taken from the cost (`given_reference.py`)
+    reference_mass: Tensor | None = None
     modest: bool = True  # whether no number is so large or small that another unit may be needed (`units.py`)
 
     @property
@@ -71,10 +73,10 @@ class Problem:
     def groups(self) -> tuple[Tensor, Tensor]:
         """A number for each row and column `(B, n)`, `(B, m)`: blocked pairs separate those of different numbers."""
         batch, n, m = self.cost.shape
-        labels = torch.zeros(batch, n + m, dtype=torch.long)
+        labels = torch.zeros(batch, n + m, dtype=torch.long, device=self.cost.device)
         if self.blocked is not None:
-            labels = torch.from_numpy(np.stack([components(pairs) for pairs in ~self.blocked.cpu().numpy()])).long()
-        labels = labels.to(self.cost.device)
+            found = np.stack([components(pairs) for pairs in ~self.blocked.cpu().numpy()])
+            labels = torch.from_numpy(found).long().to(self.cost.device)
         return labels[:, :n], labels[:, n:]
 
     @cached_property
@@ -82,6 +84,8 @@ class Problem:
         """epsilon sum(R), the part of epsilon KL(P | R) that no plan changes."""
         if self.epsilon == 0:
             return 0.0
+        if self.reference_mass is not None:
+            return self.epsilon * self.reference_mass
         if self.reference == "ones":
             return self.epsilon * self.cost.shape[1] * self.cost.shape[2]
         a, b = self.given
@@ -91,7 +95,7 @@ class Problem:
     def most(self) -> float:
         """A bound on every `constant` of the batch, by the mass of all its weights."""
         if self.epsilon == 0 or self.reference == "ones" or self.cost.device.type != "cpu":
-            return float(torch.as_tensor(self.constant).max())
+            return self.constant if isinstance(self.constant, float | int) else float(self.constant.max())
         a, b = (float(np.add.reduce(x.numpy(), axis=None)) for x in self.given)  # microseconds matter here
         return self.epsilon * a * b
 
@@ -114,9 +118,19 @@ class Problem:
         blocked = None if self.blocked is None else self.blocked[index]
         closed = self.closed and Closed(*(x[index] for x in vars(self.closed).values()))
         return Problem(
-            self.cost[index], rows(self.a), rows(self.b), self.epsilon,
-            self.source, self.target, self.reference, blocked, closed, self.modest,
-        )  # fmt: skip
+            self.cost[index],
+            rows(self.a),
+            rows(self.b),
+            self.epsilon,
+            self.source,
+            self.target,
+            self.reference,
+            blocked,
+            closed,
+            None if self.tilt is None else self.tilt[index],
+            None if self.reference_mass is None else self.reference_mass[index],
+            self.modest,
+        )
 
 
 @lru_cache(maxsize=64)
@@ -159,6 +173,14 @@ def check_weights(name: str, weights: Tensor | None, size: int, cost: Tensor, ba
         ) from None
 
 
+def check_reference(reference: object) -> None:
+    """A name; matrices are for `jumbot.solve` alone."""
+    if not isinstance(reference, str):
+        raise ArgumentError(f"reference must be 'product' or 'ones' here, got a {type(reference).__name__}.")
+    if reference not in ("product", "ones"):
+        raise ArgumentError(f"reference: {reference!r} is not known; use 'product' (the paper) or 'ones'.")
+
+
 def make_problem(
     cost: Tensor, a: Tensor | None, b: Tensor | None, *, epsilon: Any, tau: Any, divergence: str | Divergence,
     reference: str, mass: Any,
@@ -170,8 +192,7 @@ def make_problem(
         )
     epsilon = check_number("epsilon", epsilon, least=0)
     source, target = marginals(divergence, tau, mass, exact=epsilon == 0)
-    if reference not in ("product", "ones"):
-        raise ArgumentError(f"reference: {reference!r} is not known; use 'product' (the paper) or 'ones'.")
+    check_reference(reference)
     batch, (n, m) = cost.shape[:-2], cost.shape[-2:]
     weights_a = check_weights("a", a, n, cost, batch)
     weights_b = check_weights("b", b, m, cost, batch)
@@ -180,6 +201,7 @@ def make_problem(
     modest = (
         _LEAST < size < _MOST
         and (epsilon == 0 or _LEAST < epsilon < _MOST)
+        and min(source.tau, target.tau) > _LEAST
         and max(source.tau, target.tau) < _MOST
     )  # fmt: skip
     flat, blocked = block(flat, modest, epsilon, source, target)
@@ -191,13 +213,13 @@ def make_problem(
     if a is None and b is None and source.exact and target.exact:
         weights_b = _matched(n, m, cost.device)
     elif source.hard and target.hard:
-        _check_masses(weights_a, weights_b, source, target, 1e-5 if cost.dtype == torch.float32 else 1e-6)
+        check_masses(weights_a, weights_b, source, target, 1e-5 if cost.dtype == torch.float32 else 1e-6)
         if source.exact and target.exact:  # masses that differ by rounding are made equal
             weights_b = weights_b * (weights_a.sum(-1, keepdim=True) / weights_b.sum(-1, keepdim=True))
-    return Problem(flat, weights_a, weights_b, epsilon, source, target, reference, blocked, closed, modest)
+    return Problem(flat, weights_a, weights_b, epsilon, source, target, reference, blocked, closed, modest=modest)
 
 
-def _check_masses(a: Tensor, b: Tensor, source: Marginal, target: Marginal, rounding: float) -> None:
+def check_masses(a: Tensor, b: Tensor, source: Marginal, target: Marginal, rounding: float) -> None:
     mass_a, mass_b = a.sum(-1), b.sum(-1)
     if isinstance(source, PartialMarginal):
         least = float(torch.minimum(mass_a.min(), mass_b.min()))

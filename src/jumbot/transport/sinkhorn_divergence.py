@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, Required, TypedDict, Unpack, overload
 
 import numpy as np
@@ -12,12 +11,22 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from jumbot.cost import Cost, parse_cost
-from jumbot.errors import ArgumentError
+from jumbot.errors import ArgumentError, hinting
 from jumbot.transport import plain_divergence
-from jumbot.transport.checks import Array, as_tensor, check_number, check_same_columns, check_whole, probe
+from jumbot.transport.checks import (
+    Array,
+    as_tensor,
+    autocast,
+    check_number,
+    check_same_columns,
+    check_whole,
+    probe,
+    uncompiled,
+)
 from jumbot.transport.divergences import Divergence
 from jumbot.transport.placement import on_cpu, placed, returned
 from jumbot.transport.problem import make_problem
+from jumbot.transport.room import bytes_per_entry, check_room
 from jumbot.transport.solution import Solution
 from jumbot.transport.solve import MAX_ITERATIONS, solve_problem, warn_if_short
 
@@ -59,6 +68,7 @@ def sinkhorn_divergence(
 def sinkhorn_divergence(
     x: ArrayLike, y: Array, a: Array | None = None, b: Array | None = None, **settings: Unpack[_Settings]
 ) -> np.ndarray: ...
+@hinting
 def sinkhorn_divergence(
     x: Array,
     y: Array,
@@ -91,9 +101,8 @@ def sinkhorn_divergence(
     >>> float(jumbot.sinkhorn_divergence(x, x + 2, epsilon=0.1, tau=10.0)) > 0
     True
     """
-    if torch.compiler.is_compiling():  # one break of the graph, instead of one for each decision
-        eager: Callable[..., Any] = torch.compiler.disable(sinkhorn_divergence)
-        return eager(
+    if torch.compiler.is_compiling() or autocast(x):
+        return _apart(
             x, y, a, b, cost=cost, epsilon=epsilon, tau=tau, divergence=divergence, tol=tol,
             max_iterations=max_iterations, engine=engine,
         )  # fmt: skip
@@ -124,6 +133,12 @@ def sinkhorn_divergence(
     batch, size = x.shape[:-2].numel(), max(x.shape[-2], y.shape[-2])
     engine = "cpu" if on_cpu(engine, x.device.type, batch, size, size, epsilon) else "device"
 
+    if engine == "cpu":
+        n, m = x.shape[-2], y.shape[-2]
+        # three costs and three plans are kept, and one of the problems is being solved
+        kept, entries = x.dtype.itemsize + 8, batch * (n * m + n * n + m * m)
+        each = kept + bytes_per_entry(epsilon, tau == math.inf, False) / 3
+        check_room("x, y", entries, each, f"the divergence of {n:,} and {m:,} points", announce=True)
     settings: dict[str, Any] = {"epsilon": epsilon, "tau": tau, "divergence": divergence}
     if plain_divergence.fits(ground, x, y):
         solutions = plain_divergence.solve_three((x, y, a, b), settings, tol, limit)
@@ -143,6 +158,17 @@ def sinkhorn_divergence(
         result = debiased(value, value_x - gap_x, value_y - gap_y, epsilon, mass_a - mass_b)
     result = returned(result, x.dtype, x.device)
     return result.detach().numpy() if numpy else result
+
+
+def _apart(x: Array, *others: Array | None, **settings: Any) -> Any:
+    """`sinkhorn_divergence` out of the reach of `torch.compile` and `torch.autocast`."""
+    if torch.compiler.is_compiling():  # one break of the graph, instead of one for each decision
+        return _uncompiled(x, *others, **settings)
+    with torch.autocast(autocast(x) or "cpu", enabled=False):
+        return sinkhorn_divergence(x, *others, **settings)
+
+
+_uncompiled = uncompiled(sinkhorn_divergence, "jumbot.sinkhorn_divergence")
 
 
 def _check_broadcast(x: tuple[int, ...], y: tuple[int, ...]) -> None:

@@ -15,6 +15,7 @@ from torch import Tensor
 from jumbot.transport.autograd import Inputs, with_gradients, with_plan
 from jumbot.transport.certificate import reachable
 from jumbot.transport.draws import Generator, draw_pairs
+from jumbot.transport.entropic.translation import in_gauge
 from jumbot.transport.outcome import AnyOutcome
 from jumbot.transport.placement import returned
 from jumbot.transport.problem import Problem
@@ -45,6 +46,10 @@ class Status(enum.Enum):
     FAILED = (
         "No further progress is possible in this precision, and the relative gap is above tol. The optimum still "
         "lies in [value - gap, value]; check the scale of the cost against epsilon and tau, or pass float64."
+    )
+    INTERRUPTED = (
+        "Stopped by Ctrl-C with a relative gap above tol. The optimum still lies in [value - gap, value]; pass the "
+        "solution as init to continue."
     )
     OVERFLOW = (
         "The answer is larger than its precision can hold, so that some of its numbers are infinite; pass float64 "
@@ -147,11 +152,14 @@ class Solution(Generic[ArrayT]):
 
     @cached_property
     def linear(self) -> ArrayT:
-        """<C, P>; its gradient in the cost is `plan`."""
-        linear, cost = self._outcome.certificate.linear, self._inputs[0]
-        if not (self._graph and cost.requires_grad):
+        """<C, P>; its gradient in the cost is `plan`, held fixed, and in the weights that of the plan that moves.
+
+        At epsilon = 0 with a finite tau the latter is not supported, and a backward pass to the weights raises.
+        """
+        linear = self._outcome.certificate.linear
+        if not self._graph:
             return self._out(linear)
-        return self._graphed(lambda: self._out(with_plan(linear, self._outcome.plan, cost)))
+        return self._graphed(lambda: self._out(with_plan(linear, self._problem, self._outcome, self._inputs)))
 
     def _graphed(self, make: Callable[[], Any]) -> Any:
         """What `make` makes, with its graph: read first under `no_grad`, it is still kept for later."""
@@ -189,9 +197,15 @@ class Solution(Generic[ArrayT]):
 
     @cached_property
     def potentials(self) -> tuple[ArrayT, ArrayT]:
-        """(f, g), the dual variables; pass them or the whole solution as `init` of a similar problem."""
+        """(f, g), the dual variables; pass them or the whole solution as `init` of a similar problem.
+
+        Where both marginals are exact, or the mass is fixed, (f + t, g - t) is as good for every t; those are returned
+        for which the mean of f under a equals the mean of g under b.  One pair of cost C has f = g = C/2.  With "tv"
+        and equal masses t is free within bounds, and one of the best is returned.
+        """
         n, m = self._inputs[0].shape[-2:]
-        return self._out(self._outcome.f.clone(), n), self._out(self._outcome.g.clone(), m)
+        f, g = in_gauge(self._problem, self._outcome.f, self._outcome.g)
+        return self._out(f, n), self._out(g, m)
 
     @cached_property
     def iterations(self) -> Any:

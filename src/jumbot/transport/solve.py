@@ -13,16 +13,18 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from jumbot.errors import ArgumentError, NotConvergedWarning
+from jumbot.errors import ArgumentError, NotConvergedWarning, UnboundedError, hinting
 from jumbot.transport.autograd import Inputs
 from jumbot.transport.certificate import reachable
-from jumbot.transport.checks import Array, as_tensor, check_number, check_whole
+from jumbot.transport.checks import Array, as_tensor, autocast, check_number, check_whole, uncompiled
 from jumbot.transport.divergences import Divergence
+from jumbot.transport.given_reference import inner_tol, make_tilted, untilted
 from jumbot.transport.outcome import AnyOutcome
 from jumbot.transport.placement import placed
 from jumbot.transport.problem import Problem, make_problem
+from jumbot.transport.room import bytes_per_entry, check_room
 from jumbot.transport.solution import Solution, Status
-from jumbot.transport.units import divided, multiplied, start_in, unit
+from jumbot.transport.units import capped, divided, multiplied, start_in, unit, unmissed
 
 MAX_ITERATIONS = 100_000
 
@@ -33,7 +35,7 @@ class _Settings(TypedDict, total=False):
     epsilon: Required[float]
     tau: float | tuple[float, float]
     divergence: str | Divergence
-    reference: str
+    reference: str | Array
     mass: float | None
     tol: float
     max_iterations: int
@@ -49,6 +51,7 @@ def solve(
 def solve(
     cost: ArrayLike, a: Array | None = None, b: Array | None = None, **settings: Unpack[_Settings]
 ) -> Solution[np.ndarray]: ...
+@hinting
 def solve(
     cost: Array,
     a: Array | None = None,
@@ -57,7 +60,7 @@ def solve(
     epsilon: float,
     tau: float | tuple[float, float] = math.inf,
     divergence: str | Divergence = "kl",
-    reference: str = "product",
+    reference: str | Array = "product",
     mass: float | None = None,
     tol: float = 1e-10,
     max_iterations: int = MAX_ITERATIONS,
@@ -73,10 +76,11 @@ def solve(
     Parameters
     ----------
     cost
-        C, `(..., n, m)`, torch or numpy, float32 or float64; leading axes are a batch of problems.
-        `+inf` means "never matched" where tau is finite.
+        C, `(..., n, m)`, torch or numpy; leading axes are a batch of problems.  Half precision is solved and answered
+        in float32, whole numbers in float64; `+inf` means "never matched" where tau is finite.
     a, b
         Weights `(..., n)` and `(..., m)` of any positive mass, zeros allowed; uniform of mass one by default.
+        Their leading axes broadcast with those of the cost: `(k, n)` against one cost `(n, m)` are k problems.
     epsilon
         Strength of the entropy; 0 solves exactly (balanced, KL, TV, and partial transport).
     tau
@@ -85,7 +89,8 @@ def solve(
         "kl", "tv", "chi2", "range(lo,hi)" (marginals within [lo a, hi a]; leave tau out), "power(p)",
         or a `Divergence`.
     reference
-        R: "product" is a b' (the paper), "ones" the all-ones matrix (its published code).
+        R: "product" is a b' (the paper), "ones" the all-ones matrix (its published code), or a matrix `(..., n, m)`
+        of your own, >= 0 (POT's `c`); pairs where it is zero are never matched.
     mass
         Transport exactly this much (partial transport); tau and divergence stay at their defaults.
     tol
@@ -108,9 +113,8 @@ def solve(
     tensor([[0.5000, 0.0000],
             [0.0000, 0.5000]], dtype=torch.float64)
     """
-    if torch.compiler.is_compiling():  # one break of the graph, instead of one for each decision and each field read
-        eager: Callable[..., Solution] = torch.compiler.disable(_read)
-        return eager(
+    if torch.compiler.is_compiling() or autocast(cost):
+        return _apart(
             cost, a, b, epsilon=epsilon, tau=tau, divergence=divergence, reference=reference, mass=mass, tol=tol,
             max_iterations=max_iterations, init=init, engine=engine,
         )  # fmt: skip
@@ -118,16 +122,45 @@ def solve(
     cost = as_tensor(cost, "cost", numpy=numpy)
     a = None if a is None else as_tensor(a, "a", cost, numpy)
     b = None if b is None else as_tensor(b, "b", cost, numpy)
+    R = None if isinstance(reference, str) else as_tensor(reference, "reference", cost, numpy)
     epsilon, given = check_number("epsilon", epsilon, least=0), cost.device
-    cost, a, b = placed(engine, epsilon, cost, a, b)
-    problem = make_problem(
-        cost, a, b, epsilon=epsilon, tau=tau, divergence=divergence, reference=reference, mass=mass
-    )  # fmt: skip
+    cost, a, b, R = placed(engine, epsilon, cost, a, b, R)
+    cost = _broadcast(cost, a, b)
+    if cost.device.type == "cpu":
+        exact = tau == math.inf or (isinstance(tau, tuple | list) and math.inf in tau)
+        each = bytes_per_entry(epsilon, exact, mass is not None)
+        check_room("cost", cost.numel(), each, f"to solve problems of shape {tuple(cost.shape)}")
+    if R is None:
+        problem = make_problem(
+            cost, a, b, epsilon=epsilon, tau=tau, divergence=divergence, reference=reference, mass=mass
+        )  # fmt: skip
+    else:
+        problem = make_tilted(cost, a, b, R, epsilon=epsilon, tau=tau, divergence=divergence, mass=mass)
     tol = check_number("tol", tol, least=0)
     limit = check_whole("max_iterations", max_iterations, least=1)
     solution = solve_problem(problem, _start(init, cost, numpy), tol, limit, (cost, a, b), numpy, device=given)
     warn_if_short(solution)
     return solution
+
+
+def _apart(cost: Array, *weights: Array | None, **settings: Any) -> Solution:
+    """`solve` out of the reach of `torch.compile` and `torch.autocast`."""
+    if torch.compiler.is_compiling():  # one break of the graph, instead of one for each decision and each field read
+        return _uncompiled(cost, *weights, **settings)
+    with torch.autocast(autocast(cost) or "cpu", enabled=False):
+        return solve(cost, *weights, **settings)
+
+
+def _broadcast(cost: Tensor, a: Tensor | None, b: Tensor | None) -> Tensor:
+    """The cost as a batch where only the weights are one: `(k, n)` against `(n, m)` are k problems."""
+    batches = [x.shape[:-1] for x in (a, b) if x is not None and x.ndim > 1]
+    if cost.ndim < 2 or not batches:
+        return cost
+    try:
+        batch = torch.broadcast_shapes(cost.shape[:-2], *batches)
+    except RuntimeError:
+        return cost  # `check_weights` says which of them does not fit
+    return cost if batch == cost.shape[:-2] else cost.expand(*batch, *cost.shape[-2:])
 
 
 def _read(*arguments: Any, **settings: Any) -> Solution:
@@ -139,13 +172,23 @@ def _read(*arguments: Any, **settings: Any) -> Solution:
     return solution
 
 
+_uncompiled: Callable[..., Solution] = uncompiled(_read, "jumbot.solve")
+
+
 def find_outcome(
     problem: Problem, start: tuple[Tensor, Tensor] | None, tol: float, limit: int, symmetric: bool = False,
     swept: int = 0,
 ) -> AnyOutcome:  # fmt: skip
     """By the engine that fits; `symmetric` promises equal sides, `swept` tells how many sweeps led to `start`."""
+    if not problem.modest and (cheaper := capped(problem)) is not None:
+        found = find_outcome(cheaper, start, tol, limit, symmetric, swept)
+        if unmissed(found):
+            return found
     if not problem.modest and (by := unit(problem)) != 1.0:
-        found = find_outcome(divided(problem, by), start_in(start, by), tol, limit, symmetric, swept)
+        try:
+            found = find_outcome(divided(problem, by), start_in(start, by), tol, limit, symmetric, swept)
+        except UnboundedError as error:
+            raise error.times(by) from None
         return multiplied(found, by)
     tol = reachable(tol, problem.epsilon)
     if problem.epsilon == 0:
@@ -162,7 +205,7 @@ def solve_problem(
     inputs: Inputs, numpy: bool, symmetric: bool = False, device: torch.device | None = None,
 ) -> Solution:  # fmt: skip
     """Solve a checked problem; `inputs` are what gradients are taken in, the answer goes to `device`."""
-    outcome = find_outcome(problem, start, tol, limit, symmetric)
+    outcome = untilted(problem, find_outcome(problem, start, inner_tol(problem, tol), limit, symmetric))
     graph = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in inputs)
     return Solution(problem, outcome, tol, limit, inputs, numpy, graph, device or inputs[0].device)
 

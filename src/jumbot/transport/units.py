@@ -11,12 +11,16 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from jumbot.errors import ArgumentError
 from jumbot.transport.blocked import FORBIDDEN
 from jumbot.transport.certificate import Certificate
+from jumbot.transport.divergences import TV
 from jumbot.transport.marginal import Marginal
 from jumbot.transport.outcome import AnyOutcome, Outcome
 from jumbot.transport.problem import Problem
 
+_FARTHEST = 1e290  # how far apart numbers may be
+_DEAREST = 1e200  # times all costs: prices up to it leave the costs in float64
 _EXPONENT = 100  # to which the largest number of a problem is brought, up or down: well below `FORBIDDEN`
 
 
@@ -28,7 +32,48 @@ def unit(problem: Problem) -> float:
     taus = [side.tau for side in (problem.source, problem.target) if not side.hard]
     largest = max(float(cost.abs().max()), problem.epsilon, *taus, 0.0)
     exponent = math.frexp(largest)[1] if largest > 0 else 0
-    return math.ldexp(1.0, exponent - max(-_EXPONENT, min(exponent, _EXPONENT)))
+    by = math.ldexp(1.0, exponent - max(-_EXPONENT, min(exponent, _EXPONENT)))
+    _check_span(problem, cost, taus, by, largest)
+    return by
+
+
+def _check_span(problem: Problem, cost: Tensor, taus: list[float], by: float, largest: float) -> None:
+    """An error where float64 cannot hold the smallest number of a problem beside its largest."""
+    least = 1 / _FARTHEST
+    small = [("tau", tau, tau / by < least) for tau in taus]
+    if (epsilon := problem.epsilon) > 0:
+        small += [("epsilon", epsilon, min(epsilon / by, epsilon / max(taus, default=epsilon)) < least)]
+    elif by > 1:  # without an entropy the smallest cost may be all that is paid
+        size = cost.abs().double()
+        cheapest = float(torch.where(size > 0, size, largest).min())
+        small += [("cost", cheapest, cheapest / by < least)]
+    for name, number, lost in small:
+        if lost:
+            raise ArgumentError(
+                f"{name} must be within a factor of {_FARTHEST:g} of the other numbers of the problem, got {number:g} "
+                f"beside {largest:g}: float64 cannot hold both. Leave the smaller term out, or rescale it."
+            )
+
+
+def capped(problem: Problem) -> Problem | None:
+    """At epsilon = 0, total variation at prices beside which no cost would be left: the same at prices that are less.
+
+    Where its plan misses no weight it is that of every higher price too, and `unmissed` says whether it does.
+    """
+    sides = problem.source, problem.target
+    if problem.epsilon > 0 or not all(side.hard or isinstance(side.divergence, TV) for side in sides):
+        return None
+    cost = problem.cost if problem.blocked is None else problem.cost.masked_fill(problem.blocked, 0.0)
+    most = _DEAREST * float(cost.abs().max())
+    if most == 0 or all(side.hard or side.tau <= most for side in sides):
+        return None
+    source, target = (side if side.hard else replace(side, tau=min(side.tau, most)) for side in sides)
+    return replace(problem, source=source, target=target)
+
+
+def unmissed(outcome: AnyOutcome) -> bool:
+    """Whether the plan pays nothing but costs."""
+    return bool((outcome.certificate.objective == outcome.certificate.linear).all())
 
 
 def divided(problem: Problem, by: float) -> Problem:
@@ -40,10 +85,16 @@ def divided(problem: Problem, by: float) -> Problem:
     cost = problem.cost.double() / by
     if problem.blocked is not None and problem.epsilon > 0:
         cost = cost.masked_fill(problem.blocked, FORBIDDEN)
+    tilt = None if problem.tilt is None else problem.tilt / by
     return replace(
-        problem, cost=cost, epsilon=problem.epsilon / by, source=side(problem.source), target=side(problem.target),
+        problem,
+        tilt=tilt,
+        cost=cost,
+        epsilon=problem.epsilon / by,
+        source=side(problem.source),
+        target=side(problem.target),
         modest=True,
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)

@@ -21,13 +21,13 @@ from jumbot.report.records import read_run
 def test_the_baseline_of_rows_is_a_source_only_run(blobs: Any, tmp_path: Path) -> None:
     source, target = blobs(shift=1.5)
     run = tmp_path / "run"
-    model = jumbot.adapt(source, target, steps=30, out=run)
+    model = jumbot.adapt(source, target, steps=30, out=run, method="jumbot", judge=False)
     alone = jumbot.adapt(source, target, steps=30, method="source-only", out=tmp_path / "alone")
     baseline = json.loads((run / "baseline.json").read_text(encoding="utf-8"))
     assert baseline["accuracy"] == alone.results["accuracy"]
     assert baseline["changed"] == np.mean(model.predict(target) != alone.predict(target))
     assert not (tmp_path / "alone" / "baseline.json").exists()
-    jumbot.adapt(source, target, steps=2, out=tmp_path / "plain", report=False)
+    jumbot.adapt(source, target, steps=2, out=tmp_path / "plain", report=False, method="jumbot", judge=False)
     assert not (tmp_path / "plain" / "baseline.json").exists()
 
 
@@ -38,7 +38,7 @@ def test_pictures_of_the_samples_that_changed_and_of_the_least_explained(tmp_pat
     pictures[y == 1] += 150
     run = tmp_path / "run"
     short = {"source_steps": 3, "steps": 3, "batch_size": 20, "learning_rate": 0.003}
-    model = jumbot.adapt((pictures, y), pictures // 2, out=run, **short)
+    model = jumbot.adapt((pictures, y), pictures // 2, out=run, **short, method="jumbot", judge=False)
     assert "after its source-only start" in (run / "baseline.json").read_text(encoding="utf-8")
     samples = json.loads((run / "samples.json").read_text(encoding="utf-8"))
     found = [each for each in samples if each["why"] == "least explained"]
@@ -55,12 +55,14 @@ def test_pictures_of_the_samples_that_changed_and_of_the_least_explained(tmp_pat
 
 def test_the_card_tells_data_method_evidence_and_limits(blobs: Any, tmp_path: Path) -> None:
     source, target = blobs()
-    jumbot.adapt(source, target, steps=30, out=tmp_path / "run", report=False)
+    jumbot.adapt(source, target, steps=30, out=tmp_path / "run", report=False, method="jumbot", judge=False)
     card = (tmp_path / "run" / "README.md").read_text(encoding="utf-8")
     for heading in ("## Data", "## Method and settings", "## Evidence", "## Limits"):
         assert heading in card
     assert "Accuracy on target labels that training never saw" in card
-    jumbot.adapt(source, target.unlabelled(), steps=30, out=tmp_path / "blind", report=False)
+    jumbot.adapt(
+        source, target.unlabelled(), steps=30, out=tmp_path / "blind", report=False, method="jumbot", judge=False
+    )
     blind = (tmp_path / "blind" / "README.md").read_text(encoding="utf-8")
     assert "Accuracy on target labels" not in blind
     assert "Without labels" in blind
@@ -68,7 +70,7 @@ def test_the_card_tells_data_method_evidence_and_limits(blobs: Any, tmp_path: Pa
 
 def test_names_begin_no_markup_in_the_card(blobs: Any, tmp_path: Path) -> None:
     source, target = blobs()
-    jumbot.adapt(source, target, steps=2, out=tmp_path / "run", report=False)
+    jumbot.adapt(source, target, steps=2, out=tmp_path / "run", report=False, method="jumbot", judge=False)
     config = json.loads((tmp_path / "run" / "config.json").read_text(encoding="utf-8"))
     config["classes"] = ["<script>alert(1)</script>", "[a](http://b)", "# c"]
     (tmp_path / "run" / "config.json").write_text(json.dumps(config), encoding="utf-8")
@@ -79,7 +81,7 @@ def test_names_begin_no_markup_in_the_card(blobs: Any, tmp_path: Path) -> None:
 
 def test_history_is_a_frame(blobs: Any, tmp_path: Path) -> None:
     source, target = blobs()
-    model = jumbot.adapt(source, target, steps=12, out=tmp_path / "run", report=False)
+    model = jumbot.adapt(source, target, steps=12, out=tmp_path / "run", report=False, method="jumbot", judge=False)
     steps = model.history[model.history["event"] == "step"]
     assert steps["step"].tolist() == list(range(12))
     np.testing.assert_allclose(steps["loss"], steps["terms.source"] + steps["terms.transport"])
@@ -92,9 +94,18 @@ def test_history_is_a_frame(blobs: Any, tmp_path: Path) -> None:
 def test_trackers_by_name(blobs: Any, tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
     source, target = blobs()
-    jumbot.adapt(source, target, out=tmp_path / "run", steps=3, trackers=["tensorboard"], report=False)
+    jumbot.adapt(
+        source,
+        target,
+        out=tmp_path / "run",
+        steps=3,
+        trackers=["tensorboard"],
+        report=False,
+        method="jumbot",
+        judge=False,
+    )
     assert list((tmp_path / "run" / "tensorboard").rglob("events.out.tfevents*"))
     with pytest.raises(ArgumentError, match="did you mean 'wandb'"):
-        jumbot.adapt("nowhere", "nowhere", trackers=["wandbb"])
+        jumbot.adapt("nowhere", "nowhere", trackers=["wandbb"], method="jumbot", judge=False)
     with pytest.raises(MissingPackageError, match="pip install clearml"):
-        jumbot.adapt("nowhere", "nowhere", trackers=["clearml"])
+        jumbot.adapt("nowhere", "nowhere", trackers=["clearml"], method="jumbot", judge=False)

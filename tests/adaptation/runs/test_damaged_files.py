@@ -245,7 +245,7 @@ def test_cut_empty_or_a_folder(
     (files / "run" / "report.html").unlink()  # the finished run has it made again
     path = files / file
     raw = path.read_bytes()
-    cuts = sorted({len(raw) * i // 10 for i in range(10)})
+    cuts = sorted({len(raw) * i // 10 for i in (0, 3, 9)})
     if path.suffix == ".jsonl":  # cut lines at the end are dropped: the first must be whole to be damaged in the middle
         cuts = [cut for cut in cuts if cut < raw.index(b"\n") and cut > 1]
         contents = [raw[:cut] + b"\n" + raw for cut in cuts[:1]] + [b"\xff\xfe\x00", b"null\n", b"[]\n"]

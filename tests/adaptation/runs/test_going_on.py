@@ -137,7 +137,7 @@ def test_what_is_missing_is_said(
 
 def test_data_from_memory_must_come_again(tmp_path: Path, blobs: Any) -> None:
     source, target = blobs()
-    adapt(source, target, out=tmp_path / "run", steps=2, report=False)
+    adapt(source, target, out=tmp_path / "run", steps=2, report=False, method="jumbot", judge=False)
     with pytest.raises(ArgumentError, match="came from memory; give them again"):
         adapt(out=tmp_path / "run", resume=True)
 
@@ -169,13 +169,13 @@ def test_a_folder_made_for_nothing_goes_again(tmp_path: Path) -> None:
         pass
     assert not (tmp_path / "new").exists()
     with pytest.raises(ArgumentError, match="nothere"):
-        adapt(tmp_path / "nothere", tmp_path / "nothere", out=tmp_path / "run")
+        adapt(tmp_path / "nothere", tmp_path / "nothere", out=tmp_path / "run", method="jumbot", judge=False)
     assert not (tmp_path / "run").exists()
 
 
 def test_a_run_goes_on_with_another_number_of_readers(blobs: Any, tmp_path: Path) -> None:
     source, target = blobs()
-    adapt(source, target, out=tmp_path / "run", steps=3, workers=0, report=False)
+    adapt(source, target, out=tmp_path / "run", steps=3, workers=0, report=False, method="jumbot", judge=False)
     adapt(source, target, out=tmp_path / "run", steps=3, report=False, resume=True)
     with pytest.raises(ArgumentError, match=r"training\.steps was 3, now 4"):
         adapt(source, target, out=tmp_path / "run", steps=4, report=False, resume=True)

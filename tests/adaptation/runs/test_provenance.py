@@ -21,7 +21,9 @@ SHORT: dict[str, Any] = {"steps": 2, "evaluate_every": 0, "batch_size": 4}
 
 def test_a_run_tells_its_data(blobs: Any, tmp_path: Path) -> None:
     source, target = blobs()
-    jumbot.adapt(source, target, out=tmp_path / "run", command="jumbot adapt a b", **SHORT)
+    jumbot.adapt(
+        source, target, out=tmp_path / "run", command="jumbot adapt a b", **SHORT, method="jumbot", judge=False
+    )
     config = read_config(tmp_path / "run")
     assert config["command"] == "jumbot adapt a b"
     assert config["jumbot"] == jumbot.__version__
@@ -33,7 +35,7 @@ def test_a_run_tells_its_data(blobs: Any, tmp_path: Path) -> None:
 def test_a_run_goes_on_with_the_same_data_alone(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(20, 3)), np.arange(20) % 2
-    first = jumbot.adapt((X, y), X + 1, out=tmp_path / "run", **SHORT)
+    first = jumbot.adapt((X, y), X + 1, out=tmp_path / "run", **SHORT, method="jumbot", judge=False)
     again = jumbot.adapt((X, y), X + 1, out=tmp_path / "run", resume=True, **SHORT)
     np.testing.assert_array_equal(again.predict_proba(X), first.predict_proba(X))
     with pytest.raises(ArgumentError, match=r"begun with other settings \(data"):

@@ -59,7 +59,7 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
 
 def test_learns_and_records(blobs: Any, tmp_path: Path) -> None:
     source, target = blobs()
-    model = adapt(source, target, out=tmp_path / "run", steps=60, seed=1)
+    model = adapt(source, target, out=tmp_path / "run", steps=60, seed=1, method="jumbot", judge=False)
     assert model.results["accuracy"] > 0.95
     records = read_metrics(tmp_path / "run")
     steps = [r for r in records if r["event"] == "step"]
@@ -71,8 +71,8 @@ def test_learns_and_records(blobs: Any, tmp_path: Path) -> None:
 
 def test_training_is_the_same_with_and_without_target_labels(blobs: Any) -> None:
     source, target = blobs()
-    seen = adapt(source, target, steps=15, seed=0)
-    unseen = adapt(source, target.unlabelled(), steps=15, seed=0)
+    seen = adapt(source, target, steps=15, seed=0, method="jumbot", judge=False)
+    unseen = adapt(source, target.unlabelled(), steps=15, seed=0, method="jumbot", judge=False)
     assert "accuracy" not in unseen.results
     for a, b in zip(seen.network.parameters(), unseen.network.parameters(), strict=True):
         assert torch.equal(a, b)
@@ -83,7 +83,7 @@ def test_the_random_state_of_the_caller_is_left_alone(blobs: Any) -> None:
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
-    adapt(source, target, steps=3)
+    adapt(source, target, steps=3, method="jumbot", judge=False)
     assert torch.equal(torch.rand(3), expected)
 
 
@@ -152,7 +152,17 @@ def test_two_processes_are_k_equal_to_two(blobs: Any, tmp_path: Path) -> None:
 def test_a_loss_that_is_not_finite_stops_and_keeps_the_checkpoint(blobs: Any, tmp_path: Path) -> None:
     source, target = blobs()
     with pytest.raises(NotFiniteError, match=r"step \d+ \(adapt\).*learning_rate.*checkpoint after step \d+ is kept"):
-        adapt(source, target, out=tmp_path / "run", steps=400, learning_rate=1e8, checkpoint_every=1, evaluate_every=0)
+        adapt(
+            source,
+            target,
+            out=tmp_path / "run",
+            steps=400,
+            learning_rate=1e8,
+            checkpoint_every=1,
+            evaluate_every=0,
+            method="jumbot",
+            judge=False,
+        )
     tensors, header = load_tensors(tmp_path / "run" / "checkpoints" / "last.safetensors")
     assert header["step"] >= 1
     assert all(bool(torch.isfinite(t).all()) for name, t in tensors.items() if name.startswith("network"))
@@ -177,9 +187,9 @@ def test_a_full_disk_keeps_the_last_checkpoint(tmp_path: Path, monkeypatch: pyte
 
 def test_a_folder_is_never_overwritten(blobs: Any, tmp_path: Path) -> None:
     source, target = blobs()
-    adapt(source, target, out=tmp_path / "run", steps=3)
+    adapt(source, target, out=tmp_path / "run", steps=3, method="jumbot", judge=False)
     with pytest.raises(ArgumentError, match=r"holds a run already.*--resume"):
-        adapt(source, target, out=tmp_path / "run", steps=3)
+        adapt(source, target, out=tmp_path / "run", steps=3, method="jumbot", judge=False)
     with pytest.raises(ArgumentError, match=r"training.steps was 3, now 5"):
         adapt(source, target, out=tmp_path / "run", steps=5, resume=True)
     again = adapt(source, target, out=tmp_path / "run", steps=3, resume=True)
@@ -187,12 +197,12 @@ def test_a_folder_is_never_overwritten(blobs: Any, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.tex").write_text("precious")
     with pytest.raises(ArgumentError, match="holds other files"):
-        adapt(source, target, out=tmp_path / "other", steps=3)
+        adapt(source, target, out=tmp_path / "other", steps=3, method="jumbot", judge=False)
 
 
 def test_a_run_of_another_version_is_named(blobs: Any, tmp_path: Path) -> None:
     source, target = blobs()
-    adapt(source, target, out=tmp_path / "run", steps=3)
+    adapt(source, target, out=tmp_path / "run", steps=3, method="jumbot", judge=False)
     config = json.loads((tmp_path / "run" / "config.json").read_text())
     (tmp_path / "run" / "config.json").write_text(json.dumps(config | {"format": 99, "jumbot": "9.9"}))
     with pytest.raises(ArgumentError, match=r"jumbot 9\.9.*another format"):
@@ -202,7 +212,9 @@ def test_a_run_of_another_version_is_named(blobs: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize("rule", ["last", "entropy", "infomax", "snd", "source_validation", "transport", "oracle"])
 def test_rules_of_selection(blobs: Any, tmp_path: Path, rule: str) -> None:
     source, target = blobs()
-    model = adapt(source, target, out=tmp_path / "run", steps=40, evaluate_every=10, select=rule)
+    model = adapt(
+        source, target, out=tmp_path / "run", steps=40, evaluate_every=10, select=rule, method="jumbot", judge=False
+    )
     assert model.results["rule"] == rule
     assert model.results["oracle"] == (rule == "oracle")
     history = [r for r in read_metrics(tmp_path / "run") if r["event"] == "evaluation"]
@@ -215,21 +227,21 @@ def test_rules_of_selection(blobs: Any, tmp_path: Path, rule: str) -> None:
 def test_oracle_needs_labels(blobs: Any) -> None:
     source, target = blobs()
     with pytest.raises(ArgumentError, match="oracle"):
-        adapt(source, target.unlabelled(), steps=3, select="oracle")
+        adapt(source, target.unlabelled(), steps=3, select="oracle", method="jumbot", judge=False)
 
 
 def test_k_minibatches_a_step(blobs: Any) -> None:
     source, target = blobs()
-    one, three = (adapt(source, target, steps=5, k=k, seed=2) for k in (1, 3))
+    one, three = (adapt(source, target, steps=5, k=k, seed=2, method="jumbot", judge=False) for k in (1, 3))
     assert not torch.equal(one.network.classifier.weight, three.network.classifier.weight)
     with pytest.raises(ArgumentError, match="k: 0"):
-        adapt(source, target, k=0)
+        adapt(source, target, k=0, method="jumbot", judge=False)
 
 
 def test_curves_for_tensorboard(blobs: Any, tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
     source, target = blobs()
-    adapt(source, target, out=tmp_path / "run", steps=5, tensorboard=True)
+    adapt(source, target, out=tmp_path / "run", steps=5, tensorboard=True, method="jumbot", judge=False)
     assert list((tmp_path / "run" / "tensorboard").rglob("events.out.tfevents*"))
 
 
@@ -238,15 +250,17 @@ def test_devices_and_precision_that_are_not_there(blobs: Any) -> None:
         pytest.skip("this machine has a CUDA device")
     source, target = blobs()
     with pytest.raises(ArgumentError, match="device"):
-        adapt(source, target, steps=1, device="cuda")
+        adapt(source, target, steps=1, device="cuda", method="jumbot", judge=False)
     with pytest.raises(ArgumentError, match="fp16"):
-        adapt(source, target, steps=1, mixed_precision="fp16")
+        adapt(source, target, steps=1, mixed_precision="fp16", method="jumbot", judge=False)
 
 
 def test_the_plan_of_one_process_is_that_of_all(blobs: Any) -> None:
     source, target = blobs()
     alone, joined = (
-        adapt(source, target, steps=3, global_plan=flag, seed=0).history.drop(columns="seconds", errors="ignore")
+        adapt(source, target, steps=3, global_plan=flag, seed=0, method="jumbot", judge=False).history.drop(
+            columns="seconds", errors="ignore"
+        )
         for flag in (False, True)
     )
     assert "wrong_mass" in alone

@@ -22,6 +22,7 @@ Array = np.ndarray[Any, Any]
 
 MINIBATCH = 100
 ROUNDS = 5  # passes over the target; the class proportions settle within three
+_PART = 4096  # rows that are converted at once
 _ROUNDING = 1e-10  # of the squared size of embeddings: in float32 those of equal rows are 1e-7 of it apart
 
 
@@ -68,7 +69,7 @@ def scaled_settings(
     # one class alone: as if the next one were at twice the distance
     b = float(np.median(between) if len(between) else 4 * w)
     eta2 = 0.5 / math.log(max(classes, 2))
-    if not b > _ROUNDING * float(source.features.square().sum(1).mean()):
+    if not b > _ROUNDING * _mean_square(source.features):
         # no two classes are apart, as among a few rows that come again and again: the predictions alone can tell them
         return PlanSettings(0.0, eta2, 1 / (2 * math.log(10)), eta2)
     return PlanSettings(1 / b, eta2, float(max(b - w, 2 * spread) / (2 * math.log(10) * b)), eta2)
@@ -96,8 +97,10 @@ class SourceMinibatches:
             raise ArgumentError(
                 f"labels_s: values from {labels.min()} to {labels.max()}, but the logits have {classes} classes."
             )
-        self.features = features.detach().cpu().double()[torch.from_numpy(known)]
-        if not bool(torch.isfinite(self.features).all()):
+        # as they came: of a million embeddings a copy in float64 is gigabytes, so minibatches alone are converted
+        features = features.detach().cpu()
+        self.features = features if known.all() else features[torch.from_numpy(known)]
+        if not all_finite(self.features):
             raise ArgumentError("features_s: they hold NaN or infinite values; the network has diverged.")
         self.labels = labels[known].astype(np.int64)
         self.told = torch.from_numpy(self.labels) if values is None else values.double()[torch.from_numpy(known)]
@@ -112,12 +115,26 @@ class SourceMinibatches:
         return np.concatenate([rng.choice(group, self.each, replace=len(group) < self.each) for group in groups])
 
 
+def all_finite(values: Tensor) -> bool:
+    """Whether no number is NaN or infinite, without a second tensor of the size of the first.
+
+    >>> all_finite(torch.tensor([1.0, 2.0])), all_finite(torch.tensor([1.0, math.nan])), all_finite(torch.zeros(0))
+    (True, False, True)
+    """
+    return not values.numel() or all(math.isfinite(float(end)) for end in torch.aminmax(values))
+
+
+def _mean_square(rows: Tensor) -> float:
+    """The mean squared length of rows, in float64."""
+    return sum(float(part.double().square().sum()) for part in rows.split(_PART)) / len(rows)
+
+
 def _source_pairs(source: SourceMinibatches, seed: int) -> Iterator[tuple[Array, Array, Array]]:
     """Pairs of source minibatches with their squared distances; no sample is compared with itself."""
     rng = np.random.default_rng((seed, 1))
     for _ in range(ROUNDS):
         first, second = source.draw(rng), source.draw(rng)
-        cost = squared_euclidean(source.features[first], source.features[second]).numpy()
+        cost = squared_euclidean(source.features[first].double(), source.features[second].double()).numpy()
         yield first, second, np.where(first[:, None] == second[None], math.inf, cost)
 
 
@@ -152,8 +169,8 @@ def received_by_stratum(
         drawn = source.draw(rng)
         strata = source.strata[drawn]
         cost = joint_cost(
-            source.features[drawn], source.told[drawn], z[batch], logits[batch], settings.eta1, settings.eta2,
-            source.label_loss,
+            source.features[drawn].double(), source.told[drawn], z[batch].double(), logits[batch].double(),
+            settings.eta1, settings.eta2, source.label_loss,
         )  # fmt: skip
         a = torch.from_numpy(weights[strata] / source.each)
         plan = solve(cost, a, epsilon=settings.epsilon, tau=settings.tau, tol=1e-4).plan.numpy()
@@ -191,6 +208,22 @@ def settle(
         received = columns.sum(1) / mass
         strata = votes(columns, received >= OUTSIDE).mean(0)
     return Settled(columns, received, strata, weights)
+
+
+@dataclass(frozen=True, eq=False)
+class PlanReader:
+    """What target samples receive from a source whose weights have settled: for those that had no vote in it."""
+
+    source: SourceMinibatches
+    settings: PlanSettings
+    mass: float
+    weights: Array
+    rng: np.random.Generator
+
+    def __call__(self, z: Tensor, logits: Tensor) -> tuple[Array, Array]:
+        """(received mass `(n,)`, shares of the sources `(n, sources)`)."""
+        columns = received_by_stratum(self.source, z, logits, self.settings, self.weights, self.rng)
+        return columns.sum(1) / self.mass, by_source(columns, self.source)
 
 
 def by_class(columns: Array, source: SourceMinibatches) -> Array:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from jumbot.adaptation.config import DEFAULTS, PARTS, make_config
 from jumbot.adaptation.runs.variants import Variant
-from jumbot.errors import ArgumentError, suggest
+from jumbot.errors import ArgumentError, suggest_option
 from jumbot.methods import METHODS, SOURCE_ONLY, options_class
 from jumbot.options import MOST, Bounds
 
@@ -76,7 +76,9 @@ def check_shared(recipe: str | None, options: Mapping[str, Any], task: TaskName 
                 "a method and this option instead."
             )
         if option not in shared:
-            raise ArgumentError(f"{option}: not an option of training, network or inputs; {suggest(option, shared)}")
+            raise ArgumentError(
+                f"{option}: not an option of training, network or inputs; {suggest_option(option, shared)}"
+            )
     if options.get("select") == "oracle":
         raise ArgumentError("select: 'oracle' looks at target labels, and tune must not; choose another rule.")
     for name in DEFAULTS if recipe is None else (recipe,):

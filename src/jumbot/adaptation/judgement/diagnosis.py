@@ -1,4 +1,4 @@
-"""What the plan tells after adaptation: class proportions, absent classes, unexplained samples, negative transfer."""
+"""What the plan tells after adaptation: class proportions, absent classes, unexplained samples, and what is unusual."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ import torch
 from torch import Tensor
 
 from jumbot.adaptation.judgement.averaged_plans import (
+    PlanReader,
     PlanSettings,
     SourceMinibatches,
+    all_finite,
     by_class,
     by_source,
     received_by_stratum,
@@ -20,17 +22,19 @@ from jumbot.adaptation.judgement.averaged_plans import (
     settle,
     source_mass,
 )
+from jumbot.adaptation.judgement.decision import Harm
 from jumbot.errors import ArgumentError
 
 Array = np.ndarray[Any, Any]
 
 UNEXPLAINED = 0.25  # a sample that receives less than this share of what a source sample receives is unexplained
 ABSENT = 0.1  # a class below this share of an equal proportion seems absent
-MOST_UNEXPLAINED = 0.3  # shares above which negative transfer is likely
+MOST_UNEXPLAINED = 0.3  # shares above which something is named
 MOST_DISAGREEMENT = 0.3
 MOST_DEVIATION = 0.2
 MOST_MOVED = 0.4  # a poor classifier is rightly moved by up to a third: digits, 59 to 94 % accuracy
 MOST_ENTROPY = 0.1  # nats by which the mean entropy of the predictions may rise through adaptation
+NEARLY_ONE, MOST_OF_SOURCE = 0.95, 0.9  # shares of the class that the target is predicted as
 _LEAST_MASS = 1e-3  # between source samples: below it the settings explain nothing
 
 
@@ -54,18 +58,25 @@ class Diagnosis:
     """Mass of the plan, as a share of the mass between minibatches of the source."""
     disagreement: float
     """Share of the explained samples whose embedding lies with another source class than the predicted one."""
-    reasons: tuple[str, ...]
-    """Why negative transfer is likely; empty where nothing speaks for it."""
+    signs: tuple[str, ...]
+    """What is unusual about the target or its predictions, and worth a look; it is no verdict."""
     settings: PlanSettings
     """The problem that was solved."""
     scaled: bool
     """Whether `settings` were taken from the scale of the source embeddings."""
     source_shares: Array | None = None
     """(n, sources) shares of what each target sample receives, where the source is made of several."""
+    harm: Harm | None = None
+    """The predictions beside those of a classifier of the source alone; None where there is none to compare with."""
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why the predictions are likely worse than without adaptation; empty where nothing speaks for it."""
+        return () if self.harm is None else self.harm.reasons
 
     @property
     def negative_transfer(self) -> bool:
-        """Whether the predictions are likely to be worse than without adaptation, or void."""
+        """Whether the predictions are likely to be worse than without adaptation."""
         return bool(self.reasons)
 
     def to_json(self) -> dict[str, Any]:
@@ -83,6 +94,7 @@ class Diagnosis:
             "transported_mass": self.transported_mass,
             "negative_transfer": self.negative_transfer,
             "reasons": list(self.reasons),
+            "signs": list(self.signs),
             "settings": asdict(self.settings),
             "scaled": self.scaled,
         }
@@ -99,6 +111,7 @@ class Diagnosis:
             f"transported mass: {self.transported_mass:.2f} of what the source transports to itself",
         ]
         lines += [f"negative transfer is likely: {reason}" for reason in self.reasons]
+        lines += [f"look at this: {sign}" for sign in self.signs]
         return "\n".join(lines)
 
 
@@ -129,10 +142,11 @@ def diagnose(
     **Shares of the sources**, where there are several: strata are then classes of one source, votes and weights `a` are
     of strata, and the vote of a sample is what it receives from which source.
 
-    **Negative transfer** is likely where many samples are unexplained, where embedding and classifier disagree, or
-    where predicted and estimated proportions differ.  Training against the plan hides these signs, so give `before`,
-    the diagnosis of the same samples before adaptation: then also where the two disagree on the proportions, and
-    where the predictions have become less certain.
+    **Signs** are samples that nothing explains, embedding and classifier that disagree, predicted and estimated
+    proportions that differ, and a target predicted as nearly one class.  Training against the plan hides some of them,
+    so give `before`, the diagnosis of the same samples before adaptation: then also where the two disagree on the
+    proportions, and where the predictions have become less certain.  They are no verdict: a good adaptation may show
+    any of them.  **Negative transfer** is what `harm` says, by the one rule that also chooses between classifiers.
 
     Parameters
     ----------
@@ -158,8 +172,19 @@ def diagnose(
     >>> found.class_proportions.round(2), found.unexplained
     (array([0.33, 0.67]), array([3]))
     """
+    return read_plans(
+        features_s, labels_s, features_t, logits_t, origins=origins, settings=settings, before=before, seed=seed
+    )[0]
+
+
+@torch.no_grad()
+def read_plans(
+    features_s: Tensor, labels_s: Any, features_t: Tensor, logits_t: Tensor, *, origins: Array | None = None,
+    settings: PlanSettings | None = None, before: Diagnosis | None = None, seed: int = 0,
+) -> tuple[Diagnosis, PlanReader]:  # fmt: skip
+    """The diagnosis of `diagnose`, and what reads the same plans for further samples of the target."""
     source = SourceMinibatches(features_s, labels_s, logits_t.shape[-1] if logits_t.ndim == 2 else 0, origins)
-    z, logits = features_t.detach().cpu().double(), logits_t.detach().cpu().double()
+    z, logits = features_t.detach().cpu(), logits_t.detach().cpu()
     _check_target(source, z, logits)
     mass = 0.0
     scaled = settings is None or not math.isfinite(settings.tau)
@@ -182,11 +207,12 @@ def diagnose(
     disagreement = float(other[explained].mean()) if explained.any() else 1.0
     predicted = np.bincount(predictions, minlength=source.classes) / len(predictions)
     absent = np.flatnonzero(present & (proportions < ABSENT / present.sum()))
-    reasons = _reasons(float(1 - explained.mean()), disagreement, predicted, proportions)
-    entropy = float(torch.distributions.Categorical(logits=logits).entropy().mean())
+    signs = _signs(float(1 - explained.mean()), disagreement, predicted, proportions)
+    signs += _one_class(predicted, source.labels)
+    entropy = float(torch.distributions.Categorical(logits=logits.double()).entropy().mean())
     if before is not None:
-        reasons += _reasons_of_change(before, proportions, entropy)
-    return Diagnosis(
+        signs += _signs_of_change(before, proportions, entropy)
+    diagnosis = Diagnosis(
         class_proportions=proportions,
         predicted_proportions=predicted,
         entropy=entropy,
@@ -195,14 +221,14 @@ def diagnose(
         unexplained=np.flatnonzero(~explained),
         transported_mass=float(found.received.mean()),
         disagreement=disagreement,
-        reasons=reasons,
+        signs=signs,
         settings=settings,
         scaled=scaled,
         source_shares=None if origins is None else by_source(found.columns, source),
     )
+    return diagnosis, PlanReader(source, settings, mass, found.weights, rng)
 
 
-@torch.no_grad()
 def diagnose_numbers(
     features_s: Tensor, values_s: Tensor, features_t: Tensor, outputs_t: Tensor, *, origins: Array | None = None,
     seed: int = 0,
@@ -211,16 +237,46 @@ def diagnose_numbers(
 
     The shares of several sources come from distances and numbers, `(n, outputs)` both, in deviations of the source's.
     """
+    return read_plans_of_numbers(features_s, values_s, features_t, outputs_t, origins=origins, seed=seed)[0]
+
+
+@torch.no_grad()
+def read_plans_of_numbers(
+    features_s: Tensor, values_s: Tensor, features_t: Tensor, outputs_t: Tensor, *, origins: Array | None = None,
+    seed: int = 0,
+) -> tuple[Diagnosis, PlanReader, PlanReader]:  # fmt: skip
+    """The diagnosis of `diagnose_numbers`, what reads distances, and what reads the shares of the sources."""
     one = np.zeros(len(features_s), int)
-    found = diagnose(features_s, one, features_t, torch.zeros(len(features_t), 1), seed=seed)
+    found, by_distance = read_plans(features_s, one, features_t, torch.zeros(len(features_t), 1), seed=seed)
+    by_numbers = by_distance
     if origins is not None:
         source = SourceMinibatches(features_s, one, 1, origins, values_s)
-        z, outputs = features_t.detach().cpu().double(), outputs_t.detach().cpu().double()
-        rng = np.random.default_rng(seed)
-        settled = settle(source, z, outputs, found.settings, source_mass(source, found.settings, seed), rng)
+        z, outputs = features_t.detach().cpu(), outputs_t.detach().cpu()
+        rng, mass = np.random.default_rng(seed), source_mass(source, found.settings, seed)
+        settled = settle(source, z, outputs, found.settings, mass, rng)
         found = replace(found, source_shares=by_source(settled.columns, source))
+        by_numbers = PlanReader(source, found.settings, mass, settled.weights, rng)
     none = np.empty(0)
-    return replace(found, class_proportions=none, predicted_proportions=none, entropy=math.nan, disagreement=math.nan)
+    found = replace(found, class_proportions=none, predicted_proportions=none, entropy=math.nan, disagreement=math.nan)
+    return found, by_distance, by_numbers
+
+
+def widened(
+    found: Diagnosis, before: Diagnosis | None, received: Array, shares: Array | None, classes: Array
+) -> Diagnosis:
+    """The diagnosis of a part of the target, with what every sample of it receives and is predicted as."""
+    explained = received >= UNEXPLAINED
+    found = replace(
+        found, received_mass=received, unexplained=np.flatnonzero(~explained), source_shares=shares,
+        transported_mass=float(received.mean()),
+    )  # fmt: skip
+    if not len(found.class_proportions):  # numbers: no class, and no reason that classes give
+        return replace(found, signs=_signs(1 - explained.mean(), 0.0, np.zeros(1), np.zeros(1)))
+    predicted = np.bincount(classes, minlength=len(found.class_proportions)) / len(classes)
+    signs = _signs(float(1 - explained.mean()), found.disagreement, predicted, found.class_proportions)
+    if before is not None:
+        signs += _signs_of_change(before, found.class_proportions, found.entropy)
+    return replace(found, predicted_proportions=predicted, signs=signs)
 
 
 def _distance(p: Array, q: Array) -> float:
@@ -228,11 +284,31 @@ def _distance(p: Array, q: Array) -> float:
     return float(np.abs(p - q).sum() / 2)
 
 
-def _reasons(unexplained: float, disagreement: float, predicted: Array, proportions: Array) -> tuple[str, ...]:
+def as_predicted(diagnosis: Diagnosis, predictions: Array, labels: Array, harm: Harm | None) -> Diagnosis:
+    """The diagnosis of a target for which these classes are predicted, not those of the logits alone, and the harm."""
+    predicted = np.bincount(predictions, minlength=len(diagnosis.class_proportions)) / len(predictions)
+    old = _one_class(diagnosis.predicted_proportions, labels)
+    signs = tuple(sign for sign in diagnosis.signs if sign not in old) + _one_class(predicted, labels)
+    return replace(diagnosis, predicted_proportions=predicted, signs=signs, harm=harm)
+
+
+def _one_class(predicted: Array, labels: Array) -> tuple[str, ...]:
+    """Nearly one class for the whole target, where the source has several."""
+    shares = np.bincount(labels[labels >= 0], minlength=len(predicted)) / max(int((labels >= 0).sum()), 1)
+    most = int(predicted.argmax())
+    if len(predicted) < 2 or predicted[most] < NEARLY_ONE or shares[most] > MOST_OF_SOURCE:
+        return ()
+    return (
+        f"{100 * predicted[most]:.0f} % of the target are predicted as one class, which is "
+        f"{100 * shares[most]:.0f} % of the source",
+    )
+
+
+def _signs(unexplained: float, disagreement: float, predicted: Array, proportions: Array) -> tuple[str, ...]:
     reasons = []
     if unexplained > MOST_UNEXPLAINED:
         reasons.append(f"{100 * unexplained:.0f} % of the target samples are explained by no source sample")
-    if disagreement > MOST_DISAGREEMENT:
+    if disagreement > MOST_DISAGREEMENT and unexplained < 1:  # of no sample at all nothing can be said
         reasons.append(
             f"{100 * disagreement:.0f} % of the explained samples lie with another source class than the predicted one"
         )
@@ -242,7 +318,7 @@ def _reasons(unexplained: float, disagreement: float, predicted: Array, proporti
     return tuple(reasons)
 
 
-def _reasons_of_change(before: Diagnosis, proportions: Array, entropy: float) -> tuple[str, ...]:
+def _signs_of_change(before: Diagnosis, proportions: Array, entropy: float) -> tuple[str, ...]:
     reasons = []
     if before.class_proportions.shape != proportions.shape:
         raise ArgumentError(
@@ -269,5 +345,5 @@ def _check_target(source: SourceMinibatches, z: Tensor, logits: Tensor) -> None:
             "(m, C) each."
         )
     for name, values in (("features_t", z), ("logits_t", logits)):
-        if not bool(torch.isfinite(values).all()):
+        if not all_finite(values):
             raise ArgumentError(f"{name}: it holds NaN or infinite values; the network has diverged.")

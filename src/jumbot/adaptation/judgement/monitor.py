@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,7 +52,7 @@ class Monitor:
         """Scores, and accuracies where there are labels; of `evaluate_samples` samples unless `whole`."""
         limit = None if whole else self.training.evaluate_samples
         some = _sample(self.target, min(_SCORED, limit or _SCORED), self.training.seed)
-        _, logits = outputs(self.network, some, self.device)
+        logits = logits_of(self.network, some, self.device)
         validation = self.watch.validation
         held_out = None if validation is None else self._figures(validation)[self.task.metric]
         record: dict[str, Any] = {"scores": self._scores(logits, some, held_out)}
@@ -64,7 +65,7 @@ class Monitor:
         return record
 
     def _figures(self, domain: Domain) -> dict[str, Any]:
-        _, logits = outputs(self.network, domain, self.device)
+        logits = logits_of(self.network, domain, self.device)
         return self.task.evaluate(logits, domain).to_json()
 
     def _scores(self, logits: Tensor, some: Domain, held_out: float | None) -> dict[str, float]:
@@ -115,26 +116,38 @@ def outputs(network: Network, domain: Domain, device: torch.device | str | None 
     Where a sample has several views (ten crops), its embedding is their mean, and its logits the logarithm of the mean
     of their probabilities.
     """
+    found = list(_outputs(network, domain, device))
+    return torch.cat([z for z, _ in found]), torch.cat([y for _, y in found])
+
+
+def logits_of(network: Network, domain: Domain, device: torch.device | str | None = None) -> Tensor:
+    """The logits alone: the embeddings of a million samples would take a gigabyte."""
+    return torch.cat([y for _, y in _outputs(network, domain, device)])
+
+
+def _outputs(network: Network, domain: Domain, device: torch.device | str | None) -> Iterator[tuple[Tensor, Tensor]]:
     device = device or next(network.parameters()).device
     training = network.training
     network.eval()
-    embeddings, logits = [], []
     try:
-        with torch.no_grad(), progress(len(domain), f"predictions of {domain.name}") as advance:
+        with progress(len(domain), f"predictions of {domain.name}") as advance:
             for start in range(0, len(domain), _ROWS):
                 x = domain.samples.batch(np.arange(start, min(start + _ROWS, len(domain)))).to(device)
-                if x.ndim == 5 and getattr(domain.samples, "kind", "image") == "image":
-                    z, y = network(x.flatten(0, 1))
-                    z = z.unflatten(0, x.shape[:2]).mean(1)
-                    y = y.softmax(-1).unflatten(0, x.shape[:2]).mean(1).log()
-                else:
-                    z, y = network(x)
-                embeddings.append(z.float().cpu())
-                logits.append(y.float().cpu())
+                yield _forward(network, x, getattr(domain.samples, "kind", "image") == "image")
                 advance(len(x))
     finally:
         network.train(training)
-    return torch.cat(embeddings), torch.cat(logits)
+
+
+@torch.no_grad()
+def _forward(network: Network, x: Tensor, images: bool) -> tuple[Tensor, Tensor]:
+    if x.ndim == 5 and images:
+        z, y = network(x.flatten(0, 1))
+        z = z.unflatten(0, x.shape[:2]).mean(1)
+        y = y.softmax(-1).unflatten(0, x.shape[:2]).mean(1).log()
+    else:
+        z, y = network(x)
+    return z.float().cpu(), y.float().cpu()
 
 
 def _sample(domain: Domain, limit: int, seed: int) -> Domain:

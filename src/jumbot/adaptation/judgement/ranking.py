@@ -6,17 +6,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from jumbot.adaptation.judgement.evidence import Evidence, weigh
 from jumbot.adaptation.judgement.modularity import nearest, some_rows
-from jumbot.adaptation.judgement.monitor import outputs
+from jumbot.adaptation.judgement.monitor import logits_of
 from jumbot.adaptation.judgement.number_evidence import NumberEvidence, weigh_numbers
 from jumbot.adaptation.model import Model, load
 from jumbot.adaptation.runs.grid import Pair
 from jumbot.adaptation.runs.variants import read_variant
 from jumbot.adaptation.task import Classification
 from jumbot.data.domain import Domain
+from jumbot.files import read_arrays
 
 READING = ("label", "id", "domain_column", "corrupt", "root")
 
@@ -46,13 +45,12 @@ def evidence_of(
 
 
 def _weigh(models: Mapping[str, Model], sample: Domain, neighbours: Any) -> Mapping[str, Evidence | NumberEvidence]:
-    said = {name: outputs(model.network, sample)[1] for name, model in models.items()}
+    said = {name: logits_of(model.network, sample) for name, model in models.items()}
     first = next(iter(models.values()))
     if isinstance(first.task, Classification):
         return weigh({name: logits.softmax(-1).numpy() for name, logits in said.items()}, neighbours)
     assert first.run is not None
-    with np.load(first.run / "embeddings.npz") as kept:
-        source = kept["source_values"]
+    source = read_arrays(first.run / "embeddings.npz")["source_values"]
     numbers = {name: models[name].task.decode(f).reshape(len(sample), -1) for name, f in said.items()}
     return weigh_numbers(numbers, source, neighbours)
 

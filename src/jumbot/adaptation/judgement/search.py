@@ -15,7 +15,7 @@ from jumbot.adaptation.config import RunConfig
 from jumbot.adaptation.judgement.candidates import FIRST
 from jumbot.adaptation.judgement.evidence import Evidence, weigh
 from jumbot.adaptation.judgement.modularity import nearest, some_rows
-from jumbot.adaptation.judgement.monitor import outputs
+from jumbot.adaptation.judgement.monitor import logits_of
 from jumbot.adaptation.judgement.number_evidence import NumberEvidence, weigh_numbers
 from jumbot.adaptation.model import load
 from jumbot.adaptation.runs.folder import final_mass, read_metrics, read_results
@@ -145,9 +145,9 @@ def _distance(p: Sequence[float], q: Sequence[float]) -> float:
 def _numbers(runs: Sequence[Run], sample: Domain) -> dict[str, np.ndarray[Any, Any]]:
     """In the units of the source."""
     models = {run.variant.label: load(run.folder) for run in runs}
-    return {n: m.task.decode(outputs(m.network, sample)[1]).reshape(len(sample), -1) for n, m in models.items()}
+    return {n: m.task.decode(logits_of(m.network, sample)).reshape(len(sample), -1) for n, m in models.items()}
 
 
 def _probabilities(runs: Sequence[Run], sample: Domain) -> dict[str, np.ndarray[Any, Any]]:
     """As the networks give them: calibration would bring the candidates' own estimates of accuracy into the vote."""
-    return {run.variant.label: outputs(load(run.folder).network, sample)[1].softmax(-1).numpy() for run in runs}
+    return {run.variant.label: logits_of(load(run.folder).network, sample).softmax(-1).numpy() for run in runs}

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import tempfile
+import warnings
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -23,6 +24,7 @@ from jumbot.adaptation.judgement.search import Search
 from jumbot.adaptation.judgement.verdict import verdict
 from jumbot.adaptation.model import Model, load
 from jumbot.adaptation.places import BEST, TUNING, check_tuning_place
+from jumbot.adaptation.runs._pages import drawn
 from jumbot.adaptation.runs.files.tune_json import Decision, Tuning
 from jumbot.adaptation.runs.folder import DECISION
 from jumbot.adaptation.runs.grid import Pair
@@ -233,9 +235,12 @@ def _finish(search: Search, record: dict[str, Any]) -> Tuned:
     write(out / folder / DECISION, Decision(tuple(record["why"])))
     write(out / TUNING, convert(record, Tuning, out / TUNING))
     write_text(out / BEST, folder + "\n")
-    write_tuning(record, out)
+    for text in record["why"]:
+        if text.startswith("Warning: "):
+            warnings.warn(f"{record['picked']}: {text.removeprefix('Warning: ')}", stacklevel=3)
+    drawn(f"{out}: the page of all candidates", lambda: write_tuning(record, out))
     model = load(out)
-    model.report()
+    drawn(f"{model.run}: the report", model.report)
     return Tuned(model, pandas.DataFrame(record["candidates"]), tuple(record["why"]), out)
 
 

@@ -8,7 +8,13 @@ from typing import Any
 from jumbot.adaptation.judgement.evidence import Evidence
 from jumbot.adaptation.judgement.number_evidence import UNKNOWN, NumberEvidence
 from jumbot.adaptation.judgement.search import Search, Weighed
+from jumbot.adaptation.runs.folder import read_results
 from jumbot.methods import SOURCE_ONLY
+
+TIE = 0.002
+"""A lead in evidence that decides nothing: another seed changes it by more."""
+WHOLE_TARGETS = ("alda", "cdan-e", "dann", "deepjdot", "mcc", "rot")
+"""Methods whose pages advise against them where the target lacks classes of the source."""
 
 
 def verdict(search: Search, weighed: Sequence[Weighed]) -> dict[str, Any]:
@@ -16,7 +22,7 @@ def verdict(search: Search, weighed: Sequence[Weighed]) -> dict[str, Any]:
 
     Of classes, the recipe's JUMBOT is kept, or source-only where that has more evidence, unless another candidate has
     more and surely respects the neighbourhoods of the target better; of several such the largest evidence wins.  Of
-    numbers it wins in any case.
+    numbers it wins in any case.  A lead of no more than `TIE` over the recipe's JUMBOT is a tie, which that wins.
 
     Where numbers are predicted and source-only predicts others than the source's, it is picked: see `UNKNOWN`.
     """
@@ -35,7 +41,9 @@ def verdict(search: Search, weighed: Sequence[Weighed]) -> dict[str, Any]:
         "picked": picked["candidate"],
         "default": search.variants[1].label,
         "steps": search.steps[1],
-        "why": said + _the_rest(picked, rest, search, not_tried),
+        "why": said
+        + [f"Warning: {text}" for text in advised_against(chosen)]
+        + _the_rest(picked, rest, search, not_tried),
         "candidates": [picked, *rest],
         "failed": search.failed,
         "not_tried": not_tried,
@@ -43,6 +51,13 @@ def verdict(search: Search, weighed: Sequence[Weighed]) -> dict[str, Any]:
 
 
 def _best(whole: Sequence[Weighed], default: str) -> Weighed:
+    """Of those in a tie the default; of equal ones the first, so that source-only is taken where nothing differs."""
+    best = _largest(whole, default)
+    usual = next((each for each in whole if each.run.variant.label == default), best)
+    return usual if 0 < best.evidence.value - usual.evidence.value <= TIE else best
+
+
+def _largest(whole: Sequence[Weighed], default: str) -> Weighed:
     """Of equal ones the first."""
     found = {each.run.variant.label: (each, each.evidence) for each in whole if isinstance(each.evidence, Evidence)}
     if default not in found or SOURCE_ONLY not in found:
@@ -75,8 +90,16 @@ def _why(chosen: Weighed, picked: Mapping[str, Any], rest: Sequence[Mapping[str,
     own = chosen.evidence.words()
     name, alone = picked["candidate"], picked["candidate"] == SOURCE_ONLY
     ahead = [row for row in whole if row["evidence"] > picked["evidence"]]
+    near = max((row["evidence"] - picked["evidence"] for row in whole), default=-1.0)
+    if name == default and abs(near) <= TIE:
+        other = max(whole, key=lambda row: row["evidence"])["candidate"]
+        ahead, tie = [], f"A tie: {name} has {own}, {other} {abs(near):.3f} {'more' if near > 0 else 'less'}."
+    else:
+        tie = ""
     more = f"{ahead[0]['candidate']}, with {ahead[0]['evidence']:.3f}," if ahead else ""
-    if more and alone:
+    if tie:
+        said = [f"{tie} {name}, what the recipe takes, was kept."]
+    elif more and alone:
         said = [f"Adaptation was not used: source-only has {own}, and {more} has not surely a larger modularity."]
     elif more and name == default:
         said = [f"{name}, what the recipe takes, was kept: it has {own}, and {more} not surely a larger modularity."]
@@ -98,6 +121,20 @@ def _why(chosen: Weighed, picked: Mapping[str, Any], rest: Sequence[Mapping[str,
         if isinstance(chosen.evidence, NumberEvidence):
             said.append("That holds if the numbers of both domains are spread alike, which nothing here can tell.")
     return said
+
+
+def advised_against(chosen: Weighed) -> list[str]:
+    """A warning where the pages of the methods advise against the picked one: classes seem absent from the target."""
+    method = chosen.run.variant.method
+    results = read_results(chosen.run.folder) or {}
+    absent = results.get("diagnosis", {}).get("absent_classes") or []
+    if method not in WHOLE_TARGETS or not absent:
+        return []
+    what = "A source class seems" if len(absent) == 1 else f"{len(absent)} source classes seem"
+    return [
+        f"{what} absent from the target, and {method} is advised against there: it finds samples for every "
+        f"class. Look at the predictions of {'that class' if len(absent) == 1 else 'those classes'}, or take jumbot."
+    ]
 
 
 def _the_rest(

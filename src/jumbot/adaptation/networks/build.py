@@ -8,11 +8,24 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from jumbot.adaptation.networks._stems import (
+    Directions,
+    Pieces,
+    ProjectedSamples,
+    Statistics,
+    learn_directions,
+    number_columns,
+    some_inputs,
+)
 from jumbot.adaptation.networks.names import BUILT_IN
 from jumbot.adaptation.networks.signals import signal_network
 from jumbot.adaptation.settings import NetworkOptions
+from jumbot.data.domain import Domain
 from jumbot.errors import ArgumentError
 from jumbot.methods.network import Network, xavier
+
+Stem = Pieces | Directions
+"""A first layer for rows that learns from the source before training."""
 
 
 class Bottleneck(nn.Module):
@@ -64,17 +77,23 @@ def digits_network(shape: tuple[int, ...], classes: int = 10, features: int = 12
     return network
 
 
-def table_network(width: int, classes: int, features: int = 256, hidden: tuple[int, ...] = ()) -> Network:
+def table_network(
+    width: int, classes: int, features: int = 256, hidden: tuple[int, ...] = (), dropout: float = 0.0,
+    stem: Stem | None = None,
+) -> Network:  # fmt: skip
     """For rows of numbers: ReLU layers of the `hidden` widths, a linear embedding, all Xavier-normal, biases zero.
+
+    The `stem` stands before them, and `dropout` after each hidden layer.
 
     >>> table_network(2048, 10).backbone
     Sequential(
       (0): Linear(in_features=2048, out_features=256, bias=True)
     )
     """
-    layers: list[nn.Module] = []
+    layers: list[nn.Module] = [] if stem is None else [stem]
+    width = width if stem is None else stem.width
     for wide in hidden:
-        layers += [nn.Linear(width, wide), nn.ReLU()]
+        layers += [nn.Linear(width, wide), nn.ReLU()] + ([nn.Dropout(dropout)] if dropout else [])
         width = wide
     layers.append(nn.Linear(width, features))
     network = Network(nn.Sequential(*layers), features=features, classes=classes)
@@ -89,10 +108,12 @@ def make_network(
     module: nn.Module | None = None,
     kind: str = "user",
     dtype: torch.dtype = torch.float32,
+    source: Domain | None = None,
 ) -> tuple[Network, dict[str, Any]]:
     """The network for samples of this shape, and the description from which `build_network` makes it again.
 
-    `module` is a backbone to build on: the user's own, or a pretrained one whose name is `kind`.
+    `module` is a backbone to build on: the user's own, or a pretrained one whose name is `kind`.  A network whose first
+    layer learns from the source (with `bins` or `rank`, and that of signals) needs the `source`, as it is trained on.
     """
     if module is not None:
         return _around(module, kind, shape, classes, options, dtype)
@@ -105,18 +126,40 @@ def make_network(
     spec: dict[str, Any] = {"kind": kind, "shape": list(shape), "classes": classes, "features": features}
     if kind == "table":
         spec["hidden"] = list(options.hidden)
-    return build_network(spec), spec
+    spec |= {name: getattr(options, name) for name in ("dropout", "bins", "rank") if getattr(options, name)}
+    if kind == "signal":
+        spec["statistics"] = True
+    if not (options.bins or options.rank or kind == "signal"):
+        return build_network(spec), spec
+    if source is None:
+        raise ArgumentError("source: this network has a first layer that learns from the source; give it.")
+    if options.rank:
+        samples = source.samples
+        stem = samples.stem if isinstance(samples, ProjectedSamples) else learn_directions(source, options.rank)
+        spec |= {"shape": [stem.basis.shape[1]], "rank": stem.width}
+        network = build_network(spec)
+        network.backbone.get_submodule("0").load_state_dict(stem.state_dict())
+        return network, spec
+    rows = some_inputs(source)
+    if options.bins:
+        spec["numbers"] = list(number_columns(rows))
+    network = build_network(spec)
+    for module in network.modules():
+        if isinstance(module, Pieces | Statistics):
+            module.learn(rows)
+    return network, spec
 
 
 def build_network(spec: Mapping[str, Any], module: nn.Module | None = None) -> Network:
     """The network that a description stands for, with fresh weights; `module` is the user's own backbone."""
     kind, shape, classes = spec["kind"], tuple(spec["shape"]), spec["classes"]
     if kind == "table":
-        return table_network(shape[0], classes, spec["features"], tuple(spec["hidden"]))
+        stem = _stem(spec, shape[0])
+        return table_network(shape[0], classes, spec["features"], tuple(spec["hidden"]), spec.get("dropout", 0.0), stem)
     if kind == "digits":
         return digits_network(shape, classes, spec["features"])
     if kind == "signal":
-        return signal_network(shape, classes, spec["features"])
+        return signal_network(shape, classes, spec["features"], spec.get("statistics", False))
     if module is None and kind == "user":
         raise ArgumentError("backbone: this model was trained on a module of your own; pass backbone=that module.")
     if module is None:
@@ -126,6 +169,13 @@ def build_network(spec: Mapping[str, Any], module: nn.Module | None = None) -> N
     if spec.get("bottleneck"):
         module = Bottleneck(module, spec["width"], spec["features"])
     return Network(module, features=spec["features"], classes=classes)
+
+
+def _stem(spec: Mapping[str, Any], width: int) -> Stem | None:
+    """The first layer of a network for rows, where its description has one."""
+    if spec.get("bins"):
+        return Pieces(width, tuple(spec["numbers"]), spec["bins"], blanks=spec.get("dropout", 0.0) > 0)
+    return Directions(width, spec["rank"]) if spec.get("rank") else None
 
 
 def check_sizes(spec: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]], where: Any) -> None:

@@ -115,7 +115,7 @@ class _Found:
     def look(self) -> None:
         """Read the files that have come since the last look."""
         for file in sorted(self.folder.glob("*.npz")):
-            if file.name in self.read:
+            if file.name in self.read or not file.is_file():  # a pipe would be waited for without end
                 continue
             self.read.add(file.name)
             try:

@@ -12,15 +12,17 @@ import torch
 from torch import Tensor
 
 from jumbot.adaptation.config import RunConfig
-from jumbot.adaptation.judgement.accuracy import estimate_accuracy
+from jumbot.adaptation.judgement.accuracy import unknown
 from jumbot.adaptation.judgement.evaluation import evaluate
-from jumbot.adaptation.judgement.monitor import outputs
+from jumbot.adaptation.judgement.monitor import logits_of
+from jumbot.adaptation.judgement.prior import Calibration
+from jumbot.adaptation.judging import Judged, estimate_of
 from jumbot.adaptation.runs.files.beside_json import Baseline, Reason, Sample, Samples
-from jumbot.adaptation.training.source_only import train_source_only
+from jumbot.adaptation.training.witnesses import train_network
 from jumbot.data.domain import Domain
 from jumbot.data.inputs import PIXELS, InputFormat
 from jumbot.errors import need
-from jumbot.methods import SOURCE_ONLY
+from jumbot.methods import SOURCE_ONLY, options_class
 from jumbot.methods.network import Network
 
 if TYPE_CHECKING:
@@ -45,21 +47,27 @@ def source_only(earlier: Network | None, domains: Domains, config: RunConfig) ->
         return earlier, _BEFORE
     if len(domains.shape) != 1 or domains.module is not None:
         return None
-    return train_source_only(domains.source, domains.target, config, domains.task), _TRAINED
+    alone = replace(config, method=SOURCE_ONLY, options=options_class(SOURCE_ONLY)())
+    return train_network(domains.source, domains.target, alone, domains.task), _TRAINED
 
 
-def compared(network: Network, what: str, domains: Domains, labels: np.ndarray, seed: int) -> Baseline:
-    """`baseline.json`: accuracy with labels and without, and the share of predictions that adaptation changed."""
-    probabilities = outputs(network, domains.target)[1].softmax(-1)
-    old = probabilities.argmax(-1).numpy()
-    classes = domains.source.classes
-    found = Baseline(
-        what=what,
-        changed=float((old != labels).mean()),
-        estimated_accuracy=estimate_accuracy(domains.source, domains.target, old, len(classes), seed),
-    )
+def compared(network: Network, what: str, domains: Domains, labels: np.ndarray, judged: Judged) -> Baseline:
+    """`baseline.json`: accuracy with labels and without, and the share of predictions that adaptation changed.
+
+    Its predictions are for classes in the source's shares, calibrated like those of the model.
+    """
+    logits = logits_of(network, domains.target)
+    witness = None if judged.heard is None else judged.heard.by_method.get(SOURCE_ONLY)
+    natural = Calibration() if witness is None else Calibration(witness.temperature, tuple(witness.offset.tolist()))
+    probabilities = natural.scores(logits).softmax(-1)
+    old, classes = probabilities.argmax(-1), domains.source.classes
+    estimated = unknown(judged.why_not or "there is no held-out part of the source")
+    if judged.heard is not None and witness is not None:
+        estimated = estimate_of(judged.heard, SOURCE_ONLY, logits, old)
+    found = Baseline(what=what, changed=float((old.numpy() != labels).mean()), estimated_accuracy=estimated)
     if (evaluated := domains.evaluated) is not None:
-        shares = probabilities if evaluated is domains.target else outputs(network, evaluated)[1].softmax(-1)
+        same = evaluated is domains.target
+        shares = probabilities if same else natural.scores(logits_of(network, evaluated)).softmax(-1)
         figures = evaluate(shares, evaluated.labels, classes).to_json()
         found = replace(found, **{name: figures[name] for name in ("accuracy", "mean_class_accuracy", "n")})
     return found

@@ -10,14 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from jumbot.adaptation.config import RunConfig
-from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy, calibrating_temperature, estimate_accuracy
-from jumbot.adaptation.judgement.diagnosis import Diagnosis, diagnose, diagnose_numbers
-from jumbot.adaptation.judgement.monitor import outputs
+from jumbot.adaptation.judgement._nearness import explained, of_domains, received_by
+from jumbot.adaptation.judgement._whole_target import diagnose_domains
+from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy
+from jumbot.adaptation.judgement.diagnosis import Diagnosis, as_predicted, diagnose
+from jumbot.adaptation.judgement.monitor import logits_of, outputs
 from jumbot.adaptation.judgement.shares import columns_of, describe_shares
-from jumbot.adaptation.model import Model
+from jumbot.adaptation.judging import Judged, calibrated, judge_after
+from jumbot.adaptation.model import Model, explanations
+from jumbot.adaptation.runs._pages import drawn
 from jumbot.adaptation.runs.beside import BASELINE, SAMPLES, compared, notable, source_only
 from jumbot.adaptation.runs.files.results_json import Results
 from jumbot.adaptation.runs.folder import RunFolder, final_mass, read_metrics
@@ -66,7 +69,7 @@ def embeddings(network: Network, source: Domain, target: Domain, when: str) -> d
 
 def finish(
     model: Model, trained: Trained, domains: Domains, config: RunConfig, run: RunFolder, baseline: bool = False,
-    show: bool = False,
+    show: bool = False, judged: Judged | None = None,
 ) -> Model:  # fmt: skip
     """Everything that a run folder holds beside the records of training, and the model with its results.
 
@@ -74,37 +77,42 @@ def finish(
     """
     log.info("trained in %.0f s; now the figures, the diagnosis and the predictions", trained.seconds)
     with progress(_PARTS, "after training", least=1, bar=show, slow=True) as reach:
-        return _finish(model, trained, domains, config, run, baseline, reach)
+        judged = Judged(False, why_not="this run was not judged") if judged is None else judged
+        return _finish(model, trained, domains, config, run, baseline, reach, judged)
 
 
 def _finish(
     model: Model, trained: Trained, domains: Domains, config: RunConfig, run: RunFolder, baseline: bool,
-    reach: Stretch,
+    reach: Stretch, judged: Judged,
 ) -> Model:  # fmt: skip
     reach(0, "evaluation")
     source, target, seed = domains.source, domains.target, config.training.seed
     earlier = copy.deepcopy(model.network)
     load_module(earlier, "network", load_weights(run.before, "before")[0], run.before)
-    z_source, _ = outputs(model.network, source)
-    z_target, logits = outputs(model.network, target)
+    started = config.method != SOURCE_ONLY and config.training.lengths(len(source))[1] > 0
+    if judged.heard is None and domains.watch.validation is not None and source.labels is not None:
+        judged = judge_after(model.network, earlier if started else None, domains, config, judged.automatic)
+    if judged.decision is not None and judged.decision.method != config.method:
+        model = replace(model, network=earlier, method={"name": judged.decision.method})
     accuracy: EstimatedAccuracy | None = None
     before: Diagnosis | None = None
     reach(1, "diagnosis")
-    if source.labels is None:
-        told = torch.from_numpy(model.task.labels(source))
-        diagnosis = diagnose_numbers(z_source, told, z_target, logits, origins=source.origins, seed=seed)
-    else:
-        accuracy = estimate_accuracy(source, target, logits.argmax(-1).numpy(), len(model.classes), seed)
-        if accuracy.value is not None:
-            model = replace(model, temperature=calibrating_temperature(logits, accuracy.value))
-        # before its first step a network knows nothing that could be compared
-        if config.method != SOURCE_ONLY and config.training.lengths(len(source))[1] > 0:
-            before = _diagnose_some(earlier, source, target, seed)
-        diagnosis = diagnose(
-            z_source, source.labels, z_target, logits, origins=source.origins, before=before, seed=seed
-        )
+    # before its first step a network knows nothing that could be compared
+    if source.labels is not None and started:
+        before = _diagnose_some(earlier, source, target, seed)
+    diagnosis, logits = diagnose_domains(model.network, source, target, model.task, before, seed)
+    model = replace(model, nearness=of_domains(source, target, seed, model.compared_by(target)))
+    if len(target.shape) == 1:  # what training does not change; embeddings are what the plan has seen
+        diagnosis = explained(diagnosis, received_by(model.nearness, target))
+    if source.labels is not None:
+        found, accuracy = calibrated(judged, str(model.method["name"]), logits, diagnosis.class_proportions)
+        model = replace(model, temperature=found.temperature, offset=found.offset)
     shares = diagnosis.source_shares
-    predictions = None if source.labels is None else logits.argmax(-1).numpy()
+    scores = model.scores(logits)
+    predictions = None if source.labels is None else scores.argmax(-1).numpy()
+    if predictions is not None and source.labels is not None:
+        harm = None if judged.decision is None else judged.decision.harm
+        diagnosis = as_predicted(diagnosis, predictions, source.labels, harm)
     reach(1, "figures")
     results: dict[str, Any] = {
         "rule": config.training.select,
@@ -113,6 +121,7 @@ def _finish(
         "seconds": round(trained.seconds, 1),
         "task": model.task.name,
         **({} if accuracy is None else {"estimated_accuracy": accuracy.to_json()}),
+        **({} if judged.decision is None else {"decision": plain(judged.decision)}),
         "diagnosis": diagnosis.to_json()
         | (
             {}
@@ -120,41 +129,43 @@ def _finish(
             else {"sources": describe_shares(shares, source.sources, predictions, len(model.classes))}
         ),
         "decisions": trained.method.decisions(),
-        "remarks": remarks(read_metrics(run.path), config),
+        "remarks": remarks(read_metrics(run.path), config, bool(domains.remarks)),
+        "data_remarks": list(domains.remarks),
     }
     evaluated = domains.evaluated
     if evaluated is not None:
-        said = logits if evaluated is domains.target else outputs(model.network, evaluated)[1]
+        said = scores if evaluated is domains.target else model.scores(logits_of(model.network, evaluated))
         results |= model.task.evaluate(said, evaluated).to_json() | {"evaluated_on": evaluated.name}
     model = replace(model, results=results)
     reach(1, "embeddings")
-    found: dict[str, Any] = embeddings(model.network, source, target, "after") | {
+    kept: dict[str, Any] = embeddings(model.network, source, target, "after") | {
         name: z for name, z in embeddings(earlier, source, target, "before").items() if name.startswith("before")
     }
     rows = _rows(len(target), _KEPT)
     if source.labels is not None:
-        found["source_labels"] = source.labels[_rows(len(source), _KEPT)]
-        found["target_labels"] = np.full(len(rows), -1) if target.labels is None else target.labels[rows]
+        kept["source_labels"] = source.labels[_rows(len(source), _KEPT)]
+        kept["target_labels"] = np.full(len(rows), -1) if target.labels is None else target.labels[rows]
     else:
         assert source.values is not None
-        found["source_values"] = source.values[_rows(len(source), _KEPT)]
-        found["predicted_values"] = model.task.decode(logits[rows]).reshape(len(rows), -1)
+        kept["source_values"] = source.values[_rows(len(source), _KEPT)]
+        kept["predicted_values"] = model.task.decode(logits[rows]).reshape(len(rows), -1)
         if target.values is not None:
-            found["true_values"] = target.values[rows]
+            kept["true_values"] = target.values[rows]
     with replacing(run.path / "embeddings.npz") as part, part.open("wb") as file:
-        np.savez_compressed(file, **found)
+        np.savez_compressed(file, **kept)
     reach(1, "predictions")
-    columns = {"received_mass": diagnosis.received_mass}
+    columns = explanations(diagnosis.received_mass)
     columns |= {} if shares is None else columns_of(shares, source.sources)
     model.write_outputs(run.path / "predictions.csv", target, logits, columns)
     told = plain(convert(results, Results, run.path / "results.json"))
-    write(run.path / "results.json", {name: value for name, value in told.items() if value is not None})
-    if baseline and source.labels is not None:
+    first = {"data_remarks": told.pop("data_remarks")}
+    write(run.path / "results.json", first | {name: value for name, value in told.items() if value is not None})
+    if baseline and predictions is not None:
         reach(1, "a classifier of the source alone")
         alone = source_only(None if before is None else earlier, domains, config)
         if alone is not None:
-            write(run.path / BASELINE, compared(*alone, domains, logits.argmax(-1).numpy(), seed))
-        old = None if alone is None else outputs(alone[0], target)[1].softmax(-1)
+            write(run.path / BASELINE, compared(*alone, domains, predictions, judged))
+        old = None if alone is None else logits_of(alone[0], target).softmax(-1)
         write(
             run.path / SAMPLES,
             notable(
@@ -172,18 +183,21 @@ def _finish(
         run.before.unlink(missing_ok=True)
     from jumbot.report.card import write_card
 
-    write_card(run.path)
+    drawn(f"{run.path}: the model card", lambda: write_card(run.path))
     return model
 
 
-def remarks(records: Sequence[Mapping[str, Any]], config: RunConfig) -> list[str]:
-    """What the records of training say about its settings."""
+def remarks(records: Sequence[Mapping[str, Any]], config: RunConfig, odd_data: bool = False) -> list[str]:
+    """What the records of training say about its settings; where the data are odd, the remedy is there."""
     mass, tau = final_mass(records), getattr(config.options, "tau", math.inf)
     if mass is None or math.isinf(tau) or mass >= _LITTLE:
         return []
+    remedy = f"raise tau (it was {tau:g})"
+    if odd_data:
+        remedy = f"correct first what the remarks about the data name, and leave tau at {tau:g} until then"
     return [
-        f"only {100 * mass:.1f} % of the mass was transported at the end of training, so little "
-        f"was learned from the target; raise tau (it was {tau:g})"
+        f"only {100 * mass:.1f} % of the mass was transported at the end of training, so little was learned from the "
+        f"target; {remedy}"
     ]
 
 

@@ -16,8 +16,8 @@ from jumbot.adaptation.runs.files.config_json import Config
 from jumbot.adaptation.runs.files.metrics_jsonl import LINES
 from jumbot.adaptation.runs.files.results_json import Results
 from jumbot.errors import ArgumentError, JumbotError
-from jumbot.files import replacing, write_text
-from jumbot.schema import convert, parse, plain, read, read_bytes, write
+from jumbot.files import read_bytes, replacing, write_text
+from jumbot.schema import convert, parse, plain, read, write
 
 _COMPARED = (
     "method", "training", "network_options", "inputs", "network", "classes", "input", "source", "target", "data",

@@ -6,6 +6,7 @@ import math
 import os
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
@@ -23,7 +24,7 @@ from jumbot.adaptation.runs.provenance import data_of, settings_of, stamp
 from jumbot.adaptation.runs.start import OtherStartError, difference, has_come_as_far
 from jumbot.adaptation.runs.variants import Variant, share_changes
 from jumbot.data.reading import Reading
-from jumbot.errors import ArgumentError, JumbotError, need
+from jumbot.errors import ArgumentError, JumbotError, need, one_line
 from jumbot.methods import SOURCE_ONLY
 from jumbot.minibatch.progress import in_notebook, progress
 from jumbot.options import Count, Seed, Text, check
@@ -123,7 +124,7 @@ class Run:
         adapt(
             self.pair.source, self.pair.target, method=self.variant.method, recipe=self.recipe,
             evaluate_on=self.pair.evaluate_on, labelled_target=self.pair.labelled_target, out=self.folder,
-            resume=(self.folder / "config.json").exists(), start_from=start_from, show=show, report=False,
+            resume=(self.folder / "config.json").exists(), start_from=start_from, show=show, report=False, judge=False,
             command=self.command, seed=self.seed, **self.reading, **self.changes,
         )  # fmt: skip
 
@@ -240,7 +241,7 @@ def train_all(
     with telling as advance:
         for number, (run, reason) in enumerate(done, 1):
             if show:
-                print(f"{number}/{len(waiting)}  {run.name}", file=sys.stderr, flush=True)
+                print(f"{number}/{len(waiting)}  {one_line(run.name)}", file=sys.stderr, flush=True)
             if reason is not None:
                 failed[str(run.folder)] = reason
             advance(1)
@@ -255,10 +256,13 @@ def _train_in_parallel(runs: Iterable[Run], jobs: int) -> Iterator[tuple[Run, st
     joblib = need("joblib", "jobs above 1", "adapt")
     with joblib.parallel_config("loky", inner_max_num_threads=1):
         pool = joblib.Parallel(jobs, pre_dispatch=jobs, batch_size=1, return_as="generator_unordered")
-        yield from pool(joblib.delayed(_train_alone)(run, os.getcwd()) for run in runs)
+        for run, reason, noted in pool(joblib.delayed(_train_alone)(run, os.getcwd()) for run in runs):
+            for message in noted:  # here, where whoever asked for the runs has said what becomes of warnings
+                warnings.warn(message, stacklevel=2)
+            yield run, reason
 
 
-def _train_alone(run: Run, place: str) -> tuple[Run, str | None]:
+def _train_alone(run: Run, place: str) -> tuple[Run, str | None, list[Warning]]:
     import torch
 
     from jumbot.adaptation.training.memory import keep_freed_memory
@@ -266,7 +270,9 @@ def _train_alone(run: Run, place: str) -> tuple[Run, str | None]:
     os.chdir(place)  # the process may be older than the user's last change of folder
     keep_freed_memory()
     torch.set_num_threads(1)
-    return run, _train(run)
+    with warnings.catch_warnings(record=True) as noted:
+        reason = _train(run)
+    return run, reason, [found.message for found in noted if isinstance(found.message, Warning)]
 
 
 def _train(run: Run, show: bool = False) -> str | None:

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from jumbot.errors import ArgumentError, JumbotError, need
+from jumbot.files import read_bytes
 
 LOCK, HOLDER = ".lock", ".lock-holder"
 OURS = (LOCK, HOLDER)
@@ -55,6 +56,6 @@ def writing(folder: str | Path) -> Iterator[None]:
 
 def _holder(folder: Path) -> str:
     try:
-        return (folder / HOLDER).read_text("utf-8").strip() or "another process"
-    except (OSError, ValueError):
+        return read_bytes(folder / HOLDER).decode().strip() or "another process"
+    except ValueError:  # an ArgumentError is one
         return "another process"

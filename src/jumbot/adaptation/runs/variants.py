@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jumbot.adaptation.config import check_changes, option_names
-from jumbot.errors import ArgumentError, suggest
+from jumbot.errors import ArgumentError, suggest, suggest_option
 from jumbot.methods import METHODS
 from jumbot.options import check
 
@@ -67,7 +67,7 @@ def share_changes(
     for option in common:
         if not any(option in names for names in known):
             every = sorted(set().union(*known))
-            raise ArgumentError(f"{option}: not an option of {', '.join(methods)}; {suggest(option, every)}")
+            raise ArgumentError(f"{option}: not an option of {', '.join(methods)}; {suggest_option(option, every)}")
     shared = []
     for variant, names in zip(variants, known, strict=True):
         changes = {option: value for option, value in common.items() if option in names}

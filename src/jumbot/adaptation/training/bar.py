@@ -68,7 +68,9 @@ def _terminal(total: int, done: int, name: str) -> Iterator[Update]:
     from rich.table import Column
 
     # where the terminal is narrow the facts are cut at their end, never the bar
-    facts_column = TextColumn("{task.fields[facts]}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"))
+    facts_column = TextColumn(
+        "{task.fields[facts]}", markup=False, table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")
+    )
     columns = (TextColumn("{task.description}"), BarColumn(12), MofNCompleteColumn(), TimeRemainingColumn(compact=True))
     facts = _Facts(name)
     with Progress(*columns, facts_column, console=Console(stderr=True), expand=True) as bar:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 import jumbot
 from jumbot.errors import ArgumentError, JumbotError, need
-from jumbot.files import replacing
+from jumbot.files import check_regular, replacing
 from jumbot.options import Weight, Whole
 from jumbot.schema import FORMAT, Upgrade, Versioned, convert, plain
 
@@ -39,10 +39,12 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     safe_open = need("safetensors", f"{path}: it", "adapt").safe_open
     from safetensors import SafetensorError
 
+    check_regular(path)
     try:
         with safe_open(path, framework="pt") as file:
             header = json.loads((file.metadata() or {}).get("jumbot", "null"))
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+            # copies: what is mapped from a file that another program then writes over ends this process
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 - not a dict
     except (OSError, SafetensorError, ValueError) as error:
         raise ArgumentError(f"{path}: cannot be read ({error}).") from error
     if not isinstance(header, dict):

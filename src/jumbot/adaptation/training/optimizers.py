@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -26,11 +27,13 @@ def make_optimizers(network: Network, method: Method, training: Training) -> dic
     if pretrained:
         groups.append({"params": pretrained, "share": training.backbone_rate})
     rate, decay = training.learning_rate, training.weight_decay
-    optimizer: torch.optim.Optimizer = (
-        torch.optim.Adam(groups, lr=rate)
-        if training.optimizer == "adam"
-        else torch.optim.SGD(groups, lr=rate, momentum=0.9, nesterov=True, weight_decay=decay)
-    )
+    optimizer: torch.optim.Optimizer
+    if training.optimizer == "sgd":
+        optimizer = torch.optim.SGD(groups, lr=rate, momentum=0.9, nesterov=True, weight_decay=decay)
+    elif training.optimizer == "adamw":
+        optimizer = torch.optim.AdamW(groups, lr=rate, weight_decay=decay)
+    else:
+        optimizer = torch.optim.Adam(groups, lr=rate)
     return {"optimizer": optimizer} | ({"own_optimizer": own} if own is not None else {})
 
 
@@ -39,7 +42,12 @@ def rate_factor(training: Training, step: int, steps: int) -> float:
 
     >>> round(rate_factor(Training(schedule="inverse"), 500, 500), 3)
     0.166
+    >>> [round(rate_factor(Training(schedule="flat-cosine"), step, 100), 2) for step in (0, 50, 75, 100)]
+    [1.0, 1.0, 0.5, 0.0]
     """
-    if training.schedule != "inverse" or step < 0:
+    if training.schedule == "constant" or step < 0:
         return 1.0
-    return (1 + 10 * step / (training.schedule_steps or steps)) ** -0.75
+    share = step / (training.schedule_steps or steps)
+    if training.schedule == "inverse":
+        return (1 + 10 * share) ** -0.75
+    return 0.5 + 0.5 * math.cos(math.pi * min(max(2 * share - 1, 0.0), 1.0))

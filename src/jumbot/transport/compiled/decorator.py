@@ -1,27 +1,24 @@
-"""`compiled`: numba, and a cache on disk that is asked for what a function means.
+"""`compiled`: `numba.njit` without the GIL, stored on disk under what a function means.
 
-numba caches a function under its line number and the time stamp of its file: after a change in another file it goes on
-with what was inlined before, and after a longer docstring it compiles all that stands below.  Here the key is a digest
-of the bytecode of the function and of all that it uses, so that words, comments and lines count for nothing, and what
-is compiled again is what changed and what holds it.
+What numba keeps to itself is used where it is as we know it: a cache of our own (`code_cache.py`) and callees that are
+compiled once (`linked.py`).  Both save seconds, neither changes a result.  Each is left out with a numba that has other
+names inside, and both with one that was not tried and on which a trial fails: what remains is `numba.njit(cache=True)`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gc
-import hashlib
-import weakref
+import re
 from collections.abc import Callable
-from types import CodeType
+from importlib import import_module
 from typing import Any, TypeVar
 
 import numba
 import numpy as np
-from numba.core.caching import CompileResultCacheImpl, FunctionCache
 
 from jumbot.errors import UnsupportedError
-from jumbot.transport.compiled.linked import Linked
+from jumbot.transport.compiled.meaning import meaning
 
 if getattr(numba.config, "DISABLE_JIT", False):
     raise UnsupportedError(
@@ -29,6 +26,7 @@ if getattr(numba.config, "DISABLE_JIT", False):
     )
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+_TRIED = (0, 60), (0, 69)  # numba from the former to below the latter, the bounds of pyproject.toml
 
 #: No `reassoc`: it would undo the rounding constant in `exp`.
 EXACT = frozenset({"contract", "nnan", "ninf", "nsz"})
@@ -38,26 +36,43 @@ def compiled(fastmath: Any = EXACT, allocates: bool = False, **options: Any) -> 
     """`numba.njit` without the GIL, cached on disk where some folder is writable.
 
     A function that does not say that it `allocates` works in memory of its caller: numba then counts no references,
-    which takes a seventh less.  Calls from Python and from compiled functions are compiled apart, each when it is
-    needed: the former with all that they call, which is what is cached, the latter as `linked.py` says, but for
-    closures: two of one name in two cached callers would be taken for each other.
+    which takes a seventh less.
     """
     flags = fastmath if isinstance(fastmath, bool) else set(fastmath)
-    keywords: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": flags, "no_cfunc_wrapper": True}
-    keywords |= {"_nrt": allocates, **options}
-    linked = {**keywords, "no_cpython_wrapper": True, "pipeline_class": Linked}
+    keywords: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": flags, **options}
+    return lambda function: _build(function, keywords, allocates)
 
-    def decorate(function: _F) -> _F:
-        dispatcher: Any = numba.njit(**keywords)(function)
-        with contextlib.suppress(RuntimeError):  # neither the installation nor the user's cache folder can be written
-            dispatcher._cache = _Cache(dispatcher)
-        dispatcher.compile = _uncollected(dispatcher.compile)
-        if function.__closure__ is None:
-            called: Any = numba.njit(**linked)(function)
-            dispatcher.get_call_template, dispatcher.get_overload = called.get_call_template, called.get_overload
-        return dispatcher
 
-    return decorate
+def _build(function: Any, keywords: dict[str, Any], allocates: bool) -> Any:
+    """Calls from Python and from compiled functions are compiled apart, each when it is needed.
+
+    The former hold all that they call, which is what is cached; the latter are as `linked.py` says, but for closures:
+    two of one name in two cached callers would be taken for each other.
+    """
+    if CACHE is None:
+        return _plain(function, keywords)
+    keywords = {**keywords, "no_cfunc_wrapper": True, "_nrt": allocates}
+    dispatcher: Any = numba.njit(**keywords)(function)
+    dispatcher._cache = CACHE(dispatcher)
+    dispatcher.compile = _uncollected(dispatcher.compile)
+    if LINKED is not None and function.__closure__ is None:
+        keywords |= {"no_cpython_wrapper": True, "pipeline_class": LINKED}
+        called: Any = numba.njit(**keywords)(function)
+        dispatcher.get_call_template, dispatcher.get_overload = called.get_call_template, called.get_overload
+    return dispatcher
+
+
+def _plain(function: Any, keywords: dict[str, Any]) -> Any:
+    """By numba's public interface, under a name that says what the function means: numba asks for names.
+
+    Closures are not stored.  numba takes those over compiled functions for new ones in each process, and would add a
+    file each time.
+    """
+    function.__qualname__ += f"_{meaning(numba.njit(**keywords)(function))[:16]}"
+    try:
+        return numba.njit(cache=function.__closure__ is None, **keywords)(function)
+    except RuntimeError:  # neither the installation nor the user's cache folder can be written
+        return numba.njit(**keywords)(function)
 
 
 def _uncollected(compile: Callable[..., Any]) -> Callable[..., Any]:
@@ -75,50 +90,39 @@ def _uncollected(compile: Callable[..., Any]) -> Callable[..., Any]:
     return compile_uncollected
 
 
-class _Files(CompileResultCacheImpl):
-    """Names of files without the line that a function begins at."""
-
-    def get_filename_base(self, fullname: str, abiflags: str) -> str:
-        named = super().get_filename_base(fullname, abiflags)
-        return named.replace(f"-{self.locator.get_disambiguator()}.py", ".py")
-
-
-class _Cache(FunctionCache):
-    _impl_class = _Files
-
-    def __init__(self, dispatcher: Any) -> None:
-        super().__init__(dispatcher.py_func)
-        self._dispatcher = weakref.proxy(dispatcher)
-
-    def _index_key(self, signature: Any, codegen: Any) -> tuple[Any, ...]:
-        # a file holds one function for all of its closures; when its own code changes, what it held is thrown away
-        self._cache_file._source_stamp = meaning(self._dispatcher, closure=False)
-        return signature, codegen.magic_tuple(), meaning(self._dispatcher), Linked.version
+def _private() -> None:
+    """Fill in what there is of numba's private names; on a numba that was not tried, what works."""
+    global CACHE, LINKED
+    with contextlib.suppress(ImportError, AttributeError):
+        CACHE = import_module("jumbot.transport.compiled.code_cache").CodeCache
+    with contextlib.suppress(ImportError, AttributeError):
+        LINKED = import_module("jumbot.transport.compiled.linked").Linked
+    version = tuple(int(part) for part in re.findall(r"\d+", numba.__version__)[:2])
+    if not _TRIED[0] <= version < _TRIED[1]:
+        try:
+            _trial()
+        except Exception:  # nobody knows what another numba raises
+            CACHE = LINKED = None
 
 
-def meaning(dispatcher: Any, closure: bool = True) -> str:
-    """A digest of what a function computes: options, code without docstring, constants and functions used."""
-    function = getattr(dispatcher, "py_func", None) or dispatcher._defn  # compiled, or an intrinsic
-    known = dict(function.__globals__)
-    if closure and function.__closure__:
-        known |= zip(function.__code__.co_freevars, (cell.cell_contents for cell in function.__closure__), strict=True)
-    options = getattr(dispatcher, "targetoptions", {})
-    flags = [(name, sorted(flag) if isinstance(flag, set) else flag) for name, flag in sorted(options.items())]
-    return hashlib.sha256(repr((flags, _parts(function.__code__, known))).encode()).hexdigest()
+def _trial() -> None:
+    """One compiled function calls another, and is stored."""
+
+    def total(x: Any) -> float:
+        found = 0.0
+        for i in range(x.shape[0]):
+            found += x[i]
+        return found
+
+    inner = _build(total, {"nogil": True}, False)
+
+    def mean(x: Any) -> float:
+        return inner(x) / x.shape[0]
+
+    if _build(mean, {"nogil": True}, False)(np.arange(4.0)) != 1.5:
+        raise ArithmeticError("compiled functions are wrong")
 
 
-def _parts(code: CodeType, known: dict[str, Any]) -> list[Any]:
-    told = bool(code.co_consts) and isinstance(code.co_consts[0], str | None)  # the docstring, or None without one
-    constants = [_parts(x, known) if isinstance(x, CodeType) else x for x in code.co_consts[told:]]
-    used = [(name, _value(known[name])) for name in (*code.co_names, *code.co_freevars) if name in known]
-    return [code.co_code, code.co_varnames, code.co_names, constants, used]
-
-
-def _value(value: Any) -> str:
-    """What a name stands for in compiled code."""
-    if hasattr(value, "py_func") or hasattr(value, "_defn"):
-        return meaning(value)
-    if isinstance(value, np.ndarray):
-        return repr((value.dtype, value.shape, value.tobytes()))
-    plain = isinstance(value, bool | int | float | str | tuple | frozenset | np.generic)
-    return repr(value) if plain else type(value).__name__
+CACHE: Any = None
+LINKED: Any = None
+_private()

@@ -4,6 +4,9 @@ numba optimises each function by itself and makes machine code of it, then does 
 it, which holds a copy of all that it needs.  What compiled functions call is never run for itself; and a loop that is
 vectorised once more each time that it is copied grows with every level of calls.  Here it is typed and lowered, and
 the rest is done once, in the function that Python calls: a quarter less time to compile.
+
+These are numba's own classes, not its public interface.  Where they are gone, or lack what is replaced here, importing
+this module is an ImportError, and `decorator.py` does without.
 """
 
 from __future__ import annotations
@@ -17,12 +20,20 @@ from numba.core.compiler import Compiler
 _SMALL = 330
 """Instructions, as numba writes them, of a loop of one line.  Longer ones are not inlined: LLVM would before they are
 vectorised, while they are short, and then has one function in which it vectorises half of them."""
+_REPLACED = (
+    "add_ir_module",
+    "_optimize_final_module",
+    "_finalize_final_module",
+    "get_pointer_to_function",
+    "codegen",
+)
+
+if absent := [name for name in _REPLACED if not hasattr(JITCodeLibrary, name)]:
+    raise ImportError(f"numba.core.codegen.JITCodeLibrary has no {', '.join(absent)}")
 
 
 class Linked(Compiler):
     """The steps of `numba.njit`, for functions that Python does not call and that use no Python object."""
-
-    version = 1  # to be raised with what changes here: cached functions of another one are compiled again
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)

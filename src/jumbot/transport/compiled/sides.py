@@ -84,13 +84,19 @@ def farthest(r: Any, x: Any, y: Any) -> float:
     return most
 
 
+#: The gap where e^x was cut off: more than any, and proof of nothing.  Finite, or loops would not be vectorised safely.
+OVER = 1e300
+
+
 @compiled()
 def _power(p: float, log_x: float, s: float) -> tuple[float, float]:
     """phi(x) + phi*(s) - s x = y^p phi(x/y) with y = phi*'(s), and phi(x), of the power divergence."""
     q = p - 1.0
     slope = 1.0 + q * s
     # e^600 times the potential of a closed row is still a float
-    log_y = min(max(math.log(max(slope, 1e-300)) / q, -600.0), 600.0)
+    log_y = math.log(max(slope, 1e-300)) / q
+    over = max(log_x, p * log_x, p * log_y, log_y if p > 0.0 else 0.0) > 600.0
+    log_y = min(max(log_y, -600.0), 600.0)
     x, x_p = math.exp(min(log_x, 600.0)), math.exp(min(p * log_x, 600.0))
     y, y_p = math.exp(log_y), math.exp(min(p * log_y, 600.0))
     if slope <= 0.0 and q > 0.0:
@@ -100,7 +106,7 @@ def _power(p: float, log_x: float, s: float) -> tuple[float, float]:
         gap = y_p * r * r * (0.5 + r * (p + 1.0) / 6.0)
     else:
         gap = max((x_p - y_p - p * slope * (x - y)) / (p * q), 0.0)
-    if slope <= 0.0 and 0.0 < p < 1.0:  # the recession price proves nothing
+    if over or (slope <= 0.0 and 0.0 < p < 1.0):  # the recession price proves nothing
         gap = math.inf
     if abs(log_x) < 1e-3:
         tail = (p + 1.0) / 6.0 + log_x * ((p * (p + 1.0) + 1.0) / 24.0 + log_x * (p + 1.0) * (p * p + 1.0) / 120.0)
@@ -133,7 +139,7 @@ def side_kl(
         r = log_x + tilt
         x = exp(min(log_x, 700.0))
         series = slope * r * r * (0.5 + r * (1.0 / 3.0))
-        gap[i] = tau * a[i] * max(x * r - x + slope if abs(r) > 1e-4 else series, 0.0)
+        gap[i] = tau * a[i] * max(x * r - x + slope if abs(r) > 1e-4 else series, 0.0) if log_x < 700.0 else OVER
         # where a large tau waits, x log x - x + 1 must not be a difference of large numbers
         near = log_x * log_x * (0.5 + log_x * (1.0 / 3.0 + log_x * (0.125 + log_x * (1.0 / 30.0))))
         penalty[i] = tau * a[i] * (x * (log_x - 1.0) + 1.0 if abs(log_x) > 1e-3 else near)
@@ -148,9 +154,11 @@ def side_tv(
     gap, penalty, p = work[0], work[1], work[3]
     set_all(work[2], 0.0)
     for i in range(a.shape[0]):
-        x, slope = exp(min(log_ratio[i], 700.0)), -F[i] / tau
+        log_x, slope = log_ratio[i] if a[i] > 0.0 else 0.0, -F[i] / tau
+        x = exp(min(log_x, 700.0))
         inside = min(max(slope, -1.0), 1.0)
-        gap[i] = a[i] * tau * (abs(x - 1.0) - inside * (x - 1.0) + max(-1.0 - slope, 0.0) * x)
+        young = abs(x - 1.0) - inside * (x - 1.0) + max(-1.0 - slope, 0.0) * x
+        gap[i] = a[i] * tau * young if log_x < 700.0 else OVER
         penalty[i] = a[i] * tau * abs(x - 1.0)
         p[i] = a[i] * x
     _add_up(work, F, sums)

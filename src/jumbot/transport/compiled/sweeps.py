@@ -33,7 +33,7 @@ from jumbot.transport.compiled.gibbs import (
     shifted,
     soften,
 )
-from jumbot.transport.compiled.sides import SIDES, STEPS, farthest, log_ratios, refit, side_exact
+from jumbot.transport.compiled.sides import OVER, SIDES, STEPS, farthest, log_ratios, refit, side_exact
 from jumbot.transport.entropic import policy
 from jumbot.transport.entropic.mixing import mix, remember, shapes, subtract
 from jumbot.transport.entropic.policy import (
@@ -197,7 +197,7 @@ def solver(kind_a: int, kind_b: int) -> Any:
                         weight = size + epsilon * (sums[1] + mass)
                         # <C, P> + epsilon <P, log(P/R)> = epsilon (<F, p> + <G, q>)
                         value = epsilon * (sums[3] - mass + sums[1])
-                        gap = epsilon * sums[0]
+                        gap = epsilon * sums[0] if sums[0] < OVER else OVER
                         out[ITERATIONS], out[LINEAR], out[OBJECTIVE] = sweep, linear, value
                         out[GAP], out[SCALE] = gap, weight
                         done = hard or solved(gap, weight, tol) or sweep >= limit

@@ -22,7 +22,7 @@ from jumbot.transport.compiled.gibbs import (
     shifted,
     soften,
 )
-from jumbot.transport.compiled.sides import SIDES, STEPS, log_ratios
+from jumbot.transport.compiled.sides import OVER, SIDES, STEPS, log_ratios
 from jumbot.transport.compiled.sweeps import solved, stricter
 from jumbot.transport.entropic.mixing import subtract
 from jumbot.transport.kinds import RANGE
@@ -91,7 +91,7 @@ def solver(kind: int) -> Any:
                     if at_plan:
                         weight = size + epsilon * (2.0 * sums[1] + sums[4])
                         value = epsilon * (2.0 * sums[3] - sums[4] + 2.0 * sums[1])
-                        gap = 2.0 * epsilon * sums[0]
+                        gap = 2.0 * epsilon * sums[0] if sums[0] < OVER else OVER
                         out[ITERATIONS], out[LINEAR], out[OBJECTIVE] = sweep, linear, value
                         out[GAP], out[SCALE] = gap, weight
                         done = hard or ends or solved(gap, weight, tol)

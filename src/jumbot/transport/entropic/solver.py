@@ -78,7 +78,8 @@ def _finish(problem: Problem, outcome: AnyOutcome, engine: Engine, tol: float, m
     """Improve, in place, the problems whose gap is above `tol`, while there is progress."""
     f, g, taken, certificate = outcome.f, outcome.g, outcome.taken, outcome.certificate
     price = _price(problem) if _hard(problem) else torch.zeros_like(certificate.gap)
-    broken = torch.nonzero(~torch.isfinite(certificate.objective))[:, 0]
+    sound = torch.isfinite(certificate.objective) & torch.isfinite(certificate.relative_gap)
+    broken = torch.nonzero(~sound)[:, 0]
     if broken.numel():  # over-relaxed out of range: begin anew from larger epsilon
         part = problem.take(broken)
         begun = anneal(part, engine, price[broken])

@@ -82,3 +82,15 @@ def centre(problem: Problem, f: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
             high = torch.minimum(high, (torch.where(r > 0, -x, torch.inf) + side.tau).amin(-1, keepdim=True))
     t = torch.where(((mass_a - mass_b).abs() <= _EQUAL * mass_a) & (low < high), (low + high) / 2, 0.0)
     return f + t, g - t
+
+
+def in_gauge(problem: Problem, f: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
+    """Copies of the potentials, of all equal ones those for which both have the same mean under their weights."""
+    (source, a), (target, b) = problem.sides
+    if not (isinstance(source, PartialMarginal) or (source.exact and target.exact)):
+        return f.clone(), g.clone()
+    means = [
+        torch.where(w > 0, w * x, 0.0).sum(-1, keepdim=True) / w.sum(-1, keepdim=True) for w, x in ((a, f), (b, g))
+    ]
+    t = (means[1] - means[0]) / 2
+    return f + t, g - t

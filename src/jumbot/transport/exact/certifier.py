@@ -134,7 +134,7 @@ def certifier(kind_a: int, kind_b: int) -> Any:
             gap = 1e300
         # where the optimum is zero, both gap and scale are rounding of what any plan costs, or of what it could
         prices = (tau_a if tau_a < math.inf else 0.0) + (tau_b if tau_b < math.inf else 0.0)
-        nothing = ROUNDING * mass * (min(most, tau_a + tau_b) if most > 0.0 else prices)
+        nothing = ROUNDING * min(total(a), total(b)) * (min(most, tau_a + tau_b) if most > 0.0 else prices)
         if gap <= ROUNDING * scale or max(gap, scale) <= nothing:
             gap = 0.0
         out[LINEAR], out[OBJECTIVE], out[GAP], out[SCALE] = linear, linear + sums[1], gap, scale

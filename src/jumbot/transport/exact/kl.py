@@ -95,8 +95,11 @@ def _refuse_overflow(cost: Array, a: Array, b: Array, tau_a: float, tau_b: float
     exponent = -cost.min() / (tau_a + tau_b)
     if exponent + max(math.log(a.sum()), math.log(b.sum()), 0.0) > _HUGE:
         raise UnboundedError(
-            f"the cost {cost.min():g} with tau = ({tau_a:g}, {tau_b:g}) makes a plan of e^{exponent:.0f} "
-            "times the given mass optimal, which float64 cannot hold: raise tau or the cost"
+            f"cost: {{least:g}} with tau = ({{tau_a:g}}, {{tau_b:g}}) makes a plan of e^{exponent:.0f} times the given "
+            "mass optimal, which float64 cannot hold. Raise tau or shift the cost.",
+            least=float(cost.min()),
+            tau_a=tau_a,
+            tau_b=tau_b,
         )
 
 

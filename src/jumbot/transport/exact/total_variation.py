@@ -43,8 +43,10 @@ def total_variation(
     least = lowest(cost.ravel())
     if least < -(tau_a + tau_b):
         raise UnboundedError(
-            f"cost: {least:g} is below -(tau_a + tau_b) = {-(tau_a + tau_b):g}, so transporting ever more mass pays; "
-            "raise tau or shift the cost."
+            "cost must be at least -(tau_a + tau_b) = {bound:g}, got {least:g}: transporting ever more mass would pay. "
+            "Raise tau or shift the cost.",
+            bound=-(tau_a + tau_b),
+            least=float(least),
         )
     if least >= 0 and tau_a == tau_b and is_assignment(a, b):
         return *assignment_with_prices(cost, a[0], tau_a), (0.0, 0.0)

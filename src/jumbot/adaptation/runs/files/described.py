@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -10,7 +11,7 @@ from jumbot.adaptation.networks.names import check_backbone
 from jumbot.data.inputs import InputFormat
 from jumbot.data.reading import TaskName
 from jumbot.errors import ArgumentError
-from jumbot.options import Bounds, Count, Measured, Positive, Text, Width
+from jumbot.options import Bounds, Count, Measured, Positive, Share, Text, Whole, Width
 from jumbot.schema import Record
 
 
@@ -23,6 +24,13 @@ class NetworkSpec(Record):
     classes: Annotated[int, Bounds(at_least=1, at_most=2**20)]
     features: Width
     hidden: tuple[Width, ...] = ()
+    dropout: Share = 0.0
+    bins: Annotated[int, Bounds(at_least=0, at_most=256)] = 0
+    numbers: tuple[Whole, ...] = ()
+    """Columns that are seen in `bins` pieces too."""
+    rank: Annotated[int, Bounds(at_least=0, at_most=2**14)] = 0
+    statistics: bool = False
+    """Whether a network for signals sees their statistics; those of version 0.2 and before do not."""
     width: Width | None = None
     """Of the output of a pretrained or user-made backbone."""
     bottleneck: bool = False
@@ -35,6 +43,8 @@ class NetworkSpec(Record):
         ranks = {"table": 1, "signal": 2, "digits": 3}
         if len(self.shape) != ranks.get(self.kind, len(self.shape)):
             raise ArgumentError(f"shape: {list(self.shape)} came in; a {self.kind} network takes {ranks[self.kind]}.")
+        if self.numbers and (not self.bins or max(self.numbers) >= self.shape[0]):
+            raise ArgumentError(f"numbers: must be columns below {self.shape[0]}, with bins > 0, got {self.numbers}.")
         if self.bottleneck and self.width is None:
             raise ArgumentError("width: is missing; a bottleneck needs that of its backbone.")
 
@@ -63,9 +73,13 @@ class TaskFile(Record):
     label_loss: Literal["squared", "huber"] | None = None
     names: tuple[Text, ...] = ()
     """Of several numbers."""
+    dtype: str | None = None
+    """Of the labels of classes; None where they came as text from a file."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.dtype is not None and re.fullmatch(r"[<>|=][biufU]\d+", self.dtype) is None:
+            raise ArgumentError(f"dtype: must be a type of labels such as <i8, got {self.dtype!r}.")
         numbers = self.name == "regression"
         if len(self.mean) != len(self.std) or bool(self.mean) != numbers or (self.label_loss is not None) != numbers:
             raise ArgumentError("mean, std, label_loss: must be there for a regression, one of each, and for no other.")

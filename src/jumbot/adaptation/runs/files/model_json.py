@@ -10,7 +10,7 @@ from jumbot.adaptation.runs.files.described import ExtractorFile, NetworkSpec, T
 from jumbot.adaptation.runs.files.results_json import Results
 from jumbot.data.inputs import InputFormat
 from jumbot.errors import ArgumentError
-from jumbot.options import Positive, Text
+from jumbot.options import Number, Positive, Text
 from jumbot.schema import Upgrade, Versioned
 
 Crops = tuple[Literal["none", "crop", "resized-crop"], Literal["whole", "centre-crop", "ten-crop"]]
@@ -34,6 +34,8 @@ class ModelFile(Versioned):
     crops: Crops
     temperature: Positive
     task: TaskFile = field(default_factory=TaskFile)
+    offset: tuple[Number, ...] | None = None
+    """Of each class, for natural class sizes."""
     upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _model_of_0_1}
 
     def __post_init__(self) -> None:
@@ -44,6 +46,8 @@ class ModelFile(Versioned):
         if self.results is not None and len(self.results.diagnosis.class_proportions) != len(self.classes):
             count = len(self.results.diagnosis.class_proportions)
             raise ArgumentError(f"results: are of {count} classes; there must be {len(self.classes)}.")
+        if self.offset is not None and len(self.offset) != len(self.classes):
+            raise ArgumentError(f"offset: has length {len(self.offset)}; it must be {len(self.classes)}, as classes.")
         seen = self.input.shape
         if self.extractor is not None:
             format = self.extractor.format

@@ -7,6 +7,7 @@ from typing import Any
 
 from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy
 from jumbot.adaptation.judgement.averaged_plans import PlanSettings
+from jumbot.adaptation.judgement.decision import Decision
 from jumbot.adaptation.settings import Rule
 from jumbot.data.reading import TaskName
 from jumbot.errors import ArgumentError
@@ -46,6 +47,7 @@ class DiagnosisFile(Record):
     disagreement: Measured | None = None
     entropy: Measured | None = None
     sources: SourceSharesFile | None = None
+    signs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,8 +71,11 @@ class Results(Record):
     diagnosis: DiagnosisFile
     task: TaskName = "classification"
     estimated_accuracy: EstimatedAccuracy | None = None
+    decision: Decision | None = None
     decisions: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    data_remarks: tuple[str, ...] = ()
+    """What is odd about the data: the first thing to look at."""
     n: Whole | None = None
     left_out: Whole | None = None
     accuracy: Portion | None = None

@@ -1,4 +1,4 @@
-"""Minibatches re-paired by transport: the couplings of flow matching and of other generative models."""
+"""`jumbot.couple`: two minibatches, re-paired by their transport plan."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from jumbot.cost import Cost, parse_cost
-from jumbot.errors import ArgumentError
+from jumbot.coupling._conditions import condition_cost
+from jumbot.coupling._pairs import find_pairs
+from jumbot.errors import ArgumentError, hinting
 from jumbot.options import Seed, check
-from jumbot.transport.checks import Array, check_dense, check_flag, check_number, from_numpy
+from jumbot.transport.checks import Array, check_dense, check_flag, check_number, check_whole, from_numpy
 from jumbot.transport.divergences import Divergence
 from jumbot.transport.draws import Generator, check_generator
-from jumbot.transport.problem import make_problem
-from jumbot.transport.solve import solve
 
 Points = TypeVar("Points", Tensor, np.ndarray)
 
@@ -28,23 +28,36 @@ class _Settings(TypedDict, total=False):
     mass: float | None
     cost: str | Cost
     tol: float
+    conditions: tuple[Any, Any, float] | None
+    draw: int | None
+    replace: bool | None
 
 
 @overload
 def couple(
     x0: Points, x1: Points, epsilon: float = 0.0, tau: float | tuple[float, float] = math.inf, seed: int | None = None,
-    generator: Generator | None = None, *, return_index: Literal[False] = False, **settings: Unpack[_Settings],
+    generator: Generator | None = None, *, return_index: Literal[False] = False,
+    return_mass: Literal[False] = False, **settings: Unpack[_Settings],
 ) -> tuple[Points, Points]: ...  # fmt: skip
 @overload
 def couple(
     x0: Points, x1: Points, epsilon: float = 0.0, tau: float | tuple[float, float] = math.inf, seed: int | None = None,
-    generator: Generator | None = None, *, return_index: Literal[True], **settings: Unpack[_Settings],
+    generator: Generator | None = None, *, return_index: Literal[True],
+    return_mass: Literal[False] = False, **settings: Unpack[_Settings],
 ) -> tuple[Points, Points, Points, Points]: ...  # fmt: skip
 @overload
 def couple(
     x0: Points, x1: Points, epsilon: float = 0.0, tau: float | tuple[float, float] = math.inf, seed: int | None = None,
-    generator: Generator | None = None, *, return_index: bool, **settings: Unpack[_Settings],
+    generator: Generator | None = None, *, return_index: Literal[False] = False,
+    return_mass: Literal[True], **settings: Unpack[_Settings],
+) -> tuple[Points, Points, Points]: ...  # fmt: skip
+@overload
+def couple(
+    x0: Points, x1: Points, epsilon: float = 0.0, tau: float | tuple[float, float] = math.inf, seed: int | None = None,
+    generator: Generator | None = None, *, return_index: bool = False, return_mass: bool = False,
+    **settings: Unpack[_Settings],
 ) -> tuple[Points, ...]: ...  # fmt: skip
+@hinting
 def couple(
     x0: Array,
     x1: Array,
@@ -58,11 +71,15 @@ def couple(
     cost: str | Cost = "sqeuclidean",
     tol: float = 1e-6,
     return_index: bool = False,
+    conditions: tuple[Any, Any, float] | None = None,
+    draw: int | None = None,
+    replace: bool | None = None,
+    return_mass: bool = False,
 ) -> tuple[Array, ...]:
     r"""A minibatch re-paired by its plan P: rows :math:`(x_{0,i}, x_{1,j})` with :math:`(i, j) \sim P / \sum P`.
 
     Balanced, exact and between equally many points (the default) the plan is a permutation, and nothing is drawn: x0
-    comes back as it is and each row of x1 exactly once.  In every other case `len(x0)` pairs are drawn with
+    comes back as it is and each row of x1 exactly once.  In every other case pairs are drawn with
     replacement: with `epsilon > 0` from the entropic plan, with a finite `tau` (or `mass`) from the normalised
     unbalanced (or partial) plan, in which points without a counterpart hardly appear.
 
@@ -74,12 +91,36 @@ def couple(
     epsilon, tau, divergence, mass, tol
         The problem between both minibatches, as in `jumbot.solve`, each point of weight 1/n or 1/m.
     cost
-        "sqeuclidean", "euclidean", or a callable that takes the points as `(n, d)` and `(m, d)` and returns `(n, m)`.
+        "sqeuclidean", "euclidean", "cosine", "wfr" (for growth: infinite from a distance of pi/2 on), or a callable
+        that takes the points as `(n, d)` and `(m, d)` and returns `(n, m)`.
     seed, generator
         One of them at most: a whole number, or a `torch.Generator` or `numpy.random.Generator` that is carried from
         one minibatch to the next.  Without either each call draws anew; the global generators are left alone.
     return_index
         Also return i and j, for what belongs to the points: `labels1[j]`.
+    conditions
+        `(c0, c1, weight)`: what the pairs should have in common, one row for each of x0 and x1.  Numbers add
+        `weight * |c0 - c1|^2` to the cost; labels (integers, texts) add `weight` where they differ.
+    draw
+        How many pairs to return, more or fewer than there are points; `len(x0)` by default.
+    replace
+        None: as described above.  True: always drawn from the plan, with replacement.  False: each sample at most once,
+        by rounding the plan to the assignment that holds most of its mass; fewer pairs than that (`draw`) are chosen
+        among them by their mass, without replacement.
+    return_mass
+        Also return, last, by which factor mass grows along each pair,
+        :math:`\frac{(P 1)_i / a_i}{(P^\top 1)_j / b_j}`: one for balanced plans, the growth of the source points with
+        `tau=(t, math.inf)`.
+
+    Returns
+    -------
+    tuple
+        x0 and x1 paired row by row; then i and j with `return_index`; then the growth with `return_mass`.
+
+    Raises
+    ------
+    ArgumentError
+        Where arguments do not fit each other, by name, or the plan has no mass.
 
     Examples
     --------
@@ -97,7 +138,9 @@ def couple(
     x0, x1 = (np.asarray(x0), np.asarray(x1)) if numpy and not isinstance(x1, Tensor) else (x0, x1)
     points0, points1 = _points(x0, x1)
     generator, tol = _generator(seed, generator), check_number("tol", tol, least=0)
-    return_index = check_flag("return_index", return_index)
+    return_index, return_mass = check_flag("return_index", return_index), check_flag("return_mass", return_mass)
+    replace = None if replace is None else check_flag("replace", replace)
+    draw = None if draw is None else check_whole("draw", draw, least=1)
     matrix = parse_cost(cost)(points0, points1)
     if not isinstance(matrix, Tensor) or matrix.shape != (len(x0), len(x1)):
         found = tuple(matrix.shape) if isinstance(matrix, Tensor) else type(matrix).__name__
@@ -106,27 +149,13 @@ def couple(
         for name, points in (("x0", points0), ("x1", points1)):
             if not bool(torch.isfinite(points).all()):
                 raise ArgumentError(f"{name}: holds NaN or infinite values; clean them first.")
-    i, j = _pairs(matrix.detach(), epsilon, tau, divergence, mass, tol, generator)
-    index = (i.numpy(), j.numpy()) if numpy else (i, j)
-    pair = x0[index[0]], x1[index[1]]
-    return (*pair, *index) if return_index else pair
-
-
-def _pairs(
-    cost: Tensor, epsilon: float, tau: Any, divergence: str | Divergence, mass: float | None, tol: float,
-    generator: Generator,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    n, m = cost.shape
-    problem = make_problem(
-        cost, None, None, epsilon=epsilon, tau=tau, divergence=divergence, reference="product", mass=mass
-    )
-    if n == m and problem.epsilon == 0 and problem.source.exact and problem.target.exact:
-        from jumbot.transport.exact.assignment import permutation  # numba takes a moment to load
-
-        j = torch.from_numpy(permutation(cost.cpu().numpy())).to(cost.device)
-        return torch.arange(n, device=cost.device), j
-    solution = solve(cost, epsilon=epsilon, tau=tau, divergence=divergence, mass=mass, tol=tol)
-    return solution.sample(n, generator)
+    matrix = matrix.detach()
+    if conditions is not None:
+        matrix = matrix + condition_cost(conditions, (len(x0), len(x1)), matrix)
+    settings = {"epsilon": epsilon, "tau": tau, "divergence": divergence, "mass": mass}
+    pairs = find_pairs(matrix, settings, tol, draw, replace, generator)
+    i, j, growth = (x.numpy() if numpy else x for x in (pairs.i, pairs.j, pairs.growth))
+    return x0[i], x1[j], *((i, j) if return_index else ()), *((growth,) if return_mass else ())
 
 
 def _points(x0: Any, x1: Any) -> tuple[Tensor, Tensor]:

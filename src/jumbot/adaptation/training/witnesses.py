@@ -1,0 +1,159 @@
+"""Networks trained without a part of the source, for what they say of it: the witnesses of `judgement.witness`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from jumbot.adaptation.config import RunConfig
+from jumbot.adaptation.judgement.modularity import rows_of, some_rows
+from jumbot.adaptation.judgement.monitor import outputs
+from jumbot.adaptation.judgement.references import LEARNED, reference_predictions
+from jumbot.adaptation.judgement.witness import Panel, Witness
+from jumbot.adaptation.networks.build import make_network
+from jumbot.adaptation.task import Task
+from jumbot.adaptation.training.loop import Trainer
+from jumbot.data.domain import Domain
+from jumbot.methods import make_method
+from jumbot.methods.network import Network
+
+Array = np.ndarray[Any, Any]
+SHARE = 0.2  # of the source that is held out
+SMALL = 400  # source samples up to which every one is held out once
+FOLDS = 3
+MOST_HELD = 2000
+_RAREST = 1e-6
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What the witnesses of several methods say of the same samples."""
+
+    by_method: Mapping[str, Witness]
+    index: Array
+    """Which samples of the target."""
+
+
+def folds(labels: Array | None, n: int, seed: int) -> list[tuple[Array, Array]]:
+    """[(trained on, held out)], classes in their proportions: a fifth once, or of small sources each third in turn.
+
+    >>> [(len(rest), len(held)) for rest, held in folds(np.arange(90) % 2, 90, 0)]
+    [(60, 30), (60, 30), (60, 30)]
+    """
+    rng = np.random.default_rng((seed, 10))
+    strata = np.zeros(n, np.int64) if labels is None else labels
+    parts = FOLDS if n <= SMALL else round(1 / SHARE)
+    place, turn = np.empty(n, np.int64), 0
+    for c in np.unique(strata):
+        members = rng.permutation(np.flatnonzero(strata == c))
+        place[members] = (turn + np.arange(len(members))) % parts
+        turn += len(members)  # so that parts are of one size, and a class of one sample is not always in the first
+    wanted = range(FOLDS) if n <= SMALL else range(1)
+    found = []
+    for part in wanted:
+        held = np.flatnonzero(place == part)
+        if len(held) > MOST_HELD:
+            held = np.sort(rng.choice(held, MOST_HELD, replace=False))
+        found.append((np.setdiff1d(np.arange(n), held), held))
+    return found
+
+
+def hear(
+    source: Domain, target: Domain, configs: Sequence[RunConfig], task: Task, labelled: Domain | None = None
+) -> Heard:
+    """Train every method of `configs` on each fold; ask it, and the references, for the held-out part and target."""
+    seed = configs[0].training.seed
+    index, target_rows = some_rows(target, seed)
+    sample = target.subset(index).unlabelled()
+    numbers = source.labels is None
+    known = task.labels(source)
+    held_outputs: dict[str, list[Array]] = {config.method: [] for config in configs}
+    target_outputs: dict[str, list[Array]] = {config.method: [] for config in configs}
+    held_said: dict[str, list[Array]] = {}
+    target_said: dict[str, list[Array]] = {}
+    order = []
+    for rest, held in folds(source.labels, len(source), seed):
+        order.append(held)
+        part, unseen = source.subset(rest), source.subset(held)
+        learned = _some(rest, seed)
+        said = reference_predictions(
+            rows_of(source, learned), known[learned], (rows_of(unseen), target_rows), numbers=numbers, seed=seed
+        )
+        for name, (there, here) in said.items():
+            held_said.setdefault(name, []).append(there)
+            target_said.setdefault(name, []).append(here)
+        for config in configs:
+            network = train_network(part, target, config, task, labelled)
+            held_outputs[config.method].append(outputs(network, unseen)[1].double().numpy())
+            target_outputs[config.method].append(outputs(network, sample)[1].double().numpy())
+    panel = Panel(
+        {name: np.concatenate(parts) for name, parts in held_said.items()},
+        {name: tuple(parts) for name, parts in target_said.items()},
+    )
+    truth, every = known[np.concatenate(order)], [config.method for config in configs]
+    shares, offset = shares_of(source, task.outputs, configs[0].training.sampler == "stratified")
+    said_by = {
+        name: Witness(np.concatenate(held_outputs[name]), truth, tuple(target_outputs[name]), shares, offset, panel)
+        for name in every
+    }
+    return Heard(said_by, index)
+
+
+def hear_held_out(
+    source: Domain, held: Domain, target: Domain, networks: Mapping[str, Network], config: RunConfig, task: Task
+) -> Heard:
+    """The same of networks that were trained on `source`, without `held`, already."""
+    seed = config.training.seed
+    index, target_rows = some_rows(target, seed)
+    few, held_rows = some_rows(held, seed)
+    part, sample = held.subset(few), target.subset(index).unlabelled()
+    learned = _some(np.arange(len(source)), seed)
+    rows, others = rows_of(source, learned), (held_rows, target_rows)
+    said = reference_predictions(rows, task.labels(source)[learned], others, seed=seed)
+    panel = Panel({name: one for name, (one, _) in said.items()}, {name: (one,) for name, (_, one) in said.items()})
+    shares, offset = shares_of(source, task.outputs, config.training.sampler == "stratified")
+    labels = task.labels(part)
+    by_method = {
+        name: Witness(
+            outputs(network, part)[1].double().numpy(), labels, (outputs(network, sample)[1].double().numpy(),),
+            shares, offset, panel,
+        )
+        for name, network in networks.items()
+    }  # fmt: skip
+    return Heard(by_method, index)
+
+
+def shares_of(source: Domain, classes: int, stratified: bool) -> tuple[Array, Array]:
+    """Shares of the classes in a source, and the offset of logits to them: see `Witness`."""
+    if source.labels is None:
+        return np.ones(classes), np.zeros(classes)
+    shares = np.bincount(source.labels, minlength=classes) / len(source)
+    return shares, np.log(np.maximum(shares * classes, _RAREST)) if stratified else np.zeros(classes)
+
+
+def _some(index: Array, seed: int) -> Array:
+    """As many as the references learn from."""
+    if len(index) <= LEARNED:
+        return index
+    found: Array = np.sort(np.random.default_rng((seed, 9)).choice(index, LEARNED, replace=False))
+    return found
+
+
+def train_network(
+    source: Domain, target: Domain, config: RunConfig, task: Task, labelled: Domain | None = None
+) -> Network:
+    """A network of rows with the settings and the seed of a run, for its predictions alone."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.training.seed)
+        network, _ = make_network(config.network, source.shape, task.outputs, source=source)
+        method = make_method(
+            config.method, config.options, features=network.features, classes=network.classes,
+            label_loss=task.label_loss,
+        )  # fmt: skip
+    training = replace(config.training, select="last", evaluate_every=0, trackers=(), tensorboard=False)
+    Trainer(source, target.unlabelled(), network, method, training, task=task, labelled=labelled).fit()
+    return network.cpu().eval()

@@ -1,0 +1,148 @@
+"""POT's arguments, read as it reads them, and handed back in its types."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from jumbot.errors import ArgumentError, NotConvergedWarning
+from jumbot.transport._certify import Certificate, of_solution
+from jumbot.transport.certificate import reachable
+from jumbot.transport.checks import check_number, check_whole
+from jumbot.transport.problem import make_problem
+from jumbot.transport.solution import Solution
+from jumbot.transport.solve import solve_problem
+
+_NEAR = 1e-5  # masses that differ by less, relatively, are those of float32 weights
+_FINEST, _COARSEST = 1e-13, 1e-6  # relative gaps that a `stopThr` may ask for
+_SHORT = 1e-8  # a relative gap above which a solution that stopped at `numItermax` is warned about
+
+
+class MismatchError(ArgumentError, AssertionError):
+    """What POT raises as an AssertionError: shapes or masses that do not fit."""
+
+
+@cache
+def pot(name: str = "") -> Any:
+    """The real package, or a module of it; it takes a second to load."""
+    return import_module(f"ot.{name}" if name else "ot")
+
+
+@dataclass(frozen=True)
+class Call:
+    """Cost and weights of a call: as given, and in float64 without gradients."""
+
+    nx: Any
+    given: tuple[Any, Any, Any]  # cost, a, b, of one library
+    M: Tensor
+    a: Tensor
+    b: Tensor
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether what is returned has to carry gradients."""
+        return torch.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in self.given)
+
+    @property
+    def histograms(self) -> bool:
+        """Whether b holds several, as columns."""
+        return self.b.ndim > 1
+
+    def out(self, x: Tensor) -> Any:
+        """`x` in the library and the dtype of the cost."""
+        M = self.given[0]
+        if isinstance(M, Tensor):
+            return x.to(M.dtype)
+        return x.detach().cpu().numpy().astype(M.dtype, copy=False)[()]  # a number where it is one
+
+
+def read(M: Any, a: Any, b: Any) -> Call | None:
+    """The call, or None where it is one for POT itself: sparse costs, integers, JAX and other libraries."""
+    M, a, b = (None if x is None else pot("utils").list_to_array(x) for x in (M, a, b))
+    a, b = (None if x is None or len(x) == 0 else x for x in (a, b))
+    nx = pot("backend").get_backend(*(x for x in (M, a, b) if x is not None))
+    arrays = [x for x in (M, a, b) if x is not None]
+    if nx.__name__ not in ("numpy", "torch") or nx.issparse(M) or hasattr(M, "toarray"):
+        return None
+    if not all(nx.is_floating_point(x) for x in arrays):
+        return None
+    if M.ndim != 2:
+        raise MismatchError(f"M must have the shape (dim_a, dim_b), got {tuple(M.shape)}.")
+    weights = []
+    for name, w, size in (("a", a, M.shape[0]), ("b", b, M.shape[1])):
+        w = nx.full((size,), 1 / size, type_as=M) if w is None else w
+        if w.shape[0] != size:
+            raise MismatchError(f"{name} must have {size} entries for M of shape {tuple(M.shape)}, got {w.shape[0]}.")
+        weights.append(w)
+    doubles = [x.detach().double() if isinstance(x, Tensor) else torch.from_numpy(x).double() for x in (M, *weights)]
+    return Call(nx, (M, weights[0], weights[1]), doubles[0], doubles[1], doubles[2])
+
+
+def pair(reg_m: Any) -> tuple[float, float]:
+    """`reg_m` as two numbers."""
+    first, second = pot("utils").get_parameter_pair(reg_m)
+    return float(first), float(second)
+
+
+def solved(
+    call: Call, *, epsilon: Any, tau: Any = math.inf, divergence: str = "kl", reference: str = "product",
+    mass: float | None = None, c: Any = None, limit: Any = 100_000, stop: Any = 1e-9, start: Any = None,
+    verbose: bool = False, warn: bool = True, batched: bool = False,
+) -> Solution:  # fmt: skip
+    """Solved to a relative gap of `stop` squared, because it is quadratic in the error of the plan."""
+    epsilon, stop = check_number("reg", epsilon, least=0), check_number("stopThr", stop, least=0)
+    limit = check_whole("numItermax", limit, least=1)
+    cost, a, b = call.M, call.a, call.b
+    if call.histograms and not batched:
+        cost, a, b = cost.expand(b.shape[1], *cost.shape), a.expand(b.shape[1], -1), b.T
+    if c is not None:  # epsilon KL(P | c) is <-epsilon log c, P> + epsilon KL(P | ones), but for a constant
+        cost, reference = cost - epsilon * c.log(), "ones"
+    if tau == math.inf and mass is None and bool(((a.sum(-1) / b.sum(-1) - 1).abs() < _NEAR).all()):
+        b = b * (a.sum(-1, keepdim=True) / b.sum(-1, keepdim=True))
+    try:
+        problem = make_problem(
+            cost, a, b, epsilon=epsilon, tau=tau, divergence=divergence, reference=reference, mass=mass
+        )  # fmt: skip
+    except ArgumentError as error:
+        raise (MismatchError(str(error)) if "masses" in str(error) else error) from None
+    tol = reachable(min(max(stop**2, _FINEST), _COARSEST), epsilon)
+    solution = solve_problem(problem, start, tol, limit, (cost, a, b), False)
+    gap = float(solution._outcome.certificate.relative_gap.max())
+    if verbose:
+        print(f"relative gap {gap:.1e} after {int(solution._outcome.taken.max())} iterations")
+    if warn and gap > max(tol, _SHORT):
+        warnings.warn(
+            f"Stopped after {limit} iterations at a relative gap of {gap:.1e}; raise numItermax or reg.",
+            NotConvergedWarning,
+            stacklevel=4,
+        )
+    return solution
+
+
+def scalings(call: Call, solution: Solution, reference: str = "ones") -> tuple[Any, Any]:
+    """log u and log v of P = u K v with K = e^{-M/reg} ("ones"), or e^{-M/reg} a b' ("product")."""
+    logs = []
+    for potential, weights in zip(solution.potentials, (call.a, call.b), strict=True):
+        log = potential / solution._problem.epsilon
+        if solution._problem.reference == "product" and reference == "ones":
+            log = log + (weights.T if weights.ndim > 1 else weights).log()
+        logs.append(call.out(log.T if call.histograms else log))
+    return logs[0], logs[1]
+
+
+def marginal_error(call: Call, solution: Solution) -> Any:
+    """The norm of P'1 - b, which POT records."""
+    b = call.b.T if call.histograms else call.b
+    return float((solution.marginals[1] - b).norm())
+
+
+def certificate(solution: Solution) -> Certificate:
+    """What is proved of it."""
+    return of_solution(solution)

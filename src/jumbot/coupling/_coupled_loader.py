@@ -1,0 +1,187 @@
+"""`jumbot.CoupledLoader`: pairs from transport batches larger than the training batch, solved during training."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from multiprocessing import get_context
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from jumbot.coupling._gathering import Gathered, batches_of, size_of
+from jumbot.coupling._jobs import solve_job, start_worker
+from jumbot.errors import ArgumentError
+from jumbot.options import Seed, check
+from jumbot.transport.checks import check_flag, check_number, check_whole
+
+
+class CoupledLoader:
+    """Minibatches of pairs from two loaders, coupled in transport batches that are larger.
+
+    `batch` samples of either loader are coupled by `jumbot.couple`, in a worker process, while the model trains on the
+    pairs of the batch before; they come back `minibatch` at a time.  One pass ends with the shorter loader.  Loaders
+    yield tensors, or tuples whose first entry is x: what else a sample has follows its row.
+
+    The order of samples, the draws of loaders and of couplings come from `seed`, the rank of this process (of a
+    `torch.distributed` run, or the variable RANK), the number of the pass and the number of the batch, whatever
+    `workers` is; PyTorch's global generator is left alone.
+
+    Parameters
+    ----------
+    loader0, loader1
+        `DataLoader`s, or other iterables that can be gone through again.  In a distributed run give each rank its
+        share, e.g. by a `DistributedSampler`, whose `set_epoch` is called.
+    batch
+        Samples of either side that are coupled at once.
+    minibatch
+        Pairs that are yielded at once; the last ones of a batch may be fewer.
+    workers
+        Processes that solve; 0 solves in this one.  They are started by "spawn": a script then needs the usual
+        `if __name__ == "__main__":`.
+    seed
+        A whole number.
+    conditions
+        Weight of the second entries of what the loaders yield, as conditions: see `jumbot.couple`.
+    draw
+        Pairs per batch; as many as `batch` by default.
+    return_mass
+        Yield the growth of each pair as a third entry.
+    settings
+        The other keywords of `jumbot.couple`: epsilon, tau, divergence, mass, cost, tol, replace.
+
+    Examples
+    --------
+    >>> import torch, jumbot
+    >>> from torch.utils.data import DataLoader
+    >>> noise, data = (DataLoader(torch.randn(64, 2), batch_size=8, shuffle=True) for _ in range(2))
+    >>> loader = jumbot.CoupledLoader(noise, data, batch=32, minibatch=16, workers=0)
+    >>> [tuple(x0.shape) for x0, x1 in loader]
+    [(16, 2), (16, 2), (16, 2), (16, 2)]
+    """
+
+    def __init__(
+        self, loader0: Iterable[Any], loader1: Iterable[Any], batch: int = 4096, minibatch: int = 256,
+        workers: int = 1, *, seed: int = 0, conditions: float | None = None, draw: int | None = None,
+        return_mass: bool = False, **settings: Any,
+    ) -> None:  # fmt: skip
+        self.loader0, self.loader1 = loader0, loader1
+        for name, loader in (("loader0", loader0), ("loader1", loader1)):
+            if isinstance(loader, Tensor | Iterator) or not hasattr(loader, "__iter__"):
+                raise ArgumentError(f"{name} must be a DataLoader, or an iterable that can be gone through again.")
+        self.batch = check_whole("batch", batch, least=1)
+        self.minibatch = check_whole("minibatch", minibatch, least=1)
+        if self.minibatch > self.batch:
+            raise ArgumentError(f"minibatch must be at most batch, {self.batch}, got {self.minibatch}.")
+        self.workers, self.seed = check_whole("workers", workers, least=0, most=256), check("seed", seed, Seed)
+        self.conditions = None if conditions is None else check_number("conditions", conditions, least=0)
+        self.draw = None if draw is None else check_whole("draw", draw, least=1)
+        self.return_mass = check_flag("return_mass", return_mass)
+        unknown = set(settings) - {"epsilon", "tau", "divergence", "mass", "cost", "tol", "replace"}
+        if unknown:
+            raise ArgumentError(f"{min(unknown)} is not an option of CoupledLoader; see the keywords of jumbot.couple.")
+        self.settings = settings
+        one = np.ones((2, 1))
+        solve_job((one, one, None), settings, None, 0)  # what is wrong with the settings is said here, not in a worker
+        self._epoch, self._delivered = 0, 0
+        self._pool: ProcessPoolExecutor | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        """The pairs of one pass, from where `load_state_dict` has left it."""
+        skip, epoch = self._delivered, self._epoch
+        for number, (gathered, pairs) in enumerate(self._solved(epoch, skip)):
+            for k, rows in enumerate(self._parts(len(gathered))):
+                if number * self._full_parts + k < skip:
+                    continue
+                self._delivered = number * self._full_parts + k + 1
+                yield self._taken(gathered, pairs, rows)
+        self._epoch, self._delivered = epoch + 1, 0
+
+    def __len__(self) -> int:
+        """Minibatches of a whole pass; a TypeError where a loader does not know how many samples it has."""
+        full, rest = divmod(min(size_of(self.loader0), size_of(self.loader1)), self.batch)
+        return full * self._full_parts + (len(self._parts(rest)) if rest else 0)
+
+    def state_dict(self) -> dict[str, int]:
+        """Where this pass stands: to be saved with the model, and given to `load_state_dict`."""
+        return {"seed": self.seed, "epoch": self._epoch, "minibatch": self._delivered}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Continue from `state_dict`: the next iteration yields what is left of that pass."""
+        if state["seed"] != self.seed:
+            raise ArgumentError(f"state was saved with the seed {state['seed']}, but this loader has {self.seed}.")
+        self._epoch, self._delivered = int(state["epoch"]), int(state["minibatch"])
+
+    def close(self) -> None:
+        """End the worker processes; another iteration starts them again."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool = None
+
+    def __enter__(self) -> CoupledLoader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:  # fmt: skip
+        self.close()
+
+    def _solved(self, epoch: int, skip: int) -> Iterator[tuple[Gathered, Any]]:
+        """Batches with their pairs, in order; those that are skipped are gathered but not solved."""
+        rank = _rank()
+        ahead: deque[tuple[Gathered, Callable[[], Any] | Future[Any] | None]] = deque()
+        source = batches_of(self.loader0, self.loader1, self.batch, (self.seed, rank, epoch))
+        try:
+            for number, gathered in enumerate(source):
+                done = (number + 1) * self._full_parts <= skip
+                ahead.append((gathered, None if done else self._submitted(gathered, (self.seed, rank, epoch, number))))
+                if len(ahead) > self.workers:
+                    yield _result(*ahead.popleft())
+            while ahead:
+                yield _result(*ahead.popleft())
+        finally:
+            for _, job in ahead:
+                if isinstance(job, Future):
+                    job.cancel()
+
+    def _submitted(self, gathered: Gathered, seed: tuple[int, ...]) -> Future[Any] | Callable[[], Any]:
+        count = None if self.draw is None else self._pairs(len(gathered))
+        conditions = None if self.conditions is None else (*gathered.conditions(), self.conditions)
+        job = (*gathered.points(), conditions), self.settings, count, seed
+        if self.workers == 0:
+            return lambda: solve_job(*job)
+        if self._pool is None:
+            self._pool = ProcessPoolExecutor(self.workers, mp_context=get_context("spawn"), initializer=start_worker)
+        return self._pool.submit(solve_job, *job)
+
+    def _pairs(self, samples: int) -> int:
+        """Pairs of a batch of so many samples."""
+        return samples if self.draw is None else max(1, round(self.draw * samples / self.batch))
+
+    @property
+    def _full_parts(self) -> int:
+        return len(self._parts(self.batch))
+
+    def _parts(self, samples: int) -> list[slice]:
+        pairs = self._pairs(samples)
+        return [slice(first, min(first + self.minibatch, pairs)) for first in range(0, pairs, self.minibatch)]
+
+    def _taken(self, gathered: Gathered, pairs: Any, rows: slice) -> Any:
+        i, j, growth = pairs
+        out = gathered.take(0, i[rows]), gathered.take(1, j[rows])
+        return (*out, torch.from_numpy(growth[rows])) if self.return_mass else out
+
+
+def _result(gathered: Gathered, job: Any) -> tuple[Gathered, Any]:
+    return gathered, job.result() if isinstance(job, Future) else job and job()
+
+
+def _rank() -> int:
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_rank()
+    return int(os.environ.get("RANK", 0))

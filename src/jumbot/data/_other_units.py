@@ -1,0 +1,186 @@
+"""Columns that seem to be in other units in the target than in the source: by what factor, or from which zero."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+_FEWEST = 20  # numbers of each domain, below which quantiles say little
+_CODES = 20  # different numbers up to which a column may be one of codes or counts
+_PLAIN, _NARROW = math.log(1.7), math.log(1.5)  # factors from which a column is named: wide ones, narrow ones
+_WHOLE = math.log(5)  # factor from which all columns together are named: the gain of a sensor may double
+_APART = 15  # times the spread: what medians are apart by where zero is another one
+_DEVIATIONS = 1.5  # by which a narrow column has left its place
+_OUTLYING = 3.0  # deviations of the other columns' factors: where all drift, none is odd
+_LEAST = 0.1  # deviation of the other columns' factors (of their logarithms), at least
+_MANY = 8  # columns that tell what is typical
+_ALIKE = 0.5  # of the logarithm of the factor: what quantiles of a wide column may disagree by
+_SHAPE = 0.7  # by which the logarithm of the spread of logarithms may differ: another shape is no unit
+_NOISE = 0.25  # by which it differs between samples of some hundred
+_QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
+_OF_DEVIATIONS = (0.3, 0.5, 0.7, 0.85, 0.95)
+_LARGEST = 1e150  # squares of larger numbers overflow
+_WIDE = 512  # columns above which only those are looked at whose means differ
+_ASKED = "are its units others than the source's?"
+_SHOWN = 5  # columns that are named one by one
+_KNOWN = {
+    1.609: "kilometres for miles", 2.2046: "pounds for kilograms", 2.54: "centimetres for inches",
+    3.2808: "feet for metres", 4.184: "kilojoules for kilocalories", 7.5006: "mmHg for kilopascals",
+    10: "a power of ten", 12: "inches for feet, or months for years", 18.016: "mg/dL for mmol/L of glucose",
+    24: "hours for days", 28.35: "grams for ounces", 30.48: "centimetres for feet",
+    38.67: "mg/dL for mmol/L of cholesterol", 60: "minutes for hours", 88.42: "umol/L for mg/dL of creatinine",
+    100: "per cent for shares, or centimetres for metres", 365.25: "days for years", 1000: "grams for kilograms",
+    3600: "seconds for hours",
+}  # fmt: skip
+_ZEROS = ((1.0, 273.15, "kelvins for degrees Celsius"), (1.8, 32.0, "degrees Fahrenheit for degrees Celsius"))
+
+
+@dataclass(frozen=True)
+class _Found:
+    """How the numbers of a column differ between two domains; logarithms of factors."""
+
+    factor: float
+    noise: float
+    """Standard error of `factor`."""
+    disagreement: float
+    """Of the factors at several quantiles."""
+    deviations: float = 0.0
+    """By how many of its spreads a column of one sign has left its place."""
+    shape: float = 0.0
+    """Of the spreads of logarithms, of a column of one sign."""
+
+    def stands_out(self, typical: float, deviation: float) -> bool:
+        """Whether it is a unit's, where the other columns have this factor."""
+        sure, own = abs(self.factor) - 2 * self.noise, abs(self.factor - typical)
+        shape = min(max(_NOISE, abs(self.factor) / 2), _SHAPE)  # what is moved by a number has another one, too
+        if own < max(_NARROW, _OUTLYING * max(deviation, _LEAST)) or abs(self.shape) > shape:
+            return False
+        alike = sure >= _PLAIN and self.disagreement <= _ALIKE * abs(self.factor)
+        return alike or (sure >= _NARROW and self.deviations >= _DEVIATIONS)
+
+
+def other_units(source: np.ndarray, target: np.ndarray, names: Sequence[str]) -> list[str]:
+    """Sentences on the columns of `(n, d)` numbers that seem to be in other units; NaN is a missing number.
+
+    A column of one sign is compared by its logarithms: in other units they are moved as a whole.  One that is narrow,
+    beside the move, is named from a factor of 1.5 on, a wide one from 1.7 on and where all quantiles are moved alike;
+    a column of both signs likewise by the distances from its median.  Columns are compared with each other too: where
+    all sensors drift by a factor of 2 to 4, none of them is odd.  Two zeros, of kelvins and of degrees, are told by
+    medians that are far apart beside the spread.  Not seen: fewer than 20 numbers, factors below 1.5, wide columns
+    that have changed their shape too, codes and counts that keep to the source's numbers.
+
+    >>> rows = np.random.default_rng(0).normal(70, 10, size=(100, 2))
+    >>> other_units(rows, rows * [1, 2.2046], ["height", "weight"])[0][:68]
+    "column 'weight' varies 2.2 times as much in the target as in the sou"
+    >>> other_units(rows, rows + 5, ["height", "weight"])
+    []
+    """
+    columns = [(_finite(source[:, i]), _finite(target[:, i])) for i in range(len(names))]
+    found = [
+        _compare(here, there) if len(names) <= _WIDE or abs(quick := _means_apart(here, there)) > _NARROW / 2
+        else _Found(quick, 0.0, 0.0)
+        for here, there in columns
+    ]  # fmt: skip
+    factors = np.array([one.factor for one in found if one is not None])
+    typical, deviation = (float(np.median(factors)), _deviation(factors)) if len(factors) >= _MANY else (0.0, 0.0)
+    if abs(typical) >= _WHOLE and deviation <= _LEAST * abs(typical):
+        return [f"nearly every column {_times(typical)}; {_ASKED}{_known(typical)}"]
+    said = []
+    for name, (here, there), one in zip(names, columns, found, strict=True):
+        odd = one is not None and one.stands_out(typical, deviation)
+        zero, misfit = _other_zero(here, there) or ("", math.inf)
+        if one is not None and odd and abs(one.shape) <= max(misfit, _NOISE):
+            how = f"{_times(one.factor)}; {_ASKED}{_known(one.factor)}"
+        elif zero:
+            how = f"{zero}; {_ASKED}"
+        else:
+            continue
+        said.append(f"column {name} {how} Its median is {np.median(there):.4g} instead of {np.median(here):.4g}.")
+    return [*said[:_SHOWN], *([f"{len(said) - _SHOWN} more columns differ likewise."] * (len(said) > _SHOWN))]
+
+
+def _finite(numbers: np.ndarray) -> np.ndarray:
+    kept: np.ndarray = numbers[abs(numbers) < _LARGEST]  # NaN is not
+    return kept
+
+
+def _means_apart(here: np.ndarray, there: np.ndarray) -> float:
+    """The logarithm of the ratio of the means of what is not zero."""
+    means = [float(abs(x).sum()) / max(int(np.count_nonzero(x)), 1) for x in (here, there)]
+    return math.log(means[1] / means[0]) if min(means) > 0 else 0.0
+
+
+def _compare(here: np.ndarray, there: np.ndarray) -> _Found | None:
+    """None where nothing can be said."""
+    if min(len(here), len(there)) < _FEWEST:
+        return None
+    values = np.unique(here)
+    if len(values) <= _CODES and np.isin(there, values).mean() > 0.5:
+        return None
+    if all(max((x >= 0).mean(), (x <= 0).mean()) > 0.99 for x in (here, there)) and here.mean() * there.mean() > 0:
+        return _of_one_sign(abs(here[here != 0]), abs(there[there != 0]))
+    x, y = (np.quantile(abs(v - np.median(v)), _OF_DEVIATIONS) for v in (here, there))
+    if min(x.min(), y.min()) <= 0:
+        return None
+    moved = np.log(y) - np.log(x)
+    return _Found(
+        float(np.median(moved)), 1.2 * math.hypot(len(here) ** -0.5, len(there) ** -0.5), float(np.ptp(moved))
+    )
+
+
+def _of_one_sign(here: np.ndarray, there: np.ndarray) -> _Found | None:
+    if min(len(here), len(there)) < _FEWEST or (np.ptp(here) > 0) != (np.ptp(there) > 0):
+        return None
+    u, v = np.log(here), np.log(there)
+    moved = np.quantile(v, _QUANTILES) - np.quantile(u, _QUANTILES)
+    wide, wide_there = (max(float(np.subtract(*np.quantile(x, (0.84, 0.16)))) / 2, 1e-9) for x in (u, v))
+    factor = float(np.median(v) - np.median(u))
+    return _Found(
+        factor, 1.25 * math.hypot(wide / len(u) ** 0.5, wide_there / len(v) ** 0.5), float(np.ptp(moved)),
+        abs(factor) / math.sqrt((wide**2 + wide_there**2) / 2),
+        0.0 if min(wide, wide_there) <= 1e-9 else math.log(wide_there / wide),
+    )  # fmt: skip
+
+
+def _deviation(values: np.ndarray) -> float:
+    return 1.4826 * float(np.median(abs(values - np.median(values))))
+
+
+def _other_zero(here: np.ndarray, there: np.ndarray) -> tuple[str, float] | None:
+    """Where zero seems to be another one, and how far the spreads are from that (a logarithm)."""
+    if min(len(here), len(there)) < _FEWEST:
+        return None
+    (low, middle, high), (low_there, other, high_there) = (np.quantile(x, (0.25, 0.5, 0.75)) for x in (here, there))
+    spread, spread_there = float(high - low), float(high_there - low_there)
+    if min(spread, spread_there) <= 0:
+        return None
+    ratio, widest = spread_there / spread, max(spread, spread_there, here.std(), there.std())
+    apart, medians = abs(other - middle) / widest, "has medians in the two domains"
+    for factor, zero, words in _ZEROS:
+        for factor_, zero_ in ((factor, zero), (1 / factor, -zero / factor)):
+            near = abs(other - factor_ * middle - zero_) < 0.5 * max(spread_there, 0.02 * abs(zero_))
+            misfit = abs(math.log(ratio / factor_))
+            if apart > 2 and near and misfit < 0.3:
+                said = f"{medians} that are {apart:.0f} times as far apart as it varies, as {words} or the reverse"
+                return said, misfit
+    if apart >= _APART and abs(math.log(ratio)) < math.log(3):
+        return f"{medians} that are {apart:.0f} times as far apart as it varies", math.inf
+    return None
+
+
+def _times(factor: float) -> str:
+    where = ("source", "target") if factor < 0 else ("target", "source")
+    size = math.exp(abs(factor))
+    return (
+        f"varies {float(f'{size:.{2 if size < 100 else 3}g}'):g} times as much in the {where[0]} as in the {where[1]}"
+    )
+
+
+def _known(factor: float) -> str:
+    """What the factor may be."""
+    size = math.exp(abs(factor))
+    known, words = min(_KNOWN.items(), key=lambda item: abs(math.log(item[0] / size)))
+    return f" {known:g} is {words}." if abs(math.log(known / size)) < 0.1 else ""

@@ -1,0 +1,39 @@
+"""What rows of numbers are: measurements and categories, counts of words, or features of a pretrained network."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from jumbot.data.column_kinds import kind_of_column
+from jumbot.data.domain import Domain
+from jumbot.data.inputs import parts_of
+from jumbot.data.tables import TableSamples
+
+NARROW = 256
+"""Columns up to which rows of numbers are taken for measurements: features of pretrained networks have more."""
+_ZEROS = 0.8  # share of zeros from which wide rows are counts of what a sample has: words, visits, genes
+_ROWS, _NUMBERS = 256, 2**22  # looked at
+
+
+def kind_of_rows(domain: Domain) -> Literal["measurements", "words", "features"]:
+    """By categories, width and zeros; a matrix is the same whether it is stored sparse or not.
+
+    >>> from jumbot.data import as_domain
+    >>> [kind_of_rows(as_domain(rows)) for rows in (np.ones((4, 3)), np.eye(400), np.ones((4, 400)))]
+    ['measurements', 'words', 'features']
+    """
+    width = domain.shape[0]
+    if width <= NARROW or any(_has_categories(part) for part in parts_of(domain)):
+        return "measurements"
+    count = min(len(domain), max(min(_ROWS, _NUMBERS // width), 1))
+    rows = np.unique(np.linspace(0, len(domain) - 1, count).round().astype(np.int64))
+    return "words" if float((domain.samples.batch(rows) == 0).double().mean()) >= _ZEROS else "features"
+
+
+def _has_categories(domain: Domain) -> bool:
+    samples = domain.samples
+    if not isinstance(samples, TableSamples):
+        return False
+    return any(kind_of_column(samples.table.frame[column]) != "numbers" for column in samples.table.frame)

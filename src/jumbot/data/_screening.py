@@ -1,0 +1,129 @@
+"""What is odd about the columns of a target beside those of the source: units, missing values, codes for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from jumbot.data._other_units import other_units
+from jumbot.data._remarks import remark
+from jumbot.data.column_kinds import kind_of_column, numbers_of
+from jumbot.data.domain import Domain
+from jumbot.data.tables import TableSamples
+
+_ROWS = 4096  # looked at, taken evenly
+_NUMBERS = 2**24  # at once: wide rows are looked at in fewer
+_FEWEST = 20  # rows
+_WIDE = 512  # columns
+_SHOWN = 8  # columns that are named one by one, of a kind
+_CODES = (0.0, -1.0, -9.0, -99.0, -999.0, -9999.0, 99.0, 999.0, 9999.0, 99999.0, 999999.0)
+_RARE, _FEW = 0.01, 3  # share and number of rows with a code, from which it is named
+_MISSING, _MORE = 0.5, 0.3  # share of a column that is missing, and how much more than in the source
+
+
+def screen(source: Domain, target: Domain, names: Sequence[str] | None = None) -> None:
+    """Remarks on the columns of the raw features of two domains; `names` are theirs where they are arrays."""
+    here, there = _columns(source, names), _columns(target, names)
+    if not all(name in there for name in here):
+        there = dict(zip(here, there.values(), strict=False)) if len(here) == len(there) else {}
+    numeric = [name for name in here if name in there and _is_numeric(here[name]) and _is_numeric(there[name])]
+    said: list[str] = []
+    if numeric:
+        x, y = (np.stack([_numbers(table[name]) for name in numeric], axis=1) for table in (here, there))
+        odd = _codes({name: values for name, values in zip(numeric, y.T, strict=True)})
+        for place in [numeric.index(name) for name in odd]:
+            x[:, place], y[:, place] = (np.where(np.isin(z[:, place], _CODES), np.nan, z[:, place]) for z in (x, y))
+        said += other_units(x, y, numeric)
+        said += _limited(odd)
+    missing = {name: _missing(here[name], there[name]) for name in here if name in there}
+    said += _limited({name: text for name, text in missing.items() if text is not None})
+    for text in said:
+        remark(f"{target.name}: {text.removesuffix('.')}.", stacklevel=3)
+
+
+def screen_source(source: Domain) -> None:
+    """Remarks on codes for missing numbers in the source."""
+    columns = {name: _numbers(values) for name, values in _columns(source, None).items() if _is_numeric(values)}
+    for text in _limited(_codes(columns)):
+        remark(f"{source.name}: {text}.", stacklevel=3)
+
+
+def _codes(columns: Mapping[str, np.ndarray]) -> dict[str, str]:
+    """Columns with codes for missing numbers; a row of a thousand numbers was made by a program that needs none."""
+    if len(columns) > _WIDE:
+        return {}
+    return {name: text for name, values in columns.items() if (text := _code(values))}
+
+
+def _limited(said: Mapping[str, str]) -> list[str]:
+    texts = [f"column {name} {text}" for name, text in said.items()]
+    return [*texts[:_SHOWN], *([f"{len(texts) - _SHOWN} more columns are like these"] * (len(texts) > _SHOWN))]
+
+
+def _columns(domain: Domain, names: Sequence[str] | None) -> dict[str, Any]:
+    """Series of a table, or arrays, by what messages call them."""
+    most = max(min(_ROWS, _NUMBERS // max(domain.shape[0], 1)), _FEWEST)
+    rows = np.unique(np.linspace(0, len(domain) - 1, min(most, len(domain))).round().astype(int))
+    if isinstance(domain.samples, TableSamples):
+        frame = domain.samples.table.frame.iloc[rows]
+        quoted = domain.samples.table.named
+        return {repr(name) if quoted else name: frame[name] for name in frame.columns}
+    numbers = domain.samples.batch(rows).double().numpy()
+    called = [str(i + 1) for i in range(numbers.shape[1])] if names is None else [repr(str(name)) for name in names]
+    return dict(zip(called, numbers.T, strict=True))
+
+
+def _is_numeric(values: Any) -> bool:
+    return isinstance(values, np.ndarray) or kind_of_column(values) == "numbers"
+
+
+def _numbers(values: Any) -> np.ndarray:
+    return values if isinstance(values, np.ndarray) else numbers_of(values)
+
+
+def _code(values: np.ndarray) -> str | None:
+    """A sentence on a number such as -9 or 999 that stands far from the others, as where it means "missing".
+
+    >>> _code(np.r_[np.arange(50.0), [-9.0] * 4])
+    'holds -9 in 4 of 54 rows, far from its other numbers; if it means "missing", leave those cells empty'
+    """
+    numbers = values[np.isfinite(values)]
+    for code in _CODES:
+        here = numbers == code
+        others = numbers[~here]
+        count = int(here.sum())
+        enough = max(_FEW, _RARE * len(numbers)) <= count <= len(others)  # of which most are a number like others
+        if not enough or len(others) < _FEWEST or len(np.unique(others)) < 3:
+            continue
+        low, high = float(others.min()), float(others.max())
+        spread = float(np.subtract(*np.quantile(others, (0.75, 0.25))))
+        beyond = low - code if code < low else code - high if code > high else 0.0
+        far = max(spread, (0.2 if code == 0 else 0.5) * (high - low))  # 0 is a number like others next to 1, 2, 3
+        negative = code < -1 and low >= 0 and beyond > min(spread, 5.0)
+        if negative or beyond > far:
+            return (
+                f'holds {code:g} in {count} of {len(numbers)} rows, far from its other numbers; if it means "missing", '
+                "leave those cells empty"
+            )
+    return None
+
+
+def _missing(here: Any, there: Any) -> str | None:
+    """A sentence on a column that is mostly missing in the target, or holds nothing but a code for that."""
+    if isinstance(there, np.ndarray) or isinstance(here, np.ndarray):
+        return None
+    share, before = float(there.isna().mean()), float(here.isna().mean())
+    numeric = _is_numeric(here)
+    stands = "the source's median stands for it" if numeric else "it counts as none of the source's categories"
+    if share >= _MISSING and share >= before + _MORE and not (numeric and share == 1):  # that is said elsewhere
+        return (
+            f"is missing in {there.isna().sum()} of {len(there)} rows ({100 * before:.0f} % in the source), where "
+            f"{stands}; leave it out if it says nothing there"
+        )
+    if numeric and _is_numeric(there) and there.nunique() == 1 and len(there) >= _FEWEST:
+        only, known = float(_numbers(there.dropna())[0]), _numbers(here)
+        if only in _CODES and not np.nanmin(known) <= only <= np.nanmax(known):
+            return f"is {only:g} in every row, where the source has {np.nanmin(known):g} to {np.nanmax(known):g}"
+    return None

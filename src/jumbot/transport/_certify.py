@@ -1,0 +1,167 @@
+"""`jumbot.certify`: how good a plan, or a pair of potentials, from anywhere is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from jumbot.cost import Cost
+from jumbot.errors import ArgumentError
+from jumbot.transport._evidence import Evidence, evidence, marginal_error
+from jumbot.transport._given import Given, read_plan, read_potentials, read_problem
+from jumbot.transport._verdicts import by_gap, verdicts
+from jumbot.transport.checks import Array
+from jumbot.transport.divergences import Divergence
+from jumbot.transport.problem import make_problem
+from jumbot.transport.solution import Solution
+from jumbot.transport.solve import MAX_ITERATIONS, find_outcome
+
+_TOL = 1e-10  # of the lower bound where a plan comes without potentials
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What a plan or a pair of potentials proves; of a batch each field has the batch shape.
+
+    The optimum of the problem lies in [`dual`, `value`].  Numbers are in float64, detached.
+    """
+
+    #: The objective at the plan; where a marginal is constrained, at the plan rounded to it.
+    value: Any
+    #: A lower bound of the optimum.
+    dual: Any
+    #: value - dual >= 0, from an identity in which no two large numbers are subtracted.
+    gap: Any
+    #: gap / (<|C|, P> + tau_a D_a + tau_b D_b + epsilon mass), as in `Solution`.
+    relative_gap: Any
+    #: (source, target): by how much the plan as given misses the marginals that the problem prescribes, sum |P1 - a|
+    #: over sum a; zero on a side with a finite tau, which allows every marginal.
+    marginal_error: tuple[Any, Any]
+    #: One sentence, or an array of them for a batch.
+    verdict: Any
+
+    def __repr__(self) -> str:
+        if isinstance(self.verdict, str):
+            return (
+                f"Certificate({self.verdict!r}, value={float(self.value):.6g}, dual={float(self.dual):.6g}, "
+                f"relative_gap={float(self.relative_gap):.1e})"
+            )
+        return f"Certificate(batch={self.verdict.shape}, relative_gap<={float(self.relative_gap.max()):.1e})"
+
+
+def certify(
+    cost: Array | str | Cost | None = None,
+    a: Array | None = None,
+    b: Array | None = None,
+    *,
+    x: Array | None = None,
+    y: Array | None = None,
+    plan: Array | None = None,
+    potentials: tuple[Array, Array] | None = None,
+    epsilon: float,
+    tau: float | tuple[float, float] = math.inf,
+    divergence: str | Divergence = "kl",
+    reference: str = "product",
+    mass: float | None = None,
+) -> Certificate:
+    r"""How far a plan, or a pair of potentials, from any library is from the optimum of a transport problem.
+
+    .. math::
+        E(P) = \langle C, P\rangle + \varepsilon\, \mathrm{KL}(P \mid R)
+        + \tau_a D_\varphi(P 1 \mid a) + \tau_b D_\varphi(P^\top 1 \mid b), \qquad
+        D(f, g) \le \min E \le E(P)
+
+    Parameters
+    ----------
+    cost
+        C, `(..., n, m)`, torch or numpy; leading axes are a batch of problems.  With `x` and `y`, the name of the cost
+        between points or a callable, "sqeuclidean" by default.
+    a, b
+        Weights `(..., n)` and `(..., m)`; uniform of mass one by default.
+    x, y
+        Points `(..., n, d)` and `(..., m, d)` instead of a cost matrix.  Potentials are then certified in blocks of
+        rows, so that memory is linear in the number of points.
+    plan
+        P, `(..., n, m)`, of any library.
+    potentials
+        The pair (f, g) of :math:`P = R\, e^{(f + g - C)/\varepsilon}`, as `Solution.potentials`.  Without `plan` this P
+        is certified; with it the potentials provide the lower bound.  Without potentials the lower bound is found by
+        solving the problem.  At `epsilon=0` potentials determine no plan: `value` is then that of an optimal one.
+    epsilon, tau, divergence, reference, mass
+        The problem that the plan is meant to solve, as in `jumbot.solve`.
+
+    Returns
+    -------
+    Certificate
+        With `value`, `dual`, `gap`, `relative_gap`, `marginal_error` and `verdict`.
+
+    Raises
+    ------
+    ArgumentError
+        Where an argument does not fit the others.  What is wrong inside a plan or potentials (negative entries, NaN) is
+        no error but the verdict.
+
+    Examples
+    --------
+    >>> import jumbot, numpy as np
+    >>> cost = np.array([[0.0, 1.0], [1.0, 0.0]])
+    >>> jumbot.certify(cost, plan=np.eye(2) / 2, epsilon=0.0).verdict
+    'within 1e-12 of the optimum'
+    >>> jumbot.certify(cost, plan=np.full((2, 2), 0.25), epsilon=0.0).verdict
+    'not optimal: a relative gap of 100 %'
+    >>> jumbot.certify(cost, plan=np.eye(2) / 2 * 1.03, epsilon=0.0).verdict
+    'a marginal is off by 3 % (source and target)'
+    """
+    if plan is None and potentials is None:
+        raise ArgumentError("plan, potentials must not both be None; pass what is to be certified.")
+    given = read_problem(
+        cost, a, b, x, y, epsilon=epsilon, tau=tau, divergence=divergence, reference=reference, mass=mass
+    )
+    pair = None if potentials is None else read_potentials(potentials, given)
+    matrix = None if plan is None else read_plan(plan, given)
+    exact = False
+    if pair is None or (matrix is None and given.epsilon == 0):
+        problem = make_problem(
+            given.matrix, given.a.reshape(*given.batch, -1), given.b.reshape(*given.batch, -1),
+            epsilon=epsilon, tau=tau, divergence=divergence, reference=reference, mass=mass,
+        )  # fmt: skip
+        outcome = find_outcome(problem, None, _TOL, MAX_ITERATIONS)
+        if pair is None:
+            pair, exact = (outcome.f, outcome.g), outcome.all_within(_TOL)
+        matrix = outcome.plan if matrix is None else matrix
+    found = evidence(given, matrix, *pair)
+    return _certificate(given, found, exact)
+
+
+def _certificate(given: Given, found: Evidence, exact: bool) -> Certificate:
+    sentences = verdicts(given, found, exact)
+
+    def out(numbers: Tensor) -> Any:
+        numbers = numbers.reshape(given.batch)
+        return numbers.numpy() if given.numpy else numbers.to(given.device)
+
+    words: Any = np.array(sentences, dtype=object).reshape(given.batch) if given.batch else sentences[0]
+    errors = out(found.errors[0]), out(found.errors[1])
+    value, dual = out(found.objective + given.constant), out(found.dual + given.constant)
+    return Certificate(value, dual, out(found.gap), out(found.relative_gap), errors, words)
+
+
+def of_solution(solution: Solution) -> Certificate:
+    """The certificate that a `Solution` of ours already has."""
+    found, shape = solution._outcome.certificate, solution._inputs[0].shape[:-2]
+
+    def out(x: Tensor) -> Any:
+        return x.numpy().reshape(shape) if solution._numpy else x.reshape(shape)
+
+    sides = zip(solution._problem.sides, (found.rows, found.columns), strict=True)
+    errors = [out(marginal_error(side, sums, weights.expand_as(sums))) for (side, weights), sums in sides]
+    sentences = [by_gap(gap, exact=False) for gap in found.relative_gap.tolist()]
+    words: Any = np.array(sentences, dtype=object).reshape(shape) if shape else sentences[0]
+    value = solution._objective
+    return Certificate(
+        out(value), out(value - found.gap), out(found.gap), out(found.relative_gap), (errors[0], errors[1]), words
+    )

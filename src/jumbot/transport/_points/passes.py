@@ -1,0 +1,286 @@
+"""Passes over the blocks of the plan that are kept: sums of rows, least costs, marginals, products, mixtures.
+
+Each takes row cells `(A, W, d)`, column cells `(B, d, V)`, and for each row cell the list of column cells that it
+meets: `met[first[a]:last[a]]`.  F and G hold potentials over epsilon plus the logarithms of the reference weights;
+padding has the exponent `NOTHING`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jumbot.transport._points.tile_math import (
+    PRODUCT,
+    ROOT,
+    ROWS,
+    WFR,
+    add_up,
+    costs,
+    distances,
+    dot,
+    entries_double,
+    entries_single,
+    slopes,
+)
+from jumbot.transport.compiled.decorator import compiled
+from jumbot.transport.compiled.vectormath import exp, greater, lesser, log
+
+_HUGE = 1e200  # a cost of which the plan holds nothing
+
+
+@compiled(allocates=True)
+def sums_single(
+    cells: Any, x: Any, F: Any, y: Any, G: Any, first: Any, last: Any, met: Any, kind: int, scale: float, out: Any
+) -> None:
+    """out_i = sum_j 2^(F_i + G_j - C_ij), entries in float32, added up in float64."""
+    z = np.empty((ROWS, y.shape[2]), dtype=np.float32)
+    for at in range(cells.shape[0]):
+        a = cells[at]
+        for i in range(x.shape[1]):
+            out[a, i] = 0.0
+        for k in range(first[a], last[a]):
+            b = met[k]
+            for i in range(0, x.shape[1], ROWS):
+                distances(x[a, i : i + ROWS], y[b], kind == PRODUCT, z)
+                for r in range(ROWS):
+                    entries_single(kind, scale, G[b], F[a, i + r], z[r])
+                    out[a, i + r] += add_up(z[r])
+
+
+@compiled(allocates=True)
+def sums_double(
+    cells: Any, x: Any, F: Any, y: Any, G: Any, first: Any, last: Any, met: Any, kind: int, scale: float, out: Any
+) -> None:
+    """out_i = sum_j e^(F_i + G_j - C_ij)."""
+    z = np.empty((ROWS, y.shape[2]))
+    for at in range(cells.shape[0]):
+        a = cells[at]
+        for i in range(x.shape[1]):
+            out[a, i] = 0.0
+        for k in range(first[a], last[a]):
+            b = met[k]
+            for i in range(0, x.shape[1], ROWS):
+                distances(x[a, i : i + ROWS], y[b], kind == PRODUCT, z)
+                for r in range(ROWS):
+                    entries_double(kind, scale, G[b], F[a, i + r], z[r])
+                    out[a, i + r] += add_up(z[r])
+
+
+@compiled(fastmath=True)
+def _least(z: Any, G: Any, least: float) -> float:
+    for j in range(z.shape[0]):
+        least = lesser(least, z[j] - G[j])
+    return least
+
+
+@compiled(allocates=True)
+def minima(
+    cells: Any, x: Any, norm_x: Any, y: Any, norm_y: Any, G: Any, first: Any, last: Any, met: Any, kind: int,
+    scale: float, out: Any,
+) -> None:  # fmt: skip
+    """out_i = min_j C_ij - G_j, in float64."""
+    z = np.empty((ROWS, y.shape[2]))
+    for at in range(cells.shape[0]):
+        a = cells[at]
+        for i in range(x.shape[1]):
+            out[a, i] = 1e300
+        for k in range(first[a], last[a]):
+            b = met[k]
+            for i in range(0, x.shape[1], ROWS):
+                distances(x[a, i : i + ROWS], y[b], kind == PRODUCT, z)
+                for r in range(ROWS):
+                    costs(kind, scale, norm_x[a, i + r], norm_y[b], z[r])
+                    out[a, i + r] = _least(z[r], G[b], out[a, i + r])
+
+
+@compiled()
+def _entries(shift: float, G: Any, c: Any, p: Any) -> None:
+    """p = e^(G + shift - c); c becomes zero where it is so large that nothing is there."""
+    for j in range(c.shape[0]):
+        x = G[j] + shift - c[j]
+        p[j] = exp(lesser(x, 700.0)) if x > -700.0 else 0.0
+        c[j] = c[j] if c[j] < _HUGE else 0.0
+
+
+@compiled(fastmath=True)
+def _gather(p: Any, c: Any, columns: Any) -> tuple[float, float]:
+    mass = linear = 0.0
+    for j in range(p.shape[0]):
+        columns[j] += p[j]
+        mass += p[j]
+        linear += p[j] * c[j]
+    return mass, linear
+
+
+@compiled(allocates=True)
+def plan_sums(
+    cells: Any, x: Any, norm_x: Any, F: Any, y: Any, norm_y: Any, G: Any, first: Any, last: Any, met: Any, kind: int,
+    scale: float, rows: Any, linear: Any, columns: Any,
+) -> None:  # fmt: skip
+    """Marginals of P = e^(F + G - C) and sum_j P_ij C_ij, in float64; columns are added to what is there."""
+    z, p = np.empty((ROWS, y.shape[2])), np.empty(y.shape[2])
+    for at in range(cells.shape[0]):
+        a = cells[at]
+        for i in range(x.shape[1]):
+            rows[a, i] = linear[a, i] = 0.0
+        for k in range(first[a], last[a]):
+            b = met[k]
+            for i in range(0, x.shape[1], ROWS):
+                distances(x[a, i : i + ROWS], y[b], kind == PRODUCT, z)
+                for r in range(ROWS):
+                    costs(kind, scale, norm_x[a, i + r], norm_y[b], z[r])
+                    _entries(F[a, i + r], G[b], z[r], p)
+                    mass, paid = _gather(p, z[r], columns[b])
+                    rows[a, i + r] += mass
+                    linear[a, i + r] += paid
+
+
+@compiled(allocates=True)
+def products(
+    cells: Any, x: Any, norm_x: Any, F: Any, y: Any, norm_y: Any, G: Any, first: Any, last: Any, met: Any, kind: int,
+    scale: float, by_slopes: bool, v: Any, out: Any,
+) -> None:  # fmt: skip
+    """out `(A, W, k)` = P v, v `(B, k, V)`; with `by_slopes`, each entry times dC/d(|x - y|^2) in scaled units."""
+    z, p, c = np.empty((ROWS, y.shape[2])), np.empty(y.shape[2]), np.empty(y.shape[2])
+    for at in range(cells.shape[0]):
+        a = cells[at]
+        for i in range(x.shape[1]):
+            for e in range(v.shape[1]):
+                out[a, i, e] = 0.0
+        for k in range(first[a], last[a]):
+            b = met[k]
+            for i in range(0, x.shape[1], ROWS):
+                distances(x[a, i : i + ROWS], y[b], kind == PRODUCT, z)
+                for r in range(ROWS):
+                    if by_slopes:
+                        for j in range(c.shape[0]):
+                            c[j] = z[r, j]
+                        slopes(kind, scale, c)
+                    costs(kind, scale, norm_x[a, i + r], norm_y[b], z[r])
+                    _entries(F[a, i + r], G[b], z[r], p)
+                    if by_slopes:
+                        for j in range(c.shape[0]):
+                            p[j] *= c[j]
+                    for e in range(v.shape[1]):
+                        out[a, i + r, e] += dot(p, v[b, e])
+
+
+@compiled()
+def _mixed(
+    shift: float, G: Any, log_u: float, log_v: Any, log_alpha: float, log_beta: Any, c: Any, terms: Any, paid: Any
+) -> None:  # fmt: skip
+    """Terms of KL(Q | P) with Q = u P v + alpha beta', and of <C, Q>, from the exponents."""
+    for j in range(c.shape[0]):
+        cost = c[j]
+        log_p = greater(G[j] + shift - cost, -1e5)
+        one, two = log_p + log_u + log_v[j], greater(log_alpha + log_beta[j], -1e5)
+        top, low = greater(one, two), lesser(one, two)
+        log_q = top + log(1.0 + exp(greater(low - top, -700.0)))
+        r = log_q - log_p
+        q = exp(lesser(log_q, 700.0)) if log_q > -700.0 else 0.0
+        p = exp(lesser(log_p, 700.0)) if log_p > -700.0 else 0.0
+        near = p * r * r * (0.5 + r * (1.0 / 3.0))
+        terms[j] = near if abs(r) < 1e-4 else greater(q * r - q + p, 0.0)
+        paid[j] = q * cost if cost < _HUGE else 0.0
+
+
+@compiled(allocates=True)
+def mixture(
+    cells: Any, x: Any, norm_x: Any, F: Any, y: Any, norm_y: Any, G: Any, first: Any, last: Any, met: Any, kind: int,
+    scale: float, log_u: Any, log_v: Any, log_alpha: Any, log_beta: Any, out: Any,
+) -> None:  # fmt: skip
+    """out[a] = KL(Q | P) and <C, Q> over the blocks of a row cell, Q = u P v + alpha beta'."""
+    z, terms, paid = np.empty((ROWS, y.shape[2])), np.empty(y.shape[2]), np.empty(y.shape[2])
+    for at in range(cells.shape[0]):
+        a = cells[at]
+        out[a, 0] = out[a, 1] = 0.0
+        for k in range(first[a], last[a]):
+            b = met[k]
+            for i in range(0, x.shape[1], ROWS):
+                distances(x[a, i : i + ROWS], y[b], kind == PRODUCT, z)
+                for r in range(ROWS):
+                    costs(kind, scale, norm_x[a, i + r], norm_y[b], z[r])
+                    _mixed(
+                        F[a, i + r], G[b], log_u[a, i + r], log_v[b], log_alpha[a, i + r], log_beta[b], z[r], terms,
+                        paid,
+                    )  # fmt: skip
+                    out[a, 0] += add_up(terms)
+                    out[a, 1] += add_up(paid)
+
+
+@compiled()
+def box_cost(low: Any, high: Any, other_low: Any, other_high: Any, kind: int, scale: float, largest: bool) -> float:
+    """The least (or largest) cost over epsilon between points of two boxes."""
+    z = 0.0
+    for e in range(low.shape[0]):
+        apart = max(other_low[e] - high[e], low[e] - other_high[e])
+        if largest:
+            apart = max(other_high[e] - low[e], high[e] - other_low[e])
+        z += max(apart, 0.0) ** 2
+    z *= 1.0 + 1e-12 if largest else 1.0 - 1e-12
+    if kind == ROOT:
+        return np.sqrt(z)
+    if kind == WFR:
+        if z >= 2.4674011002723395:
+            return 1e300
+        return -2.0 * scale * np.log(np.cos(np.sqrt(z)))
+    return z
+
+
+@compiled(allocates=True)
+def weigh_blocks(
+    low: Any, high: Any, log_a: Any, other_low: Any, other_high: Any, log_b: Any, kind: int, scale: float,
+    a: int, least: float, width: float, bins: Any,
+) -> None:  # fmt: skip
+    """Add the bounds e^(log_a + log_b - least cost) of the blocks of row cell `a` to bins of their logarithm."""
+    for b in range(log_b.shape[0]):
+        e = log_a[a] + log_b[b] - box_cost(low[a], high[a], other_low[b], other_high[b], kind, scale, False)
+        if e > -700.0:
+            at = int(min(max((e - least) / width + 1.0, 0.0), bins.shape[0] - 1.0))
+            bins[at] += exp(min(e, 600.0))
+
+
+@compiled(allocates=True)
+def keep_blocks(
+    low: Any, high: Any, log_a: Any, other_low: Any, other_high: Any, log_b: Any, kind: int, scale: float,
+    a: int, threshold: float, kept: Any,
+) -> tuple[int, float]:  # fmt: skip
+    """Write the blocks of row cell `a` whose bound is above the threshold, and the best one in any case.
+
+    Returns their number and the sum of the bounds of the others.
+    """
+    count, dropped, best, at = 0, 0.0, -1e300, 0
+    for b in range(log_b.shape[0]):
+        e = log_a[a] + log_b[b] - box_cost(low[a], high[a], other_low[b], other_high[b], kind, scale, False)
+        if e > best:
+            best, at = e, b
+        if e > threshold:
+            kept[count] = b
+            count += 1
+        elif e > -700.0:
+            dropped += exp(min(e, 600.0))
+        else:
+            dropped += 1e-304
+    if count == 0:
+        kept[0], count = at, 1
+    return count, dropped
+
+
+@compiled(allocates=True)
+def fill_left_out(
+    low: Any, high: Any, alpha: Any, log_a: Any, other_low: Any, other_high: Any, beta: Any, log_b: Any,
+    first: Any, last: Any, met: Any, kind: int, scale: float, a: int, out: Any,
+) -> None:  # fmt: skip
+    """Of alpha beta' in the blocks of row cell `a` that are left out: mass, a bound on <C, .>, and sum e log(e/R..)."""
+    absent = np.ones(beta.shape[0], dtype=np.uint8)
+    for k in range(first[a], last[a]):
+        absent[met[k]] = 0
+    for b in range(beta.shape[0]):
+        mass = alpha[a] * beta[b]
+        if absent[b] and mass > 0.0:
+            paid = mass * box_cost(low[a], high[a], other_low[b], other_high[b], kind, scale, True)
+            out[0] += mass
+            out[1] += paid
+            out[2] += paid + log_a[a] * beta[b] + alpha[a] * log_b[b]

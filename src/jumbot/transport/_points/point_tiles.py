@@ -1,0 +1,300 @@
+"""The plan between two clouds as a stream of tiles: what the solver asks of it, for any cost.
+
+Potentials enter as exponents F = f/epsilon + log r_a, with r the reference weights; P = e^(F + G - C/epsilon).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import torch
+
+from jumbot.transport._points import passes
+from jumbot.transport._points.grounds import Ground
+from jumbot.transport._points.kd_cells import Cells
+from jumbot.transport._points.tile_math import NOTHING, PRODUCT, SQUARED, WFR
+from jumbot.transport.compiled.threads import run, split
+
+_SHARES = 16  # runs of row cells for each thread: another process may hold up one of them
+_LOW, _HIGH = 1e-25, 1e25  # of sums in float32 that are surely right
+_BINS, _WIDTH = 600, 0.1  # of the logarithms of bounds on blocks
+_DENSE = 0.9  # share of kept blocks above which all are kept
+_LN2 = math.log(2)
+_PAIRS = 4096  # that a mean cost is estimated from
+Lists = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+class Layout:
+    """The coordinates of both sides as the passes take them, in one precision."""
+
+    def __init__(self, cells: tuple[Cells, Cells], ground: Ground, dtype: type) -> None:
+        factor = ground.base if dtype == np.float32 else 1.0
+        # with products z = -<x, 2 y>, and the squared norms go to the potentials
+        self.rows = [c.rows(dtype, factor) for c in cells]
+        twice = dtype(2.0 if ground.kind == PRODUCT else 1.0)
+        self.columns = [np.ascontiguousarray((x * twice).transpose(0, 2, 1)) for x in self.rows]
+
+
+class Tiles:
+    """Tiles of a named cost: cells of a kd-tree, of which those that cannot matter are left out."""
+
+    may_be_closed = False  # of other points than `close` finds
+
+    def __init__(self, x: np.ndarray, y: np.ndarray, ground: Ground, largest: int | None = None) -> None:
+        self.ground = ground
+        size = {} if largest is None else {"largest": largest}
+        self.cells = Cells.of(x, **size), Cells.of(y, **size)
+        by_products = ground.kind == PRODUCT
+        self.norms = [(c.points**2).sum(1) if by_products else np.zeros(len(c.points)) for c in self.cells]
+        self.padded_norms = [c.padded(v, 0.0) for c, v in zip(self.cells, self.norms, strict=True)]
+        self.layout: tuple[type, Layout] | None = None
+        self.lists, self.kept, self.left_out = self._all(), 1.0, 0.0
+        self.closed: list[np.ndarray | None] = [None, None]
+
+    def close(self, weights: tuple[np.ndarray, np.ndarray]) -> None:
+        """Find the points whose cost to all points of weight is infinite: none, but for -log cos^2."""
+        if self.ground.kind == WFR:
+            for k, other in enumerate(weights[::-1]):
+                zero = np.zeros(self.shape[k])
+                least = self._minima(k, np.where(other > 0, 0.0, NOTHING), None, zero)
+                self.closed[k] = least >= -NOTHING
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.cells[0].points), len(self.cells[1].points)
+
+    @property
+    def noise(self) -> float:
+        """What a float32 exponent of a pair that matters may be off by, potentials apart."""
+        reach = max(float(np.abs(c.points).max()) for c in self.cells)
+        by_products = self.ground.kind == PRODUCT
+        return 2.0**-23 * (max(float(v.max()) for v in self.norms) * 2 if by_products else 10 * reach + 40)
+
+    def _all(self) -> tuple[Lists, Lists]:
+        a, b = (c.count for c in self.cells)
+        return _every(a, b), _every(b, a)
+
+    def _in(self, dtype: type) -> Layout:
+        """Made when asked for; one at a time, because they are the largest arrays."""
+        if self.layout is None or self.layout[0] is not dtype:
+            self.layout = None
+            self.layout = dtype, Layout(self.cells, self.ground, dtype)
+        return self.layout[1]
+
+    def _exponents(self, side: int, values: np.ndarray, dtype: type) -> np.ndarray:
+        """Exponents of the points of a side, without what the products leave out."""
+        padded = np.maximum(values - self.norms[side], NOTHING)
+        if dtype == np.float32:
+            padded = np.maximum(padded / _LN2, NOTHING)
+        return self.cells[side].padded(padded, NOTHING, dtype)
+
+    def _shares(self, side: int, cells: np.ndarray | None = None) -> list[np.ndarray]:
+        """Row cells in runs of about as many blocks."""
+        first, last, _ = self.lists[side]
+        cells = np.arange(self.cells[side].count) if cells is None else cells
+        total = np.cumsum(last[cells] - first[cells])
+        parts = min(len(cells), _SHARES * torch.get_num_threads())
+        edges = np.searchsorted(total, np.arange(1, parts) * total[-1] / parts)
+        return [part for part in np.split(cells, edges) if len(part)]
+
+    def log_sums(self, side: int, other: np.ndarray, guess: np.ndarray | None, dtype: type) -> np.ndarray:
+        """log sum_j e^(G_j - C_ij/epsilon) of the points of a side; near -guess, it takes one pass less."""
+        lists, ground = self.lists[side], self.ground
+        dtype = dtype if ground.single else np.float64
+        layout = self._in(dtype)
+        x, y = layout.rows[side], layout.columns[1 - side]
+        G = self._exponents(1 - side, other, dtype)
+        out = np.empty(x.shape[:2])
+        if guess is None:
+            guess = self._minima(side, other, None, np.zeros(len(self.norms[side])))
+        kernel = passes.sums_single if dtype == np.float32 else passes.sums_double
+
+        def task(cells: np.ndarray) -> None:
+            kernel(cells, x, F, y, G, *lists, ground.kind, ground.scale, out)
+
+        F = self._exponents(side, guess, dtype)
+        self._run(task, self._shares(side))
+        sums = self.cells[side].taken(out)
+        wrong = ~((sums > _LOW) & (sums < _HIGH))
+        if wrong.any():
+            guess = self._minima(side, other, np.unique(self.cells[side].at[wrong] // self.cells[side].width), guess)
+            F = self._exponents(side, guess, dtype)
+            self._run(task, self._shares(side, np.unique(self.cells[side].at[wrong] // self.cells[side].width)))
+            sums = self.cells[side].taken(out)
+        if dtype == np.float32:  # the shift as float32 holds it
+            guess = self.cells[side].taken(F).astype(np.float64) * _LN2 + self.norms[side]
+        return np.log(np.maximum(sums, 1e-300)) - guess
+
+    def _minima(self, side: int, other: np.ndarray, cells: np.ndarray | None, guess: np.ndarray) -> np.ndarray:
+        """min_j C_ij/epsilon - G_j, of the points in some cells; else the guess."""
+        layout, out = self.in_double(), self.cells[side].padded(guess, 0.0)
+        G = np.maximum(self.cells[1 - side].padded(other, NOTHING), NOTHING)
+        x, y, lists, ground = layout.rows[side], layout.columns[1 - side], self.lists[side], self.ground
+        norms = self.padded_norms[side], self.padded_norms[1 - side]
+
+        def task(part: np.ndarray) -> None:
+            passes.minima(part, x, norms[0], y, norms[1], G, *lists, ground.kind, ground.scale, out)
+
+        self._run(task, self._shares(side, cells))
+        return self.cells[side].taken(out)
+
+    def in_double(self) -> Layout:
+        if self.layout is not None and self.layout[0] is np.float64:
+            return self.layout[1]
+        return Layout(self.cells, self.ground, np.float64)  # not kept: single precision goes on
+
+    def _run(self, task: Callable[[np.ndarray], Any], items: Iterable[np.ndarray]) -> None:
+        run(task, items)
+
+    def each(self, side: int, task: Callable[[np.ndarray], Any]) -> None:
+        """`task` of runs of row cells, in threads."""
+        run(task, self._shares(side))
+
+    def plan_sums(self, F: np.ndarray, G: np.ndarray) -> tuple[np.ndarray, np.ndarray, float, float]:
+        """P 1, P' 1, and <C, P> and <|C|, P> in units of epsilon, in float64."""
+        layout, ground, (cells_x, cells_y) = self._in(np.float64), self.ground, self.cells
+        x, y, shares = layout.rows[0], layout.columns[1], self._shares(0)
+        padded = cells_x.padded(np.maximum(F, NOTHING), NOTHING), cells_y.padded(np.maximum(G, NOTHING), NOTHING)
+        rows, linear = np.empty(x.shape[:2]), np.empty(x.shape[:2])
+        parts = np.array_split(np.arange(len(shares)), torch.get_num_threads())
+        columns = np.zeros((len(parts), cells_y.count, cells_y.width))
+
+        def task(k: int) -> None:
+            for share in parts[k]:
+                passes.plan_sums(
+                    shares[share], x, self.padded_norms[0], padded[0], y, self.padded_norms[1], padded[1],
+                    *self.lists[0], ground.kind, ground.scale, rows, linear, columns[k],
+                )  # fmt: skip
+
+        run(task, range(len(parts)))
+        paid = float(cells_x.taken(linear).sum())
+        return cells_x.taken(rows), cells_y.taken(columns.sum(0)), paid, paid
+
+    def products(
+        self, side: int, F: np.ndarray, G: np.ndarray, v: np.ndarray, by_slopes: bool = False
+    ) -> np.ndarray:  # fmt: skip
+        """P v (side 0) or P' v, `(n, k)`; `by_slopes` as the pass of that name."""
+        layout, ground = self._in(np.float64), self.ground
+        own, other = self.cells[side], self.cells[1 - side]
+        potentials = (F, G) if side == 0 else (G, F)
+        padded = [
+            c.padded(np.maximum(p, NOTHING), NOTHING) for c, p in zip((own, other), potentials, strict=True)
+        ]  # fmt: skip
+        columns = np.stack([other.padded(column, 0.0) for column in v.T], axis=1)
+        x, y, out = layout.rows[side], layout.columns[1 - side], np.empty((own.count, own.width, v.shape[1]))
+
+        def task(cells: np.ndarray) -> None:
+            passes.products(
+                cells, x, self.padded_norms[side], padded[0], y, self.padded_norms[1 - side], padded[1],
+                *self.lists[side], ground.kind, ground.scale, by_slopes, columns, out,
+            )  # fmt: skip
+
+        self._run(task, self._shares(side))
+        return own.taken(out)
+
+    def mixture(
+        self, F: np.ndarray, G: np.ndarray, log_u: np.ndarray, log_v: np.ndarray, alpha: np.ndarray, beta: np.ndarray
+    ) -> tuple[float, float, np.ndarray]:  # fmt: skip
+        """KL(Q | P) and <C, Q> over the kept blocks, Q = u P v + alpha beta'; of alpha beta' in the others its mass, a
+        bound on <C, .>, and one on sum e log(e/P)."""
+        layout, ground, (own, other) = self._in(np.float64), self.ground, self.cells
+        log_alpha, log_beta = (np.log(np.maximum(x, 1e-300)) - 1e5 * (x <= 0) for x in (alpha, beta))
+        a = [own.padded(x, fill) for x, fill in ((F, NOTHING), (log_u, 0.0), (log_alpha, -1e5))]
+        b = [other.padded(x, fill) for x, fill in ((G, NOTHING), (log_v, 0.0), (log_beta, -1e5))]
+        out, norms = np.zeros((own.count, 2)), self.padded_norms
+
+        def task(cells: np.ndarray) -> None:
+            passes.mixture(
+                cells, layout.rows[0], norms[0], a[0], layout.columns[1], norms[1], b[0], *self.lists[0],
+                ground.kind, ground.scale, a[1], b[1], a[2], b[2], out,
+            )  # fmt: skip
+
+        self._run(task, self._shares(0))
+        rest = np.zeros(3)
+        if self.kept < 1.0 and alpha.sum() > 0:
+            sums = []
+            for cells, x, log_x, values in ((own, alpha, log_alpha, F), (other, beta, log_beta, G)):
+                cell = cells.at // cells.width
+                terms = np.where(x > 0, x * (log_x - values), 0.0)
+                sums += [np.bincount(cell, x, cells.count), np.bincount(cell, terms, cells.count)]
+            fill: Any = passes.fill_left_out
+            for k in range(own.count):
+                fill(*own.boxes, *sums[:2], *other.boxes, *sums[2:], *self.lists[0], ground.kind, ground.scale, k, rest)
+        return float(out[:, 0].sum()), float(out[:, 1].sum()), rest
+
+    def mean_cost(self, a: np.ndarray, b: np.ndarray) -> float:
+        """The mean cost over epsilon under a b', from some pairs."""
+        draw = np.random.default_rng(0)
+        i, j = (draw.choice(len(w), _PAIRS, p=w / w.sum()) for w in (a, b))
+        z = ((self.cells[0].points[i] - self.cells[1].points[j]) ** 2).sum(1)
+        cost = z if self.ground.kind in (SQUARED, PRODUCT) else np.sqrt(z)
+        return float(cost.mean())
+
+    def choose(self, F: np.ndarray, G: np.ndarray, budget: float) -> float:
+        """Leave out blocks of the plan whose mass is at most `budget` in all; returns a bound on what they hold."""
+        (low, high), (other_low, other_high) = self.cells[0].boxes, self.cells[1].boxes
+        log_a, log_b = (
+            _log_mass(c, values) for c, values in zip(self.cells, (F, G), strict=True)
+        )  # fmt: skip
+        arguments = low, high, log_a, other_low, other_high, log_b, self.ground.kind, self.ground.scale
+        least = math.log(budget / (len(log_a) * len(log_b)))
+
+        def weigh(part: tuple[int, int]) -> np.ndarray:
+            bins = np.zeros(_BINS)
+            for a in range(*part):
+                passes.weigh_blocks(*arguments, a, least, _WIDTH, bins)
+            return bins
+
+        parts = split(len(log_a), 4 * torch.get_num_threads())
+        within = int(np.searchsorted(np.cumsum(np.sum(run(weigh, parts), axis=0)), budget, side="right"))
+        threshold = least + _WIDTH * (within - 1)
+
+        def keep(part: tuple[int, int]) -> tuple[list[np.ndarray], float]:
+            kept, lists, left = np.empty(len(log_b), dtype=np.int64), [], 0.0
+            for a in range(*part):
+                count, dropped = passes.keep_blocks(*arguments, a, threshold, kept)
+                lists.append(kept[:count].astype(np.int32))
+                left += dropped
+            return lists, left
+
+        found = run(keep, parts)
+        lists = [part for lists, _ in found for part in lists]
+        across = other_low, other_high, log_b, low, high, log_a, self.ground.kind, self.ground.scale
+        for b in np.setdiff1d(np.arange(len(log_b)), np.concatenate(lists)):  # a column cell meets one at least, too
+            best = np.empty(len(log_a), dtype=np.int64)
+            passes.keep_blocks(*across, int(b), np.inf, best)
+            lists[best[0]] = np.sort(np.append(lists[best[0]], np.int32(b)))
+        self._set(lists)
+        self.left_out = 0.0 if self.kept == 1.0 else sum(left for _, left in found) * (1 + 1e-9)
+        return self.left_out
+
+    def _set(self, lists: list[np.ndarray]) -> None:
+        a, b = (c.count for c in self.cells)
+        number = sum(map(len, lists))
+        if number > _DENSE * a * b:
+            self.lists, self.kept = self._all(), 1.0
+            return
+        first = np.concatenate([[0], np.cumsum([len(part) for part in lists])])
+        met = np.concatenate(lists)
+        rows = np.repeat(np.arange(a, dtype=np.int32), np.diff(first))
+        order = np.argsort(met, kind="stable")
+        back = np.concatenate([[0], np.cumsum(np.bincount(met, minlength=b))])
+        self.lists = (first[:-1], first[1:], met), (back[:-1], back[1:], rows[order])
+        self.kept = number / (a * b)
+
+    def keep_all(self) -> None:
+        self.lists, self.kept, self.left_out = self._all(), 1.0, 0.0
+
+
+def _every(a: int, b: int) -> Lists:
+    return np.zeros(a, dtype=np.int64), np.full(a, b), np.arange(b, dtype=np.int32)
+
+
+def _log_mass(cells: Cells, values: np.ndarray) -> np.ndarray:
+    """log sum e^values of each cell."""
+    padded = cells.padded(np.maximum(values, NOTHING), NOTHING)
+    top = padded.max(1, keepdims=True)
+    return np.log(np.exp(padded - top).sum(1)) + top[:, 0]

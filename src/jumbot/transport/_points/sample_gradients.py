@@ -1,0 +1,99 @@
+"""Gradients of the value in the points and the weights: one more pass, no graph through the sweeps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from jumbot.transport._points.callable_tiles import CallableTiles
+from jumbot.transport._points.rounding import exponents
+from jumbot.transport._points.solved import Solved
+from jumbot.transport.autograd import fixed
+from jumbot.transport.entropic.translation import centre
+
+_TRACE = 1e-200  # a weight that is smaller leaves no mass in the plan to tell its share from
+
+
+def point_gradients(solved: Solved, needed: tuple[bool, bool]) -> list[Tensor | None]:
+    """dOT/dx and dOT/dy: sum_j P_ij dC_ij/dx_i."""
+    plan, stream, epsilon = solved.proof.plan, solved.stream, solved.problem.epsilon
+    if isinstance(stream, CallableTiles):
+        return stream.pull_back(plan.F, plan.G, needed)
+    out: list[Tensor | None] = []
+    points = [cells.points for cells in stream.cells]
+    for k, need in enumerate(needed):
+        if not need:
+            out.append(None)
+            continue
+        own, other = points[k], points[1 - k]
+        v = np.concatenate([other, np.ones((len(other), 1))], axis=1)
+        sums = stream.products(k, plan.F, plan.G, v, by_slopes=True)
+        slope = 2 * epsilon * stream.ground.factor * (sums[:, -1:] * own - sums[:, :-1])
+        if solved.lengths is not None:  # what moves a direction is at right angles to it
+            direction = own / stream.ground.factor
+            slope = (slope - direction * (slope * direction).sum(1, keepdims=True)) / solved.lengths[k]
+        out.append(torch.from_numpy(slope))
+    return out
+
+
+def weight_gradient(solved: Solved, k: int) -> Tensor:
+    """dOT/da (k = 0) or dOT/db (k = 1), `(n,)` or `(m,)`: as `autograd.weight_gradient`, soft minima by a pass."""
+    problem, epsilon = solved.problem, solved.problem.epsilon
+    side, weights = problem.sides[k]
+    f, g = centre(problem, solved.f, solved.g)
+    potential, mass = (f, g)[k], problem.given[1 - k].sum(-1, keepdim=True)
+    if problem.reference == "product":
+        rows = torch.from_numpy((solved.proof.rows, solved.proof.columns)[k])[None]
+        ratio = rows / torch.where(weights > _TRACE, weights, 1.0)
+        if not bool((weights > _TRACE).all()) or side.hard:
+            # a point without weight leaves no trace in the gap, so its potential is set here to the best one
+            other = exponents(problem, solved.stream, f, g)[1 - k]
+            soft = -epsilon * torch.from_numpy(solved.stream.log_sums(k, other, None, np.float64))[None]
+            potential = torch.where(weights > 0, potential, side.step(soft, weights, epsilon))
+            ratio = torch.exp((potential - soft) / epsilon)
+        gradient = side.weight_gradient(potential, weights) + epsilon * (mass - ratio)
+    else:
+        gradient = side.weight_gradient(potential, weights)
+    closed = solved.stream.closed[k]
+    if closed is not None and closed.any():  # a closed point loses all of its weight
+        lost = side.tau * side.divergence.phi(torch.zeros_like(gradient))
+        lost = lost + (epsilon * mass if problem.reference == "product" else 0.0)
+        gradient = torch.where(torch.from_numpy(closed)[None], lost, gradient)
+    if problem.source.exact and problem.target.exact:
+        mean = torch.where(weights > 0, weights * gradient, 0.0).sum(-1, keepdim=True) / weights.sum(-1, keepdim=True)
+        gradient = gradient - mean
+    return gradient[0]
+
+
+class SampleValue(torch.autograd.Function):
+    """The value of each problem of a batch `(B,)`; the points and weights come flattened to `(B, ...)`."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, solved: list[Solved], *inputs: Tensor | None) -> Tensor:
+        ctx.solved = solved
+        ctx.save_for_backward(*inputs)
+        return value.clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        needed, inputs = ctx.needs_input_grad[2:], ctx.saved_tensors
+        found: list[list[Tensor]] = [[] for _ in inputs]
+        with torch.no_grad():
+            for solved in ctx.solved:
+                points = point_gradients(solved, needed[:2])
+                weights = [weight_gradient(solved, k) if needed[2 + k] else None for k in (0, 1)]
+                for at, slope in enumerate([*points, *weights]):
+                    if slope is not None:
+                        found[at].append(slope)
+        grads: list[Tensor | None] = []
+        for slopes, x in zip(found, inputs, strict=True):
+            if not slopes or x is None:
+                grads.append(None)
+                continue
+            slope = torch.stack(slopes).to(x)
+            scale = grad.reshape(-1, *[1] * (slope.ndim - 1)).to(x)
+            grads.append((scale * fixed(slope, (grad, *inputs))).reshape(x.shape))
+        return None, None, *grads

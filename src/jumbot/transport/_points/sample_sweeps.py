@@ -1,0 +1,228 @@
+"""Sweeps over a plan that is never stored: soft minima in tiles, the policy of all sweeps on the potentials.
+
+A half of a sweep is one pass: the sums of the rows, then those of the columns at the new row potentials.  Both
+marginals at (f, g) are known after it, so that the gap is estimated at every sweep; it is proved in float64 at the end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from jumbot.errors import ArgumentError
+from jumbot.transport._points.rounding import EMPTY, Proof, exponents, prove
+from jumbot.transport.certificate import solved
+from jumbot.transport.divergences import KL, Balanced
+from jumbot.transport.entropic.mixing import RingMixing
+from jumbot.transport.entropic.policy import Relaxation, kappa, stricter
+from jumbot.transport.entropic.shift import best_shift
+from jumbot.transport.problem import Problem
+
+_STALLED = 40  # sweeps without progress after which another way is tried, then another precision
+_PATIENCE = 300  # sweeps without progress after which all is given up
+_SHARE = 0.15  # of tol, that left-out blocks may add to the gap
+_FAR = 100 * EMPTY  # a soft minimum, in units of tau, beyond which nothing can be matched
+_MOVED = 0.25  # change of a potential, in units of epsilon, after which blocks are chosen again
+
+
+@dataclass(frozen=True)
+class Found:
+    """Potentials `(1, n)`, `(1, m)`, sweeps taken, and what they prove."""
+
+    f: Tensor
+    g: Tensor
+    taken: int
+    proof: Proof | None  # None where it was not asked for
+    kept: float
+    interrupted: bool = False
+
+
+class Sweeps:
+    """One problem; `stream` gives its tiles.  `leave_out` says whether blocks may be left out."""
+
+    def __init__(self, problem: Problem, stream: Any, tol: float, leave_out: bool = True) -> None:
+        self.problem, self.stream, self.tol, self.epsilon = problem, stream, tol, problem.epsilon
+        self.a, self.b = problem.a[0].numpy(), problem.b[0].numpy()
+        self.leave_out = leave_out and hasattr(stream, "choose")
+        sides = problem.source, problem.target
+        self.hard = any(side.hard for side in sides)
+        kinds = {type(side.divergence) for side in sides}
+        known = KL in kinds and kinds <= {KL, Balanced}
+        kappas = [kappa(s.tau / self.epsilon) if isinstance(s.divergence, KL) else 1.0 for s in sides]
+        self.relaxation = Relaxation(kappas[0] * kappas[1] if known else None)
+        self.inverse = [self.epsilon / s.tau if isinstance(s.divergence, KL) else 0.0 for s in sides]
+        self.mixing: RingMixing | None = RingMixing(len(self.b))
+        self.price = self.epsilon * stream.mean_cost(self.a, self.b) + self.epsilon if self.hard else 0.0
+        self.dtype = np.float32 if self._single() else np.float64
+        self.soft: list[np.ndarray | None] = [None, None]
+        self.count, self.scale = 0, 0.0
+
+    def _single(self) -> bool:
+        """Whether float32 entries leave a gap well below tol: it grows with the square of their noise, times tau."""
+        noise = self.stream.noise
+        if self.hard:
+            return 100 * noise <= self.tol
+        taus = [side.tau / self.epsilon for side in (self.problem.source, self.problem.target)]
+        return noise**2 * (1 + max(taus)) <= 0.1 * self.tol
+
+    def _half(self, k: int, exponent: np.ndarray) -> Tensor:
+        """The soft minima of side k, in units of cost, infinite where nothing can be matched."""
+        logs = self.stream.log_sums(k, exponent, self.soft[k], self.dtype)
+        closed = self._closed(k, logs)
+        self.soft[k] = np.where(closed, 0.0, -logs)
+        soft = torch.from_numpy(-logs)[None] * self.epsilon + self.problem.offsets[k]
+        return torch.where(torch.from_numpy(closed)[None], torch.inf, soft)
+
+    def _closed(self, k: int, logs: np.ndarray) -> np.ndarray | bool:
+        """The points of side k that nothing can be matched to: all of their costs are infinite, or as good as that.
+
+        A callable says so in the first pass over all pairs; costs that are functions of a distance, before.
+        """
+        side = self.problem.sides[k][0]
+        if self.stream.closed[k] is None and self.stream.may_be_closed:
+            self.stream.closed[k] = logs < -_FAR * max(1.0, side.tau / self.epsilon)
+        closed = self.stream.closed[k]
+        if closed is None or not closed.any():
+            return np.zeros(len(logs), dtype=bool)
+        if math.isinf(float(side.divergence.phi(torch.zeros(())))):
+            name = ("x", "y")[k]
+            raise ArgumentError(
+                f"cost: infinite between point {int(np.argmax(closed))} of {name} and all others, but its marginal may "
+                "not be zero; give that side a finite tau and a divergence such as 'kl'."
+            )
+        return closed
+
+    def _step(self, k: int, soft: Tensor, before: Tensor | None, omega: float) -> Tensor:
+        side, weights = self.problem.sides[k]
+        closed = torch.isposinf(soft)
+        soft = torch.where(closed, 0.0, soft)
+        if before is None or omega == 1.0:
+            new = side.step(soft, weights, self.epsilon)
+        else:
+            at = torch.where(closed, 0.0, before)
+            new = side.relaxed_step(at, soft, weights, self.epsilon, torch.as_tensor(omega, dtype=torch.float64))
+        return torch.where(closed, EMPTY * side.tau, new)
+
+    def sweep(self, f: Tensor | None, g: Tensor) -> tuple[Tensor, Tensor]:
+        """f from g, and the next g from f; the estimates of gap and scale are at (f, g)."""
+        self.count += 1
+        relaxed = self.count > 1 and self.mixing is None
+        self.omega = self.relaxation.next() if relaxed else 1.0
+        _, G = exponents(self.problem, self.stream, torch.zeros_like(self.problem.a), g)
+        soft_a = self._half(0, G)
+        f = self._step(0, soft_a, f, self.omega)
+        F, _ = exponents(self.problem, self.stream, f, g)
+        soft_b = self._half(1, F)
+        self._estimate(f, g, F, G)
+        return f, self._step(1, soft_b, g, self.omega)
+
+    def _estimate(self, f: Tensor, g: Tensor, F: np.ndarray, G: np.ndarray) -> None:
+        gap = penalty = inside = mass = 0.0
+        for k, (potential, exponent) in enumerate(((f, F), (g, G))):
+            side, weights = self.problem.sides[k]
+            soft = self.soft[k]
+            assert soft is not None
+            p = torch.from_numpy(np.exp(np.minimum(exponent - soft, 600.0)))[None]
+            q = torch.clamp(p, *side.bounds(weights)) if side.hard else p
+            gap += float(side.fenchel_young(q, potential, weights)) + self.price * float((p - q).abs().sum())
+            penalty += float(side.penalty(q, weights))
+            inside += float(torch.where(q > 0, potential * q, 0.0).sum())
+            mass = float(p.sum())
+        self.gap = gap + self.epsilon * self.stream.left_out
+        self.scale = penalty + self.epsilon * mass
+        self.scale += max(0.0, inside - self.epsilon * mass * math.log(len(self.b)))
+        self.mass = mass
+
+    def advance(self, f: Tensor, g: Tensor, new: Tensor) -> tuple[Tensor, Tensor]:
+        """The next (f, g): translated where that has a closed form, and mixed."""
+        if self.mixing is None:
+            moved = (new - g).abs()[self.problem.reference_weights[1] > 0]
+            self.relaxation.observe(float(moved.max()) / (self.omega * self.epsilon), self.count)
+        if self.relaxation.known:
+            F, G = f[0].numpy() / self.epsilon, new[0].numpy() / self.epsilon
+            work = np.empty(len(F)), np.empty(len(G))
+            shift = best_shift(self.inverse[0], self.inverse[1], self.a, self.b, F, G, *work) * self.epsilon
+            f, new = f + shift, new - shift
+        if self.mixing is not None:
+            closed = self.stream.closed[1]
+            x, image = g[0].numpy() / self.epsilon, new[0].numpy() / self.epsilon
+            if closed is not None:
+                x, image = (np.where(closed, 0.0, z) for z in (x, image))
+            mixed = self.mixing.next(x, image, self.b, self.gap / max(self.scale, 1e-300))
+            new = torch.from_numpy(mixed)[None] * self.epsilon
+        return self._emptied(0, f), self._emptied(1, new)
+
+    def _emptied(self, k: int, potential: Tensor) -> Tensor:
+        """Closed points ask for no mass, whatever has become of their potentials."""
+        closed = self.stream.closed[k]
+        if closed is None:
+            return potential
+        return torch.where(torch.from_numpy(closed)[None], EMPTY * self.problem.sides[k][0].tau, potential)
+
+    def _choose(self, f: Tensor, g: Tensor) -> None:
+        if self.leave_out:
+            budget = _SHARE * self.tol * max(self.scale / self.epsilon, 1e-12)
+            self.stream.choose(*exponents(self.problem, self.stream, f, g), budget)
+            self.chosen = f, g
+
+    def _moved(self, f: Tensor, g: Tensor) -> bool:
+        if not self.leave_out or not hasattr(self, "chosen"):
+            return self.leave_out
+        pairs = zip((f, g), self.chosen, self.problem.reference_weights, strict=True)
+        return any(
+            float(torch.where(r > 0, (x - y).abs(), 0.0).max()) > _MOVED * self.epsilon for x, y, r in pairs
+        )  # fmt: skip
+
+    def run(
+        self, f: Tensor | None, g: Tensor, limit: int, prove_it: bool = True,
+        tell: Callable[[int, float], None] | None = None,
+    ) -> Found:  # fmt: skip
+        """Sweep until the gap is within tol; from `g` alone, or from both where blocks are to be left out at once."""
+        safety, best, best_at, interrupted = 1.0, math.inf, 0, False
+        f, g = None if f is None else self._emptied(0, f), self._emptied(1, g)
+        if f is not None and self.leave_out:
+            self.scale = self.epsilon * float(min(self.a.sum(), self.b.sum()))
+            self._choose(f, g)
+        kept = torch.zeros_like(self.problem.a) if f is None else f, g
+        try:
+            while True:
+                f, new = self.sweep(f, g)
+                relative = self.gap / max(self.scale, 1e-300)
+                if tell is not None:
+                    tell(self.count, relative)
+                if relative < 0.99 * best:
+                    best, best_at, kept = relative, self.count, (f, g)
+                ended = self.count >= limit or self.count > best_at + _PATIENCE
+                if ended or solved(self.gap, self.scale, safety * self.tol):
+                    if ended or not prove_it:
+                        break
+                    here = self._prove(f, g)
+                    if solved(here.gap, here.scale, self.tol):
+                        return Found(f, g, self.count, here, self.stream.kept)
+                    safety = stricter(safety, self.tol, here.scale, here.gap)
+                if self.count - best_at == _STALLED and self._try_otherwise():
+                    (f, g), new = kept, kept[1]
+                if self._moved(f, new):
+                    self._choose(f, new)
+                f, g = self.advance(f, g, new)
+        except KeyboardInterrupt:
+            interrupted = True
+        f, g = kept
+        proof = self._prove(f, g) if prove_it or interrupted else None
+        return Found(f, g, self.count, proof, self.stream.kept, interrupted)
+
+    def _try_otherwise(self) -> bool:
+        """Over-relaxation where mixing makes no progress, and float64 where float32 makes none."""
+        changed = self.mixing is not None or self.dtype is not np.float64
+        self.mixing, self.dtype = None, np.float64
+        return changed
+
+    def _prove(self, f: Tensor, g: Tensor) -> Proof:
+        self._choose(f, g)
+        return prove(self.problem, self.stream, f, g)

@@ -1,0 +1,220 @@
+"""`jumbot.solve_sample`: transport between clouds of points whose matrix of costs would not fit into memory."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any, Required, TypedDict, Unpack, overload
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from jumbot.cost import COSTS, Cost, parse_cost
+from jumbot.errors import ArgumentError, NotConvergedWarning, UnsupportedError
+from jumbot.transport._points.engine_choice import Call, solve_one
+from jumbot.transport._points.sample_solution import SampleSolution
+from jumbot.transport.certificate import reachable
+from jumbot.transport.checks import Array, as_tensor, check_number, check_same_columns, check_whole
+from jumbot.transport.divergences import Divergence
+from jumbot.transport.marginal import marginals
+from jumbot.transport.problem import Problem, check_masses, check_weights
+from jumbot.transport.solution import Solution, Status
+
+MAX_ITERATIONS = 1000
+
+
+class _Settings(TypedDict, total=False):
+    """The keywords of `solve_sample`, for its two signatures."""
+
+    cost: str | Cost
+    epsilon: Required[float]
+    tau: float | tuple[float, float]
+    divergence: str | Divergence
+    reference: str
+    mass: None
+    tol: float
+    max_iterations: int
+    init: Any
+    memory: int | None
+
+
+@overload
+def solve_sample(
+    x: Tensor, y: Array, a: Array | None = None, b: Array | None = None, **settings: Unpack[_Settings]
+) -> SampleSolution[Tensor]: ...
+@overload
+def solve_sample(
+    x: ArrayLike, y: Array, a: Array | None = None, b: Array | None = None, **settings: Unpack[_Settings]
+) -> SampleSolution[np.ndarray]: ...
+def solve_sample(
+    x: Array,
+    y: Array,
+    a: Array | None = None,
+    b: Array | None = None,
+    *,
+    cost: str | Cost = "sqeuclidean",
+    epsilon: float,
+    tau: float | tuple[float, float] = math.inf,
+    divergence: str | Divergence = "kl",
+    reference: str = "product",
+    mass: None = None,
+    tol: float = 1e-4,
+    max_iterations: int = MAX_ITERATIONS,
+    init: Any = None,
+    memory: int | None = None,
+) -> SampleSolution:
+    r"""Entropic transport between clouds of points, in memory that grows with their number, with a certificate.
+
+    .. math::
+        \min_{P \ge 0} \sum_{ij} c(x_i, y_j) P_{ij} + \varepsilon\, \mathrm{KL}(P \mid R)
+        + \tau_a D_\varphi(P 1 \mid a) + \tau_b D_\varphi(P^\top 1 \mid b)
+
+    The problem is that of `jumbot.solve`, but no matrix is made: entries of the plan are computed in tiles whenever
+    they are needed.  Tiles that cannot matter are left out, and what they could hold is part of `gap`.
+
+    Parameters
+    ----------
+    x, y
+        Points `(..., n, d)` and `(..., m, d)`, torch or numpy, float32 or float64; leading axes are a batch of
+        problems, solved one after the other.  Points on a GPU are solved on the CPU.
+    a, b
+        Weights `(..., n)` and `(..., m)` of any positive mass, zeros allowed; uniform of mass one by default.
+    cost
+        "sqeuclidean", "euclidean", "cosine", "wfr" (-log cos^2 of the distance, infinite from pi/2 on), or a callable
+        that takes blocks `(k, d)` and `(l, d)` as tensors and returns `(k, l)`; of a callable all pairs are computed.
+    epsilon
+        Strength of the entropy, > 0; exact plans need the matrix, see `jumbot.solve`.
+    tau, divergence, reference
+        As in `jumbot.solve`.
+    mass
+        Not offered: partial transport needs the matrix, see `jumbot.solve`.
+    tol
+        Bound on `SampleSolution.relative_gap`.
+    max_iterations
+        Sweeps at most.  Stopping short warns and is told by `SampleSolution.status`; it never raises.
+    init
+        A solution of a similar problem, or its potentials (f, g), to start from.
+    memory
+        Bytes that may be used beside the points; None sets no bound.
+
+    Returns
+    -------
+    SampleSolution
+        Value, dual, gap and all else that `jumbot.Solution` has but for `plan`; instead `apply`, `barycentric_map`,
+        `top`, `row`, `sample` and `to_sparse`.  Ctrl-C returns what is there, with its true gap.
+
+    Raises
+    ------
+    ArgumentError
+        Where an argument cannot be right; `UnsupportedError` for `epsilon=0` and `mass`.
+
+    Examples
+    --------
+    >>> import jumbot, numpy as np
+    >>> x = np.random.default_rng(0).random((5000, 2))
+    >>> sol = jumbot.solve_sample(x, x + 0.1, epsilon=0.01, tau=0.1)
+    >>> sol.converged, bool(sol.relative_gap <= 1e-4), sol.barycentric_map().shape
+    (True, True, (5000, 2))
+    """
+    epsilon = _check_offered(epsilon, mass)
+    numpy = not isinstance(x, Tensor)
+    if numpy:
+        check_same_columns("x, y", x, y)
+    x = as_tensor(x, "x", numpy=numpy)
+    y = as_tensor(y, "y", x, numpy)
+    a = None if a is None else as_tensor(a, "a", x, numpy)
+    b = None if b is None else as_tensor(b, "b", x, numpy)
+    batch = _check_points(x, y)
+    tol, limit = check_number("tol", tol, least=0), check_whole("max_iterations", max_iterations, least=1)
+    most = None if memory is None else check_whole("memory", memory, least=1)
+    source, target = marginals(divergence, tau)
+    if reference not in ("product", "ones"):
+        raise ArgumentError(f"reference: must be 'product' (the paper) or 'ones', got {reference!r}.")
+    n, m = x.shape[-2], y.shape[-2]
+    like = torch.zeros(1, 1, 1, dtype=torch.float64).expand(1, n, m)
+    on_cpu = [None if w is None else w.detach().cpu() for w in (a, b)]
+    weights = [
+        check_weights(name, w, size, like[0], torch.Size(batch)).expand(math.prod(batch), size)
+        for name, w, size in zip("ab", on_cpu, (n, m), strict=True)
+    ]  # fmt: skip
+    if source.hard and target.hard:
+        check_masses(weights[0], weights[1], source, target, 1e-5 if x.dtype == torch.float32 else 1e-6)
+        if source.exact and target.exact:  # masses that differ by rounding are made equal
+            weights[1] = weights[1] * (weights[0].sum(-1, keepdim=True) / weights[1].sum(-1, keepdim=True))
+    begin = _starts(init, batch, n, m)
+    points = [z.detach().cpu().expand(*batch, *z.shape[-2:]).reshape(-1, *z.shape[-2:]) for z in (x, y)]
+    ground = next((name for name, known in COSTS.items() if known is cost), cost)
+    parse_cost(ground)
+    call = Call(ground, reachable(tol, epsilon), limit, most)
+    solved = []
+    for k in range(math.prod(batch)):
+        problem = Problem(like, weights[0][k : k + 1], weights[1][k : k + 1], epsilon, source, target, reference)
+        solved.append(solve_one(problem, points[0][k], points[1][k], call, None if begin is None else begin[k]))
+    graph = torch.is_grad_enabled() and any(z is not None and z.requires_grad for z in (x, y, a, b))
+    solution: SampleSolution = SampleSolution(solved, batch, tol, limit, (x, y, a, b), numpy, graph)
+    _warn(solution)
+    return solution
+
+
+def _check_offered(epsilon: Any, mass: Any) -> float:
+    if mass is not None:
+        raise UnsupportedError("mass: partial transport is not offered from points; pass the matrix to jumbot.solve.")
+    epsilon = check_number("epsilon", epsilon, least=0)
+    if epsilon == 0:
+        raise UnsupportedError("epsilon: must be > 0 from points; exact plans need the matrix, see jumbot.solve.")
+    return epsilon
+
+
+def _check_points(x: Tensor, y: Tensor) -> tuple[int, ...]:
+    """The shape of the batch."""
+    for name, points in (("x", x), ("y", y)):
+        if points.ndim < 2 or 0 in points.shape:
+            raise ArgumentError(f"{name}: must be (..., points, coordinates) and not empty, got {tuple(points.shape)}.")
+        if not bool(points.detach().isfinite().all()):
+            raise ArgumentError(f"{name}: must be finite, got NaN or infinite coordinates; clean them first.")
+    if x.shape[-1] != y.shape[-1]:
+        raise ArgumentError(f"x, y: must have the same coordinates, got {x.shape[-1]} and {y.shape[-1]}.")
+    try:
+        return tuple(torch.broadcast_shapes(x.shape[:-2], y.shape[:-2]))
+    except RuntimeError:
+        raise ArgumentError(
+            f"x, y: batches of shapes {tuple(x.shape[:-2])} and {tuple(y.shape[:-2])} do not fit; both need as many "
+            "clouds, or one of them a single one."
+        ) from None
+
+
+def _starts(init: Any, batch: tuple[int, ...], n: int, m: int) -> list[tuple[Tensor, Tensor]] | None:
+    """Potentials for each problem of the batch."""
+    if init is None:
+        return None
+    pair = init.potentials if isinstance(init, SampleSolution | Solution) else init
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise ArgumentError("init: must be a solution, or its potentials as a pair (f, g).")
+    found = []
+    for potential, size, name in zip(pair, (n, m), "fg", strict=True):
+        x = torch.as_tensor(potential).detach().cpu().double()
+        if x.ndim == 0 or x.shape[-1] != size:
+            raise ArgumentError(f"init: {name} must have the shape (..., {size}), got {tuple(x.shape)}.")
+        if bool(x.isnan().any()):
+            raise ArgumentError(f"init: {name} holds NaN; start without init instead.")
+        try:
+            x = x.expand(*batch, size).reshape(-1, 1, size)
+        except RuntimeError:
+            raise ArgumentError(f"init: {name} of shape {tuple(x.shape)} does not broadcast to {batch}.") from None
+        found.append(x.nan_to_num(neginf=0.0, posinf=0.0))
+    return list(zip(*found, strict=True))
+
+
+def _warn(solution: SampleSolution) -> None:
+    """One warning for all problems that stopped above `tol`."""
+    short = [status for status in solution._statuses if status is not Status.CONVERGED]
+    if short:
+        worst = max(s.proof.relative_gap for s in solution._solved)
+        warnings.warn(
+            f"{len(short)} of {len(solution._solved)} problems stopped at a relative gap of up to {worst:.1e} "
+            f"(tol = {solution._tol:g}). {short[0]}",
+            NotConvergedWarning,
+            stacklevel=3,
+        )

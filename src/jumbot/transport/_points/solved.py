@@ -1,0 +1,28 @@
+"""One problem between points, solved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from jumbot.transport._points.rounding import Proof
+from jumbot.transport.problem import Problem
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A problem, its stream of tiles, its potentials `(1, n)`, `(1, m)`, and what they prove."""
+
+    problem: Problem
+    stream: Any
+    f: Tensor
+    g: Tensor
+    taken: int
+    proof: Proof
+    kept: float
+    interrupted: bool
+    points: tuple[np.ndarray, np.ndarray]  # as given
+    lengths: tuple[np.ndarray, np.ndarray] | None = None  # of points whose directions are compared

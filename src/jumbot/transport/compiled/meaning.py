@@ -1,0 +1,42 @@
+"""`meaning`: a digest of what a compiled function computes, blind to words, comments and lines."""
+
+from __future__ import annotations
+
+import hashlib
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+
+def meaning(dispatcher: Any, closure: bool = True) -> str:
+    """A digest of what a function computes: options, code without docstring, constants and functions used."""
+    function = _python(dispatcher) or dispatcher
+    known = dict(function.__globals__)
+    if closure and function.__closure__:
+        known |= zip(function.__code__.co_freevars, (cell.cell_contents for cell in function.__closure__), strict=True)
+    options = getattr(dispatcher, "targetoptions", {})
+    flags = [(name, sorted(flag) if isinstance(flag, set) else flag) for name, flag in sorted(options.items())]
+    return hashlib.sha256(repr((flags, _parts(function.__code__, known))).encode()).hexdigest()
+
+
+def _python(value: Any) -> Any:
+    """The Python function of a compiled one or of an intrinsic, or None."""
+    return getattr(value, "py_func", None) or getattr(value, "_defn", None)
+
+
+def _parts(code: CodeType, known: dict[str, Any]) -> list[Any]:
+    told = bool(code.co_consts) and isinstance(code.co_consts[0], str | None)  # the docstring, or None without one
+    constants = [_parts(x, known) if isinstance(x, CodeType) else x for x in code.co_consts[told:]]
+    used = [(name, _value(known[name])) for name in (*code.co_names, *code.co_freevars) if name in known]
+    return [code.co_code, code.co_varnames, code.co_names, constants, used]
+
+
+def _value(value: Any) -> str:
+    """What a name stands for in compiled code."""
+    if _python(value) is not None:
+        return meaning(value)
+    if isinstance(value, np.ndarray):
+        return repr((value.dtype, value.shape, value.tobytes()))
+    plain = isinstance(value, bool | int | float | str | tuple | frozenset | np.generic)
+    return repr(value) if plain else type(value).__name__

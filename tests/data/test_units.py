@@ -1,0 +1,131 @@
+"""Columns in other units are named with the factor; drifts and shifts are not."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import jumbot
+from jumbot.data import as_domain, prepare
+from jumbot.data._other_units import other_units
+from jumbot.data._remarks import noting
+
+SHIFTS = Path("../shared/data/shifts")
+
+
+def _people(seed: int, n: int = 150) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "age": rng.normal(50, 12, n).clip(18).round(),
+            "weight": rng.normal(75, 13, n),
+            "glucose": rng.lognormal(1.7, 0.25, n),
+            "income": rng.lognormal(10, 0.9, n),
+            "balance": rng.normal(0, 300, n),
+            "sex": rng.integers(0, 2, n),
+            "visits": rng.poisson(2, n),
+            "label": rng.integers(0, 2, n),
+        }
+    )
+
+
+def _remarks(source: pd.DataFrame, target: pd.DataFrame) -> list[str]:
+    with noting() as noted, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        prepare(as_domain(source, name="s"), as_domain(target.drop(columns="label"), name="t"))
+    return noted
+
+
+@pytest.mark.parametrize("factor", [2.2046, 1 / 2.2046, 0.62, 10, 12, 20, 100, 0.01, 1000])
+@pytest.mark.parametrize("column", ["weight", "glucose", "age"])
+def test_factors_of_units(column: str, factor: float) -> None:
+    source, target = _people(0), _people(1)
+    target[column] = target[column] * factor
+    (said,) = _remarks(source, target)
+    many = max(factor, 1 / factor)
+    where = "target as in the source" if factor > 1 else "source as in the target"
+    assert said.startswith(f"t: column '{column}' varies ")
+    assert f" times as much in the {where}; are its units others than the source's? " in said
+    assert " Its median is " in said
+    assert float(said.split("varies ")[1].split()[0]) == pytest.approx(many, rel=0.15)
+
+
+@pytest.mark.parametrize(("column", "factor"), [("income", 10), ("income", 0.01), ("balance", 2.5), ("balance", 12)])
+def test_wide_columns_and_those_of_both_signs(column: str, factor: float) -> None:
+    target = _people(1)
+    target[column] *= factor
+    (said,) = _remarks(_people(0), target)
+    assert f"column '{column}' varies" in said
+
+
+def test_likely_units_are_named() -> None:
+    target = _people(1).assign(weight=_people(1)["weight"] * 2.2046)
+    assert "are its units others than the source's? 2.2046 is pounds for kilograms." in _remarks(_people(0), target)[0]
+
+
+@pytest.mark.parametrize(("a", "b", "words"), [(1.8, 32, "Fahrenheit"), (1, 273.15, "kelvins")])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_other_zeros(a: float, b: float, words: str, swapped: bool) -> None:
+    rng = np.random.default_rng(0)
+    here, there = rng.normal(37, 1.5, (80, 1)), a * rng.normal(37, 1.5, (90, 1)) + b
+    (said,) = other_units(there, here, ["1"]) if swapped else other_units(here, there, ["1"])
+    assert words in said
+
+
+@pytest.mark.parametrize("n", [20, 60, 1000])
+def test_two_samples_of_one_place_have_the_same_units(n: int) -> None:
+    alarms = sum(len(_remarks(_people(seed, n), _people(seed + 100, n))) for seed in range(20))
+    assert alarms <= 20 * 7 / 20
+
+
+def test_all_columns_together() -> None:
+    rows = np.random.default_rng(0).normal(5, 1, (100, 12))
+    (said,) = other_units(rows, 1000 * rows, [str(i) for i in range(12)])
+    assert said.startswith("nearly every column varies 1000 times as much in the target")
+    assert other_units(rows, rows * np.linspace(0.5, 3, 12), [str(i) for i in range(12)]) == []  # they drift
+
+
+def test_missing_numbers_and_huge_ones_play_no_part() -> None:
+    rows = np.random.default_rng(0).normal(5, 1, (100, 2))
+    holes = rows.copy()
+    holes[:90, 0], holes[0, 1] = np.nan, 1e300
+    assert other_units(rows, holes, ["a", "b"]) == []
+
+
+@pytest.mark.skipif(not SHIFTS.is_dir(), reason="no real shifts beside the repository")
+def test_real_shifts_are_no_units() -> None:
+    """What docs/adaptation/data.md records: at most one column in twenty."""
+    from benchmarks.units import count
+
+    alarms, columns = count(SHIFTS)
+    assert columns > 400
+    assert alarms <= columns / 20
+
+
+def test_a_run_says_so_first_everywhere(tmp_path: Path) -> None:
+    source, target = _people(0), _people(1)
+    target = target.assign(
+        weight=target["weight"] * 2.2046, age=target["age"].where(target.index % 100 == 0), kind="x", visits=-9
+    )
+    target["visits"] = np.where(target.index % 10 == 0, -9, _people(1)["visits"])
+    source["kind"] = "y"
+    with pytest.warns(jumbot.DataWarning):
+        jumbot.adapt(
+            source, target.drop(columns="label"), steps=60, tau=1e-4, out=tmp_path / "run", seed=0, source_steps=10
+        )
+    results = (tmp_path / "run" / "results.json").read_text()
+    assert results.index("data_remarks") < 10
+    page, card = ((tmp_path / "run" / name).read_text() for name in ("report.html", "README.md"))
+    for what in ("weight", "age", "kind", "visits"):
+        for text in (results, card):
+            assert f"column '{what}'" in text, what
+        assert f"column &#39;{what}&#39;" in page
+    assert page.index("First of all, the data") < page.index('class="answer')
+    assert card.index("First of all, the data") < card.index("## Data")
+    for text in (results, card, page.partition('<div class="figure-row')[0], page.partition('id="warnings"')[2][:800]):
+        assert "raise tau" not in text
+    assert "correct first what the remarks about the data name" in results

@@ -1,0 +1,52 @@
+"""A word of another library, or a near one, is answered with the word that is meant."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import jumbot
+from jumbot.cli import main
+
+X = np.random.default_rng(0).normal(size=(12, 2))
+Y = np.arange(12) % 2
+
+
+@pytest.mark.parametrize(
+    ("option", "meant"), [("labels", "label"), ("reg", "epsilon"), ("lr", "learning_rate"), ("taau", "tau")]
+)
+def test_options_of_a_run(option: str, meant: str) -> None:
+    with pytest.raises(jumbot.JumbotError, match=f"^{option}: .*did you mean '{meant}'"):
+        jumbot.adapt((X, Y), X, **{option: 0.1})
+
+
+@pytest.mark.parametrize(("option", "meant"), [("reg", "epsilon"), ("reg_m", "tau"), ("epsilom", "epsilon")])
+def test_keywords_of_functions(option: str, meant: str) -> None:
+    given = {"epsilon": 0.1} | {option: 0.1}
+    for call in (
+        lambda: jumbot.solve(np.eye(2), **given),
+        lambda: jumbot.sinkhorn_divergence(X, X, **given),
+        lambda: jumbot.estimate(X, X, m=4, k=2, **given),
+        lambda: jumbot.gradient_flow(X, X, m=4, steps=1, learning_rate=0.1, **given),
+        lambda: jumbot.couple(X, X, **given),
+    ):
+        with pytest.raises(TypeError, match=f"'{option}'; did you mean '{meant}'"):
+            call()
+
+
+def test_without_reg_and_with_errors_of_the_work() -> None:
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'zzz'$"):
+        jumbot.solve(np.eye(2), epsilon=0.1, zzz=1)
+
+    def broken(x, y):
+        raise TypeError("of the work")
+
+    with pytest.raises(TypeError, match=r"^of the work$"):
+        jumbot.estimate(X, X, m=4, k=2, epsilon=0.1, cost=broken)
+
+
+def test_the_command_names_its_own_option(tmp_path, capsys) -> None:
+    (tmp_path / "cat").mkdir()
+    (tmp_path / "cat" / "1.png").write_bytes(b"no picture")
+    assert main(["adapt", str(tmp_path), str(tmp_path), "--out", str(tmp_path / "run")]) == 2
+    assert "--corrupt skip" in capsys.readouterr().err

@@ -1,0 +1,88 @@
+"""`make check`: lint what changed, check the types, run the tests of what changed.
+
+What changed is what `git` says against BASE (HEAD by default: the work that is not committed).  The tests of a module
+are the file of its name in the mirrored folder and every test that imports it; the whole suite is `make test`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+#: Cheap, and broken by changes anywhere.
+ALWAYS = ("tests/test_folders.py", "tests/test_public.py")
+
+
+def changed(base: str, root: Path = ROOT) -> list[Path]:
+    """Files that differ from `base` or are new, deleted ones left out."""
+    diff = _git(root, "diff", "--name-only", "--diff-filter=d", base)
+    new = _git(root, "ls-files", "--others", "--exclude-standard")
+    return sorted({Path(line) for line in diff + new})
+
+
+def mirrored_tests(paths: Iterable[Path], root: Path = ROOT) -> list[str]:
+    """The test files of these files, as pytest takes them."""
+    texts = {file.relative_to(root): file.read_text(encoding="utf-8") for file in (root / "tests").rglob("*.py")}
+    found: set[Path] = set()
+    for path in paths:
+        if path.suffix == ".py" and path.parts[0] == "tests":
+            found |= {path} if path.name.startswith("test_") else _importing(_dotted(path), texts)
+        elif path.suffix == ".py" and path.parts[:2] == ("src", "jumbot"):
+            module = _dotted(Path(*path.parts[1:]))
+            mirrored = Path("tests", *path.parts[2:-1], f"test_{path.stem.lstrip('_')}.py")
+            found |= {path} | ({mirrored} if mirrored in texts else set()) | _importing(module, texts)
+        elif path.suffix == ".md":
+            found.add(Path("tests/test_docs.py"))
+        elif path.parts[0] in ("tools", "benchmarks"):
+            found.add(Path("tests/test_tools.py"))
+    return sorted(map(str, found))
+
+
+def _importing(module: str, texts: dict[Path, str]) -> set[Path]:
+    """Test files that import this module, or a name from it."""
+    package, _, name = module.rpartition(".")
+    pattern = re.compile(
+        rf"^\s*(from {re.escape(module)} import|import {re.escape(module)}\b"
+        rf"|from {re.escape(package)} import [^\n]*\b{re.escape(name)}\b)|[\"']{re.escape(module)}\.",
+        re.MULTILINE,
+    )
+    return {file for file, text in texts.items() if file.name.startswith("test_") and pattern.search(text)}
+
+
+def _dotted(path: Path) -> str:
+    parts = path.with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _git(root: Path, *words: str) -> list[str]:
+    done = subprocess.run(["git", *words], cwd=root, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Lint, types and tests of what changed.")
+    parser.add_argument("--base", default="HEAD", help="compare with this commit (default: HEAD)")
+    options = parser.parse_args(arguments)
+    paths = changed(options.base)
+    if not paths:
+        print(f"check: nothing differs from {options.base}")
+        return 0
+    code = [str(path) for path in paths if path.suffix == ".py"]
+    tests = sorted({*mirrored_tests(paths), *ALWAYS})
+    print(f"check: {len(paths)} files changed, {len(tests)} files of tests")
+    python = [sys.executable, "-m"]
+    steps = [
+        *([[*python, "ruff", "check", *code], [*python, "ruff", "format", "--check", *code]] if code else []),
+        *([[*python, "mypy"]] if any(path.startswith("src") for path in code) else []),
+        [*python, "pytest", "-q", "-x", "-n", "2", *tests],
+    ]
+    return next((status for step in steps if (status := subprocess.run(step, cwd=ROOT).returncode)), 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
