@@ -3,7 +3,9 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
+ROOT = Path(__file__).parents[1]
 LATER = (
     "torch",
     "numpy",
@@ -41,3 +43,10 @@ def test_numba_that_does_not_compile_is_refused_in_our_words():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
     )  # fmt: skip
     assert done.stdout.startswith("NUMBA_DISABLE_JIT is set")
+
+
+def test_a_model_is_loaded_without_the_compiler_of_torch():
+    """Drawing numbers on the device meta, where the sizes of a model are checked, would import it for three seconds."""
+    code = "import sys, jumbot; jumbot.load('tests/models/0.1/table'); print('torch._dynamo' in sys.modules)"
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout.strip() == "False", done.stderr

@@ -37,6 +37,7 @@ class Network(nn.Module):
 def xavier(module: nn.Module) -> None:
     """Xavier-normal weights and zero biases for every linear layer of `module`."""
     for layer in module.modules():
-        if isinstance(layer, nn.Linear):
+        # on the device meta there is nothing to draw, and torch would import its compiler for it
+        if isinstance(layer, nn.Linear) and not layer.weight.is_meta:
             nn.init.xavier_normal_(layer.weight)
             nn.init.zeros_(layer.bias)
