@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot.transport.compiled import balanced, sweeps, symmetric
+from jumbot.transport.compiled import balanced_sweeps, sweeps, symmetric
 from jumbot.transport.compiled.aligned import empty, plain
 from jumbot.transport.compiled.threads import NEVER, Stop, run, split
 from jumbot.transport.divergences import Balanced
@@ -74,7 +74,7 @@ def _sweep_balanced(
     a, b = problem.a.contiguous().numpy(), problem.b.contiguous().numpy()
     cold = 0 if start is not None else 1 if symmetric else 2
     _in_threads(
-        balanced.solve_range, lambda: balanced.memory(n, m), batch, cost.size,
+        balanced_sweeps.solve_range, lambda: balanced_sweeps.memory(n, m), batch, cost.size,
         cost, a, b, *reference(problem), epsilon, cold, symmetric, rounded, tol, limit,
         F, G, plan, rows, columns, out,
     )  # fmt: skip

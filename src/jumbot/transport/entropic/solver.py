@@ -11,7 +11,7 @@ from torch import Tensor
 
 from jumbot.transport.certificate import Certificate, certify
 from jumbot.transport.compiled.aligned import plain
-from jumbot.transport.compiled.rounding import reaches
+from jumbot.transport.compiled.rounded_plan import reaches
 from jumbot.transport.divergences import KL, Balanced
 from jumbot.transport.entropic import compiled_sweeps, large_sweeps, newton_steps, policy, torch_sweeps
 from jumbot.transport.entropic.engine import Engine

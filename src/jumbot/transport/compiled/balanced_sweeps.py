@@ -8,7 +8,7 @@ are over-relaxed by a factor that is found on the way.
 Where cost and weights are symmetric the soft minima T are one map, with factors -p for p in [0, 1] where e^{-C/epsilon}
 is a positive kernel.  The mean of T G and T T G then has the factors -p (1 - p)/2, an eighth at most, at any epsilon.
 
-Rows are exact after each plain sweep, and the gap of the rounded plan (`rounding.py`) is estimated from some of its
+Rows are exact after each plain sweep, and the gap of the rounded plan (`rounded_plan.py`) is estimated from some of its
 rows: it is quadratic in the residual where all entries of the plan have mass, and linear where most have none.
 """
 
@@ -35,7 +35,7 @@ from jumbot.transport.compiled.gibbs import (
     shifted,
     soften,
 )
-from jumbot.transport.compiled.rounding import begin, excess, plain_sweep, round_plan, sampled
+from jumbot.transport.compiled.rounded_plan import begin, excess, plain_sweep, round_plan, sampled
 from jumbot.transport.compiled.sides import step_exact, total
 from jumbot.transport.compiled.sweeps import best_factor, plain_rate, ramp, solved, stricter
 from jumbot.transport.compiled.vectormath import log
