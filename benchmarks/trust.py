@@ -152,7 +152,7 @@ def choices(lines: list[dict[str, Any]]) -> str:
     ]
     rules: dict[str, Any] = {"always source-only": np.zeros(len(both), bool), "always jumbot": np.ones(len(both), bool)}
     rules |= {
-        f"slack {100 * s:g} points": (gain > -s) & (changed >= FEW) for s in (-0.02, 0.0, 0.01, SLACK, 0.03, 0.05)
+        f"slack {100 * s:g} points": (gain > -s) & (changed >= FEW) for s in (-0.02, 0.0, 0.02, SLACK, 0.04, 0.06)
     }
     rules["the better one, by labels"] = adapted > alone
     for rule, chosen in rules.items():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import tempfile
+import time
 import warnings
 import weakref
 from collections.abc import Mapping, Sequence
@@ -38,8 +40,10 @@ from jumbot.data.sources import check_used, read_domains, read_labelled
 from jumbot.errors import ArgumentError
 from jumbot.methods import make_method
 from jumbot.minibatch.progress import progress
-from jumbot.options import Text, check
+from jumbot.options import Positive, Text, check
 from jumbot.schema import FORMAT
+
+_FOLDS, _TRAINED = 0.5, 0.8  # shares of a budget of time, after which folds and training are over
 
 
 def adapt(
@@ -69,6 +73,7 @@ def adapt(
     command: str | None = None,
     labelled: Any = None,
     judge: bool = True,
+    minutes: float | None = None,
     **options: Any,
 ) -> Model:
     """Train a classifier on labelled `source` data and adapt it to `target`, whose labels training never sees.
@@ -110,7 +115,7 @@ def adapt(
     that they never saw and by the target without its labels, and the better one is handed over: `model.decision` says
     which and why.  Where the evidence is even, that is source-only.  `recipe`, `config` and options of JUMBOT (`tau`)
     name it, and a method that is named is always kept.  `judge=False` trains once, on all of the source, and estimates
-    no accuracy.
+    no accuracy.  `minutes` is a budget of time: training ends where it is, so that figures and files come in time.
 
     `show` draws a progress bar.  Whatever can be refused is refused before any data are read.  (`labelled` is the
     former name of `evaluate_on`.)
@@ -134,6 +139,8 @@ def adapt(
     for name, flag in flags.items():
         check(name, flag, bool)
     check("command", command, Text | None)
+    minutes, begun_at = check("minutes", minutes, Positive | None), time.monotonic()
+    budget = math.inf if minutes is None else 60 * minutes
     if resume and out is None:
         raise ArgumentError("resume: True came in without out, the folder of the run to go on with.")
     begun = needed_start(begun, None if out is None else Path(out), resume)
@@ -202,18 +209,21 @@ def adapt(
         if mode == "folds" and not (out is not None and (Path(out) / MODEL).exists()):
             again = maker(raw_source, recipe, options)
             with progress(None, "folds of the source", bar=show, slow=True):
-                judged, made = judge_before(domains, again("jumbot") if automatic else made, again, automatic=automatic)
+                judged, made = judge_before(
+                    domains, again("jumbot") if automatic else made, again, automatic=automatic,
+                    until=begun_at + _FOLDS * budget,
+                )  # fmt: skip
         origin: dict[str, Any] = {"automatic": automatic}
         if out is not None or begun is not None:
             origin["data"] = describe_data(
                 source=raw_source, target=raw_target, evaluate_on=raw_evaluated, labelled_target=raw_labelled
             )
         if out is None:
-            return _train_nowhere(made, domains, show, command, origin, begun, judged)
+            return _train_nowhere(made, domains, show, command, origin, begun, judged, begun_at + _TRAINED * budget)
         origin["request"] = request(source, target, evaluate_on, labelled_target, reading)
         model = train(
             made, domains, RunFolder(out), resume=resume, show=show, command=command, origin=origin, module=module,
-            baseline=report, start_from=begun, judged=judged,
+            baseline=report, start_from=begun, judged=judged, until=begun_at + _TRAINED * budget,
         )  # fmt: skip
         if report and first_process() and not (Path(out) / "report.html").exists():
             with progress(None, "report", bar=show, slow=True):
@@ -223,14 +233,14 @@ def adapt(
 
 def _train_nowhere(
     config: RunConfig, domains: Domains, show: bool, command: str | None, origin: Mapping[str, Any],
-    start_from: Path | None, judged: Judged,
+    start_from: Path | None, judged: Judged, until: float,
 ) -> Model:  # fmt: skip
     """In a folder that goes with the model."""
     temporary = Path(tempfile.mkdtemp(prefix="jumbot-"))
     try:
         model = train(
             config, domains, RunFolder(temporary / "run"), show=show, command=command, origin=origin,
-            start_from=start_from, judged=judged,
+            start_from=start_from, judged=judged, until=until,
         )  # fmt: skip
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -252,6 +262,7 @@ def train(
     baseline: bool = False,
     start_from: Path | None = None,
     judged: Judged | None = None,
+    until: float = math.inf,
 ) -> Model:
     """Train on domains that are ready, in the folder of a run; one that is finished there is loaded."""
     with torch.random.fork_rng(devices=[]):
@@ -269,7 +280,7 @@ def train(
     described["start_from"] = None if start_from is None else _relative(start_from, run.path)
     trainer = Trainer(
         domains.source, domains.target.unlabelled(), network, method, config.training, task=domains.task,
-        labelled=domains.labelled, watch=domains.watch, run=run, show=show,
+        labelled=domains.labelled, watch=domains.watch, run=run, show=show, until=until,
     )  # fmt: skip
     if decided_by_first(trainer.accelerator, lambda: run.open(described, resume)):
         return load(run.path, module)

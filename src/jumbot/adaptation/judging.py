@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -93,7 +94,7 @@ def with_held_out(config: RunConfig) -> RunConfig:
 
 
 def judge_before(
-    pair: Pair, config: RunConfig, again: Again, *, automatic: bool, beside: bool = True
+    pair: Pair, config: RunConfig, again: Again, *, automatic: bool, beside: bool = True, until: float = math.inf
 ) -> tuple[Judged, RunConfig]:
     """Train on folds, weigh, and decide; the configuration is that of the method to train on everything.
 
@@ -108,7 +109,7 @@ def judge_before(
         return Judged(automatic, None, decision, why), again(SOURCE_ONLY) if automatic else config
     compared = config.method != SOURCE_ONLY and (automatic or beside)
     configs = [again(SOURCE_ONLY), config] if compared else [config]
-    heard = hear(pair.source, pair.target, configs, pair.task, pair.labelled)
+    heard = hear(pair.source, pair.target, configs, pair.task, pair.labelled, until)
     harm = None
     if compared:
         harm = weigh_witnesses(heard.by_method[config.method], heard.by_method[SOURCE_ONLY])

@@ -20,6 +20,7 @@ from jumbot.cli.training_data import TrainingData, reading
 from jumbot.data.reading import Reading
 from jumbot.errors import Stopped
 from jumbot.methods import METHODS
+from jumbot.options import Positive
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +47,9 @@ class Adapt(TrainingData, Command):
     out: Path
     """Folder of the run; nothing that is there is overwritten."""
     method: Annotated[str | None, Option(METHOD)] = None
-    """How to adapt; by default jumbot, or as in --config."""
+    """How to adapt; by default the better one of source-only and jumbot, or as in --config."""
+    minutes: Positive | None = None
+    """A budget of time: training ends where it is, so that figures and files come in time."""
     resume: bool = False
     """Go on with the run that was stopped in this folder; its data and settings need not be given again."""
     start_from: Path | None = None
@@ -86,7 +89,7 @@ def main(arguments: Sequence[str]) -> int:
             wanted.sources, wanted.target, labelled_target=wanted.labelled_target,
             method=wanted.method, recipe=wanted.recipe, evaluate_on=wanted.evaluate_on,
             out=wanted.out, resume=wanted.resume, start_from=wanted.start_from, config=wanted.config,
-            show=True,
+            minutes=wanted.minutes, show=True,
             command=shlex.join(["jumbot", "adapt", *arguments]), **given, **changes,
         )  # fmt: skip
     except KeyboardInterrupt as stop:

@@ -129,7 +129,7 @@ def _finish(
             else {"sources": describe_shares(shares, source.sources, predictions, len(model.classes))}
         ),
         "decisions": trained.method.decisions(),
-        "remarks": remarks(read_metrics(run.path), config, bool(domains.remarks)),
+        "remarks": remarks(read_metrics(run.path), config, bool(domains.remarks)) + _short(trained),
         "data_remarks": list(domains.remarks),
     }
     evaluated = domains.evaluated
@@ -185,6 +185,14 @@ def _finish(
 
     drawn(f"{run.path}: the model card", lambda: write_card(run.path))
     return model
+
+
+def _short(trained: Trained) -> list[str]:
+    """What a budget of time has cut."""
+    if trained.planned is None:
+        return []
+    done = sum(record["event"] == "step" for record in trained.history)
+    return [f"the minutes were up after {done} of {trained.planned} steps"]
 
 
 def remarks(records: Sequence[Mapping[str, Any]], config: RunConfig, odd_data: bool = False) -> list[str]:

@@ -45,6 +45,8 @@ class Trained:
     history: list[Record] = field(default_factory=list)
     selected_step: int = 0
     seconds: float = 0.0
+    planned: int | None = None
+    """Steps that there should have been, where a budget of time ended training before."""
 
 
 class Objective(nn.Module):
@@ -71,18 +73,19 @@ class Trainer:
     """Trains `network` in place with `method` on a labelled source and a target whose labels it never reads.
 
     `watch` may hold target labels: they go to the records alone.  Minibatch i depends on (seed, i), and the random
-    numbers of step i on (seed, i), so that a resumed run ends with the weights of an uninterrupted one.
+    numbers of step i on (seed, i), so that a resumed run ends with the weights of an uninterrupted one.  After `until`,
+    a time of `time.monotonic`, no further step is begun.
     """
 
     def __init__(
         self, source: Domain, target: Domain, network: Network, method: Method, training: Training, *,
         task: Task | None = None, labelled: Domain | None = None, watch: Watch | None = None,
-        run: RunFolder | None = None, show: bool = False,
+        run: RunFolder | None = None, show: bool = False, until: float = math.inf,
     ) -> None:  # fmt: skip
         if source.labels is None and source.values is None:
             raise ArgumentError(f"source: {source.name} has no labels; the source must be labelled.")
         check_rule(training.select)
-        self.training, self.run, self.show = training, run, show
+        self.training, self.run, self.show, self.until = training, run, show, until
         self.task = task_of(source) if task is None else task
         self.watch = watch or Watch()
         self.network, self.method = network, method
@@ -107,6 +110,7 @@ class Trainer:
         )
         self.before_adaptation: Callable[[], None] | None = None
         self.step, self.before = 0, 0.0
+        self.planned: int | None = None  # steps, where a budget of time ended it before
         self.keeper = Keeper(run, network, method)
         self.history: list[Record] = []
         self.optimizers = self._fresh_optimizers()
@@ -125,6 +129,9 @@ class Trainer:
                 self._take_over(begin)
             with self.batches.ahead() as batches, self._bar() as bar, stops() as asked:
                 while self.step < self.total:
+                    if self.step and time.monotonic() >= self.until:
+                        self._end_early(start)
+                        break
                     self._one(batches(self.step), bar, start)
                     self._after(start, bar)
                     if (signal := asked()) is not None:
@@ -134,7 +141,15 @@ class Trainer:
         for tracker in self.accelerator.trackers:
             tracker.finish()
         seconds = self.before + time.monotonic() - start
-        return Trained(self.network, self.method, self.history, self._select(), seconds)
+        return Trained(self.network, self.method, self.history, self._select(), seconds, self.planned)
+
+    def _end_early(self, start: float) -> None:
+        """The time is up: what has been learned by now is the end of the run."""
+        if self.step <= self.source_steps and self.before_adaptation is not None:
+            self.before_adaptation()
+        self.planned, self.total = self.total, self.step
+        if self.training.evaluate_every != 0 and self.history[-1]["event"] != "evaluation":
+            self._look(self.before + time.monotonic() - start)
 
     @property
     def phase(self) -> str:

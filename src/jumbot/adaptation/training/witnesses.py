@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -63,8 +65,9 @@ def folds(labels: Array | None, n: int, seed: int) -> list[tuple[Array, Array]]:
 
 
 def hear(
-    source: Domain, target: Domain, configs: Sequence[RunConfig], task: Task, labelled: Domain | None = None
-) -> Heard:
+    source: Domain, target: Domain, configs: Sequence[RunConfig], task: Task, labelled: Domain | None = None,
+    until: float = math.inf,
+) -> Heard:  # fmt: skip
     """Train every method of `configs` on each fold; ask it, and the references, for the held-out part and target."""
     seed = configs[0].training.seed
     index, target_rows = some_rows(target, seed)
@@ -76,7 +79,9 @@ def hear(
     held_said: dict[str, list[Array]] = {}
     target_said: dict[str, list[Array]] = {}
     order = []
-    for rest, held in folds(source.labels, len(source), seed):
+    parts = folds(source.labels, len(source), seed)
+    left = len(parts) * len(configs)
+    for rest, held in parts:
         order.append(held)
         part, unseen = source.subset(rest), source.subset(held)
         learned = _some(rest, seed)
@@ -87,7 +92,9 @@ def hear(
             held_said.setdefault(name, []).append(there)
             target_said.setdefault(name, []).append(here)
         for config in configs:
-            network = train_network(part, target, config, task, labelled)
+            now = time.monotonic()
+            network = train_network(part, target, config, task, labelled, now + max(until - now, 0) / left)
+            left -= 1
             held_outputs[config.method].append(outputs(network, unseen)[1].double().numpy())
             target_outputs[config.method].append(outputs(network, sample)[1].double().numpy())
     panel = Panel(
@@ -144,8 +151,9 @@ def _some(index: Array, seed: int) -> Array:
 
 
 def train_network(
-    source: Domain, target: Domain, config: RunConfig, task: Task, labelled: Domain | None = None
-) -> Network:
+    source: Domain, target: Domain, config: RunConfig, task: Task, labelled: Domain | None = None,
+    until: float = math.inf,
+) -> Network:  # fmt: skip
     """A network of rows with the settings and the seed of a run, for its predictions alone."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.training.seed)
@@ -155,5 +163,5 @@ def train_network(
             label_loss=task.label_loss,
         )  # fmt: skip
     training = replace(config.training, select="last", evaluate_every=0, trackers=(), tensorboard=False)
-    Trainer(source, target.unlabelled(), network, method, training, task=task, labelled=labelled).fit()
+    Trainer(source, target.unlabelled(), network, method, training, task=task, labelled=labelled, until=until).fit()
     return network.cpu().eval()
