@@ -81,7 +81,7 @@ def sinkhorn_divergence(
     epsilon: float,
     tau: float = math.inf,
     divergence: str | Divergence = "kl",
-    tol: float = 1e-6,
+    tol: float = 1e-10,
     max_iterations: int = MAX_ITERATIONS,
     engine: str = "auto",
 ) -> Array:
