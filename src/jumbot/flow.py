@@ -310,8 +310,9 @@ class _Flow:
         if symmetric:
             raw = compiled_sweeps.sweep_symmetric(problem, tol, _SWEEPS, price)
         else:
-            start = solver.anneal(problem, compiled_sweeps, price) if solver.needs_annealing(problem) else None
-            raw = compiled_sweeps.sweep(problem, start, tol, _SWEEPS, price)
+            found = solver.sweep_or_anneal(problem, compiled_sweeps, None, tol, _SWEEPS, price)
+            assert isinstance(found, RawOutcome)
+            raw = found
         gap = raw.out[:, GAP]
         for exact, marginal in zip(self.exact, (raw.rows, raw.columns), strict=True):
             if exact:

@@ -43,7 +43,8 @@ NEEDED = {
 }  # fmt: skip
 NUMBERS = ("-1", "0", "99999999999999999999", "1e400", "nan", "inf", "", "many", "1.5")
 ZERO = {  # where nothing of it, or no weight, is a choice
-    "source_epochs", "source_steps", "evaluate_every", "backbone_rate", "weight_decay", "validation", "seed", "epsilon",
+    "bins", "rank", "source_epochs", "source_steps",
+    "evaluate_every", "backbone_rate", "weight_decay", "validation", "seed", "epsilon",
     "workers",
 }  # fmt: skip
 INFINITE = {"tau"}  # an exact marginal

@@ -39,6 +39,6 @@ class DeepJDOT(TransportMethod):
             one_hot = F.one_hot(labels_s, logits_t.shape[1]).float()
             labels = squared_euclidean(one_hot, logits_t.float().softmax(-1))
             planned = eta1 * squared_euclidean(features_s.float(), features_t.float()) + eta2 * labels
-            solution = solve(planned, epsilon=self.options.epsilon, engine=self.options.engine)
+            solution = solve(planned, epsilon=self.options.epsilon, tol=1e-6, engine=self.options.engine)
         cost = joint_cost(features_s.float(), labels_s, features_t.float(), logits_t.float(), eta1, eta2)
         return JointLoss((solution.plan * cost).sum(), solution.value, solution.plan, solution.mass)

@@ -78,6 +78,11 @@ class RawOutcome:
         rows, columns = torch.from_numpy(self.rows), torch.from_numpy(self.columns)
         return Certificate(self.plan, rows, columns, linear, objective, gap, scale)
 
+    def put(self, at: np.ndarray, by: RawOutcome) -> None:
+        """Take over the problems `at` from another outcome."""
+        for name in ("F", "G", "raw_plan", "rows", "columns", "out"):
+            getattr(self, name)[at] = getattr(by, name)
+
     def to(self, device: torch.device) -> Outcome:
         by = self.certificate
         certificate = Certificate(*(getattr(by, name).to(device) for name in by.__dataclass_fields__))

@@ -138,6 +138,13 @@ def _uniform(size: int, device: torch.device) -> Tensor:
     return torch.full((1, size), 1 / size, dtype=torch.float64, device=device)
 
 
+@lru_cache(maxsize=64)
+def _matched(n: int, m: int, device: torch.device) -> Tensor:
+    """Uniform weights of m points, of the very mass that those of n have."""
+    a, b = _uniform(n, device), _uniform(m, device)
+    return b * (a.sum(-1, keepdim=True) / b.sum(-1, keepdim=True))
+
+
 def check_weights(name: str, weights: Tensor | None, size: int, cost: Tensor, batch: torch.Size) -> Tensor:
     """`(B, size)` or `(1, size)` in float64, non-negative, not all zero; uniform of mass one by default."""
     if weights is None:
@@ -203,7 +210,9 @@ def make_problem(
         weights_a, weights_b = weights_a.expand(len(flat), n), weights_b.expand(len(flat), m)
         closed = close(blocked, weights_a, weights_b, source, target, reference)
         weights_a, weights_b = weights_a.masked_fill(closed.rows, 0.0), weights_b.masked_fill(closed.columns, 0.0)
-    if source.hard and target.hard:
+    if a is None and b is None and source.exact and target.exact:
+        weights_b = _matched(n, m, cost.device)
+    elif source.hard and target.hard:
         check_masses(weights_a, weights_b, source, target, 1e-5 if cost.dtype == torch.float32 else 1e-6)
         if source.exact and target.exact:  # masses that differ by rounding are made equal
             weights_b = weights_b * (weights_a.sum(-1, keepdim=True) / weights_b.sum(-1, keepdim=True))

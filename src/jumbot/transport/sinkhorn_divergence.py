@@ -33,6 +33,8 @@ from jumbot.transport.solve import MAX_ITERATIONS, solve_problem, warn_if_short
 #: The divergence is a small difference of three values: each is solved this much more tightly.
 _MARGIN = 1e-3
 _FINEST = 1e-13
+#: Entries of the largest of the three matrices above which none is made: a gigabyte.
+_MOST = 1 << 27
 
 
 def finer(tol: float) -> float:
@@ -79,7 +81,7 @@ def sinkhorn_divergence(
     epsilon: float,
     tau: float = math.inf,
     divergence: str | Divergence = "kl",
-    tol: float = 1e-6,
+    tol: float = 1e-10,
     max_iterations: int = MAX_ITERATIONS,
     engine: str = "auto",
 ) -> Array:
@@ -133,14 +135,17 @@ def sinkhorn_divergence(
     batch, size = x.shape[:-2].numel(), max(x.shape[-2], y.shape[-2])
     engine = "cpu" if on_cpu(engine, x.device.type, batch, size, size, epsilon) else "device"
 
-    if engine == "cpu":
+    streamed = batch == 1 and epsilon > 0 and size * size > _MOST and engine == "cpu"
+    if engine == "cpu" and not streamed:
         n, m = x.shape[-2], y.shape[-2]
         # three costs and three plans are kept, and one of the problems is being solved
         kept, entries = x.dtype.itemsize + 8, batch * (n * m + n * n + m * m)
         each = kept + bytes_per_entry(epsilon, tau == math.inf, False) / 3
         check_room("x, y", entries, each, f"the divergence of {n:,} and {m:,} points", announce=True)
     settings: dict[str, Any] = {"epsilon": epsilon, "tau": tau, "divergence": divergence}
-    if plain_divergence.fits(ground, x, y):
+    if streamed:
+        result = _streamed((x, y, a, b), cost, settings, tol, limit)
+    elif plain_divergence.fits(ground, x, y):
         solutions = plain_divergence.solve_three((x, y, a, b), settings, tol, limit)
         warn_if_short(*solutions)
         result = plain_divergence.divergence((x, y, a, b), solutions)
@@ -158,6 +163,21 @@ def sinkhorn_divergence(
         result = debiased(value, value_x - gap_x, value_y - gap_y, epsilon, mass_a - mass_b)
     result = returned(result, x.dtype, x.device)
     return result.detach().numpy() if numpy else result
+
+
+def _streamed(inputs: Any, cost: str | Cost, settings: dict[str, Any], tol: float, limit: int) -> Tensor:
+    """Of clouds whose matrices would not fit: the three problems from their points."""
+    from jumbot.transport._points.solve_sample import solve_sample
+
+    x, y, a, b = inputs
+    shape = torch.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    settings = {**settings, "cost": cost, "tol": tol, "max_iterations": limit}
+    found = [solve_sample(*clouds, **settings) for clouds in ((x, y, a, b), (x, x, a, a), (y, y, b, b))]
+    gaps = [torch.tensor(s._solved[0].proof.gap, dtype=torch.float64) for s in found]
+    values = [s._in_double.reshape(()) for s in found]
+    mass_a, mass_b = (1.0 if w is None else w.double().sum(-1) for w in (a, b))
+    below = values[1] - gaps[1], values[2] - gaps[2]
+    return debiased(values[0], *below, settings["epsilon"], mass_a - mass_b).reshape(shape)
 
 
 def _apart(x: Array, *others: Array | None, **settings: Any) -> Any:

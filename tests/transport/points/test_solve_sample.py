@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -217,3 +218,43 @@ def test_the_value_is_not_differentiated_twice_without_saying_so() -> None:
     (slope,) = torch.autograd.grad(value, x, create_graph=True)
     with pytest.raises(UnsupportedError, match="differentiated again"):
         torch.autograd.grad(slope.sum(), x)
+
+
+def test_the_sinkhorn_divergence_of_large_clouds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Above a size it makes no matrix: the same value and the same gradients."""
+    x, y, a, b = (torch.tensor(z, requires_grad=True) for z in clouds())
+    settings = {"epsilon": 0.05, "tau": 0.5, "tol": 1e-7}
+    dense = jumbot.sinkhorn_divergence(x, y, a, 2 * b, **settings)
+    monkeypatch.setattr(sys.modules["jumbot.transport.sinkhorn_divergence"], "_MOST", 1000)
+    monkeypatch.setattr(
+        sys.modules["jumbot.transport.sinkhorn_divergence"], "parse_cost", lambda cost: lambda x, y: 1 / 0
+    )
+    streamed = jumbot.sinkhorn_divergence(x, y, a, 2 * b, **settings)
+    assert float(streamed.detach()) == pytest.approx(float(dense.detach()), rel=1e-6)
+    truth = torch.autograd.grad(dense, (x, y, a, b))
+    for own, other in zip(torch.autograd.grad(streamed, (x, y, a, b)), truth, strict=True):
+        assert float((own - other).abs().max()) <= 1e-4 * float(other.abs().max())
+
+
+def test_solve_names_this_function_where_a_plan_would_not_fit() -> None:
+    with pytest.raises(JumbotError, match="solve_sample"):
+        jumbot.solve(torch.zeros(1, 1).expand(10**7, 10**7), epsilon=0.1)
+
+
+def test_ctrl_c_returns_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    from jumbot.transport._points.sample_sweeps import Sweeps
+
+    x, y, a, b = clouds()
+    truth = jumbot.solve(matrix("sqeuclidean", x, y).numpy(), a, b, epsilon=0.005, tau=0.5, tol=1e-10)
+    sweep = Sweeps.sweep
+
+    def interrupted(self: Sweeps, f: Any, g: Any) -> Any:
+        if self.count == 2:
+            raise KeyboardInterrupt
+        return sweep(self, f, g)
+
+    monkeypatch.setattr(Sweeps, "sweep", interrupted)
+    with pytest.warns(NotConvergedWarning, match="Ctrl-C"):
+        found = jumbot.solve_sample(x, y, a, b, epsilon=0.005, tau=0.5, tol=1e-12, init=(0 * a, 0 * b))
+    assert found.status is jumbot.Status.INTERRUPTED
+    assert found.value - found.gap <= truth.value <= found.value

@@ -54,21 +54,25 @@ class SampleSolution(Generic[ArrayT]):
     @cached_property
     def value(self) -> ArrayT:
         """The full objective at the plan; differentiable in x, y, a and b by one more pass."""
-        values = torch.tensor(
-            [s.proof.objective + float(s.problem.constant) for s in self._solved], dtype=torch.float64
-        )
         if not self._graph:
-            return self._out(list(values))
+            return self._out(list(self._in_double))
+        with torch.inference_mode(False), torch.enable_grad():
+            out: Any = self._in_double.reshape(self._batch).to(self._inputs[0])
+            return out
+
+    @cached_property
+    def _in_double(self) -> Tensor:
+        """The values `(B,)` in float64: differences of values are small beside them."""
+        totals = [s.proof.objective + float(s.problem.constant) for s in self._solved]
+        values = torch.tensor(totals, dtype=torch.float64)
+        if not self._graph:
+            return values
         with torch.inference_mode(False), torch.enable_grad():
             x, y, a, b = self._inputs
             n, m = x.shape[-2], y.shape[-2]
-            flat: list[Tensor | None] = [
-                z.expand(*self._batch, *z.shape[-2:]).reshape(-1, *z.shape[-2:]) for z in (x, y)
-            ]
+            flat: list[Any] = [z.expand(*self._batch, *z.shape[-2:]).reshape(-1, *z.shape[-2:]) for z in (x, y)]
             flat += [w if w is None else w.expand(*self._batch, k).reshape(-1, k) for w, k in ((a, n), (b, m))]
-            found = SampleValue.apply(values, self._solved, *flat)
-            out: Any = found.reshape(self._batch).to(x.dtype).to(x.device)
-            return out
+            return SampleValue.apply(values, self._solved, *flat)
 
     @cached_property
     def dual(self) -> ArrayT:

@@ -182,6 +182,32 @@ def side_range(
 
 
 @compiled()
+def side_exact(
+    tau: float, low: float, high: float, a: Any, F: Any, log_ratio: Any, work: Any, sums: Any
+) -> None:  # fmt: skip
+    """Of a marginal that the last step meets: the violation is the square of what is left to do."""
+    violation, p = work[2], work[3]
+    set_all(work[0], 0.0)
+    set_all(work[1], 0.0)
+    for i in range(a.shape[0]):
+        x = exp(min(log_ratio[i], 300.0)) if a[i] > 0.0 else 1.0
+        violation[i] = a[i] * (x - 1.0) * (x - 1.0)
+        p[i] = a[i] * x
+    _add_up(work, F, sums)
+
+
+@compiled()
+def refit(a: Any, w: Any, s: Any, times: float) -> bool:
+    """w such that the sums times w s are a; False, with nothing of use, where too little is left of them."""
+    lost = 0.0
+    for i in range(a.shape[0]):
+        p = times * s[i]
+        lost += a[i] if not p > 1e-280 else 0.0
+        w[i] = a[i] / max(p, 1e-280)
+    return lost == 0.0
+
+
+@compiled()
 def side_power(
     tau: float, low: float, high: float, a: Any, F: Any, log_ratio: Any, work: Any, sums: Any
 ) -> None:  # fmt: skip

@@ -33,12 +33,23 @@ from jumbot.transport.compiled.gibbs import (
     shifted,
     soften,
 )
-from jumbot.transport.compiled.sides import OVER, SIDES, STEPS, farthest, log_ratios
+from jumbot.transport.compiled.sides import OVER, SIDES, STEPS, farthest, log_ratios, refit, side_exact
 from jumbot.transport.entropic import policy
 from jumbot.transport.entropic.mixing import mix, remember, shapes, subtract
-from jumbot.transport.entropic.policy import EVERY, GROWTH, LARGEST_TAU, LONGEST, STRIKES, SWEEPS, WARM
+from jumbot.transport.entropic.policy import (
+    DEPTH,
+    EVERY,
+    GROWTH,
+    LARGEST_TAU,
+    LONG,
+    LONGEST,
+    MIXED,
+    STRIKES,
+    SWEEPS,
+    WARM,
+)
 from jumbot.transport.entropic.shift import best_shift, log_tilted_mass
-from jumbot.transport.kinds import BALANCED, KL, RANGE
+from jumbot.transport.kinds import BALANCED, KL, POWER, RANGE
 from jumbot.transport.outcome import GAP, ITERATIONS, LINEAR, OBJECTIVE, SCALE
 
 _inlined = compiled(inline="always")
@@ -46,18 +57,29 @@ solved, kappa, best_factor = _inlined(certificate.solved), _inlined(policy.kappa
 plain_rate, ramp, stricter = _inlined(policy.plain_rate), _inlined(policy.ramp), _inlined(policy.stricter)
 
 
-def memory(n: int, m: int) -> list[np.ndarray]:
+def memory(n: int, m: int, one_exact: bool = False) -> list[np.ndarray]:
     """What a call of a solver works in, of this thread alone."""
-    return own((9, n), (11, m), (5,), *shapes(m))
+    return own((9, n), (11, m), (5,), *shapes(m, LONG if one_exact else DEPTH))
+
+
+def one_exact(kind_a: int, kind_b: int) -> bool:
+    """Whether one marginal is exact and the other at a smooth price.
+
+    The exact side then needs no rounding: its plain step, taken last, leaves a plan that meets it.
+    """
+    return (kind_a == BALANCED and kind_b in (KL, POWER)) or (kind_b == BALANCED and kind_a in (KL, POWER))
 
 
 @lru_cache(maxsize=32)
 def solver(kind_a: int, kind_b: int) -> Any:
     """The function that solves problems of two kinds."""
-    hard = kind_a in (BALANCED, RANGE) or kind_b in (BALANCED, RANGE)
-    both_kl = kind_a == KL and kind_b == KL
+    meets = one_exact(kind_a, kind_b)
+    hard = not meets and (kind_a in (BALANCED, RANGE) or kind_b in (BALANCED, RANGE))
     rate_known = max(kind_a, kind_b) <= BALANCED and min(kind_a, kind_b) == KL
-    side_a, side_b, step_a, step_b = SIDES[kind_a], SIDES[kind_b], STEPS[kind_a], STEPS[kind_b]
+    mixes, most_mixed = rate_known, MIXED if meets else SWEEPS
+    exact_a, exact_b = meets and kind_a == BALANCED, meets and kind_b == BALANCED
+    side_a, side_b = side_exact if exact_a else SIDES[kind_a], side_exact if exact_b else SIDES[kind_b]
+    step_a, step_b = STEPS[kind_a], STEPS[kind_b]
 
     @compiled()
     def solve_range(
@@ -80,12 +102,14 @@ def solver(kind_a: int, kind_b: int) -> Any:
         F0, soft_a, log_a, s, w_a = work_a[4], work_a[5], work_a[6], work_a[7], work_a[8]
         G0, soft_b, log_b, t, w_b = work_b[4], work_b[5], work_b[6], work_b[7], work_b[8]
         h_b, w = work_b[9], work_b[10]
-        known_omega, inverse_a, inverse_b = 1.0, 0.0, 0.0
+        known_omega, inverse_a, inverse_b, largest_tau = 1.0, 0.0, 0.0, 0.0
         kappa_a = kappa_b = 1.0
         if kind_a == KL:
-            kappa_a, inverse_a = kappa(tau_a), 1.0 / tau_a
+            kappa_a, inverse_a, largest_tau = kappa(tau_a), 1.0 / tau_a, tau_a
         if kind_b == KL:
-            kappa_b, inverse_b = kappa(tau_b), 1.0 / tau_b
+            kappa_b, inverse_b, largest_tau = kappa(tau_b), 1.0 / tau_b, max(largest_tau, tau_b)
+        # a unit of the squared residual in the gap: on the columns, or where they are met, on the rows
+        gap_unit = 0.5 * (tau_a if exact_b else tau_b / kappa_b**2)
         if rate_known:
             known_omega = best_factor(kappa_a * kappa_b)
         entropy_bound = math.log(1.0 * m)
@@ -99,7 +123,7 @@ def solver(kind_a: int, kind_b: int) -> Any:
             # the buffer K of the plan holds the kernel until the plan is written
             if cold:
                 set_all(G, 0.0)
-            best_omega, mixing = known_omega, both_kl and tau_a <= LARGEST_TAU and tau_b <= LARGEST_TAU
+            best_omega, mixing = known_omega, mixes and (meets or largest_tau <= LARGEST_TAU)
             held, strikes, last_norm, worth = 0, 0, 1e300, -1.0
             sweep, ramped, safety = 0, 0, 1.0
             last_residual, best_residual, last_sweep, growth, grown = -1.0, 1e300, 0, 0, -1.0
@@ -130,7 +154,7 @@ def solver(kind_a: int, kind_b: int) -> Any:
                 # columns: G given F
                 top_a, wide = scalings(r_a, F, F0, w_a)
                 moved, mass_a = wide > SPREAD, 0.0
-                if both_kl and mixing:  # rows are at their optimum: what the plan gives them is a e^{-F/tau}
+                if mixes and mixing:  # rows are at their optimum: what the plan gives them is a e^{-F/tau}
                     mass_a = inner(w_a, s)
                     if 1e-290 < mass_a < 1e290:
                         mass_a = math.log(mass_a) + top_a + top_b
@@ -146,7 +170,7 @@ def solver(kind_a: int, kind_b: int) -> Any:
 
                 check = sweep >= next_check or sweep >= limit
                 shift = 0.0
-                if both_kl and mixing:
+                if mixes and mixing:
                     mass_b = log_tilted_mass(inverse_b, b, h_b, w)
                     shift = (mass_a - mass_b) / (inverse_a + inverse_b)
                     norm = remember(G, h_b, shift, w, mass_b, sweep, ring)
@@ -156,7 +180,7 @@ def solver(kind_a: int, kind_b: int) -> Any:
                     last_norm = norm
                     # rows are at their optimum, so all of the gap is on the columns, and the residual predicts it to
                     # a half percent; `worth` is from an earlier sweep, and at most a tenth too large
-                    near = 0.5 * tau_b * norm <= 0.8 * kappa_b**2 * safety * tol * worth
+                    near = gap_unit * norm <= 0.8 * safety * tol * worth
                     check = near or (worth < 0.0 and check) or sweep >= limit
                 elif rate_known and check:
                     shift = best_shift(inverse_a, inverse_b, a, b, F, h_b, work_a[0], work_b[0])
@@ -184,6 +208,8 @@ def solver(kind_a: int, kind_b: int) -> Any:
                     # <C, P> from below: <F, p> + <G, q> = <C, P> + <P, log(P/R)>, the last at most mass log m
                     worth = sums[1] + mass + max(0.0, sums[3] - mass * entropy_bound)
                     estimate = sums[0] + price[k] * scale * sums[2]
+                    if meets:  # the last step moves the other marginal by as much at most as its own one
+                        estimate = 2.0 * sums[0] + (tau_b if exact_a else tau_a) * sums[2]
                     # a check costs as much as a sweep or two: the next one where half of the way to tol should be left
                     wait = 1.0 * every
                     if every > 1 and 0.0 < estimate < last_estimate:
@@ -195,7 +221,14 @@ def solver(kind_a: int, kind_b: int) -> Any:
                         break
                     set_all(columns, 0.0)
                     u, v, times = w_a, w_b, math.exp(top_a + top_b)
-                    if moved or not abs(top_a + top_b) <= SPREAD:  # the kernel does not reach so far
+                    reached = not moved and abs(top_a + top_b) <= SPREAD
+                    if exact_a:
+                        reached = reached and refit(a, w_a, s, times)
+                        shifted(soft_a, 0.0, F)
+                    if exact_b:
+                        reached = reached and refit(b, w_b, t, times)
+                        shifted(soft_b, 0.0, G)
+                    if not reached:  # the kernel does not reach so far
                         fill(C, scale, F, G, LEAST, K)
                         u, v, times = r_a, r_b, 1.0
                     linear, size = scale_to_plan(K, times, u, v, C, rows, columns)
@@ -204,8 +237,8 @@ def solver(kind_a: int, kind_b: int) -> Any:
                     at_plan = True
                 if done:
                     break
-                if both_kl:  # noqa: SIM102  by itself, so that it is left out for other kinds
-                    if mixing and strikes < STRIKES and sweep < SWEEPS:
+                if mixes:  # noqa: SIM102  by itself, so that it is left out for other kinds
+                    if mixing and strikes < STRIKES and sweep < most_mixed:
                         mix(ring, w, sweep, held, changes, system, G)
                         continue
                 if check and not mixing:

@@ -25,7 +25,7 @@ from jumbot.transport.compiled.gibbs import (
 from jumbot.transport.compiled.sides import OVER, SIDES, STEPS, log_ratios
 from jumbot.transport.compiled.sweeps import solved, stricter
 from jumbot.transport.entropic.mixing import subtract
-from jumbot.transport.kinds import BALANCED, RANGE
+from jumbot.transport.kinds import RANGE
 from jumbot.transport.outcome import GAP, ITERATIONS, LINEAR, OBJECTIVE, SCALE
 
 
@@ -49,7 +49,7 @@ def memory(n: int) -> list[np.ndarray]:
 @lru_cache(maxsize=8)
 def solver(kind: int) -> Any:
     """The function that solves symmetric problems of a kind."""
-    hard = kind in (BALANCED, RANGE)
+    hard = kind == RANGE
     side, step = SIDES[kind], STEPS[kind]
 
     @compiled()

@@ -20,9 +20,15 @@ class Engine(Protocol):
     def fits(self, problem: Problem) -> bool:
         """Whether this is the right engine, or a possible one."""
 
-    def sweep(self, problem: Problem, start: Start | None, tol: float, limit: int, price: Tensor) -> AnyOutcome:
+    def certifies(self, problem: Problem) -> bool:
+        """Whether the certificate of `sweep` is one also where a marginal is constrained."""
+
+    def sweep(
+        self, problem: Problem, start: Start | None, tol: float, limit: int, price: Tensor, rounded: bool = True
+    ) -> AnyOutcome:  # fmt: skip
         """Go on from `start` until each gap seems to be within `tol`, or for `limit` iterations.
 
         `price` `(B,)` is what a unit of violated constraint is taken to cost when a gap is estimated.  The certificate
-        is exact where no marginal is constrained.
+        is exact where no marginal is constrained, or where the engine `certifies`; without `rounded` the potentials
+        alone are asked for.
         """

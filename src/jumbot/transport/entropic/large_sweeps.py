@@ -36,8 +36,13 @@ def fits(problem: Problem) -> bool:
     return problem.cost.device.type == "cpu" and kinds_known(problem)
 
 
+def certifies(problem: Problem) -> bool:
+    return False
+
+
 def sweep(
-    problem: Problem, start: tuple[Tensor, Tensor] | None, tol: float, limit: int, price: Tensor
+    problem: Problem, start: tuple[Tensor, Tensor] | None, tol: float, limit: int, price: Tensor,
+    rounded: bool = True,
 ) -> Outcome:  # fmt: skip
     """One problem after the other."""
     parts = []

@@ -29,9 +29,9 @@ _BATCH_RIDGE = 1e-10  # beside the squared residual
 _WORSE = 2.0  # growth, of the gap where it is known at every sweep, else of the residual, after which all is forgotten
 
 
-def shapes(size: int) -> tuple[tuple[int, int], ...]:
-    """Of the ring, the changes and the system of `mix` for so many columns."""
-    return (2, 2 * size), (DEPTH, 2 * size), (DEPTH, DEPTH + 1)
+def shapes(size: int, depth: int = DEPTH) -> tuple[tuple[int, int], ...]:
+    """Of the ring, the changes and the system of `mix` for so many columns, and past images at most."""
+    return (2, 2 * size), (depth, 2 * size), (depth, depth + 1)
 
 
 @compiled()
@@ -58,28 +58,29 @@ def mix(ring: Any, w: Any, count: int, known: int, changes: Any, system: Any, ou
     Each call adds to `changes` what residual and image have changed by since the last.  `system` holds the normal
     equations while they are solved by LDL', the newest change first: V = LD below the diagonal, D on it, L' above.
     """
-    m, newest, depth = out.shape[0], ring[count % 2], known - 1 if known <= DEPTH else DEPTH
+    m, newest, most = out.shape[0], ring[count % 2], changes.shape[0]
+    depth = known - 1 if known <= most else most
     shifted(newest[m:], 0.0, out)
     if depth > 0:
-        subtract(newest, 1.0, ring[(count - 1) % 2], changes[count % DEPTH])
+        subtract(newest, 1.0, ring[(count - 1) % 2], changes[count % most])
     for i in range(depth):
-        change = changes[(count - i) % DEPTH]
+        change = changes[(count - i) % most]
         right, pivot = dot(w, newest, change), dot(w, change, change) * (1.0 + _RIDGE) + 1e-300
         for k in range(i):
-            entry = dot(w, change, changes[(count - k) % DEPTH])
+            entry = dot(w, change, changes[(count - k) % most])
             for j in range(k):
                 entry -= system[i, j] * system[j, k]
             share = entry / system[k, k]
             system[i, k], system[k, i] = entry, share
             pivot -= entry * share
-            right -= share * system[k, DEPTH]
-        system[i, i], system[i, DEPTH] = pivot, right
+            right -= share * system[k, most]
+        system[i, i], system[i, most] = pivot, right
     for i in range(depth - 1, -1, -1):
-        share = system[i, DEPTH] / system[i, i]
+        share = system[i, most] / system[i, i]
         for k in range(i + 1, depth):
-            share -= system[i, k] * system[k, DEPTH]
-        system[i, DEPTH] = share
-        change = changes[(count - i) % DEPTH]
+            share -= system[i, k] * system[k, most]
+        system[i, most] = share
+        change = changes[(count - i) % most]
         subtract(out, share, change[m:], out)
 
 

@@ -10,11 +10,13 @@ import torch
 from torch import Tensor
 
 from jumbot.transport.certificate import Certificate, certify
+from jumbot.transport.compiled.aligned import plain
+from jumbot.transport.compiled.rounded_plan import reaches
 from jumbot.transport.divergences import KL, Balanced
 from jumbot.transport.entropic import compiled_sweeps, large_sweeps, newton_steps, policy, torch_sweeps
 from jumbot.transport.entropic.engine import Engine
 from jumbot.transport.entropic.translation import translate
-from jumbot.transport.outcome import AnyOutcome, Outcome
+from jumbot.transport.outcome import ITERATIONS, AnyOutcome, Outcome
 from jumbot.transport.problem import Problem
 
 #: In the order of preference; the last one fits every problem.
@@ -31,28 +33,28 @@ def solve_entropic(
 
     With `swept`, so many sweeps have led to `start` and left these problems open.
     """
-    if start is None and (parts := _apart(problem)):
+    engine = _engine(problem)
+    symmetric = symmetric and compiled_sweeps.is_symmetric(problem)
+    if start is None and not _alone(problem, engine) and (parts := _apart(problem)):
         solved = [solve_entropic(problem.take(at), None, tol, max_iterations, symmetric) for at in parts]
         return _joined(parts, solved)
-    hard = problem.source.hard or problem.target.hard
-    price = _price(problem) if hard else _no_price(problem.cost.shape[0], problem.cost.device)
-    engine = _engine(problem)
+    certified = not _hard(problem) or engine.certifies(problem)
+    priced = _hard(problem) and not (engine is compiled_sweeps and certified)
+    price = _price(problem) if priced else _no_price(problem.cost.shape[0], problem.cost.device)
     limit = min(engine.PATIENCE, max_iterations) if newton_steps.fits(problem) else max_iterations
     if swept and start is not None:
         f, g = start
         taken = torch.full_like(f[:, 0], swept)
         outcome: AnyOutcome = Outcome(f, g, taken, certify(problem, f, g))
-    elif symmetric and compiled_sweeps.is_symmetric(problem):
+    elif symmetric:
         outcome = compiled_sweeps.sweep_symmetric(problem, tol, limit, price)
     else:
-        if start is None and needs_annealing(problem):
-            start = anneal(problem, engine, price)
-        outcome = engine.sweep(problem, start, tol, limit, price)
+        outcome = sweep_or_anneal(problem, engine, start, tol, limit, price)
     leaks = problem.blocked is not None and bool((outcome.plan[problem.blocked] > 0).any())
-    if hard or leaks:  # the compiled sweeps neither round nor know which pairs are blocked
+    if not certified or leaks:  # the compiled sweeps know neither of bounds nor which pairs are blocked
         outcome = Outcome(outcome.f, outcome.g, outcome.taken, certify(problem, outcome.f, outcome.g))
     if not outcome.all_within(tol):
-        _finish(problem, outcome, engine, price, tol, max_iterations)
+        _finish(problem, outcome, engine, tol, max_iterations)
     if problem.closed is not None:
         _add_closed(problem, outcome)
     return outcome
@@ -68,12 +70,14 @@ def _add_closed(problem: Problem, outcome: AnyOutcome) -> None:
     outcome.g[problem.closed.columns] = _EMPTY * problem.target.tau
 
 
-def _finish(
-    problem: Problem, outcome: AnyOutcome, engine: Engine, price: Tensor, tol: float, max_iterations: int
-) -> None:  # fmt: skip
+def _hard(problem: Problem) -> bool:
+    return problem.source.hard or problem.target.hard
+
+
+def _finish(problem: Problem, outcome: AnyOutcome, engine: Engine, tol: float, max_iterations: int) -> None:
     """Improve, in place, the problems whose gap is above `tol`, while there is progress."""
     f, g, taken, certificate = outcome.f, outcome.g, outcome.taken, outcome.certificate
-    price = price.clone()
+    price = _price(problem) if _hard(problem) else torch.zeros_like(certificate.gap)
     sound = torch.isfinite(certificate.objective) & torch.isfinite(certificate.relative_gap)
     broken = torch.nonzero(~sound)[:, 0]
     if broken.numel():  # over-relaxed out of range: begin anew from larger epsilon
@@ -144,6 +148,8 @@ def needs_annealing(problem: Problem) -> bool:
 def _reach(problem: Problem) -> Tensor:
     """The spread of the costs that can be paid, `(B,)`."""
     cost, blocked = problem.cost, problem.blocked
+    if blocked is None and cost.device.type == "cpu":
+        return torch.from_numpy(reaches(plain(cost.numpy())))
     if blocked is None:
         return cost.amax((-2, -1)) - cost.amin((-2, -1))
     low, high = (
@@ -169,9 +175,39 @@ def anneal(problem: Problem, engine: Engine, price: Tensor) -> tuple[Tensor, Ten
     for level in range(int(levels.max()), 0, -1):
         at = torch.nonzero(levels >= level)[:, 0]
         part = problem.take(at)
-        outcome = engine.sweep(replace(part, epsilon=3.0**level * part.epsilon), (f[at], g[at]), 1e-3, 60, price[at])
+        larger = replace(part, epsilon=3.0**level * part.epsilon)
+        outcome = engine.sweep(larger, (f[at], g[at]), 1e-3, 60, price[at], False)
         f[at], g[at] = translate(part, outcome.f, outcome.g)
     return f, g
+
+
+def sweep_or_anneal(
+    problem: Problem, engine: Engine, start: tuple[Tensor, Tensor] | None, tol: float, limit: int, price: Tensor
+) -> AnyOutcome:  # fmt: skip
+    """Sweeps from `start`, or from potentials at larger epsilons where there is none and they are needed."""
+    if start is not None or not _alone(problem, engine):
+        if start is None and needs_annealing(problem):
+            start = anneal(problem, engine, price)
+        return engine.sweep(problem, start, tol, limit, price)
+    # these sweeps say themselves where to anneal: to look at the costs beforehand takes half as long as a sweep
+    outcome = compiled_sweeps.sweep(problem, None, tol, limit, price)
+    far = outcome.out[:, ITERATIONS] < 0
+    if not far.any():
+        return outcome
+    at = torch.from_numpy(far).nonzero()[:, 0]
+    part = problem.take(at)
+    begun = anneal(part, engine, price[at])
+    f, g = begun or (price.new_zeros(len(at), size) for size in part.cost.shape[1:])
+    finished = compiled_sweeps.sweep(part, (f, g), tol, limit, price[at])
+    if far.all():
+        return finished
+    outcome.put(far, finished)
+    return outcome
+
+
+def _alone(problem: Problem, engine: Engine) -> bool:
+    """Whether the sweeps decide for each problem by itself how it begins."""
+    return engine is compiled_sweeps and compiled_sweeps.is_balanced(problem)
 
 
 def _apart(problem: Problem) -> list[Tensor]:

@@ -43,8 +43,13 @@ def fits(problem: Problem) -> bool:
     return True
 
 
+def certifies(problem: Problem) -> bool:
+    return True
+
+
 def sweep(
     problem: Problem, start: tuple[Tensor, Tensor] | None, tol: float, limit: int, price: Tensor,
+    rounded: bool = True,
 ) -> Outcome:  # fmt: skip
     """Sweep each problem of the batch from `start` until its gap seems to be within `tol`."""
     batch, n, m = problem.cost.shape

@@ -9,7 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from jumbot.transport.divergences import TV
+from jumbot.transport.divergences import KL, TV, Balanced
+from jumbot.transport.entropic.shift import best_shifts
 from jumbot.transport.marginal import PartialMarginal
 from jumbot.transport.problem import Problem
 
@@ -24,6 +25,14 @@ def translate(problem: Problem, f: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
     (source, a), (target, b) = problem.sides
     if isinstance(source, PartialMarginal) or (source.exact and target.exact):
         return f, g
+    kinds = {type(source.divergence), type(target.divergence)}
+    if problem.blocked is None and kinds <= {KL, Balanced}:
+        slope_a, slope_b = (0.0 if side.exact else 1 / side.tau for side in (source, target))
+        logs = (torch.log(w)[..., None] for w in (a, b))
+        # a point without weight may have an infinite potential
+        present = (x.masked_fill(w <= 0, 0.0)[..., None] for x, w in ((f, a), (g, b)))
+        t = best_shifts(slope_a, slope_b, *logs, *present)[..., 0]
+        return f + t, g - t
 
     rows, columns = problem.groups
     count = 1 + int(torch.maximum(rows.max(), columns.max()))
