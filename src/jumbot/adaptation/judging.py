@@ -17,7 +17,7 @@ from jumbot.adaptation.task import Task
 from jumbot.adaptation.training.witnesses import Heard, hear, hear_held_out
 from jumbot.data.domain import Domain
 from jumbot.data.inputs import kind_of
-from jumbot.methods import SOURCE_ONLY, options_class
+from jumbot.methods import METHODS, SOURCE_ONLY, options_class
 from jumbot.methods.network import Network
 
 if TYPE_CHECKING:
@@ -143,8 +143,9 @@ def maker(source: Domain, recipe: str | None, options: Mapping[str, Any]) -> Aga
 
 
 def own_options(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """`options` without those that JUMBOT has and this method has not."""
-    return {name: value for name, value in options.items() if name not in _own(ADAPTED) or name in _own(method)}
+    """`options` without those that another method has and this one has not."""
+    foreign = set().union(*map(_own, METHODS)) - _own(method)
+    return {name: value for name, value in options.items() if name not in foreign}
 
 
 def _own(method: str) -> set[str]:
