@@ -84,8 +84,12 @@ def test_several_image_files(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         files.append(tmp_path / f"{i}.png")
         Image.fromarray(rng.integers(0, 255, (28, 28), dtype=np.uint8)).save(files[-1])
     pictures = rng.integers(0, 255, (8, 28, 28), dtype=np.uint8)
-    jumbot.adapt((pictures, np.arange(8) % 2), pictures, backbone="digits", steps=1, source_steps=1, batch_size=4,
-                 out=tmp_path / "run", report=False)  # fmt: skip
+    model = jumbot.adapt((pictures, np.arange(8) % 2), pictures, backbone="digits", steps=1, source_steps=1,
+                         batch_size=4, out=tmp_path / "run", report=False)  # fmt: skip
+    # nothing can be held out of four per class: said, not refused
+    assert model.decision.method == "source-only"
+    assert "has 4 samples, too few" in model.decision.why
+    assert "has 4 samples, too few" in model.estimated_accuracy.why
     capsys.readouterr()
     assert main(["predict", str(tmp_path / "run"), *map(str, files[:3]), "--csv", "-"]) == 0
     rows = list(csv.reader(io.StringIO(capsys.readouterr().out)))

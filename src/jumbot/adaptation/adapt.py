@@ -206,12 +206,12 @@ def adapt(
             domains = Domains(raw_source, raw_target, raw_evaluated, made, module, raw_labelled)
         domains.remarks = tuple(noted)
         judged = Judged(automatic, why_not=why_not)
-        if mode == "folds" and not (out is not None and (Path(out) / MODEL).exists()):
+        if mode in ("folds", "few") and not (out is not None and (Path(out) / MODEL).exists()):
             again = maker(raw_source, recipe, options)
             with progress(None, "folds of the source", bar=show, slow=True):
                 judged, made = judge_before(
                     domains, again("jumbot") if automatic else made, again, automatic=automatic,
-                    until=begun_at + _FOLDS * budget,
+                    until=begun_at + _FOLDS * budget, why_not=why_not,
                 )  # fmt: skip
         origin: dict[str, Any] = {"automatic": automatic}
         if out is not None or begun is not None:

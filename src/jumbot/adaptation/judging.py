@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+import numpy as np
 from torch import Tensor
 
-from jumbot.adaptation.config import RunConfig, make_config
+from jumbot.adaptation.config import PARTS, RunConfig, make_config
 from jumbot.adaptation.judgement.accuracy import LEAST, EstimatedAccuracy, estimate_accuracy, unknown
 from jumbot.adaptation.judgement.decision import Decision, decide, kept, weigh_witnesses
 from jumbot.adaptation.judgement.prior import Calibration, calibrate
@@ -29,7 +30,7 @@ PAPER = ("digits", "office-home", "office-home-partial", "visda")
 HELD_OUT = 0.1  # share of the source that a network of images or signals is not trained on
 _CHEAP = 3000  # steps up to which a network of rows is trained again without a part of the source
 Again = Callable[[str], RunConfig]
-How = Literal["folds", "held-out", "not"]
+How = Literal["folds", "held-out", "few", "not"]
 
 
 class Pair(Protocol):
@@ -69,7 +70,10 @@ def names_a_method(method: str | None, recipe: str | None, config: Any, options:
 
 
 def how_judged(source: Domain, config: RunConfig, recipe: str | None, judge: bool) -> tuple[How, str]:
-    """ "folds" for rows, whose networks are trained in seconds, "held-out" for others; and why not, if it is not."""
+    """ "folds" for rows, whose networks are trained in seconds, "held-out" for others; and why not, if it is not.
+
+    "few": no class has samples enough to hold one out.
+    """
     if not judge:
         return "not", "this run trains on all of the source, and was not judged"
     numbers = source.values is not None
@@ -83,6 +87,9 @@ def how_judged(source: Domain, config: RunConfig, recipe: str | None, judge: boo
         return "folds", ""
     if numbers:
         return "not", "of numbers it is judged where a network of rows takes few steps"
+    most = int(np.unique(source.labels, return_counts=True)[1].max()) if source.labels is not None else len(source)
+    if config.training.select != "source_validation" and round(HELD_OUT * most) == 0:
+        return "few", f"the largest class of the source has {most} samples, too few to hold one in ten out"
     return "held-out", ""
 
 
@@ -94,15 +101,23 @@ def with_held_out(config: RunConfig) -> RunConfig:
 
 
 def judge_before(
-    pair: Pair, config: RunConfig, again: Again, *, automatic: bool, beside: bool = True, until: float = math.inf
+    pair: Pair,
+    config: RunConfig,
+    again: Again,
+    *,
+    automatic: bool,
+    beside: bool = True,
+    until: float = math.inf,
+    why_not: str = "",
 ) -> tuple[Judged, RunConfig]:
     """Train on folds, weigh, and decide; the configuration is that of the method to train on everything.
 
     `again(method)` makes the configuration of another method; `beside` puts source-only beside one that is named.
+    Where it cannot be judged, for `why_not` or because there are too few samples, no fold is trained.
     """
     few = min(len(pair.source), len(pair.target))
-    if few < LEAST:
-        why = f"{few} samples are too few; at least {LEAST} of each domain are needed"
+    if few < LEAST or why_not:
+        why = why_not or f"{few} samples are too few; at least {LEAST} of each domain are needed"
         decision = (
             Decision(SOURCE_ONLY, f"{SOURCE_ONLY} was chosen: {why}.") if automatic else kept(config.method, None)
         )
@@ -143,9 +158,14 @@ def maker(source: Domain, recipe: str | None, options: Mapping[str, Any]) -> Aga
 
 
 def own_options(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """`options` without those that another method has and this one has not."""
-    foreign = set().union(*map(_own, METHODS)) - _own(method)
-    return {name: value for name, value in options.items() if name not in foreign}
+    """`options` without those that belong to other methods alone.
+
+    >>> own_options("source-only", {"tau": 0.5, "critic_rate": 0.1, "steps": 9})
+    {'steps': 9}
+    """
+    mine = _own(method) | {field.name for part in PARTS.values() for field in fields(part)}
+    others = set().union(*map(_own, METHODS)) - mine
+    return {name: value for name, value in options.items() if name not in others}
 
 
 def _own(method: str) -> set[str]:

@@ -135,8 +135,8 @@ def decide(harm: Harm, adapted: str) -> Decision:
         why = (
             f"its numbers are nearer to those of plain models of the source ({other:.2f} deviations, not {alone:.2f})"
             if harm.numbers
-            else f"it changed {100 * harm.changed:.0f} % of the predictions, and plain classifiers of the source speak "
-            f"for it ({other:.2f} against {alone:.2f})"
+            else f"it changed {100 * harm.changed:.0f} % of the predictions, and plain classifiers of the source agree "
+            f"with it {_as_much(harm)} ({other:.2f}, and {alone:.2f} with {SOURCE_ONLY})"
         )
         return Decision(adapted, f"{adapted} was chosen over {SOURCE_ONLY}: {why}.", harm=harm)
     if harm.numbers:
@@ -149,6 +149,12 @@ def decide(harm: Harm, adapted: str) -> Decision:
     else:
         why = f"plain classifiers of the source agree with it more ({alone:.2f} against {other:.2f})"
     return Decision(SOURCE_ONLY, f"{SOURCE_ONLY} was chosen over {adapted}: {why}.", harm=harm)
+
+
+def _as_much(harm: Harm) -> str:
+    if harm.gain > 0:
+        return "more than with the other"
+    return f"nearly as much: up to {100 * SLACK:.0f} points less is not held against it"
 
 
 def kept(method: str, harm: Harm | None) -> Decision:
