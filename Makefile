@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test pytest coverage test-slow fuzz bench tables docs lint format build tag clean
+.PHONY: help setup demo check test pytest coverage test-slow fuzz peers bench tables docs lint format build tag clean
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -66,6 +66,13 @@ MINUTES ?= 10
 SEED ?=
 fuzz: $(TEST)  ## random problems over the whole contract for MINUTES=10, from SEED=; each failure is a line to run again
 	$(ONE_THREAD) $(BIN)/python -m tests.fuzz --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+
+peers: $(TEST)  ## the tests of the newest POT against jumbot.compat.ot; fetches them; writes build/peers.json
+	$(BIN)/python -m pip install --quiet --upgrade POT
+	rm -rf build/pot && mkdir -p build
+	git clone --quiet --depth 1 https://github.com/PythonOT/POT build/pot \
+	    --branch $$($(BIN)/python -c 'import ot; print(ot.__version__)')
+	$(ONE_THREAD) $(BIN)/python tools/peers_tests.py build/pot --json build/peers.json
 
 bench: $(TEST)  ## time jumbot beside its peers; writes to results/
 	$(BIN)/python -m benchmarks

@@ -119,7 +119,7 @@ def main() -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             record["tasks"][task] = row_of(*SOURCES[task](given.folder))
-        record |= {"folds": FOLDS, **origin("source_models", [str(given.folder)])}
+        record |= {"seed": 0, "settings": {"folds": FOLDS}, **origin("source_models", [str(given.folder)])}
         OUT.parent.mkdir(parents=True, exist_ok=True)
         OUT.write_text(json.dumps(record, indent=1) + "\n")
 

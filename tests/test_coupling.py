@@ -81,9 +81,11 @@ def test_other_couplings_are_drawn_from_the_plan(rng, setting):
     x0, x1 = clouds(rng, n=4)
     cost = squared(x0, x1)
     problem = {"epsilon": 0.0} | {k: v for k, v in setting.items() if k != "cost"}
-    plan = jumbot.solve(np.sqrt(cost) if "cost" in setting else cost, **problem).plan
+    plan = jumbot.solve(np.sqrt(cost) if "cost" in setting else cost, **problem, tol=1e-10).plan
     generator = np.random.default_rng(0)
-    index = [jumbot.couple(x0, x1, generator=generator, return_index=True, **setting)[2:] for _ in range(500)]
+    index = [
+        jumbot.couple(x0, x1, generator=generator, return_index=True, tol=1e-10, **setting)[2:] for _ in range(500)
+    ]
     i, j = np.concatenate(index, axis=1)
     assert p_value(np.where(plan > 1e-9, plan, 0), i, j) > 1e-3
 

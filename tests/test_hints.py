@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -32,6 +35,21 @@ def test_keywords_of_functions(option: str, meant: str) -> None:
     ):
         with pytest.raises(TypeError, match=f"'{option}'; did you mean '{meant}'"):
             call()
+
+
+@pytest.mark.parametrize(
+    ("call", "settings"),
+    [
+        (lambda x, y, **settings: jumbot.solve(x @ y.T, **settings), {"max_iterations": 1}),
+        (jumbot.sinkhorn_divergence, {"max_iterations": 1}),
+    ],
+    ids=["solve", "sinkhorn_divergence"],
+)
+def test_a_warning_points_at_the_call(call: Callable[..., Any], settings: dict[str, Any]) -> None:
+    rng = np.random.default_rng(0)
+    with pytest.warns(jumbot.NotConvergedWarning) as warned:
+        call(rng.random((9, 2)), rng.random((9, 2)), epsilon=1e-3, tau=1.0, **settings)
+    assert {warning.filename for warning in warned} == {__file__}
 
 
 def test_without_reg_and_with_errors_of_the_work() -> None:

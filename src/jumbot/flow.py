@@ -146,7 +146,7 @@ def gradient_flow(
         warnings.warn(
             f"{flow.short} minibatch problems stopped above tol = {tol:g}; the points still moved by their gradients.",
             NotConvergedWarning,
-            stacklevel=2,
+            stacklevel=3,  # past `hinting`
         )
     settings = {
         "m": m, "k": k, "steps": steps, "learning_rate": rate, "epsilon": epsilon, "tau": tau, "loss": loss,

@@ -89,7 +89,7 @@ def test_loss_takes_weights_as_the_solver_does() -> None:
     torch.manual_seed(0)
     z, labels, target, logits = torch.randn(6, 3), torch.arange(6) % 2, torch.randn(5, 3), torch.randn(5, 2)
     weights = torch.tensor([1.0, 2, 3, 4, 5, 6])
-    out = JointTransportLoss(0.1, 0.5, 1.0, 0.1)(z, labels, target, logits, weights_s=weights)
+    out = JointTransportLoss(0.1, 0.5, 1.0, 0.1, tol=1e-10)(z, labels, target, logits, weights_s=weights)
     cost = 0.1 * torch.cdist(z, target) ** 2 - 0.5 * logits.log_softmax(-1)[:, labels].T
     truth = jumbot.solve(cost, weights / weights.sum(), epsilon=0.1, tau=1.0)
     torch.testing.assert_close(out.plan, truth.plan, atol=1e-5, rtol=1e-4)

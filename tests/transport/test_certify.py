@@ -56,7 +56,8 @@ def test_what_solve_finds_is_certified_by_any_of_its_parts(setting, zeros, rng):
         assert float(found.value) == pytest.approx(float(solution.value), rel=1e-9)
         assert 0 <= found.gap <= 1e-9
         assert found.dual <= found.value
-        assert max(found.marginal_error) < 1e-9
+        # a gap is of second order in the marginals of what potentials give, by Pinsker's inequality
+        assert max(found.marginal_error) < (1e-9 if "plan" in parts else 1e-5)
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=name)

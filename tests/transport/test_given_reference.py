@@ -113,8 +113,17 @@ def test_batches_and_float32() -> None:
 
 @pytest.mark.parametrize(
     ("reference", "epsilon"),
-    [(R[:3], 0.1), (-R, 0.1), (R * math.nan, 0.1), (0 * R, 0.1), (R, 0.0), (3.0 * torch.ones(N, M), 0.1)],
-    ids=["shape", "negative", "nan", "zero", "epsilon", "torch"],
+    [
+        (R[:3], 0.1),
+        (-R, 0.1),
+        (R * math.nan, 0.1),
+        (0 * R, 0.1),
+        (R, 0.0),
+        (R[0], 0.1),
+        (2.0, 0.1),
+        (3.0 * torch.ones(N, M), 0.1),
+    ],
+    ids=["shape", "negative", "nan", "zero", "epsilon", "row", "number", "torch"],
 )
 def test_what_is_refused(reference: Any, epsilon: float) -> None:
     with pytest.raises(jumbot.ArgumentError, match=r"^reference"):

@@ -119,6 +119,14 @@ def test_at_epsilon_zero_with_a_finite_tau_it_is_refused(name: str) -> None:
     assert a.grad is not None
 
 
+@pytest.mark.parametrize("name", ["kl", "tv"])
+def test_where_it_is_refused_the_one_in_the_cost_is_the_plan(name: str) -> None:
+    cost, a, b = (x.requires_grad_() for x in problem(balanced=False))
+    solution = jumbot.solve(cost, a, b, epsilon=0.0, tau=0.5, divergence=name)
+    (grad,) = torch.autograd.grad(solution.linear, cost)
+    torch.testing.assert_close(grad, solution.plan)
+
+
 def test_a_second_derivative_is_refused() -> None:
     cost, a, b = problem(balanced=False)
     a.requires_grad_()

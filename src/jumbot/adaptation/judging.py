@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 from torch import Tensor
 
-from jumbot.adaptation.config import RunConfig, make_config
+from jumbot.adaptation.config import PARTS, RunConfig, make_config
 from jumbot.adaptation.judgement.accuracy import LEAST, EstimatedAccuracy, estimate_accuracy, unknown
 from jumbot.adaptation.judgement.decision import Decision, decide, kept, weigh_witnesses
 from jumbot.adaptation.judgement.prior import Calibration, calibrate
@@ -18,7 +18,7 @@ from jumbot.adaptation.task import Task
 from jumbot.adaptation.training.witnesses import Heard, hear, hear_held_out
 from jumbot.data.domain import Domain
 from jumbot.data.inputs import kind_of
-from jumbot.methods import SOURCE_ONLY, options_class
+from jumbot.methods import METHODS, SOURCE_ONLY, options_class
 from jumbot.methods.network import Network
 
 if TYPE_CHECKING:
@@ -158,8 +158,14 @@ def maker(source: Domain, recipe: str | None, options: Mapping[str, Any]) -> Aga
 
 
 def own_options(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """`options` without those that JUMBOT has and this method has not."""
-    return {name: value for name, value in options.items() if name not in _own(ADAPTED) or name in _own(method)}
+    """`options` without those that belong to other methods alone.
+
+    >>> own_options("source-only", {"tau": 0.5, "critic_rate": 0.1, "steps": 9})
+    {'steps': 9}
+    """
+    mine = _own(method) | {field.name for part in PARTS.values() for field in fields(part)}
+    others = set().union(*map(_own, METHODS)) - mine
+    return {name: value for name, value in options.items() if name not in others}
 
 
 def _own(method: str) -> set[str]:

@@ -13,8 +13,8 @@ def field_docs(cls: type) -> dict[str, str]:
     """Docstrings of the fields, those of base classes too; what is None in Python is typed as none.
 
     >>> from jumbot.adaptation.settings import Training
-    >>> field_docs(Training)["steps"]
-    'Steps of adaptation, instead of epochs.'
+    >>> field_docs(Training)["steps"][:39]
+    'Steps of adaptation, instead of epochs;'
     """
     found: dict[str, str] = {}
     for base in reversed(cls.__mro__[:-1]):

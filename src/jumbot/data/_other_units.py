@@ -74,7 +74,7 @@ def other_units(source: np.ndarray, target: np.ndarray, names: Sequence[str]) ->
 
     >>> rows = np.random.default_rng(0).normal(70, 10, size=(100, 2))
     >>> other_units(rows, rows * [1, 2.2046], ["height", "weight"])[0][:68]
-    "column 'weight' varies 2.2 times as much in the target as in the sou"
+    'column weight varies 2.2 times as much in the target as in the sourc'
     >>> other_units(rows, rows + 5, ["height", "weight"])
     []
     """

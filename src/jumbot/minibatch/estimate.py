@@ -197,7 +197,7 @@ def estimate(
         warnings.warn(
             f"{work.short} minibatches stopped above tol = {tol:g}; each still has its certified gap.",
             NotConvergedWarning,
-            stacklevel=2,
+            stacklevel=3,  # past `hinting`
         )
     return work.result(complete=k == "all", cost_bound=cost_bound)
 

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from jumbot.errors import UnsupportedError
 from jumbot.transport.entropic.translation import centre
-from jumbot.transport.linear_slopes import linear_weight_gradient
+from jumbot.transport.linear_slopes import Unoffered, linear_weight_gradient
 from jumbot.transport.outcome import AnyOutcome
 from jumbot.transport.problem import Problem
 
@@ -99,9 +99,19 @@ def with_gradients(value: Tensor, problem: Problem, outcome: AnyOutcome, inputs:
 
 def with_plan(linear: Tensor, problem: Problem, outcome: AnyOutcome, inputs: Inputs) -> Tensor:
     """<C, P> `(B,)` with its gradients: in the cost the plan, held fixed; in the weights those of the moving plan."""
-    same = problem.epsilon == 0 and problem.source.hard and problem.target.hard  # there it is the value
-    slope = partial(weight_gradient if same else linear_weight_gradient, problem, outcome)
-    return _Total.apply(linear, slope, outcome.plan, _edges(inputs), *inputs)
+    edges, slope = _edges(inputs), partial(linear_weight_gradient, problem, outcome)
+    if problem.epsilon == 0 and problem.source.hard and problem.target.hard:  # there it is the value
+        slope = partial(weight_gradient, problem, outcome)
+    elif problem.epsilon == 0:
+        a, b = (None if w is None else Unoffered.apply(w) for w in inputs[1:])
+        inputs = (inputs[0], a, b)
+        slope = partial(_none, problem)
+    return _Total.apply(linear, slope, outcome.plan, edges, *inputs)
+
+
+def _none(problem: Problem, k: int) -> Tensor:
+    """What `Unoffered` gets, which is computed for the cost's sake where weights have gradients of their own."""
+    return torch.zeros_like(problem.given[k])
 
 
 def weight_gradient(problem: Problem, outcome: AnyOutcome, k: int) -> Tensor:

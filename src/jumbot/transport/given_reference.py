@@ -38,6 +38,10 @@ def _checked(reference: Tensor, cost: Tensor, epsilon: float) -> Tensor:
         raise ArgumentError("reference must be left out at epsilon = 0, where it has no effect, got an array.")
     if reference.requires_grad:
         raise UnsupportedError("reference: gradients in it are not supported; pass reference.detach().")
+    if reference.ndim < 2:  # a row or a column? with as many of both nobody knows
+        raise ArgumentError(
+            f"reference must be 'product', 'ones' or a matrix (..., n, m), got the shape {tuple(reference.shape)}."
+        )
     try:
         R = reference.double().expand(cost.shape)
     except RuntimeError:

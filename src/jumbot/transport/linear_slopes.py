@@ -14,6 +14,8 @@ where P and Q are the plan with its rows, or its columns, normalised, and c_a, c
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -27,17 +29,27 @@ from jumbot.transport.problem import Problem
 _STEP = 1e-6  # of epsilon: potentials are moved so far to see which level they fill the weights to
 
 
+class Unoffered(torch.autograd.Function):
+    """Weights as they are; who asks for the gradient of <C, P> in them is refused, and nobody else."""
+
+    @staticmethod
+    def forward(ctx: Any, weights: Tensor) -> Tensor:
+        return weights.view_as(weights)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        raise UnsupportedError(
+            "linear: its gradient in the weights is not supported at epsilon = 0 with a finite tau, where the plan may "
+            "jump. Differentiate solution.value, or pass epsilon > 0."
+        )
+
+
 def linear_weight_gradient(problem: Problem, outcome: AnyOutcome, k: int) -> Tensor:
     """d<C, P>/da (k = 0) or d<C, P>/db (k = 1) for epsilon > 0, `(B, n)` or `(B, m)` in float64.
 
     With both marginals exact it is defined up to a constant; the representative of zero mean under the weights is
     returned, as for the value.
     """
-    if problem.epsilon == 0:
-        raise UnsupportedError(
-            "linear: its gradient in the weights is not supported at epsilon = 0 with a finite tau, where the plan may "
-            "jump. Differentiate solution.value, or pass epsilon > 0."
-        )
     rows = k == 0
     side, weights = problem.sides[k]
     f, soft, df, dsoft = _moves(problem, outcome, rows)

@@ -56,5 +56,6 @@ def check_room(name: str, entries: int, each: float, what: str, announce: bool =
         )
     if announce and need >= _ANNOUNCED:
         warnings.warn(
-            f"{name}: {what} will take about {need / 1e9:.1f} GB of memory and minutes. {instead}", stacklevel=3
+            f"{name}: {what} will take about {need / 1e9:.1f} GB of memory and minutes. {instead}",
+            stacklevel=4,  # past the public function and its `hinting`
         )

@@ -223,7 +223,7 @@ def warn_if_short(*solutions: Solution) -> None:
             f"{len(statuses)} of {count} problems stopped at a relative gap of up to {worst:.1e} "
             f"(tol = {short[0]._tol:g}). {statuses[0]}",
             NotConvergedWarning,
-            stacklevel=3,
+            stacklevel=4,  # past the public function and its `hinting`
         )
 
 

@@ -16,7 +16,14 @@ from jumbot.methods.ba3us import BA3US
 from jumbot.methods.base import Batch
 from jumbot.methods.rot import ROT
 
-SETTINGS: dict[str, Any] = {"steps": 24, "source_steps": 3, "checkpoint_every": 5, "evaluate_every": 0, "seed": 3}
+SETTINGS: dict[str, Any] = {
+    "steps": 24,
+    "source_steps": 3,
+    "checkpoint_every": 5,
+    "evaluate_every": 0,
+    "seed": 3,
+    "judge": False,
+}
 
 
 @pytest.mark.parametrize("name", ["rot", "ba3us"])
@@ -56,10 +63,16 @@ def test_critic_of_rot_follows_adam_alone(blobs: Any, monkeypatch: pytest.Monkey
         return terms(self, *arguments)
 
     monkeypatch.setattr(ROT, "terms", watch)
-    adapt(source, target, method="rot", steps=2, learning_rate=1e-9, critic_rate=0.01)
+    adapt(source, target, method="rot", steps=2, learning_rate=1e-9, critic_rate=0.01, judge=False)
     before, after = seen
     for key in before:
         assert (after[key] - before[key]).abs().max().item() == pytest.approx(0.01, rel=1e-3), key
+
+
+def test_source_only_beside_a_method_leaves_out_its_options(blobs: Any) -> None:
+    model = adapt(*blobs(), method="rot", steps=2, critic_rate=0.01)
+    assert model.method["name"] == "rot"
+    assert model.decision is not None
 
 
 def test_extra_source_samples_are_drawn_apart(blobs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +86,7 @@ def test_extra_source_samples_are_drawn_apart(blobs: Any, monkeypatch: pytest.Mo
         return terms(self, network, batch)
 
     monkeypatch.setattr(BA3US, "terms", watch)
-    adapt(source, target, method="ba3us", steps=20, source_steps=2, batch_size=40)
+    adapt(source, target, method="ba3us", steps=20, source_steps=2, batch_size=40, judge=False)
     counts = [0 if batch.extra is None else len(batch.extra[0]) for batch in seen]
     assert counts == [count for count in range(10, 0, -1) for _ in range(2)]
     rows = [{tuple(row) for row in x.tolist()} for x in (seen[0].source, seen[0].extra[0])]  # type: ignore[index]
@@ -91,8 +104,8 @@ def test_looks_at_the_target(blobs: Any, monkeypatch: pytest.MonkeyPatch) -> Non
     source, target = blobs()
     looks: list[int] = []
     monkeypatch.setattr(BA3US, "refresh", lambda self, outputs: looks.append(len(outputs.logits)))
-    adapt(source, target, method="ba3us", steps=60)
+    adapt(source, target, method="ba3us", steps=60, judge=False)
     assert looks == [len(target)] * 20
     looks.clear()
-    adapt(source, target, method="ba3us", steps=60, refresh_every=50)
+    adapt(source, target, method="ba3us", steps=60, refresh_every=50, judge=False)
     assert len(looks) == 2

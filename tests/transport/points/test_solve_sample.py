@@ -170,8 +170,9 @@ def test_stopping_short_warns_and_stays_certified() -> None:
         ({"y": np.zeros((3, 5))}, ArgumentError, "^x, y"),
         ({"x": np.zeros((0, 2))}, ArgumentError, "^x"),
         ({"x": np.zeros(3)}, ArgumentError, "^x"),
-        ({"x": np.zeros((3, 2), dtype=np.float16)}, ArgumentError, "^x"),
-        ({"x": torch.zeros(3, 2, dtype=torch.long), "y": torch.zeros(3, 2)}, ArgumentError, "^x"),
+        ({"x": np.zeros((3, 2), dtype=np.complex64)}, ArgumentError, "^x"),
+        ({"x": np.zeros((3, 2), dtype=np.float16)}, ArgumentError, "^y: torch.float64"),  # half is taken as float32
+        ({"x": torch.zeros(3, 2, dtype=torch.long), "y": torch.zeros(3, 2)}, ArgumentError, "^y: torch.float32"),
         ({"y": torch.zeros(3, 2)}, ArgumentError, "^y"),
         ({"cost": "cosine", "x": np.zeros((3, 2))}, ArgumentError, "^x"),
         ({"cost": "manhattan"}, ArgumentError, "^cost"),
