@@ -67,7 +67,7 @@ def test_schedule_in_steps(options: Any, last: float, blobs: Any, monkeypatch: p
 
     monkeypatch.setattr(Trainer, "_one", note)
     source, target = blobs()
-    adapt(source, target, method="source-only", steps=10, source_steps=3, learning_rate=0.02, **options)
+    adapt(source, target, method="source-only", recipe="table", steps=10, source_steps=3, learning_rate=0.02, **options)
     assert rates[:4] == [0.02] * 4
     assert rates[-1] == pytest.approx(0.02 * last)
 

@@ -16,7 +16,7 @@ X = RNG.normal(size=(60, 3)) + Y[:, None]
 @pytest.mark.parametrize("labelled", [False, True])
 def test_a_classifier_in_ten_lines(labelled: bool) -> None:
     names = np.array([f"class\x1b{i}\nx" for i in range(12)])[Y]
-    model = jumbot.adapt((X, names), (X, names) if labelled else X, steps=2)
+    model = jumbot.adapt((X, names), (X, names) if labelled else X, method="jumbot", steps=2)
     lines = str(model).splitlines()
     assert len(lines) <= 10
     assert max(map(len, lines)) <= 200

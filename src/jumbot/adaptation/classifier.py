@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from jumbot.adaptation.judgement.decision import LEAST_STEPS, Harm
 from jumbot.adaptation.judgement.diagnosis import Diagnosis, as_predicted
 from jumbot.adaptation.judgement.prior import Calibration, Prior
 from jumbot.adaptation.judging import calibrated
+from jumbot.adaptation.networks._stems import rows_as_trained_on
 from jumbot.data.domain import ArraySamples, Domain
 from jumbot.errors import ArgumentError, NegativeTransferWarning
 from jumbot.methods import SOURCE_ONLY
@@ -174,7 +176,8 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
             lambda some: outputs_of(self.network_, rows[some]), self.task_, seed=seed,
         )  # fmt: skip
         domain = Domain("target", ArraySamples(rows))
-        diagnosis = explained(diagnosis, received_by(of_domains(source, domain, seed), domain))
+        by = partial(rows_as_trained_on, self.network_)
+        diagnosis = explained(diagnosis, received_by(of_domains(source, domain, by, seed), domain, by))
         harm = None if judged.decision is None else judged.decision.harm
         if self.method_ == SOURCE_ONLY or self.n_iter_ < LEAST_STEPS:
             harm = None

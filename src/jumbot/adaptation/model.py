@@ -6,6 +6,7 @@ import csv
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 
 import jumbot
 from jumbot.adaptation._model_text import model_text
-from jumbot.adaptation.judgement._nearness import Nearness, Rows, features, received_by
+from jumbot.adaptation.judgement._nearness import Nearness, Rows, received_by
 from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy
 from jumbot.adaptation.judgement.decision import Decision
 from jumbot.adaptation.judgement.diagnosis import UNEXPLAINED
@@ -24,6 +25,7 @@ from jumbot.adaptation.judgement.evaluation import Evaluation
 from jumbot.adaptation.judgement.monitor import logits_of, outputs
 from jumbot.adaptation.judgement.prior import Calibration, Prior
 from jumbot.adaptation.judgement.regression import RegressionEvaluation
+from jumbot.adaptation.networks._stems import rows_as_trained_on
 from jumbot.adaptation.networks.build import build_network, check_sizes
 from jumbot.adaptation.networks.extractor import Extractor
 from jumbot.adaptation.places import MODEL, model_folder
@@ -228,7 +230,9 @@ class Model:
 
     def compared_by(self, domain: Domain) -> Rows:
         """What its samples are compared by: their features where they are rows, and otherwise their embeddings."""
-        return features if len(domain.shape) == 1 else lambda part: outputs(self.network, part)[0].numpy()
+        if len(domain.shape) == 1:
+            return partial(rows_as_trained_on, self.network)
+        return lambda part: outputs(self.network, part)[0].numpy()
 
     def write_predictions(self, data: Any, file: str | Path | TextIO, **reading: Any) -> Path | None:
         """A csv with id, label and confidence, or id and prediction; `reading` are options of `domain`.

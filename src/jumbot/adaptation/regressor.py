@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from jumbot.adaptation.base_estimator import AdaptationEstimator, outputs_of, so
 from jumbot.adaptation.judgement._nearness import explained, of_domains, received_by
 from jumbot.adaptation.judgement._whole_target import diagnose_rows
 from jumbot.adaptation.judgement.diagnosis import Diagnosis
+from jumbot.adaptation.networks._stems import rows_as_trained_on
 from jumbot.data.domain import ArraySamples, Domain
 from jumbot.errors import ArgumentError, NegativeTransferWarning
 from jumbot.methods import SOURCE_ONLY
@@ -70,7 +72,8 @@ class DomainAdaptationRegressor(SkadaCalls, RegressorMixin, AdaptationEstimator)
                 lambda some: outputs_of(self.network_, rows[some]), self.task_,
             )  # fmt: skip
             domain = Domain("target", ArraySamples(rows))
-            self.diagnosis_ = explained(found, received_by(of_domains(source, domain), domain))
+            by = partial(rows_as_trained_on, self.network_)
+            self.diagnosis_ = explained(found, received_by(of_domains(source, domain, by), domain, by))
             harm = None if self.decision_ is None else self.decision_.harm
             if harm is not None and harm.likely and self.method_ != SOURCE_ONLY:
                 warnings.warn(str(harm), NegativeTransferWarning, stacklevel=2)

@@ -47,5 +47,5 @@ def test_both_recipes_of_tables_try_the_same() -> None:
 
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_which_settings_are_called_partial(recipe: str) -> None:
-    partial = recipe in ("table", "table-partial", "photographs", "office-home-partial")
+    partial = recipe in ("table", "table-partial", "measurements", "words", "photographs", "office-home-partial")
     assert candidates(recipe)[1].label.startswith("jumbot partial" if partial else "jumbot tau")

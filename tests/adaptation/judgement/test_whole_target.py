@@ -56,7 +56,7 @@ def test_a_target_of_ordinary_size_is_diagnosed_as_before():
     same = diagnose(torch.from_numpy(z_s), labels, torch.from_numpy(z), forward(z)(slice(None))[1], seed=3)
     np.testing.assert_array_equal(found.received_mass, same.received_mass)
     np.testing.assert_array_equal(found.class_proportions, same.class_proportions)
-    assert (found.reasons, found.disagreement) == (same.reasons, same.disagreement)
+    assert (found.signs, found.disagreement) == (same.signs, same.disagreement)
     assert torch.equal(logits, forward(z)(slice(None))[1])
 
 
@@ -95,7 +95,7 @@ def test_reasons_count_every_sample(small):
     z[:1500] = 80.0
     found, _ = diagnosed(source_of(z_s, labels), z)
     assert len(found.unexplained) == 1500
-    assert any(reason.startswith("50 %") for reason in found.reasons)
+    assert any(sign.startswith("50 %") for sign in found.signs)
 
 
 @pytest.mark.parametrize("numbers", [False, True])

@@ -163,6 +163,24 @@ def test_what_was_learned_is_in_the_file(kind: str, tmp_path: Path) -> None:
     assert tensors  # the first layer
 
 
+def test_wide_rows_are_explained_after_training_as_during_it(tmp_path: Path) -> None:
+    """New rows come with all their columns, those that were trained on along their directions."""
+    X, y, _ = _data("words")
+    model = jumbot.adapt((X, y), 2 * X, method="jumbot", steps=5, seed=7, judge=False)
+    assert model.nearness is not None
+    assert model.nearness.centres.shape[1] == 60  # as many directions as samples, of 300 columns
+    again = jumbot.load(model.save(tmp_path / "model"))
+    during, after = (
+        rows.write_predictions(2 * X, tmp_path / f"{name}.csv") for name, rows in (("one", model), ("two", again))
+    )
+    assert during is not None
+    assert after is not None
+    assert during.read_bytes() == after.read_bytes()
+    regressor = jumbot.DomainAdaptationRegressor(method="source-only", steps=5, random_state=7)
+    found = regressor.fit(X, y + np.linspace(0, 1, 60), X_target=2 * X)
+    assert found.diagnosis_.received_mass.shape == (60,)
+
+
 @pytest.mark.parametrize("kind", ["measurements", "words"])
 def test_adapt_and_the_estimator_are_one_model(kind: str) -> None:
     X, y, _ = _data(kind)

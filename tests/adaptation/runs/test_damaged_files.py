@@ -57,7 +57,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("files")
     tables = write_table(folder / "here.csv", 0, n=36), write_table(folder / "there.csv", 1, n=36)
     options = ["--steps", "4", "--batch-size", "9", "--features", "4", "--evaluate-every", "2"]
-    assert main(["adapt", *tables, "--out", str(folder / "run"), *options]) == 0
+    named = [*options, "--method", "jumbot"]  # a baseline stands beside what was adapted
+    assert main(["adapt", *tables, "--out", str(folder / "run"), *named]) == 0
     assert main(["compare", *tables, "--out", str(folder / "compared"), "--methods", "source-only", *options]) == 0
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("jumbot.adaptation.model.Model.report", lambda self, out=None: out)
@@ -72,7 +73,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 os.kill(os.getpid(), signal.SIGTERM)
 
         patched.setattr(RunFolder, "append", stopping)
-        assert main(["adapt", *tables, "--out", str(folder / "stopped"), *options]) == 143
+        assert main(["adapt", *tables, "--out", str(folder / "stopped"), *named]) == 143
     return folder
 
 
@@ -264,6 +265,7 @@ def test_cut_empty_or_a_folder(
     assert path.name in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_model_in_the_place_of_a_checkpoint(
     files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

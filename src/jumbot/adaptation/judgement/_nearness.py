@@ -76,23 +76,17 @@ def explained(diagnosis: Diagnosis, near: np.ndarray | None) -> Diagnosis:
 
 
 Rows = Callable[[Domain], np.ndarray]
-"""What samples are compared by: `features`, or the embeddings of a network."""
+"""What samples are compared by: features that are not trained, or the embeddings of a network."""
 
 
-def features(domain: Domain) -> np.ndarray:
-    """Samples that are rows of features, as the network gets them."""
-    found: np.ndarray = domain.samples.batch(np.arange(len(domain))).numpy()
-    return found
-
-
-def of_domains(source: Domain, target: Domain, seed: int = 0, rows: Rows = features) -> Nearness | None:
+def of_domains(source: Domain, target: Domain, rows: Rows, seed: int = 0) -> Nearness | None:
     """From two domains whose samples are compared by `rows`."""
     rng = np.random.default_rng((seed, 13))
     here, there = (rows(one.subset(np.sort(rng.permutation(len(one))[:_SEEN]))) for one in (source, target))
     return learn_nearness(here, there, seed)
 
 
-def received_by(nearness: Nearness | None, domain: Domain, rows: Rows = features) -> np.ndarray | None:
+def received_by(nearness: Nearness | None, domain: Domain, rows: Rows) -> np.ndarray | None:
     """(n,) `Nearness.received` of a domain, part by part."""
     if nearness is None:
         return None

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from jumbot.data.domain import ArraySamples, Domain
 from jumbot.data.scaling import total_deviation
+from jumbot.methods.network import Network
 
 CLIP = 3.0
 """What robustly scaled numbers are clipped to, smoothly."""
@@ -181,6 +182,17 @@ def project(stem: Directions, domain: Domain) -> Domain:
     parts = np.array_split(np.arange(len(domain)), len(domain) // chunk + 1)
     rows = np.concatenate([stem(domain.samples.batch(part)).numpy() for part in parts])
     return domain.with_samples(ProjectedSamples(rows, stem))
+
+
+@torch.no_grad()
+def rows_as_trained_on(network: Network, domain: Domain) -> np.ndarray:
+    """Rows as the layers that are trained get them: wide ones along their directions, whether projected or not."""
+    rows = domain.samples.batch(np.arange(len(domain)))
+    first = next(network.backbone.children(), None)
+    if isinstance(first, Directions):
+        rows = first(rows.to(first.basis)).float().cpu()
+    found: np.ndarray = rows.numpy()
+    return found
 
 
 class Statistics(nn.Module):

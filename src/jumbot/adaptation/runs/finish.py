@@ -101,9 +101,9 @@ def _finish(
     if source.labels is not None and started:
         before = _diagnose_some(earlier, source, target, seed)
     diagnosis, logits = diagnose_domains(model.network, source, target, model.task, before, seed)
-    model = replace(model, nearness=of_domains(source, target, seed, model.compared_by(target)))
+    model = replace(model, nearness=of_domains(source, target, model.compared_by(target), seed))
     if len(target.shape) == 1:  # what training does not change; embeddings are what the plan has seen
-        diagnosis = explained(diagnosis, received_by(model.nearness, target))
+        diagnosis = explained(diagnosis, received_by(model.nearness, target, model.compared_by(target)))
     if source.labels is not None:
         found, accuracy = calibrated(judged, str(model.method["name"]), logits, diagnosis.class_proportions)
         model = replace(model, temperature=found.temperature, offset=found.offset)
