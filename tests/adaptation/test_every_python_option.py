@@ -41,7 +41,7 @@ ACCEPTED: dict[str, dict[str, str]] = {
     "source_steps": {"0": "none", **NONE}, "minutes": FLOAT | NONE, "runs": NONE, "jobs": NONE, "stop_early": FLAG,
     "labelled_target": NONE, "evaluate_on": NONE, "labelled": NONE, "options": {"{}": "no changes", **NONE},
     "reading": NONE, "folder": NAME, "file": {}, "labels": NONE, "random_state": {"0": "a seed", **NONE},
-    "baseline": FLAG, "hidden_layer_sizes": NOTHING | NONE, "standardise": FLAG, "X_target": NONE,
+    "baseline": FLAG, "judge": FLAG, "hidden_layer_sizes": NOTHING | NONE, "standardise": FLAG, "X_target": NONE,
     **dict.fromkeys(
         ("channels", "size", "checkpoint_every", "epochs", "evaluate_samples", "features", "label_loss",
          "schedule_steps", "steps", "thin", "weights", "reversal_steps", "refresh_every"),
