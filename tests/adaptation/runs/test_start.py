@@ -21,7 +21,14 @@ from jumbot.errors import ArgumentError
 SOURCE = (np.random.default_rng(0).normal(size=(60, 4)) + 3 * np.eye(4)[np.arange(60) % 3], np.arange(60) % 3)
 TARGET = SOURCE[0] + 0.5
 OTHER = SOURCE[0][:40] - 0.5
-SETTINGS: dict[str, Any] = {"source_steps": 7, "steps": 9, "batch_size": 12, "evaluate_every": 4, "report": False}
+SETTINGS: dict[str, Any] = {
+    "source_steps": 7,
+    "steps": 9,
+    "batch_size": 12,
+    "evaluate_every": 4,
+    "report": False,
+    "judge": False,
+}
 
 
 def weights(run: Path) -> bytes:
@@ -62,7 +69,7 @@ def test_another_method_goes_on_from_the_same_start(tmp_path: Path, monkeypatch:
 
 def test_a_start_that_is_gone_is_not_needed_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     adapt(SOURCE, TARGET, method="deepjdot", out=tmp_path / "first", **SETTINGS)
-    adapt(SOURCE, TARGET, out=tmp_path / "alone", **SETTINGS, method="jumbot", judge=False)
+    adapt(SOURCE, TARGET, out=tmp_path / "alone", **SETTINGS, method="jumbot")
     settings = {**SETTINGS, "start_from": tmp_path / "first", "out": tmp_path / "run", "checkpoint_every": 2}
     one = Trainer._one
 
@@ -112,7 +119,7 @@ def test_source_only_is_taken_over_whole(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"learning_rate": 0.02}, "learning_rate was 0.01, now 0.02"),
+        ({"learning_rate": 0.02}, "learning_rate was 0.001, now 0.02"),
         ({"seed": 1}, "seed was 0, now 1"),
         ({"features": 16}, "network_options differs"),
         ({"standardise": "source"}, "inputs differs"),
@@ -122,14 +129,14 @@ def test_source_only_is_taken_over_whole(tmp_path: Path, monkeypatch: pytest.Mon
     ],
 )
 def test_another_start_is_refused(change: dict[str, Any], said: str, tmp_path: Path) -> None:
-    adapt(SOURCE, TARGET, out=tmp_path / "first", **SETTINGS, method="jumbot", judge=False)
+    adapt(SOURCE, TARGET, out=tmp_path / "first", **SETTINGS, method="jumbot")
     with pytest.raises(ArgumentError, match=f"start_from: .*{said}"):
         adapt(SOURCE, TARGET, out=tmp_path / "run", start_from=tmp_path / "first", **{**SETTINGS, **change})
     assert not (tmp_path / "run" / "config.json").exists()
 
 
 def test_other_data_are_refused(tmp_path: Path) -> None:
-    adapt(SOURCE, TARGET, out=tmp_path / "first", **SETTINGS, method="jumbot", judge=False)
+    adapt(SOURCE, TARGET, out=tmp_path / "first", **SETTINGS, method="jumbot")
     moved = SOURCE[0].copy()
     moved[0, 0] += 1e-9  # the same network, the same classes, nearly the same rows
     with pytest.raises(ArgumentError, match=r"start_from: .*(input differs|another source)"):
@@ -140,10 +147,9 @@ def test_other_data_are_refused(tmp_path: Path) -> None:
             out=tmp_path / "run",
             **SETTINGS,
             method="jumbot",
-            judge=False,
         )
     pictures = np.random.default_rng(0).uniform(size=(2, 60, 16, 16))  # nothing is learned of them before training
-    adapt((pictures[0], SOURCE[1]), pictures[1], out=tmp_path / "pictures", **SETTINGS, method="jumbot", judge=False)
+    adapt((pictures[0], SOURCE[1]), pictures[1], out=tmp_path / "pictures", **SETTINGS, method="jumbot")
     with pytest.raises(ArgumentError, match=r"start_from: .*another source"):
         adapt(
             (pictures[1], SOURCE[1]),
@@ -151,20 +157,19 @@ def test_other_data_are_refused(tmp_path: Path) -> None:
             start_from=tmp_path / "pictures",
             **SETTINGS,
             method="jumbot",
-            judge=False,
         )
     with pytest.raises(ArgumentError, match=r"start_from: .*another labelled_target"):
         adapt(
             SOURCE, TARGET, labelled_target=(TARGET[:6], SOURCE[1][:6]), start_from=tmp_path / "first",
             out=tmp_path / "run", **SETTINGS,
-            method="jumbot", judge=False,
+            method="jumbot",
         )  # fmt: skip
 
 
 def test_a_backbone_of_the_user_is_refused(tmp_path: Path) -> None:
     """Its weights before the first step are nowhere on record."""
     made = {"features": 4, **SETTINGS}
-    adapt(SOURCE, TARGET, out=tmp_path / "first", backbone=torch.nn.Linear(4, 4), **made, method="jumbot", judge=False)
+    adapt(SOURCE, TARGET, out=tmp_path / "first", backbone=torch.nn.Linear(4, 4), **made, method="jumbot")
     with pytest.raises(ArgumentError, match="start_from: a backbone of your own"):
         adapt(
             SOURCE,
@@ -173,7 +178,6 @@ def test_a_backbone_of_the_user_is_refused(tmp_path: Path) -> None:
             backbone=torch.nn.Linear(4, 4),
             **made,
             method="jumbot",
-            judge=False,
         )
 
 
@@ -181,12 +185,12 @@ def test_a_folder_without_the_steps_is_refused(tmp_path: Path, capsys: pytest.Ca
     adapt(SOURCE, TARGET, out=tmp_path / "none", **{**SETTINGS, "source_steps": 0})
     with pytest.raises(ArgumentError, match=r"source_steps was 0|no steps on the source"):
         adapt(SOURCE, TARGET, start_from=tmp_path / "none", **{**SETTINGS, "source_steps": 0})
-    adapt(SOURCE, TARGET, out=tmp_path / "first", **SETTINGS, method="jumbot", judge=False)
+    adapt(SOURCE, TARGET, out=tmp_path / "first", **SETTINGS, method="jumbot")
     for lost in ("metrics.jsonl", "checkpoints/before.safetensors"):
         held = (tmp_path / "first" / lost).read_bytes()
         (tmp_path / "first" / lost).unlink()
         with pytest.raises(ArgumentError, match="has not come as far, or its records or checkpoints are gone"):
-            adapt(SOURCE, TARGET, start_from=tmp_path / "first", **SETTINGS, method="jumbot", judge=False)
+            adapt(SOURCE, TARGET, start_from=tmp_path / "first", **SETTINGS, method="jumbot")
         (tmp_path / "first" / lost).write_bytes(held)
     data = [str(tmp_path / "a.npz"), str(tmp_path / "b.npz")]
     np.savez(data[0], features=SOURCE[0], labels=SOURCE[1])
@@ -198,7 +202,7 @@ def test_a_folder_without_the_steps_is_refused(tmp_path: Path, capsys: pytest.Ca
 def test_runs_of_a_comparison_share_their_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = [Pair("one", SOURCE, TARGET), Pair("two", SOURCE, OTHER)]
     names = ("source-only", "deepjdot", "jumbot", "dann")
-    settings = {key: value for key, value in SETTINGS.items() if key != "report"}
+    settings = {key: value for key, value in SETTINGS.items() if key not in ("report", "judge")}
     apart, together = tmp_path / "apart", tmp_path / "together"
     for pair in pairs:
         for name in names:
@@ -249,7 +253,6 @@ def test_trackers_hear_of_each_step_under_its_number(tmp_path: Path) -> None:
         tensorboard=True,
         **SETTINGS,
         method="jumbot",
-        judge=False,
     )
     steps = []
     for events in (tmp_path / "run" / "tensorboard").rglob("events.out.tfevents*"):
