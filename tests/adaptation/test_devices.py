@@ -106,7 +106,7 @@ def test_figures_are_found_where_the_network_was_trained(blobs: Any, monkeypatch
 
     monkeypatch.setattr(adapt_module, "finish", spy_finish)
     monkeypatch.setattr(Network, "cpu", spy_cpu)
-    jumbot.adapt(*blobs(), steps=2)
+    jumbot.adapt(*blobs(), steps=2, method="jumbot", judge=False)
     assert seen == ["figures", "cpu"]
 
 

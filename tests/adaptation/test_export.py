@@ -48,7 +48,7 @@ class _Embed(nn.Module):
 
 @pytest.fixture(scope="module")
 def rows() -> Model:
-    return jumbot.adapt((ROWS, Y), ROWS + 3, steps=10, standardise="source", method="jumbot", judge=False)
+    return jumbot.adapt((ROWS, Y), ROWS + 3, steps=10, standardise="source", method="jumbot")
 
 
 @pytest.fixture(scope="module")
