@@ -49,7 +49,7 @@ ACCEPTED: dict[str, dict[str, str]] = {
     ),
     **dict.fromkeys(("freeze", "global_plan", "tensorboard", "entropy_gradient", "ramp"), FLAG),
     "compare.out": NAME, "compare.jobs": {}, "model.domain": NONE, "model.write_predictions.file": NAME,
-    "estimator.method": {}, "estimator.batch_size": NONE, "estimator.learning_rate": FLOAT | NONE,
+    "estimator.batch_size": NONE, "estimator.learning_rate": FLOAT | NONE,
     "load.backbone": NONE, "load.path": {},
 }  # fmt: skip
 """Odd values that an option may have, and why; by its name, or by call and name."""
