@@ -65,7 +65,7 @@ def names_a_method(method: str | None, recipe: str | None, config: Any, options:
     >>> names_a_method(None, None, None, {"steps": 100}), names_a_method(None, None, None, {"tau": 1.0})
     (False, True)
     """
-    own = {field.name for field in fields(options_class(ADAPTED))}
+    own = _own(ADAPTED)
     return not (method is None and recipe is None and config is None) or not own.isdisjoint(options)
 
 
