@@ -30,7 +30,11 @@ def empty(*shape: int) -> np.ndarray:
     size = math.prod(shape)
     if size < _LEAST:
         return np.empty(shape)
-    return parts(shape)[0] if 8 * size < shelf.LEAST else shelf.lent(*shape)
+    if 8 * size >= shelf.LEAST:
+        return shelf.lent(*shape)
+    whole = np.empty(size + _LINE)
+    first = -whole.__array_interface__["data"][0] % (8 * _LINE) // 8
+    return whole[first : first + size].reshape(shape)
 
 
 def plain(x: np.ndarray) -> np.ndarray:

@@ -18,7 +18,7 @@ from collections import deque
 import numpy as np
 from numpy.typing import DTypeLike
 
-LEAST, _MOST = 1 << 23, 1 << 30  # bytes: malloc is quick with less, and more is too much to keep
+LEAST, _MOST = 1 << 22, 1 << 30  # bytes: malloc is quick with less, and more is too much to keep
 _FREE = getattr(mmap, "MADV_FREE", None)  # not on Windows
 #: Pieces that nobody holds, the last one first to be lent; each call of a deque is safe among threads.
 _shelf: deque[mmap.mmap] = deque(maxlen=3)

@@ -37,8 +37,8 @@ PATIENCE = 80
 _TINY = 1e-290  # the least entry of a plan
 _NONE = 1e-9  # a share of the mass below which nothing is left out
 _ROUNDING = 1e-12  # of the mass, within which a marginal is met
-_STALLS = 8  # iterations without progress after which rounding has the last word
-_SHARE = 1e-2  # of tol, for what is left of P Z and of the equations
+_STALLS = 12  # iterations without progress after which rounding has the last word
+_SHARE = 1e-3  # of tol, for what is left of P Z and of the equations
 
 
 def fits(problem: Problem) -> bool:
@@ -240,7 +240,7 @@ def _iterate(
         for j in range(m):
             dg[j] = b[j] - q[j] - base[j]
             missed += abs(b[j] - q[j])
-        error = max(max(left, off) / (cost + E[0, 0]), missed)
+        error = left + off + missed
         waited = 0 if error < 0.9 * best else waited + 1
         best = min(best, error)
         if (max(left, off) <= tol * (cost + E[0, 0]) and (missed <= _ROUNDING or waited > 0)) or waited > _STALLS:
