@@ -102,7 +102,7 @@ def partial_dual(cost: np.ndarray, potentials: Potentials, *, epsilon: float, ma
 
 
 def partial_error(cost: np.ndarray, plan: np.ndarray, bound: float, *, epsilon: float, mass: float) -> float:
-    """The relative gap of a plan to such a bound, or by how much of the mass it breaks the constraints, if that is more."""
+    """The relative gap of a plan to such a bound, or the share of the mass by which it breaks the constraints."""
     plan = np.asarray(plan, dtype=np.float64)
     n, m = plan.shape
     broken = np.maximum(plan.sum(1) - 1 / n, 0).sum() + np.maximum(plan.sum(0) - 1 / m, 0).sum()

@@ -161,15 +161,15 @@ def batch(count: int) -> Task:
         plans, potentials = answer
         some = range(0, 1000, 50)
         return max(
-            certify.entropic_kl(
-                costs[k], plans[k], tuple(x[k] for x in potentials), epsilon=epsilon
-            ).relative_gap
+            certify.entropic_kl(costs[k], plans[k], tuple(x[k] for x in potentials), epsilon=epsilon).relative_gap
             for k in some
-        )  # fmt: skip
+        )
 
     def one_by_one() -> Any:
         found = [pot_balanced(cost, epsilon) for cost in costs]
-        return np.stack([plan for plan, _ in found]), tuple(np.stack(x) for x in zip(*(p for _, p in found), strict=True))
+        return np.stack([plan for plan, _ in found]), tuple(
+            np.stack(x) for x in zip(*(p for _, p in found), strict=True)
+        )
 
     tensor, uniform = torch.from_numpy(costs), torch.from_numpy(np.tile(a, (1000, 1)))
 
@@ -345,9 +345,14 @@ def measure(task: Task, budget: float) -> dict[str, Any]:
             errors = [value / min(errors) - 1 for value in errors]
         times = interleave({call.name: [call.run] for call in task.calls}, budget=budget, rounds=3)
     solvers = [
-        {"name": call.name, "seconds": statistics.median(times[call.name]), "error": error, "calls": len(times[call.name])}
+        {
+            "name": call.name,
+            "seconds": statistics.median(times[call.name]),
+            "error": error,
+            "calls": len(times[call.name]),
+        }
         for call, error in zip(task.calls, errors, strict=True)
-    ]  # fmt: skip
+    ]
     row: dict[str, Any] = {"group": task.group, "problem": task.name, "threads": task.threads, "solvers": solvers}
     if task.floor is not None:
         peer = next(s for s in solvers if s["name"] == task.against)
@@ -389,9 +394,11 @@ def table(rows: list[dict[str, Any]]) -> tuple[tuple[str, ...], list[tuple[str, 
         best = min((s["seconds"] for s in sound), default=None)
         lines.append(
             (
-                row["group"], f"{row['problem']}{_threaded(row)}", milliseconds(own),
+                row["group"],
+                f"{row['problem']}{_threaded(row)}",
+                milliseconds(own),
                 "; ".join(f"{s['name']} {milliseconds(s)}" for s in others),
                 "-" if best is None else f"{best / own['seconds']:.1f}x",
             )
-        )  # fmt: skip
+        )
     return ("what", "problem", "jumbot, ms (error)", "others, ms (error)", "quickest peer / jumbot"), lines

@@ -13,7 +13,7 @@ from benchmarks.run import Entry, Row
 
 def write(
     rows: list[Row], common: list[dict[str, Any]], machine: dict[str, object], command: str, date: str, folder: Path
-) -> None:  # fmt: skip
+) -> None:
     """Write the three files into `folder`; `common` are the rows of `everyday.py`."""
     folder.mkdir(parents=True, exist_ok=True)
     record = {"command": command, "date": date, "machine": machine, "regimes": [as_dict(row) for row in rows]}
@@ -68,9 +68,7 @@ def ratio_text(row: Row) -> str:
     return f"> {row.at_least():.0f}x" if row.at_least() else "-"
 
 
-def markdown(
-    rows: list[Row], common: list[dict[str, Any]], machine: dict[str, object], command: str, date: str
-) -> str:  # fmt: skip
+def markdown(rows: list[Row], common: list[dict[str, Any]], machine: dict[str, object], command: str, date: str) -> str:
     """The table, then every solver that was tried, then the machine."""
     lines = [
         "# Benchmark",

@@ -63,9 +63,13 @@ def test_gap_is_true(make, kind, mass, rng):
 @pytest.mark.parametrize("mass", [None, 0.6])
 def test_beside_a_convex_solver(reference, mass, rng):
     problem = Problem(
-        plane(rng, 7, 9), weights(rng, 7, "drawn"), weights(rng, 9, "drawn"), epsilon=0.05, mass=mass,
+        plane(rng, 7, 9),
+        weights(rng, 7, "drawn"),
+        weights(rng, 9, "drawn"),
+        epsilon=0.05,
+        mass=mass,
         reference=reference,
-    )  # fmt: skip
+    )
     solution, (value, plan) = problem.solve(), problem.truth()
     assert solution.value == pytest.approx(value, rel=1e-6)
     np.testing.assert_allclose(solution.plan, plan, atol=1e-5)

@@ -26,7 +26,9 @@ _TINY = 1e-200  # a plan's entry below which its logarithm is taken from the pot
 
 
 @compiled()
-def begin(C: Any, scale: float, lowest: float, F0: Any, K: Any, low: Any, w: Any, a: Any, s: Any, f: Any, t: Any) -> bool:
+def begin(
+    C: Any, scale: float, lowest: float, F0: Any, K: Any, low: Any, w: Any, a: Any, s: Any, f: Any, t: Any
+) -> bool:
     """K = e^{F0 - C/epsilon} around its row minima, and the first `plain_sweep`, while rows are in the cache.
 
     `low` holds the least entry of each row.  Returns False, with nothing of use, where an exponent is below `lowest`.

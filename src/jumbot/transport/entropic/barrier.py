@@ -36,9 +36,9 @@ DIRECT = 400  # the same for partial transport without sweeps before
 PATIENCE = 80
 _TINY = 1e-290  # the least entry of a plan
 _NONE = 1e-9  # a share of the mass below which nothing is left out
-_ROUNDING = 1e-12  # of the mass, within which a marginal is met
+_ROUNDING = 1e-9  # of the mass, within which all equations are met as far as they can be
 _STALLS = 12  # iterations without progress after which rounding has the last word
-_SHARE = 1e-3  # of tol, for what is left of P Z and of the equations
+_SHARE = 1e-2  # of tol, for what is left of P Z and of the equations
 
 
 def fits(problem: Problem) -> bool:
@@ -93,7 +93,7 @@ def _solve_one(
     if turned:
         C, a, b, r_a, r_b = C.T, b, a, r_b, r_a
     mass = problem.source.mass if isinstance(problem.source, PartialMarginal) else None
-    own_f, own_g, own_plan, taken = interior(C, a, b, r_a, r_b, problem.epsilon / unit, mass, tol, limit, stop)
+    own_f, own_g, own_plan, taken = interior(C, (a, b), (r_a, r_b), problem.epsilon / unit, mass, tol, limit, stop)
     if turned:
         own_f, own_g, own_plan = own_g, own_f, own_plan.T
     f[on_a], g[on_b], plan[np.ix_(on_a, on_b)] = unit * own_f + least, unit * own_g, own_plan
@@ -101,31 +101,50 @@ def _solve_one(
 
 
 def interior(
-    C: np.ndarray, a: np.ndarray, b: np.ndarray, r_a: np.ndarray, r_b: np.ndarray, epsilon: float, mass: float | None,
-    tol: float, limit: int, stop: Stop,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:  # fmt: skip
+    C: np.ndarray,
+    weights: tuple[np.ndarray, np.ndarray],
+    reference: tuple[np.ndarray, np.ndarray],
+    epsilon: float,
+    mass: float | None,
+    tol: float,
+    limit: int,
+    stop: Stop,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
     """The potentials f, g with P = r_a r_b' e^{(f+g-C)/epsilon}, P, and the iterations; costs from 0 to at most 1."""
-    (n, m), whole = C.shape, a.sum()
+    (n, m), (a, b) = C.shape, weights
+    whole = a.sum()
     rest_a, rest_b = (0.0, 0.0) if mass is None else (whole - mass, b.sum() - mass)
     more = int(rest_b > _NONE * whole), int(rest_a > _NONE * whole)  # a row takes what columns leave, and a column rows
     N, M = n + more[0], m + more[1]
-    A, B = np.full(N, rest_b / whole), np.full(M, rest_a / whole)
+    rows, columns, parts = np.zeros((7, N)), np.zeros((7, M)), empty(8, N, M)
+    A, B = rows[_WEIGHT], columns[_WEIGHT]
+    A[:], B[:] = rest_b / whole, rest_a / whole
     A[:n], B[:m] = a / whole, b / whole
-    if mass is not None:  # to the last bit: the systems are singular but for that
-        B *= A.sum() / B.sum()
-    costs, log_r, E = np.zeros((N, M)), np.zeros((N, M)), np.zeros((2, M))
-    costs[:n, :m], log_r[:n, :m], E[0, :m] = C, np.log(r_a)[:, None] + np.log(r_b) - np.log(whole), epsilon
-    P = np.outer(A, B) / A.sum() + 1e-3 * A.sum() / (N * M)
-    Z, f, g = np.full((N, M), 0.1 + epsilon), np.zeros(N), np.zeros(M)
+    B *= A.sum() / B.sum()  # to the last bit: the systems are singular but for that
+    parts[_COST : _LOG_R + 1] = 0.0
+    parts[_COST, :n, :m] = C
+    parts[_LOG_R, :n, :m] = np.log(reference[0])[:, None] + np.log(reference[1]) - np.log(whole)
+    parts[_PLAN] = np.outer(A, B) / A.sum() + 1e-3 * A.sum() / (N * M)
+    parts[_SLACK] = 0.1 + epsilon
+    heat = np.zeros((2, M))  # epsilon for each column, of a row with entropy and of one without
+    heat[0, :m] = epsilon
     corner = more == (1, 1)
-    if corner:
-        P[n, m] = 0.0
-    taken = _iterate(
-        costs, log_r, E, A, B, n, corner, _SHARE * tol, limit, P, Z, f, g,
-        zeros(N, padded(M) + padded(N)), empty(4, N, M), np.zeros((5, N)), np.zeros((5, M)), np.empty(max(N, M)),
-        stop.flag,
-    )  # fmt: skip
-    return f[:n], g[:m], whole * P[:n, :m], int(taken)
+    parts[_PLAN : _SLACK + 1, N - 1, M - corner :] = 0.0
+    memory = zeros(N, padded(M) + padded(N)), np.empty(max(N, M))
+    taken = _iterate(parts, rows, columns, heat, n, corner, _SHARE * tol, limit, *memory, stop.flag)
+    return rows[_POTENTIAL, :n], columns[_POTENTIAL, :m], whole * parts[_PLAN, :n, :m], int(taken)
+
+
+#: Matrices: what is given, plan and slack, and what an iteration works in.
+_COST, _LOG_R, _PLAN, _SLACK, _PULL, _W, _INVERSE, _CHANGE = range(8)
+#: Vectors of rows and of columns: weights, potentials, their change, the marginal of the plan, and what `factor` takes.
+_WEIGHT, _POTENTIAL, _STEP, _MARGINAL, _SLOPE, _D, _EXCESS = range(7)
+
+
+@compiled()
+def _width(parts: Any, i: int, corner: bool) -> int:
+    """Entries of a row: what is left out meets nothing that is left out."""
+    return parts.shape[2] - 1 if corner and i == parts.shape[1] - 1 else parts.shape[2]
 
 
 @compiled()
@@ -136,22 +155,23 @@ def _logs(P: Any, log_r: Any, out: Any) -> None:
 
 
 @compiled(fastmath=True)
-def _linearise(
-    P: Any, Z: Any, C: Any, E: Any, g: Any, f: float, H: Any, W: Any, inverse: Any, q: Any, D2: Any, B: Any
-) -> tuple[float, float, float, float, float]:  # fmt: skip
-    """Of one row, with log(P/R) in H: H = f + g - C - epsilon log(P/R), 1/(epsilon + Z), W = P/(epsilon + Z).
+def _linearise_row(part: Any, heat: Any, f: float, columns: Any) -> tuple[float, float, float, float, float]:
+    """H = f + g - C - epsilon log(P/R), with that logarithm in H before, 1/(epsilon + Z), and W = P/(epsilon + Z).
 
-    Adds to the column sums of P, W and W H; returns <P, Z>, <P, |H + Z|>, <P, C>, and the row sums of P and W H.
+    Adds to the column sums of P and W, and takes W H from the change that is asked for.  Returns <P, Z>, <P, |H + Z|>,
+    <P, C>, and the sums of P and of W H.
     """
+    C, P, Z, H, W, inverse = part[_COST], part[_PLAN], part[_SLACK], part[_PULL], part[_W], part[_INVERSE]
+    g, asked, q, D = columns[_POTENTIAL], columns[_STEP], columns[_MARGINAL], columns[_D]
     left = off = cost = mass = pull = 0.0
     for j in range(P.shape[0]):
-        h = f + g[j] - C[j] - E[j] * H[j]
-        inv = 1.0 / (E[j] + Z[j])
+        h = f + g[j] - C[j] - heat[j] * H[j]
+        inv = 1.0 / (heat[j] + Z[j])
         w = P[j] * inv
         H[j], inverse[j], W[j] = h, inv, w
         q[j] += P[j]
-        D2[j] += w
-        B[j] += w * h
+        D[j] += w
+        asked[j] -= w * h
         left += P[j] * Z[j]
         off += P[j] * abs(h + Z[j])
         cost += P[j] * C[j]
@@ -160,9 +180,34 @@ def _linearise(
     return left, off, cost, mass, pull
 
 
+@compiled()
+def _linearise(parts: Any, rows: Any, columns: Any, heat: Any, real: int, corner: bool) -> tuple[float, float, float]:
+    """The linear system of an iteration; returns <P, Z>, how far the equations are off, and <P, C>."""
+    n, m = parts.shape[1], parts.shape[2]
+    for j in range(m):
+        columns[_STEP, j] = columns[_WEIGHT, j]
+        columns[_MARGINAL, j] = columns[_D, j] = 0.0
+    left = off = cost = 0.0
+    for i in range(n):
+        width = _width(parts, i, corner)
+        part = parts[:, i, :width]
+        if width < m:
+            parts[_W, i, width] = 0.0
+        _logs(part[_PLAN], part[_LOG_R], part[_PULL])
+        sums = _linearise_row(part, heat[0 if i < real else 1], rows[_POTENTIAL, i], columns)
+        left, off, cost = left + sums[0], off + sums[1], cost + sums[2]
+        rows[_MARGINAL, i], rows[_STEP, i] = sums[3], rows[_WEIGHT, i] - sums[3] - sums[4]
+        off += abs(rows[_WEIGHT, i] - sums[3])
+    for j in range(m):
+        columns[_STEP, j] -= columns[_MARGINAL, j]
+        off += abs(columns[_WEIGHT, j] - columns[_MARGINAL, j])
+    return left, off, cost
+
+
 @compiled(fastmath=True)
-def _predict(P: Any, Z: Any, H: Any, inverse: Any, df: float, dg: Any, x: Any) -> tuple[float, float, float, float]:
-    """x = dP/P of the step to mu = 0, where dZ/Z = -1 - x; its least and greatest, and the sums of P Z x and P Z x^2."""
+def _predict_row(part: Any, df: float, dg: Any) -> tuple[float, float, float, float]:
+    """x = dP/P of the step to mu = 0, where dZ/Z = -1 - x: its least and greatest, the sums of P Z x and of P Z x^2."""
+    P, Z, H, inverse, x = part[_PLAN], part[_SLACK], part[_PULL], part[_INVERSE], part[_CHANGE]
     low = high = x1 = x2 = 0.0
     for j in range(P.shape[0]):
         t = inverse[j] * (df + dg[j] + H[j])
@@ -174,121 +219,114 @@ def _predict(P: Any, Z: Any, H: Any, inverse: Any, df: float, dg: Any, x: Any) -
     return low, high, x1, x2
 
 
+@compiled()
+def _predict(parts: Any, rows: Any, columns: Any, left: float, corner: bool) -> float:
+    """The share of <P, Z> that the step to mu = 0 would leave."""
+    low = high = x1 = x2 = 0.0
+    for i in range(parts.shape[1]):
+        part = parts[:, i, : _width(parts, i, corner)]
+        found = _predict_row(part, rows[_STEP, i], columns[_STEP])
+        low, high, x1, x2 = min(low, found[0]), max(high, found[1]), x1 + found[2], x2 + found[3]
+    # of P Z a step of both by alpha leaves (1 + alpha x)(1 - alpha - alpha x)
+    alpha = min(1.0, 1.0 / max(-low, 1e-9), 1.0 / max(1.0 + high, 1e-9))
+    return max((1.0 - alpha) * left - alpha * alpha * (x1 + x2), 0.0) / left
+
+
 @compiled(fastmath=True)
-def _correct(P: Any, Z: Any, x: Any, mu: float, H: Any, W: Any, base: Any) -> float:
-    """H += mu/P - dP dZ/P, with dP and dZ as predicted; adds W H to the column sums `base`, returns the row sum."""
-    pull = 0.0
+def _correct_row(part: Any, mu: float, asked: Any) -> float:
+    """H += mu/P - dP dZ/P, with dP and dZ as predicted; takes W H from what is asked of columns, returns its sum."""
+    P, Z, H, W, x, pull = part[_PLAN], part[_SLACK], part[_PULL], part[_W], part[_CHANGE], 0.0
     for j in range(P.shape[0]):
         h = H[j] + mu / P[j] + Z[j] * x[j] * (1.0 + x[j])
         H[j] = h
-        base[j] += W[j] * h
+        asked[j] -= W[j] * h
         pull += W[j] * h
     return pull
 
 
+@compiled()
+def _correct(parts: Any, rows: Any, columns: Any, mu: float, corner: bool) -> None:
+    for j in range(parts.shape[2]):
+        columns[_STEP, j] = columns[_WEIGHT, j] - columns[_MARGINAL, j]
+    for i in range(parts.shape[1]):
+        pull = _correct_row(parts[:, i, : _width(parts, i, corner)], mu, columns[_STEP])
+        rows[_STEP, i] = rows[_WEIGHT, i] - rows[_MARGINAL, i] - pull
+
+
 @compiled(fastmath=True)
-def _direct(
-    P: Any, Z: Any, H: Any, inverse: Any, mu: float, df: float, dg: Any, x: Any, z: Any
-) -> tuple[float, float]:  # fmt: skip
-    """x = dP/P and z = dZ/Z of the corrected step; the least of each."""
-    low_x = low_z = 0.0
+def _direct_row(part: Any, mu: float, df: float, dg: Any) -> float:
+    """dP/P and, in the place of W, dZ/Z of the corrected step; the least of them."""
+    P, Z, H, inverse, x, z = part[_PLAN], part[_SLACK], part[_PULL], part[_INVERSE], part[_CHANGE], part[_W]
+    low = 0.0
     for j in range(P.shape[0]):
         t = inverse[j] * (df + dg[j] + H[j])
         u = mu / (P[j] * Z[j]) + x[j] * (1.0 + x[j]) - 1.0 - t
         x[j], z[j] = t, u
-        low_x, low_z = lesser(low_x, t), lesser(low_z, u)
-    return low_x, low_z
+        low = lesser(low, lesser(t, u))
+    return low
 
 
 @compiled(fastmath=True)
-def _move(P: Any, Z: Any, x: Any, z: Any, alpha: float) -> None:
+def _move_row(part: Any, alpha: float) -> None:
+    P, Z, x, z = part[_PLAN], part[_SLACK], part[_CHANGE], part[_W]
     for j in range(P.shape[0]):
         P[j] = greater(P[j] * (1.0 + alpha * x[j]), _TINY)
         Z[j] = greater(Z[j] * (1.0 + alpha * z[j]), _TINY)
 
 
 @compiled()
+def _move(parts: Any, rows: Any, columns: Any, mu: float, reach: float, corner: bool) -> bool:
+    """The step, as far as `reach` of the way to where an entry would be zero; False where that is nowhere."""
+    low = 0.0
+    for i in range(parts.shape[1]):
+        part = parts[:, i, : _width(parts, i, corner)]
+        low = min(low, _direct_row(part, mu, rows[_STEP, i], columns[_STEP]))
+    alpha = min(1.0, reach / max(-low, 1e-9))
+    if not alpha > 0.0:
+        return False
+    for i in range(parts.shape[1]):
+        _move_row(parts[:, i, : _width(parts, i, corner)], alpha)
+        rows[_POTENTIAL, i] += alpha * rows[_STEP, i]
+    for j in range(parts.shape[2]):
+        columns[_POTENTIAL, j] += alpha * columns[_STEP, j]
+    return True
+
+
+@compiled()
 def _iterate(
-    C: Any, log_r: Any, E: Any, a: Any, b: Any, real: int, corner: bool, tol: float, limit: int, P: Any, Z: Any,
-    f: Any, g: Any, L: Any, matrices: Any, rows: Any, columns: Any, work: Any, stop: Any,
-) -> int:  # fmt: skip
+    parts: Any,
+    rows: Any,
+    columns: Any,
+    heat: Any,
+    real: int,
+    corner: bool,
+    tol: float,
+    limit: int,
+    L: Any,
+    work: Any,
+    stop: Any,
+) -> int:
     """The iterations, in place; rows from `real` on have no entropy, and with `corner` the last entry is left out."""
-    (n, m), H, W, inverse, X = P.shape, matrices[0], matrices[1], matrices[2], matrices[3]
-    df, p, slope_a, root, excess = rows[0], rows[1], rows[2], rows[3], rows[4]
-    dg, q, D2, slope_b, base = columns[0], columns[1], columns[2], columns[3], columns[4]
-    count = 1.0 * n * m - (1.0 if corner else 0.0)
-    taken, best, waited = 0, 1e300, 0
+    n, m = parts.shape[1], parts.shape[2]
+    W, D, dg, df = parts[_W], columns[_D], columns[_STEP], rows[_STEP]
+    root = rows[_D]
+    best, waited = 1e300, 0
     for iteration in range(limit + 1):
-        taken = iteration
-        if stop[0] != 0:
-            break
-        for j in range(m):
-            q[j] = D2[j] = base[j] = 0.0
-        left = off = cost = missed = 0.0
-        for i in range(n):
-            last = m - 1 if corner and i == n - 1 else m
-            if corner and i == n - 1:
-                W[i, last] = 0.0
-            _logs(P[i, :last], log_r[i, :last], H[i, :last])
-            more = _linearise(
-                P[i, :last], Z[i, :last], C[i, :last], E[0 if i < real else 1, :last], g[:last], f[i],
-                H[i, :last], W[i, :last], inverse[i, :last], q[:last], D2[:last], base[:last],
-            )  # fmt: skip
-            left, off, cost = left + more[0], off + more[1], cost + more[2]
-            p[i], df[i] = more[3], a[i] - more[3] - more[4]
-            missed += abs(a[i] - more[3])
-        for j in range(m):
-            dg[j] = b[j] - q[j] - base[j]
-            missed += abs(b[j] - q[j])
-        error = left + off + missed
-        waited = 0 if error < 0.9 * best else waited + 1
-        best = min(best, error)
-        if (max(left, off) <= tol * (cost + E[0, 0]) and (missed <= _ROUNDING or waited > 0)) or waited > _STALLS:
-            break
-        if iteration == limit:
-            break
+        left, off, cost = _linearise(parts, rows, columns, heat, real, corner)
+        worth = cost + heat[0, 0]
+        waited = 0 if left + off < 0.9 * best else waited + 1
+        best = min(best, left + off)
+        near = left <= tol * worth and (off <= tol * worth or (off <= _ROUNDING and waited > 0))
+        if near or waited > _STALLS or iteration == limit or stop[0] != 0:
+            return iteration
         # all potentials of rows up and of columns down change nothing: one of them is held
-        slope_a[n - 1] = 1e-3 * total(D2) / m
-        factor(W, D2, slope_a, slope_b, L, root, excess, work)
-        mu, low, high, x1, x2, target, kept = left / count, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-        solve(W, D2, L, root, df, dg, work)
-        for i in range(n):
-            last = m - 1 if corner and i == n - 1 else m
-            found = _predict(
-                P[i, :last], Z[i, :last], H[i, :last], inverse[i, :last], df[i], dg[:last], X[i, :last]
-            )  # fmt: skip
-            low, high, x1, x2 = min(low, found[0]), max(high, found[1]), x1 + found[2], x2 + found[3]
-        # with a step of both by alpha, (1 + alpha x)(1 - alpha - alpha x) is left of P Z
-        alpha = min(1.0, 1.0 / max(-low, 1e-9), 1.0 / max(1.0 + high, 1e-9))
-        kept = max((1.0 - alpha) * left - alpha * alpha * (x1 + x2), 0.0) / left
-        target = mu * kept**3
-        for j in range(m):
-            base[j] = 0.0
-        for i in range(n):
-            last = m - 1 if corner and i == n - 1 else m
-            pull = _correct(
-                P[i, :last], Z[i, :last], X[i, :last], target, H[i, :last], W[i, :last], base[:last]
-            )  # fmt: skip
-            df[i] = a[i] - p[i] - pull
-        for j in range(m):
-            dg[j] = b[j] - q[j] - base[j]
-        solve(W, D2, L, root, df, dg, work)
-        low_x = low_z = 0.0
-        for i in range(n):
-            last = m - 1 if corner and i == n - 1 else m
-            lows = _direct(
-                P[i, :last], Z[i, :last], H[i, :last], inverse[i, :last], target, df[i], dg[:last], X[i, :last],
-                W[i, :last],
-            )  # fmt: skip
-            low_x, low_z = min(low_x, lows[0]), min(low_z, lows[1])
-        reach = min(max(0.9, 1.0 - kept), 1.0 - 1e-9)
-        alpha = min(1.0, reach / max(-low_x, 1e-9), reach / max(-low_z, 1e-9))
-        if not alpha > 0.0:
-            break
-        for i in range(n):
-            last = m - 1 if corner and i == n - 1 else m
-            _move(P[i, :last], Z[i, :last], X[i, :last], W[i, :last], alpha)
-            f[i] += alpha * df[i]
-        for j in range(m):
-            g[j] += alpha * dg[j]
-    return taken
+        rows[_SLOPE, n - 1] = 1e-3 * total(D) / m
+        factor(W, D, rows[_SLOPE], columns[_SLOPE], L, root, rows[_EXCESS], work)
+        solve(W, D, L, root, df, dg, work)
+        kept = _predict(parts, rows, columns, left, corner)
+        mu = left / (n * m) * kept**3
+        _correct(parts, rows, columns, mu, corner)
+        solve(W, D, L, root, df, dg, work)
+        if not _move(parts, rows, columns, mu, min(max(0.9, 1.0 - kept), 1.0 - 1e-9), corner):
+            return iteration
+    return limit
