@@ -95,9 +95,13 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return found
 
     def _train(
-        self, X: np.ndarray, target: np.ndarray | None, source: Mapping[str, Any], known: Any = None,
+        self,
+        X: np.ndarray,
+        target: np.ndarray | None,
+        source: Mapping[str, Any],
+        known: Any = None,
         raw: tuple[Domain, Domain | None] | None = None,
-    ) -> Domain:  # fmt: skip
+    ) -> Domain:
         """Train on rows that are a `source` with these labels, and `known` ones of the target; returns the source.
 
         Without a target the network adapts to the source itself.  `raw` are source and target as they came, where that

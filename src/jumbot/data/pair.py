@@ -93,9 +93,13 @@ def prepare(
 
 
 def _feature_format(
-    source: Domain, target: Domain, standardise: str, columns: str, dates: Sequence[str] | None,
+    source: Domain,
+    target: Domain,
+    standardise: str,
+    columns: str,
+    dates: Sequence[str] | None,
     text: Sequence[str] | None,
-) -> InputFormat:  # fmt: skip
+) -> InputFormat:
     tables = [d.samples.table if isinstance(d.samples, TableSamples) else None for d in (source, target)]
     if columns == "shared" and not all(table is not None and table.named for table in tables):
         raise ArgumentError("columns: 'shared' came in, but not both domains have names of columns.")
