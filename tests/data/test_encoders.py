@@ -81,7 +81,7 @@ def test_day_and_month_that_cannot_be_told_apart_are_refused(rng: np.random.Gene
     with pytest.raises(NotADateError):
         find_dates(["13/13/2024"])
     frame = _frame(rng, seen=["01/02/2024", "03/04/2024"] * 30)
-    with pytest.raises(ArgumentError, match=r"column 'seen': dates such as 01/02/2024 may be") as caught:
+    with pytest.raises(ArgumentError, match=r"column 'seen' holds dates such as 01/02/2024, which may be") as caught:
         prepare(as_domain(frame), as_domain(frame), dates=(), text=())
     assert caught.value.remedy == {"drop": ("seen",)}
 

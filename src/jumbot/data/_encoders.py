@@ -170,7 +170,7 @@ def _order(values: Sequence[Any]) -> Order:
         fits = ["dmy"]
     if len(fits) == 2:
         raise ArgumentError(
-            f"dates such as {short[0][0].strip()} may be day/month or month/day; write them as 2024-12-31"
+            f"holds dates such as {short[0][0].strip()}, which may be day/month or month/day; write them as 2024-12-31"
         )
     if not fits:
         raise NotADateError(short[0][0])

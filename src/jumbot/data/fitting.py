@@ -174,7 +174,7 @@ def _of_dates(table: Table, column: str, name: str, beside: Any) -> Column:
         ) from None
     except ArgumentError as error:
         raise ArgumentError(
-            f"{name}: column {column!r}: {error}, {_leave_out(column)}.", remedy={"drop": (column,)}
+            f"{name}: column {column!r} {error}, {_leave_out(column)}.", remedy={"drop": (column,)}
         ) from None
     return Column(column, dates=dates, middle=middle)
 
@@ -193,7 +193,8 @@ def _of_text(table: Table, column: str, name: str) -> Column:
 
 def _too_many(table: Table, column: str, name: str, distinct: list[str], rows: int) -> ArgumentError:
     """Of text with more values than categories have."""
-    names_them = len(distinct) == rows and (_NAMES_ROWS.fullmatch(column) or _CAMEL.fullmatch(column))
+    named = _NAMES_ROWS.fullmatch(column) or _CAMEL.fullmatch(column)
+    names_them = len(distinct) == rows and (named or not any(" " in text for text in distinct))
     counted = f"{len(distinct)} different values in {rows} rows"
     as_id = f"make it the id (--id {shlex.quote(column)})"
     if column in table.codes:
