@@ -131,7 +131,7 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             if config.network.rank:
-                stem = learn_directions(domain, config.network.rank)
+                stem = learn_directions(domain, config.network.rank, labelled)
                 domain, unlabelled = project(stem, domain), project(stem, unlabelled)
                 labelled = None if labelled is None else project(stem, labelled)
         pair = Rows(domain, unlabelled, labelled, task)
@@ -140,7 +140,7 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            network, _ = make_network(config.network, domain.shape, task.outputs, source=domain)
+            network, _ = make_network(config.network, domain.shape, task.outputs, source=domain, labelled=labelled)
             method = make_method(
                 config.method, config.options, features=network.features, classes=network.classes,
                 label_loss=task.label_loss,

@@ -118,7 +118,7 @@ class Domains:
             evaluated = None if evaluated is None else self.extractor(evaluated)
             self.labelled = None if self.labelled is None else self.extractor(self.labelled)
         if network.rank and len(self.source.shape) == 1:
-            stem = learn_directions(self.source, network.rank)
+            stem = learn_directions(self.source, network.rank, self.labelled)
             self.source, self.target = project(stem, self.source), project(stem, self.target)
             evaluated = None if evaluated is None else project(stem, evaluated)
             self.labelled = None if self.labelled is None else project(stem, self.labelled)
