@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jumbot
-from jumbot.transport.entropic import barrier
+from jumbot.transport._entropic import barrier
 from tests.oracles import Problem
 
 
@@ -104,7 +104,7 @@ def test_after_sweeps(rng, monkeypatch):
     """Balanced problems are swept first; with no patience at all the answer is the same."""
     cost = clusters(rng, 30, 30)
     expected = jumbot.solve(cost, epsilon=0.05)
-    monkeypatch.setattr("jumbot.transport.entropic.solver._patience", lambda *_: 1)
+    monkeypatch.setattr("jumbot.transport._entropic.solver._patience", lambda *_: 1)
     seen, found = [], barrier.solve_all
     monkeypatch.setattr(barrier, "solve_all", lambda *given: seen.append(1) or found(*given))
     solution = jumbot.solve(cost, epsilon=0.05)
