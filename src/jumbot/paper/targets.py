@@ -84,7 +84,7 @@ TASKS = {"digits": DIGITS, "office-home": OFFICE_HOME, "office-home-partial": OF
 #: How the paper's figures were made, where a recipe for data in general has something else.
 PUBLISHED: dict[str, dict[str, Any]] = {
     "jumbot": {"reference": "ones", "scale": None, "proportions": "equal"},
-    "deepjdot": {"scale": None},
+    "deepjdot": {"scale": None, "eta1": 0.001, "eta2": 0.0001},
 }
 #: The methods of each item that trains, where none are named.
 USUAL_METHODS = {
