@@ -115,6 +115,9 @@ def test_names_of_runs() -> None:
     """Those of the recorded runs, and none for what changes nothing."""
     assert run_name("jumbot", "digits", {"source_epochs": 1, "epochs": 10}) == "jumbot-ones-source_epochs1-epochs10"
     assert run_name("deepjdot", "digits", {"evaluate_samples": 1000}) == "deepjdot"
+    assert run_name("deepjdot", "digits", {"eta1": 0.1, "eta2": 0.1}) == "deepjdot-eta10.1-eta20.1"
+    assert run_name("alda", "digits", {"weight_decay": 0.0}) == "alda-weight_decay0"
+    assert run_name("jumbot", "digits", {"size": 32, "channels": 3}) == "jumbot-ones-size32-channels3"
     assert run_name("jumbot", "digits", {"tau": 1.0, "reference": "product"}) == "jumbot-product"
     assert run_name("jumbot", "digits", {"scale": "auto"}) == "jumbot-ones-scaleauto"
 

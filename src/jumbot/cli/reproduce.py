@@ -18,7 +18,7 @@ from jumbot.errors import suggest
 from jumbot.methods import METHODS
 from jumbot.options import Count, Seed
 from jumbot.paper import ITEMS, ONE_SEED, TRAINED
-from jumbot.paper.targets import PUBLISHED, USUAL_METHODS, check_tasks, data_of_item, of_item
+from jumbot.paper.targets import USUAL_METHODS, check_tasks, data_of_item, of_item, published
 
 OWN = ("tasks", "methods", "seeds", "over", "samples", "root")
 
@@ -73,7 +73,7 @@ def _options_of(given: Mapping[str, Any]) -> list[Group]:
         return []
     methods = list(dict.fromkeys(read_variant(m).method for m in given.get("methods") or USUAL_METHODS[item]))
     data = data_of_item(item, given.get("tasks") or ())
-    return groups(methods, data, {m: {**of_item(data), **PUBLISHED.get(m, {})} for m in methods})
+    return groups(methods, data, {m: {**of_item(data), **published(data, m)} for m in methods})
 
 
 def main(arguments: Sequence[str]) -> int:
