@@ -18,7 +18,7 @@ class MPOT(TransportMethod):
 
     C is that of JUMBOT.  With `mass_ramp` the mass rises in a straight line.
 
-    Nguyen, Nguyen, Pham, Pham, Le, Ho: Improving mini-batch optimal transport via partial transportation (2022).
+    Nguyen, Nguyen, Vu-Le, Pham, Ho: Improving mini-batch optimal transport via partial transportation (2022).
     """
 
     name = "m-pot"

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from jumbot.adaptation.config import option_names
 from jumbot.adaptation.runs.folder import read_config, read_metrics
 from jumbot.adaptation.runs.outcomes import markdown, outcome
 from jumbot.files import write_text
@@ -76,10 +77,19 @@ def variant_told(row: dict[str, Any]) -> str:
 
     >>> variant_told({"method": "cdan-e", "variant": "cdan-e-epochs20-mixed_precisionbf16"})
     'cdan-e (bf16)'
+    >>> variant_told({"method": "deepjdot", "variant": "deepjdot-eta10.1-eta20.1-epochs20"})
+    'deepjdot (eta1 0.1, eta2 0.1)'
     """
     words = row["variant"].removeprefix(row["method"]).split("-")[1:]
-    told = [word.removeprefix("mixed_precision") for word in words if not _LENGTH.fullmatch(word)]
+    told = [_option_told(word, row["method"]) for word in words if not _LENGTH.fullmatch(word)]
     return f"{row['method']} ({', '.join(told)})" if told else str(row["method"])
+
+
+def _option_told(word: str, method: str) -> str:
+    """An option and its value, which the name of a folder writes as one word."""
+    name = max((name for name in option_names(method) if word.startswith(name)), key=len, default="")
+    value = word.removeprefix(name)
+    return value if name in ("", "mixed_precision", "reference") else f"{name.replace('_', ' ')} {value}"
 
 
 def schedule(training: dict[str, Any]) -> str:
