@@ -29,7 +29,7 @@ ACCEPTED: dict[str, dict[str, str]] = {
     "a": NONE, "b": NONE, "init": NONE, "generator": NONE, "labels_t": NONE, "weights_s": NONE, "callback": NONE,
     "epsilon": {**WEIGHT, "0": "exact"}, "tau": {**NUMBER, "inf": "an exact marginal"}, "tol": WEIGHT,
     "mass": NONE, "eta1": WEIGHT, "eta2": WEIGHT, "scale": {**NUMBER, **NONE}, "learning_rate": {"1.5": "a number"},
-    "chunk": NONE, "cost_bound": {**WEIGHT, **NONE}, "precision": NONE, "seed": {"0": "a seed"},
+    "reward": WEIGHT, "chunk": NONE, "cost_bound": {**WEIGHT, **NONE}, "precision": NONE, "seed": {"0": "a seed"},
     "snapshots": {"[]": "none are taken"}, "plan": FLAG, "return_index": FLAG, "printed": FLAG,
     "value": WEIGHT, "mean_cost": WEIGHT, "mass_a": NUMBER, "mass_b": NUMBER, "loss_bound": WEIGHT, "cost_least": {},
     "zeta": {"0": "the outlier alone"}, "memory": {**NONE, "1e30": "no bound at all", "10**30": "no bound at all"},

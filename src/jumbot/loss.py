@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 from jumbot.cost import check_label_loss, joint_cost
 from jumbot.errors import ArgumentError, NotFiniteError
 from jumbot.transport.checks import check_dense, check_number, uncompiled
+from jumbot.transport.divergences import parse
 from jumbot.transport.placement import check_engine
 from jumbot.transport.solve import solve
 
@@ -99,8 +101,13 @@ class JointTransportLoss(nn.Module):
             raise ArgumentError(f"reference: {reference!r} is not known; use 'product' or 'ones'.")
         self.reference, self.engine = reference, check_engine(engine)
         self.label_loss = check_label_loss(label_loss)
+        parse(divergence)
         self.divergence, self.reward = divergence, check_number("reward", reward, least=0)
         self.mass = None if mass is None else check_number("mass", mass, least=0, strict=True)
+        if mass is not None and (tau != math.inf or divergence != "kl"):
+            raise ArgumentError(
+                "mass: needs tau=math.inf and the default divergence; mass that stays behind has no price."
+            )
         self.scale = None if scale is None else EmbeddingScale(scale)
 
     def extra_repr(self) -> str:
