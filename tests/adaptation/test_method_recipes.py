@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from jumbot.adaptation.adapt import adapt
-from jumbot.adaptation.config import make_config
-from jumbot.adaptation.networks.build import table_network
-from jumbot.adaptation.recipes import RECIPES
-from jumbot.adaptation.training.loop import Trainer
-from jumbot.adaptation.training.optimizers import make_optimizers
+from jumbot._settings.recipes import RECIPES
+from jumbot.adaptation._adapt import adapt
+from jumbot.adaptation._config import make_config
+from jumbot.adaptation._networks.build import table_network
+from jumbot.adaptation._training.loop import Trainer
+from jumbot.adaptation._training.optimizers import make_optimizers
 from jumbot.errors import ArgumentError
 from jumbot.methods import METHODS, make_method
 

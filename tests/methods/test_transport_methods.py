@@ -13,11 +13,11 @@ from scipy.optimize import linear_sum_assignment, linprog
 from torch.nn import functional as F
 
 import jumbot
-from jumbot.adaptation.networks.build import table_network
+from jumbot.adaptation._networks.build import table_network
 from jumbot.errors import ArgumentError
 from jumbot.methods import make_method
+from jumbot.methods._joint_transport import moved_from
 from jumbot.methods.base import Batch
-from jumbot.methods.joint_transport import moved_from
 from jumbot.methods.network import Network
 
 

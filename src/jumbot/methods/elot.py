@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from jumbot.methods.joint_transport import TransportMethod
+from jumbot.methods._joint_transport import TransportMethod
 from jumbot.methods.options import ELOTOptions
 
 

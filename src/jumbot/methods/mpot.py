@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from jumbot.methods._joint_transport import TransportMethod
 from jumbot.methods.base import Batch, Terms
-from jumbot.methods.joint_transport import TransportMethod
 from jumbot.methods.network import Network
 from jumbot.methods.options import MPOTOptions
 

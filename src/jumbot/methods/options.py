@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
+from jumbot._base.options import Bounds, Options, Positive, Share, Width
 from jumbot.errors import ArgumentError
-from jumbot.options import Bounds, Options, Positive, Share, Width
 
 Sampler = Literal["stratified", "shuffled"]
 

@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import nn
 
-from jumbot.adaptation.adapt import adapt
-from jumbot.adaptation.networks.build import digits_network
-from jumbot.adaptation.runs.folder import read_metrics
-from jumbot.adaptation.training.batch_norms import batch_norms, estimate_batch_norms
-from jumbot.data.domain import ArraySamples, Domain
+from jumbot.adaptation._adapt import adapt
+from jumbot.adaptation._networks.build import digits_network
+from jumbot.adaptation._runs.folder import read_metrics
+from jumbot.adaptation._training.batch_norms import batch_norms, estimate_batch_norms
+from jumbot.data._domain import ArraySamples, Domain
 from jumbot.errors import ArgumentError
 from jumbot.methods.network import Network
 
