@@ -90,16 +90,7 @@ def test_a_users_type_checker_knows_every_public_name(tmp_path: Path) -> None:
     script.write_text("\n".join(lines), encoding="utf-8")
     lint = ["--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(ROOT / ".mypy_cache")]  # is there already
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "mypy",
-            "--config-file",
-            str(ROOT / "pyproject.toml"),
-            "--cache-dir",
-            cache,
-            str(script),
-        ],
+        [sys.executable, "-m", "mypy", *lint, str(script)],
         capture_output=True,
         text=True,
         cwd=tmp_path,
