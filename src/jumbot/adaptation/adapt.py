@@ -275,7 +275,7 @@ def train(
         torch.manual_seed(config.training.seed)
         network, spec = make_network(
             config.network, domains.shape, domains.task.outputs, domains.module, domains.kind,
-            domains.input.dtype, domains.source, domains.labelled,
+            domains.input.dtype, domains.source, domains.labelled, domains.target,
         )  # fmt: skip
         method = make_method(
             config.method, config.options, features=network.features, classes=network.classes,

@@ -10,7 +10,7 @@ import numpy as np
 from jumbot.errors import ArgumentError
 
 Orders = dict[tuple[int, ...], tuple[int, np.ndarray]]
-"""The order of the last pass by the key of its samples, so that minibatches of one pass shuffle once: a memory alone."""
+"""The order of the last pass, by the key of its samples: minibatches of one pass shuffle once."""
 
 
 @dataclass(frozen=True)
