@@ -6,7 +6,6 @@ import csv
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -17,6 +16,7 @@ from torch import Tensor, nn
 
 import jumbot
 from jumbot.adaptation._model_text import model_text
+from jumbot.adaptation.judgement._frozen import frozen_rows
 from jumbot.adaptation.judgement._nearness import Nearness, Rows, received_by
 from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy
 from jumbot.adaptation.judgement.decision import Decision
@@ -25,7 +25,6 @@ from jumbot.adaptation.judgement.evaluation import Evaluation
 from jumbot.adaptation.judgement.monitor import logits_of, outputs
 from jumbot.adaptation.judgement.prior import Calibration, Prior
 from jumbot.adaptation.judgement.regression import RegressionEvaluation
-from jumbot.adaptation.networks._stems import rows_as_trained_on
 from jumbot.adaptation.networks.build import build_network, check_sizes
 from jumbot.adaptation.networks.extractor import Extractor
 from jumbot.adaptation.places import MODEL, model_folder
@@ -229,17 +228,20 @@ class Model:
             return write_report([self.run], out)
 
     def compared_by(self, domain: Domain) -> Rows:
-        """What its samples are compared by: their features where they are rows, and otherwise their embeddings."""
-        if len(domain.shape) == 1:
-            return partial(rows_as_trained_on, self.network)
-        return lambda part: outputs(self.network, part)[0].numpy()
+        """What its samples are compared by: what no training changes, and their embeddings where there is no such."""
+        frozen = frozen_rows(self.network, self.input, domain)
+        if frozen is not None and self.nearness is not None and len(domain.shape) > 1:
+            widths = frozen(domain.subset(np.arange(min(len(domain), 1)))).shape[1], self.nearness.centres.shape[1]
+            frozen = frozen if widths[0] == widths[1] else None  # a model of before there was one
+        return frozen or (lambda part: outputs(self.network, part)[0].numpy())
 
     def write_predictions(self, data: Any, file: str | Path | TextIO, **reading: Any) -> Path | None:
         """A csv with id, label and confidence, or id and prediction; `reading` are options of `domain`.
 
         `received_mass` says how well the source explains a sample (1 is typical), and `unexplained` is 1 where it does
-        not: by the features that the network gets, a frozen backbone's among them, else by its embedding.  `file` is a
-        path, which is returned, or an open text file.
+        not: by the features that the network gets, a frozen backbone's among them, by edges and shades of pictures and
+        statistics of signals that a network is trained on, and by its embedding of other tensors.  `file` is a path,
+        which is returned, or an open text file.
         """
         if not hasattr(file, "write"):
             file = check("file", file, Path)

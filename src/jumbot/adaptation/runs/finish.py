@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jumbot.adaptation.config import RunConfig
+from jumbot.adaptation.judgement._frozen import frozen_rows
 from jumbot.adaptation.judgement._nearness import explained, of_domains, received_by
 from jumbot.adaptation.judgement._whole_target import diagnose_domains
 from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy
@@ -102,7 +103,7 @@ def _finish(
         before = _diagnose_some(earlier, source, target, seed)
     diagnosis, logits = diagnose_domains(model.network, source, target, model.task, before, seed)
     model = replace(model, nearness=of_domains(source, target, model.compared_by(target), seed))
-    if len(target.shape) == 1:  # what training does not change; embeddings are what the plan has seen
+    if frozen_rows(model.network, model.input, target):  # embeddings are what the plan has seen
         diagnosis = explained(diagnosis, received_by(model.nearness, target, model.compared_by(target)))
     if source.labels is not None:
         found, accuracy = calibrated(judged, str(model.method["name"]), logits, diagnosis.class_proportions)
