@@ -17,11 +17,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from jumbot.adaptation.judgement._frozen import picture_features
-from jumbot.adaptation.judgement._nearness import learn_nearness
-from jumbot.adaptation.judgement.diagnosis import UNEXPLAINED
+from jumbot.adaptation._evaluation.diagnosis import UNEXPLAINED
+from jumbot.adaptation._evaluation.frozen import picture_features
+from jumbot.adaptation._evaluation.nearness import learn_nearness
 from jumbot.data import load, load_folder
-from jumbot.data.images import read_images
+from jumbot.data._images import read_images
 
 PAIRS = (("usps", "mnist"), ("mnist", "usps"), ("mnist", "mnistm"), ("svhn", "mnist"), ("mnistm", "svhn"))
 SIDE, SAMPLES, TARGET, STRANGE, AMONG = 28, 2500, 1000, 60, 15
