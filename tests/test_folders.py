@@ -13,7 +13,7 @@ from jumbot.cli.app import COMMANDS
 SOURCE = Path(jumbot.__file__).parent
 ORDER = (
     "errors", "lazy", "files", "options", "schema", "cost", "transport", "minibatch", "flow", "loss", "coupling",
-    "compat", "data", "methods", "adaptation", "report", "paper", "cli",
+    "compat", "data", "_shift", "methods", "adaptation", "report", "paper", "cli",
 )  # fmt: skip
 
 SHARED = {"options.py", "solver.py", "source_only.py"}

@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from jumbot import data as data
     from jumbot import methods as methods
     from jumbot import report as report
+    from jumbot._shift.found import Shift as Shift
+    from jumbot._shift.found import shift as shift
     from jumbot.adaptation.adapt import adapt as adapt
     from jumbot.adaptation.classifier import DomainAdaptationClassifier as DomainAdaptationClassifier
     from jumbot.adaptation.judgement.diagnosis import Diagnosis as Diagnosis
@@ -77,6 +79,7 @@ else:
             "NotConvergedWarning": "errors",
             "NotFiniteError": "errors",
             "SampleSolution": "transport._points.sample_solution",
+            "Shift": "_shift.found",
             "Solution": "transport.solution",
             "Status": "transport.solution",
             "TooLargeError": "errors",
@@ -94,6 +97,7 @@ else:
             "load": "adaptation.model",
             "methods": "[methods]",
             "report": "[report]",
+            "shift": "_shift.found",
             "sinkhorn_divergence": "transport.sinkhorn_divergence",
             "solve": "transport.solve",
             "solve_sample": "transport._points.solve_sample",
