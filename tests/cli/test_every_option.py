@@ -27,6 +27,7 @@ WORK = {
     "evaluate": "jumbot.adaptation.model.load",
     "export": "jumbot.adaptation.model.load",
     "features": "jumbot.adaptation.networks.feature_table.write_features",
+    "shift": "jumbot._shift.found.read_domains",
     "distance": "jumbot.data.tables.load_pair",
     "flow": "jumbot.data.tables.load_pair",
     "reproduce": "jumbot.paper.reproduce",
@@ -38,7 +39,7 @@ WORK = {
 NEEDED = {
     "adapt": ["a", "b", "--out", "new"], "tune": ["a", "b", "--out", "new"], "compare": ["a", "b"],
     "predict": [".", "b"], "evaluate": [".", "b"], "export": [".", "b.onnx"], "features": ["a"],
-    "distance": ["a", "b", "--epsilon", "1"], "flow": ["a", "b", "--epsilon", "1"], "reproduce": ["digits"],
+    "shift": ["a", "b"], "distance": ["a", "b", "--epsilon", "1"], "flow": ["a", "b", "--epsilon", "1"], "reproduce": ["digits"],
     "completion": ["bash"],
 }  # fmt: skip
 NUMBERS = ("-1", "0", "99999999999999999999", "1e400", "nan", "inf", "", "many", "1.5")
