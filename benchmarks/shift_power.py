@@ -31,7 +31,7 @@ from benchmarks.machine import describe
 from benchmarks.origin import origin
 from jumbot._shift.exact_test import run_test
 from jumbot._shift.pooled import make_pool
-from jumbot.data.sources import as_domain
+from jumbot.data._sources import as_domain
 
 OUT = Path("results/shift")
 SHIFTS = ("location", "scale", "rotation", "outliers", "labels", "column", "cluster", "tails")

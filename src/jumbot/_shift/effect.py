@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from jumbot.cost import squared_euclidean
-from jumbot.minibatch.costs import Minibatches
-from jumbot.minibatch.losses import Loss
-from jumbot.minibatch.points import Points
-from jumbot.transport.solve import solve
+from jumbot.minibatch._costs import Minibatches
+from jumbot.minibatch._losses import Loss
+from jumbot.minibatch._sampling import Points
+from jumbot.transport._solve import solve
 
 Array = np.ndarray[Any, Any]
 CONFIDENCE = 0.95

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import gamma
 
+from jumbot._base.progress import Stretch
 from jumbot._shift.exchanges import exchange
 from jumbot._shift.pooled import Pool
 from jumbot._shift.views import (
@@ -22,7 +23,6 @@ from jumbot._shift.views import (
     squared_distances,
     typical,
 )
-from jumbot.minibatch.progress import Stretch
 
 Array = np.ndarray[Any, Any]
 EXCHANGES = 399

@@ -12,6 +12,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from jumbot._base.files import write_text
+from jumbot._base.options import Count, Positive, Seed, check
+from jumbot._base.progress import progress
+from jumbot._settings.reading import make_reading
 from jumbot._shift.effect import Effect, find_effect
 from jumbot._shift.exact_test import EXCHANGES, Tested, run_test
 from jumbot._shift.pooled import Pool, make_pool
@@ -25,15 +29,11 @@ from jumbot._shift.whereabouts import (
     find_samples,
     what_shifted,
 )
+from jumbot.data._inputs import kind_of
 from jumbot.data._remarks import noting
 from jumbot.data._screening import screen
-from jumbot.data.inputs import kind_of
-from jumbot.data.reading import make_reading
-from jumbot.data.sources import read_domains
+from jumbot.data._sources import read_domains
 from jumbot.errors import ArgumentError, DataWarning
-from jumbot.files import write_text
-from jumbot.minibatch.progress import progress
-from jumbot.options import Count, Positive, Seed, check
 
 LEVEL = 0.05
 """p-value up to which the sets are said to differ."""
@@ -122,7 +122,7 @@ class Shift:
         Path
             Of the page.
         """
-        from jumbot.report.shift_page import write_shift
+        from jumbot.report._shift_page import write_shift
 
         return write_shift(self, check("out", out, Path))
 

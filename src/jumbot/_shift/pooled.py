@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from jumbot.data.column_kinds import kind_of_column, number_in, numbers_of
-from jumbot.data.columns import Column
-from jumbot.data.domain import Domain
-from jumbot.data.fitting import find_columns
-from jumbot.data.inputs import PLURAL, SMALL, kind_of, largest_side
-from jumbot.data.labels import match_classes, plain_text
-from jumbot.data.pair import prepare
-from jumbot.data.tables import TableSamples
+from jumbot.data._column_kinds import kind_of_column, number_in, numbers_of
+from jumbot.data._columns import Column
+from jumbot.data._domain import Domain
+from jumbot.data._fitting import find_columns
+from jumbot.data._inputs import PLURAL, SMALL, kind_of, largest_side
+from jumbot.data._labels import match_classes, plain_text
+from jumbot.data._pair import prepare
+from jumbot.data._tables import TableSamples
 from jumbot.errors import ArgumentError
 
 MOST = 2000
@@ -303,8 +303,8 @@ def _features_of_pictures(domains: list[Domain]) -> Array:
     if small:
         first, second, _ = _prepared(domains, _PIXELS, None, "symmetric")
         return np.concatenate([d.samples.batch(np.arange(len(d))).flatten(1).double().numpy() for d in (first, second)])
-    from jumbot.adaptation.networks.backbones import make_backbone
-    from jumbot.adaptation.networks.extractor import Extractor
+    from jumbot.adaptation._networks.backbones import make_backbone
+    from jumbot.adaptation._networks.features import Extractor
 
     backbone = make_backbone("efficientnet-lite0", "imagenet", freeze=True)
     extract = Extractor(backbone, "imagenet")

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from jumbot.minibatch.costs import Minibatches
-from jumbot.minibatch.losses import Loss
-from jumbot.minibatch.points import Points
+from jumbot.minibatch._costs import Minibatches
+from jumbot.minibatch._losses import Loss
+from jumbot.minibatch._sampling import Points
 
 Array = np.ndarray[Any, Any]
 MINIBATCH = 64

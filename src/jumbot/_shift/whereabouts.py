@@ -12,7 +12,7 @@ from scipy.optimize import nnls
 from jumbot._shift.exact_test import FEWEST, Tested, run_test
 from jumbot._shift.pooled import Pool
 from jumbot.cost import squared_euclidean
-from jumbot.transport.solve import solve
+from jumbot.transport._solve import solve
 
 Array = np.ndarray[Any, Any]
 _SHARP = 0.25  # epsilon, as a share of the cost between neighbours
