@@ -27,7 +27,6 @@ ORDER = (
     "data",
     "_shift",
     "methods",
-    "_shift",
     "adaptation",
     "report",
     "_paper",
