@@ -242,12 +242,14 @@ def _short(trained: Trained) -> list[str]:
 
 def remarks(records: Sequence[Mapping[str, Any]], config: RunConfig, odd_data: bool = False) -> list[str]:
     """What the records of training say about its settings; where the data are odd, the remedy is there."""
-    mass, tau = final_mass(records), getattr(config.options, "tau", math.inf)
-    if mass is None or math.isinf(tau) or mass >= _LITTLE:
+    mass = final_mass(records)
+    price = next((name for name in ("tau", "reward") if hasattr(config.options, name)), None)
+    value = math.inf if price is None else getattr(config.options, price)
+    if mass is None or math.isinf(value) or mass >= _LITTLE:
         return []
-    remedy = f"raise tau (it was {tau:g})"
+    remedy = f"raise {price} (it was {value:g})"
     if odd_data:
-        remedy = f"correct first what the remarks about the data name, and leave tau at {tau:g} until then"
+        remedy = f"correct first what the remarks about the data name, and leave {price} at {value:g} until then"
     return [
         f"only {100 * mass:.1f} % of the mass was transported at the end of training, so little was learned from the "
         f"target; {remedy}"

@@ -37,10 +37,11 @@ from jumbot.adaptation._runs.results_json import ModelFile
 from jumbot.adaptation._training.checkpoint import load_module, load_weights, pack, save_weights, unpack
 from jumbot.data import as_domain
 from jumbot.data._arrays import KINDS
+from jumbot.data._augment import NO_CROPS, crop_transform
 from jumbot.data._column_kinds import few
 from jumbot.data._domain import Domain
 from jumbot.data._frames import safe
-from jumbot.data._inputs import InputFormat, Transform
+from jumbot.data._inputs import InputFormat
 from jumbot.data._labels import match_classes
 from jumbot.data._roles import Roles
 from jumbot.errors import ArgumentError, need, one_line
@@ -84,19 +85,9 @@ def model_text(model: Model) -> str:
     return "\n".join(lines)
 
 
-NO_CROPS = ("none", "whole")
 WEIGHTS = "model.safetensors"
 _LINES = 10_000  # of a table of predictions that are made at once
 """The file in which `tune` names the folder of the run that it picked."""
-
-
-def crop_transform(crops: tuple[str, str]) -> Transform | None:
-    """The transform for (training, prediction), or None where images are taken whole in both."""
-    if crops == NO_CROPS:
-        return None
-    from jumbot.data._augment import make_transform
-
-    return make_transform(*crops)
 
 
 @dataclass(frozen=True)
