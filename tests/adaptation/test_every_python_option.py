@@ -56,6 +56,8 @@ ACCEPTED: dict[str, dict[str, str]] = {
     "eta3_ramp": {"0": "no ramp"},
     "scale_at": FLOAT,
     "scale": NONE,
+    "reward": FLOAT,
+    "mass_ramp": {"0": "no ramp"},
     "tau": {**FLOAT, "inf": "an exact marginal"},
     "reversal_ceiling": RATE,
     "weight": RATE,

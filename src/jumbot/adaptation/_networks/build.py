@@ -22,7 +22,7 @@ from jumbot.adaptation._networks.stems import (
 )
 from jumbot.data._domain import Domain
 from jumbot.errors import ArgumentError
-from jumbot.methods.network import Network, xavier
+from jumbot.methods.network import Network, Sigmoid, xavier
 
 Stem = Pieces | Directions
 """A first layer for rows that learns from the source before training."""
@@ -63,7 +63,7 @@ def digits_network(shape: tuple[int, ...], classes: int = 10, features: int = 12
             channels = wide
         layers.append(nn.MaxPool2d(2))
     flat = channels * (height // 8) * (width // 8)
-    layers += [nn.Flatten(), nn.Linear(flat, features), nn.Sigmoid()]
+    layers += [nn.Flatten(), nn.Linear(flat, features), Sigmoid()]
     network = Network(nn.Sequential(*layers), features=features, classes=classes)
     for module in network.modules():
         if isinstance(module, nn.Conv2d):

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from jumbot.data._domain import ArraySamples, Domain
 from jumbot.data._scaling import total_deviation
 from jumbot.errors import ArgumentError
-from jumbot.methods.network import Network
+from jumbot.methods.network import Network, Sigmoid
 
 CLIP = 3.0
 """What robustly scaled numbers are clipped to, smoothly."""
@@ -281,11 +281,11 @@ def signal_network(shape: tuple[int, ...], classes: int, features: int = 128, st
     if statistics:
         stem = Statistics(channels, length)
         layers += [stem, nn.Linear(stem.width, _HIDDEN), nn.ReLU(), nn.Dropout(_DROPOUT)]
-        layers += [nn.Linear(_HIDDEN, features), nn.Sigmoid()]
+        layers += [nn.Linear(_HIDDEN, features), Sigmoid()]
         return Network(nn.Sequential(*layers), features=features, classes=classes)
     for wide, kernel in ((32, 7), (64, 5), (128, 3)):
         layers += [nn.Conv1d(channels, wide, kernel, padding=kernel // 2), nn.BatchNorm1d(wide), nn.ReLU(inplace=True)]
         layers.append(nn.MaxPool1d(2))
         channels = wide
-    layers += [nn.AdaptiveAvgPool1d(1), nn.Flatten(), nn.Linear(channels, features), nn.Sigmoid()]
+    layers += [nn.AdaptiveAvgPool1d(1), nn.Flatten(), nn.Linear(channels, features), Sigmoid()]
     return Network(nn.Sequential(*layers), features=features, classes=classes)
