@@ -40,6 +40,7 @@ CALLS = {
     "jumbot.couple(torch.ones(2, 2), torch.ones(2, 2), return_index=True)[3]": "Tensor",
     "jumbot.couple(torch.ones(2, 2), torch.ones(2, 2), return_mass=True)[2]": "Tensor",
     "jumbot.CoupledLoader([torch.ones(2, 2)], [torch.ones(2, 2)], batch=2, minibatch=1)": "CoupledLoader",
+    "jumbot.shift('a', 'b')": "Shift",
     "jumbot.adapt('a', 'b')": "Model",
     "jumbot.load('run')": "Model",
     "jumbot.tune('a', 'b')": "Tuned",

@@ -254,7 +254,9 @@ def train_network(
     """A network of rows with the settings and the seed of a run, for its predictions alone."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.training.seed)
-        network, _ = make_network(config.network, source.shape, task.outputs, source=source, labelled=labelled)
+        network, _ = make_network(
+            config.network, source.shape, task.outputs, source=source, labelled=labelled, target=target
+        )
         method = make_method(
             config.method,
             config.options,
