@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -22,7 +24,7 @@ from jumbot.cli.training_data import TrainingData, reading
 from jumbot.data.reading import Reading
 from jumbot.files import write_text
 from jumbot.methods import METHODS
-from jumbot.options import Count
+from jumbot.options import Count, Positive
 
 THREE = ("source-only", "deepjdot", "jumbot")
 
@@ -40,7 +42,8 @@ class Compare(TrainingData, Command):
         ),
     )
     matter: ClassVar = (
-        "out", "methods", "seeds", "jobs", "label", "evaluate_on", "recipe", "backbone", "steps", "batch_size",
+        "out", "methods", "seeds", "jobs", "minutes", "label", "evaluate_on", "recipe", "backbone", "steps",
+        "batch_size",
     )  # fmt: skip
     trains: ClassVar = True
     source: Annotated[str, Argument("SRC")]
@@ -57,6 +60,8 @@ class Compare(TrainingData, Command):
     """Runs of each method, with seeds 0, 1, ..."""
     jobs: Count = 1
     """Runs at the same time, each on one thread."""
+    minutes: Positive | None = None
+    """A budget of time: runs that are not done by then are left out and named; the same command goes on with them."""
     reports: bool = True
     """Write a report for each run beside that of the comparison; some six seconds each."""
 
@@ -84,6 +89,7 @@ def main(arguments: Sequence[str]) -> int:
     from jumbot.report.overview import format_evidence
 
     keep_freed_memory()
+    begun = time.monotonic()
     if wanted.target is None:
         pairs = all_pairs(wanted.source, wanted.domain_column)
     else:
@@ -91,16 +97,24 @@ def main(arguments: Sequence[str]) -> int:
         pairs = [Pair(name, wanted.sources, wanted.target, wanted.evaluate_on, wanted.labelled_target)]
     record = compare(
         pairs, wanted.methods, wanted.out, seeds=wanted.seeds, jobs=wanted.jobs, show=True, recipe=wanted.recipe,
-        reading=Reading(**reading(wanted, Reading)), command=shlex.join(["jumbot", "compare", *arguments]), **changes,
+        reading=Reading(**reading(wanted, Reading)), command=shlex.join(["jumbot", "compare", *arguments]),
+        minutes=wanted.minutes, **changes,
     )  # fmt: skip
     found = accuracies(record)
     for folder, why in record["failed"].items():
         say(f"jumbot compare: {folder}: {why}", sys.stderr)
+    if left := record["not_run"]:
+        say(
+            f"jumbot compare: the minutes were up before {len(left)} of {len(left) + len(record['runs'])} runs were "
+            f"done: {', '.join(left)}; the same command goes on with them",
+            sys.stderr,
+        )
     folders = [folder_of(wanted.out, row["task"], row["method"], row["seed"]) for row in record["runs"]]
+    in_time = math.inf if wanted.minutes is None else begun + 60 * wanted.minutes
     if wanted.reports:
         with progress(len(folders), "reports", least=1, slow=True) as advance:
             for folder in folders:
-                if not (folder / "report.html").exists():
+                if not (folder / "report.html").exists() and time.monotonic() < in_time:
                     drawn(f"{folder}: the report", partial(write_report, [folder], folder))
                 advance(1)
     numbers = numbers_table(record)
@@ -126,6 +140,8 @@ def main(arguments: Sequence[str]) -> int:
         if len(found) > 1:
             draw_comparison(found).savefig(wanted.out / "comparison.png", dpi=150)
     pages = "every run has a report.html of its own below it" if wanted.reports else "the runs have none of their own"
+    if wanted.reports and not all((folder / "report.html").exists() for folder in folders):
+        pages = "the minutes left no time for a report of every run"
     if page is not None:
         say(f"overview: {page}; {pages}")
     return 1 if record["failed"] or page is None else 0

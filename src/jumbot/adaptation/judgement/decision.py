@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -97,14 +97,17 @@ def weigh_witnesses(adapted: Witness, alone: Witness) -> Harm:
         both = zip(adapted.predicted, alone.predicted, strict=True)
         changed = float(np.mean([(a != b).mean() for a, b in both]))
         return weigh_harm(adapted.agreements(), alone.agreements(), changed)
-    apart = [np.abs(a - b).mean() for a, b in zip(adapted.target, alone.target, strict=True)]
-    changed = min(1.0, float(np.mean(apart)))
-    near = [
-        float(np.median([np.mean([np.abs(z - r).mean() for z, r in zip(each.target, said, strict=True)])
-                         for said in each.panel.target.values()]))
-        for each in (adapted, alone)
-    ]  # fmt: skip
-    return Harm(-near[0], -near[1], changed, numbers=True)
+    return weigh_distances(adapted.target, alone.target, adapted.panel.target)
+
+
+def weigh_distances(adapted: Sequence[Array], alone: Sequence[Array], said: Mapping[str, Sequence[Array]]) -> Harm:
+    """Numbers `(n, outputs)` of both, fold by fold, by their distances to what each reference has `said` of them."""
+    apart = float(np.mean([np.abs(a - b).mean() for a, b in zip(adapted, alone, strict=True)]))
+    far = []
+    for own in (adapted, alone):
+        each = [[np.abs(z - r).mean() for z, r in zip(own, known, strict=True)] for known in said.values()]
+        far.append(float(np.median(np.mean(each, axis=1))))
+    return Harm(-far[0], -far[1], min(1.0, apart), numbers=True)
 
 
 @dataclass(frozen=True)

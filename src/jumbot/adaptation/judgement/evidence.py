@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -32,10 +32,6 @@ class Evidence:
     snd: float
     parts: Array = field(repr=False, compare=False)
     """`(n,)` what each sample adds to the modularity."""
-    rule: ClassVar[str] = (
-        "the recipe's JUMBOT, or source-only where that has more evidence = modularity + agreement, unless another has "
-        "more and surely a larger modularity"
-    )
 
     @property
     def value(self) -> float:

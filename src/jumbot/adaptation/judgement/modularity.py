@@ -82,10 +82,16 @@ def modularity_parts(labels: Any, neighbours: Any) -> Array:
 
 def some_rows(domain: Domain, seed: int = 0) -> tuple[Array, Array]:
     """(indices, rows): at most `MOST` samples as the network gets them, as rows; images shrunk, views averaged."""
+    index = some_samples(domain, seed)
+    return index, rows_of(domain, index)
+
+
+def some_samples(domain: Domain, seed: int = 0) -> Array:
+    """Indices of at most `MOST` samples."""
     index = np.arange(len(domain))
     if len(index) > MOST:
         index = np.sort(np.random.default_rng((seed, 7)).choice(index, MOST, replace=False))
-    return index, rows_of(domain, index)
+    return index
 
 
 def rows_of(domain: Domain, index: Array | None = None) -> Array:

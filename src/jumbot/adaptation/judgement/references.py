@@ -12,6 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from jumbot.adaptation.judgement.modularity import rows_of
+from jumbot.adaptation.networks._stems import Statistics
+from jumbot.data.domain import Domain
 from jumbot.errors import need
 
 Array = np.ndarray[Any, Any]
@@ -21,6 +24,18 @@ LEARNED = 4000
 """Rows of the source that they learn from, at most."""
 _WIDE = 400  # columns, above which rows are projected to their principal ones
 _COMPONENTS = 100
+_SHORTEST = 8  # signals that have a spectrum
+
+
+def learning_rows(domain: Domain, seed: int = 0, index: Array | None = None) -> tuple[Array, Array]:
+    """(indices, rows) of at most `LEARNED` of the samples in `index`; signals by their statistics and spectra."""
+    index = np.arange(len(domain)) if index is None else index
+    if len(index) > LEARNED:
+        index = np.sort(np.random.default_rng((seed, 9)).choice(index, LEARNED, replace=False))
+    if len(domain.shape) != 2 or domain.shape[1] < _SHORTEST:
+        return index, rows_of(domain, index)
+    signals = domain.samples.batch(index)
+    return index, Statistics(*signals.shape[1:]).measure(signals).double().numpy()
 
 
 def reference_predictions(

@@ -13,15 +13,21 @@ import numpy as np
 
 from jumbot.adaptation.config import RunConfig
 from jumbot.adaptation.judgement.candidates import FIRST
+from jumbot.adaptation.judgement.decision import Harm, weigh_distances, weigh_harm
 from jumbot.adaptation.judgement.evidence import Evidence, weigh
 from jumbot.adaptation.judgement.modularity import nearest, some_rows
 from jumbot.adaptation.judgement.monitor import logits_of
 from jumbot.adaptation.judgement.number_evidence import NumberEvidence, weigh_numbers
+from jumbot.adaptation.judgement.references import learning_rows, reference_predictions
+from jumbot.adaptation.judgement.witness import agreements_of
 from jumbot.adaptation.model import load
 from jumbot.adaptation.runs.folder import final_mass, read_metrics, read_results
 from jumbot.adaptation.runs.grid import Pair, Run, train_all
 from jumbot.adaptation.runs.variants import Variant
+from jumbot.adaptation.task import task_of
+from jumbot.adaptation.training.witnesses import SHARE
 from jumbot.data.domain import Domain
+from jumbot.methods import SOURCE_ONLY
 from jumbot.minibatch.progress import progress
 
 RUNG = 3  # a short run has one in so many steps
@@ -36,13 +42,19 @@ class Weighed:
     run: Run
     whole: bool
     evidence: Evidence | NumberEvidence
+    harm: Harm | None = None
+    """Beside source-only, by the rule of `decision`; None of source-only itself and where it was stopped early."""
+    references: float | None = None
+    """What plain models of the source make of it, as in `Harm`."""
 
     def row(self, folder: Path) -> dict[str, Any]:
         """Its row of the table."""
         results = read_results(self.run.folder)
         assert results is not None
         diagnosis = results["diagnosis"]
+        estimate = results.get("estimated_accuracy") or {}
         of_classes = {
+            "estimated_accuracy": estimate.get("value"),
             "proportions_distance": _distance(diagnosis["class_proportions"], diagnosis["predicted_proportions"]),
             "accuracy_not_used": results.get("accuracy"),
         }
@@ -53,6 +65,7 @@ class Weighed:
             "settings": dict(self.run.variant.changes),
             "whole": self.whole,
             **self.evidence.to_row(),
+            "references": self.references,
             "mass": final_mass(read_metrics(self.run.folder)),
             **(of_classes if isinstance(self.evidence, Evidence) else of_numbers),
             "seconds": results["seconds"],
@@ -66,8 +79,9 @@ class Search:
 
     out: Path
     pair: Pair
+    source: Domain
+    """As the networks take it, and so is `target`."""
     target: Domain
-    """As the networks take it."""
     variants: Sequence[Variant]
     config: RunConfig
     changes: Mapping[str, Any]
@@ -104,7 +118,13 @@ class Search:
         runs = whole + stopped
         found = self._weigh(runs, sample, neighbours)
         order = [v.label for v in self.variants]
-        weighed = [Weighed(run, run.variant.label in labels, found[run.variant.label]) for run in runs]
+        harms = self._harms(whole, sample)
+        own = {name: harm.adapted for name, harm in harms.items()}
+        own |= {SOURCE_ONLY: harm.source_only for harm in harms.values()}
+        weighed = [
+            Weighed(run, label in labels, found[label], harms.get(label), own.get(label))
+            for run, label in ((run, run.variant.label) for run in runs)
+        ]
         return sorted(weighed, key=lambda w: order.index(w.run.variant.label))
 
     @property
@@ -120,8 +140,43 @@ class Search:
             source, adaptation = self.steps
             lengths = {"source_steps": source // RUNG, "steps": adaptation // RUNG}
             changes = {n: v for n, v in changes.items() if n not in ("epochs", "source_epochs")} | lengths
+        judged = whole and self.holds_out
+        if judged and not self.config.training.validation:
+            changes["validation"] = SHARE
         folder = self.out / variant.folder if whole else self.out / "rungs" / variant.folder
-        return Run(self.pair, variant, self.seed, folder, self.config.recipe, changes, command=self.command)
+        return Run(
+            self.pair, variant, self.seed, folder, self.config.recipe, changes, command=self.command, judge=judged
+        )
+
+    @property
+    def holds_out(self) -> bool:
+        """Whether a part of the source is kept from the candidates, to judge them by; numbers are judged without."""
+        labels = self.pair.source.labels
+        return labels is not None and round(SHARE * int(np.bincount(labels[labels >= 0]).max())) > 0
+
+    def _harms(self, runs: Sequence[Run], sample: Domain) -> dict[str, Harm]:
+        """Each candidate that adapts beside source-only."""
+        by_label = {run.variant.label: run for run in runs}
+        alone = by_label.pop(SOURCE_ONLY, None)
+        if alone is None or not by_label or not (self.holds_out or self.source.labels is None):
+            return {}
+        models = {name: load(run.folder) for name, run in {SOURCE_ONLY: alone, **by_label}.items()}
+        said = {name: model.scores(logits_of(model.network, sample)) for name, model in models.items()}
+        if self.source.labels is None:
+            index, rows = learning_rows(self.source, self.seed)
+            values = task_of(self.source).labels(self.source)[index]
+            others = [learning_rows(sample)[1]]
+            known = reference_predictions(rows, values, others, numbers=True, seed=self.seed)
+            outputs = {name: (f.double().numpy(),) for name, f in said.items()}
+            return {name: weigh_distances(outputs[name], outputs[SOURCE_ONLY], known) for name in by_label}
+        votes = {name: agreements_of(model.results["estimated_accuracy"]["votes"]) for name, model in models.items()}
+        classes = {name: scores.argmax(-1) for name, scores in said.items()}
+        return {
+            name: weigh_harm(
+                votes[name], votes[SOURCE_ONLY], float((classes[name] != classes[SOURCE_ONLY]).double().mean())
+            )
+            for name in by_label
+        }
 
     def _weigh(self, runs: Sequence[Run], sample: Domain, neighbours: np.ndarray[Any, Any]) -> Weights:
         with progress(None, f"weighing {len(runs)} candidates", bar=self.show, slow=True):

@@ -19,6 +19,11 @@ AGREEMENT = "agreement with "
 """Begins the name of a vote by one of the references."""
 
 
+def agreements_of(votes: Mapping[str, float]) -> dict[str, float]:
+    """Those votes of `Witness.votes` that references give."""
+    return {name: value for name, value in votes.items() if name.startswith(AGREEMENT)}
+
+
 @dataclass(frozen=True)
 class Panel:
     """Predictions of the references: of the held-out rows, and of the target by those of each fold."""

@@ -15,6 +15,7 @@ from jumbot.adaptation.config import RunConfig
 from jumbot.adaptation.judgement._nearness import explained, of_domains, received_by
 from jumbot.adaptation.judgement._whole_target import diagnose_domains
 from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy
+from jumbot.adaptation.judgement.decision import Harm
 from jumbot.adaptation.judgement.diagnosis import Diagnosis, as_predicted, diagnose
 from jumbot.adaptation.judgement.monitor import logits_of, outputs
 from jumbot.adaptation.judgement.shares import columns_of, describe_shares
@@ -22,6 +23,7 @@ from jumbot.adaptation.judging import Judged, calibrated, judge_after
 from jumbot.adaptation.model import Model, explanations
 from jumbot.adaptation.runs._pages import drawn
 from jumbot.adaptation.runs.beside import BASELINE, SAMPLES, compared, notable, source_only
+from jumbot.adaptation.runs.files.beside_json import Baseline
 from jumbot.adaptation.runs.files.results_json import Results
 from jumbot.adaptation.runs.folder import RunFolder, final_mass, read_metrics
 from jumbot.adaptation.training.checkpoint import load_module, load_weights, pack, save_weights
@@ -110,9 +112,16 @@ def _finish(
     shares = diagnosis.source_shares
     scores = model.scores(logits)
     predictions = None if source.labels is None else scores.argmax(-1).numpy()
+    alone: tuple[Network, str] | None = None
+    beside: Baseline | None = None
     if predictions is not None and source.labels is not None:
-        harm = None if judged.decision is None else judged.decision.harm
-        diagnosis = as_predicted(diagnosis, predictions, source.labels, harm)
+        if baseline:
+            reach(1, "a classifier of the source alone")
+            alone = source_only(None if before is None else earlier, domains, config)
+            beside = None if alone is None else compared(*alone, domains, predictions, judged)
+        diagnosis = as_predicted(diagnosis, predictions, source.labels, _harm(judged, model, beside))
+    else:
+        diagnosis = replace(diagnosis, harm=_harm(judged, model, None))
     reach(1, "figures")
     results: dict[str, Any] = {
         "rule": config.training.select,
@@ -161,10 +170,8 @@ def _finish(
     first = {"data_remarks": told.pop("data_remarks")}
     write(run.path / "results.json", first | {name: value for name, value in told.items() if value is not None})
     if baseline and predictions is not None:
-        reach(1, "a classifier of the source alone")
-        alone = source_only(None if before is None else earlier, domains, config)
-        if alone is not None:
-            write(run.path / BASELINE, compared(*alone, domains, predictions, judged))
+        if beside is not None:
+            write(run.path / BASELINE, beside)
         old = None if alone is None else logits_of(alone[0], target).softmax(-1)
         write(
             run.path / SAMPLES,
@@ -185,6 +192,17 @@ def _finish(
 
     drawn(f"{run.path}: the model card", lambda: write_card(run.path))
     return model
+
+
+def _harm(judged: Judged, model: Model, beside: Baseline | None) -> Harm | None:
+    """What the evidence says of the model that is handed over: of one of the source alone, nothing.
+
+    Folds say what adaptation does; how many predictions this model changed is known once a baseline is beside it.
+    """
+    if judged.decision is None or judged.decision.harm is None or model.method["name"] == SOURCE_ONLY:
+        return None
+    harm = judged.decision.harm
+    return harm if beside is None else replace(harm, changed=beside.changed)
 
 
 def _short(trained: Trained) -> list[str]:

@@ -24,7 +24,7 @@ from jumbot.adaptation.training.accelerator import begin_trackers, devices, flat
 from jumbot.adaptation.training.batches import Batches, Loaded
 from jumbot.adaptation.training.keeping import Keeper
 from jumbot.adaptation.training.optimizers import make_optimizers, rate_factor
-from jumbot.adaptation.training.stopping import stops
+from jumbot.adaptation.training.stopping import TimeUpError, stops, time_is_up
 from jumbot.data.domain import Domain
 from jumbot.data.scales import outsize
 from jumbot.errors import ArgumentError, NotFiniteError, Stopped
@@ -137,6 +137,9 @@ class Trainer:
                     if (signal := asked()) is not None:
                         self._save()
                         raise Stopped(f"{self.step} of {self.total} steps are done", signal)
+                    if self.step < self.total and time_is_up():
+                        self._save()
+                        raise TimeUpError(f"the minutes were up after {self.step} of {self.total} steps")
         self._save()
         for tracker in self.accelerator.trackers:
             tracker.finish()

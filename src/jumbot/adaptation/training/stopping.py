@@ -1,14 +1,41 @@
-"""Ctrl-C and SIGTERM during training: the step is finished and a checkpoint saved before the process goes."""
+"""Ctrl-C, SIGTERM and a deadline during training: the step is finished and a checkpoint saved before it ends."""
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from types import FrameType
 
-from jumbot.errors import Stopped
+from jumbot.errors import JumbotError, Stopped
+
+_DEADLINE = ContextVar("deadline", default=math.inf)
+
+
+class TimeUpError(JumbotError):
+    """The deadline of `pausing` passed; the run has a checkpoint and goes on when it is asked for again."""
+
+
+@contextmanager
+def pausing(seconds: float) -> Iterator[None]:
+    """Training inside that is not done after so many seconds saves a checkpoint and raises `TimeUpError`.
+
+    Unlike the budget of `adapt`, which hands over what was learned: runs that are compared are whole, or not there.
+    """
+    token = _DEADLINE.set(time.monotonic() + seconds)
+    try:
+        yield
+    finally:
+        _DEADLINE.reset(token)
+
+
+def time_is_up() -> bool:
+    """Whether the deadline of `pausing` has passed."""
+    return time.monotonic() >= _DEADLINE.get()
 
 
 @contextmanager

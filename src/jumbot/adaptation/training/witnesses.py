@@ -12,9 +12,9 @@ import numpy as np
 import torch
 
 from jumbot.adaptation.config import RunConfig
-from jumbot.adaptation.judgement.modularity import rows_of, some_rows
+from jumbot.adaptation.judgement.modularity import some_samples
 from jumbot.adaptation.judgement.monitor import outputs
-from jumbot.adaptation.judgement.references import LEARNED, reference_predictions
+from jumbot.adaptation.judgement.references import learning_rows, reference_predictions
 from jumbot.adaptation.judgement.witness import Panel, Witness
 from jumbot.adaptation.networks.build import make_network
 from jumbot.adaptation.task import Task
@@ -70,8 +70,9 @@ def hear(
 ) -> Heard:  # fmt: skip
     """Train every method of `configs` on each fold; ask it, and the references, for the held-out part and target."""
     seed = configs[0].training.seed
-    index, target_rows = some_rows(target, seed)
+    index = some_samples(target, seed)
     sample = target.subset(index).unlabelled()
+    target_rows = learning_rows(sample)[1]
     numbers = source.labels is None
     known = task.labels(source)
     held_outputs: dict[str, list[Array]] = {config.method: [] for config in configs}
@@ -84,10 +85,9 @@ def hear(
     for rest, held in parts:
         order.append(held)
         part, unseen = source.subset(rest), source.subset(held)
-        learned = _some(rest, seed)
-        said = reference_predictions(
-            rows_of(source, learned), known[learned], (rows_of(unseen), target_rows), numbers=numbers, seed=seed
-        )
+        learned, rows = learning_rows(source, seed, rest)
+        others = learning_rows(unseen)[1], target_rows
+        said = reference_predictions(rows, known[learned], others, numbers=numbers, seed=seed)
         for name, (there, here) in said.items():
             held_said.setdefault(name, []).append(there)
             target_said.setdefault(name, []).append(here)
@@ -114,11 +114,10 @@ def hear_held_out(
 ) -> Heard:
     """The same of networks that were trained on `source`, without `held`, already."""
     seed = config.training.seed
-    index, target_rows = some_rows(target, seed)
-    few, held_rows = some_rows(held, seed)
-    part, sample = held.subset(few), target.subset(index).unlabelled()
-    learned = _some(np.arange(len(source)), seed)
-    rows, others = rows_of(source, learned), (held_rows, target_rows)
+    index = some_samples(target, seed)
+    part, sample = held.subset(some_samples(held, seed)), target.subset(index).unlabelled()
+    learned, rows = learning_rows(source, seed)
+    others = [learning_rows(each)[1] for each in (part, sample)]
     said = reference_predictions(rows, task.labels(source)[learned], others, seed=seed)
     panel = Panel({name: one for name, (one, _) in said.items()}, {name: (one,) for name, (_, one) in said.items()})
     shares, offset = shares_of(source, task.outputs, config.training.sampler == "stratified")
@@ -139,14 +138,6 @@ def shares_of(source: Domain, classes: int, stratified: bool) -> tuple[Array, Ar
         return np.ones(classes), np.zeros(classes)
     shares = np.bincount(source.labels, minlength=classes) / len(source)
     return shares, np.log(np.maximum(shares * classes, _RAREST)) if stratified else np.zeros(classes)
-
-
-def _some(index: Array, seed: int) -> Array:
-    """As many as the references learn from."""
-    if len(index) <= LEARNED:
-        return index
-    found: Array = np.sort(np.random.default_rng((seed, 9)).choice(index, LEARNED, replace=False))
-    return found
 
 
 def train_network(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jumbot.adaptation.settings import Rule
-from jumbot.options import Measured, Portion, Seed, Text, Weight
+from jumbot.options import Measured, Portion, Positive, Seed, Text, Weight
 from jumbot.schema import Record, Versioned
 
 
@@ -40,3 +40,6 @@ class Comparison(Versioned):
     runs: tuple[ComparedRun, ...]
     failed: dict[str, Text]
     """Folders of runs that failed, with the reason."""
+    minutes: Positive | None = None
+    not_run: tuple[Text, ...] = ()
+    """Folders of runs that the minutes left no time for."""

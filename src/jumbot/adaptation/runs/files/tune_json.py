@@ -25,8 +25,11 @@ class CandidateRow(Record):
     mass: Measured | None
     seconds: Weight
     folder: str
+    references: Measured | None = None
+    """What plain models of the source make of it: an accuracy, or minus a distance in deviations."""
     modularity: Measured | None = None
     """This and what follows is of classes."""
+    estimated_accuracy: Portion | None = None
     entropy: Measured | None = None
     infomax: Measured | None = None
     snd: Measured | None = None
