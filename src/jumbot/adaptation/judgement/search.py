@@ -120,7 +120,8 @@ class Search:
         order = [v.label for v in self.variants]
         harms = self._harms(whole, sample)
         own = {name: harm.adapted for name, harm in harms.items()}
-        own |= {SOURCE_ONLY: harm.source_only for harm in harms.values()}
+        if harms:
+            own[SOURCE_ONLY] = next(iter(harms.values())).source_only
         weighed = [
             Weighed(run, label in labels, found[label], harms.get(label), own.get(label))
             for run, label in ((run, run.variant.label) for run in runs)
