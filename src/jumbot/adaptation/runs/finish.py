@@ -71,21 +71,22 @@ def embeddings(network: Network, source: Domain, target: Domain, when: str) -> d
 
 def finish(
     model: Model, trained: Trained, domains: Domains, config: RunConfig, run: RunFolder, baseline: bool = False,
-    show: bool = False, judged: Judged | None = None,
+    show: bool = False, judged: Judged | None = None, until: float = math.inf,
 ) -> Model:  # fmt: skip
     """Everything that a run folder holds beside the records of training, and the model with its results.
 
-    `baseline` puts a source-only classifier beside it, and the samples to look at: what a report shows.
+    `baseline` puts a source-only classifier beside it, and the samples to look at: what a report shows.  One that has
+    to be trained for it ends at `until`, a time of `time.monotonic`.
     """
     log.info("trained in %.0f s; now the figures, the diagnosis and the predictions", trained.seconds)
     with progress(_PARTS, "after training", least=1, bar=show, slow=True) as reach:
         judged = Judged(False, why_not="this run was not judged") if judged is None else judged
-        return _finish(model, trained, domains, config, run, baseline, reach, judged)
+        return _finish(model, trained, domains, config, run, baseline, reach, judged, until)
 
 
 def _finish(
     model: Model, trained: Trained, domains: Domains, config: RunConfig, run: RunFolder, baseline: bool,
-    reach: Stretch, judged: Judged,
+    reach: Stretch, judged: Judged, until: float,
 ) -> Model:  # fmt: skip
     reach(0, "evaluation")
     source, target, seed = domains.source, domains.target, config.training.seed
@@ -117,7 +118,7 @@ def _finish(
     if predictions is not None and source.labels is not None:
         if baseline:
             reach(1, "a classifier of the source alone")
-            alone = source_only(None if before is None else earlier, domains, config)
+            alone = source_only(None if before is None else earlier, domains, config, until)
             beside = None if alone is None else compared(*alone, domains, predictions, judged)
         diagnosis = as_predicted(diagnosis, predictions, source.labels, _harm(judged, model, beside))
     else:
