@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SHOWN = (
-    "references",
+    "secured",
     "evidence",
     "modularity",
     "agreement",

@@ -18,7 +18,6 @@ import jumbot
 from jumbot.adaptation.judgement import search
 from jumbot.adaptation.judgement.decision import weigh_harm
 from jumbot.adaptation.judgement.modularity import modularity, nearest
-from jumbot.adaptation.judgement.witness import agreements_of
 from jumbot.adaptation.runs.grid import Run
 from jumbot.adaptation.training.witnesses import SHARE
 from jumbot.data.content import domain_hash
@@ -175,13 +174,13 @@ def test_candidates_are_judged_by_a_part_of_the_source_that_they_never_saw(
     assert config["training"]["validation"] == SHARE
     assert results["estimated_accuracy"]["value"] is not None
     votes = {
-        name: agreements_of(jumbot.load(tmp_path / "a" / name.replace(" ", "-")).estimated_accuracy.votes)
+        name: jumbot.load(tmp_path / "a" / name.replace(" ", "-")).estimated_accuracy.votes
         for name in ("source-only", DEFAULT)
     }
     rows = best.table.set_index("candidate")
     harm = weigh_harm(votes[DEFAULT], votes["source-only"], 0.5)
-    assert rows.loc[DEFAULT, "references"] == pytest.approx(harm.adapted)
-    assert rows.loc["source-only", "references"] == pytest.approx(harm.source_only)
+    assert rows.loc[DEFAULT, "secured"] == pytest.approx(harm.adapted)
+    assert rows.loc["source-only", "secured"] == pytest.approx(harm.source_only)
 
 
 @pytest.mark.usefixtures("no_pages")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from jumbot.adaptation.judgement.witness import AGREEMENT, HELD_OUT, THRESHOLD, TRANSPORT
+from jumbot.adaptation.judgement.witness import AGREEMENT, HELD_OUT, THRESHOLD, TRANSPORT, counted_votes
 from jumbot.options import Checked, Portion
 
 LEVEL = 0.9
@@ -65,7 +65,7 @@ def estimate_accuracy(votes: Mapping[str, float], target: int, held: int) -> Est
     """
     if min(target, held) < LEAST:
         return unknown(f"{min(target, held)} samples are too few; at least {LEAST} of each domain are needed", votes)
-    used = [value for name, value in votes.items() if name.startswith(AGREEMENT) or name in (TRANSPORT, THRESHOLD)]
+    used = counted_votes(votes)
     value = float(np.median(used))
     half = _FACTOR * (_BASE + float(np.std(used)))
     half *= 1 if any(name.startswith(AGREEMENT) for name in votes) else _ONLY

@@ -19,7 +19,6 @@ from jumbot.adaptation.judgement.modularity import nearest, some_rows
 from jumbot.adaptation.judgement.monitor import logits_of
 from jumbot.adaptation.judgement.number_evidence import NumberEvidence, weigh_numbers
 from jumbot.adaptation.judgement.references import learning_rows, reference_predictions
-from jumbot.adaptation.judgement.witness import agreements_of
 from jumbot.adaptation.model import load
 from jumbot.adaptation.runs.folder import final_mass, read_metrics, read_results
 from jumbot.adaptation.runs.grid import Pair, Run, train_all
@@ -44,8 +43,8 @@ class Weighed:
     evidence: Evidence | NumberEvidence
     harm: Harm | None = None
     """Beside source-only, by the rule of `decision`; None of source-only itself and where it was stopped early."""
-    references: float | None = None
-    """What plain models of the source make of it, as in `Harm`."""
+    secured: float | None = None
+    """What the votes on its accuracy secure, as in `Harm`."""
 
     def row(self, folder: Path) -> dict[str, Any]:
         """Its row of the table."""
@@ -65,7 +64,7 @@ class Weighed:
             "settings": dict(self.run.variant.changes),
             "whole": self.whole,
             **self.evidence.to_row(),
-            "references": self.references,
+            "secured": self.secured,
             "mass": final_mass(read_metrics(self.run.folder)),
             **(of_classes if isinstance(self.evidence, Evidence) else of_numbers),
             "seconds": results["seconds"],
@@ -170,7 +169,7 @@ class Search:
             known = reference_predictions(rows, values, others, numbers=True, seed=self.seed)
             outputs = {name: (f.double().numpy(),) for name, f in said.items()}
             return {name: weigh_distances(outputs[name], outputs[SOURCE_ONLY], known) for name in by_label}
-        votes = {name: agreements_of(model.results["estimated_accuracy"]["votes"]) for name, model in models.items()}
+        votes = {name: model.results["estimated_accuracy"]["votes"] for name, model in models.items()}
         classes = {name: scores.argmax(-1) for name, scores in said.items()}
         return {
             name: weigh_harm(

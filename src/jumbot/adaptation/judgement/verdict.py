@@ -85,12 +85,10 @@ def _pick(whole: Mapping[str, Weighed], default: str) -> tuple[Weighed, list[str
             )
         return kept, said
     best = max(sure, key=lambda each: each.evidence.value)
-    assert best.harm is not None
     surely = " and surely a larger modularity" if isinstance(best.evidence, Evidence) else ""
     said.append(
         f"{_name(best)} was chosen over {_name(kept)}: its evidence is larger, {best.evidence.words()} against "
-        f"{kept.evidence.words()}{surely}, and nothing speaks for harm ({best.harm.adapted:.2f} by plain models of the "
-        f"source, {best.harm.source_only:.2f} {SOURCE_ONLY})."
+        f"{kept.evidence.words()}{surely}, and nothing speaks for harm beside {SOURCE_ONLY}."
     )
     return best, said
 

@@ -25,8 +25,8 @@ class CandidateRow(Record):
     mass: Measured | None
     seconds: Weight
     folder: str
-    references: Measured | None = None
-    """What plain models of the source make of it: an accuracy, or minus a distance in deviations."""
+    secured: Measured | None = None
+    """What the rule of harm compares: what votes on its accuracy secure; of numbers, minus a distance in deviations."""
     modularity: Measured | None = None
     """This and what follows is of classes."""
     estimated_accuracy: Portion | None = None
