@@ -158,7 +158,6 @@ def test_scorers_refuse_what_they_cannot_score(shifted: Rows) -> None:
     assert len(regressor.diagnosis_.received_mass) == len(X_target)
 
 
-@pytest.mark.xfail(strict=False, reason="six source samples: the network for tables learns less from few labels")
 def test_target_labels_are_trained_on(shifted: Rows) -> None:
     """Names that are exchanged in the target can be known from its labels alone."""
     X, y, X_target, _ = shifted

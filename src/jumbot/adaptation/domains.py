@@ -82,7 +82,7 @@ class Domains:
             size = inputs.size or RESIZED
         self.source, self.target, self.input = prepare(
             source, target, size, channels, pixels=pixels, standardise=inputs.standardise, columns=inputs.columns,
-            transform=transform,
+            dates=inputs.dates, text=inputs.text, transform=transform,
         )  # fmt: skip
         if self.input.std is not None and not any(self.input.std):
             raise ArgumentError(
@@ -118,7 +118,7 @@ class Domains:
             evaluated = None if evaluated is None else self.extractor(evaluated)
             self.labelled = None if self.labelled is None else self.extractor(self.labelled)
         if network.rank and len(self.source.shape) == 1:
-            stem = learn_directions(self.source, network.rank)
+            stem = learn_directions(self.source, network.rank, self.labelled)
             self.source, self.target = project(stem, self.source), project(stem, self.target)
             evaluated = None if evaluated is None else project(stem, evaluated)
             self.labelled = None if self.labelled is None else project(stem, self.labelled)

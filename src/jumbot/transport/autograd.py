@@ -9,20 +9,22 @@ differences would.  At epsilon = 0 kinks are common (uniform weights); what is r
 
 Nodes of the graph keep the outcome and not the `Solution`, which keeps them: a cycle would outlive its last name.
 
-How the plan changes with its inputs is not in the graph, so a gradient that is differentiated again would lack that
-part, and nobody would see it: `fixed` makes it an error.  What a gradient is multiplied with may be differentiated.
+A gradient that is differentiated again needs how the plan changes, which is no part of the graph: `graphed` asks
+`_curvature.py` for it.  What has no second derivatives is refused where they are asked for, and all third ones are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from jumbot.errors import UnsupportedError
+from jumbot.transport._curvature import DenseCurvature
 from jumbot.transport.entropic.translation import centre
 from jumbot.transport.linear_slopes import Unoffered, linear_weight_gradient
 from jumbot.transport.outcome import AnyOutcome
@@ -34,79 +36,179 @@ Inputs = tuple[Tensor, Tensor | None, Tensor | None]
 Slope = Callable[[int], Tensor]
 
 
-class _Fixed(torch.autograd.Function):
-    """A slope as it is; its own derivative in the inputs is refused."""
+class Curvature(Protocol):
+    """The Hessian of a value in its inputs."""
+
+    def refusal(self, k: int) -> str | None:
+        """Why it is not offered in the k-th input; None where it is."""
+
+    def product(self, direction: Sequence[Tensor | None]) -> Sequence[Tensor]:
+        """Of a move of the inputs, None where one does not move: the moves of all slopes."""
+
+
+class _Refused(torch.autograd.Function):
+    """Zero; who asks how it changes with the inputs is refused, and nobody else."""
 
     @staticmethod
-    def forward(ctx: Any, slope: Tensor, *inputs: Tensor | None) -> Tensor:
-        return slope.clone()
+    def forward(ctx: Any, why: str, *inputs: Tensor | None) -> Tensor:
+        ctx.why = why
+        return torch.zeros((), dtype=torch.float64)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        raise UnsupportedError(
-            "a gradient of a transport value was differentiated again, which is not offered: how the plan changes "
-            "would be left out. Detach the gradient; or, to hold the plan fixed, differentiate "
-            "(solution.plan * cost).sum()."
+        raise UnsupportedError(ctx.why)
+
+
+class _Moved(torch.autograd.Function):
+    """Products with a Hessian, which is symmetric: of a move of the inputs, the moves of the slopes."""
+
+    @staticmethod
+    def forward(ctx: Any, curvature: Curvature, token: Tensor | None, *direction: Tensor | None) -> Any:
+        ctx.set_materialize_grads(False)
+        ctx.curvature, ctx.token, ctx.moved = curvature, token, [move is not None for move in direction]
+        for k, move in enumerate(direction):
+            if move is not None and (why := curvature.refusal(k)) is not None:
+                raise UnsupportedError(why)
+        return tuple(curvature.product(direction))
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Any, ...]:
+        found = _Moved.apply(ctx.curvature, ctx.token, *grads)
+        moves = [x if moved else None for x, moved in zip(found, ctx.moved, strict=True)]
+        return None, torch.zeros((), dtype=torch.float64), *moves
+
+
+class _Slopes(torch.autograd.Function):
+    """The slopes of a value in its inputs; their derivatives are products with its Hessian."""
+
+    @staticmethod
+    def forward(ctx: Any, curvature: Curvature, slopes: Sequence[Tensor | None], *edges: Tensor | None) -> Any:
+        ctx.set_materialize_grads(False)
+        ctx.curvature, ctx.edges = curvature, edges
+        return tuple(None if x is None else x.clone() for x in slopes)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Any, ...]:
+        token = _Refused.apply(_THIRD, *ctx.edges) if torch.is_grad_enabled() else None
+        found = _Moved.apply(ctx.curvature, token, *grads)
+        return None, None, *(None if e is None else x for e, x in zip(ctx.edges, found, strict=True))
+
+
+_THIRD = "a gradient of a transport value was differentiated a third time, which is not offered; detach it before."
+
+
+class _Barred(torch.autograd.Function):
+    """An edge as it is; who asks for a gradient in it is refused, and nobody else."""
+
+    @staticmethod
+    def forward(ctx: Any, why: str, x: Tensor) -> Tensor:
+        ctx.why = why
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:
+        raise UnsupportedError(ctx.why)
+
+
+class _Edge(torch.autograd.Function):
+    """Zeros in the shape of an input: a node that kept the input would keep its memory, and itself where the input is
+    written to."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.dtype = x.dtype
+        return torch.zeros((), dtype=torch.float64, device=x.device).expand(x.shape)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        return grad.to(ctx.dtype)
+
+
+def edge(x: Tensor | None) -> Tensor | None:
+    """What stands for an input in `graphed`; None where it has no gradient."""
+    return _Edge.apply(x) if x is not None and x.requires_grad else None
+
+
+def graphed(
+    slopes: Sequence[Tensor | None], edges: Sequence[Tensor | None], curvature: Curvature
+) -> Sequence[Tensor | None]:
+    """Slopes in a backward pass, in float64 and of the shapes of the edges, that may be differentiated again."""
+    open_edges = []
+    for k, x in enumerate(edges):
+        why = None if x is None else curvature.refusal(k)
+        open_edges.append(x if why is None else _Barred.apply(why, x))
+    found: Sequence[Tensor | None] = _Slopes.apply(curvature, slopes, *open_edges)
+    return found
+
+
+@dataclass(frozen=True)
+class _Held:
+    """The Hessian of <C, P>, whose gradient in the cost is the plan as it is."""
+
+    def refusal(self, k: int) -> str:
+        return (
+            "a gradient of solution.linear was differentiated again, which is not offered: it holds the plan fixed. "
+            "Differentiate solution.value, or detach the gradient."
         )
 
-
-def fixed(slope: Tensor, inputs: Sequence[Tensor | None]) -> Tensor:
-    """A slope in `inputs`, in a backward pass, that is refused to be differentiated in them."""
-    return _Fixed.apply(slope, *inputs) if torch.is_grad_enabled() else slope  # else nobody will
-
-
-def _edges(inputs: Sequence[Tensor | None]) -> tuple[Tensor | None, ...]:
-    """Tensors of no entries where the inputs are in the graph, for `fixed`: a node that kept those would keep their
-    memory, and itself where they are written to."""
-    return tuple(
-        x.index_select(-1, torch.empty(0, dtype=torch.long, device=x.device))
-        if x is not None and x.requires_grad
-        else None
-        for x in inputs
-    )
+    def product(self, direction: Sequence[Tensor | None]) -> Sequence[Tensor]:
+        raise AssertionError("refused before")
 
 
 class _Total(torch.autograd.Function):
     """A number of each problem, with the slopes that `slope(k)` finds of it in the k-th of cost and weights."""
 
     @staticmethod
-    def forward(ctx: Any, total: Tensor, slope: Slope, plan: Tensor, edges: Any, *inputs: Tensor | None) -> Tensor:
-        ctx.slope, ctx.edges = slope, edges
+    def forward(
+        ctx: Any, total: Tensor, slope: Slope, plan: Tensor, edges: Any, curvature: Curvature,
+        *inputs: Tensor | None,
+    ) -> Tensor:  # fmt: skip
+        ctx.slope, ctx.edges, ctx.curvature = slope, edges, curvature
         ctx.like = [None if x is None else (x.shape, x.dtype) for x in inputs]
         # gradients in the weights read the cost again: kept by torch, it may not be written to meanwhile
-        ctx.save_for_backward(plan, inputs[0] if any(ctx.needs_input_grad[5:]) else None)
+        ctx.save_for_backward(plan, inputs[0] if any(ctx.needs_input_grad[6:]) else None)
         return total.clone()
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         plan, batch = ctx.saved_tensors[0], ctx.like[0][0][:-2]
+        needed = ctx.needs_input_grad[5:]
+        with torch.no_grad():
+            slopes = [(plan if k == 0 else ctx.slope(k - 1)) if need else None for k, need in enumerate(needed)]
+        if torch.is_grad_enabled():
+            edges = [_flat(x, batch, 2 if k == 0 else 1) for k, x in enumerate(ctx.edges)]
+            slopes = list(graphed(slopes, edges, ctx.curvature))
         grads: list[Tensor | None] = [None, None, None]
-        for k, needed in enumerate(ctx.needs_input_grad[4:]):
-            if needed:
+        for k, slope in enumerate(slopes):
+            if slope is not None:
                 shape, dtype = ctx.like[k]
-                with torch.no_grad():
-                    slope = plan if k == 0 else ctx.slope(k - 1)
-                product = grad.reshape(-1, *[1] * (slope.ndim - 1)) * fixed(slope, ctx.edges)
+                product = grad.reshape(-1, *[1] * (slope.ndim - 1)) * slope
                 grads[k] = product.reshape(*batch, *slope.shape[1:]).sum_to_size(shape).to(dtype)
-        return None, None, None, None, *grads
+        return None, None, None, None, None, *grads
+
+
+def _flat(x: Tensor | None, batch: torch.Size, axes: int) -> Tensor | None:
+    """An edge as `(B, ...)`."""
+    return None if x is None else x.expand(*batch, *x.shape[-axes:]).reshape(-1, *x.shape[-axes:])
 
 
 def with_gradients(value: Tensor, problem: Problem, outcome: AnyOutcome, inputs: Inputs) -> Tensor:
     """The objectives `(B,)` with their gradients in cost and weights."""
     slope = partial(weight_gradient, problem, outcome)
-    return _Total.apply(value, slope, outcome.plan, _edges(inputs), *inputs)
+    curvature = DenseCurvature(problem, outcome)
+    return _Total.apply(value, slope, outcome.plan, [edge(x) for x in inputs], curvature, *inputs)
 
 
 def with_plan(linear: Tensor, problem: Problem, outcome: AnyOutcome, inputs: Inputs) -> Tensor:
     """<C, P> `(B,)` with its gradients: in the cost the plan, held fixed; in the weights those of the moving plan."""
-    edges, slope = _edges(inputs), partial(linear_weight_gradient, problem, outcome)
+    edges, slope = [edge(x) for x in inputs], partial(linear_weight_gradient, problem, outcome)
     if problem.epsilon == 0 and problem.source.hard and problem.target.hard:  # there it is the value
         slope = partial(weight_gradient, problem, outcome)
     elif problem.epsilon == 0:
         a, b = (None if w is None else Unoffered.apply(w) for w in inputs[1:])
         inputs = (inputs[0], a, b)
         slope = partial(_none, problem)
-    return _Total.apply(linear, slope, outcome.plan, edges, *inputs)
+    return _Total.apply(linear, slope, outcome.plan, edges, _Held(), *inputs)
 
 
 def _none(problem: Problem, k: int) -> Tensor:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from jumbot.cost import Cost, squared_euclidean
-from jumbot.transport.autograd import fixed, weight_gradient
+from jumbot.transport.autograd import weight_gradient, with_gradients
 from jumbot.transport.compiled.aligned import plain
 from jumbot.transport.compiled.decorator import compiled
 from jumbot.transport.compiled.gibbs import set_all
@@ -116,9 +116,9 @@ class _Divergence(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        with torch.no_grad():
-            grads = _Divergence._gradients(ctx, grad.detach().numpy())
-        return None, None, *(None if x is None else fixed(x, (grad, *ctx.saved_tensors)) for x in grads)
+        if torch.is_grad_enabled():
+            return None, None, *_graphed(ctx, grad)
+        return None, None, *_Divergence._gradients(ctx, grad.detach().numpy())
 
     @staticmethod
     def _gradients(ctx: Any, scale: np.ndarray) -> list[Any]:
@@ -137,6 +137,35 @@ class _Divergence(torch.autograd.Function):
             if needed[2 + k]:
                 grads[2 + k] = _weight_gradient(ctx.solutions, k, scale, inputs[2 + k])
         return grads
+
+
+def _graphed(ctx: Any, grad: Tensor) -> list[Tensor | None]:
+    """The gradients with a graph of their own, from the same plans: through the costs and the three values."""
+    x, y, a, b = ctx.saved_tensors
+    between, *within = ctx.solutions
+    if len(within) == 1:
+        both = torch.stack([x, y])
+        weights = None if a is None else torch.stack([w.expand(x.shape[:-1]) for w in (a, b)])
+        self_terms = [_value(within[0], both, both, weights, weights).reshape(2, -1).sum(0)]
+    else:
+        self_terms = [_value(s, z, z, w, w) for s, z, w in zip(within, (x, y), (a, b), strict=True)]
+    total = _value(between, x, y, a, b) - sum(self_terms) / 2
+    if a is not None or b is not None:
+        mass_a, mass_b = (1.0 if w is None else w.double().sum(-1) for w in (a, b))
+        total = total + between._problem.epsilon / 2 * (mass_a - mass_b) ** 2
+    needed = [k for k, need in enumerate(ctx.needs_input_grad[2:]) if need]
+    inputs = [ctx.saved_tensors[k] for k in needed]
+    found = torch.autograd.grad(total, inputs, grad.reshape(total.shape), create_graph=True)
+    grads: list[Tensor | None] = [None] * 4
+    for k, slope in zip(needed, found, strict=True):
+        grads[k] = slope
+    return grads
+
+
+def _value(solution: Solution, x: Tensor, y: Tensor, a: Tensor | None, b: Tensor | None) -> Tensor:
+    """The values of a solution `(B,)`, in the graph of its points and weights."""
+    value = solution._outcome.certificate.objective + solution._problem.constant
+    return with_gradients(value, solution._problem, solution._outcome, (squared_euclidean(x, y).double(), a, b))
 
 
 def _weight_gradient(solutions: list[Solution], k: int, scale: np.ndarray, weights: Tensor) -> Tensor:

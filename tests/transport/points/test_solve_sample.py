@@ -213,14 +213,6 @@ def test_integer_points_are_taken_as_numbers() -> None:
     assert value == pytest.approx(jumbot.solve_sample(x.astype(float), x + 1.0, epsilon=0.5, tau=1.0).value)
 
 
-def test_the_value_is_not_differentiated_twice_without_saying_so() -> None:
-    x, y = torch.randn(5, 2, dtype=torch.float64, requires_grad=True), torch.randn(4, 2, dtype=torch.float64)
-    value = jumbot.solve_sample(x, y, cost=manhattan, epsilon=0.5, tau=1.0).value
-    (slope,) = torch.autograd.grad(value, x, create_graph=True)
-    with pytest.raises(UnsupportedError, match="differentiated again"):
-        torch.autograd.grad(slope.sum(), x)
-
-
 def test_the_sinkhorn_divergence_of_large_clouds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Above a size it makes no matrix: the same value and the same gradients."""
     x, y, a, b = (torch.tensor(z, requires_grad=True) for z in clouds())

@@ -21,10 +21,15 @@ _BLANKS, _MOST_BLANKS = 80, 0.3
 _PASSES = 2  # of the randomised SVD over the rows
 
 
-def some_inputs(source: Domain) -> Tensor:
-    """Samples of a domain taken evenly, as the network sees them."""
+def some_inputs(source: Domain, labelled: Domain | None = None) -> Tensor:
+    """Samples of a domain taken evenly, as the network sees them, and of the target those with labels.
+
+    A first layer that has seen the source alone would clip away what sets apart samples beyond its range, and labels of
+    these could teach nothing.
+    """
     count = min(len(source), _ROWS, max(_NUMBERS // math.prod(source.shape), 1))
-    return source.samples.batch(np.unique(np.linspace(0, len(source) - 1, count).round().astype(np.int64)))
+    found = source.samples.batch(np.unique(np.linspace(0, len(source) - 1, count).round().astype(np.int64)))
+    return found if labelled is None else torch.cat([found, some_inputs(labelled)])
 
 
 def soft_clip(x: Tensor) -> Tensor:
@@ -167,9 +172,9 @@ class ProjectedSamples(ArraySamples):
         return ProjectedSamples(self.array[indices], self.stem)
 
 
-def learn_directions(source: Domain, rank: int) -> Directions:
-    """At most `rank` directions of the rows of a source, and fewer than it has columns."""
-    rows = some_inputs(source)
+def learn_directions(source: Domain, rank: int, labelled: Domain | None = None) -> Directions:
+    """At most `rank` directions of the rows of a source and of labelled target rows, and fewer than it has columns."""
+    rows = some_inputs(source, labelled)
     stem = Directions(rows.shape[1], max(min(rank, rows.shape[1] - 1, len(rows)), 1))
     stem.learn(rows)
     return stem

@@ -109,11 +109,13 @@ def make_network(
     kind: str = "user",
     dtype: torch.dtype = torch.float32,
     source: Domain | None = None,
+    labelled: Domain | None = None,
 ) -> tuple[Network, dict[str, Any]]:
     """The network for samples of this shape, and the description from which `build_network` makes it again.
 
     `module` is a backbone to build on: the user's own, or a pretrained one whose name is `kind`.  A network whose first
-    layer learns from the source (with `bins` or `rank`, and that of signals) needs the `source`, as it is trained on.
+    layer learns from the source (with `bins` or `rank`, and that of signals) needs the `source`, as it is trained on,
+    and the `labelled` part of the target where it is trained on that too.
     """
     if module is not None:
         return _around(module, kind, shape, classes, options, dtype)
@@ -134,13 +136,13 @@ def make_network(
     if source is None:
         raise ArgumentError("source: this network has a first layer that learns from the source; give it.")
     if options.rank:
-        samples = source.samples
-        stem = samples.stem if isinstance(samples, ProjectedSamples) else learn_directions(source, options.rank)
+        projected = source.samples if isinstance(source.samples, ProjectedSamples) else None
+        stem = learn_directions(source, options.rank, labelled) if projected is None else projected.stem
         spec |= {"shape": [stem.basis.shape[1]], "rank": stem.width}
         network = build_network(spec)
         network.backbone.get_submodule("0").load_state_dict(stem.state_dict())
         return network, spec
-    rows = some_inputs(source)
+    rows = some_inputs(source, labelled)
     if options.bins:
         spec["numbers"] = list(number_columns(rows))
     network = build_network(spec)

@@ -50,11 +50,14 @@ class Trained:
 
 
 class Objective(nn.Module):
-    """Network and method as one module with one forward pass per step, which is what data parallelism wraps."""
+    """Network and method as one module with one forward pass per step, which is what data parallelism wraps.
 
-    def __init__(self, network: Network, method: Method) -> None:
+    `weight` is that of the source's own term.
+    """
+
+    def __init__(self, network: Network, method: Method, weight: float = 1.0) -> None:
         super().__init__()
-        self.network, self.method = network, method
+        self.network, self.method, self.weight = network, method, weight
 
     def forward(self, phase: str, batch: Batch) -> Terms:
         if phase == "source":
@@ -62,6 +65,8 @@ class Objective(nn.Module):
             terms = Terms({"source": source_term(logits, batch.labels, label_loss=self.method.label_loss)})
         else:
             terms = self.method.terms(self.network, batch)
+        if self.weight != 1:
+            terms = replace(terms, losses={**terms.losses, "source": self.weight * terms.losses["source"]})
         if batch.labelled is None or "labelled" in terms.losses:
             return terms
         x, labels = batch.labelled
@@ -102,7 +107,9 @@ class Trainer:
         )
         if source.origins is not None:
             method.use_sources(len(source.sources), lambda: trust_in_sources(source, training.seed))
-        self.objective = Objective(network, method).to(self.accelerator.device)
+        # both terms are means: no sample of the source counts more than one of the target whose label is known
+        weight = 1.0 if labelled is None else min(1.0, len(source) / len(labelled))
+        self.objective = Objective(network, method, weight).to(self.accelerator.device)
         network.to(memory_format=self.batches.layout)  # type: ignore[call-overload]
         self.wrapped = self.accelerator.prepare_model(self.objective)
         self.monitor = Monitor(

@@ -14,8 +14,9 @@ from torch import Tensor
 from jumbot.cost import Cost, parse_cost
 from jumbot.errors import ArgumentError
 from jumbot.transport._points import coarse
+from jumbot.transport._points._team import ALONE, team_of
 from jumbot.transport._points.callable_tiles import CallableTiles
-from jumbot.transport._points.grounds import Ground, ground_of, norms, scaled
+from jumbot.transport._points.grounds import Ground, ground_of, scaled
 from jumbot.transport._points.point_tiles import Tiles
 from jumbot.transport._points.sample_sweeps import Sweeps
 from jumbot.transport._points.solved import Solved
@@ -56,9 +57,8 @@ def solve_one(problem: Problem, x: Tensor, y: Tensor, call: Call, begin: tuple[T
     if not isinstance(call.cost, str):
         entries = _BLOCK if spare is None else min(_BLOCK, spare // _ENTRY)
         tiles: Any = CallableTiles(x, y, parse_cost(call.cost), problem.epsilon, entries)
-        return _swept(problem, tiles, call, begin, points, None, 0)
+        return _swept(problem, tiles, call, begin, points, 0)
     ground = ground_of(call.cost, problem.epsilon, d)
-    lengths = (norms("x", points[0]), norms("y", points[1])) if call.cost == "cosine" else None
     clouds = scaled(ground, *points)
     _check_reach(problem, ground, *clouds)
     taken = 0
@@ -72,7 +72,7 @@ def solve_one(problem: Problem, x: Tensor, y: Tensor, call: Call, begin: tuple[T
     tiles = Tiles(*clouds, ground)
     first, second = problem.reference_weights
     tiles.close((first[0].numpy(), second[0].numpy()))
-    return _swept(problem, tiles, call, begin, points, lengths, taken)
+    return _swept(problem, tiles, call, begin, points, taken)
 
 
 def _check_reach(problem: Problem, ground: Ground, x: np.ndarray, y: np.ndarray) -> None:
@@ -87,20 +87,28 @@ def _check_reach(problem: Problem, ground: Ground, x: np.ndarray, y: np.ndarray)
 
 
 def _swept(
-    problem: Problem, tiles: Any, call: Call, begin: tuple[Tensor, Tensor] | None, points: Any, lengths: Any, taken: int
+    problem: Problem, tiles: Any, call: Call, begin: tuple[Tensor, Tensor] | None, points: Any, taken: int
 ) -> Solved:  # fmt: skip
     from jumbot.minibatch.progress import progress
 
-    sweeps = Sweeps(problem, tiles, call.tol)
     f, g = (None, torch.zeros_like(problem.b)) if begin is None else begin
+    weights = problem.a[0].numpy(), problem.b[0].numpy()
+    cost = call.cost if isinstance(call.cost, str) else "a callable"
+    settings = cost, call.tol, call.limit, problem.epsilon, problem.source, problem.target, problem.reference
+    tiles.team = team_of((*points, *weights), settings)
+    if f is not None:
+        first, second = tiles.team.agreed(f.numpy(), g.numpy())
+        f, g = torch.from_numpy(first), torch.from_numpy(second)
+    sweeps = Sweeps(problem, tiles, call.tol)
     pairs = math.prod(tiles.shape)
     large = pairs >= _LARGE
     with progress(None, f"{tiles.shape[0]:,} x {tiles.shape[1]:,} points", bar=large, slow=large) as stretch:
         found = sweeps.run(f, g, max(1, call.limit - taken), tell=_teller(stretch, tiles))
     assert found.proof is not None
+    tiles.team = ALONE  # what is asked of the solution later, one process may ask alone
     return Solved(
         problem, tiles, found.f, found.g, taken + found.taken, found.proof, found.kept, found.interrupted, points,
-        lengths,
+        call.cost == "cosine",
     )  # fmt: skip
 
 

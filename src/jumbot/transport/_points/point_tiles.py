@@ -6,13 +6,14 @@ Potentials enter as exponents F = f/epsilon + log r_a, with r the reference weig
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 
 from jumbot.transport._points import passes
+from jumbot.transport._points._team import ALONE
 from jumbot.transport._points.grounds import Ground
 from jumbot.transport._points.kd_cells import Cells
 from jumbot.transport._points.tile_math import NOTHING, PRODUCT, SQUARED, WFR
@@ -21,6 +22,7 @@ from jumbot.transport.compiled.threads import run, split
 _SHARES = 16  # runs of row cells for each thread: another process may hold up one of them
 _LOW, _HIGH = 1e-25, 1e25  # of sums in float32 that are surely right
 _BINS, _WIDTH = 600, 0.1  # of the logarithms of bounds on blocks
+_RUNS = 64  # of row cells, whatever the number of threads: sums of bounds are then the same in all processes
 _DENSE = 0.9  # share of kept blocks above which all are kept
 _LN2 = math.log(2)
 _PAIRS = 4096  # that a mean cost is estimated from
@@ -53,6 +55,7 @@ class Tiles:
         self.layout: tuple[type, Layout] | None = None
         self.lists, self.kept, self.left_out = self._all(), 1.0, 0.0
         self.closed: list[np.ndarray | None] = [None, None]
+        self.team = ALONE
 
     def close(self, weights: tuple[np.ndarray, np.ndarray]) -> None:
         """Find the points whose cost to all points of weight is infinite: none, but for -log cos^2."""
@@ -95,6 +98,8 @@ class Tiles:
         """Row cells in runs of about as many blocks."""
         first, last, _ = self.lists[side]
         cells = np.arange(self.cells[side].count) if cells is None else cells
+        if not len(cells):
+            return []
         total = np.cumsum(last[cells] - first[cells])
         parts = min(len(cells), _SHARES * torch.get_num_threads())
         edges = np.searchsorted(total, np.arange(1, parts) * total[-1] / parts)
@@ -107,7 +112,7 @@ class Tiles:
         layout = self._in(dtype)
         x, y = layout.rows[side], layout.columns[1 - side]
         G = self._exponents(1 - side, other, dtype)
-        out = np.empty(x.shape[:2])
+        out = np.zeros(x.shape[:2])
         if guess is None:
             guess = self._minima(side, other, None, np.zeros(len(self.norms[side])))
         kernel = passes.sums_single if dtype == np.float32 else passes.sums_double
@@ -116,13 +121,14 @@ class Tiles:
             kernel(cells, x, F, y, G, *lists, ground.kind, ground.scale, out)
 
         F = self._exponents(side, guess, dtype)
-        self._run(task, self._shares(side))
+        self._run(side, task, out)
         sums = self.cells[side].taken(out)
         wrong = ~((sums > _LOW) & (sums < _HIGH))
         if wrong.any():
-            guess = self._minima(side, other, np.unique(self.cells[side].at[wrong] // self.cells[side].width), guess)
+            again = np.unique(self.cells[side].at[wrong] // self.cells[side].width)
+            guess = self._minima(side, other, again, guess)
             F = self._exponents(side, guess, dtype)
-            self._run(task, self._shares(side, np.unique(self.cells[side].at[wrong] // self.cells[side].width)))
+            self._run(side, task, out, again)
             sums = self.cells[side].taken(out)
         if dtype == np.float32:  # the shift as float32 holds it
             guess = self.cells[side].taken(F).astype(np.float64) * _LN2 + self.norms[side]
@@ -138,7 +144,7 @@ class Tiles:
         def task(part: np.ndarray) -> None:
             passes.minima(part, x, norms[0], y, norms[1], G, *lists, ground.kind, ground.scale, out)
 
-        self._run(task, self._shares(side, cells))
+        self._run(side, task, out, cells)
         return self.cells[side].taken(out)
 
     def in_double(self) -> Layout:
@@ -146,8 +152,24 @@ class Tiles:
             return self.layout[1]
         return Layout(self.cells, self.ground, np.float64)  # not kept: single precision goes on
 
-    def _run(self, task: Callable[[np.ndarray], Any], items: Iterable[np.ndarray]) -> None:
-        run(task, items)
+    def _run(
+        self, side: int, task: Callable[[np.ndarray], Any], out: np.ndarray, cells: np.ndarray | None = None
+    ) -> None:
+        """`task` of runs of row cells, or of some of them, in threads; `out` `(cells, ...)` is what it writes.
+
+        Each process does its part, and has all of `out` in the end.
+        """
+        cells = np.arange(self.cells[side].count) if cells is None else cells
+        own = cells[self._part(side, cells)]
+        run(task, self._shares(side, own))
+        if self.team.world > 1:
+            kept = np.zeros_like(out)
+            kept[own] = out[own]
+            out[cells] = self.team.joined(kept[cells])
+
+    def _part(self, side: int, cells: np.ndarray) -> slice:
+        first, last, _ = self.lists[side]
+        return self.team.part(last[cells] - first[cells])
 
     def each(self, side: int, task: Callable[[np.ndarray], Any]) -> None:
         """`task` of runs of row cells, in threads."""
@@ -156,9 +178,10 @@ class Tiles:
     def plan_sums(self, F: np.ndarray, G: np.ndarray) -> tuple[np.ndarray, np.ndarray, float, float]:
         """P 1, P' 1, and <C, P> and <|C|, P> in units of epsilon, in float64."""
         layout, ground, (cells_x, cells_y) = self._in(np.float64), self.ground, self.cells
-        x, y, shares = layout.rows[0], layout.columns[1], self._shares(0)
+        x, y = layout.rows[0], layout.columns[1]
+        shares = self._shares(0, np.arange(cells_x.count)[self._part(0, np.arange(cells_x.count))])
         padded = cells_x.padded(np.maximum(F, NOTHING), NOTHING), cells_y.padded(np.maximum(G, NOTHING), NOTHING)
-        rows, linear = np.empty(x.shape[:2]), np.empty(x.shape[:2])
+        rows, linear = np.zeros(x.shape[:2]), np.zeros(x.shape[:2])
         parts = np.array_split(np.arange(len(shares)), torch.get_num_threads())
         columns = np.zeros((len(parts), cells_y.count, cells_y.width))
 
@@ -170,8 +193,9 @@ class Tiles:
                 )  # fmt: skip
 
         run(task, range(len(parts)))
+        rows, linear, total = (self.team.joined(z) for z in (rows, linear, columns.sum(0)))
         paid = float(cells_x.taken(linear).sum())
-        return cells_x.taken(rows), cells_y.taken(columns.sum(0)), paid, paid
+        return cells_x.taken(rows), cells_y.taken(total), paid, paid
 
     def products(
         self, side: int, F: np.ndarray, G: np.ndarray, v: np.ndarray, by_slopes: bool = False
@@ -184,7 +208,7 @@ class Tiles:
             c.padded(np.maximum(p, NOTHING), NOTHING) for c, p in zip((own, other), potentials, strict=True)
         ]  # fmt: skip
         columns = np.stack([other.padded(column, 0.0) for column in v.T], axis=1)
-        x, y, out = layout.rows[side], layout.columns[1 - side], np.empty((own.count, own.width, v.shape[1]))
+        x, y, out = layout.rows[side], layout.columns[1 - side], np.zeros((own.count, own.width, v.shape[1]))
 
         def task(cells: np.ndarray) -> None:
             passes.products(
@@ -192,7 +216,7 @@ class Tiles:
                 *self.lists[side], ground.kind, ground.scale, by_slopes, columns, out,
             )  # fmt: skip
 
-        self._run(task, self._shares(side))
+        self._run(side, task, out)
         return own.taken(out)
 
     def mixture(
@@ -212,7 +236,7 @@ class Tiles:
                 ground.kind, ground.scale, a[1], b[1], a[2], b[2], out,
             )  # fmt: skip
 
-        self._run(task, self._shares(0))
+        self._run(0, task, out)
         rest = np.zeros(3)
         if self.kept < 1.0 and alpha.sum() > 0:
             sums = []
@@ -248,7 +272,7 @@ class Tiles:
                 passes.weigh_blocks(*arguments, a, least, _WIDTH, bins)
             return bins
 
-        parts = split(len(log_a), 4 * torch.get_num_threads())
+        parts = split(len(log_a), _RUNS)
         within = int(np.searchsorted(np.cumsum(np.sum(run(weigh, parts), axis=0)), budget, side="right"))
         threshold = least + _WIDTH * (within - 1)
 

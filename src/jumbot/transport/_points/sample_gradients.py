@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from jumbot.transport._points._point_moves import SampleCurvature
 from jumbot.transport._points.callable_tiles import CallableTiles
 from jumbot.transport._points.rounding import exponents
 from jumbot.transport._points.solved import Solved
-from jumbot.transport.autograd import fixed
+from jumbot.transport.autograd import edge, graphed
 from jumbot.transport.entropic.translation import centre
 
 _TRACE = 1e-200  # a weight that is smaller leaves no mass in the plan to tell its share from
@@ -32,9 +34,6 @@ def point_gradients(solved: Solved, needed: tuple[bool, bool]) -> list[Tensor | 
         v = np.concatenate([other, np.ones((len(other), 1))], axis=1)
         sums = stream.products(k, plan.F, plan.G, v, by_slopes=True)
         slope = 2 * epsilon * stream.ground.factor * (sums[:, -1:] * own - sums[:, :-1])
-        if solved.lengths is not None:  # what moves a direction is at right angles to it
-            direction = own / stream.ground.factor
-            slope = (slope - direction * (slope * direction).sum(1, keepdims=True)) / solved.lengths[k]
         out.append(torch.from_numpy(slope))
     return out
 
@@ -80,20 +79,24 @@ class SampleValue(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         needed, inputs = ctx.needs_input_grad[2:], ctx.saved_tensors
-        found: list[list[Tensor]] = [[] for _ in inputs]
         with torch.no_grad():
-            for solved in ctx.solved:
-                points = point_gradients(solved, needed[:2])
-                weights = [weight_gradient(solved, k) if needed[2 + k] else None for k in (0, 1)]
-                for at, slope in enumerate([*points, *weights]):
-                    if slope is not None:
-                        found[at].append(slope)
-        grads: list[Tensor | None] = []
-        for slopes, x in zip(found, inputs, strict=True):
-            if not slopes or x is None:
-                grads.append(None)
-                continue
-            slope = torch.stack(slopes).to(x)
-            scale = grad.reshape(-1, *[1] * (slope.ndim - 1)).to(x)
-            grads.append((scale * fixed(slope, (grad, *inputs))).reshape(x.shape))
+            slopes = _slopes(ctx.solved, needed)
+        if torch.is_grad_enabled():
+            slopes = list(graphed(slopes, [edge(x) for x in inputs], SampleCurvature(ctx.solved)))
+        grads = [
+            None if slope is None else (grad.reshape(-1, *[1] * (slope.ndim - 1)) * slope).to(x)
+            for slope, x in zip(slopes, inputs, strict=True)
+        ]
         return None, None, *grads
+
+
+def _slopes(solved: list[Solved], needed: Sequence[bool]) -> list[Tensor | None]:
+    """Those in x, y, a and b that are needed, for all problems of the batch, in float64."""
+    found: list[list[Tensor]] = [[] for _ in needed]
+    for s in solved:
+        points = point_gradients(s, (needed[0], needed[1]))
+        weights = [weight_gradient(s, k) if needed[2 + k] else None for k in (0, 1)]
+        for at, slope in enumerate([*points, *weights]):
+            if slope is not None:
+                found[at].append(slope.double())
+    return [torch.stack(slopes) if slopes else None for slopes in found]

@@ -69,6 +69,8 @@ class SampleSolution(Generic[ArrayT]):
             return values
         with torch.inference_mode(False), torch.enable_grad():
             x, y, a, b = self._inputs
+            if self._solved[0].directions:
+                x, y = (z / torch.linalg.vector_norm(z, dim=-1, keepdim=True) for z in (x, y))
             n, m = x.shape[-2], y.shape[-2]
             flat: list[Any] = [z.expand(*self._batch, *z.shape[-2:]).reshape(-1, *z.shape[-2:]) for z in (x, y)]
             flat += [w if w is None else w.expand(*self._batch, k).reshape(-1, k) for w, k in ((a, n), (b, m))]

@@ -137,7 +137,8 @@ class Sweeps:
         self.gap = gap + self.epsilon * self.stream.left_out
         self.scale = penalty + self.epsilon * mass
         self.scale += max(0.0, inside - self.epsilon * mass * math.log(len(self.b)))
-        self.mass = mass
+        (agreed,) = self.stream.team.agreed(np.array([self.gap, self.scale]))
+        self.gap, self.scale = agreed.tolist()
 
     def advance(self, f: Tensor, g: Tensor, new: Tensor) -> tuple[Tensor, Tensor]:
         """The next (f, g): translated where that has a closed form, and mixed."""
@@ -203,19 +204,24 @@ class Sweeps:
                     if ended or not prove_it:
                         break
                     here = self._prove(f, g)
-                    if solved(here.gap, here.scale, self.tol):
+                    (fine,) = self.stream.team.agreed(np.array([float(solved(here.gap, here.scale, self.tol))]))
+                    if fine:
                         return Found(f, g, self.count, here, self.stream.kept)
                     safety = stricter(safety, self.tol, here.scale, here.gap)
                 if self.count - best_at == _STALLED and self._try_otherwise():
                     (f, g), new = kept, kept[1]
                 if self._moved(f, new):
                     self._choose(f, new)
-                f, g = self.advance(f, g, new)
+                f, g = self._agreed(*self.advance(f, g, new))
         except KeyboardInterrupt:
             interrupted = True
         f, g = kept
         proof = self._prove(f, g) if prove_it or interrupted else None
         return Found(f, g, self.count, proof, self.stream.kept, interrupted)
+
+    def _agreed(self, f: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
+        first, second = self.stream.team.agreed(f.numpy(), g.numpy())
+        return torch.from_numpy(first), torch.from_numpy(second)
 
     def _try_otherwise(self) -> bool:
         """Over-relaxation where mixing makes no progress, and float64 where float32 makes none."""

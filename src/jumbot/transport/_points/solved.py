@@ -25,4 +25,4 @@ class Solved:
     kept: float
     interrupted: bool
     points: tuple[np.ndarray, np.ndarray]  # as given
-    lengths: tuple[np.ndarray, np.ndarray] | None = None  # of points whose directions are compared
+    directions: bool = False  # whether the points are compared by their directions alone

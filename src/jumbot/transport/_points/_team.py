@@ -1,0 +1,76 @@
+"""Processes of torch.distributed that solve one problem together: each takes its part of the rows, all have the sums.
+
+The cells of the points do not depend on the number of processes, and each row is summed up by one of them: the sweeps
+of two processes are those of one, bit by bit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+FROM = 10**8  # pairs from which on a problem is worth the processes
+
+
+@dataclass(frozen=True)
+class Team:
+    """A process, by its number, among those that solve the same problem."""
+
+    rank: int = 0
+    world: int = 1
+
+    def part(self, work: np.ndarray) -> slice:
+        """This process's run of items that take so much work each."""
+        total = np.cumsum(work)
+        edges = np.searchsorted(total, total[-1] * np.arange(1, self.world) / self.world, side="right")
+        edges = np.concatenate([[0], edges, [len(work)]])
+        return slice(int(edges[self.rank]), int(edges[self.rank + 1]))
+
+    def joined(self, x: np.ndarray) -> np.ndarray:
+        """The sum of what all processes have; each has zeros where others have done the work."""
+        if self.world == 1:
+            return x
+        tensor = torch.from_numpy(x).to(_device())
+        dist.all_reduce(tensor)
+        return tensor.cpu().numpy()
+
+    def agreed(self, *arrays: np.ndarray) -> list[np.ndarray]:
+        """Those of the first process: what decides when to stop must not differ in its last bit."""
+        if self.world == 1:
+            return list(arrays)
+        flat = torch.from_numpy(np.concatenate([np.ravel(x) for x in arrays]).astype(np.float64)).to(_device())
+        dist.broadcast(flat, 0)
+        parts = np.split(flat.cpu().numpy(), np.cumsum([x.size for x in arrays])[:-1])
+        return [part.reshape(x.shape) for part, x in zip(parts, arrays, strict=True)]
+
+
+ALONE = Team()
+
+
+def _device() -> str:
+    return "cuda" if dist.get_backend() == "nccl" else "cpu"
+
+
+def team_of(arrays: Iterable[np.ndarray], settings: Any) -> Team:
+    """All processes where they are given the same large problem; else each is alone with its own.
+
+    A process of a group that does not ask for such a problem keeps the others waiting.
+    """
+    from jumbot.minibatch.distributed import gather, group
+
+    rank, world = group()
+    arrays = list(arrays)
+    if world == 1 or math.prod(len(x) for x in arrays[:2]) < FROM:
+        return ALONE
+    digest = hashlib.blake2b(repr(settings).encode())
+    for x in arrays:
+        digest.update(np.ascontiguousarray(x).data)
+    found = gather(digest.hexdigest())
+    return Team(rank, world) if len(set(found)) == 1 else ALONE

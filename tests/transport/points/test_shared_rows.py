@@ -1,0 +1,80 @@
+"""Two gloo processes solve one problem between points together, and get what one gets."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import jumbot
+from jumbot.transport._points import _team
+from jumbot.transport._points._team import Team
+
+SCRIPT = """
+import json, os, sys
+import numpy as np, torch, torch.distributed as dist
+import jumbot
+from jumbot.transport._points import _team
+from tests.transport.points.test_shared_rows import CASES, clouds
+
+_team.FROM, calls = 0, []
+reduce = dist.all_reduce
+dist.all_reduce = lambda tensor: (calls.append(tensor.numel()), reduce(tensor))[1]
+out = {}
+for name, settings in CASES.items():
+    calls.clear()
+    sol = jumbot.solve_sample(*clouds(), **settings)
+    out[name] = [sol.value, sol.gap, sol.iterations, len(calls), float(np.abs(sol.potentials[0]).sum())]
+rank = int(os.environ["RANK"])
+torch.set_num_threads(rank + 1)
+x, y = clouds()
+out["own"] = jumbot.solve_sample(x[rank:], y, **CASES["kl"]).value  # problems of their own
+if rank == 0:  # what is asked later, one process may ask alone
+    out["map"] = float(sol.barycentric_map().sum())
+with open(sys.argv[1] + "/" + str(rank), "w") as file:
+    json.dump(out, file)
+"""
+CASES = {
+    "kl": {"epsilon": 0.002, "tau": 0.02},
+    "balanced": {"epsilon": 0.01},
+    "euclidean": {"epsilon": 0.03, "tau": (0.3, 0.1), "cost": "euclidean", "divergence": "tv"},
+    "callable": {"epsilon": 0.02, "tau": 0.1, "cost": lambda x, y: (x[:, None] - y).abs().sum(-1)},
+}
+
+
+def clouds() -> tuple[np.ndarray, np.ndarray]:
+    draw = np.random.default_rng(0)
+    return draw.random((2600, 2)), draw.random((2300, 2)) ** 1.3
+
+
+def test_two_processes_agree_with_one(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
+    done = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    both = [json.loads((tmp_path / rank).read_text()) for rank in ("0", "1")]
+    x, y = clouds()
+    for rank, found in enumerate(both):
+        for name, settings in CASES.items():
+            alone = jumbot.solve_sample(x, y, **settings)
+            value, gap, iterations, calls, potentials = found[name]
+            assert value == pytest.approx(alone.value, rel=1e-12)
+            assert gap == pytest.approx(alone.gap, rel=1e-6, abs=1e-15)
+            assert potentials == pytest.approx(float(np.abs(alone.potentials[0]).sum()), rel=1e-12)
+            assert iterations == alone.iterations
+            assert calls > 0  # they did work together
+        assert found["own"] == pytest.approx(jumbot.solve_sample(x[rank:], y, **CASES["kl"]).value, rel=1e-12)
+
+
+def test_parts_cover_all_items_once():
+    work = np.array([5, 0, 0, 1, 7, 3, 0, 2])
+    for world in (1, 2, 3, 9):
+        items = np.arange(len(work))
+        found = np.concatenate([items[Team(rank, world).part(work)] for rank in range(world)])
+        assert found.tolist() == items.tolist()
+
+
+def test_one_process_is_alone():
+    assert _team.team_of((np.zeros((20000, 1)), np.zeros((20000, 1))), ()) is _team.ALONE
