@@ -70,12 +70,21 @@ def run(case: str) -> dict[str, Any]:
     found = jumbot.solve_sample(x, y, **settings)
     seconds = time.perf_counter() - begun
     out: dict[str, Any] = {
-        "case": case, "points": len(x), "dimensions": x.shape[1], "seconds": round(seconds, 2),
-        "megabytes": round(resident() - before), "relative gap": float(found.relative_gap), "kept": found.kept,
-        "sweeps": found.iterations, "value": float(found.value), "threads": torch.get_num_threads(), "seed": 0,
-        **settings, "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes"),
+        "case": case,
+        "points": len(x),
+        "dimensions": x.shape[1],
+        "seconds": round(seconds, 2),
+        "megabytes": round(resident() - before),
+        "relative gap": float(found.relative_gap),
+        "kept": found.kept,
+        "sweeps": found.iterations,
+        "value": float(found.value),
+        "threads": torch.get_num_threads(),
+        "seed": 0,
+        **settings,
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes"),
         "command": f"python -m benchmarks.points {case}",
-    }  # fmt: skip
+    }
     if len(x) <= 5000:
         begun = time.perf_counter()
         matrix = squared_euclidean(torch.from_numpy(x), torch.from_numpy(y))

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import jumbot
-from jumbot.adaptation.runs.grid import Pair, compare
-from jumbot.adaptation.training.loop import Trainer
+from jumbot.adaptation._grid import Pair, compare
+from jumbot.adaptation._training.loop import Trainer
 
 MANY = 1_000_000
 

@@ -1,0 +1,169 @@
+"""Which candidate `jumbot.tune` picks, and why, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jumbot.adaptation._evaluation.decision import decide
+from jumbot.adaptation._evaluation.modularity import Evidence
+from jumbot.adaptation._evaluation.regression import UNKNOWN, NumberEvidence
+from jumbot.adaptation._runs.folder import read_results
+from jumbot.adaptation._search import Search, Weighed
+from jumbot.methods import SOURCE_ONLY
+
+TIE = 0.002
+"""A lead in evidence that decides nothing: another seed changes it by more."""
+RULE = (
+    "source-only or the recipe's JUMBOT by the rule of harm, as in jumbot.adapt, unless another that passes it has "
+    "more evidence and, of classes, surely a larger modularity"
+)
+WHOLE_TARGETS = ("alda", "cdan-e", "dann", "deepjdot", "mcc", "rot")
+"""Methods whose pages advise against them where the target lacks classes of the source."""
+
+
+def verdict(search: Search, weighed: Sequence[Weighed]) -> dict[str, Any]:
+    """The picked candidate, why it was, and all of them, best first; only whole runs can be picked.
+
+    The rule of harm of `decision` chooses between source-only and the recipe's JUMBOT, as in `jumbot.adapt`.  Another
+    candidate takes the place of the chosen one where that rule takes it over source-only, and it has more evidence, by
+    more than `TIE`, and of classes surely respects the neighbourhoods of the target better; of several such the largest
+    evidence wins.
+
+    Where numbers are predicted and source-only predicts others than the source's, it is picked: see `UNKNOWN`.
+    """
+    default = search.variants[1].label
+    whole = {each.run.variant.label: each for each in weighed if each.whole}
+    chosen, said = _pick(whole, default)
+    unknown = next((each for each in whole.values() if _is_unknown(each)), None)
+    if unknown is not None:
+        chosen, said = unknown, []
+    rows = {each.run.variant.label: each.row(search.out) for each in weighed}
+    picked = rows.pop(chosen.run.variant.label)
+    rest = sorted(rows.values(), key=lambda row: (not row["whole"], -row["evidence"]))
+    trained = {picked["candidate"], *rows}
+    not_tried = [v.label for v in search.variants if v.label not in trained and v.label not in search.failed]
+    said = [_cannot_know(chosen, rest)] if unknown is not None else [*said, *_more(chosen, picked)]
+    return {
+        "rule": RULE,
+        "picked": picked["candidate"],
+        "default": default,
+        "steps": search.steps[1],
+        "why": said
+        + [f"Warning: {text}" for text in advised_against(chosen)]
+        + _the_rest(picked, rest, search, not_tried),
+        "candidates": [picked, *rest],
+        "failed": search.failed,
+        "not_tried": not_tried,
+    }
+
+
+def _pick(whole: Mapping[str, Weighed], default: str) -> tuple[Weighed, list[str]]:
+    """What is picked, and why."""
+    usual, alone = whole.get(default), whole.get(SOURCE_ONLY)
+    if usual is None or alone is None:  # one of the two failed, and there is nothing to compare with
+        only = usual or alone or max(whole.values(), key=lambda each: each.evidence.value)
+        missing = default if usual is None else SOURCE_ONLY
+        return only, [f"{_name(only)} was kept: {missing} could not be trained, so nothing was compared."]
+    if usual.harm is None:
+        return alone, [f"{SOURCE_ONLY} was chosen: the source has too few samples to hold some out."]
+    decision = decide(usual.harm, default)
+    kept = usual if decision.method == default else alone
+    better = [
+        each
+        for each in whole.values()
+        if each.harm is not None and each.harm.helps and each.evidence.value > kept.evidence.value + TIE
+    ]
+    sure = [each for each in better if _surely_beyond(each, kept)]
+    said = [_capital(decision.why)]
+    if not sure:
+        if better:
+            best = max(better, key=lambda each: each.evidence.value)
+            said.append(
+                f"{_name(best)} has more evidence, {best.evidence.words()}, than {_name(kept)}, {kept.evidence.words()}"
+                ", and not surely a larger modularity, so it was not taken."
+            )
+        return kept, said
+    best = max(sure, key=lambda each: each.evidence.value)
+    surely = " and surely a larger modularity" if isinstance(best.evidence, Evidence) else ""
+    said.append(
+        f"{_name(best)} was chosen over {_name(kept)}: its evidence is larger, {best.evidence.words()} against "
+        f"{kept.evidence.words()}{surely}, and nothing speaks for harm beside {SOURCE_ONLY}."
+    )
+    return best, said
+
+
+def _surely_beyond(each: Weighed, kept: Weighed) -> bool:
+    """Numbers have no modularity: there the evidence alone counts."""
+    if not isinstance(each.evidence, Evidence) or not isinstance(kept.evidence, Evidence):
+        return True
+    return each.evidence.surely_beyond(kept.evidence)
+
+
+def _name(each: Weighed) -> str:
+    return each.run.variant.label
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _is_unknown(each: Weighed) -> bool:
+    numbers = isinstance(each.evidence, NumberEvidence) and each.evidence.gap > UNKNOWN
+    return numbers and each.run.variant.method == SOURCE_ONLY
+
+
+def _cannot_know(chosen: Weighed, rest: Sequence[Mapping[str, Any]]) -> str:
+    assert isinstance(chosen.evidence, NumberEvidence)
+    whole = [row for row in rest if row["whole"]]
+    best = f"; of the candidates that adapt, {whole[0]['candidate']} has the largest evidence" if whole else ""
+    return (
+        "Whether to adapt cannot be told without labels, so it was not done: source-only predicts numbers that lie "
+        f"{chosen.evidence.gap:.2f} deviations from the source's. Either the target's numbers do differ, and then "
+        "adaptation, which pulls them together, does harm; or its inputs were moved, and then it helps. If you know "
+        f"that both domains have the same numbers, take another candidate{best}."
+    )
+
+
+def _more(chosen: Weighed, picked: Mapping[str, Any]) -> list[str]:
+    """What else is to be said of a candidate that adapts."""
+    said = []
+    if chosen.run.variant.method == SOURCE_ONLY:
+        return said
+    if picked["mass"] is not None and "tau" in picked["settings"]:
+        said.append(f"tau is {picked['settings']['tau']:g}: {100 * picked['mass']:.0f} % of the mass moves.")
+    if isinstance(chosen.evidence, NumberEvidence):
+        said.append("That holds if the numbers of both domains are spread alike, which nothing here can tell.")
+    return said
+
+
+def advised_against(chosen: Weighed) -> list[str]:
+    """A warning where the pages of the methods advise against the picked one: classes seem absent from the target."""
+    method = chosen.run.variant.method
+    results = read_results(chosen.run.folder) or {}
+    absent = results.get("diagnosis", {}).get("absent_classes") or []
+    if method not in WHOLE_TARGETS or not absent:
+        return []
+    what = "A source class seems" if len(absent) == 1 else f"{len(absent)} source classes seem"
+    return [
+        f"{what} absent from the target, and {method} is advised against there: it finds samples for every "
+        f"class. Look at the predictions of {'that class' if len(absent) == 1 else 'those classes'}, or take jumbot."
+    ]
+
+
+def _the_rest(
+    picked: Mapping[str, Any], rest: Sequence[Mapping[str, Any]], search: Search, not_tried: Sequence[str]
+) -> list[str]:
+    """What was stopped, not tried, or failed, and which part labels had."""
+    said = []
+    stopped = [row["candidate"] for row in rest if not row["whole"]]
+    if stopped:
+        said.append(f"{len(stopped)} of {len(rest) + 1} candidates were stopped at a third of the steps.")
+    if not_tried:
+        said.append(f"Not tried, because the time was up: {', '.join(not_tried)}.")
+    said += [f"{name} failed: {reason}" for name, reason in search.failed.items()]
+    known = [name for name in ("accuracy", "rmse") if picked.get(f"{name}_not_used") is not None]
+    figures = {"accuracy": "accuracies", "rmse": "errors"}
+    if known:
+        return [*said, f"Labels of the target gave {figures[known[0]]}, and decided nothing."]
+    return [*said, "No target label was used."]
