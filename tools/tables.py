@@ -35,6 +35,17 @@ PAGES = (
 BLOCK = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
 PICTURES = ("office-caltech10", "office-caltech10-partial")  # those that the pages show
 NOT_RUN = "Not run yet.\n"
+#: Rows of the summary that are variants, and how it calls them; the paper's settings for JUMBOT differ by the target.
+_PLAIN = "jumbot, the paper's settings"
+VARIANTS = {
+    "jumbot": "jumbot, the defaults here",
+    "jumbot:eta1=0.01,eta2=0.5,eta3=1,tau=0.5,scale=none,proportions=equal": _PLAIN,
+    "jumbot:eta1=0.003,eta2=0.75,eta3=10,tau=0.06,scale=none,proportions=equal": _PLAIN,
+    "jumbot:source_loss=plan": "jumbot, source loss by the plan",
+    "deepjdot": "deepjdot, JUMBOT's cost weights",
+    "deepjdot:cost_weights=original": "deepjdot, its authors' cost weights",
+    "ba3us:weight_decay=0.0005": "ba3us, weight decay .0005",
+}
 
 
 def read(folder: str) -> list[dict[str, Any]]:
@@ -95,6 +106,7 @@ def means(folder: str) -> dict[str, tuple[int, str]]:
 
 def office_summary() -> str:
     tables = [means(f"office-caltech10{kind}") for kind in ("", "-partial", "-imbalanced")]
+    tables = [{VARIANTS.get(method, method): cells for method, cells in table.items()} for table in tables]
     methods = dict.fromkeys(method for table in tables for method in table if ":" not in method)
     order = sorted(methods, key=lambda method: tables[0].get(method, (0, ""))[1].replace(NONE, ""), reverse=True)
     return markdown(

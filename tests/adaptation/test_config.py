@@ -295,7 +295,6 @@ def test_what_the_data_would_pass_over_is_refused(data: np.ndarray, options: dic
             {"pixels": "imagenet"},
             "pixels: 'imagenet' came in, but is of no use for efficientnet-lite0",
         ),
-        ((12, 28, 28), {"weight_decay": 0.1}, "weight_decay: 0.1 came in, but is of no use for optimizer='adam'"),
         ((12, 28, 28), {"schedule_steps": 9}, "schedule_steps: 9 came in, but is of no use for schedule='constant'"),
         (
             (12, 28, 28),

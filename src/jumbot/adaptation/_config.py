@@ -11,7 +11,7 @@ from jumbot._settings.recipes import NUMBERS, NUMBERS_HIDDEN, NUMBERS_METHODS, R
 from jumbot._settings.training import Inputs, NetworkOptions, Training
 from jumbot.errors import ArgumentError, suggest, suggest_option
 from jumbot.methods import METHODS, check_predicts_numbers, method_options, options_class
-from jumbot.methods.options import MethodOptions, TransportOptions
+from jumbot.methods.options import DeepJDOTOptions, MethodOptions, TransportOptions
 
 if TYPE_CHECKING:
     from jumbot._settings.reading import TaskName
@@ -116,10 +116,13 @@ def make_config(
         for option, value in (NUMBERS | wider if found.numbers is None else found.numbers).items():
             values[owners[option]][option] = value
     own = {**found.methods.get(method, {}), **(NUMBERS_METHODS.get(method, {}) if task == "regression" else {})}
+    own = _without_replaced(own, changes)
     for option, value in {**own, **changes}.items():
         if option not in owners:
             raise ArgumentError(f"{option}: not an option of {method} or its training; {_where(option, method)}")
         values[owners[option]][option] = value
+    if changes.get("optimizer") == "adam" and "weight_decay" not in changes:
+        values["training"]["weight_decay"] = 0.0  # what the recipe has is for another optimiser
     if changes.get("standardise") == "none" and "bins" not in changes:  # which scale rows in any case
         values["network"]["bins"] = 0
     for one, other in (("bins", "rank"), ("rank", "bins")):  # a recipe's own first layer gives way to another
@@ -143,6 +146,19 @@ def make_config(
     if source is not None:
         _check_fits(source, config, changes)
     return config
+
+
+def _without_replaced(own: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """What a recipe has for a method, less the weights of the cost where those of DeepJDOT's authors are asked for."""
+    if changes.get("cost_weights") != "original":
+        return dict(own)
+    for name, value in DeepJDOTOptions.ORIGINAL.items():
+        if changes.get(name, value) != value:
+            raise ArgumentError(
+                f"{name}: must be left out with cost_weights='original', which sets it to {value:g}, got "
+                f"{changes[name]!r}."
+            )
+    return {name: value for name, value in own.items() if name not in {*DeepJDOTOptions.ORIGINAL, "scale", "scale_at"}}
 
 
 def check_changes(
@@ -217,8 +233,6 @@ def _check_fits(source: Domain, config: RunConfig, changes: Mapping[str, Any]) -
         in_vain["global_plan"] = f"{config.method}, which has no plan"
     elif config.options.scale is None:
         in_vain["scale_at"] = "scale=None"
-    if config.training.optimizer == "adam":
-        in_vain["weight_decay"] = "optimizer='adam'"
     if config.training.schedule == "constant":
         in_vain["schedule_steps"] = "schedule='constant'"
     owners = _owners(config.method)

@@ -10,12 +10,12 @@ from jumbot.adaptation._config import RunConfig
 from jumbot.adaptation._evaluation.modularity import rows_of
 from jumbot.adaptation._evaluation.monitor import Watch
 from jumbot.adaptation._evaluation.task import Task, task_of
-from jumbot.adaptation._model import NO_CROPS, crop_transform
 from jumbot.adaptation._networks.backbones import make_backbone
 from jumbot.adaptation._networks.features import Extractor
 from jumbot.adaptation._networks.stems import learn_directions, project
 from jumbot.adaptation._training.accelerator import device_of
 from jumbot.data import prepare
+from jumbot.data._augment import NO_CROPS, crop_transform
 from jumbot.data._domain import Domain
 from jumbot.data._inputs import kind_of
 from jumbot.data._labels import match_classes

@@ -20,6 +20,7 @@ from jumbot.adaptation._config import RunConfig
 from jumbot.adaptation._evaluation.accuracy import EstimatedAccuracy
 from jumbot.adaptation._evaluation.decision import Harm
 from jumbot.adaptation._evaluation.diagnosis import Diagnosis, as_predicted, diagnose
+from jumbot.adaptation._evaluation.frozen import frozen_rows
 from jumbot.adaptation._evaluation.monitor import logits_of, outputs
 from jumbot.adaptation._evaluation.nearness import explained, of_domains, received_by
 from jumbot.adaptation._evaluation.rivals import compare_references
@@ -147,7 +148,7 @@ def _finish(
         before = _diagnose_some(earlier, source, target, seed)
     diagnosis, logits = diagnose_domains(model.network, source, target, model.task, before, seed)
     model = replace(model, nearness=of_domains(source, target, model.compared_by(target), seed))
-    if len(target.shape) == 1:  # what training does not change; embeddings are what the plan has seen
+    if frozen_rows(model.network, model.input, target):  # embeddings are what the plan has seen
         diagnosis = explained(diagnosis, received_by(model.nearness, target, model.compared_by(target)))
     if source.labels is not None:
         found, accuracy = calibrated(judged, str(model.method["name"]), logits, diagnosis.class_proportions)
@@ -261,12 +262,14 @@ def _short(trained: Trained) -> list[str]:
 
 def remarks(records: Sequence[Mapping[str, Any]], config: RunConfig, odd_data: bool = False) -> list[str]:
     """What the records of training say about its settings; where the data are odd, the remedy is there."""
-    mass, tau = final_mass(records), getattr(config.options, "tau", math.inf)
-    if mass is None or math.isinf(tau) or mass >= _LITTLE:
+    mass = final_mass(records)
+    price = next((name for name in ("tau", "reward") if hasattr(config.options, name)), None)
+    value = math.inf if price is None else getattr(config.options, price)
+    if mass is None or math.isinf(value) or mass >= _LITTLE:
         return []
-    remedy = f"raise tau (it was {tau:g})"
+    remedy = f"raise {price} (it was {value:g})"
     if odd_data:
-        remedy = f"correct first what the remarks about the data name, and leave tau at {tau:g} until then"
+        remedy = f"correct first what the remarks about the data name, and leave {price} at {value:g} until then"
     return [
         f"only {100 * mass:.1f} % of the mass was transported at the end of training, so little was learned from the "
         f"target; {remedy}"

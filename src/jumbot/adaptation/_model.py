@@ -6,7 +6,6 @@ import csv
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -25,6 +24,7 @@ from jumbot._settings.reading import Corrupt
 from jumbot.adaptation._evaluation.accuracy import Calibration, EstimatedAccuracy, Prior
 from jumbot.adaptation._evaluation.decision import Decision
 from jumbot.adaptation._evaluation.diagnosis import UNEXPLAINED
+from jumbot.adaptation._evaluation.frozen import frozen_rows
 from jumbot.adaptation._evaluation.measures import Evaluation
 from jumbot.adaptation._evaluation.monitor import logits_of, outputs
 from jumbot.adaptation._evaluation.nearness import Nearness, Rows, received_by
@@ -32,16 +32,16 @@ from jumbot.adaptation._evaluation.regression import RegressionEvaluation
 from jumbot.adaptation._evaluation.task import Regression, Task, task_from_json, task_to_json
 from jumbot.adaptation._networks.build import build_network, check_sizes
 from jumbot.adaptation._networks.features import Extractor
-from jumbot.adaptation._networks.stems import rows_as_trained_on
 from jumbot.adaptation._runs.folder import read_metrics
 from jumbot.adaptation._runs.results_json import ModelFile
 from jumbot.adaptation._training.checkpoint import load_module, load_weights, pack, save_weights, unpack
 from jumbot.data import as_domain
 from jumbot.data._arrays import KINDS
+from jumbot.data._augment import NO_CROPS, crop_transform
 from jumbot.data._column_kinds import few
 from jumbot.data._domain import Domain
 from jumbot.data._frames import safe
-from jumbot.data._inputs import InputFormat, Transform
+from jumbot.data._inputs import InputFormat
 from jumbot.data._labels import match_classes
 from jumbot.data._roles import Roles
 from jumbot.errors import ArgumentError, need, one_line
@@ -85,19 +85,9 @@ def model_text(model: Model) -> str:
     return "\n".join(lines)
 
 
-NO_CROPS = ("none", "whole")
 WEIGHTS = "model.safetensors"
 _LINES = 10_000  # of a table of predictions that are made at once
 """The file in which `tune` names the folder of the run that it picked."""
-
-
-def crop_transform(crops: tuple[str, str]) -> Transform | None:
-    """The transform for (training, prediction), or None where images are taken whole in both."""
-    if crops == NO_CROPS:
-        return None
-    from jumbot.data._augment import make_transform
-
-    return make_transform(*crops)
 
 
 @dataclass(frozen=True)
@@ -286,17 +276,20 @@ class Model:
             return write_report([self.run], out)
 
     def compared_by(self, domain: Domain) -> Rows:
-        """What its samples are compared by: their features where they are rows, and otherwise their embeddings."""
-        if len(domain.shape) == 1:
-            return partial(rows_as_trained_on, self.network)
-        return lambda part: outputs(self.network, part)[0].numpy()
+        """What its samples are compared by: what no training changes, and their embeddings where there is no such."""
+        frozen = frozen_rows(self.network, self.input, domain)
+        if frozen is not None and self.nearness is not None and len(domain.shape) > 1:
+            widths = frozen(domain.subset(np.arange(min(len(domain), 1)))).shape[1], self.nearness.centres.shape[1]
+            frozen = frozen if widths[0] == widths[1] else None  # a model of before there was one
+        return frozen or (lambda part: outputs(self.network, part)[0].numpy())
 
     def write_predictions(self, data: Any, file: str | Path | TextIO, **reading: Any) -> Path | None:
         """A csv with id, label and confidence, or id and prediction; `reading` are options of `domain`.
 
         `received_mass` says how well the source explains a sample (1 is typical), and `unexplained` is 1 where it does
-        not: by the features that the network gets, a frozen backbone's among them, else by its embedding.  `file` is a
-        path, which is returned, or an open text file.
+        not: by the features that the network gets, a frozen backbone's among them, by edges and shades of pictures and
+        statistics of signals that a network is trained on, and by its embedding of other tensors.  `file` is a path,
+        which is returned, or an open text file.
         """
         if not hasattr(file, "write"):
             file = check("file", file, Path)

@@ -21,11 +21,11 @@ from jumbot.cli._terminal import say
 
 @dataclass(frozen=True, kw_only=True)
 class Tune(TrainingData, Command):
-    """Try thirteen candidates (of numbers eight), no adaptation among them, and pick one by evidence that needs no
+    """Try fifteen candidates (of numbers eight), no adaptation among them, and pick one by evidence that needs no
     target labels."""
 
     examples: ClassVar = (
-        ("all thirteen, as many at a time as there are cores", "jumbot tune shop/ phone/ --out tuned"),
+        ("all fifteen, as many at a time as there are cores", "jumbot tune shop/ phone/ --out tuned"),
         ("what can be tried in half an hour", "jumbot tune 2023.csv 2024.csv --label sold --minutes 30 --out tuned"),
         ("classes of new samples, from the one that was picked", "jumbot predict tuned new.csv"),
     )
