@@ -105,11 +105,11 @@ def test_images_of_five_channels(rng: np.random.Generator) -> None:
 def test_what_does_not_combine_is_refused(rng: np.random.Generator) -> None:
     signals, labels = _waves(rng, 24, 0.0)
     pair = signals, labels
-    with pytest.raises(ArgumentError, match="backbone: kind='raw' came in without one"):
+    with pytest.raises(ArgumentError, match="backbone: got kind='raw' without one"):
         jumbot.adapt(pair, signals, kind="raw", method="jumbot", judge=False)
     with pytest.raises(ArgumentError, match="backbone: 'digits' does not fit samples of shape"):
         jumbot.adapt(pair, signals, kind="signal", backbone="digits", method="jumbot", judge=False)
-    with pytest.raises(ArgumentError, match="freeze: True came in, but is of no use for signal"):
+    with pytest.raises(ArgumentError, match="freeze has no effect on signal"):
         jumbot.adapt(pair, signals, kind="signal", backbone=nn.Flatten(), freeze=True, method="jumbot", judge=False)
     with pytest.raises(ArgumentError, match="backbone: 'signal' does not fit"):
         jumbot.adapt((signals[:, 0], labels), signals[:, 0], backbone="signal", method="jumbot", judge=False)

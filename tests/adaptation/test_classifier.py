@@ -140,10 +140,10 @@ def test_other_units_in_the_target_are_named(rows: tuple[np.ndarray, ...], estim
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"steps": 9}, "options: steps came in, which is the parameter steps here; set that"),
-        ({"hidden": [9]}, "options: hidden came in, which is the parameter hidden_layer_sizes here; set that"),
-        ({"seed": 1}, "options: seed came in, which is the parameter random_state here"),
-        ({"validation": 0.2}, r"options: validation came in, which is of no use here; see jumbot\.adapt"),
+        ({"steps": 9}, "options: got steps, which is the parameter steps here; set that"),
+        ({"hidden": [9]}, "options: got hidden, which is the parameter hidden_layer_sizes here; set that"),
+        ({"seed": 1}, "options: got seed, which is the parameter random_state here"),
+        ({"validation": 0.2}, r"options: validation has no effect on the estimators; see jumbot\.adapt"),
     ],
 )
 def test_options_that_are_parameters_or_of_no_use_are_refused(rows, options: dict[str, Any], match: str) -> None:

@@ -115,12 +115,12 @@ def test_tune_compare_and_export_with_every_feature(
 
 
 def test_a_module_is_refused_by_tune_before_data_are_read() -> None:
-    with pytest.raises(ArgumentError, match="backbone: a module came in, which every candidate would train"):
+    with pytest.raises(ArgumentError, match="backbone: got a module, which every candidate would train"):
         jumbot.tune(NOWHERE, NOWHERE, backbone=torch.nn.Linear(3, 4))
 
 
 @pytest.mark.parametrize("option", [{"label_loss": "huber"}, {"select": "smoothness"}])
 def test_what_is_of_numbers_is_refused_with_classes(option: dict[str, str]) -> None:
     name, value = next(iter(option.items()))
-    with pytest.raises(ArgumentError, match=f"{name}: '{value}' came in, but"):
+    with pytest.raises(ArgumentError, match=f"{name}: got '{value}', but"):
         adapt(NOWHERE, NOWHERE, task="classification", **option)  # type: ignore[arg-type]

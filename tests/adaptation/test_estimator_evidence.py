@@ -153,7 +153,7 @@ def test_scorers_refuse_what_they_cannot_score(shifted: Rows) -> None:
         jumbot.target_scorer()(classifier(steps=2).fit(X, y))
     with pytest.raises(ArgumentError, match=r"'smoothness' does not score .*Known: modularity"):
         jumbot.target_scorer("smoothness")(classifier(steps=2, baseline=False).fit(X, y, X_target=X_target))
-    with pytest.raises(ArgumentError, match="StandardScaler came in"):
+    with pytest.raises(ArgumentError, match="got StandardScaler"):
         jumbot.target_scorer()(StandardScaler())
     with pytest.raises(ArgumentError, match="is not known"):
         jumbot.target_scorer("accuracy")
@@ -208,11 +208,11 @@ def test_folds_carry_the_names_of_sources(shifted: Rows) -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"labelled_target": 3}, "labelled_target: int came in; give a pair"),
+        ({"labelled_target": 3}, "labelled_target: got int; give a pair"),
         ({"labelled_target": (np.zeros((2, 2)), [0])}, r"labelled_target: 2 rows and labels of shape \(1,\)"),
-        ({"labelled_target": (np.zeros((2, 2)), [0, 7])}, "labelled_target: 7 came in; each label must be one of y"),
+        ({"labelled_target": (np.zeros((2, 2)), [0, 7])}, "labelled_target: got 7; each label must be one of y"),
         ({"sample_domain": [0, 1]}, r"sample_domain: shape \(2,\); it must name a source for each of 120 rows"),
-        ({"sample_domain": np.zeros(120)}, "sample_domain: float64 came in"),
+        ({"sample_domain": np.zeros(120)}, "sample_domain: got float64"),
         ({"sample_domain": "a"}, r"sample_domain: shape \(\)"),
     ],
 )

@@ -141,7 +141,7 @@ def test_the_onnx_file_names_its_batch_and_its_classes(rows: Model, tmp_path: Pa
 
 
 def test_what_cannot_be_exported(rows: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ArgumentError, match=r"'model.h5' came in; the name must end in .onnx or .pt2"):
+    with pytest.raises(ArgumentError, match=r"got 'model.h5'; the name must end in .onnx or .pt2"):
         rows.export(tmp_path / "model.h5")
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(MissingPackageError, match=r"jumbot\[export\]"):

@@ -132,7 +132,7 @@ def test_fractions_say_that_numbers_are_meant() -> None:
         jumbot.adapt((X, np.arange(60)), X, steps=2, batch_size=60)
     many = jumbot.adapt((X, np.arange(60)), X, task="classification", steps=2, batch_size=60, judge=False)
     assert len(many.classes) == 60
-    with pytest.raises(ArgumentError, match="the label 'red' came in; task='regression' predicts numbers"):
+    with pytest.raises(ArgumentError, match="got the label 'red'; task='regression' predicts numbers"):
         jumbot.adapt((X, ["red", "blue"] * 30), X, task="regression", steps=2, method="jumbot", judge=False)
 
 
@@ -140,13 +140,13 @@ def test_fractions_say_that_numbers_are_meant() -> None:
     ("changes", "message"),
     [
         *(({"method": name}, f"method: {name} is for classes") for name in METHODS if name not in for_numbers()),
-        ({"sampler": "stratified"}, "sampler: 'stratified' came in, but task='regression'"),
-        *(({"select": rule}, f"select: '{rule}' came in, but") for rule in ("entropy", "infomax", "snd")),
-        ({"partial": "first:2"}, "partial: 'first:2' came in, but task='regression'"),
-        ({"method": "deepjdot", "variant": "original"}, "variant: 'original' came in, but"),
+        ({"sampler": "stratified"}, "sampler: got 'stratified', but task='regression'"),
+        *(({"select": rule}, f"select: got '{rule}', but") for rule in ("entropy", "infomax", "snd")),
+        ({"partial": "first:2"}, "partial: got 'first:2', but task='regression'"),
+        ({"method": "deepjdot", "variant": "original"}, "variant: got 'original', but"),
         ({"views": "ten-crop"}, "views: 'ten-crop' averages probabilities"),
-        ({"task": "classification", "label_loss": "huber"}, "label_loss: 'huber' came in, but classes"),
-        ({"task": "classification", "select": "smoothness"}, "select: 'smoothness' came in, but"),
+        ({"task": "classification", "label_loss": "huber"}, "label_loss: got 'huber', but classes"),
+        ({"task": "classification", "select": "smoothness"}, "select: got 'smoothness', but"),
     ],
 )
 def test_what_does_not_combine_is_refused_before_data_are_read(changes: dict[str, Any], message: str) -> None:

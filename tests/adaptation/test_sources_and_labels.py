@@ -146,7 +146,7 @@ def test_target_labels_that_cannot_be_used_are_refused() -> None:
     X, y = _clusters(0)
     for given, message in (
         (X[:3], "labelled_target: labelled_target has no labels"),
-        ((X[:2], ["0", "fox"]), "labelled_target: fox came in, but the source has no such class"),
+        ((X[:2], ["0", "fox"]), "labelled_target: got fox, but the source has no such class"),
         ((X[:2], ["0", None]), "labelled_target: row 1 has no label"),
     ):
         with pytest.raises(ArgumentError, match=message):
@@ -244,10 +244,10 @@ def test_domains_that_cannot_be_sources_are_refused(of_two: tuple[Path, Path], t
     for given, message in (
         ({"source": table, "target": table}, "holds 2 domains .*domain='all' if each is a source of its own"),
         ({"source": table, "target": f"{table}:south", "domain": "all"}, "target: south is one of the sources too"),
-        ({"source": f"{table}:north", "target": table, "domain": "all"}, "came in beside domain='all'"),
-        ({"source": table, "target": table, "domain": "none"}, "domain_column: came in beside domain='none'"),
+        ({"source": f"{table}:north", "target": table, "domain": "all"}, "so does domain='all'"),
+        ({"source": table, "target": table, "domain": "none"}, "domain_column cannot be given with domain='none'"),
         ({"source": table, "target": table, "domain_column": "ward"}, "domain_column: there is no column 'ward'"),
-        ({"source": _clusters(0), "target": table}, "domain_column: 'hospital' came in, but there are no columns"),
+        ({"source": _clusters(0), "target": table}, "domain_column: got 'hospital', but there are no columns"),
     ):
         with pytest.raises(ArgumentError, match=message):
             jumbot.adapt(**{**how, **given})

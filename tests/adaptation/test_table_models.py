@@ -53,7 +53,7 @@ def test_missing_and_renamed_columns_are_refused(model: Model, frame: pd.DataFra
         model.predict(frame.drop(columns="b"))
     with pytest.raises(ArgumentError, match=r"lacks the column 'b'.*Rename 'B' for 'b'"):
         model.evaluate(frame.rename(columns={"b": "B"}))
-    with pytest.raises(ArgumentError, match="an array came in where column 'colour' holds categories"):
+    with pytest.raises(ArgumentError, match="got an array where column 'colour' holds categories"):
         model.predict(np.zeros((2, 4)))
     with pytest.raises(ArgumentError, match="label: there is no column 'result'"):
         model.evaluate(frame.drop(columns="outcome"), label="result")

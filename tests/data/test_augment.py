@@ -124,9 +124,9 @@ def test_transforms_of_the_recipes(rng, images, augment, views):
 
 
 def test_unknown_transforms():
-    with pytest.raises(ArgumentError, match="augment: 'mixup' came in; use 'none', 'crop', 'resized-crop'"):
+    with pytest.raises(ArgumentError, match="augment: got 'mixup'; use 'none', 'crop', 'resized-crop'"):
         make_transform("mixup", "whole")
-    with pytest.raises(ArgumentError, match="views: 'five' came in"):
+    with pytest.raises(ArgumentError, match="views: got 'five'"):
         make_transform("crop", "five")
 
 

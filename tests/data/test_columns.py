@@ -59,9 +59,9 @@ def test_shared_columns_when_told_so(rng: np.random.Generator) -> None:
     assert (a.shape, b.shape, format.columns.names) == ((1,), (1,), ("height",))
     with pytest.raises(ArgumentError, match=r"columns: 'age' in data and 'Age' in data seem to be one"):
         prepare(as_domain(frame), as_domain(frame.rename(columns={"age": "Age"})), columns="shared")
-    with pytest.raises(ArgumentError, match="'shared' came in, but not both domains have names"):
+    with pytest.raises(ArgumentError, match="got 'shared', but not both domains have names"):
         prepare(as_domain(frame), as_domain(frame[["age", "height"]].to_numpy()), columns="shared")
-    with pytest.raises(ArgumentError, match="columns: 'common' came in"):
+    with pytest.raises(ArgumentError, match="columns: got 'common'"):
         prepare(as_domain(frame), as_domain(frame), columns="common")
 
 
@@ -149,7 +149,7 @@ def test_a_column_that_is_empty_in_the_target(rng: np.random.Generator) -> None:
 def test_what_is_no_frame(rng: np.random.Generator) -> None:
     with pytest.raises(ArgumentError, match=r"a Series is one row, or one column; give a frame"):
         as_domain(_frame(rng).iloc[0])
-    with pytest.raises(ArgumentError, match=r"a dict came in; give pandas\.DataFrame"):
+    with pytest.raises(ArgumentError, match=r"got a dict; give pandas\.DataFrame"):
         as_domain({"age": [1]})
     unlabelled = as_domain(_frame(rng)[["age", "height"]], name="here")
     with pytest.raises(ArgumentError, match=r"here: the source has no labels; name their column .*age, height"):
@@ -210,7 +210,7 @@ def test_the_target_may_lack_labels_and_ids(rng: np.random.Generator) -> None:
     prepare(source, target)
     with pytest.raises(ArgumentError, match=r"source: label: there is no column 'outcome'; there are age, height"):
         read_domains(frame[["age", "height"]], frame, reading=Reading(label="outcome"))
-    with pytest.raises(ArgumentError, match="source: label: 'outcome' came in, but there are no columns with names"):
+    with pytest.raises(ArgumentError, match="source: label: got 'outcome', but there are no columns with names"):
         read_domains((np.zeros((2, 2)), [0, 1]), frame, reading=Reading(label="outcome"))
 
 
@@ -261,7 +261,7 @@ def test_names_on_one_side_only(rng: np.random.Generator) -> None:
     with pytest.raises(ArgumentError, match=r"data: has 3 features where 2 are expected \(age, height\)"):
         prepare(as_domain(frame), as_domain(np.zeros((4, 3))))
     named = as_domain(_frame(rng, colour=["red", "blue"] * (ROWS // 2)))
-    with pytest.raises(ArgumentError, match="an array came in where column 'colour' holds categories"):
+    with pytest.raises(ArgumentError, match="got an array where column 'colour' holds categories"):
         prepare(named, as_domain(np.zeros((4, 3))))
     holed = frame.assign(age=np.nan)
     with (

@@ -120,9 +120,9 @@ def test_svhn_with_a_train_split_only(tmp_path: Path) -> None:
 
 
 def test_wrong_names(tmp_path: Path) -> None:
-    with pytest.raises(ArgumentError, match="name: 'minst' came in; the sets of digits are usps, mnist"):
+    with pytest.raises(ArgumentError, match="name: got 'minst'; the sets of digits are usps, mnist"):
         load("minst", "train", tmp_path)
-    with pytest.raises(ArgumentError, match="split: 'extra' came in"):
+    with pytest.raises(ArgumentError, match="split: got 'extra'"):
         load("mnist", "extra", tmp_path)
 
 
@@ -230,7 +230,7 @@ def test_embedded_imbalanced_and_seeds() -> None:
     assert set(train.samples.indices) < set(balanced.samples.indices)
     np.testing.assert_array_equal(test.samples.indices, same.samples.indices)
     assert (embedded(seed=2)[2].samples.indices != same.samples.indices).any()
-    with pytest.raises(ArgumentError, match="target: 'skewed' came in"):
+    with pytest.raises(ArgumentError, match="target: got 'skewed'"):
         embedded("skewed")
 
 

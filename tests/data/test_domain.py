@@ -91,7 +91,7 @@ def test_numbers_beyond_float32() -> None:
 
 
 def test_no_data() -> None:
-    with pytest.raises(ArgumentError, match="target: no data came in"):
+    with pytest.raises(ArgumentError, match="target: no data given"):
         as_domain(None, name="target")
     with pytest.raises(ArgumentError, match="no such file or folder"):
         as_domain("/nowhere/at-all")

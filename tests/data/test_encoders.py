@@ -192,7 +192,7 @@ def test_columns_by_name_or_all_of_a_kind(rng: np.random.Generator) -> None:
 def test_an_array_has_neither_dates_nor_text(rng: np.random.Generator) -> None:
     frame = _frame(rng)
     _, _, format = _prepared(frame, frame, dates=(), text=())
-    with pytest.raises(ArgumentError, match="an array came in where column 'seen' holds dates"):
+    with pytest.raises(ArgumentError, match="got an array where column 'seen' holds dates"):
         format.apply(as_domain(np.ones((3, 3))))
 
 

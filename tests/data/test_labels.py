@@ -35,7 +35,7 @@ def test_numbers_and_their_texts_are_one_class() -> None:
 
 
 def test_labels_that_are_no_classes() -> None:
-    with pytest.raises(ArgumentError, match=r"0\.37 came in; labels are names or whole numbers"):
+    with pytest.raises(ArgumentError, match=r"got 0\.37; labels are names or whole numbers"):
         encode_labels([0.37, 1.0])
     with pytest.raises(ArgumentError, match="give one per sample"):
         encode_labels(np.zeros((3, 2)))

@@ -37,7 +37,7 @@ def test_a_folder_of_domains_is_asked_about(multi: Path) -> None:
     for one in (as_domain(multi / "camA"), as_domain(multi, domain="camA"), as_domain(f"{multi}:camA")):
         assert (one.name, one.classes) == ("camA", ("mug", "pen"))
     assert as_domain(multi, domain="none").classes == ("camA", "camB")
-    with pytest.raises(ArgumentError, match="domain: 'camC' came in; the folders are camA, camB"):
+    with pytest.raises(ArgumentError, match="domain: got 'camC'; the folders are camA, camB"):
         as_domain(f"{multi}:camC")
 
 
@@ -49,7 +49,7 @@ def test_classes_with_folders_of_their_own_are_classes(tmp_path: Path) -> None:
 
 
 def test_a_domain_for_data_without_domains_is_refused() -> None:
-    with pytest.raises(ArgumentError, match="domain: 'camA' came in, but the data name no domains"):
+    with pytest.raises(ArgumentError, match="domain: got 'camA', but the data name no domains"):
         as_domain(np.zeros((2, 3)), domain="camA")
 
 

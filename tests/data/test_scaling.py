@@ -102,7 +102,7 @@ def test_none_changes_nothing(rows: np.ndarray) -> None:
 
 
 def test_unknown_word(rows: np.ndarray) -> None:
-    with pytest.raises(jumbot.ArgumentError, match="standardise: 'yes' came in"):
+    with pytest.raises(jumbot.ArgumentError, match="standardise: got 'yes'"):
         learn(rows, "yes")
 
 

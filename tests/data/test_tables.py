@@ -57,7 +57,7 @@ def test_one_domain_of_a_table(tmp_path: Path, ending: str) -> None:
     assert domains_of(path) == ["amazon", "webcam"]
     with pytest.raises(ArgumentError, match=r"2 domains \(amazon, webcam\); choose one, e\.g\. table\S+:amazon"):
         as_domain(path)
-    with pytest.raises(ArgumentError, match="domain: 'dslr' came in; the file holds amazon, webcam"):
+    with pytest.raises(ArgumentError, match="domain: got 'dslr'; the file holds amazon, webcam"):
         as_domain(f"{path}:dslr")
 
 
@@ -65,7 +65,7 @@ def test_an_array_may_go_with_a_table_whose_label_is_named(tmp_path: Path) -> No
     np.save(tmp_path / "t.npy", X)
     path = _write(tmp_path, ".csv")
     assert len(read_domains(path, tmp_path / "t.npy", reading=Reading(label="label"))[1]) == 4
-    with pytest.raises(ArgumentError, match="label: 'label' came in, but there are no columns with names"):
+    with pytest.raises(ArgumentError, match="label: got 'label', but there are no columns with names"):
         as_domain(tmp_path / "t.npy", label="label")
 
 
@@ -86,7 +86,7 @@ def test_selector_without_domains(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ending", [".csv", ".parquet"])
 def test_label_by_name(tmp_path: Path, ending: str) -> None:
     path = _write(tmp_path, ending, {"kind": [3, 1, 3, 1]})
-    with pytest.raises(ArgumentError, match=r"'kind' came in, and there is a column 'label' too.*drop='label'"):
+    with pytest.raises(ArgumentError, match=r"got 'kind', and there is a column 'label' too.*drop='label'"):
         load_table(path, "kind")
     kinds = load_table(path, "kind", drop="label")
     assert (kinds.shape, kinds.classes) == ((3,), ("1", "3"))

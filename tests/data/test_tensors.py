@@ -49,7 +49,7 @@ def test_channels_are_standardised_by_the_source(rng: np.random.Generator) -> No
 
 
 def test_channels_last_are_asked_about() -> None:
-    with pytest.warns(UserWarning, match=r"128 channels and length 9 came in.*x\.transpose\(0, 2, 1\)"):
+    with pytest.warns(UserWarning, match=r"got 128 channels and length 9.*x\.transpose\(0, 2, 1\)"):
         as_domain(np.zeros((4, 128, 9)), kind="signal")
 
 
@@ -63,7 +63,7 @@ def test_raw_tensors_keep_shape_and_whole_numbers(rng: np.random.Generator) -> N
     assert format.dtype == a.samples.batch(np.array([0])).dtype == torch.int64
     with pytest.raises(ArgumentError, match="holds fractions where whole numbers are expected"):
         format.apply(as_domain(tokens + 0.5, kind="raw"))
-    with pytest.raises(ArgumentError, match="standardise: 'source' came in, but raw tensors pass as they are"):
+    with pytest.raises(ArgumentError, match="standardise: got 'source', but raw tensors pass as they are"):
         prepare(as_domain((tokens, [0, 1] * 2), kind="raw"), as_domain(tokens, kind="raw"), standardise="source")
 
 
@@ -79,7 +79,7 @@ def test_what_is_no_signal(rng: np.random.Generator, tmp_path: Path) -> None:
         as_domain(np.zeros((5, 2)), kind="sound")
     (tmp_path / "x.csv").write_text("a,b\n1,2\n")
     for data in (tmp_path / "x.csv", tmp_path, "usps"):
-        with pytest.raises(ArgumentError, match="kind: 'signal' came in, which is for arrays"):
+        with pytest.raises(ArgumentError, match="kind: got 'signal', which is for arrays"):
             as_domain(data, kind="signal")
     holed = np.zeros((3, 1, 9))
     holed[1, 0, 4] = np.nan

@@ -37,7 +37,7 @@ def test_length_and_ceiling_of_the_ramp(name: str) -> None:
         assert isinstance(method, Adversarial)
         assert method.ramp(batch) == pytest.approx(math.tanh(5 * p))
         assert method.strength(batch) == pytest.approx(0.3 * math.tanh(5 * p))
-    with pytest.raises(ArgumentError, match="reversal_steps: 0 came in; it must be a whole number, at least 1"):
+    with pytest.raises(ArgumentError, match="reversal_steps must be a whole number, at least 1"):
         make_method(name, {"reversal_steps": 0}, features=4, classes=3)
 
 

@@ -67,5 +67,5 @@ def test_weights_are_held_fixed() -> None:
 
 
 def test_temperature_above_0() -> None:
-    with pytest.raises(ArgumentError, match="temperature: 0 came in; it must be a number, above 0"):
+    with pytest.raises(ArgumentError, match="temperature must be a number, above 0"):
         make_method("mcc", {"temperature": 0.0}, features=2, classes=2)

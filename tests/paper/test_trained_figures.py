@@ -134,7 +134,7 @@ def test_a_class_that_falls() -> None:
 def test_refused(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="over: 'eta1' is not known"):
         reproduce("fig6", tmp_path, over=["eta1"])
-    with pytest.raises(ArgumentError, match="tau: 2 came in, and the figure is over tau"):
+    with pytest.raises(ArgumentError, match="tau: got 2, and the figure is over tau"):
         reproduce("fig6", tmp_path, tau=2)
     with pytest.raises(ArgumentError, match="shows one task"):
         reproduce("fig5", tmp_path, tasks=["U-M", "M-MM"])

@@ -84,7 +84,7 @@ def test_broken_files_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"before_source": np.zeros(3)}, r"before_source: an array of shape \(3,\) \(float64\) came in"),
+        ({"before_source": np.zeros(3)}, r"before_source: got an array of shape \(3,\) \(float64\)"),
         ({"source_labels": np.zeros(120)}, "source_labels: .*whole numbers along 1 axis"),
         ({"source_labels": np.zeros(7, int)}, "arrays of the source must be of the same length"),
         ({"target_labels": np.array(["a"] * 120)}, "target_labels: .*whole numbers"),
@@ -113,7 +113,7 @@ def test_embeddings_are_what_training_writes(
         (lambda text: text.replace("id,label,confidence", "id,label,label"), "line 1: must name the columns"),
         (lambda text: text.rsplit("\n", 2)[0], "holds 4999 rows where config.json tells of 5000"),
         (lambda text: text[:-20], "must have as many cells"),
-        (lambda text: text.replace(",0.", ",1.", 1), r"row 1: confidence: '1\.\d+' came in"),
+        (lambda text: text.replace(",0.", ",1.", 1), r"row 1: confidence: got '1\.\d+'"),
         (lambda text: text.replace(",0.", ",many", 1), "row 1: confidence: 'many"),
         (lambda text: text.replace(",0.", ",nan", 1), "row 1: confidence: 'nan"),
         (lambda text: text.replace("photo", '"photo', 1), "is no table of text"),

@@ -310,14 +310,14 @@ def test_callers_settings_are_left_alone(tmp_path: Path) -> None:
 
 
 def test_refusals(tmp_path: Path) -> None:
-    with pytest.raises(ArgumentError, match="runs: none came in"):
+    with pytest.raises(ArgumentError, match="runs: none given"):
         write_report([], tmp_path)
     with pytest.raises(ArgumentError, match="not the folder of a run"):
         write_report([tmp_path], tmp_path)
     run = make_run(tmp_path / "run", rows=10, steps=10, source_steps=5)
     config = json.loads((run / "config.json").read_text())
     (run / "config.json").write_text(json.dumps(config | {"classes": []}))
-    with pytest.raises(ArgumentError, match=r"config\.json: classes: 0 came in; there must be 10"):
+    with pytest.raises(ArgumentError, match=r"config\.json: classes: got 0; there must be 10"):
         write_report([run], tmp_path / "classless.html")
 
 

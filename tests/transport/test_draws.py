@@ -119,7 +119,7 @@ def test_a_wrong_number_of_pairs_is_refused(rng, n):
 
 
 def test_a_seed_is_not_a_generator(rng):
-    with pytest.raises(jumbot.ArgumentError, match=r"generator: int came in.*manual_seed"):
+    with pytest.raises(jumbot.ArgumentError, match=r"generator: got int.*manual_seed"):
         plans(rng).sample(3, 0)
 
 

@@ -83,5 +83,5 @@ def test_tune_of_numbers_leaves_what_that_of_classes_leaves(tmp_path: Path) -> N
     assert jumbot.load(tmp_path / "a").predict(frames[1]).shape == (120,)
     with pytest.raises(ArgumentError, match="begun with another labelled_target"):
         jumbot.tune(*frames, out=tmp_path / "a", label="price", runs=4, labelled_target=frames[1][:9], **SHORT)
-    with pytest.raises(ArgumentError, match="select: 'snd' came in, but task='regression'"):
+    with pytest.raises(ArgumentError, match="select: got 'snd', but task='regression'"):
         jumbot.tune("nowhere", "nowhere", select="snd", **SHORT)

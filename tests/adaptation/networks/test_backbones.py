@@ -108,7 +108,7 @@ def test_files_that_are_no_weights(tmp_path):
         make_backbone(small(), tmp_path / "list.pt")
     with pytest.raises(ArgumentError, match="there is no file"):
         make_backbone(small(), tmp_path / "absent.safetensors")
-    with pytest.raises(ArgumentError, match=r"'imagnet' came in; give 'imagenet', 'none' or a file"):
+    with pytest.raises(ArgumentError, match=r"got 'imagnet'; give 'imagenet', 'none' or a file"):
         make_backbone(small(), "imagnet")
 
 
@@ -119,7 +119,7 @@ def test_user_modules():
         make_backbone(nn.Identity(), size=8)
     with pytest.raises(ArgumentError, match="'imagenet' is for backbones that have a name"):
         make_backbone(small(), "imagenet")
-    with pytest.raises(ArgumentError, match="int came in"):
+    with pytest.raises(ArgumentError, match="got int"):
         make_backbone(50)  # type: ignore[arg-type]
 
 

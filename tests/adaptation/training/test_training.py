@@ -189,7 +189,7 @@ def test_a_full_disk_keeps_the_last_checkpoint(tmp_path: Path, monkeypatch: pyte
 def test_a_folder_is_never_overwritten(blobs: Any, tmp_path: Path) -> None:
     source, target = blobs()
     adapt(source, target, out=tmp_path / "run", steps=3, method="jumbot", judge=False)
-    with pytest.raises(ArgumentError, match=r"holds a run already.*--resume"):
+    with pytest.raises(ArgumentError, match=r"already contains a run.*--resume"):
         adapt(source, target, out=tmp_path / "run", steps=3, method="jumbot", judge=False)
     with pytest.raises(ArgumentError, match=r"training.steps was 3, now 5"):
         adapt(source, target, out=tmp_path / "run", steps=5, resume=True)

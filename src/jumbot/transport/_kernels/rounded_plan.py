@@ -51,7 +51,7 @@ def _fill_row(row: Any, scale: float, shift: float, kernel: Any) -> None:
 def plain_sweep(K: Any, w: Any, a: Any, s: Any, f: Any, t: Any) -> tuple[float, float]:
     """s = K w, f = a/s and t = K' f, four rows at a time, which the cache holds in between.
 
-    Returns the least and the largest s of rows that have weight; below e^-650, f is of no use.
+    Returns the least and the largest s of rows that have weight; below e^-650, f cannot be used.
     """
     n, low, high = K.shape[0], 1e300, 0.0
     set_all(t, 0.0)
