@@ -313,6 +313,7 @@ def train(
             domains.input.dtype,
             domains.source,
             domains.labelled,
+            domains.target,
         )
         method = make_method(
             config.method,
