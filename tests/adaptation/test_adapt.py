@@ -92,9 +92,7 @@ def test_an_error_of_the_first_process_is_everyones() -> None:
 def test_a_source_in_which_nothing_varies_is_refused() -> None:
     labels = np.arange(20) % 2
     for rows in (np.ones((20, 3)), 1e-300 * np.random.default_rng(0).normal(size=(20, 3))):
-        with pytest.raises(
-            ArgumentError, match="source: all features are constant, to seven digits; a network can learn"
-        ):
+        with pytest.raises(ArgumentError, match="source: all features are constant in float32"):
             jumbot.adapt((rows, labels), rows, steps=1, method="jumbot", judge=False)
 
 

@@ -79,9 +79,7 @@ def check_run_place(folder: Path, resume: bool) -> None:
     _check_no_file(folder)
     if (folder / CONFIG).exists():
         if not resume:
-            raise ArgumentError(
-                f"{folder}: already contains a run; pass --resume to continue it, or give another name."
-            )
+            raise ArgumentError(f"{folder}: already contains a run; pass --resume to continue it, or choose another.")
         check_header(folder / CONFIG)
     elif _has_others(folder):
         raise ArgumentError(f"{folder}: holds other files, and no run; give another name.")
