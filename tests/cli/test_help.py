@@ -34,7 +34,7 @@ USAGE = [
 #: In a folder where `PLACES` are; beside each what is said of it.
 PLACES = {"run/config.json": '{"format": 2}', "other/notes.txt": "", "file.npz": "", "new.json": '{"format": 99}'}
 OCCUPIED = {
-    "adapt a b --out run": "run: already contains a run; go on with it by --resume",
+    "adapt a b --out run": "run: already contains a run; pass --resume to continue it",
     "adapt a b --out other": "other: holds other files, and no run",
     "adapt a b --out file.npz": "file.npz: is a file",
     "adapt --resume --out other": f"there is no file {Path('other') / 'config.json'}",
@@ -218,7 +218,7 @@ def test_defaults_differ_by_recipe_until_one_is_named(capsys: pytest.CaptureFixt
         (["adapt", "a", "b", "--out"], "Missing value for argument '--out'"),
         (["distance", "a", "b", "--epsilon", "nan"], "--epsilon must"),
         (["distance", "a", "b", "--epsilon", "1", "--k", "3", "--precision", ".1"], "--k and --precision"),
-        (["distance", "a", "b", "--epsilon", "1", "--seed", "99999999999999999999"], "--seed: 99999999999999999999"),
+        (["distance", "a", "b", "--epsilon", "1", "--seed", "99999999999999999999"], "got 99999999999999999999"),
         (["flow", "a", "b", "--epsilon", "1", "--out", "x.txt"], "must end in .npy"),
         (["reproduce", "fig1", "--seeds", "3"], "--seeds: an option of office-home"),
         (["reproduce", "digts"], "did you mean 'digits'"),

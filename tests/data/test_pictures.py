@@ -66,7 +66,7 @@ def test_lists_of_files(multi: Path) -> None:
     with refused(r"1 of 2 files are not there, the first is absent\.png"):
         as_domain([str(files[0]), "absent.png"])
     (multi / "notes.csv").write_text("a\n1\n")
-    with refused("a list of files must be of images"):
+    with refused("a list of files must contain images"):
         as_domain([multi / "notes.csv", files[0]])
 
 

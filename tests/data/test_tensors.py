@@ -49,7 +49,7 @@ def test_channels_are_standardised_by_the_source(rng: np.random.Generator) -> No
 
 
 def test_channels_last_are_asked_about() -> None:
-    with pytest.warns(UserWarning, match=r"got 128 channels and length 9.*x\.transpose\(0, 2, 1\)"):
+    with pytest.warns(UserWarning, match=r"128 channels and length 9.*x\.transpose\(0, 2, 1\)"):
         as_domain(np.zeros((4, 128, 9)), kind="signal")
 
 

@@ -397,7 +397,7 @@ def test_samples_to_look_at(tmp_path: Path, picture: str | None) -> None:
 def test_a_picture_that_is_none_is_refused(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", classes=ODD, rows=20, steps=2, source_steps=1)
     _beside(run, "javascript:alert(1)")
-    with refused(r"samples\.json: \[0\]\.picture: 'javascript"):
+    with refused(r"samples\.json: \[0\]\.picture must begin with"):
         write_report([run], run)
 
 

@@ -72,7 +72,7 @@ def test_a_second_derivative_is_right_or_refused(name, clouds):
     x, y = clouds
     (gradient,) = torch.autograd.grad(CALLS[name](x, y), x, create_graph=True)
     if name in REFUSED:
-        with pytest.raises(jumbot.errors.UnsupportedError, match=f"differentiated again.*{REFUSED[name]}"):
+        with pytest.raises(jumbot.errors.UnsupportedError, match=rf"second derivatives[\s\S]*{REFUSED[name]}"):
             (x.sum() + gradient.square().sum()).backward()
         return
     (found,) = torch.autograd.grad(gradient.square().sum(), x)
@@ -208,7 +208,7 @@ def test_third_derivatives_are_refused(clouds):
     value = jumbot.solve(cost, epsilon=0.1, tau=1.0).value
     (gradient,) = torch.autograd.grad(value, cost, create_graph=True)
     (second,) = torch.autograd.grad(gradient.square().sum(), cost, create_graph=True)
-    with pytest.raises(jumbot.errors.UnsupportedError, match="third time"):
+    with pytest.raises(jumbot.errors.UnsupportedError, match="third derivatives"):
         second.sum().backward()
 
 
