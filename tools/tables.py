@@ -299,6 +299,15 @@ def speed() -> str:
     return f"`{record['command']}`, {record['date']}:\n\n{markdown(head, rows)}"
 
 
+def everyday() -> str:
+    """Everybody's defaults side by side."""
+    record = json.loads((RESULTS / "bench.json").read_text())
+    if "everyday" not in record:
+        return NOT_RUN
+    head, *lines = record["everyday"]["table"]
+    return f"`{record['command']}`, {record['date']}:\n\n{markdown(head, lines, words=2)}"
+
+
 def _ms(seconds: float) -> str:
     return f"{1e3 * seconds:.3g}"
 
@@ -316,6 +325,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "demo": demo,
     "digits": digits,
     "estimates": estimates,
+    "everyday": everyday,
     "digits-summary": digits_summary,
     "few-labels": few_labels,
     "fig6": lambda: paper_table("fig6"),

@@ -41,6 +41,8 @@ def test_a_tau_that_matches_nothing_is_told(blobs: Any, tmp_path: Path) -> None:
     assert remark in shy.report().read_text(encoding="utf-8")
     assert jumbot.adapt(source, target, steps=20, tau=5.0).results["remarks"] == []
     assert jumbot.adapt(source, target, steps=20, method="deepjdot").results["remarks"] == []
+    poor = jumbot.adapt(source, target, steps=20, method="elot", reward=1e-3, judge=False)
+    assert "raise reward (it was 0.001)" in poor.results["remarks"][0]
 
 
 def test_saved_and_loaded(blobs: Any, tmp_path: Path) -> None:
@@ -176,7 +178,7 @@ def test_table_network_layers() -> None:
     assert widths == [8, 6, 4, 3]
 
 
-@pytest.mark.parametrize("method", ["source-only", "jumbot", "dann"])
+@pytest.mark.parametrize("method", ["source-only", "jumbot", pytest.param("dann", marks=pytest.mark.slow)])
 def test_units_play_no_part(method: str) -> None:
     rng = np.random.default_rng(0)
     y = np.arange(120) % 3

@@ -109,6 +109,7 @@ def test_folders_named_after_numbers(tmp_path: Path, rng: np.random.Generator) -
     assert model.predict(tmp_path / "faces").shape == (12,)
 
 
+@pytest.mark.slow
 def test_several_numbers_and_huber(rng: np.random.Generator) -> None:
     X, _ = _shifted(0)
     y = np.stack([X[:, 0], 1000 * X[:, 1]], 1)

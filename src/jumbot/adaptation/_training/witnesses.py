@@ -60,7 +60,7 @@ def _models(numbers: bool, n: int, seed: int) -> dict[str, Any]:
     from sklearn.linear_model import LogisticRegression, Ridge
     from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
-    forest = {"n_estimators": 100, "min_samples_leaf": 2, "random_state": seed % 2**31}
+    forest = {"n_estimators": TREES_GROWN, "min_samples_leaf": 2, "random_state": seed % 2**31}
     near = min(7, n)
     if numbers:
         return {LINEAR: Ridge(), TREES: ExtraTreesRegressor(**forest), NEIGHBOURS: KNeighborsRegressor(near)}
@@ -82,6 +82,7 @@ def _narrow(rows: Array, others: Sequence[Array], seed: int) -> list[Array]:
     return [made.transform(each) for each in every]
 
 
+TREES_GROWN = 100
 SHARE = 0.2  # of the source that is held out
 SMALL = 400  # source samples up to which every one is held out once
 FOLDS = 3
