@@ -115,7 +115,9 @@ def make_config(
         wider = {"hidden": NUMBERS_HIDDEN} if name in ("table", "words") else {}
         for option, value in (NUMBERS | wider if found.numbers is None else found.numbers).items():
             values[owners[option]][option] = value
-    own = {**found.methods.get(method, {}), **(NUMBERS_METHODS.get(method, {}) if task == "regression" else {})}
+    own = dict(found.methods.get(method, {}))
+    if task == "regression":
+        own |= {**NUMBERS_METHODS.get(method, {}), **found.numbers_methods.get(method, {})}
     own = _without_replaced(own, changes)
     for option, value in {**own, **changes}.items():
         if option not in owners:
