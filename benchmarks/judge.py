@@ -71,13 +71,14 @@ def divergence_gradient(x: np.ndarray, y: np.ndarray, epsilon: float, tau: float
 
 def _log_domain_plan(cost: np.ndarray, epsilon: float, tau: float) -> np.ndarray:
     n, m = cost.shape
-    f, g, kappa = np.zeros(n), np.zeros(m), tau / (tau + epsilon)
+    f, g, kappa = np.zeros(n), np.zeros(m), 1.0 if np.isinf(tau) else tau / (tau + epsilon)
     for _ in range(20_000):
         before = f
         f = -kappa * epsilon * (logsumexp((g[None, :] - cost) / epsilon, axis=1) - np.log(m))
         g = -kappa * epsilon * (logsumexp((f[:, None] - cost) / epsilon, axis=0) - np.log(n))
-        shift = (logsumexp(-f / tau) - np.log(n) - logsumexp(-g / tau) + np.log(m)) * tau / 2
-        f, g = f + shift, g - shift
+        if not np.isinf(tau):
+            shift = (logsumexp(-f / tau) - np.log(n) - logsumexp(-g / tau) + np.log(m)) * tau / 2
+            f, g = f + shift, g - shift
         if np.abs(f - before).max() < 1e-13:
             break
     return np.exp((f[:, None] + g[None, :] - cost) / epsilon) / (n * m)

@@ -5,16 +5,22 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
+from benchmarks import everyday
 from benchmarks.run import Entry, Row
 
 
-def write(rows: list[Row], machine: dict[str, object], command: str, date: str, folder: Path) -> None:
-    """Write the three files into `folder`."""
+def write(
+    rows: list[Row], common: list[dict[str, Any]], machine: dict[str, object], command: str, date: str, folder: Path
+) -> None:
+    """Write the three files into `folder`; `common` are the rows of `everyday.py`."""
     folder.mkdir(parents=True, exist_ok=True)
     record = {"command": command, "date": date, "machine": machine, "regimes": [as_dict(row) for row in rows]}
+    head, lines = everyday.table(common)
+    record["everyday"] = {"table": [head, *lines], "rows": common}
     (folder / "bench.json").write_text(json.dumps(record, indent=1, default=float) + "\n")
-    (folder / "bench.md").write_text(markdown(rows, machine, command, date))
+    (folder / "bench.md").write_text(markdown(rows, common, machine, command, date))
     chart(rows, folder / "bench.png")
 
 
@@ -62,7 +68,7 @@ def ratio_text(row: Row) -> str:
     return f"> {row.at_least():.0f}x" if row.at_least() else "-"
 
 
-def markdown(rows: list[Row], machine: dict[str, object], command: str, date: str) -> str:
+def markdown(rows: list[Row], common: list[dict[str, Any]], machine: dict[str, object], command: str, date: str) -> str:
     """The table, then every solver that was tried, then the machine."""
     lines = [
         "# Benchmark",
@@ -88,6 +94,9 @@ def markdown(rows: list[Row], machine: dict[str, object], command: str, date: st
             f"| {best.name if best else '-'} | {milliseconds(best)} | {ratio} | {verdict(row)} | {tuned} "
             f"| {certified} |"
         )
+    head, calls = everyday.table(common)
+    lines += ["", "## What people call every day", "", (everyday.__doc__ or "").split("\n\n")[2].replace("\n", " "), ""]
+    lines += [f"| {' | '.join(line)} |" for line in (head, ("---",) * len(head), *calls)]
     lines += ["", "## Every solver", ""]
     lines += [
         "| regime | solver | ms | relative gap, or gradient error | setting (median) |",

@@ -288,6 +288,15 @@ def speed() -> str:
     return f"`{record['command']}`, {record['date']}:\n\n{markdown(head, rows)}"
 
 
+def everyday() -> str:
+    """Everybody's defaults side by side."""
+    record = json.loads((RESULTS / "bench.json").read_text())
+    if "everyday" not in record:
+        return NOT_RUN
+    head, *lines = record["everyday"]["table"]
+    return f"`{record['command']}`, {record['date']}:\n\n{markdown(head, lines, words=2)}"
+
+
 def _ms(seconds: float) -> str:
     return f"{1e3 * seconds:.3g}"
 
@@ -304,6 +313,7 @@ def paper_table(item: str) -> str:
 TABLES: dict[str, Callable[[], str]] = {
     "demo": demo,
     "digits": digits,
+    "everyday": everyday,
     "digits-summary": digits_summary,
     "few-labels": few_labels,
     "fig6": lambda: paper_table("fig6"),

@@ -128,7 +128,7 @@ def tune(
     out, command = check("out", out, Path | None), check("command", command, Text | None)
     if isinstance(options.get("backbone"), torch.nn.Module):
         raise ArgumentError(
-            "backbone: a module came in, which every candidate would train in turn; give the name of a backbone, or "
+            "backbone: got a module, which every candidate would train in turn; give the name of a backbone, or "
             "tune on the rows that your module gives."
         )
     check_shared(recipe, options, task)

@@ -37,7 +37,7 @@ def nearest(rows: Any, k: int = NEIGHBOURS) -> Array:
     if not np.isfinite(x).all():
         raise ArgumentError("rows: not all are finite numbers.")
     if k < 1:
-        raise ArgumentError(f"k: {k!r} came in; at least one neighbour is needed.")
+        raise ArgumentError(f"k: got {k!r}; at least one neighbour is needed.")
     x = x - x.mean(0)  # |x|^2 + |y|^2 - 2 xy loses what a large common offset would take
     squares = np.einsum("ij,ij->i", x, x)
     found = []

@@ -73,7 +73,7 @@ class Tuning(Versioned):
         super().__post_init__()
         first = self.candidates[0].candidate if self.candidates else None
         if self.picked != first:
-            raise ArgumentError(f"picked: {self.picked!r} came in; it must be {first!r}, the first of the candidates.")
+            raise ArgumentError(f"picked must be {first!r}, the first of the candidates, got {self.picked!r}.")
 
 
 @dataclass(frozen=True)
