@@ -118,17 +118,6 @@ def office_summary() -> str:
     )
 
 
-def estimates() -> str:
-    """Accuracies that were estimated without labels, beside the true ones."""
-    record = json.loads((RESULTS / "estimates" / "estimates.json").read_text())
-    rows = [
-        (row["table"], row["method"], row["runs"], f"{100 * row['error']:.1f}", f"{100 * row['coverage']:.0f} %")
-        for row in record["estimates"]
-    ]
-    head = ("table", "method", "runs", "mean absolute error, points", "true accuracy in the interval")
-    return origin([record]) + markdown(head, rows, words=2)
-
-
 def settings() -> str:
     """JUMBOT's general and partial settings on rows of numbers."""
     if not (file := RESULTS / "settings" / "settings.json").exists():
@@ -327,7 +316,6 @@ def paper_table(item: str) -> str:
 TABLES: dict[str, Callable[[], str]] = {
     "demo": demo,
     "digits": digits,
-    "estimates": estimates,
     "everyday": everyday,
     "digits-summary": digits_summary,
     "few-labels": few_labels,
