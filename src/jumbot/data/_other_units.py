@@ -29,6 +29,7 @@ _ASKED = "are its units others than the source's?"
 _SHOWN = 5  # columns that are named one by one
 _GROUPS = 5  # of numbers to predict, in the place of classes
 _OF_CLASS = 5  # numbers of a class, below which it cannot stand for more of its kind
+_TOO_FEW = 4  # columns, up to which the one in question must help to tell the proportions
 _OTHERS = 64  # columns that tell the proportions of the classes
 _DRAWN = 2000  # numbers that a source with other proportions has
 _KNOWN = {
@@ -132,13 +133,15 @@ def _explained_by_proportions(
 ) -> bool:
     """Whether a column has moved as it would where the classes have the proportions that the other columns suggest.
 
-    Numbers to predict are taken in five groups.  The proportions are those of least squares between the distribution
-    functions of the other columns, at 9 quantiles each.
+    Of four columns or fewer it is one of those that suggest them, and may be like one class alone.  Numbers to predict
+    are taken in five groups.  The proportions are those of least squares between the distribution functions of these
+    columns, at 9 quantiles each.
     """
     if labels.dtype.kind == "f":
         labels = np.searchsorted(np.quantile(labels, np.arange(1, _GROUPS) / _GROUPS), labels)
     groups = [labels == one for one in np.unique(labels) if (labels == one).sum() >= _OF_CLASS]
-    others = [column for column in range(source.shape[1]) if column != place] or [place]
+    few = source.shape[1] <= _TOO_FEW
+    others = [column for column in range(source.shape[1]) if few or column != place]
     others = [others[i] for i in np.unique(np.linspace(0, len(others) - 1, min(len(others), _OTHERS)).astype(int))]
     shares, wanted = [], []
     for column in others:
@@ -159,8 +162,9 @@ def _explained_by_proportions(
         for part, weight in zip(own, weights, strict=True)
         if len(part)
     ]
-    again = _compare(np.concatenate(drawn), _finite(target[:, place]))
-    return again is not None and abs(again.factor) < max(_NARROW, abs(factor) / 2)
+    there = _finite(target[:, place])
+    tried = [_compare(numbers, there) for numbers in [np.concatenate(drawn), *(own if few else [])]]
+    return any(one is not None and abs(one.factor) < max(_NARROW, abs(factor) / 2) for one in tried)
 
 
 def _finite(numbers: np.ndarray) -> np.ndarray:
