@@ -344,7 +344,7 @@ def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
     """
     folder = check("path", path, Path)
     if backbone is not None and not isinstance(backbone, nn.Module):
-        raise ArgumentError(f"backbone: {type(backbone).__name__} came in; give the module that it was trained on.")
+        raise ArgumentError(f"backbone: got {type(backbone).__name__}; give the module that it was trained on.")
     folder = model_folder(folder)
     file = read(folder / MODEL, ModelFile)
     spec = plain(file.network)
