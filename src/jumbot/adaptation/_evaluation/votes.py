@@ -139,6 +139,15 @@ AGREEMENT = "agreement with "
 """Begins the name of a vote by one of the references."""
 
 
+def counted_votes(votes: Mapping[str, float]) -> list[float]:
+    """Those votes of `Witness.votes` from which the estimate is made; the others are for comparison.
+
+    >>> counted_votes({"COT": 0.8, "mean confidence": 0.9, "agreement with trees": 0.7})
+    [0.8, 0.7]
+    """
+    return [value for name, value in votes.items() if name.startswith(AGREEMENT) or name in (TRANSPORT, THRESHOLD)]
+
+
 @dataclass(frozen=True)
 class Panel:
     """Predictions of the references: of the held-out rows, and of the target by those of each fold."""
