@@ -187,6 +187,9 @@ class Sweeps:
         """Sweep until the gap is within tol; from `g` alone, or from both where blocks are to be left out at once."""
         safety, best, best_at, interrupted = 1.0, math.inf, 0, False
         f, g = None if f is None else self._emptied(0, f), self._emptied(1, g)
+        if f is not None:  # near the soft minima, so that no pass needs to find these first
+            pairs = zip((f, g), self.problem.offsets, strict=True)
+            self.soft = [((x - offset) / self.epsilon)[0].numpy() for x, offset in pairs]
         if f is not None and self.leave_out:
             self.scale = self.epsilon * float(min(self.a.sum(), self.b.sum()))
             self._choose(f, g)
