@@ -26,6 +26,7 @@ from jumbot.transport.entropic.shift import best_shift
 from jumbot.transport.problem import Problem
 
 _STALLED = 40  # sweeps without progress after which another way is tried, then another precision
+_SLOW = (60, 160, 320, 640)  # sweeps after which Newton steps are tried where marginals are exact
 _PATIENCE = 300  # sweeps without progress after which all is given up
 _SHARE = 0.15  # of tol, that left-out blocks may add to the gap
 _LITTLE = 1e-2  # of all mass, that left-out blocks may hold at most
@@ -216,11 +217,12 @@ class Sweeps:
                     if fine:
                         return Found(f, g, self.count, here, self.stream.kept)
                     safety = stricter(safety, self.tol, here.scale, here.gap)
-                if self.count - best_at == _STALLED and self._try_otherwise():
+                stalled = self.count - best_at == _STALLED
+                if stalled and self._try_otherwise():
                     (f, g), new = kept, kept[1]
-                    if self.newton.offered:
-                        f, g = self._agreed(*self.newton.run(f, g))
-                        new = g
+                if self.newton.offered and (stalled or self.count in _SLOW):
+                    f, g = self._agreed(*self.newton.run(*kept))
+                    new, self.mixing = g, None if self.mixing is None else RingMixing(len(self.b))
                 if self._moved(f, new):
                     self._choose(f, new)
                 f, g = self._agreed(*self.advance(f, g, new))
