@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import os
 import resource
 import sys
 import time
@@ -80,19 +81,30 @@ def resident() -> float:
 
 
 def run(case: str) -> dict[str, Any]:
+    load = os.getloadavg()[0]  # of other processes: well below 1 on a quiet machine
     x, y, settings = CASES[case]()
     jumbot.solve_sample(x[:300], y[:300], **settings)  # compiled, imported
     before, begun, used = resident(), time.perf_counter(), time.process_time()
     found = jumbot.solve_sample(x, y, **settings)
     seconds, used = time.perf_counter() - begun, time.process_time() - used
     out: dict[str, Any] = {
-        "case": case, "points": len(x), "dimensions": x.shape[1], "seconds": round(seconds, 2),
+        "case": case,
+        "points": len(x),
+        "dimensions": x.shape[1],
+        "seconds": round(seconds, 2),
         "processor seconds": round(used, 2),
-        "megabytes": round(resident() - before), "relative gap": float(found.relative_gap), "kept": found.kept,
-        "sweeps": found.iterations, "value": float(found.value), "threads": torch.get_num_threads(), "seed": 0,
-        **settings, "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes"),
+        "load before": round(load, 1),
+        "megabytes": round(resident() - before),
+        "relative gap": float(found.relative_gap),
+        "kept": found.kept,
+        "sweeps": found.iterations,
+        "value": float(found.value),
+        "threads": torch.get_num_threads(),
+        "seed": 0,
+        **settings,
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes"),
         "command": f"python -m benchmarks.points {case}",
-    }  # fmt: skip
+    }
     return out
 
 
@@ -114,12 +126,13 @@ def against_the_matrix(case: str, rounds: int = 5) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("case", choices=[*CASES, "picture", "clouds"])
+    parser.add_argument("--points", type=int, default=1_000_000, help="of either of the clouds that are drawn")
     parser.add_argument("--peers", action="store_true", help="other libraries too")
     options = parser.parse_args()
     if options.case in ("picture", "clouds"):
         from benchmarks.points_picture import draw, draw_clouds
 
-        return draw(RECORD) if options.case == "picture" else draw_clouds()
+        return draw(RECORD) if options.case == "picture" else draw_clouds(options.points)
     record = run(options.case)
     if record["points"] <= 5000:
         record |= against_the_matrix(options.case)

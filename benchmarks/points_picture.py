@@ -20,8 +20,7 @@ def curves(record: Path) -> dict[int, dict[int, float]]:
     found: dict[int, dict[int, float]] = {}
     for line in record.read_text(encoding="utf-8").splitlines():
         run = json.loads(line)
-        drawn = run["case"].startswith(("curve-", "million-", "mixture-50d"))
-        if drawn and math.isfinite(run["tau"]):
+        if "small" not in run["case"] and math.isfinite(run["tau"]):
             found.setdefault(run["dimensions"], {})[run["points"]] = run["seconds"]
     return found
 
@@ -40,7 +39,7 @@ def two_clouds(n: int) -> tuple[np.ndarray, np.ndarray]:
     return clouds[0], clouds[1]
 
 
-def draw_clouds(n: int = 1_000_000) -> None:
+def draw_clouds(n: int) -> None:
     """Both clouds by the share of its mass that a point sends or gets, and where a few points go."""
     x, y = two_clouds(n)
     epsilon = 0.03**2
@@ -59,7 +58,7 @@ def draw_clouds(n: int = 1_000_000) -> None:
         sent = some[shares[0][some] > 0.5]
         axes[0].quiver(
             *x[sent].T, *(mapped[sent] - x[sent]).T, angles="xy", scale_units="xy", scale=1, width=0.002, color="0.3"
-        )  # fmt: skip
+        )
         figure.colorbar(image, ax=axes, shrink=0.8)
         figure.savefig(STATIC / "million.png", dpi=160)
 

@@ -29,9 +29,15 @@ def geomloss(backend: str) -> Solver:
 
         tau = settings["tau"]
         loss = SamplesLoss(
-            "sinkhorn", p=2, blur=math.sqrt(settings["epsilon"] / 2), scaling=scaling, debias=False, potentials=True,
-            reach=None if math.isinf(tau) else math.sqrt(tau / 2), backend=backend,
-        )  # fmt: skip
+            "sinkhorn",
+            p=2,
+            blur=math.sqrt(settings["epsilon"] / 2),
+            scaling=scaling,
+            debias=False,
+            potentials=True,
+            reach=None if math.isinf(tau) else math.sqrt(tau / 2),
+            backend=backend,
+        )
         f, g = loss(torch.from_numpy(x).float(), torch.from_numpy(y).float())
         return 2 * f.double().numpy().ravel(), 2 * g.double().numpy().ravel()
 
@@ -50,7 +56,7 @@ def ott(x: np.ndarray, y: np.ndarray, settings: dict[str, Any], threshold: float
     share = 1.0 if math.isinf(tau) else tau / (tau + epsilon)
     geometry = pointcloud.PointCloud(
         jnp.asarray(x, jnp.float32), jnp.asarray(y, jnp.float32), epsilon=epsilon, batch_size=1024
-    )  # fmt: skip
+    )
     problem = linear_problem.LinearProblem(geometry, tau_a=share, tau_b=share)
     out = jax.jit(sinkhorn.Sinkhorn(threshold=threshold, max_iterations=2000))(problem)
     f, g = (np.asarray(z, dtype=np.float64) for z in (out.f, out.g))
@@ -86,7 +92,7 @@ def compare(x: np.ndarray, y: np.ndarray, settings: dict[str, Any]) -> dict[str,
 
 def _attempt(
     solve: Solver, ladder: Sequence[float], x: np.ndarray, y: np.ndarray, settings: dict[str, Any]
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     problem = {key: settings[key] for key in ("epsilon", "tau")}
     best: dict[str, Any] = {"why not": "none of its settings is within tol", "relative gap": math.inf}
     if solve is pot and not math.isinf(settings["tau"]):

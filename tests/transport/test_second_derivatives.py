@@ -182,9 +182,11 @@ def test_hessians_of_the_divergence_agree_with_finite_differences(tau, clouds):
     x, y = (z.detach().clone().requires_grad_() for z in clouds)
     for other in (y, torch.cat([y, y + 1]).detach().requires_grad_()):  # as many points, and others
         assert torch.autograd.gradgradcheck(
-            lambda x, y: jumbot.sinkhorn_divergence(x, y, epsilon=0.5, tau=tau, tol=1e-13), (x, other),
-            eps=1e-4, atol=1e-5,
-        )  # fmt: skip
+            lambda x, y: jumbot.sinkhorn_divergence(x, y, epsilon=0.5, tau=tau, tol=1e-13),
+            (x, other),
+            eps=1e-4,
+            atol=1e-5,
+        )
 
 
 def test_weights_of_balanced_problems_and_zero_weights_are_refused_and_costs_are_not(clouds):

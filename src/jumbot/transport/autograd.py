@@ -160,9 +160,14 @@ class _Total(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, total: Tensor, slope: Slope, plan: Tensor, edges: Any, curvature: Curvature,
+        ctx: Any,
+        total: Tensor,
+        slope: Slope,
+        plan: Tensor,
+        edges: Any,
+        curvature: Curvature,
         *inputs: Tensor | None,
-    ) -> Tensor:  # fmt: skip
+    ) -> Tensor:
         ctx.slope, ctx.edges, ctx.curvature = slope, edges, curvature
         ctx.like = [None if x is None else (x.shape, x.dtype) for x in inputs]
         # gradients in the weights read the cost again: kept by torch, it may not be written to meanwhile

@@ -68,9 +68,25 @@ def _along(x: Any, u: Any, columns: Any, moves: Any, t: Any) -> None:
 
 @compiled(allocates=True)
 def moved_sums(
-    cells: Any, x: Any, norm_x: Any, F: Any, y: Any, norm_y: Any, G: Any, first: Any, last: Any, met: Any, kind: int,
-    scale: float, plain: Any, u: Any, w: Any, dF: Any, dG: Any, out: Any,
-) -> None:  # fmt: skip
+    cells: Any,
+    x: Any,
+    norm_x: Any,
+    F: Any,
+    y: Any,
+    norm_y: Any,
+    G: Any,
+    first: Any,
+    last: Any,
+    met: Any,
+    kind: int,
+    scale: float,
+    plain: Any,
+    u: Any,
+    w: Any,
+    dF: Any,
+    dG: Any,
+    out: Any,
+) -> None:
     """out `(A, W, 1)` = sum_j P W, or `(A, W, 2 + 2 d)` = sums of A, B, A y and B eta.
 
     `plain` `(B, d, V)` holds y as it is, `u` `(A, W, d)` and `w` `(B, d, V)` the moves.
@@ -130,10 +146,23 @@ class _Scaled:
 
         def task(part: np.ndarray) -> None:
             moved_sums(
-                part, x, tiles.padded_norms[side], self.exponents[side], self.columns[other],
-                tiles.padded_norms[other], self.exponents[other], *tiles.lists[side], tiles.ground.kind,
-                tiles.ground.scale, self.plain[other], self.moves[side], self.moves_across[other], first, second, out,
-            )  # fmt: skip
+                part,
+                x,
+                tiles.padded_norms[side],
+                self.exponents[side],
+                self.columns[other],
+                tiles.padded_norms[other],
+                self.exponents[other],
+                *tiles.lists[side],
+                tiles.ground.kind,
+                tiles.ground.scale,
+                self.plain[other],
+                self.moves[side],
+                self.moves_across[other],
+                first,
+                second,
+                out,
+            )
 
         tiles.each(side, task)
         return cells[side].taken(out)
