@@ -6,7 +6,7 @@ import difflib
 import functools
 import inspect
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from typing import Any, ParamSpec, TypeVar
 
@@ -53,6 +53,8 @@ class ArgumentError(JumbotError, ValueError):
     ----------
     argument : str or None
         The name of the argument, `"tau"`; None where no single one is wrong.
+    remedy : dict
+        Options with which the call would work, `{"drop": ("notes",)}`; empty where none are known.
 
     Examples
     --------
@@ -62,10 +64,13 @@ class ArgumentError(JumbotError, ValueError):
     'y'
     """
 
-    def __init__(self, message: str = "", *, argument: str | None = None) -> None:
+    def __init__(
+        self, message: str = "", *, argument: str | None = None, remedy: Mapping[str, Any] | None = None
+    ) -> None:
         super().__init__(message)
         found = _LEADING_NAME.match(message)
         self.argument = argument or (found[1] if found else None)
+        self.remedy = dict(remedy or {})
 
 
 #: The argument that a message begins with: "tau must be ...", "init (f): ...".

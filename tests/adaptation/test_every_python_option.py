@@ -26,10 +26,11 @@ TEXT = {**NAME, "''": "it is only written down", **NONE}
 NOTHING = {"[]": "none of them"}
 ACCEPTED: dict[str, dict[str, str]] = {
     "method": NONE, "backbone": NONE, "recipe": NONE, "task": NONE, "label": NAME | NONE, "id": NAME | NONE,
-    "drop": NAME | NOTHING, "domain": NAME | NONE, "domain_column": NAME | NONE,
-    "kind": NONE, "root": NAME | NONE, "out": NAME | NONE, "start_from": NONE,
-    "config": NONE, "resume": {}, "show": FLAG, "report": FLAG, "command": TEXT, "seed": {"0": "a seed"},
-    "backbone_rate": RATE, "learning_rate": FLOAT, "weight_decay": RATE, "epsilon": {**RATE, "0": "exact"},
+    "drop": NAME | NOTHING, "dates": NAME | NOTHING | NONE | FLAG, "text": NAME | NOTHING | NONE | FLAG,
+    "domain": NAME | NONE, "domain_column": NAME | NONE, "kind": NONE, "root": NAME | NONE, "out": NAME | NONE,
+    "start_from": NONE, "config": NONE, "resume": {}, "show": FLAG, "report": FLAG, "command": TEXT,
+    "seed": {"0": "a seed"}, "backbone_rate": RATE, "learning_rate": FLOAT, "weight_decay": RATE,
+    "epsilon": {**RATE, "0": "exact"},
     "eta1": RATE, "eta2": RATE, "eta3": RATE, "eta3_ramp": {"0": "no ramp"}, "scale_at": FLOAT, "scale": NONE,
     "tau": {**FLOAT, "inf": "an exact marginal"}, "reversal_ceiling": RATE, "weight": RATE, "self_training": RATE,
     "threshold": {"0": "every sample"}, "critic_rate": FLOAT, "rho": RATE, "temperature": FLOAT,

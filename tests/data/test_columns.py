@@ -319,12 +319,14 @@ def test_everything_in_the_way_is_told_at_once_with_options_that_would_do(rng: n
     said = str(caught.value)
     for what in ("'patient_id' holds free text", "'seen' holds dates", "'empty' is empty", "lacks: more"):
         assert what in said
-    assert said.endswith("This would do: --columns shared --id patient_id --drop seen empty 'my notes'")
-    drop, id = ["seen", "empty", "my notes"], "patient_id"
-    prepare(as_domain(source, drop=drop, id=id), as_domain(target, drop=drop, id=id), columns="shared")
+    assert said.endswith("This would do: --columns shared --id patient_id --dates seen --text 'my notes' --drop empty")
+    own = {"drop": "empty", "id": "patient_id"}
+    how = {"columns": "shared", "dates": ("seen",), "text": ("my notes",)}
+    prepare(as_domain(source, **own), as_domain(target, **own), **how)
 
 
 def test_the_id_is_offered(rng: np.random.Generator) -> None:
     frame = _frame(rng, case=[f"c{i}" for i in range(ROWS)])
-    with pytest.raises(ArgumentError, match=r"make it the id \(--id 'case'\) if it names the rows"):
+    with pytest.raises(ArgumentError, match=r"make it the id \(--id case\) if it names the rows") as caught:
         prepare(as_domain(frame), as_domain(frame))
+    assert caught.value.remedy == {"id": "case"}

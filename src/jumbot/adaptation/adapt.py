@@ -34,6 +34,7 @@ from jumbot.adaptation.runs.start import OtherStartError, find_start
 from jumbot.adaptation.task import task_to_json
 from jumbot.adaptation.training.accelerator import check_able, decided_by_first
 from jumbot.adaptation.training.loop import Trainer
+from jumbot.data._preflight import Encoding, Given, telling_every_problem
 from jumbot.data._remarks import noting
 from jumbot.data.reading import Corrupt, TaskName, make_reading
 from jumbot.data.sources import check_used, read_domains, read_labelled
@@ -187,13 +188,18 @@ def adapt(
     if target is None:
         raise ArgumentError("target: no target data; give the unlabelled data that the classifier is meant for.")
     method = "jumbot" if method is None else method
-    check_able(check_changes(method, recipe, options, how.get("task")).training, reports=report and out is not None)
+    asked_for = check_changes(method, recipe, options, how.get("task"))
+    check_able(asked_for.training, reports=report and out is not None)
     with ExitStack() as held:
         if out is not None and first_process():
             RunFolder(out).check(resume)
             held.enter_context(writing(out))
         noted = held.enter_context(noting())
         reading = make_reading(**how)
+        encoding = Encoding.of(asked_for.inputs)
+        held.enter_context(
+            telling_every_problem(Given(source, target, reading, encoding, evaluate_on, labelled_target))
+        )
         raw_source, raw_target, raw_evaluated = read_domains(source, target, evaluate_on, reading)
         raw_labelled = None if labelled_target is None else read_labelled(labelled_target, raw_source, reading)
         given = source, target, evaluate_on, labelled_target

@@ -11,8 +11,9 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from jumbot.adaptation._frame_rows import take_more
 from jumbot.adaptation.config import RunConfig, make_config
 from jumbot.adaptation.judgement.modularity import some_rows
 from jumbot.adaptation.judging import ADAPTED, Again, Judged, judge_before, names_a_method, own_options
@@ -93,16 +94,24 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         found: np.ndarray = outputs_of(self.network_, rows)[0].numpy()
         return found
 
-    def _train(self, X: np.ndarray, target: np.ndarray | None, source: Mapping[str, Any], known: Any = None) -> Domain:
+    def _train(
+        self,
+        X: np.ndarray,
+        target: np.ndarray | None,
+        source: Mapping[str, Any],
+        known: Any = None,
+        raw: tuple[Domain, Domain | None] | None = None,
+    ) -> Domain:
         """Train on rows that are a `source` with these labels, and `known` ones of the target; returns the source.
 
-        Without a target the network adapts to the source itself.
+        Without a target the network adapts to the source itself.  `raw` are source and target as they came, where that
+        is as frames.
         """
         seed, settings = _seed(self.random_state), self._settings()
         domain = Domain("source", ArraySamples(X), **source)
         changes = {**(self.options or {}), **settings, "seed": seed}
         automatic = not names_a_method(self.method, None, None, self.options or {})
-        given = domain  # by whose rows, as they came, the recipe is chosen
+        given = domain if raw is None else domain.with_samples(raw[0].samples)  # by which the recipe is chosen
         config = self._configured(given, ADAPTED if self.method is None else self.method, changes)
         self.mean_, self.scale_ = _scaling(X, config.inputs.standardise)
         domain = domain.with_samples(ArraySamples(self._scaled(X)))
@@ -112,8 +121,13 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         )
         unlabelled = Domain("target", ArraySamples(self._scaled(X if target is None else target)))
         if target is not None:
-            named = getattr(self, "feature_names_in_", None)
-            screen(Domain("source", ArraySamples(X)), Domain("target", ArraySamples(target)), named)
+            named = getattr(self, "feature_names_in_", None) if raw is None else None
+            there = None if raw is None else raw[1]
+            screen(
+                given if there else Domain("source", ArraySamples(X)),
+                there or Domain("target", ArraySamples(target)),
+                named,
+            )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             if config.network.rank:
@@ -184,8 +198,7 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return make_config(source, method, None, {**changes, "batch_size": least})
 
     def _target(self, X_target: Any) -> np.ndarray:
-        found: np.ndarray = validate_data(self, X_target, dtype=np.float64, reset=False)
-        return found
+        return take_more(self, X_target, "X_target")
 
     def _known(self, labelled_target: Any) -> tuple[np.ndarray, Any] | None:
         """Rows of `labelled_target` and their labels, as they came."""
@@ -218,7 +231,7 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def _checked(self, X: Any) -> np.ndarray:
         """Rows as the network takes them."""
         check_is_fitted(self)
-        rows: np.ndarray = (validate_data(self, X, dtype=np.float64, reset=False) - self.mean_) / self.scale_
+        rows: np.ndarray = (take_more(self, X) - self.mean_) / self.scale_
         return rows
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
+from jumbot.adaptation._frame_rows import take
 from jumbot.adaptation._skada import SkadaCalls, split_by_sign
 from jumbot.adaptation.base_estimator import AdaptationEstimator, outputs_of, sources_of, warn_of_no_target
 from jumbot.adaptation.judgement._nearness import explained, of_domains, received_by
@@ -63,6 +63,8 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
     ----------
     classes_
         The labels.
+    columns_
+        How the columns of a frame become numbers, found on the source; None where X was an array.
     history_
         Loss terms, transported mass and transport value of every step.
     diagnosis_
@@ -85,6 +87,9 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
     target at all the classifier adapts to X itself.  In a `Pipeline`, `transform_input=["X_target"]` brings the target
     through the same scaler.  `GridSearchCV` scores folds of the source, which says little of the target: give it a
     `jumbot.target_scorer`.
+
+    Frames may hold strings, categories and missing values, as in `jumbot.adapt`; dates and free text become numbers
+    with `options={"dates": True, "text": ["notes"]}`.
 
     Examples
     --------
@@ -130,10 +135,12 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
         check("baseline", self.baseline, bool)
         check("prior", self.prior, Prior)
         X, y, X_target, sample_domain = split_by_sign(X, y, X_target, sample_domain)
-        X, y = validate_data(self, X, y, dtype=np.float64)
+        taken = take(self, X, y, X_target, None if X_target is not None else _labelled(np.asarray(y)))
+        X, y, self.columns_ = taken.X, taken.y, taken.columns
         check_classification_targets(y)
         is_source = np.ones(len(X), bool) if X_target is not None else _labelled(np.asarray(y))
         target = self._target(X_target) if X_target is not None else None if is_source.all() else X[~is_source]
+        raw = taken.raw(is_source, X_target)
         sources, known = sources_of(sample_domain, is_source), self._known(labelled_target)
         if target is None and self.method != SOURCE_ONLY:
             warn_of_no_target("or mark the target's rows by -1 in a numeric y")
@@ -145,7 +152,7 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
         if known is not None:
             found = self._encoded(known[1])
             known = known[0], {"labels": found, "classes": names}
-        source = self._train(X, target, {"labels": labels.astype(np.int64), "classes": names, **sources}, known)
+        source = self._train(X, target, {"labels": labels.astype(np.int64), "classes": names, **sources}, known, raw)
         self.method_, self.decision_ = self._config.method, self._judgement.decision
         self.calibration_ = Calibration()
         self.diagnosis_, self.estimated_accuracy_, self.harm_ = self._judged(source, target)

@@ -148,7 +148,8 @@ def _check_fits(source: Domain, config: RunConfig, changes: Mapping[str, Any]) -
     rows = kind == "features" or config.network.freeze  # what a frozen backbone leaves are rows of features
     data = {"features": "rows of numbers", "image": "images that train a whole network"}.get(kind, kind)
     named = config.network.backbone not in (None, *BUILT_IN)
-    in_vain = {"columns": data} if kind != "features" else {"backbone": data} if named else {}
+    of_tables = dict.fromkeys(("columns", "dates", "text"), data)
+    in_vain = of_tables if kind != "features" else {"backbone": data} if named else {}
     if kind != "image":
         in_vain |= dict.fromkeys(("size", "channels", "pixels", "augment", "views", "weights", "freeze"), data)
     elif named:

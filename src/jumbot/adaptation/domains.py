@@ -82,7 +82,7 @@ class Domains:
             size = inputs.size or RESIZED
         self.source, self.target, self.input = prepare(
             source, target, size, channels, pixels=pixels, standardise=inputs.standardise, columns=inputs.columns,
-            transform=transform,
+            dates=inputs.dates, text=inputs.text, transform=transform,
         )  # fmt: skip
         if self.input.std is not None and not any(self.input.std):
             raise ArgumentError(

@@ -104,7 +104,7 @@ def _fill(format: InputFormat) -> Tensor | None:
     """What stands for a missing number of each feature: the source's median, and of a category none."""
     if format.columns is None:
         return None
-    fill = [c.fill if c.categories is None else 0.0 for c in format.columns.columns for _ in c.features]
+    fill = [number for column in format.columns.columns for number in column.fills]
     return None if None in fill else torch.tensor(fill, dtype=torch.float32)
 
 
@@ -148,6 +148,11 @@ def describe(model: Model) -> dict[str, str]:
             inputs += (
                 "; a feature NAME=CATEGORY is 1 where the column NAME has that category and 0 elsewhere, and a row "
                 "with any other number there is answered with NaN"
+            )
+        if any(column.dates or column.text for column in columns.columns):
+            inputs += (
+                "; of dates, NAME: weekday counts from Monday, 0, and NAME: days from the source's first date; "
+                "features of dates and texts are best made by jumbot: load(run).input.columns.encode"
             )
         if _fill(format) is not None:
             inputs += "; NaN where a number is missing"

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import validate_data
 
+from jumbot.adaptation._frame_rows import take
 from jumbot.adaptation._skada import SkadaCalls, split_by_sign
 from jumbot.adaptation.base_estimator import AdaptationEstimator, outputs_of, sources_of, warn_of_no_target
 from jumbot.adaptation.judgement._nearness import explained, of_domains, received_by
@@ -52,7 +52,8 @@ class DomainAdaptationRegressor(SkadaCalls, RegressorMixin, AdaptationEstimator)
     ) -> DomainAdaptationRegressor:
         """Train on (X, y) and adapt to X_target; `labelled_target` and `sample_domain` are those of the classifier."""
         X, y, X_target, sample_domain = split_by_sign(X, y, X_target, sample_domain)
-        X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
+        taken = take(self, X, y, X_target, None, multi_output=True, y_numeric=True)
+        X, y, self.columns_ = taken.X, taken.y, taken.columns
         target = None if X_target is None else self._target(X_target)
         if target is None and self.method != SOURCE_ONLY:
             warn_of_no_target()
@@ -60,7 +61,8 @@ class DomainAdaptationRegressor(SkadaCalls, RegressorMixin, AdaptationEstimator)
         sources, known = sources_of(sample_domain, np.ones(len(X), bool)), self._known(labelled_target)
         if known is not None:
             known = known[0], {"values": _numbers(known[1], values)}
-        source = self._train(X, target, {"values": values.reshape(len(values), -1), **sources}, known)
+        raw = taken.raw(np.ones(len(X), bool), X_target)
+        source = self._train(X, target, {"values": values.reshape(len(values), -1), **sources}, known, raw)
         self.single_ = values.ndim == 1
         self.method_, self.decision_ = self._config.method, self._judgement.decision
         del self._judgement

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from jumbot.adaptation.networks.names import check_backbone, check_weights
 from jumbot.errors import ArgumentError
@@ -167,3 +167,17 @@ class Inputs(Options):
     "none"."""
     columns: Literal["same", "shared"] = "same"
     """"shared" takes the columns that both tables have; otherwise one that only one of them has is refused."""
+    dates: tuple[str, ...] | None = None
+    """Columns of a table whose dates become numbers: year, month, day of the week, days since the source's first;
+    without a name, all columns of dates. They are refused otherwise."""
+    text: tuple[str, ...] | None = None
+    """Columns of a table whose free text becomes numbers (counts of n-grams, reduced to 30); without a name, all
+    columns of free text. They are refused otherwise."""
+
+    def __post_init__(self) -> None:
+        for name in ("dates", "text"):
+            given: Any = getattr(self, name)
+            words = {True: (), False: None}
+            value = words[given] if isinstance(given, bool) else (given,) if isinstance(given, str) else given
+            object.__setattr__(self, name, value)
+        super().__post_init__()

@@ -14,6 +14,7 @@ from importlib import import_module
 from types import FrameType
 
 import jumbot
+from jumbot.cli._remedied import with_command
 from jumbot.cli._terminal import say, telling
 from jumbot.cli.help import WIDEST, listed
 from jumbot.cli.parsing import UsageError
@@ -78,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say(f"{prog}: {missing(error, 'this', 'adapt')}", sys.stderr)
         return 2
     except (JumbotError, OSError) as error:
-        say(f"{prog}: {error}", sys.stderr)
+        say(f"{prog}: {with_command(error, command, rest)}", sys.stderr)
         return 2
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from jumbot.data._encoders import Dates, NotADateError, Texts
+from jumbot.data._problems import joined, one_error
 from jumbot.data._remarks import remark
 from jumbot.data.column_kinds import few, kind_of_column, lacks, number_in, numbers_of
 from jumbot.data.frames import Table, pandas
@@ -16,10 +19,13 @@ from jumbot.errors import ArgumentError
 
 @dataclass(frozen=True)
 class Column:
-    """What becomes of one column: itself with `fill` for missing numbers, or one feature for each of `categories`.
+    """What becomes of one column: itself with `fill` for missing numbers, a feature for each of `categories`, or the
+    numbers of `dates` or of a free `text`.
 
     >>> Column("colour", categories=("blue", "red")).features
     ('colour=blue', 'colour=red')
+    >>> Column("seen", dates=Dates("2024-01-01", "2024-12-31"), middle="2024-02-01").features
+    ('seen: year', 'seen: month', 'seen: weekday', 'seen: days')
     """
 
     name: str
@@ -27,16 +33,40 @@ class Column:
     """Median of the source."""
     categories: tuple[str, ...] | None = None
     """Those of the source, sorted; a value that is missing or not among them is zero in every feature."""
+    dates: Dates | None = None
+    middle: str | None = None
+    """The median of the source's dates, which stands for missing ones."""
+    text: Texts | None = None
 
     @property
     def features(self) -> tuple[str, ...]:
-        if self.categories is None:
-            return (self.name,)
-        return tuple(f"{self.name}={category}" for category in self.categories)
+        if self.categories is not None:
+            return tuple(f"{self.name}={category}" for category in self.categories)
+        parts = self.dates or self.text
+        return (self.name,) if parts is None else tuple(f"{self.name}: {part}" for part in parts.parts)
+
+    @property
+    def encoded_as(self) -> str | None:
+        """What the column holds, where it is not numbers."""
+        held = {"categories": self.categories, "dates": self.dates, "text": self.text}
+        return next((what for what, how in held.items() if how is not None), None)
+
+    @property
+    def fills(self) -> tuple[float | None, ...]:
+        """What stands for a missing number of each feature; of a category and of a text, 0."""
+        if self.dates is not None:
+            return tuple(self.dates.numbers([None], self.middle or self.dates.first)[0].tolist())
+        return (self.fill,) if self.encoded_as is None else (0.0,) * len(self.features)
 
     def encode(self, table: Table, column: str, name: str) -> np.ndarray:
         """float32 `(n, features)` of a column of `table`, which belongs to the domain `name`."""
         values = table.frame[column]
+        if self.dates is not None:
+            return self._of_dates(table, column, name)
+        if self.text is not None:
+            return self.text.numbers(
+                [plain_text(v) if k else None for v, k in zip(values, values.notna(), strict=True)]
+            )
         if self.categories is None:
             odd = None
             if kind_of_column(values) != "numbers":  # numbers may be written as text, or declared to be categories
@@ -45,7 +75,8 @@ class Column:
             if odd is not None:
                 raise ArgumentError(
                     f"{name}: column {column!r} holds numbers in the source and {values.iloc[odd]!r} in "
-                    f"{table.where(odd)}; leave missing numbers empty."
+                    f"{table.where(odd)}; leave missing numbers empty.",
+                    remedy={"drop": (column,)},
                 )
             if self.fill is not None and values.isna().all():
                 remark(
@@ -69,6 +100,22 @@ class Column:
         known = np.flatnonzero(places >= 0)
         encoded[known, places[known]] = 1
         return encoded
+
+    def _of_dates(self, table: Table, column: str, name: str) -> np.ndarray:
+        assert self.dates is not None
+        values = table.frame[column].astype(object)
+        try:
+            found = self.dates.numbers(values.tolist(), self.middle or self.dates.first)
+        except NotADateError as error:
+            row = next(i for i, value in enumerate(values) if value is error.value or value == error.value)
+            raise ArgumentError(
+                f"{name}: column {column!r} holds dates in the source and {error.value!r} in {table.where(row)}; leave "
+                "missing dates empty.",
+                remedy={"drop": (column,)},
+            ) from None
+        if said := self.dates.beyond(found):
+            remark(f"{name}: column {column!r} {said}; leave it out if that does harm.", stacklevel=3)
+        return found.astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -117,16 +164,24 @@ class Columns:
         missing = [column for column in found if column not in own]
         if missing:
             raise ArgumentError(f"{name}: {lacks(missing, own)}")
-        encoded = [c.encode(table, column, name) for c, column in zip(self.columns, found, strict=True)]
-        return np.concatenate(encoded, axis=1)
+        encoded, problems, remedy = [], list[str](), dict[str, Any]()
+        for one, column in zip(self.columns, found, strict=True):
+            try:
+                encoded.append(one.encode(table, column, name))
+            except ArgumentError as error:
+                problems.append(str(error))
+                remedy = joined(remedy, error.remedy)
+        if problems:
+            raise one_error(name, problems, remedy)
+        return np.concatenate(encoded, axis=1, dtype=np.float32)
 
     def check_array(self, width: int, name: str) -> None:
         """Refuse rows without names that cannot be these columns in their order."""
-        categories = [column.name for column in self.columns if column.categories is not None]
-        if categories and self.named:
+        encoded = {column.name: column.encoded_as for column in self.columns if column.encoded_as is not None}
+        if encoded:
+            first, what = next(iter(encoded.items()))
             raise ArgumentError(
-                f"{name}: an array came in where column {categories[0]!r} holds categories; give a table or a frame "
-                "with names."
+                f"{name}: an array came in where column {first!r} holds {what}; give a table or a frame with names."
             )
         if width != len(self.columns):
             raise ArgumentError(
@@ -142,7 +197,8 @@ def _finite(numbers: np.ndarray, fill: float | None, table: Table, column: str, 
     if bad.size:
         raise ArgumentError(
             f"{name}: column {column!r} holds infinity or a number beyond float32 in {bad.size} rows, the first is "
-            f"{table.where(int(bad[0]))}; drop or fill them first."
+            f"{table.where(int(bad[0]))}; drop or fill them first.",
+            remedy={"drop": (column,)},
         )
     missing = np.isnan(numbers)
     if fill is None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from jumbot.data._encoders import NotADateError, find_dates, find_texts
+from jumbot.data._problems import joined, one_error
 from jumbot.data._remarks import remark
 from jumbot.data.column_kinds import few, kind_of_column, lacks, number_in, numbers_of, squeezed, too_fine
 from jumbot.data.columns import Column, Columns
@@ -22,56 +25,62 @@ _CAMEL = re.compile(r".*[a-z](Id|ID|Idx|Index)")  # PassengerId
 _REMEDY = 'Leave columns out with drop (--drop), or take those that both have with columns="shared" (--columns shared).'
 
 
-def find_columns(source: Table, target: Table | None, names: tuple[str, str], columns: str = "same") -> Columns:
-    """The preprocessing that fits the source: its medians, its categories.
+def find_columns(
+    source: Table,
+    target: Table | None,
+    names: tuple[str, str],
+    columns: str = "same",
+    *,
+    dates: Sequence[str] | None = None,
+    text: Sequence[str] | None = None,
+) -> Columns:
+    """The preprocessing that fits the source: its medians, its categories, its dates and texts.
 
     The target must have the same columns, in any order; with `columns="shared"` those that one of the two lacks are
-    left out. `names` are those of the two domains, for messages.
+    left out. `names` are those of the two domains, for messages. `dates` and `text` are the columns to make numbers of,
+    which are refused otherwise: an empty list is all that are such, None is none.
     """
     chosen = source.frame.columns.tolist()
     problems: list[str] = []
-    remedies = _Remedies()
+    remedy: dict[str, Any] = {}
     if target is not None and source.named and target.named:
-        chosen, problems = _matched(chosen, target.frame.columns.tolist(), names, columns, remedies)
+        chosen, problems = _matched(chosen, target.frame.columns.tolist(), names, columns)
+        remedy = {"columns": "shared"} if problems else {}
+    _check_asked(chosen, names[0], dates=dates, text=text)
     found = []
     for column in chosen:
+        beside = None
+        if target is not None:
+            places = dict(zip(source.frame.columns, target.frame.columns, strict=False))
+            beside = target.frame.get(column if source.named and target.named else places.get(column))
         try:
-            found.append(_find(source, column, names[0]))
+            found.append(_find(source, column, names[0], beside, dates, text))
         except ArgumentError as error:
             problems.append(str(error))
-            remedies.take(column, source.frame[column])
-    if len(problems) == 1:
-        raise ArgumentError(problems[0])
+            more = error.remedy
+            if "id" in more and "id" in remedy:  # the first that names the rows is the id, others are left out
+                more = {"drop": (column,)}
+            remedy = joined(remedy, more)
     if problems:
-        listed = "".join(f"\n- {problem}" for problem in problems)
-        raise ArgumentError(f"{names[0]}: {len(problems)} things are in the way:{listed}\nThis would do: {remedies}")
+        raise one_error(names[0], problems, remedy)
     if not found:
         raise ArgumentError(f"{names[0]}: has no columns of features.")
     return Columns(tuple(found), source.named)
 
 
-class _Remedies:
-    """Options with which a table could be used that cannot be as it is."""
-
-    def __init__(self) -> None:
-        self.shared, self.id, self.drop = False, "", list[str]()
-
-    def take(self, column: str, values: Any) -> None:
-        """A column that cannot be a feature: the first that names the rows is the id, others are left out."""
-        named = _NAMES_ROWS.fullmatch(column) or _CAMEL.fullmatch(column)
-        if named and not self.id and values.nunique() == len(values):
-            self.id = column
-        else:
-            self.drop.append(column)
-
-    def __str__(self) -> str:
-        words = ["--columns shared"] * self.shared + [f"--id {shlex.quote(self.id)}"] * bool(self.id)
-        return " ".join([*words, *(["--drop", *map(shlex.quote, self.drop)] if self.drop else [])])
+def _check_asked(columns: Sequence[str], name: str, **asked: Sequence[str] | None) -> None:
+    """Refuse columns to make numbers of that are not there, or are to be two things."""
+    for option, wanted in asked.items():
+        for column in wanted or ():
+            if column not in columns:
+                raise ArgumentError(
+                    f"{option}: {name} has no column {column!r} of features; there are {few(columns, 12)}."
+                )
+    if both := [column for column in asked["dates"] or () if column in (asked["text"] or ())]:
+        raise ArgumentError(f"dates: column {both[0]!r} cannot be dates and text; give it to one of them.")
 
 
-def _matched(
-    source: list[str], target: list[str], names: tuple[str, str], columns: str, remedies: _Remedies
-) -> tuple[list[str], list[str]]:
+def _matched(source: list[str], target: list[str], names: tuple[str, str], columns: str) -> tuple[list[str], list[str]]:
     """The columns that both have, and what is in the way of the others."""
     here, there = set(source), set(target)
     lacking, more = [c for c in source if c not in there], [c for c in target if c not in here]
@@ -81,69 +90,135 @@ def _matched(
             problems.append(f"{names[1]}: {lacks(lacking, target)} {_REMEDY}")
         if more:
             problems.append(f"{names[1]}: has columns that the source lacks: {few(more)}. {_REMEDY}")
-        remedies.shared = bool(problems)
         return [c for c in source if c in there], problems
     for column in lacking:
         if same := [other for other in more if squeezed(other) == squeezed(column)]:
             raise ArgumentError(
-                f"columns: {column!r} in {names[0]} and {same[0]!r} in {names[1]} seem to be one; give them one name."
+                f"columns: {column!r} in {names[0]} and {same[0]!r} in {names[1]} seem to be one; give them one name.",
+                remedy={"drop": (column, same[0])},
             )
     return [c for c in source if c in there], problems
 
 
-def _find(table: Table, column: str, name: str) -> Column:
+def _find(
+    table: Table, column: str, name: str, beside: Any, dates: Sequence[str] | None, text: Sequence[str] | None
+) -> Column:
+    """What becomes of a column; `beside` is the target's, if it has one."""
     values = table.frame[column]
     kind = kind_of_column(values)
-    leave_out = f"or leave it out with drop={column!r} (--drop {shlex.quote(column)})"
-    if kind == "numbers":
-        numbers = numbers_of(values)
-        present = numbers[np.isfinite(numbers)]
-        if np.isnan(numbers).all():
-            raise ArgumentError(f"{name}: column {column!r} is empty; fill it, {leave_out}.")
-        if names_rows(column, present):
-            remark(
-                f"{name}: column {column!r} looks like a row number, which says nothing about other rows; if it is "
-                f"one, leave it out with drop={column!r} (--drop), or make it the id (--id {column!r}).",
-                stacklevel=2,
-            )
-        if present.size and too_fine(present[:, None])[0]:
-            warn_of_digits(name, repr(column), present)
-        return Column(column, fill=float(np.median(present)) if present.size else None)
-    if kind == "dates":
+    if values.isna().all():
         raise ArgumentError(
-            f"{name}: column {column!r} holds dates ({values.dropna().iloc[0]}); turn them into numbers first (days, "
-            f"months, weekdays), {leave_out}."
+            f"{name}: column {column!r} is empty; fill it, {_leave_out(column)}.", remedy={"drop": (column,)}
+        )
+    if column in (dates or ()) or (kind == "dates" and dates is not None and not dates):
+        return _of_dates(table, column, name, beside)
+    if column in (text or ()):
+        return _of_text(table, column, name)
+    if kind == "numbers":
+        return _of_numbers(values, column, name)
+    if kind == "dates":
+        _of_dates(table, column, name, beside)  # which says what is wrong with them
+        raise ArgumentError(
+            f"{name}: column {column!r} holds dates ({values.dropna().iloc[0]}); make numbers of them with "
+            f"dates={column!r} (--dates {shlex.quote(column)}), {_leave_out(column)}.",
+            remedy={"dates": (column,)},
         )
     if kind == "other":
         value = values.dropna().iloc[0]
         raise ArgumentError(
-            f"{name}: column {column!r} holds {type(value).__name__} values; turn them into numbers first, {leave_out}."
+            f"{name}: column {column!r} holds {type(value).__name__} values; turn them into numbers first, "
+            f"{_leave_out(column)}.",
+            remedy={"drop": (column,)},
         )
     distinct = sorted({plain_text(value) for value in values.dropna().unique()})
     rows = int(values.notna().sum())
-    declared = kind == "categories"
-    most = MOST_CATEGORIES if declared else min(max(min(20, rows / 2), rows / 10), MOST_CATEGORIES)
-    if len(distinct) > most:
-        if column in table.codes:
-            code = next((text for text in distinct if text.startswith("0")), distinct[0])
-            raise ArgumentError(
-                f"{name}: column {column!r} holds codes that begin with a zero ({code!r}), {len(distinct)} different "
-                f"ones in {rows} rows; write them without it if they are numbers, make the column the id (--id "
-                f"{column!r}), {leave_out}."
-            )
-        numeric = sum(number_in(text) is not None for text in distinct)
-        odd = next((text for text in distinct if number_in(text) is None), None)
-        what = (
-            "free text" if numeric < len(distinct) / 2 else f"numbers and text ({odd!r})" if odd else "numbers as text"
+    most = MOST_CATEGORIES if kind == "categories" else min(max(min(20, rows / 2), rows / 10), MOST_CATEGORIES)
+    if len(distinct) <= most:
+        return Column(column, categories=tuple(distinct))
+    error = _too_many(table, column, name, distinct, rows)
+    if text is not None and not text and "text" in error.remedy:
+        return _of_text(table, column, name)
+    raise error
+
+
+def _leave_out(column: str) -> str:
+    return f"or leave it out with drop={column!r} (--drop {shlex.quote(column)})"
+
+
+def _of_numbers(values: Any, column: str, name: str) -> Column:
+    numbers = numbers_of(values)
+    present = numbers[np.isfinite(numbers)]
+    if names_rows(column, present):
+        remark(
+            f"{name}: column {column!r} looks like a row number, which says nothing about other rows; if it is "
+            f"one, leave it out with drop={column!r} (--drop), or make it the id (--id {column!r}).",
+            stacklevel=3,
         )
-        remedy = "turn it into numbers or a few categories" if what == "free text" else "leave missing numbers empty"
-        if len(distinct) == rows:
-            remedy = f"make it the id (--id {column!r}) if it names the rows, {remedy}"
+    if present.size and too_fine(present[:, None])[0]:
+        warn_of_digits(name, repr(column), present)
+    return Column(column, fill=float(np.median(present)) if present.size else None)
+
+
+def _of_dates(table: Table, column: str, name: str, beside: Any) -> Column:
+    values = table.frame[column].astype(object)
+    there = [] if beside is None else beside.astype(object).tolist()
+    try:
+        dates, middle = find_dates(values.tolist(), there)
+    except NotADateError as error:
+        row = next((i for i, value in enumerate(values) if value is error.value or value == error.value), None)
+        where = "the target" if row is None else table.where(row)
         raise ArgumentError(
-            f"{name}: column {column!r} holds {what}: {len(distinct)} different values in {rows} rows; {remedy}, "
-            f"{leave_out}."
+            f"{name}: column {column!r} holds {error.value!r} in {where}, which is no date that can be read; write "
+            f"dates as 2024-12-31, {_leave_out(column)}.",
+            remedy={"drop": (column,)},
+        ) from None
+    except ArgumentError as error:
+        raise ArgumentError(
+            f"{name}: column {column!r} {error}, {_leave_out(column)}.", remedy={"drop": (column,)}
+        ) from None
+    return Column(column, dates=dates, middle=middle)
+
+
+def _of_text(table: Table, column: str, name: str) -> Column:
+    values = table.frame[column]
+    known = zip(values, values.notna(), strict=True)
+    found = find_texts([plain_text(value) if there else None for value, there in known])
+    if found is None:
+        raise ArgumentError(
+            f"{name}: column {column!r} holds no words; {_leave_out(column).removeprefix('or ')}.",
+            remedy={"drop": (column,)},
         )
-    return Column(column, categories=tuple(distinct))
+    return Column(column, text=found)
+
+
+def _too_many(table: Table, column: str, name: str, distinct: list[str], rows: int) -> ArgumentError:
+    """Of text with more values than categories have."""
+    named = _NAMES_ROWS.fullmatch(column) or _CAMEL.fullmatch(column)
+    names_them = len(distinct) == rows and (named or not any(" " in text for text in distinct))
+    counted = f"{len(distinct)} different values in {rows} rows"
+    as_id = f"make it the id (--id {shlex.quote(column)})"
+    if column in table.codes:
+        code = next((text for text in distinct if text.startswith("0")), distinct[0])
+        return ArgumentError(
+            f"{name}: column {column!r} holds codes that begin with a zero ({code!r}), {counted}; write them without "
+            f"it if they are numbers, {as_id}, {_leave_out(column)}.",
+            remedy={"id": column} if len(distinct) == rows else {"drop": (column,)},
+        )
+    numeric = sum(number_in(one) is not None for one in distinct)
+    odd = next((one for one in distinct if number_in(one) is None), None)
+    if numeric >= len(distinct) / 2:
+        what = f"numbers and text ({odd!r})" if odd else "numbers as text"
+        return ArgumentError(
+            f"{name}: column {column!r} holds {what}: {counted}; leave missing numbers empty, {_leave_out(column)}.",
+            remedy={"id": column} if names_them else {"drop": (column,)},
+        )
+    remedy = f"make numbers of it with text={column!r} (--text {shlex.quote(column)})"
+    if len(distinct) == rows:
+        remedy = f"{as_id} if it names the rows, {remedy}"
+    return ArgumentError(
+        f"{name}: column {column!r} holds free text: {counted}; {remedy}, {_leave_out(column)}.",
+        remedy={"id": column} if names_them else {"text": (column,)},
+    )
 
 
 def warn_of_digits(name: str, column: str, numbers: np.ndarray) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -42,6 +43,8 @@ def prepare(
     pixels: str = "symmetric",
     standardise: str = "auto",
     columns: str = "same",
+    dates: Sequence[str] | None = None,
+    text: Sequence[str] | None = None,
     transform: Transform | None = None,
 ) -> tuple[Domain, Domain, InputFormat]:
     """Both domains as input of one network, and the format that does the same to later data.
@@ -50,7 +53,8 @@ def prepare(
     becomes -1. Images come to one `size` (default: the larger height and width of the two; 224 for photographs that
     differ) and one number of `channels` (default: the larger of the two). Features are brought to one scale that is
     learned on the source (`standardise` is what `learn_scaling` takes), signals channel by channel. Columns of tables
-    are matched by name and must be the same, in any order; `columns="shared"` takes those that both domains have.  A
+    are matched by name and must be the same, in any order; `columns="shared"` takes those that both domains have.
+    `dates` and `text` name columns whose dates or free text become numbers, an empty list all that are such.  A
     warning says if the numbers of a column differ between the domains as they do in other units.
 
     >>> from jumbot.data.domain import ArraySamples
@@ -68,7 +72,7 @@ def prepare(
     check_standardise(standardise)
     if columns not in ("same", "shared"):
         raise ArgumentError(f"columns: {columns!r} came in; use 'same' or 'shared'.")
-    source = check_source(source)
+    source = check_source(source, target.roles.features if target.roles is not None else ())
     target = match_classes(target, source.classes)
     kinds = kind_of(source), kind_of(target)
     if kinds[0] != kinds[1]:
@@ -77,7 +81,7 @@ def prepare(
             "extract features of the images first, with the network that made the others."
         )
     if kinds[0] == "features":
-        format = _feature_format(source, target, standardise, columns)
+        format = _feature_format(source, target, standardise, columns, dates, text)
     elif kinds[0] == "image":
         format = _image_format(source, target, size, channels, pixels)
     else:
@@ -88,13 +92,25 @@ def prepare(
     return format.apply(source, transform), format.apply(target, transform), format
 
 
-def _feature_format(source: Domain, target: Domain, standardise: str, columns: str) -> InputFormat:
+def _feature_format(
+    source: Domain,
+    target: Domain,
+    standardise: str,
+    columns: str,
+    dates: Sequence[str] | None,
+    text: Sequence[str] | None,
+) -> InputFormat:
     tables = [d.samples.table if isinstance(d.samples, TableSamples) else None for d in (source, target)]
     if columns == "shared" and not all(table is not None and table.named for table in tables):
         raise ArgumentError("columns: 'shared' came in, but not both domains have names of columns.")
+    for option, asked in (("dates", dates), ("text", text)):
+        if asked is not None and tables[0] is None:
+            raise ArgumentError(f"{option} must be left out where the source has no columns of a table.")
     format = InputFormat("features", width=source.shape[0])
     if isinstance(source.samples, TableSamples):
-        found = find_columns(source.samples.table, tables[1], (source.name, target.name), columns)
+        found = find_columns(
+            source.samples.table, tables[1], (source.name, target.name), columns, dates=dates, text=text
+        )
         if source.roles is not None:
             found = replace(found, label=source.roles.label, id=source.roles.id)
         format = replace(format, width=len(found.features), columns=found)

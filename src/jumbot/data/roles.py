@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from jumbot.data.column_kinds import few
+from jumbot.data.column_kinds import few, squeezed
 from jumbot.data.reading import Reading
 from jumbot.errors import ArgumentError
 
@@ -72,7 +72,11 @@ def find_roles(
         if asked is not None and asked in drop:
             raise ArgumentError(f"{whose}: column {asked!r} cannot be both the {role} and left out; see drop.")
         if asked is not None and like is None and asked not in columns:
-            raise ArgumentError(f"{whose}: {role}: there is no column {asked!r}; there are {few(columns, 12)}.")
+            near = [column for column in columns if squeezed(column) == squeezed(asked)]
+            raise ArgumentError(
+                f"{whose}: {role}: there is no column {asked!r}; there are {few(columns, 12)}.",
+                remedy={role: near[0]} if len(near) == 1 and len(wanted_labels) < 2 else {},
+            )
     if labelled and label is not None:
         raise ArgumentError(f"{whose}: label: {label!r} came in beside labels of their own; give one of them.")
     rest = [column for column in columns if column not in drop]
@@ -96,7 +100,8 @@ def find_roles(
     if label is not None and like is None and (other := [c for c in rest if c.lower() in ("label", "labels")]):
         raise ArgumentError(
             f"{whose}: label: {label!r} came in, and there is a column {other[0]!r} too, which may tell the answer; "
-            f"leave it out with drop={other[0]!r} (--drop), or rename it."
+            f"leave it out with drop={other[0]!r} (--drop), or rename it.",
+            remedy={"drop": tuple(other)},
         )
     return Roles(
         tuple(rest), found_label, found_id, found_domain, tuple(column for column in drop if column in columns)
@@ -133,7 +138,11 @@ def find_one(columns: Sequence[str], names: tuple[str, ...], whose: str) -> str 
     """The column that has one of `names`, if there is one."""
     found = [column for column in columns if column.lower() in names]
     if len(found) > 1:
-        raise ArgumentError(f"{whose}: columns {' and '.join(found)} could both be meant; name one, drop the other.")
+        option = {LABELS: "label", IDS: "id", DOMAINS: "domain_column"}.get(names)
+        raise ArgumentError(
+            f"{whose}: columns {' and '.join(found)} could both be meant; name one, drop the other.",
+            remedy={option: found[0], "drop": tuple(found[1:])} if option else {},
+        )
     return found[0] if found else None
 
 
@@ -165,8 +174,13 @@ def origins_of(domains: np.ndarray, whose: str) -> tuple[np.ndarray | None, tupl
     return (origins, tuple(names.tolist())) if len(names) > 1 else (None, ())
 
 
-def rows_of(domains: np.ndarray, whose: str, domain: str | None) -> np.ndarray | None:
-    """The rows of `domain`; None for all of them, where these were asked for or there is one domain only."""
+def rows_of(
+    domains: np.ndarray, whose: str, domain: str | None, remedy: Mapping[str, Any] | None = None
+) -> np.ndarray | None:
+    """The rows of `domain`; None for all of them, where these were asked for or there is one domain only.
+
+    `remedy` is what would do where there are several.
+    """
     if domain == ALL_DOMAINS:
         return None
     texts = np.array([str(value) for value in domains.tolist()])
@@ -178,7 +192,8 @@ def rows_of(domains: np.ndarray, whose: str, domain: str | None) -> np.ndarray |
             one = f"{file.name}:{present[0]}" if file.suffix else f"the rows whose domain is {present[0]!r}"
             raise ArgumentError(
                 f"{whose}: holds {which}; choose one, e.g. {one}, or say domain={ALL_DOMAINS!r} if each is a source of "
-                f"its own, or domain={NO_DOMAINS!r} if it is a column like others."
+                f"its own, or domain={NO_DOMAINS!r} if it is a column like others.",
+                remedy=remedy,
             )
         return None
     if domain not in present:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile
@@ -24,8 +25,30 @@ def ending(path: str | Path) -> str:
     return "".join(parts[-2:]) if parts[-1:] == [".gz"] else "".join(parts[-1:])
 
 
+_kept: ContextVar[dict[tuple[Path, str | None], Table] | None] = ContextVar("kept", default=None)
+
+
+@contextmanager
+def keeping_tables() -> Iterator[None]:
+    """Within this block each file is read once."""
+    token = _kept.set({})
+    try:
+        yield
+    finally:
+        _kept.reset(token)
+
+
 def read_table(path: Path, sheet: str | None = None) -> Table:
     """The table in a file; `sheet` may name one of a workbook."""
+    kept = _kept.get()
+    if kept is None:
+        return _read(path, sheet)
+    if (path, sheet) not in kept:
+        kept[path, sheet] = _read(path, sheet)
+    return kept[path, sheet]
+
+
+def _read(path: Path, sheet: str | None) -> Table:
     pd = pandas()
     kind = ending(path)
     try:

@@ -121,7 +121,8 @@ def from_table(
     roles = find_roles(table.frame.columns.tolist(), whose, reading, like, labels is not None)
     rows = None
     if roles.domain is not None:
-        rows = rows_of(table.as_written(roles.domain).to_numpy(object), whose, reading.domain)
+        several: dict[str, Any] = {"domain": ALL_DOMAINS} if like is None else {"drop": (roles.domain,)}
+        rows = rows_of(table.as_written(roles.domain).to_numpy(object), whose, reading.domain, several)
     if rows is not None:
         table, name = table.rows(rows), reading.domain or name
     frame = table.frame

@@ -65,7 +65,8 @@ def guess_task(values: Any, name: str) -> TaskName:
         raise ArgumentError(
             f"{name}: {len(sizes)} different whole numbers as labels of {len(present)} samples, most of them rare: is "
             "this a number to predict? Say task='regression' (--task regression), or task='classification' (--task "
-            "classification) if each of them is a class."
+            "classification) if each of them is a class.",
+            remedy={"task": "regression"},
         )
     return "classification"
 

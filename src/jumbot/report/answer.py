@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from jumbot.adaptation.judgement.decision import FEW
 from jumbot.methods import SOURCE_ONLY
@@ -35,19 +36,24 @@ class Answer:
     place: str = ""
     marks: Sequence[Mark] = ()
     ends: tuple[str, str] = ("", "")
+    reference: str = ""
 
 
 def answer(run: RunRecord) -> Answer:
     """Did adaptation help, how sure is it, what to look at next."""
     if run.final.get("task") == "regression":
-        return Answer(_numbers(run), mood(run))
+        return Answer(_numbers(run), mood(run), reference=_reference(run))
     place = "predictions" if run.accuracy is None or not run.samples else "samples"
     place = "data" if data_remarks(run) else "warnings" if warnings_of(run) else place
     following = _next(run) if place in ("data", "warnings") or run.samples or run.predictions else ""
     marks, ends = _marks(run)
-    return Answer(
-        _helped(run), mood(run), _how_good(run), following.removeprefix("Next: ").capitalize(), place, marks, ends
-    )
+    then = following.removeprefix("Next: ").capitalize()
+    return Answer(_helped(run), mood(run), _how_good(run), then, place, marks, ends, _reference(run))
+
+
+def _reference(run: RunRecord) -> str:
+    said = " ".join(describe_references(run)).removeprefix("For reference, ")
+    return f"{said[:1].upper()}{said[1:]}"
 
 
 def verdict(run: RunRecord) -> str:
@@ -206,6 +212,38 @@ def describe_baseline(run: RunRecord) -> str:
     return f"Baseline ({run.baseline['what']}): {'; '.join(figures)}."
 
 
+def describe_references(run: RunRecord) -> list[str]:
+    """What plain models of the source alone would do, and a sentence where one is clearly ahead."""
+    found = run.final.get("references")
+    if not found:
+        return []
+    accuracy = found["measure"] == "accuracy"
+
+    def figure(one: Mapping[str, Any]) -> str:
+        return percent(one["held_out"]) if accuracy else f"R2 {one['held_out']:.2f}"
+
+    each = []
+    for one in found["models"]:
+        about = estimated(one["estimated_accuracy"])
+        there = f", on the target {about} without labels" if about else ""
+        each.append(f"{one['name']} {figure(one)}{there}")
+    said = [
+        f"For reference, on {found['n']:,} held-out source samples: {run.method} {figure(found)}; {'; '.join(each)}."
+    ]
+    own = (run.final.get("estimated_accuracy") or {}).get("value")
+    for one in found["models"]:
+        if not one["ahead"]:
+            continue
+        value = (one["estimated_accuracy"] or {}).get("value")
+        there = "what it would do on the target cannot be told without labels"
+        if own is not None and value is not None:
+            too = "puts it ahead on the target too" if value > own else "does not put it ahead on the target"
+            there = f"the estimate {too}"
+        name = f"{one['name'][:1].upper()}{one['name'][1:]}"
+        said.append(f"{name} is clearly ahead on the source ({figure(one)} against {figure(found)}); {there}.")
+    return said
+
+
 def evidence(run: RunRecord) -> list[str]:
     """What is known of the predictions, a sentence each, with labels and without."""
     found = []
@@ -216,6 +254,7 @@ def evidence(run: RunRecord) -> list[str]:
         found.append(baseline)
     if estimate := run.final.get("estimated_accuracy"):
         found.append(f"Without labels: {estimated(estimate) or 'no estimate'}; {estimate['why']}.")
+    found += describe_references(run)
     if run.diagnosis:
         share = percent(run.diagnosis["unexplained_share"])
         found.append(f"Target samples that no source sample explains: {share}.")

@@ -29,6 +29,8 @@ from jumbot.adaptation.runs.files.tune_json import Decision, Tuning
 from jumbot.adaptation.runs.folder import DECISION
 from jumbot.adaptation.runs.grid import Pair
 from jumbot.adaptation.runs.lock import writing
+from jumbot.adaptation.settings import Inputs
+from jumbot.data._preflight import Encoding, Given, telling_every_problem
 from jumbot.data.content import domain_hash
 from jumbot.data.domain import Domain
 from jumbot.data.reading import TaskName, make_reading
@@ -141,6 +143,11 @@ def tune(
             label=label, id=id, drop=drop, domain=domain, domain_column=domain_column, kind=kind, task=task,
             corrupt=corrupt, root=root,
         )  # fmt: skip
+        own = {name: options[name] for name in ("columns", "dates", "text") if name in options}
+        encoding = Encoding.of(Inputs(**own))
+        held.enter_context(
+            telling_every_problem(Given(source, target, reading, encoding, evaluate_on, labelled_target))
+        )
         domains = read_domains(source, target, evaluate_on, reading)
         few = None if labelled_target is None else read_labelled(labelled_target, domains[0], reading)
         check_used(reading, (source, target, evaluate_on, labelled_target), (*domains, few))

@@ -13,6 +13,7 @@ import numpy as np
 
 from jumbot.adaptation.config import RunConfig
 from jumbot.adaptation.judgement._nearness import explained, of_domains, received_by
+from jumbot.adaptation.judgement._rivals import compare_references
 from jumbot.adaptation.judgement._whole_target import diagnose_domains
 from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy
 from jumbot.adaptation.judgement.diagnosis import Diagnosis, as_predicted, diagnose
@@ -26,6 +27,7 @@ from jumbot.adaptation.runs.files.results_json import Results
 from jumbot.adaptation.runs.folder import RunFolder, final_mass, read_metrics
 from jumbot.adaptation.training.checkpoint import load_module, load_weights, pack, save_weights
 from jumbot.adaptation.training.loop import Trained
+from jumbot.adaptation.training.witnesses import hear_rivals
 from jumbot.data.domain import Domain
 from jumbot.files import replacing
 from jumbot.methods import SOURCE_ONLY
@@ -132,6 +134,9 @@ def _finish(
         "remarks": remarks(read_metrics(run.path), config, bool(domains.remarks)) + _short(trained),
         "data_remarks": list(domains.remarks),
     }
+    if baseline and judged.heard is not None and (own := judged.heard.by_method.get(str(model.method["name"]))):
+        rivals = hear_rivals(source, target, model.task, judged.heard, seed, domains.watch.validation)
+        results |= {"references": plain(compare_references(own, rivals, len(target)))} if rivals else {}
     evaluated = domains.evaluated
     if evaluated is not None:
         said = scores if evaluated is domains.target else model.scores(logits_of(model.network, evaluated))

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from jumbot.adaptation.config import RunConfig
+from jumbot.adaptation.judgement._rivals import MOST_LEARNED, rival_outputs
 from jumbot.adaptation.judgement.modularity import rows_of, some_rows
 from jumbot.adaptation.judgement.monitor import outputs
 from jumbot.adaptation.judgement.references import LEARNED, reference_predictions
@@ -133,6 +134,33 @@ def hear_held_out(
     return Heard(by_method, index)
 
 
+def hear_rivals(
+    source: Domain, target: Domain, task: Task, heard: Heard, seed: int, held: Domain | None = None
+) -> dict[str, Witness]:
+    """What plain models of the source say of the samples on which methods were `heard`.
+
+    `held` is the part of the source that was held out where `source` lacks one already, see `hear_held_out`.
+    """
+    if held is None:
+        parts = [
+            (source.subset(_some(rest, seed, MOST_LEARNED)), source.subset(unseen))
+            for rest, unseen in folds(source.labels, len(source), seed)
+        ]
+    else:
+        learned = _some(np.arange(len(source)), seed, MOST_LEARNED)
+        parts = [(source.subset(learned), held.subset(some_rows(held, seed)[0]))]
+    sample = target.subset(heard.index).unlabelled()
+    said = [rival_outputs(part, (unseen, sample), task, seed) for part, unseen in parts]
+    truth = np.concatenate([task.labels(unseen) for _, unseen in parts])
+    shares, offset = shares_of(source, task.outputs, stratified=False)
+    found = {}
+    for name in said[0]:
+        if all(name in one for one in said):
+            held_out, here = np.concatenate([one[name][0] for one in said]), tuple(one[name][1] for one in said)
+            found[name] = Witness(held_out, truth, here, shares, offset)
+    return found
+
+
 def shares_of(source: Domain, classes: int, stratified: bool) -> tuple[Array, Array]:
     """Shares of the classes in a source, and the offset of logits to them: see `Witness`."""
     if source.labels is None:
@@ -141,11 +169,11 @@ def shares_of(source: Domain, classes: int, stratified: bool) -> tuple[Array, Ar
     return shares, np.log(np.maximum(shares * classes, _RAREST)) if stratified else np.zeros(classes)
 
 
-def _some(index: Array, seed: int) -> Array:
+def _some(index: Array, seed: int, most: int = LEARNED) -> Array:
     """As many as the references learn from."""
-    if len(index) <= LEARNED:
+    if len(index) <= most:
         return index
-    found: Array = np.sort(np.random.default_rng((seed, 9)).choice(index, LEARNED, replace=False))
+    found: Array = np.sort(np.random.default_rng((seed, 9)).choice(index, most, replace=False))
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from jumbot.adaptation.judgement._rivals import References
 from jumbot.adaptation.judgement.accuracy import EstimatedAccuracy
 from jumbot.adaptation.judgement.averaged_plans import PlanSettings
 from jumbot.adaptation.judgement.decision import Decision
@@ -72,6 +73,8 @@ class Results(Record):
     task: TaskName = "classification"
     estimated_accuracy: EstimatedAccuracy | None = None
     decision: Decision | None = None
+    references: References | None = None
+    """What plain models of the source alone would do, where the run has a report."""
     decisions: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     data_remarks: tuple[str, ...] = ()

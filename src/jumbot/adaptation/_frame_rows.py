@@ -1,0 +1,84 @@
+"""Frames with strings, categories and missing values as rows of numbers, for the estimators."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils.validation import check_X_y, validate_data
+
+from jumbot.adaptation.settings import Inputs
+from jumbot.data.columns import Columns
+from jumbot.data.domain import Domain
+from jumbot.data.fitting import find_columns
+from jumbot.data.frames import Table, as_table, is_frame, pandas
+from jumbot.data.tables import TableSamples
+from jumbot.errors import ArgumentError
+
+
+class Taken(NamedTuple):
+    """X and y of a `fit`, as numbers, with what is needed to take later rows likewise."""
+
+    X: np.ndarray
+    y: np.ndarray
+    columns: Columns | None
+    """How frames become numbers; None where X was none."""
+    table: Table | None
+    """X, where it is more than numbers."""
+
+    def raw(self, is_source: np.ndarray, X_target: Any) -> tuple[Domain, Domain | None] | None:
+        """Source and target as tables, by which recipes are chosen and remarks made; the target if it is a frame."""
+        if self.table is None:
+            return None
+        target = self.table.rows(np.flatnonzero(~is_source)) if X_target is None else _table(X_target, "X_target")
+        source = Domain("source", TableSamples(self.table.rows(np.flatnonzero(is_source))))
+        return source, None if target is None or not len(target.frame) else Domain("target", TableSamples(target))
+
+
+def take(estimator: Any, X: Any, y: Any, X_target: Any, is_source: np.ndarray | None, **how: Any) -> Taken:
+    """What `fit` was given; medians, categories, dates and texts are found on the rows of the source alone."""
+    table, options = _table(X, "X"), estimator.options or {}
+    asked = Inputs(**{name: options[name] for name in ("dates", "text") if name in options})
+    if table is None:
+        for name in ("dates", "text"):
+            if getattr(asked, name) is not None:
+                raise ArgumentError(f"options: {name} needs a frame as X, whose columns have names.")
+        X, y = validate_data(estimator, X, y, dtype=np.float64, **how)
+        return Taken(X, y, None, None)
+    told = table if is_source is None or is_source.all() else table.rows(np.flatnonzero(is_source))
+    plain = _is_plain(table) and asked.dates is None and asked.text is None
+    if plain:
+        X, y = validate_data(estimator, X, y, dtype=np.float64, **how)
+    there = _table(X_target, "X_target")
+    same = there is not None and there.frame.columns.tolist() == table.frame.columns.tolist()
+    columns = find_columns(told, there if same else None, ("X", "X_target"), dates=asked.dates, text=asked.text)
+    if plain:
+        return Taken(X, y, columns, None)
+    numbers = columns.encode(table, "X").astype(np.float64)
+    validate_data(estimator, X, skip_check_array=True)
+    numbers, y = check_X_y(numbers, y, dtype=np.float64, estimator=estimator, **how)
+    return Taken(numbers, y, columns, table)
+
+
+def take_more(estimator: Any, X: Any, name: str = "X") -> np.ndarray:
+    """Rows that go with those of `fit`, as numbers."""
+    columns: Columns | None = getattr(estimator, "columns_", None)
+    encoded = columns is not None and any(column.encoded_as for column in columns.columns)
+    table = None if columns is None else _table(X, name)
+    if columns is not None and encoded and table is None:
+        columns.check_array(np.shape(X)[-1] if np.ndim(X) else 0, name)
+    if columns is None or table is None or (not encoded and _is_plain(table)):
+        found: np.ndarray = validate_data(estimator, X, dtype=np.float64, reset=False)
+        return found
+    validate_data(estimator, X, reset=False, skip_check_array=True)
+    return columns.encode(table, name).astype(np.float64)
+
+
+def _table(X: Any, name: str) -> Table | None:
+    return as_table(X, name) if is_frame(X) and type(X).__name__ != "Series" else None
+
+
+def _is_plain(table: Table) -> bool:
+    """Whether a frame holds numbers alone, and all of them."""
+    numeric = pandas().api.types.is_numeric_dtype
+    return all(numeric(dtype) for dtype in table.frame.dtypes) and not table.frame.isna().any().any()

@@ -1,0 +1,122 @@
+"""All problems of two tables at once: each is found, put right by its remedy, and the next one looked for."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from jumbot.data._problems import joined, one_error, problems_in
+from jumbot.data.frames import is_frame
+from jumbot.data.labels import match_classes
+from jumbot.data.pair import prepare
+from jumbot.data.reading import Reading
+from jumbot.data.sources import read_domains, read_labelled
+from jumbot.data.tablefiles import FORMATS, ending, keeping_tables
+from jumbot.errors import ArgumentError
+
+_MOST = 50  # remedies tried one after another
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """What `prepare` is asked to do with columns."""
+
+    columns: str = "same"
+    dates: Sequence[str] | None = None
+    text: Sequence[str] | None = None
+
+    @classmethod
+    def of(cls, inputs: Any) -> Encoding:
+        """The part of the options of inputs."""
+        return cls(inputs.columns, inputs.dates, inputs.text)
+
+
+@dataclass(frozen=True)
+class Given:
+    """The data of a call and how they are read."""
+
+    source: Any
+    target: Any
+    reading: Reading
+    encoding: Encoding = Encoding()
+    evaluate_on: Any = None
+    labelled_target: Any = None
+
+    def problem(self) -> ArgumentError | None:
+        """The first that reading and preparing meet."""
+        try:
+            first, second, third = read_domains(self.source, self.target, self.evaluate_on, self.reading)
+            parts = [part for part in (third,) if part is not None]
+            if self.labelled_target is not None:
+                parts.append(read_labelled(self.labelled_target, first, self.reading))
+            how = self.encoding
+            prepared = prepare(first, second, columns=how.columns, dates=how.dates, text=how.text)
+            for part in parts:
+                prepared[2].apply(match_classes(part, prepared[0].classes))
+        except ArgumentError as error:
+            return error
+        return None
+
+    def mended(self, remedy: dict[str, Any]) -> Given:
+        """With the options of a remedy."""
+        own = {field.name for field in fields(Reading)}
+        how = {name: getattr(self.reading, name) for name in own & {*remedy}}
+        what = {name: getattr(self.encoding, name) or () for name in {*remedy} - own}
+        read, encoded = ({n: v for n, v in joined(old, {n: remedy[n] for n in old}).items()} for old in (how, what))
+        return replace(self, reading=replace(self.reading, **read), encoding=replace(self.encoding, **encoded))
+
+
+@contextmanager
+def telling_every_problem(given: Given) -> Iterator[None]:
+    """Where this block meets a problem of tables, all of them are told, and options with which there is none."""
+    try:
+        yield
+    except ArgumentError as error:
+        found = _every_problem(error, given)
+        if found is error:
+            raise
+        raise found from None
+
+
+def _every_problem(met: ArgumentError, given: Given) -> ArgumentError:
+    """The error to raise where `met` was met; itself for other data, and where reading tables meets nothing."""
+    if not any(map(_is_table, _flat(given.source))):
+        return met
+    problems: list[str] = []
+    remedy: dict[str, Any] = {}
+    solved = False
+    with keeping_tables(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(_MOST):
+            error = given.problem()
+            if error is None:
+                solved = True
+                break
+            problems += [said for said in problems_in(error) if said not in problems]
+            more = dict(error.remedy)
+            if "id" in more and given.reading.id is not None:
+                more["drop"] = (*more.get("drop", ()), more.pop("id"))
+            mended = given.mended(more)
+            if (mended.reading, mended.encoding) == (given.reading, given.encoding):
+                break
+            given, remedy = mended, joined(remedy, more)
+    if not problems:
+        return met
+    name = problems[0].partition(":")[0]
+    return one_error(name, problems, remedy, solved)
+
+
+def _flat(source: Any) -> list[Any]:
+    return source if isinstance(source, list) else [source]
+
+
+def _is_table(data: Any) -> bool:
+    data = data[0] if isinstance(data, tuple) and data else data
+    if isinstance(data, str | Path):
+        path = str(data) if Path(data).exists() else str(data).rpartition(":")[0] or str(data)
+        return ending(path) in FORMATS
+    return is_frame(data)

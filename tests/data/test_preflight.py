@@ -1,0 +1,158 @@
+"""Every problem of two tables in one message, with a command that works."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import jumbot
+from jumbot.cli.app import main
+from jumbot.data._preflight import Encoding, Given
+from jumbot.data.reading import make_reading
+
+ROWS = 80
+
+
+@pytest.fixture
+def tables(
+    tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    monkeypatch.chdir(tmp_path)
+    y = np.arange(ROWS) % 2
+    frame = pd.DataFrame({"age": rng.normal(50, 9, ROWS) + 9 * y, "pulse": rng.normal(80, 9, ROWS)})
+    return frame.assign(outcome=np.where(y, "ill", "well")), frame.copy()
+
+
+def _told(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(["adapt", "a.csv", "b.csv", "--out", "run", "--steps", "2", *words]) == 2
+    return capsys.readouterr().err
+
+
+def _works(said: str) -> dict[str, Any]:
+    """Run the command that a message ends with; the columns of the model."""
+    command = said.rpartition("This would do: ")[2]
+    assert main([*shlex.split(command)[1:], "--method", "source-only"]) == 0
+    model = jumbot.load("run")
+    assert model.input.columns is not None
+    return {column.name: column.encoded_as for column in model.input.columns.columns}
+
+
+@pytest.mark.filterwarnings("ignore::jumbot.DataWarning")
+def test_everything_at_once_and_the_command_works(
+    tables: tuple[pd.DataFrame, pd.DataFrame], rng: np.random.Generator, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = np.array(
+        ["engine", "brake", "wheel", "noise", "oil", "leak", "window", "door", "seat", "paint", "rust", "horn"]
+    )
+    for frame in tables:
+        frame["patient_id"] = [f"p{i:03}" for i in range(ROWS)]
+        frame["seen on"] = pd.date_range("2024-01-01", periods=ROWS).strftime("%Y-%m-%d")
+        frame["note"] = [" ".join(rng.choice(words, 5)) for _ in range(ROWS)]
+        frame["empty"] = ""
+    source, target = tables
+    target["weight"] = 1.0
+    target["pulse"] = target["pulse"].astype(object)
+    target.loc[4, "pulse"] = "high"
+    source.to_csv("a.csv", index=False)
+    target.to_csv("b.csv", index=False)
+    said = _told(capsys)
+    assert "7 things are in the way" in said
+    for what in (
+        "no labels",
+        "lacks: weight",
+        "'patient_id' holds free text",
+        "'seen on' holds dates",
+        "'note' holds free text",
+        "'empty' is empty",
+        "'pulse' holds numbers in the source and 'high' in line 6",
+    ):
+        assert what in said
+    assert _works(said) == {"age": None, "seen on": "dates", "note": "text"}
+
+
+def test_labels_that_may_be_numbers_beside_other_problems(
+    tables: tuple[pd.DataFrame, pd.DataFrame], rng: np.random.Generator, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, target = tables
+    source["outcome"] = rng.permutation(ROWS) * 3
+    source["when"] = target["when"] = [f"{i % 28 + 1}.{i % 12 + 1}.2024" for i in range(ROWS)]
+    source.to_csv("a.csv", index=False)
+    target.to_csv("b.csv", index=False)
+    said = _told(capsys, "--label", "outcome")
+    assert "is this a number to predict?" in said
+    assert "'when' holds dates" in said
+    assert said.rstrip().endswith("--label outcome --task regression --dates when")
+    assert _works(said) == {"age": None, "pulse": None, "when": "dates"}
+
+
+def test_options_that_were_given_are_kept(
+    tables: tuple[pd.DataFrame, pd.DataFrame], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for frame in tables:
+        frame["e1"], frame["e2"] = "", ""
+    tables[0].to_csv("a.csv", index=False)
+    tables[1].to_csv("b.csv", index=False)
+    said = _told(capsys, "--label", "Outcome", "--drop", "e1")
+    assert re.search(r"--label outcome --drop e1 e2$", said.rstrip())
+    assert set(_works(said)) == {"age", "pulse"}
+
+
+def test_one_problem_has_its_own_sentence_and_a_command(
+    tables: tuple[pd.DataFrame, pd.DataFrame], capsys: pytest.CaptureFixture[str]
+) -> None:
+    tables[0].to_csv("a.csv", index=False)
+    tables[1].to_csv("b.csv", index=False)
+    said = _told(capsys)
+    assert "things are in the way" not in said
+    assert said.rstrip().endswith("This would do: jumbot adapt a.csv b.csv --out run --steps 2 --label outcome")
+
+
+def test_what_has_no_remedy_is_told_with_the_others(tables: tuple[pd.DataFrame, pd.DataFrame]) -> None:
+    source, target = tables
+    source["empty"] = target["empty"] = np.nan
+    source["outcome"] = "ill"
+    with pytest.raises(jumbot.ArgumentError, match="only one class") as caught:
+        jumbot.adapt(source, target, label="outcome")
+    assert caught.value.remedy == {}, "no options would do"
+    source["outcome"] = ["ill", "well"] * (ROWS // 2)
+    source.loc[3, "outcome"] = None
+    with pytest.raises(jumbot.ArgumentError, match="have no label"):
+        jumbot.adapt(source, target, label="outcome")
+
+
+def test_a_remedy_can_be_passed_on(tables: tuple[pd.DataFrame, pd.DataFrame]) -> None:
+    source, target = tables
+    source["when"] = target["when"] = pd.date_range("2024-01-01", periods=ROWS)
+    with pytest.raises(jumbot.ArgumentError, match="holds dates") as caught:
+        jumbot.adapt(source, target, label="outcome", steps=2, method="source-only")
+    model = jumbot.adapt(source, target, label="outcome", steps=2, method="source-only", **caught.value.remedy)
+    assert model.predict(target).shape == (ROWS,)
+    with pytest.raises(jumbot.ArgumentError, match="lacks the column 'when'"):
+        model.predict(target.drop(columns="when"))
+
+
+def test_a_file_is_read_once(tables: tuple[pd.DataFrame, pd.DataFrame], monkeypatch: pytest.MonkeyPatch) -> None:
+    from jumbot.data import tablefiles
+
+    tables[0].assign(when="2024-01-01", empty="").to_csv("a.csv", index=False)
+    tables[1].assign(when="2024-01-01", empty="").to_csv("b.csv", index=False)
+    read, own = list[str](), tablefiles.read_text
+    monkeypatch.setattr(tablefiles, "read_text", lambda path, kind: (read.append(str(path)), own(path, kind))[1])
+    with pytest.raises(jumbot.ArgumentError):
+        jumbot.adapt("a.csv", "b.csv", steps=2)
+    assert len(read) <= 4, "twice each: once as asked, once to look for all that is in the way"
+
+
+def test_a_problem_that_is_none_of_the_tables_is_left_as_it_is(tables: tuple[pd.DataFrame, pd.DataFrame]) -> None:
+    source, target = tables
+    given = Given(source, target, make_reading(label="outcome"), Encoding())
+    assert given.problem() is None
+    with pytest.raises(jumbot.ArgumentError, match="oracle") as caught:
+        jumbot.adapt(source, target, label="outcome", select="oracle", steps=2, judge=False)
+    assert caught.value.remedy == {}
