@@ -59,7 +59,8 @@ def calls(p: dict[str, Any]) -> dict[str, tuple[Call, dict[str, Any] | None]]:
         "sinkhorn, reg .005": (lambda o: o.sinkhorn(a, b, M, 0.005, numItermax=10_000), {"epsilon": 0.005}),
         "sinkhorn2 with gradient": (lambda o: gradient(o, p), None),
         "sinkhorn_knopp_unbalanced": (
-            lambda o: o.unbalanced.sinkhorn_knopp_unbalanced(a, b, M, 0.05, 1.0), {"epsilon": 0.05, "tau": 1.0},
+            lambda o: o.unbalanced.sinkhorn_knopp_unbalanced(a, b, M, 0.05, 1.0),
+            {"epsilon": 0.05, "tau": 1.0},
         ),
         "sinkhorn_unbalanced, reg .005": (
             lambda o: o.unbalanced.sinkhorn_unbalanced(a, b, M, 0.005, 1.0, numItermax=10_000),
@@ -69,7 +70,7 @@ def calls(p: dict[str, Any]) -> dict[str, tuple[Call, dict[str, Any] | None]]:
         "partial_wasserstein": (lambda o: o.partial.partial_wasserstein(a, b, M, m=0.6), {"epsilon": 0.0, "mass": 0.6}),
         "solve_sample, reg 1": (lambda o: o.solve_sample(p["x"], p["y"], a, b, reg=1.0).plan, None),
         "solve_batch, reg .1": (lambda o: o.batch.solve_batch(p["batch"], reg=0.1).plan, None),
-    }  # fmt: skip
+    }
 
 
 def in_turn(solvers: dict[str, Callable[[], object]], budget: float) -> dict[str, list[float]]:
@@ -91,9 +92,11 @@ def measure(name: str, budget: float) -> dict[str, Any]:
         theirs, plan = call(pot), call(ours)
         times = in_turn({"POT": partial(call, pot), "jumbot": partial(call, ours)}, budget)
     row = {
-        "call": name, "difference": float(np.abs(plan - theirs).max() / np.abs(theirs).max()),
-        "POT ms": 1e3 * statistics.median(times["POT"]), "jumbot ms": 1e3 * statistics.median(times["jumbot"]),
-    }  # fmt: skip
+        "call": name,
+        "difference": float(np.abs(plan - theirs).max() / np.abs(theirs).max()),
+        "POT ms": 1e3 * statistics.median(times["POT"]),
+        "jumbot ms": 1e3 * statistics.median(times["jumbot"]),
+    }
     if setting is not None:
         for who, found in (("POT", theirs), ("jumbot", plan)):
             row[f"{who} gap"] = float(jumbot.certify(p["M"], p["a"], p["b"], plan=found, **setting).relative_gap)
@@ -117,10 +120,13 @@ def main() -> None:
     if given.out:
         record = {
             "command": "OMP_NUM_THREADS=1 python -m benchmarks.drop_in" + " --quick" * given.quick,
-            "seed": 0, "date": date.today().isoformat(),
-            "data": f"{POINTS} points of two Gaussians in the plane", "machine": machine.describe(),
-            "versions": {name: version(name) for name in ("POT", "jumbot", "torch", "numpy")}, "rows": rows,
-        }  # fmt: skip
+            "seed": 0,
+            "date": date.today().isoformat(),
+            "data": f"{POINTS} points of two Gaussians in the plane",
+            "machine": machine.describe(),
+            "versions": {name: version(name) for name in ("POT", "jumbot", "torch", "numpy")},
+            "rows": rows,
+        }
         (given.out / "drop_in.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 

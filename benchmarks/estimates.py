@@ -32,13 +32,16 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
         errors.append((abs(estimate["value"] - truth), estimate["low"] <= truth <= estimate["high"]))
     return [
         {
-            "table": folder.name, "method": method, "runs": len(errors), "said_unknown": unknown.get(method, 0),
+            "table": folder.name,
+            "method": method,
+            "runs": len(errors),
+            "said_unknown": unknown.get(method, 0),
             "error": statistics.fmean(error for error, _ in errors),
             "coverage": statistics.fmean(inside for _, inside in errors),
         }
         for method, errors in found.items()
         if errors
-    ]  # fmt: skip
+    ]
 
 
 def main() -> None:

@@ -18,10 +18,10 @@ import numpy as np
 
 import jumbot
 from benchmarks.origin import origin
-from jumbot.adaptation.config import make_config
+from jumbot.adaptation._config import make_config
 from jumbot.data import as_domain
-from jumbot.data.domain import Domain
-from jumbot.report.style import METHOD_COLOURS, legend_below, new_figure, percent_axis, styled
+from jumbot.data._domain import Domain
+from jumbot.report._style import METHOD_COLOURS, legend_below, new_figure, percent_axis, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,16 +51,25 @@ def rows_of(task: tuple[str, str], file: str) -> list[dict[str, Any]]:
         for count in COUNTS:
             few = target.subset(first_of_each_class(target, count)) if count else None
             model = jumbot.adapt(
-                source, target.unlabelled(), labelled_target=few, evaluate_on=judged, method=method, seed=SEED,
+                source,
+                target.unlabelled(),
+                labelled_target=few,
+                evaluate_on=judged,
+                method=method,
+                seed=SEED,
                 evaluate_every=0,
-            )  # fmt: skip
+            )
             results = model.results
             found.append(
                 {
-                    "task": "-".join(task), "method": method, "seed": SEED, "labels": count, "n": results["n"],
+                    "task": "-".join(task),
+                    "method": method,
+                    "seed": SEED,
+                    "labels": count,
+                    "n": results["n"],
                     "accuracy": results["accuracy"],
                 }
-            )  # fmt: skip
+            )
             print(found[-1], flush=True)
     return found
 

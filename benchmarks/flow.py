@@ -21,7 +21,7 @@ import torch
 import jumbot
 from benchmarks import machine
 from benchmarks.timing import interleave, threads
-from jumbot.minibatch.sampling import draw_subsets
+from jumbot.minibatch._sampling import draw_subsets
 
 N, LEFT, STEPS = 10_000, 6_400, 5_000
 RATE, EPSILON = 0.02, 0.005  # blur .05, GeomLoss's default
@@ -46,7 +46,7 @@ def geomloss_gradient(x: torch.Tensor, y: torch.Tensor, tau: float, scaling: flo
     reach = None if math.isinf(tau) else math.sqrt(tau / 2)
     loss = geomloss.SamplesLoss(
         "sinkhorn", p=2, blur=math.sqrt(EPSILON / 2), reach=reach, scaling=scaling, backend="tensorized"
-    )  # fmt: skip
+    )
     x = x.detach().requires_grad_()
     return torch.autograd.grad(2 * loss(x, y), x)[0]
 
@@ -64,7 +64,7 @@ def errors(x: np.ndarray, y: np.ndarray, m: int, tau: float, minibatches: int) -
         rows, columns = (draw_subsets(seed, 0, 1, side, N, m)[0] for side in (0, 1))
         flow = partial(
             jumbot.gradient_flow, x, y, m=m, steps=1, learning_rate=RATE, epsilon=EPSILON, tau=tau, seed=seed
-        )  # fmt: skip
+        )
 
         def gradient(
             tol: float, rows: np.ndarray = rows, flow: Callable[..., jumbot.flow.Trajectory] = flow
@@ -91,11 +91,9 @@ def times(x: np.ndarray, y: np.ndarray, m: int, tau: float, budget: float) -> di
         for tol in TOLERANCES
     }
     theirs = {
-        f"GeomLoss, scaling {scaling:g}": partial(
-            geomloss_step, torch.tensor(x), torch.tensor(y), m, tau, scaling
-        )
+        f"GeomLoss, scaling {scaling:g}": partial(geomloss_step, torch.tensor(x), torch.tensor(y), m, tau, scaling)
         for scaling in SCALINGS
-    }  # fmt: skip
+    }
     for call in (*ours.values(), *theirs.values()):
         call()  # compile and warm up
     taken = interleave({name: [call] for name, call in (ours | theirs).items()}, budget=budget, rounds=3)

@@ -28,11 +28,11 @@ from benchmarks.machine import describe
 from benchmarks.origin import origin
 from benchmarks.regimes import REGIMES
 from benchmarks.timing import interleave
-from jumbot.transport.compiled.aligned import empty
-from jumbot.transport.compiled.gibbs import LEAST, fill
-from jumbot.transport.compiled.row_blocks import fill_single
-from jumbot.transport.compiled.threads import run, split
-from jumbot.transport.entropic import large_sweeps
+from jumbot.transport._entropic import large_sweeps
+from jumbot.transport._kernels.gibbs import LEAST, fill
+from jumbot.transport._kernels.memory import empty
+from jumbot.transport._kernels.row_blocks import fill_single
+from jumbot.transport._kernels.threads import run, split
 
 ROUNDS = 15
 _SHARES = 16  # blocks of rows
@@ -95,10 +95,14 @@ def main() -> None:
     seconds = interleave(calls, budget=0.0, rounds=ROUNDS)
     found = {name: 1e3 * statistics.median(times) for name, times in seconds.items()}
     record = origin("limit") | {
-        "regime": regime.label, "sweeps": sweeps, "relative_gap": float(solution.relative_gap), "rounds": ROUNDS,
-        "ms": found, "ratio": {name: found["jumbot"] / found[name] for name in found if name != "jumbot"},
+        "regime": regime.label,
+        "sweeps": sweeps,
+        "relative_gap": float(solution.relative_gap),
+        "rounds": ROUNDS,
+        "ms": found,
+        "ratio": {name: found["jumbot"] / found[name] for name in found if name != "jumbot"},
         "machine": describe(),
-    }  # fmt: skip
+    }
     out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     for name, ratio in record["ratio"].items():
         print(f"jumbot {found['jumbot']:.1f} ms, {name} {found[name]:.1f} ms: {ratio:.2f} times the limit")

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from jumbot.adaptation.networks.build import digits_network, table_network
+from jumbot.adaptation._networks.build import digits_network, table_network
 from jumbot.loss import JointTransportLoss
 from jumbot.methods import make_method
 from jumbot.methods.base import Batch
@@ -78,9 +78,14 @@ def main() -> None:
         print(f"{name}: {figures}")
     if out is not None:
         record = {
-            "command": "python -m benchmarks.loss --out results", "date": str(date.today()), "seed": 0,
-            "torch": torch.__version__, "threads": torch.get_num_threads(), "machine": platform.machine(), **found,
-        }  # fmt: skip
+            "command": "python -m benchmarks.loss --out results",
+            "date": str(date.today()),
+            "seed": 0,
+            "torch": torch.__version__,
+            "threads": torch.get_num_threads(),
+            "machine": platform.machine(),
+            **found,
+        }
         (out / "loss.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 

@@ -19,7 +19,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 
 import jumbot
 from benchmarks.origin import origin
-from jumbot.adaptation.config import make_config
+from jumbot.adaptation._config import make_config
 
 SEED = 0
 OUT = Path("results/regression/evidence.json")
@@ -75,11 +75,13 @@ def row_of(name: str, source: Data, target: Data) -> dict[str, Any]:
         "told": not best.why[0].startswith("Whether to adapt cannot be told"),
         "gap_of_source_only": float(table.loc["source-only", "gap"]),
         "error": {
-            "picked": float(errors.iloc[0]), "source-only": float(errors["source-only"]), "best": float(errors.min()),
+            "picked": float(errors.iloc[0]),
+            "source-only": float(errors["source-only"]),
+            "best": float(errors.min()),
             "default": float(errors["jumbot tau=2"]),
         },
         "candidates": json.loads(best.table.drop(columns=["settings", "folder"]).to_json(orient="records")),
-    }  # fmt: skip
+    }
 
 
 def main() -> None:

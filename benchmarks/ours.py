@@ -16,7 +16,7 @@ import jumbot
 from benchmarks.certify import Potentials
 from benchmarks.peers.base import Peer
 from benchmarks.regimes import Regime
-from jumbot.transport.entropic import compiled_sweeps
+from jumbot.transport._entropic import compiled_sweeps
 
 TOLERANCE = 1e-6
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 import jumbot
-from jumbot.report.style import new_figure, styled
+from jumbot.report._style import new_figure, styled
 
 STATIC = Path(__file__).parent.parent / "docs" / "_static"
 COLOURS = {2: "C0", 3: "C1", 10: "C2", 50: "C3"}

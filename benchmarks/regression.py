@@ -14,7 +14,7 @@ from sklearn.datasets import load_diabetes
 
 import jumbot
 from benchmarks.origin import origin
-from jumbot.adaptation.config import make_config
+from jumbot.adaptation._config import make_config
 from jumbot.methods import for_numbers
 
 SEEDS = (0, 1, 2)

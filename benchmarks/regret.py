@@ -27,16 +27,20 @@ from typing import Any
 import jumbot
 from benchmarks.origin import origin
 from benchmarks.settings import TARGETS, cut, rows
-from jumbot.data.benchmarks import keep_classes, partial_classes, thin_classes
+from jumbot._base.files import write_text
+from jumbot.data._benchmarks import keep_classes, partial_classes, thin_classes
 from jumbot.data.embedded import embedded
-from jumbot.files import write_text
 
 DOMAINS = ("amazon", "caltech10", "dslr", "webcam")
 PAIRS = [f"{s}-{t}" for s, t in permutations(DOMAINS, 2)]
 PIXELS = [f"{task}-{target}" for task in ("usps-mnist", "mnist-usps") for target in TARGETS]
 TABLES = {
-    "full": PAIRS, "partial": PAIRS, "imbalanced": PAIRS, "pixels": PIXELS, "digits": ["balanced", "imbalanced"],
-}  # fmt: skip
+    "full": PAIRS,
+    "partial": PAIRS,
+    "imbalanced": PAIRS,
+    "pixels": PIXELS,
+    "digits": ["balanced", "imbalanced"],
+}
 RULES: dict[str, Callable[[Mapping[str, Any]], float]] = {
     "evidence": lambda row: row["evidence"],
     "modularity": lambda row: row["modularity"],

@@ -26,11 +26,16 @@ from PIL import Image
 
 import jumbot
 from benchmarks.origin import origin
-from jumbot.files import write_text
+from jumbot._base.files import write_text
 
 FEATURES = (
-    "amazon-webcam", "caltech10-dslr", "dslr-amazon", "webcam-caltech10", "amazon-caltech10", "webcam-dslr",
-)  # fmt: skip
+    "amazon-webcam",
+    "caltech10-dslr",
+    "dslr-amazon",
+    "webcam-caltech10",
+    "amazon-caltech10",
+    "webcam-dslr",
+)
 TASKS = {
     "features": FEATURES,
     "projected": FEATURES,
@@ -109,8 +114,11 @@ def main() -> None:
             record["runs"].append(run)
             write_text(file, json.dumps(record, indent=1) + "\n")
     record |= {
-        **origin("settings", sys.argv[1:]), "seed": 0, "settings": SETTINGS, "means": means(record["runs"]),
-    }  # fmt: skip
+        **origin("settings", sys.argv[1:]),
+        "seed": 0,
+        "settings": SETTINGS,
+        "means": means(record["runs"]),
+    }
     write_text(file, json.dumps(record, indent=1) + "\n")
     for line in record["means"]:
         print(*(f"{100 * v:.1f}" if isinstance(v, float) else v for v in line.values()))

@@ -130,8 +130,14 @@ def _adult(data: Path, rng: np.random.Generator) -> Found:
         "school": whole[whole.education_num < 10],
         "college": whole[whole.education_num >= 10],
     }
-    pairs = [("men", "women"), ("women", "men"), ("old", "young"), ("full-time", "part-time"), ("school", "college"),
-             ("college", "school")]  # fmt: skip
+    pairs = [
+        ("men", "women"),
+        ("women", "men"),
+        ("old", "young"),
+        ("full-time", "part-time"),
+        ("school", "college"),
+        ("college", "school"),
+    ]
     yield from _between(parts, "income", pairs, rng)
 
 
@@ -165,11 +171,20 @@ def _watch(data: Path, rng: np.random.Generator) -> Found:
     spectrum = np.log(np.abs(np.fft.rfft(X, axis=-1))[..., 1:33] + 1e-3)
     rows = np.concatenate([X.mean(-1), X.std(-1), X.min(-1), X.max(-1), spectrum.reshape(len(X), -1)], 1)
     masks = {
-        "right": side, "left": ~side, "subjects 1-5": subject <= 5, "subjects 6-10": subject > 5,
-        "odd": subject % 2 == 1, "even": subject % 2 == 0,
-    }  # fmt: skip
-    pairs = [("right", "left"), ("left", "right"), ("subjects 1-5", "subjects 6-10"),
-             ("subjects 6-10", "subjects 1-5"), ("odd", "even")]  # fmt: skip
+        "right": side,
+        "left": ~side,
+        "subjects 1-5": subject <= 5,
+        "subjects 6-10": subject > 5,
+        "odd": subject % 2 == 1,
+        "even": subject % 2 == 0,
+    }
+    pairs = [
+        ("right", "left"),
+        ("left", "right"),
+        ("subjects 1-5", "subjects 6-10"),
+        ("subjects 6-10", "subjects 1-5"),
+        ("odd", "even"),
+    ]
     for a, b in pairs:
         A, B = _scaled(rows[masks[a]], rows[masks[b]])
         yield f"{a} -> {b}", (A, y[masks[a]]), (B, y[masks[b]])
@@ -215,10 +230,13 @@ def _bike(data: Path, rng: np.random.Generator) -> Found:
     levels = [0, 50, 150, 300, np.inf]
     whole = pandas.concat(years, ignore_index=True)
     frames = {
-        "2011": years[0], "2012": years[1], "summer": whole[whole.season.isin((2, 3))],
-        "winter": whole[whole.season.isin((1, 4))], "work": whole[whole.workingday == 1],
+        "2011": years[0],
+        "2012": years[1],
+        "summer": whole[whole.season.isin((2, 3))],
+        "winter": whole[whole.season.isin((1, 4))],
+        "work": whole[whole.workingday == 1],
         "free": whole[whole.workingday == 0],
-    }  # fmt: skip
+    }
     pairs = [("2011", "2012"), ("2012", "2011"), ("summer", "winter"), ("winter", "summer"), ("work", "free")]
     for words, cut in (("above", lambda v: (v > middle).astype(int)), ("levels", lambda v: np.digitize(v, levels))):
         coded = {name: frame.assign(count=cut(frame["count"])) for name, frame in frames.items()}
@@ -240,6 +258,13 @@ def _sklearn(data: Path, rng: np.random.Generator) -> Found:
 
 
 FAMILIES: dict[str, Callable[[Path, np.random.Generator], Found]] = {
-    "heart": _heart, "adult": _adult, "gas": _gas, "amazon": _amazon, "watch": _watch, "photographs": _photographs,
-    "digits": _digits, "bike": _bike, "scikit-learn": _sklearn,
-}  # fmt: skip
+    "heart": _heart,
+    "adult": _adult,
+    "gas": _gas,
+    "amazon": _amazon,
+    "watch": _watch,
+    "photographs": _photographs,
+    "digits": _digits,
+    "bike": _bike,
+    "scikit-learn": _sklearn,
+}

@@ -21,8 +21,8 @@ import numpy as np
 
 import jumbot
 from benchmarks.shift_tasks import DATA, encode
-from jumbot.adaptation.judgement.witness import HELD_OUT
-from jumbot.adaptation.training.witnesses import folds
+from jumbot.adaptation._evaluation.votes import HELD_OUT
+from jumbot.adaptation._training.witnesses import folds
 
 OUT = Path("results/shifts")
 GENERAL = {"eta1": 0.01, "eta2": 0.5, "eta3": 1.0, "tau": 0.5}
@@ -112,11 +112,12 @@ def ours(source: Any, target: Any, how: dict[str, Any], seed: int, **asked: Any)
     model = jumbot.adapt(source, target, seed=seed, **how, **asked)
     estimate = model.estimated_accuracy
     return {
-        "accuracy": model.results["accuracy"], "mean": model.results["mean_class_accuracy"],
+        "accuracy": model.results["accuracy"],
+        "mean": model.results["mean_class_accuracy"],
         "estimate": None if estimate is None else estimate.to_json(),
         "decision": None if model.decision is None else model.decision.method,
         "held_out": None if estimate is None else estimate.votes.get(HELD_OUT),
-    }  # fmt: skip
+    }
 
 
 def tuned(source: Any, target: Any, how: dict[str, Any], seed: int) -> dict[str, Any]:
@@ -155,10 +156,11 @@ def table(lines: list[dict[str, Any]]) -> str:
             cells.append(" / ".join(_mean(some, key) for key in ("accuracy", "mean", "held_out")) if some else "")
         own = [x for x in lines if x["task"] == task and x["method"] == "default"]
         told = [
-            f"{100 * e['value']:.0f} ({100 * e['low']:.0f} to {100 * e['high']:.0f})" if e and e["value"] is not None
+            f"{100 * e['value']:.0f} ({100 * e['low']:.0f} to {100 * e['high']:.0f})"
+            if e and e["value"] is not None
             else "cannot be told"
             for e in (x.get("estimate") for x in own)
-        ]  # fmt: skip
+        ]
         said.append(f"| {task} | " + " | ".join(cells) + f" | {'; '.join(told)} |")
     return "\n".join(said)
 

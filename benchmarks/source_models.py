@@ -28,7 +28,7 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 import jumbot
 from benchmarks.origin import origin
-from jumbot.adaptation.networks._stems import Statistics
+from jumbot.adaptation._networks.stems import Statistics
 from jumbot.data import as_domain, prepare
 
 OUT = Path("results/source-models/source-models.json")

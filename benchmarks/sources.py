@@ -18,9 +18,9 @@ import numpy as np
 
 import jumbot
 from benchmarks.origin import origin
-from jumbot.adaptation.config import make_config
+from jumbot.adaptation._config import make_config
 from jumbot.data import as_domain
-from jumbot.data.domain import Domain
+from jumbot.data._domain import Domain
 
 TASKS = (
     ("amazon", "caltech10", "webcam"),

@@ -21,13 +21,13 @@ from typing import Any
 import numpy as np
 
 from benchmarks.shift_tasks import FAMILIES, Rows, tasks
-from jumbot.adaptation.config import make_config
-from jumbot.adaptation.judgement.accuracy import estimate_accuracy
-from jumbot.adaptation.judgement.decision import FEW, SLACK, weigh_witnesses
-from jumbot.adaptation.judgement.witness import AGREEMENT, Witness
-from jumbot.adaptation.task import task_of
-from jumbot.adaptation.training.witnesses import hear
-from jumbot.data.domain import ArraySamples, Domain
+from jumbot.adaptation._config import make_config
+from jumbot.adaptation._evaluation.accuracy import estimate_accuracy
+from jumbot.adaptation._evaluation.decision import FEW, SLACK, weigh_witnesses
+from jumbot.adaptation._evaluation.task import task_of
+from jumbot.adaptation._evaluation.votes import AGREEMENT, Witness
+from jumbot.adaptation._training.witnesses import hear
+from jumbot.data._domain import ArraySamples, Domain
 
 METHODS = ("source-only", "jumbot")
 OUT = Path("results/trust")
@@ -46,14 +46,22 @@ def record(task: Rows, seed: int) -> list[dict[str, Any]]:
     truth = task.y_target[heard.index]
     return [
         {
-            "family": task.family, "task": task.name, "seed": seed, "method": method, "n": len(task.y),
-            "classes": len(classes), "target": len(task.y_target), "held": len(witness.labels),
-            **truths(witness, truth), "votes": {k: round(v, 4) for k, v in witness.votes().items()},
-            "gain": round(harm.gain, 4), "changed": round(harm.changed, 4),
+            "family": task.family,
+            "task": task.name,
+            "seed": seed,
+            "method": method,
+            "n": len(task.y),
+            "classes": len(classes),
+            "target": len(task.y_target),
+            "held": len(witness.labels),
+            **truths(witness, truth),
+            "votes": {k: round(v, 4) for k, v in witness.votes().items()},
+            "gain": round(harm.gain, 4),
+            "changed": round(harm.changed, 4),
             "seconds": round(time.perf_counter() - start, 1),
         }
         for method, witness in ((METHODS[0], alone), (METHODS[1], adapted))
-    ]  # fmt: skip
+    ]
 
 
 def truths(witness: Witness, labels: np.ndarray) -> dict[str, float]:

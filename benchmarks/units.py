@@ -24,8 +24,9 @@ def tasks(root: Path) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame]]:
     """Name, source and target of each task, numbers alone; signals as their channels."""
     for name, source, target, label in (
         *(("heart", "heart_cleveland", f"heart_{to}", "disease") for to in ("hungarian", "switzerland", "va")),
-        ("adult", "adult_private", "adult_government", "income"), ("bike", "bike_2011", "bike_2012", "count"),
-    ):  # fmt: skip
+        ("adult", "adult_private", "adult_government", "income"),
+        ("bike", "bike_2011", "bike_2012", "count"),
+    ):
         frames = [pd.read_csv(root / f"{file}.csv").drop(columns=label) for file in (source, target)]
         yield name, *(frame.select_dtypes("number") for frame in frames)
     gas = np.load(root / "gas.npz")

@@ -36,7 +36,7 @@ def help_of(command: str) -> str:
 
 def reference() -> str:
     """The page."""
-    from jumbot.cli.app import COMMANDS
+    from jumbot.cli._app import COMMANDS
 
     parts = [
         f"## jumbot {name}\n\n{what[0].upper()}{what[1:]}.\n"

@@ -47,10 +47,12 @@ def train(target, couple, steps=600, batch=128):
     """The velocity from the source to a target cloud, for one way of pairing."""
     torch.manual_seed(0)
     velocity = torch.nn.Sequential(
-        torch.nn.Linear(3, 64), torch.nn.SiLU(),
-        torch.nn.Linear(64, 64), torch.nn.SiLU(),
+        torch.nn.Linear(3, 64),
+        torch.nn.SiLU(),
+        torch.nn.Linear(64, 64),
+        torch.nn.SiLU(),
         torch.nn.Linear(64, 2),
-    )  # fmt: skip
+    )
     optimizer = torch.optim.Adam(velocity.parameters(), 5e-3)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     for _ in range(steps):

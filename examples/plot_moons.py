@@ -83,10 +83,12 @@ def by_loader(batch=1024):
 def train(pairs):
     torch.manual_seed(0)
     velocity = torch.nn.Sequential(
-        torch.nn.Linear(3, 64), torch.nn.SiLU(),
-        torch.nn.Linear(64, 64), torch.nn.SiLU(),
+        torch.nn.Linear(3, 64),
+        torch.nn.SiLU(),
+        torch.nn.Linear(64, 64),
+        torch.nn.SiLU(),
         torch.nn.Linear(64, 2),
-    )  # fmt: skip
+    )
     optimizer = torch.optim.Adam(velocity.parameters(), 5e-3)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, STEPS)
     waited, start = 0.0, time.perf_counter()

@@ -62,4 +62,4 @@ def small_maps(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     `tests/report` draws whole maps.
     """
     if {"adaptation", "cli", "paper", "test_docs.py"} & set(request.path.relative_to(request.config.rootpath).parts):
-        monkeypatch.setattr("jumbot.report.embedding.SHOWN", 20)
+        monkeypatch.setattr("jumbot.report._curves.SHOWN", 20)

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from jumbot.cli.app import COMMANDS
+from jumbot.cli._app import COMMANDS
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "docs"))

@@ -11,8 +11,8 @@ from subprocess import CompletedProcess
 import pytest
 
 import jumbot
+from jumbot._base.files import replacing, write_text
 from jumbot.errors import ArgumentError, MissingPackageError, need, suggest
-from jumbot.files import replacing, write_text
 from tests.processes import run_apart
 
 ROOT = Path(__file__).parents[1]

@@ -17,29 +17,78 @@ from jumbot import bounds
 from jumbot.errors import JumbotError
 
 ODD: dict[str, Any] = {
-    "-1": -1, "0": 0, "1.5": 1.5, "1e30": 1e30, "10**30": 10**30, "10**400": 10**400, "nan": math.nan, "inf": math.inf,
-    "-inf": -math.inf, "''": "", "'many'": "many", "'3'": "3", "b'3'": b"3", "[]": [], "{}": {}, "None": None,
-    "True": True, "object": object(), "1j": 1j, "[nan]": np.array([math.nan]),
-}  # fmt: skip
+    "-1": -1,
+    "0": 0,
+    "1.5": 1.5,
+    "1e30": 1e30,
+    "10**30": 10**30,
+    "10**400": 10**400,
+    "nan": math.nan,
+    "inf": math.inf,
+    "-inf": -math.inf,
+    "''": "",
+    "'many'": "many",
+    "'3'": "3",
+    "b'3'": b"3",
+    "[]": [],
+    "{}": {},
+    "None": None,
+    "True": True,
+    "object": object(),
+    "1j": 1j,
+    "[nan]": np.array([math.nan]),
+}
 NUMBER = {"1.5": "a number", "1e30": "large, and finite", "10**30": "large, and finite"}
 NONE = {"None": "the default"}
 FLAG = {"True": "a choice"}
 WEIGHT = {"0": "nothing of it", **NUMBER}
 ACCEPTED: dict[str, dict[str, str]] = {
-    "a": NONE, "b": NONE, "init": NONE, "generator": NONE, "labels_t": NONE, "weights_s": NONE, "callback": NONE,
-    "epsilon": {**WEIGHT, "0": "exact"}, "tau": {**NUMBER, "inf": "an exact marginal"}, "tol": WEIGHT,
-    "mass": NONE, "eta1": WEIGHT, "eta2": WEIGHT, "scale": {**NUMBER, **NONE}, "learning_rate": {"1.5": "a number"},
-    "chunk": NONE, "cost_bound": {**WEIGHT, **NONE}, "precision": NONE, "seed": {"0": "a seed"},
-    "snapshots": {"[]": "none are taken"}, "plan": FLAG, "return_index": FLAG, "printed": FLAG,
-    "value": WEIGHT, "mean_cost": WEIGHT, "mass_a": NUMBER, "mass_b": NUMBER, "loss_bound": WEIGHT, "cost_least": {},
-    "zeta": {"0": "the outlier alone"}, "memory": {**NONE, "1e30": "no bound at all", "10**30": "no bound at all"},
+    "a": NONE,
+    "b": NONE,
+    "init": NONE,
+    "generator": NONE,
+    "labels_t": NONE,
+    "weights_s": NONE,
+    "callback": NONE,
+    "epsilon": {**WEIGHT, "0": "exact"},
+    "tau": {**NUMBER, "inf": "an exact marginal"},
+    "tol": WEIGHT,
+    "mass": NONE,
+    "eta1": WEIGHT,
+    "eta2": WEIGHT,
+    "scale": {**NUMBER, **NONE},
+    "learning_rate": {"1.5": "a number"},
+    "chunk": NONE,
+    "cost_bound": {**WEIGHT, **NONE},
+    "precision": NONE,
+    "seed": {"0": "a seed"},
+    "snapshots": {"[]": "none are taken"},
+    "plan": FLAG,
+    "return_index": FLAG,
+    "printed": FLAG,
+    "value": WEIGHT,
+    "mean_cost": WEIGHT,
+    "mass_a": NUMBER,
+    "mass_b": NUMBER,
+    "loss_bound": WEIGHT,
+    "cost_least": {},
+    "zeta": {"0": "the outlier alone"},
+    "memory": {**NONE, "1e30": "no bound at all", "10**30": "no bound at all"},
     "solve_sample.epsilon": NUMBER,
-    "gradient_flow.learning_rate": NUMBER, "couple.seed": {"0": "a seed", "None": "drawn anew"},
-    "conditions": NONE, "draw": NONE, "replace": {**NONE, **FLAG}, "return_mass": FLAG,
-    "certify.plan": {}, "certify.potentials": NONE, "certify.x": NONE, "certify.y": NONE,
-    "deviation_bound.k": {"None": "the complete estimator"}, "marginal_bound.mass": WEIGHT,
+    "gradient_flow.learning_rate": NUMBER,
+    "couple.seed": {"0": "a seed", "None": "drawn anew"},
+    "conditions": NONE,
+    "draw": NONE,
+    "replace": {**NONE, **FLAG},
+    "return_mass": FLAG,
+    "certify.plan": {},
+    "certify.potentials": NONE,
+    "certify.x": NONE,
+    "certify.y": NONE,
+    "deviation_bound.k": {"None": "the complete estimator"},
+    "marginal_bound.mass": WEIGHT,
     "mass_bound.cost_least": {"0": "no cost is below"},
-}  # fmt: skip
+}
 """Odd values that an argument may have, and why; by its name, or by function and name."""
 
 _rng = np.random.default_rng(0)
@@ -59,7 +108,8 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "solve_sample": (jumbot.solve_sample, {"x": X, "y": Y, **PROBLEM, "max_iterations": 50}),
     "estimate": (jumbot.estimate, {"x": X, "y": Y, "m": 2, "k": 2, "budget": 4, **PROBLEM}),
     "gradient_flow": (
-        jumbot.gradient_flow, {"x0": X, "y": Y, "m": 2, "steps": 1, "learning_rate": 0.1, **PROBLEM},
+        jumbot.gradient_flow,
+        {"x0": X, "y": Y, "m": 2, "steps": 1, "learning_rate": 0.1, **PROBLEM},
     ),
     "certify": (jumbot.certify, {"cost": COST, "plan": np.full((6, 6), 1 / 36), **PROBLEM}),
     "couple": (jumbot.couple, {"x0": X, "x1": Y, "seed": 0, **PROBLEM}),
@@ -80,7 +130,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "mass_bound": (bounds.mass_bound, {"cost_bound": 1.0, "epsilon": 1.0, "tau": 1.0}),
     "deviation_bound": (bounds.deviation_bound, {"loss_bound": 1.0, "n": 10, "m": 2, "delta": 0.1}),
     "marginal_bound": (bounds.marginal_bound, {"mass": 1.0, "k": 3, "delta": 0.1}),
-}  # fmt: skip
+}
 
 
 def arguments() -> list[Any]:

@@ -10,7 +10,7 @@ import torch
 import jumbot
 from jumbot.cost import parse_cost
 from jumbot.errors import MissingPackageError
-from jumbot.minibatch.sampling import draw_subsets
+from jumbot.minibatch._sampling import draw_subsets
 
 from .generators import clouds
 
@@ -31,9 +31,7 @@ def euler_step(x, y, *, m, k, learning_rate, seed, step=0, loss="sinkhorn_diverg
     """One step by torch autograd through the public functions, minibatch by minibatch."""
     out, value = x.copy(), 0.0
     for number in range(step * k, (step + 1) * k):
-        rows, columns = (
-            draw_subsets(seed, number, 1, side, n, m)[0] for side, n in enumerate((len(x), len(y)))
-        )  # fmt: skip
+        rows, columns = (draw_subsets(seed, number, 1, side, n, m)[0] for side, n in enumerate((len(x), len(y))))
         leaf, other = torch.tensor(x[rows], requires_grad=True), torch.tensor(y[columns])
         if loss == "transport":
             h = jumbot.solve(parse_cost(cost)(leaf, other), tol=TOL, **options).value
@@ -154,7 +152,7 @@ def test_snapshots_and_callback(rng):
     seen = []
     flow = jumbot.gradient_flow(
         x, y, steps=10, snapshots=[10, 0, 3], callback=lambda *event: seen.append(event), **options
-    )  # fmt: skip
+    )
     assert flow.steps.tolist() == [0, 3, 10]
     assert flow.times.tolist() == [0, 1.5, 5]
     assert (flow.snapshots[0] == x).all()
@@ -175,7 +173,7 @@ def test_ctrl_c_returns_what_is_done(rng):
 
     flow = jumbot.gradient_flow(
         x, y, m=10, steps=10, learning_rate=0.1, epsilon=0.1, tau=1.0, snapshots=6, callback=stop
-    )  # fmt: skip
+    )
     assert flow.interrupted
     assert "interrupted" in repr(flow)
     assert len(flow.losses) == 4
@@ -210,7 +208,7 @@ def moved(rng, d=2, **options):
     x, y = clouds(rng, 20, 15, d)
     return jumbot.gradient_flow(
         x, y, m=10, steps=10, learning_rate=0.5, epsilon=0.1, tau=1.0, **{"snapshots": 4, **options}
-    )  # fmt: skip
+    )
 
 
 def test_gif(tmp_path, rng):

@@ -8,13 +8,29 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import jumbot
-from jumbot.cli.app import COMMANDS
+from jumbot.cli._app import COMMANDS
 
 SOURCE = Path(jumbot.__file__).parent
 ORDER = (
-    "errors", "lazy", "files", "options", "schema", "cost", "transport", "minibatch", "flow", "loss", "coupling",
-    "compat", "data", "methods", "adaptation", "report", "paper", "cli",
-)  # fmt: skip
+    "errors",
+    "lazy",
+    "files",
+    "options",
+    "schema",
+    "cost",
+    "transport",
+    "minibatch",
+    "flow",
+    "loss",
+    "coupling",
+    "compat",
+    "data",
+    "methods",
+    "adaptation",
+    "report",
+    "paper",
+    "cli",
+)
 
 SHARED = {"options.py", "solver.py", "source_only.py"}
 """The base of all options and those of methods; a solver for each of two kinds of problem; a method, and its training

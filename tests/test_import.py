@@ -39,9 +39,7 @@ def test_import_is_silent():
 def test_numba_that_does_not_compile_is_refused_in_our_words():
     code = "import jumbot\ntry: jumbot.solve([[0.0]], epsilon=0.1)\nexcept jumbot.JumbotError as error: print(error)"
     environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
-    )  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     assert done.stdout.startswith("NUMBA_DISABLE_JIT is set")
 
 

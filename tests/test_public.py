@@ -90,8 +90,11 @@ def test_a_users_type_checker_knows_every_public_name(tmp_path: Path) -> None:
     script.write_text("\n".join(lines), encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(ROOT / ".mypy_cache" / "user"), str(script)],
-        capture_output=True, text=True, cwd=tmp_path, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
     revealed = re.findall(r'script\.py:(\d+): note: Revealed type is "(.*)"', done.stdout)
     types = {shown[int(number) - 4]: kind for number, kind in revealed}
     assert set(types) == set(shown), done.stdout

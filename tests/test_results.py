@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jumbot.adaptation.runs.outcomes import rules_table
+from jumbot.adaptation._runs.outcomes import rules_table
 from jumbot.report import format_table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -50,6 +50,7 @@ def test_rows_tell_their_seeds_and_means_are_over_the_same_tasks() -> None:
     assert rows["c"][-1] == "–"  # noqa: RUF001
     runs = [
         {"method": method, "task": task, "by_rule": {"last": 0.5}}
-        for method, tasks in (("a", "st"), ("c", "s")) for task in tasks
-    ]  # fmt: skip
+        for method, tasks in (("a", "st"), ("c", "s"))
+        for task in tasks
+    ]
     assert rules_table({"runs": runs}).splitlines()[-2:] == ["| a | 50.0 |", "| c | - |"]

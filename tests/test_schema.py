@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Literal
 
 import pytest
 
+from jumbot._base.options import Count, Share
+from jumbot._base.schema import FORMAT, Record, Versioned, convert, plain, read, write
 from jumbot.errors import ArgumentError
-from jumbot.options import Count, Share
-from jumbot.schema import FORMAT, Record, Versioned, convert, plain, read, write
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ OPTIONAL = (
     ("jax", "ott", ["ott-jax"]),
     ("tensorboard", "tensorboard", ["tensorboard"]),
     ("export", "onnxruntime", ["onnx", "onnxscript", "onnxruntime"]),
-    ("vision", "jumbot.data.torchvision.import_timm", ["torchvision", "timm"]),
+    ("vision", "jumbot.data._torchvision.import_timm", ["torchvision", "timm"]),
 )
 CHECK = "import pkgutil, sys; found = pkgutil.resolve_name(sys.argv[1]); callable(found) and found()"
 #: a peer whose couplings need torch, NumPy and POT alone, though its package asks for far more

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import jumbot
-from jumbot.files import write_text
-from jumbot.paper.record import plain
-from jumbot.report.style import BLUE, GREEN, GREY, INK, ORANGE, VERMILION, new_figure
+from jumbot._base.files import write_text
+from jumbot._paper.record import plain
+from jumbot.report._style import BLUE, GREEN, GREY, INK, ORANGE, VERMILION, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -107,8 +107,10 @@ def main(folder: Path) -> None:
     figure = new_figure(14, 4.8)
     left, middle, right = figure.subplots(1, 3)
     panels: list[tuple[Axes, Callable[[Axes, dict[str, Any]], None], dict[str, Any]]] = [
-        (left, _draw_errors, over_k), (middle, _draw_values, over_m), (right, _draw_crossing, over_tau),
-    ]  # fmt: skip
+        (left, _draw_errors, over_k),
+        (middle, _draw_values, over_m),
+        (right, _draw_crossing, over_tau),
+    ]
     for axes, draw, data in panels:
         axes.set_xscale("log")
         draw(axes, data)

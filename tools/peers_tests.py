@@ -28,9 +28,15 @@ import pytest
 
 LEAST = 0.95
 FILES = (
-    "test_ot.py", "test_bregman.py", "unbalanced/test_sinkhorn.py", "unbalanced/test_mm.py", "test_partial.py",
-    "test_solvers.py", "batch/test_solve_batch.py", "test_utils.py",
-)  # fmt: skip
+    "test_ot.py",
+    "test_bregman.py",
+    "unbalanced/test_sinkhorn.py",
+    "unbalanced/test_mm.py",
+    "test_partial.py",
+    "test_solvers.py",
+    "batch/test_solve_batch.py",
+    "test_utils.py",
+)
 #: The beginning of a test's name -> why it fails, and why that is meant.
 REASONS = {
     "test_nan_warning": "reg = 0, at which POT divides by zero and warns, is refused by name",

@@ -18,13 +18,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from jumbot.adaptation.runs.outcomes import accuracies, markdown, rules_table
-from jumbot.cli.demo import mean_and_deviation
-from jumbot.paper.digits_table import percent, row_of, schedule, variant_told
-from jumbot.paper.digits_table import table as digits_table
-from jumbot.paper.targets import WRONG_MASS
+from jumbot._paper.digits_table import percent, row_of, schedule, variant_told
+from jumbot._paper.digits_table import table as digits_table
+from jumbot._paper.targets import WRONG_MASS
+from jumbot.adaptation._runs.outcomes import accuracies, markdown, rules_table
+from jumbot.cli._demo import mean_and_deviation
 from jumbot.report import format_table
-from jumbot.report.comparison import NONE, draw_comparison
+from jumbot.report._comparison import NONE, draw_comparison
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results"
@@ -165,12 +165,13 @@ def number_evidence() -> str:
     record = json.loads((RESULTS / "regression" / "evidence.json").read_text())
     rows = [
         (
-            row["problem"], row["picked"] if row["told"] else "source-only, cannot tell",
+            row["problem"],
+            row["picked"] if row["told"] else "source-only, cannot tell",
             f"{row['gap_of_source_only']:.2f}",
             *(f"{row['error'][key]:.2f}" for key in ("picked", "source-only", "default", "best")),
         )
         for row in record["rows"]
-    ]  # fmt: skip
+    ]
     errors = ("error of the pick", "source-only", "jumbot tau=2", "best candidate")
     return origin([record]) + markdown(("shift", "picked", "gap of source-only", *errors), rows, words=2)
 
@@ -214,11 +215,16 @@ def digits_summary() -> str:
         theirs = WRONG_MASS.get(method) if task == "U-M" else None
         rows.append(
             (
-                task, variant_told(group[0]), len(group), schedule(group[0]["training"]),
-                mean_and_deviation([row["accuracy"] for row in group]), group[0]["paper"] or NONE,
-                percent(statistics.fmean(wrong)) if wrong else NONE, percent(theirs),
+                task,
+                variant_told(group[0]),
+                len(group),
+                schedule(group[0]["training"]),
+                mean_and_deviation([row["accuracy"] for row in group]),
+                group[0]["paper"] or NONE,
+                percent(statistics.fmean(wrong)) if wrong else NONE,
+                percent(theirs),
             )
-        )  # fmt: skip
+        )
     head = (
         "task",
         "method",
@@ -270,15 +276,14 @@ def speed() -> str:
         ratio, least, tuned = (row[key] for key in ("ratio", "ratio is at least", "ratio to tuned peers"))
         rows.append(
             (
-                f"{name} ({row['m']}, {row['epsilon']:g}, {row['tau']:g})", _ms(row["ours"][0]["median"]),
+                f"{name} ({row['m']}, {row['epsilon']:g}, {row['tau']:g})",
+                _ms(row["ours"][0]["median"]),
                 f"{best['name']} {_ms(best['median'])}" if best else "none reached the gap",
                 f"{ratio:.1f}x" if ratio else f"> {least:.0f}x" if least else "-",
                 f"{tuned:.1f}x" if tuned else "-",
             )
-        )  # fmt: skip
-    head = (
-        "problem (points, epsilon, tau)", "jumbot, ms", "best peer, ms", "ratio", "with the peer's options tuned"
-    )  # fmt: skip
+        )
+    head = ("problem (points, epsilon, tau)", "jumbot, ms", "best peer, ms", "ratio", "with the peer's options tuned")
     return f"`{record['command']}`, {record['date']}:\n\n{markdown(head, rows)}"
 
 

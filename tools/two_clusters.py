@@ -11,9 +11,9 @@ import sys
 import numpy as np
 
 import jumbot
-from jumbot.paper.two_clusters import make_points
-from jumbot.report.plans import draw_matrix, draw_plan
-from jumbot.report.style import new_figure
+from jumbot._paper.record import make_points
+from jumbot.report._drawings import draw_matrix, draw_plan
+from jumbot.report._style import new_figure
 
 TAUS = (math.inf, 10.0, 2.0, 0.5)
 

@@ -8,15 +8,15 @@ if TYPE_CHECKING:
     from jumbot import data as data
     from jumbot import methods as methods
     from jumbot import report as report
-    from jumbot.adaptation.adapt import adapt as adapt
-    from jumbot.adaptation.classifier import DomainAdaptationClassifier as DomainAdaptationClassifier
-    from jumbot.adaptation.judgement.diagnosis import Diagnosis as Diagnosis
-    from jumbot.adaptation.judgement.tune import Tuned as Tuned
-    from jumbot.adaptation.judgement.tune import tune as tune
-    from jumbot.adaptation.model import Model as Model
-    from jumbot.adaptation.model import load as load
-    from jumbot.adaptation.regressor import DomainAdaptationRegressor as DomainAdaptationRegressor
-    from jumbot.adaptation.scorers import target_scorer as target_scorer
+    from jumbot.adaptation._adapt import adapt as adapt
+    from jumbot.adaptation._classifier import DomainAdaptationClassifier as DomainAdaptationClassifier
+    from jumbot.adaptation._evaluation.diagnosis import Diagnosis as Diagnosis
+    from jumbot.adaptation._model import Model as Model
+    from jumbot.adaptation._model import load as load
+    from jumbot.adaptation._regressor import DomainAdaptationRegressor as DomainAdaptationRegressor
+    from jumbot.adaptation._scorers import target_scorer as target_scorer
+    from jumbot.adaptation._tune import Tuned as Tuned
+    from jumbot.adaptation._tune import tune as tune
     from jumbot.coupling import CoupledLoader as CoupledLoader
     from jumbot.coupling import couple as couple
     from jumbot.errors import ArgumentError as ArgumentError
@@ -36,69 +36,69 @@ if TYPE_CHECKING:
     from jumbot.loss import JointLoss as JointLoss
     from jumbot.loss import JointTransportLoss as JointTransportLoss
     from jumbot.minibatch import bounds as bounds
-    from jumbot.minibatch.estimate import estimate as estimate
-    from jumbot.minibatch.estimator import BiasCurve as BiasCurve
-    from jumbot.minibatch.estimator import Estimate as Estimate
-    from jumbot.minibatch.plan import LiftedPlan as LiftedPlan
+    from jumbot.minibatch._estimate import estimate as estimate
+    from jumbot.minibatch._estimator import BiasCurve as BiasCurve
+    from jumbot.minibatch._estimator import Estimate as Estimate
+    from jumbot.minibatch._estimator import LiftedPlan as LiftedPlan
     from jumbot.transport._certify import Certificate as Certificate
     from jumbot.transport._certify import certify as certify
     from jumbot.transport._points.sample_solution import SampleSolution as SampleSolution
     from jumbot.transport._points.solve_sample import solve_sample as solve_sample
+    from jumbot.transport._sinkhorn_divergence import sinkhorn_divergence as sinkhorn_divergence
+    from jumbot.transport._solution import Solution as Solution
+    from jumbot.transport._solution import Status as Status
+    from jumbot.transport._solve import solve as solve
     from jumbot.transport.divergences import Divergence as Divergence
-    from jumbot.transport.sinkhorn_divergence import sinkhorn_divergence as sinkhorn_divergence
-    from jumbot.transport.solution import Solution as Solution
-    from jumbot.transport.solution import Status as Status
-    from jumbot.transport.solve import solve as solve
 else:
-    from jumbot.lazy import lazy
+    from jumbot._base.lazy import lazy
 
     __getattr__, __dir__, __all__ = lazy(
         __name__,
         {
             "ArgumentError": "errors",
-            "BiasCurve": "minibatch.estimator",
+            "BiasCurve": "minibatch._estimator",
             "CacheWarning": "errors",
             "Certificate": "transport._certify",
             "CoupledLoader": "coupling",
-            "Diagnosis": "adaptation.judgement.diagnosis",
+            "Diagnosis": "adaptation._evaluation.diagnosis",
             "Divergence": "transport.divergences",
-            "DomainAdaptationClassifier": "adaptation.classifier",
-            "DomainAdaptationRegressor": "adaptation.regressor",
-            "Estimate": "minibatch.estimator",
+            "DomainAdaptationClassifier": "adaptation._classifier",
+            "DomainAdaptationRegressor": "adaptation._regressor",
+            "Estimate": "minibatch._estimator",
             "JointLoss": "loss",
             "JointTransportLoss": "loss",
             "JumbotError": "errors",
-            "LiftedPlan": "minibatch.plan",
+            "LiftedPlan": "minibatch._estimator",
             "MissingPackageError": "errors",
-            "Model": "adaptation.model",
+            "Model": "adaptation._model",
             "DataWarning": "errors",
             "NegativeTransferWarning": "errors",
             "NoTargetWarning": "errors",
             "NotConvergedWarning": "errors",
             "NotFiniteError": "errors",
             "SampleSolution": "transport._points.sample_solution",
-            "Solution": "transport.solution",
-            "Status": "transport.solution",
+            "Solution": "transport._solution",
+            "Status": "transport._solution",
             "TooLargeError": "errors",
             "Trajectory": "flow",
-            "Tuned": "adaptation.judgement.tune",
+            "Tuned": "adaptation._tune",
             "UnboundedError": "errors",
             "UnsupportedError": "errors",
-            "adapt": "adaptation.adapt",
+            "adapt": "adaptation._adapt",
             "bounds": "[minibatch.bounds]",
             "certify": "transport._certify",
             "couple": "coupling",
             "data": "[data]",
-            "estimate": "minibatch.estimate",
+            "estimate": "minibatch._estimate",
             "gradient_flow": "flow",
-            "load": "adaptation.model",
+            "load": "adaptation._model",
             "methods": "[methods]",
             "report": "[report]",
-            "sinkhorn_divergence": "transport.sinkhorn_divergence",
-            "solve": "transport.solve",
+            "sinkhorn_divergence": "transport._sinkhorn_divergence",
+            "solve": "transport._solve",
             "solve_sample": "transport._points.solve_sample",
-            "target_scorer": "adaptation.scorers",
-            "tune": "adaptation.judgement.tune",
+            "target_scorer": "adaptation._scorers",
+            "tune": "adaptation._tune",
         },
     )
 

@@ -156,11 +156,25 @@ def suggest(word: object, known: Iterable[str]) -> str:
 
 #: What other libraries and other people call arguments of ours.
 _MEANT = {
-    "labels": "label", "label_column": "label", "target_column": "label", "ids": "id", "reg": "epsilon",
-    "blur": "epsilon", "eps": "epsilon", "reg_m": "tau", "reach": "tau", "lr": "learning_rate", "n_steps": "steps",
-    "num_steps": "steps", "n_epochs": "epochs", "num_epochs": "epochs", "numItermax": "max_iterations",
-    "max_iter": "max_iterations", "stopThr": "tol", "random_state": "seed",
-}  # fmt: skip
+    "labels": "label",
+    "label_column": "label",
+    "target_column": "label",
+    "ids": "id",
+    "reg": "epsilon",
+    "blur": "epsilon",
+    "eps": "epsilon",
+    "reg_m": "tau",
+    "reach": "tau",
+    "lr": "learning_rate",
+    "n_steps": "steps",
+    "num_steps": "steps",
+    "n_epochs": "epochs",
+    "num_epochs": "epochs",
+    "numItermax": "max_iterations",
+    "max_iter": "max_iterations",
+    "stopThr": "tol",
+    "random_state": "seed",
+}
 
 
 def suggest_option(word: str, known: Iterable[str]) -> str:

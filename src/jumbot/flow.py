@@ -18,23 +18,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from jumbot._base.options import Seed, check
+from jumbot._base.progress import progress
 from jumbot.cost import Cost, parse_cost
 from jumbot.errors import ArgumentError, NotConvergedWarning, hinting
-from jumbot.minibatch.costs import Minibatches
-from jumbot.minibatch.losses import Loss
-from jumbot.minibatch.points import Points
-from jumbot.minibatch.progress import progress
-from jumbot.minibatch.sampling import draw_subsets
-from jumbot.minibatch.tiles import Solved
-from jumbot.options import Seed, check
-from jumbot.transport.certificate import reachable, solved
-from jumbot.transport.checks import Array, as_tensor, check_number, check_same_columns, check_whole
+from jumbot.minibatch._costs import Minibatches
+from jumbot.minibatch._losses import Loss
+from jumbot.minibatch._sampling import Points, draw_subsets
+from jumbot.minibatch._tiles import Solved
+from jumbot.transport._certificate import reachable, solved
+from jumbot.transport._checks import Array, as_tensor, check_number, check_same_columns, check_whole
+from jumbot.transport._entropic import compiled_sweeps, solver
+from jumbot.transport._outcome import GAP, OBJECTIVE, SCALE, RawOutcome
+from jumbot.transport._problem import Problem, make_problem
+from jumbot.transport._sinkhorn_divergence import debiased
+from jumbot.transport._solve import MAX_ITERATIONS, find_outcome
 from jumbot.transport.divergences import Divergence
-from jumbot.transport.entropic import compiled_sweeps, solver
-from jumbot.transport.outcome import GAP, OBJECTIVE, SCALE, RawOutcome
-from jumbot.transport.problem import Problem, make_problem
-from jumbot.transport.sinkhorn_divergence import debiased
-from jumbot.transport.solve import MAX_ITERATIONS, find_outcome
 
 Callback = Callable[[int, Array, float], object]
 _SWEEPS = 1000  # before the general solver, which knows more than sweeps, is asked
@@ -149,14 +148,27 @@ def gradient_flow(
             stacklevel=3,  # past `hinting`
         )
     settings = {
-        "m": m, "k": k, "steps": steps, "learning_rate": rate, "epsilon": epsilon, "tau": tau, "loss": loss,
-        "cost": cost, "divergence": divergence, "seed": seed, "tol": tol,
-    }  # fmt: skip
+        "m": m,
+        "k": k,
+        "steps": steps,
+        "learning_rate": rate,
+        "epsilon": epsilon,
+        "tau": tau,
+        "loss": loss,
+        "cost": cost,
+        "divergence": divergence,
+        "seed": seed,
+        "tol": tol,
+    }
     return Trajectory(
-        steps=np.array(stops[:taken], dtype=np.int64), snapshots=out(shown[:taken]),
-        losses=np.array(losses), points=out(flow.x), target=out(y.clone()), settings=settings,
+        steps=np.array(stops[:taken], dtype=np.int64),
+        snapshots=out(shown[:taken]),
+        losses=np.array(losses),
+        points=out(flow.x),
+        target=out(y.clone()),
+        settings=settings,
         interrupted=interrupted,
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, repr=False)
@@ -185,7 +197,7 @@ class Trajectory:
 
         The first two coordinates are shown; `colors` is what matplotlib takes for the points.
         """
-        from jumbot.report.animation import animate
+        from jumbot.report._drawings import animate
 
         return animate(self, path, colors=colors, fps=fps, dpi=dpi)
 
@@ -280,9 +292,15 @@ class _Flow:
 
     def _problem(self, cost: Tensor) -> Problem:
         return make_problem(
-            cost, None, None, epsilon=self.loss.epsilon, tau=self.loss.tau, divergence=self.loss.divergence,
-            reference="product", mass=None,
-        )  # fmt: skip
+            cost,
+            None,
+            None,
+            epsilon=self.loss.epsilon,
+            tau=self.loss.tau,
+            divergence=self.loss.divergence,
+            reference="product",
+            mass=None,
+        )
 
     def _solve(self, cost: Tensor, symmetric: bool = False) -> Solved:
         start, swept, tol, epsilon = None, 0, self.loss.tol, self.loss.epsilon

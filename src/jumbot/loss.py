@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from jumbot.cost import check_label_loss, joint_cost
 from jumbot.errors import ArgumentError, NotFiniteError
-from jumbot.transport.checks import check_dense, check_number, uncompiled
-from jumbot.transport.placement import check_engine
-from jumbot.transport.solve import solve
+from jumbot.transport._checks import check_dense, check_number, uncompiled
+from jumbot.transport._placement import check_engine
+from jumbot.transport._solve import solve
 
 SCALE = 360.0  # mean squared distance between source embeddings, ResNet-50 features behind a Xavier bottleneck of 256
 _MEMORY = 0.1
@@ -99,9 +99,15 @@ class JointTransportLoss(nn.Module):
         return ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
 
     def forward(
-        self, features_s: Tensor, labels_s: Tensor, features_t: Tensor, logits_t: Tensor,
-        labels_t: Tensor | None = None, *, weights_s: Tensor | None = None,
-    ) -> JointLoss:  # fmt: skip
+        self,
+        features_s: Tensor,
+        labels_s: Tensor,
+        features_t: Tensor,
+        logits_t: Tensor,
+        labels_t: Tensor | None = None,
+        *,
+        weights_s: Tensor | None = None,
+    ) -> JointLoss:
         """The loss of `(n, d)` source features with labels `(n,)` against `(m, d)` features and `(m, c)` logits.
 
         `weights_s` `(n,)` says how much the source samples count, relative to each other: all alike by default.
@@ -118,18 +124,28 @@ class JointTransportLoss(nn.Module):
             features_s, features_t = _full(features_s), _full(features_t)
             eta1 = self.eta1 if self.scale is None else self.eta1 * self.scale(features_s)
             cost = joint_cost(
-                features_s, labels_s.long() if labels_s.ndim == 1 else _full(labels_s), features_t, _full(logits_t),
-                eta1, self.eta2, self.label_loss,
-            )  # fmt: skip
+                features_s,
+                labels_s.long() if labels_s.ndim == 1 else _full(labels_s),
+                features_t,
+                _full(logits_t),
+                eta1,
+                self.eta2,
+                self.label_loss,
+            )
             if not torch.isfinite(cost.detach().sum()):
                 raise NotFiniteError(
                     "the cost between the minibatches is not finite: features or logits hold NaN or infinity; "
                     "lower the learning rate, or scale the inputs."
                 )
             solution = solve(
-                cost, None if a is None else a.to(cost.dtype), epsilon=self.epsilon, tau=self.tau,
-                reference=self.reference, tol=self.tol, engine=self.engine,
-            )  # fmt: skip
+                cost,
+                None if a is None else a.to(cost.dtype),
+                epsilon=self.epsilon,
+                tau=self.tau,
+                reference=self.reference,
+                tol=self.tol,
+                engine=self.engine,
+            )
             plan, mass = solution.plan, solution.mass
             wrong = None if labels_t is None else mass_between(plan, labels_s, labels_t)
             return JointLoss(solution.linear, solution.value, plan, mass, wrong)
@@ -233,7 +249,7 @@ def _check_tensors(needed: Mapping[str, Any], **optional: Any) -> None:
 
 def _check(
     features_s: Tensor, labels_s: Tensor, features_t: Tensor, logits_t: Tensor, labels_t: Tensor | None, soft: bool
-) -> None:  # fmt: skip
+) -> None:
     if features_s.ndim != 2 or features_t.ndim != 2 or features_s.shape[1] != features_t.shape[1]:
         raise ArgumentError(
             f"features_s, features_t: shapes {tuple(features_s.shape)} and {tuple(features_t.shape)}; "

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from jumbot.data.domain import ArraySamples, Domain
+from jumbot.data._domain import ArraySamples, Domain
 
 Pair = tuple[Domain, Domain]
 

@@ -13,8 +13,8 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 import jumbot
-from jumbot.adaptation import adapt as adapt_module
-from jumbot.adaptation.networks import features
+from jumbot.adaptation import _adapt as adapt_module
+from jumbot.adaptation._networks import features
 from jumbot.errors import ArgumentError, NotFiniteError
 
 
@@ -48,9 +48,9 @@ def test_features_are_extracted_on_the_device(monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.setenv("JUMBOT_CACHE", str(tmp_path))
     seen: list[str] = []
     monkeypatch.setattr(adapt_module, "check_able", lambda *_, **__: None)
-    monkeypatch.setattr("jumbot.adaptation.domains.device_of", lambda training: training.device)
-    monkeypatch.setattr("jumbot.adaptation.training.accelerator.check_able", lambda *_: None)
-    monkeypatch.setattr("jumbot.adaptation.training.accelerator.device_of", lambda training: "cpu")
+    monkeypatch.setattr("jumbot.adaptation._domains.device_of", lambda training: training.device)
+    monkeypatch.setattr("jumbot.adaptation._training.accelerator.check_able", lambda *_: None)
+    monkeypatch.setattr("jumbot.adaptation._training.accelerator.device_of", lambda training: "cpu")
     compute = features._compute
 
     def spy(module: nn.Module, domain: Any, read: Any, batch_size: int, device: str, rows: np.ndarray) -> Any:
@@ -61,15 +61,21 @@ def test_features_are_extracted_on_the_device(monkeypatch: pytest.MonkeyPatch, t
     images = np.random.default_rng(0).integers(0, 255, (8, 70, 70, 3), dtype=np.uint8)
     backbone = nn.Sequential(nn.AdaptiveAvgPool2d(2), nn.Flatten())
     jumbot.adapt(
-        (images, [0, 1] * 4), images, backbone=backbone, freeze=True, steps=1, batch_size=4, device="cuda:1",
+        (images, [0, 1] * 4),
+        images,
+        backbone=backbone,
+        freeze=True,
+        steps=1,
+        batch_size=4,
+        device="cuda:1",
         recipe="photographs",
-    )  # fmt: skip
+    )
     assert seen
     assert set(seen) == {"cuda:1"}
 
 
 def test_an_error_of_the_first_process_is_everyones() -> None:
-    from jumbot.adaptation.training.accelerator import decided_by_first
+    from jumbot.adaptation._training.accelerator import decided_by_first
 
     class Alone:
         is_main_process, num_processes = True, 1

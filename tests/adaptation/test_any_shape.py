@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import jumbot
-from jumbot.adaptation.networks.signals import signal_network
+from jumbot.adaptation._networks.stems import signal_network
 from jumbot.errors import ArgumentError
 
 SHORT: dict[str, Any] = {"source_steps": 3, "steps": 3, "batch_size": 12, "evaluate_every": 3}

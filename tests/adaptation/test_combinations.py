@@ -11,10 +11,10 @@ import pytest
 import torch
 
 import jumbot
-from jumbot.adaptation.adapt import adapt
-from jumbot.adaptation.config import check_changes
-from jumbot.adaptation.runs import grid
-from jumbot.data.reading import Reading
+from jumbot._settings.reading import Reading
+from jumbot.adaptation import _grid as grid
+from jumbot.adaptation._adapt import adapt
+from jumbot.adaptation._config import check_changes
 from jumbot.errors import ArgumentError
 from jumbot.methods import METHODS, for_numbers
 
@@ -98,8 +98,8 @@ def test_tune_compare_and_export_with_every_feature(
     feature: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, target, asked = _request(feature)
-    monkeypatch.setattr("jumbot.adaptation.model.Model.report", lambda self, out=None: out)
-    monkeypatch.setattr("jumbot.report.tuning.write_tuning", lambda record, out: out)
+    monkeypatch.setattr("jumbot.adaptation._model.Model.report", lambda self, out=None: out)
+    monkeypatch.setattr("jumbot.report._tuning.write_tuning", lambda record, out: out)
     seed = asked.pop("seed")
     best = jumbot.tune(source, target, out=tmp_path / "tuned", runs=2, jobs=1, seed=seed, **asked)
     assert len(best.table) == 2

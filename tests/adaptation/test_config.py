@@ -15,14 +15,14 @@ from scipy.sparse import csr_array
 from torch.utils.data import TensorDataset
 
 import jumbot
-from jumbot.adaptation import adapt as adapt_module
-from jumbot.adaptation.config import DEFAULTS, RunConfig, check_changes, make_config, recipe_for
-from jumbot.adaptation.judgement.selection import RULES
-from jumbot.adaptation.runs.variants import share_changes
-from jumbot.adaptation.settings import Rule
+from jumbot._settings.training import Rule
+from jumbot.adaptation import _adapt as adapt_module
+from jumbot.adaptation._config import DEFAULTS, RunConfig, check_changes, make_config, recipe_for
+from jumbot.adaptation._evaluation.selection import RULES
+from jumbot.adaptation._runs.variants import share_changes
 from jumbot.cli import main
 from jumbot.data import as_domain
-from jumbot.data.inputs import PIXELS
+from jumbot.data._inputs import PIXELS
 from jumbot.errors import ArgumentError
 from jumbot.methods import METHODS, method_class, options_class
 
@@ -95,9 +95,12 @@ KINDS = ("csv", "npz", "domain", "digits", "split", "icons", "stamps", "photogra
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_python_and_command_agree(
-    kind: str, inputs: dict[str, tuple[str, str]], made: Callable[..., RunConfig], tmp_path: Path,
+    kind: str,
+    inputs: dict[str, tuple[str, str]],
+    made: Callable[..., RunConfig],
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.setenv("JUMBOT_DATA", str(tmp_path))
     data, recipe = inputs[kind]
     for words, options in (
@@ -152,7 +155,7 @@ def test_small_pictures_of_different_sizes_keep_their_size(tmp_path: Path) -> No
 
 
 def test_a_recipe_may_set_values_for_one_method(monkeypatch: pytest.MonkeyPatch) -> None:
-    from jumbot.adaptation.recipes import RECIPES, Recipe
+    from jumbot._settings.recipes import RECIPES, Recipe
 
     own = Recipe("", training={"steps": 9}, methods={"mcc": {"temperature": 2.0, "learning_rate": 0.5}})
     monkeypatch.setitem(RECIPES, "own", own)
@@ -163,12 +166,27 @@ def test_a_recipe_may_set_values_for_one_method(monkeypatch: pytest.MonkeyPatch)
 
 
 EARLY = {
-    "device": ["gpu", "cuda:x", ""], "mixed_precision": ["fp32", 16], "select": ["entrpy"], "pixels": ["bytes"],
-    "steps": [0, -3, 1.5, 10**30, "many", True], "epochs": [0], "seed": [-1, 2**64, 0.5, float("nan")],
-    "evaluate_samples": [0, -3], "learning_rate": [0, -1, float("inf"), float("nan"), "fast"], "validation": [1, -0.1],
-    "batch_size": [0, 2**40], "backbone": ["resnet51"], "weights": ["imagnet", "absent.pth"], "tau": [0, -1],
-    "channels": [0, 99], "size": [0], "hidden": [[0], 7], "tua": [1], "standardise": ["yes"], "tensorboard": ["no"],
-}  # fmt: skip
+    "device": ["gpu", "cuda:x", ""],
+    "mixed_precision": ["fp32", 16],
+    "select": ["entrpy"],
+    "pixels": ["bytes"],
+    "steps": [0, -3, 1.5, 10**30, "many", True],
+    "epochs": [0],
+    "seed": [-1, 2**64, 0.5, float("nan")],
+    "evaluate_samples": [0, -3],
+    "learning_rate": [0, -1, float("inf"), float("nan"), "fast"],
+    "validation": [1, -0.1],
+    "batch_size": [0, 2**40],
+    "backbone": ["resnet51"],
+    "weights": ["imagnet", "absent.pth"],
+    "tau": [0, -1],
+    "channels": [0, 99],
+    "size": [0],
+    "hidden": [[0], 7],
+    "tua": [1],
+    "standardise": ["yes"],
+    "tensorboard": ["no"],
+}
 
 
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in EARLY.items() for value in values])
@@ -206,7 +224,7 @@ def test_refused_together_or_for_want_of_something(tmp_path: Path, monkeypatch: 
 def test_words_of_the_settings_are_those_of_the_code() -> None:
     from typing import get_args
 
-    from jumbot.adaptation.settings import Inputs
+    from jumbot._settings.training import Inputs
 
     assert list(get_args(Rule)) == list(RULES)
     for word in PIXELS:
@@ -296,9 +314,14 @@ def test_what_other_settings_would_pass_over_is_refused(shape, changes: dict[str
     with pytest.raises(ArgumentError, match=match):
         make_config(source, "jumbot", None, changes)
     others = {
-        "backbone": "digits", "weights": None, "freeze": False, "optimizer": "sgd", "schedule": "inverse",
-        "scale": "auto", "evaluate_every": 9,
-    }  # fmt: skip
+        "backbone": "digits",
+        "weights": None,
+        "freeze": False,
+        "optimizer": "sgd",
+        "schedule": "inverse",
+        "scale": "auto",
+        "evaluate_every": 9,
+    }
     make_config(source, "jumbot", None, {**changes, **others})
 
 

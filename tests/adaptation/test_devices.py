@@ -11,13 +11,13 @@ import torch
 from torch import nn
 
 import jumbot
-from jumbot.adaptation import adapt as adapt_module
-from jumbot.adaptation.judgement.diagnosis import diagnose
-from jumbot.adaptation.networks.backbones import Backbone
-from jumbot.adaptation.networks.extractor import Extractor
-from jumbot.adaptation.settings import Training
-from jumbot.adaptation.training import accelerator as module
-from jumbot.adaptation.training.accelerator import check_able, device_of, devices, make_accelerator
+from jumbot._settings.training import Training
+from jumbot.adaptation import _adapt as adapt_module
+from jumbot.adaptation._evaluation.diagnosis import diagnose
+from jumbot.adaptation._networks.backbones import Backbone
+from jumbot.adaptation._networks.features import Extractor
+from jumbot.adaptation._training import accelerator as module
+from jumbot.adaptation._training.accelerator import check_able, device_of, devices, make_accelerator
 from jumbot.errors import ArgumentError
 from jumbot.loss import EmbeddingScale
 from jumbot.methods.network import Network

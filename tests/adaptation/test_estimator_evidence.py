@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 import jumbot
-from jumbot.adaptation.judgement.modularity import modularity, nearest
+from jumbot.adaptation._evaluation.modularity import modularity, nearest
 from jumbot.errors import ArgumentError
 
 Rows = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import jumbot
-from jumbot.adaptation.config import option_names
-from jumbot.adaptation.runs.grid import Pair, compare
+from jumbot.adaptation._config import option_names
+from jumbot.adaptation._grid import Pair, compare
 from jumbot.methods import METHODS
 from tests.test_every_argument import NONE, NUMBER, ODD, answer
 
@@ -25,34 +25,107 @@ FLAG = {"True": "a choice"}
 TEXT = {**NAME, "''": "it is only written down", **NONE}
 NOTHING = {"[]": "none of them"}
 ACCEPTED: dict[str, dict[str, str]] = {
-    "method": NONE, "backbone": NONE, "recipe": NONE, "task": NONE, "label": NAME | NONE, "id": NAME | NONE,
-    "drop": NAME | NOTHING, "dates": NAME | NOTHING | NONE | FLAG, "text": NAME | NOTHING | NONE | FLAG,
-    "domain": NAME | NONE, "domain_column": NAME | NONE, "kind": NONE, "root": NAME | NONE, "out": NAME | NONE,
-    "start_from": NONE, "config": NONE, "resume": {}, "show": FLAG, "report": FLAG, "command": TEXT,
-    "seed": {"0": "a seed"}, "backbone_rate": RATE, "learning_rate": FLOAT, "weight_decay": RATE,
+    "method": NONE,
+    "backbone": NONE,
+    "recipe": NONE,
+    "task": NONE,
+    "label": NAME | NONE,
+    "id": NAME | NONE,
+    "drop": NAME | NOTHING,
+    "dates": NAME | NOTHING | NONE | FLAG,
+    "text": NAME | NOTHING | NONE | FLAG,
+    "domain": NAME | NONE,
+    "domain_column": NAME | NONE,
+    "kind": NONE,
+    "root": NAME | NONE,
+    "out": NAME | NONE,
+    "start_from": NONE,
+    "config": NONE,
+    "resume": {},
+    "show": FLAG,
+    "report": FLAG,
+    "command": TEXT,
+    "seed": {"0": "a seed"},
+    "backbone_rate": RATE,
+    "learning_rate": FLOAT,
+    "weight_decay": RATE,
     "epsilon": {**RATE, "0": "exact"},
-    "eta1": RATE, "eta2": RATE, "eta3": RATE, "eta3_ramp": {"0": "no ramp"}, "scale_at": FLOAT, "scale": NONE,
-    "tau": {**FLOAT, "inf": "an exact marginal"}, "reversal_ceiling": RATE, "weight": RATE, "self_training": RATE,
-    "threshold": {"0": "every sample"}, "critic_rate": FLOAT, "rho": RATE, "temperature": FLOAT,
-    "auxiliary_domain": RATE, "auxiliary_label": RATE, "entropy": RATE, "complement": RATE, "extra": {"0": "none"},
-    "dropout": {"0": "none"}, "bins": {"0": "no pieces"}, "rank": {"0": "all columns"},
-    "hidden": NOTHING, "trackers": NOTHING, "partial": NAME | NONE, "validation": {"0": "none is held out"},
-    "evaluate_every": {"0": "no evaluations", **NONE}, "source_epochs": {"0": "none"},
+    "eta1": RATE,
+    "eta2": RATE,
+    "eta3": RATE,
+    "eta3_ramp": {"0": "no ramp"},
+    "scale_at": FLOAT,
+    "scale": NONE,
+    "tau": {**FLOAT, "inf": "an exact marginal"},
+    "reversal_ceiling": RATE,
+    "weight": RATE,
+    "self_training": RATE,
+    "threshold": {"0": "every sample"},
+    "critic_rate": FLOAT,
+    "rho": RATE,
+    "temperature": FLOAT,
+    "auxiliary_domain": RATE,
+    "auxiliary_label": RATE,
+    "entropy": RATE,
+    "complement": RATE,
+    "extra": {"0": "none"},
+    "dropout": {"0": "none"},
+    "bins": {"0": "no pieces"},
+    "rank": {"0": "all columns"},
+    "hidden": NOTHING,
+    "trackers": NOTHING,
+    "partial": NAME | NONE,
+    "validation": {"0": "none is held out"},
+    "evaluate_every": {"0": "no evaluations", **NONE},
+    "source_epochs": {"0": "none"},
     "workers": {"0": "a thread", **NONE},
-    "source_steps": {"0": "none", **NONE}, "minutes": FLOAT | NONE, "runs": NONE, "jobs": NONE, "stop_early": FLAG,
-    "labelled_target": NONE, "evaluate_on": NONE, "labelled": NONE, "options": {"{}": "no changes", **NONE},
-    "reading": NONE, "folder": NAME, "file": {}, "labels": NONE, "random_state": {"0": "a seed", **NONE},
-    "baseline": FLAG, "judge": FLAG, "hidden_layer_sizes": NOTHING | NONE, "standardise": FLAG, "X_target": NONE,
+    "source_steps": {"0": "none", **NONE},
+    "minutes": FLOAT | NONE,
+    "runs": NONE,
+    "jobs": NONE,
+    "stop_early": FLAG,
+    "labelled_target": NONE,
+    "evaluate_on": NONE,
+    "labelled": NONE,
+    "options": {"{}": "no changes", **NONE},
+    "reading": NONE,
+    "folder": NAME,
+    "file": {},
+    "labels": NONE,
+    "random_state": {"0": "a seed", **NONE},
+    "baseline": FLAG,
+    "judge": FLAG,
+    "hidden_layer_sizes": NOTHING | NONE,
+    "standardise": FLAG,
+    "X_target": NONE,
     **dict.fromkeys(
-        ("channels", "size", "checkpoint_every", "epochs", "evaluate_samples", "features", "label_loss",
-         "schedule_steps", "steps", "thin", "weights", "reversal_steps", "refresh_every"),
+        (
+            "channels",
+            "size",
+            "checkpoint_every",
+            "epochs",
+            "evaluate_samples",
+            "features",
+            "label_loss",
+            "schedule_steps",
+            "steps",
+            "thin",
+            "weights",
+            "reversal_steps",
+            "refresh_every",
+        ),
         NONE,
     ),
     **dict.fromkeys(("freeze", "global_plan", "tensorboard", "entropy_gradient", "ramp"), FLAG),
-    "compare.out": NAME, "compare.jobs": {}, "model.domain": NONE, "model.write_predictions.file": NAME,
-    "estimator.batch_size": NONE, "estimator.learning_rate": FLOAT | NONE,
-    "load.backbone": NONE, "load.path": {},
-}  # fmt: skip
+    "compare.out": NAME,
+    "compare.jobs": {},
+    "model.domain": NONE,
+    "model.write_predictions.file": NAME,
+    "estimator.batch_size": NONE,
+    "estimator.learning_rate": FLOAT | NONE,
+    "load.backbone": NONE,
+    "load.path": {},
+}
 """Odd values that an option may have, and why; by its name, or by call and name."""
 
 
@@ -98,9 +171,9 @@ DATA = ("source", "target", "evaluate_on", "labelled_target")
 
 @pytest.fixture
 def nothing_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("jumbot.adaptation.adapt.read_domains", accepted)
-    monkeypatch.setattr("jumbot.adaptation.judgement.tune.read_domains", accepted)
-    monkeypatch.setattr("jumbot.adaptation.runs.grid.train_all", accepted)
+    monkeypatch.setattr("jumbot.adaptation._adapt.read_domains", accepted)
+    monkeypatch.setattr("jumbot.adaptation._tune.read_domains", accepted)
+    monkeypatch.setattr("jumbot.adaptation._grid.train_all", accepted)
     monkeypatch.chdir(tmp_path)
 
 
@@ -154,7 +227,7 @@ def test_models(model: jumbot.Model, monkeypatch: pytest.MonkeyPatch, tmp_path_f
     walk("model.write_predictions", model.write_predictions, ["file", *reading], data=X, file="p.csv")
     monkeypatch.chdir(tmp_path_factory.mktemp("saved"))
     walk("model", model.save, ["folder"])
-    monkeypatch.setattr("jumbot.report.adaptation.write_report", accepted)
+    monkeypatch.setattr("jumbot.report._adaptation.write_report", accepted)
     walk("model", model.report, ["out"])
     walk("model", model.export, ["file"])
 
@@ -162,7 +235,7 @@ def test_models(model: jumbot.Model, monkeypatch: pytest.MonkeyPatch, tmp_path_f
 @pytest.mark.parametrize("estimator", [jumbot.DomainAdaptationClassifier, jumbot.DomainAdaptationRegressor])
 def test_estimators(estimator: type[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """scikit-learn itself looks at X, y and X_target, as its users expect."""
-    monkeypatch.setattr("jumbot.adaptation.training.loop.Trainer.fit", accepted)
+    monkeypatch.setattr("jumbot.adaptation._training.loop.Trainer.fit", accepted)
     walk("estimator", lambda **given: estimator(**given).fit(X, Y, X_target=X), parameters(estimator))
     method_options = option_names("jumbot") - option_names("source-only")
     walk(

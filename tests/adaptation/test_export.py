@@ -14,8 +14,8 @@ import torch
 from torch import nn
 
 import jumbot
-from jumbot.adaptation.export import describe
-from jumbot.adaptation.model import Model
+from jumbot.adaptation._export import describe
+from jumbot.adaptation._model import Model
 from jumbot.cli import main
 from jumbot.errors import ArgumentError, MissingPackageError
 

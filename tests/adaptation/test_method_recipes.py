@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jumbot.adaptation.adapt import adapt
-from jumbot.adaptation.config import make_config
-from jumbot.adaptation.recipes import RECIPES
-from jumbot.adaptation.training.loop import Trainer
+from jumbot._settings.recipes import RECIPES
+from jumbot.adaptation._adapt import adapt
+from jumbot.adaptation._config import make_config
+from jumbot.adaptation._training.loop import Trainer
 from jumbot.methods import METHODS
 
 IMAGES = ("office-home", "office-home-partial", "visda")

@@ -14,7 +14,7 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 import jumbot
-from jumbot.adaptation.networks.build import NetworkOptions, digits_network, make_network, table_network
+from jumbot.adaptation._networks.build import NetworkOptions, digits_network, make_network, table_network
 from jumbot.errors import ArgumentError
 
 

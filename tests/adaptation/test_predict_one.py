@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 import jumbot
-from jumbot.adaptation.model import Model
+from jumbot.adaptation._model import Model
 from jumbot.errors import ArgumentError
 
 

@@ -86,10 +86,16 @@ def test_calls_of_skadas_scorers(rows):
 @pytest.mark.parametrize(
     "name",
     [
-        "SupervisedScorer", "ImportanceWeightedScorer", "PredictionEntropyScorer", "SoftNeighborhoodDensity",
-        "DeepEmbeddedValidation", "CircularValidation", "MixValScorer", "MaNoScorer",
+        "SupervisedScorer",
+        "ImportanceWeightedScorer",
+        "PredictionEntropyScorer",
+        "SoftNeighborhoodDensity",
+        "DeepEmbeddedValidation",
+        "CircularValidation",
+        "MixValScorer",
+        "MaNoScorer",
     ],
-)  # fmt: skip
+)
 @pytest.mark.filterwarnings("ignore")
 def test_skadas_scorers(rows, name):
     metrics = pytest.importorskip("skada.metrics")

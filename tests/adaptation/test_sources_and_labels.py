@@ -14,11 +14,11 @@ import torch
 
 import jumbot
 from benchmarks import sources as benchmark
-from jumbot.adaptation.judgement.diagnosis import diagnose
+from jumbot.adaptation._evaluation.diagnosis import diagnose
 from jumbot.data import as_domain
-from jumbot.data.joined import join_domains
+from jumbot.data._paths import join_domains
 from jumbot.errors import ArgumentError
-from jumbot.methods.source_weights import SourceWeights
+from jumbot.methods._joint_transport import SourceWeights
 
 SHORT: dict[str, Any] = {"steps": 12, "seed": 0}
 
@@ -164,10 +164,17 @@ def of_two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     pd.DataFrame(target, columns=["a", "b", "c"]).assign(label=truth).to_csv(folder / "target.csv", index=False)
     pd.DataFrame(target, columns=["a", "b", "c"]).assign(label=truth).head(6).to_csv(folder / "few.csv", index=False)
     jumbot.adapt(
-        folder / "all.csv", folder / "target.csv", domain="all", domain_column="hospital", out=folder / "run",
-        labelled_target=folder / "few.csv", steps=60, seed=0,
-        method="jumbot", judge=False,
-    )  # fmt: skip
+        folder / "all.csv",
+        folder / "target.csv",
+        domain="all",
+        domain_column="hospital",
+        out=folder / "run",
+        labelled_target=folder / "few.csv",
+        steps=60,
+        seed=0,
+        method="jumbot",
+        judge=False,
+    )
     return folder / "run", folder / "all.csv"
 
 

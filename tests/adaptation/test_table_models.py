@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import jumbot
-from jumbot.adaptation.model import Model
+from jumbot.adaptation._model import Model
 from jumbot.errors import ArgumentError, NotFiniteError
 
 FEATURES = ["a", "b", "c", "colour"]

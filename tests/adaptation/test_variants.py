@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from jumbot.adaptation.runs.folder import read_config
-from jumbot.adaptation.runs.grid import Pair, compare
-from jumbot.adaptation.runs.outcomes import accuracies
-from jumbot.adaptation.runs.variants import read_variant
+from jumbot.adaptation._grid import Pair, compare
+from jumbot.adaptation._runs.folder import read_config
+from jumbot.adaptation._runs.outcomes import accuracies
+from jumbot.adaptation._runs.variants import read_variant
 from jumbot.errors import ArgumentError
 
 

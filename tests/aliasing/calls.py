@@ -123,17 +123,29 @@ def _estimate(x: Any, y: Any, a: Any, b: Any, **settings: Any) -> dict[str, Any]
     found = jumbot.estimate(x, y, a, b, m=6, k=7, epsilon=0.3, plan=True, seed=3, **settings)
     plan, matrix = found.plan, found.plan.to_scipy()
     return {
-        "values": found.values, "matrix": (matrix.data, matrix.indices, matrix.indptr), "dense": plan.to_dense(),
-        "marginals": plan.marginals, "map": plan.barycentric_map(y, x),
-    }  # fmt: skip
+        "values": found.values,
+        "matrix": (matrix.data, matrix.indices, matrix.indptr),
+        "dense": plan.to_dense(),
+        "marginals": plan.marginals,
+        "map": plan.barycentric_map(y, x),
+    }
 
 
 def _flow(x: Any, y: Any, a: Any, b: Any, **settings: Any) -> dict[str, Any]:
     seen: list[Any] = []
     flow = jumbot.gradient_flow(
-        x, y, m=5, k=2, steps=3, learning_rate=0.05, epsilon=0.2, snapshots=[0, 1, 3], seed=2,
-        callback=lambda step, points, loss: seen.append(points), **settings,
-    )  # fmt: skip
+        x,
+        y,
+        m=5,
+        k=2,
+        steps=3,
+        learning_rate=0.05,
+        epsilon=0.2,
+        snapshots=[0, 1, 3],
+        seed=2,
+        callback=lambda step, points, loss: seen.append(points),
+        **settings,
+    )
     out = {name: getattr(flow, name) for name in ("steps", "snapshots", "losses", "points", "target", "times")}
     return out | {"seen": seen}
 

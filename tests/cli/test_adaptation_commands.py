@@ -11,9 +11,8 @@ import pandas as pd
 import pytest
 
 import jumbot
-from jumbot.adaptation.judgement.evidence import weigh
-from jumbot.adaptation.judgement.modularity import nearest, some_rows
-from jumbot.adaptation.judgement.monitor import outputs
+from jumbot.adaptation._evaluation.modularity import nearest, some_rows, weigh
+from jumbot.adaptation._evaluation.monitor import outputs
 from jumbot.cli import main
 
 QUICK = ["--steps", "12", "--batch-size", "12"]
@@ -204,9 +203,13 @@ def test_bad_data_is_one_line(tables: tuple[str, str], tmp_path: Path, capsys: p
     wide.write_text("a,b,c,d\n1,2,3,4\n")
     unlabelled = write_table(tmp_path / "unlabelled.csv", 3, labels=False)
     bad = [
-        (tables[0], str(tmp_path / "absent.csv")), (tables[0], str(tmp_path / "empty")), (str(one_class), tables[1]),
-        (tables[0], str(endless)), (tables[0], str(wide)), (unlabelled, tables[1]),
-    ]  # fmt: skip
+        (tables[0], str(tmp_path / "absent.csv")),
+        (tables[0], str(tmp_path / "empty")),
+        (str(one_class), tables[1]),
+        (tables[0], str(endless)),
+        (tables[0], str(wide)),
+        (unlabelled, tables[1]),
+    ]
     for source, target in bad:
         assert status_of(["adapt", source, target, "--out", str(tmp_path / "run"), *QUICK]) == 2, (source, target)
         err = capsys.readouterr().err.strip()
@@ -236,8 +239,8 @@ def test_help_is_readable(command: str, capsys: pytest.CaptureFixture[str]) -> N
 def test_options_of_no_method_hide_those_of_training() -> None:
     import dataclasses
 
-    from jumbot.adaptation.settings import Inputs, NetworkOptions, Training
-    from jumbot.cli.adapt import Adapt
+    from jumbot._settings.training import Inputs, NetworkOptions, Training
+    from jumbot.cli._adapt import Adapt
     from jumbot.methods import METHODS, method_class
 
     common = [field.name for cls in (Training, NetworkOptions, Inputs, Adapt) for field in dataclasses.fields(cls)]

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import jumbot
+from jumbot._base.progress import progress
 from jumbot.cli import main
 from jumbot.errors import ArgumentError
-from jumbot.minibatch.progress import progress
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e\ud800-\udfff]")
 NAMES = ("cat\x00tle", "dog\x1b[31m", "\u202eowl\x9b")

@@ -7,7 +7,7 @@ import pytest
 
 import jumbot
 from jumbot.cli import main
-from jumbot.data.tables import load_pair, load_points
+from jumbot.data._tables import load_pair, load_points
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(80, 2)), RNG.normal(size=(70, 2)) + 1

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from jumbot.cli import doctor, main
+from jumbot.cli import _doctor as doctor
+from jumbot.cli import main
 
 
 def test_all_is_named(capsys: pytest.CaptureFixture[str]) -> None:

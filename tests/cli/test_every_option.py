@@ -11,42 +11,57 @@ import numpy as np
 import pytest
 
 import jumbot
+from jumbot._base.options import Options
 from jumbot.cli import main
-from jumbot.cli.app import COMMANDS
-from jumbot.cli.arguments import Argument, Entry, _plain, entries, flag
-from jumbot.cli.run_options import every_option
+from jumbot.cli._app import COMMANDS
+from jumbot.cli._arguments import Argument, Entry, _plain, entries, flag
+from jumbot.cli._run_options import every_option
 from jumbot.errors import ArgumentError
-from jumbot.options import Options
 
 WORK = {
-    "adapt": "jumbot.adaptation.adapt.adapt",
-    "tune": "jumbot.adaptation.judgement.tune.tune",
-    "compare": "jumbot.adaptation.runs.grid.compare",
-    "demo": "jumbot.adaptation.runs.grid.compare",
-    "predict": "jumbot.adaptation.model.load",
-    "evaluate": "jumbot.adaptation.model.load",
-    "export": "jumbot.adaptation.model.load",
-    "features": "jumbot.adaptation.networks.feature_table.write_features",
-    "distance": "jumbot.data.tables.load_pair",
-    "flow": "jumbot.data.tables.load_pair",
-    "reproduce": "jumbot.paper.reproduce",
+    "adapt": "jumbot.adaptation._adapt.adapt",
+    "tune": "jumbot.adaptation._tune.tune",
+    "compare": "jumbot.adaptation._grid.compare",
+    "demo": "jumbot.adaptation._grid.compare",
+    "predict": "jumbot.adaptation._model.load",
+    "evaluate": "jumbot.adaptation._model.load",
+    "export": "jumbot.adaptation._model.load",
+    "features": "jumbot.adaptation._feature_table.write_features",
+    "distance": "jumbot.data._tables.load_pair",
+    "flow": "jumbot.data._tables.load_pair",
+    "reproduce": "jumbot._paper.reproduce",
     "bench": "subprocess.run",
-    "completion": "jumbot.cli.completion.bash",
-    "doctor": "jumbot.cli.doctor.examine",
+    "completion": "jumbot.cli._completion.bash",
+    "doctor": "jumbot.cli._doctor.examine",
 }
 """What each command calls once its options are checked."""
 NEEDED = {
-    "adapt": ["a", "b", "--out", "new"], "tune": ["a", "b", "--out", "new"], "compare": ["a", "b"],
-    "predict": [".", "b"], "evaluate": [".", "b"], "export": [".", "b.onnx"], "features": ["a"],
-    "distance": ["a", "b", "--epsilon", "1"], "flow": ["a", "b", "--epsilon", "1"], "reproduce": ["digits"],
+    "adapt": ["a", "b", "--out", "new"],
+    "tune": ["a", "b", "--out", "new"],
+    "compare": ["a", "b"],
+    "predict": [".", "b"],
+    "evaluate": [".", "b"],
+    "export": [".", "b.onnx"],
+    "features": ["a"],
+    "distance": ["a", "b", "--epsilon", "1"],
+    "flow": ["a", "b", "--epsilon", "1"],
+    "reproduce": ["digits"],
     "completion": ["bash"],
-}  # fmt: skip
+}
 NUMBERS = ("-1", "0", "99999999999999999999", "1e400", "nan", "inf", "", "many", "1.5")
 ZERO = {  # where nothing of it, or no weight, is a choice
-    "bins", "rank", "source_epochs", "source_steps",
-    "evaluate_every", "backbone_rate", "weight_decay", "validation", "seed", "epsilon",
+    "bins",
+    "rank",
+    "source_epochs",
+    "source_steps",
+    "evaluate_every",
+    "backbone_rate",
+    "weight_decay",
+    "validation",
+    "seed",
+    "epsilon",
     "workers",
-}  # fmt: skip
+}
 INFINITE = {"tau"}  # an exact marginal
 
 
@@ -57,7 +72,7 @@ class Accepted(Exception):
 def classes() -> dict[str, type[Options]]:
     found = {}
     for command in COMMANDS:
-        module = import_module(f"jumbot.cli.{command}")
+        module = import_module(f"jumbot.cli._{command}")
         own = [c for c in vars(module).values() if isinstance(c, type) and c.__module__ == module.__name__]
         found[command] = next(c for c in reversed(own) if issubclass(c, Options))
     return found
@@ -87,7 +102,7 @@ def no_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in jumbot.__all__:
         getattr(jumbot, name)
     for command in WORK:
-        import_module(f"jumbot.cli.{command}")
+        import_module(f"jumbot.cli._{command}")
     for place in set(WORK.values()):
         module, _, name = place.rpartition(".")
         monkeypatch.setattr(import_module(module), name, accepted)
@@ -139,7 +154,7 @@ PYTHON: dict[str, tuple[Any, ...]] = {
 
 @pytest.mark.parametrize("name", PYTHON)
 def test_python_refuses_the_same(name: str) -> None:
-    from jumbot.adaptation.config import make_config
+    from jumbot.adaptation._config import make_config
 
     for value in PYTHON[name]:
         if value is None and name not in ("seed", "batch_size", "k"):

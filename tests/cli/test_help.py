@@ -10,17 +10,27 @@ from pathlib import Path
 import pytest
 
 from jumbot.cli import main
-from jumbot.cli.app import COMMANDS
+from jumbot.cli._app import COMMANDS
 from jumbot.methods import METHODS
 
 HEAVY = ("torch", "numpy", "numba", "ot", "sklearn", "matplotlib", "accelerate", "pandas")
 USAGE = [
-    ["adpt"], [], ["adapt"], ["adapt", "a", "b", "--out", "c", "--steps", "0"], ["distance", "a", "b", "--epsilon"],
-    ["adapt", "not/here", "b", "--out", "c"], ["tune", "a", "not/here.csv", "--out", "c"],
-    ["compare", "a", "--methods", "nonsense"], ["demo", "--seed", "-1"], ["reproduce", "fig9"],
-    ["evaluate", "not/here", "b"], ["export", "not/here", "b.onnx"], ["compare", "a", "--more-sources", "b"],
-    ["distance", "not/here.npy", "b.npy", "--epsilon", "1"], ["reproduce", "fig6", "--over", "x"],
-]  # fmt: skip
+    ["adpt"],
+    [],
+    ["adapt"],
+    ["adapt", "a", "b", "--out", "c", "--steps", "0"],
+    ["distance", "a", "b", "--epsilon"],
+    ["adapt", "not/here", "b", "--out", "c"],
+    ["tune", "a", "not/here.csv", "--out", "c"],
+    ["compare", "a", "--methods", "nonsense"],
+    ["demo", "--seed", "-1"],
+    ["reproduce", "fig9"],
+    ["evaluate", "not/here", "b"],
+    ["export", "not/here", "b.onnx"],
+    ["compare", "a", "--more-sources", "b"],
+    ["distance", "not/here.npy", "b.npy", "--epsilon", "1"],
+    ["reproduce", "fig6", "--over", "x"],
+]
 #: In a folder where `PLACES` are; beside each what is said of it.
 PLACES = {"run/config.json": '{"format": 2}', "other/notes.txt": "", "file.npz": "", "new.json": '{"format": 99}'}
 OCCUPIED = {
@@ -68,8 +78,12 @@ PAGES = [
     for name in COMMANDS
 ]
 QUICK = [
-    ["--help"], ["completion", "bash"], *([name, "--help"] for name in COMMANDS), *USAGE, *map(shlex.split, OCCUPIED),
-]  # fmt: skip
+    ["--help"],
+    ["completion", "bash"],
+    *([name, "--help"] for name in COMMANDS),
+    *USAGE,
+    *map(shlex.split, OCCUPIED),
+]
 
 
 @pytest.fixture(scope="module")
@@ -107,11 +121,14 @@ def test_places_are_refused_in_the_words_of_python(
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["compare"], "SRC is missing"), (["tune"], "SRC is missing"), (["adapt", "--out", "a"], "SRC is missing"),
-        (["completion", "tcsh"], "SHELL: 'tcsh' is not known"), ([], "which command? Known: demo"),
+        (["compare"], "SRC is missing"),
+        (["tune"], "SRC is missing"),
+        (["adapt", "--out", "a"], "SRC is missing"),
+        (["completion", "tcsh"], "SHELL: 'tcsh' is not known"),
+        ([], "which command? Known: demo"),
         (["evaluate", "nowhere", "a.csv"], "nowhere: there is no such folder"),
     ],
-)  # fmt: skip
+)
 def test_places_are_called_as_in_the_usage(
     arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -146,9 +163,9 @@ def test_a_page_fits_a_narrow_terminal_and_begins_with_examples(
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_examples_are_commands_that_are_understood(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from jumbot.cli import parsing
-    from jumbot.cli.command import command_class
-    from jumbot.cli.completion import classes, options
+    from jumbot.cli import _parsing as parsing
+    from jumbot.cli._command import command_class
+    from jumbot.cli._completion import classes, options
 
     monkeypatch.setattr(parsing, "show_help", lambda *_: None)
     for _, typed in command_class(name).examples:

@@ -11,8 +11,8 @@ import pytest
 
 import jumbot
 from jumbot.cli import main
-from jumbot.data.cells import safe, unsafe
-from jumbot.report.records import read_run
+from jumbot.data._frames import safe, unsafe
+from jumbot.report._records import read_run
 
 NAMES = ("=1+1", "@SUM(A1)", "-5", "+x", "\tcell", "plain")
 IDS = ["=cmd|' /C calc'!A0", "+49 30", "-1", "@home", "'=quoted", "row", "\rcr"]
@@ -29,8 +29,16 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         writer = csv.writer(file)
         writer.writerow(["id", "a", "b", "c"])
         writer.writerows([name, *row] for name, row in zip(ids, rows, strict=True))
-    jumbot.adapt((rows, np.array(["=1+1", "-5", "plain"])[kinds]), str(folder / "rows.csv"), steps=20, batch_size=12,
-                 out=folder / "run", report=False, method="jumbot", judge=False)  # fmt: skip
+    jumbot.adapt(
+        (rows, np.array(["=1+1", "-5", "plain"])[kinds]),
+        str(folder / "rows.csv"),
+        steps=20,
+        batch_size=12,
+        out=folder / "run",
+        report=False,
+        method="jumbot",
+        judge=False,
+    )
     return folder
 
 
@@ -84,8 +92,16 @@ def test_several_image_files(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         files.append(tmp_path / f"{i}.png")
         Image.fromarray(rng.integers(0, 255, (28, 28), dtype=np.uint8)).save(files[-1])
     pictures = rng.integers(0, 255, (8, 28, 28), dtype=np.uint8)
-    model = jumbot.adapt((pictures, np.arange(8) % 2), pictures, backbone="digits", steps=1, source_steps=1,
-                         batch_size=4, out=tmp_path / "run", report=False)  # fmt: skip
+    model = jumbot.adapt(
+        (pictures, np.arange(8) % 2),
+        pictures,
+        backbone="digits",
+        steps=1,
+        source_steps=1,
+        batch_size=4,
+        out=tmp_path / "run",
+        report=False,
+    )
     # nothing can be held out of four per class: said, not refused
     assert model.decision.method == "source-only"
     assert "has 4 samples, too few" in model.decision.why

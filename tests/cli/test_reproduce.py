@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-import jumbot.paper
+import jumbot._paper
 from jumbot.cli import main
 
 
@@ -20,7 +20,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         seen.update(item=item, out=out, **options)
         return {"claims": [{"statement": "it is so", "holds": True}], "data": {"warning": "labels were looked at"}}
 
-    monkeypatch.setattr(jumbot.paper, "reproduce", note)
+    monkeypatch.setattr(jumbot._paper, "reproduce", note)
     return seen
 
 
@@ -30,9 +30,19 @@ def test_options_pass_through(asked: dict[str, Any], capsys: pytest.CaptureFixtu
     )
     assert main(["reproduce", *words.split(), "--reference", "product"]) == 0
     assert asked == {
-        "item": "digits", "out": Path("reproduced"), "quick": False, "seed": 0, "tasks": ("U-M", "S-M"), "seeds": 3,
-        "tau": 0.3, "epsilon": 0.05, "batch_size": 100, "epochs": 20, "evaluate_samples": 1000, "reference": "product",
-    }  # fmt: skip
+        "item": "digits",
+        "out": Path("reproduced"),
+        "quick": False,
+        "seed": 0,
+        "tasks": ("U-M", "S-M"),
+        "seeds": 3,
+        "tau": 0.3,
+        "epsilon": 0.05,
+        "batch_size": 100,
+        "epochs": 20,
+        "evaluate_samples": 1000,
+        "reference": "product",
+    }
     out = capsys.readouterr().out
     assert "holds          it is so" in out
     assert "labels were looked at" in out
@@ -61,10 +71,10 @@ def test_refused(words: str, said: str, asked: dict[str, Any], capsys: pytest.Ca
 
 def test_the_whole_command_makes_the_record_again(tmp_path: Path) -> None:
     """What a record gives as its command is one that the command takes."""
-    from jumbot.cli.parsing import parse_with
-    from jumbot.cli.reproduce import Reproduce
-    from jumbot.cli.run_options import every_option
-    from jumbot.paper.trained import command_line
+    from jumbot._paper.trained import command_line
+    from jumbot.cli._parsing import parse_with
+    from jumbot.cli._reproduce import Reproduce
+    from jumbot.cli._run_options import every_option
 
     given = {
         "tasks": ["U-M"],
@@ -85,11 +95,11 @@ def test_the_methods_of_an_item_are_those_that_it_trains() -> None:
     from importlib import import_module
     from inspect import signature
 
-    from jumbot.paper import TRAINED
-    from jumbot.paper.targets import USUAL_METHODS
+    from jumbot._paper import TRAINED
+    from jumbot._paper.targets import USUAL_METHODS
 
     assert {
-        item: signature(import_module(f"jumbot.paper.{file}").run).parameters["methods"].default
+        item: signature(import_module(f"jumbot._paper.{file}").run).parameters["methods"].default
         for item, file in TRAINED.items()
     } == USUAL_METHODS
 

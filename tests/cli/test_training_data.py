@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from jumbot.cli.app import main
+from jumbot.cli._app import main
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import torch
 
 import jumbot
 from jumbot.compat import ot
-from jumbot.compat.ot import _differences
+from jumbot.compat.ot import _pot as _differences
 from jumbot.errors import ArgumentError, JumbotError
 
 real = pytest.importorskip("ot")

@@ -6,18 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from jumbot.data.augment import (
-    CentreCrop,
-    Chain,
-    RandomCrop,
-    RandomFlip,
-    RandomResizedCrop,
-    TenCrop,
-    make_transform,
-)
-from jumbot.data.domain import ArraySamples, Domain
-from jumbot.data.images import resize
-from jumbot.data.inputs import InputFormat
+from jumbot.data._augment import CentreCrop, Chain, RandomCrop, RandomFlip, RandomResizedCrop, TenCrop, make_transform
+from jumbot.data._domain import ArraySamples, Domain
+from jumbot.data._images import resize
+from jumbot.data._inputs import InputFormat
 from jumbot.errors import ArgumentError, MissingPackageError
 
 
@@ -28,7 +20,7 @@ def images(rng: np.random.Generator) -> torch.Tensor:
 
 @pytest.fixture
 def functional():
-    from jumbot.data.torchvision import import_torchvision
+    from jumbot.data._torchvision import import_torchvision
 
     try:
         import_torchvision()

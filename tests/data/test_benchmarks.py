@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jumbot.data import benchmarks
-from jumbot.data.benchmarks import BENCHMARKS, keep_classes, load_benchmark, partial_classes
+from jumbot.data import _benchmarks as benchmarks
+from jumbot.data._benchmarks import BENCHMARKS, keep_classes, load_benchmark, partial_classes
 from jumbot.errors import ArgumentError
 
 image = pytest.importorskip("PIL.Image")

@@ -15,10 +15,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from jumbot._settings.reading import Reading
 from jumbot.data import InputFormat, as_domain
 from jumbot.data import prepare as prepare_scaled
-from jumbot.data.reading import Reading
-from jumbot.data.sources import read_domains
+from jumbot.data._sources import read_domains
 from jumbot.errors import ArgumentError
 
 ROWS = 24
@@ -310,9 +310,11 @@ def test_frames_without_names(rng: np.random.Generator) -> None:
 
 def test_everything_in_the_way_is_told_at_once_with_options_that_would_do(rng: np.random.Generator) -> None:
     odd = {
-        "patient_id": [f"p{i:03}" for i in range(ROWS)], "seen": ["2024-01-01"] * ROWS, "empty": [np.nan] * ROWS,
+        "patient_id": [f"p{i:03}" for i in range(ROWS)],
+        "seen": ["2024-01-01"] * ROWS,
+        "empty": [np.nan] * ROWS,
         "my notes": [f"text {i}" for i in range(ROWS)],
-    }  # fmt: skip
+    }
     source, target = _frame(rng, **odd), _frame(rng, **odd, more=1.0)
     with pytest.raises(ArgumentError) as caught:
         prepare(as_domain(source), as_domain(target))

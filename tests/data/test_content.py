@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jumbot.data import ArraySamples, Domain, as_domain
-from jumbot.data.content import domain_hash
+from jumbot.data._content import domain_hash
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(6, 3)).astype(np.float32)
@@ -47,13 +47,17 @@ def test_other_data_other_hash(tmp_path: Path) -> None:
     moved = ROWS.copy()
     moved[3, 1] += 1
     others = [
-        one, one.subset(range(5)), one.subset([1, 0, 2, 3, 4, 5]), one.unlabelled(),
+        one,
+        one.subset(range(5)),
+        one.subset([1, 0, 2, 3, 4, 5]),
+        one.unlabelled(),
         Domain("one", ArraySamples(ROWS), 1 - LABELS, ("x", "y")),
         Domain("one", ArraySamples(ROWS), LABELS, ("x", "z")),
         Domain("one", ArraySamples(moved), LABELS, ("x", "y")),
         Domain("one", ArraySamples(ROWS.astype(np.float64)), LABELS, ("x", "y")),
-        table(tmp_path / "a.csv", ROWS), table(tmp_path / "b.csv", moved),
-    ]  # fmt: skip
+        table(tmp_path / "a.csv", ROWS),
+        table(tmp_path / "b.csv", moved),
+    ]
     assert len({domain_hash(each) for each in others}) == len(others)
 
 

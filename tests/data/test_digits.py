@@ -14,7 +14,8 @@ import pytest
 from PIL import Image
 from scipy.io import savemat
 
-from jumbot.data import as_domain, digits, load, make_mnistm
+from jumbot.data import _digits as digits
+from jumbot.data import as_domain, load, make_mnistm
 from jumbot.data.embedded import embedded
 from jumbot.errors import ArgumentError, JumbotError, MissingPackageError
 
@@ -142,7 +143,7 @@ def test_broken_files(tmp_path: Path) -> None:
 def test_download_through_torchvision(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
 ) -> None:
-    torchvision = pytest.importorskip("jumbot.data.torchvision").import_torchvision()
+    torchvision = pytest.importorskip("jumbot.data._torchvision").import_torchvision()
     images = _bytes(rng, 2, 16, 16)
 
     def fetch(url: str, root: str, filename: str, md5: str | None = None) -> None:

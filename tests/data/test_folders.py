@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from jumbot._settings.reading import Reading
 from jumbot.data import as_domain, from_list, load_folder, prepare
-from jumbot.data.images import decode
-from jumbot.data.reading import Reading
-from jumbot.data.sources import read_domains
+from jumbot.data._images import decode
+from jumbot.data._sources import read_domains
 from jumbot.errors import ArgumentError
 
 
@@ -43,8 +43,14 @@ def test_classes_are_the_first_folders(pets: Path) -> None:
     domain = as_domain(pets)
     assert (domain.name, domain.classes) == ("pets", ("cat", "dog"))
     assert list(domain.ids) == [
-        "cat/0.jpg", "cat/1.jpg", "cat/2.jpg", "cat/deeper/down/3.PNG", "dog/0.jpg", "dog/1.jpg", "dog/2.jpg",
-    ]  # fmt: skip
+        "cat/0.jpg",
+        "cat/1.jpg",
+        "cat/2.jpg",
+        "cat/deeper/down/3.PNG",
+        "dog/0.jpg",
+        "dog/1.jpg",
+        "dog/2.jpg",
+    ]
     assert domain.labels.tolist() == [0, 0, 0, 0, 1, 1, 1]
     assert domain.shape == (3, 10, 12)
 

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import jumbot
+from jumbot._base.files import read_bytes
 from jumbot.data import as_domain
 from jumbot.errors import ArgumentError
-from jumbot.files import read_bytes
 
 X = np.random.default_rng(0).normal(size=(24, 3))
 

@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 from jumbot.data import InputFormat, as_domain, prepare
-from jumbot.data.images import match_channels, resize
+from jumbot.data._images import match_channels, resize
 from jumbot.errors import ArgumentError
 
 

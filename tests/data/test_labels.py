@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jumbot.data import as_domain, match_classes, prepare
-from jumbot.data.labels import encode_labels
+from jumbot.data._labels import encode_labels
 from jumbot.errors import ArgumentError
 
 

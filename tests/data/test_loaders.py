@@ -15,8 +15,9 @@ from scipy import sparse
 from torch.utils.data import DataLoader, IterableDataset, Subset, TensorDataset
 
 import jumbot
-from jumbot.data import as_domain, prepare, streams
-from jumbot.data.sources import read_domains
+from jumbot.data import _datasets as streams
+from jumbot.data import as_domain, prepare
+from jumbot.data._sources import read_domains
 from jumbot.errors import ArgumentError
 
 FRAME = pd.DataFrame(
@@ -55,7 +56,7 @@ def test_tensors_of_bfloat16(rng: np.random.Generator) -> None:
     y = torch.arange(12) % 2
     for data in ((x, y), TensorDataset(x, y)):
         np.testing.assert_array_equal(_numbers(as_domain(data)), x.float().numpy())
-    stream = as_domain(DataLoader(TensorDataset(x, y), batch_size=5), like=jumbot.data.roles.Roles(()))
+    stream = as_domain(DataLoader(TensorDataset(x, y), batch_size=5), like=jumbot.data._roles.Roles(()))
     np.testing.assert_array_equal(_numbers(stream), x.float().numpy())
 
 
@@ -111,9 +112,11 @@ def test_huggingface_pictures() -> None:
     pictures = [Image.new("RGB", (8 + i, 6), (40 * i, 0, 0)) for i in range(4)]
     columns = {"image": pictures, "label": [1, 0, 1, -1], "caption": ["some text"] * 4, "domain": list("aabb")}
     features = datasets.Features(
-        image=datasets.Image(), label=datasets.ClassLabel(names=["mug", "pen"]), caption=datasets.Value("string"),
+        image=datasets.Image(),
+        label=datasets.ClassLabel(names=["mug", "pen"]),
+        caption=datasets.Value("string"),
         domain=datasets.Value("string"),
-    )  # fmt: skip
+    )
     data = datasets.Dataset.from_dict(columns, features=features)
     domain = as_domain(data, domain="b")
     assert (domain.classes, domain.labels.tolist(), domain.samples.size) == (("pen",), [0, -1], None)
@@ -130,7 +133,7 @@ def test_huggingface_pictures() -> None:
 
 
 def test_torchvision(tmp_path: Path) -> None:
-    from jumbot.data.torchvision import import_torchvision
+    from jumbot.data._torchvision import import_torchvision
 
     try:
         torchvision = import_torchvision()

@@ -11,10 +11,10 @@ from PIL import Image
 from torch.utils.data import Dataset, Subset, random_split
 
 from jumbot.data import as_domain, load_folder, prepare
-from jumbot.data.arrays import one_picture
-from jumbot.data.benchmarks import keep_classes
-from jumbot.data.content import content_keys
-from jumbot.data.sources import read_domains
+from jumbot.data._arrays import one_picture
+from jumbot.data._benchmarks import keep_classes
+from jumbot.data._content import content_keys
+from jumbot.data._sources import read_domains
 from jumbot.errors import ArgumentError
 
 

@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 
 import jumbot
-from jumbot.cli.app import main
+from jumbot._settings.reading import make_reading
+from jumbot.cli._app import main
 from jumbot.data._preflight import Encoding, Given
-from jumbot.data.reading import make_reading
 
 ROWS = 80
 
@@ -138,7 +138,7 @@ def test_a_remedy_can_be_passed_on(tables: tuple[pd.DataFrame, pd.DataFrame]) ->
 
 
 def test_a_file_is_read_once(tables: tuple[pd.DataFrame, pd.DataFrame], monkeypatch: pytest.MonkeyPatch) -> None:
-    from jumbot.data import tablefiles
+    from jumbot.data import _tablefiles as tablefiles
 
     tables[0].assign(when="2024-01-01", empty="").to_csv("a.csv", index=False)
     tables[1].assign(when="2024-01-01", empty="").to_csv("b.csv", index=False)

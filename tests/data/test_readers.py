@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 import torch
 
-from jumbot.adaptation.networks.features import extract
-from jumbot.data import readers as module
-from jumbot.data.augment import make_transform
-from jumbot.data.domain import ArraySamples, Domain, JoinedSamples
-from jumbot.data.folders import load_folder
-from jumbot.data.inputs import InputFormat
-from jumbot.data.readers import count_workers, in_files, readers
+from jumbot.adaptation._networks.features import extract
+from jumbot.data import _readers as module
+from jumbot.data._augment import make_transform
+from jumbot.data._domain import ArraySamples, Domain, JoinedSamples
+from jumbot.data._folders import load_folder
+from jumbot.data._inputs import InputFormat
+from jumbot.data._readers import count_workers, in_files, readers
 from jumbot.errors import ArgumentError, JumbotError
 
 image = pytest.importorskip("PIL.Image")
@@ -172,14 +172,18 @@ def start(folder: Path, out: str, workers: int, steps: int) -> subprocess.Popen[
     (folder / "script.py").write_text(SCRIPT)  # without `if __name__ == "__main__"`
     arguments = [str(folder / "here"), str(folder / "there"), str(folder / out), str(workers), str(steps)]
     return subprocess.Popen(
-        [sys.executable, str(folder / "script.py"), *arguments], text=True, start_new_session=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
+        [sys.executable, str(folder / "script.py"), *arguments],
+        text=True,
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
 
 
 @pytest.mark.slow
 def test_a_plain_script_trains_to_the_same_weights(folder: Path) -> None:
-    from jumbot.adaptation.training.checkpoint import load_tensors
+    from jumbot.adaptation._training.checkpoint import load_tensors
 
     runs = [start(folder, f"run{workers}", workers, 12) for workers in (0, 2)]
     for run in runs:

@@ -8,8 +8,8 @@ from sklearn.preprocessing import StandardScaler
 
 import jumbot
 from jumbot.data import as_domain, prepare
-from jumbot.data.domain import ArraySamples, Domain
-from jumbot.data.scaling import Scaling, few_dominate, learn_scaling
+from jumbot.data._domain import ArraySamples, Domain
+from jumbot.data._scaling import Scaling, few_dominate, learn_scaling
 
 
 def learn(rows: np.ndarray, standardise: str = "auto") -> Scaling:

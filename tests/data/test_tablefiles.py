@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from jumbot.data import as_domain, load_table
-from jumbot.data.tablefiles import read_table
-from jumbot.data.tables import domains_of, load_points
+from jumbot.data._tablefiles import read_table
+from jumbot.data._tables import domains_of, load_points
 from jumbot.errors import ArgumentError
 
 FRAME = pd.DataFrame(
@@ -92,10 +92,15 @@ def test_commas_that_may_part_thousands(tmp_path: Path, text: str, read: str | N
 
 @pytest.mark.parametrize("ending", ["csv", "xlsx"])
 def test_labels_that_say_none_are_named_and_ids_stand_as_written(tmp_path: Path, ending: str) -> None:
-    frame = pd.DataFrame({
-        "u": ["NA", "2", "3", "4"], "id": ["NA", "b", "c", "d"], "domain": ["NA", "EU", "NA", "NA"],
-        "kind": ["null", "red", "red", "red"], "label": ["None", "cat", "", "cat"],
-    })  # fmt: skip
+    frame = pd.DataFrame(
+        {
+            "u": ["NA", "2", "3", "4"],
+            "id": ["NA", "b", "c", "d"],
+            "domain": ["NA", "EU", "NA", "NA"],
+            "kind": ["null", "red", "red", "red"],
+            "label": ["None", "cat", "", "cat"],
+        }
+    )
     path = tmp_path / f"x.{ending}"
     (frame.to_csv if ending == "csv" else frame.to_excel)(path, index=False)
     with pytest.warns(UserWarning, match="column 'label' says 'None' in 1 rows, which is read as no label; if it is a"):

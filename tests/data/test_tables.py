@@ -13,10 +13,10 @@ import torch
 from pyarrow import parquet
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
+from jumbot._settings.reading import Reading
 from jumbot.data import as_domain, load_table, prepare
-from jumbot.data.reading import Reading
-from jumbot.data.sources import read_domains
-from jumbot.data.tables import domains_of
+from jumbot.data._sources import read_domains
+from jumbot.data._tables import domains_of
 from jumbot.errors import ArgumentError
 
 X = np.array([[1.5, 2.0, 3.0], [4.0, 5.0, 6.25], [7.0, 8.0, 9.0], [0.0, -1.0, 2.0]])

@@ -12,7 +12,7 @@ import torch
 from torch.utils.data import TensorDataset
 
 from jumbot.data import ArraySamples, InputFormat, as_domain, prepare
-from jumbot.data.inputs import kind_of
+from jumbot.data._inputs import kind_of
 from jumbot.errors import ArgumentError
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.processes import run_apart
 
-IMPORT = "from jumbot.data.torchvision import import_timm, import_torchvision\n"
+IMPORT = "from jumbot.data._torchvision import import_timm, import_torchvision\n"
 
 BROKEN = """
 import torch

@@ -10,7 +10,7 @@ import pytest
 
 import jumbot
 from jumbot.data import as_domain, prepare
-from jumbot.data.tables import domains_of, load_points
+from jumbot.data._tables import domains_of, load_points
 
 
 def _csv(path: Path, labels: list[str], **columns: list[str]) -> Path:

@@ -28,9 +28,13 @@ def main() -> int:
         return bool(report.faults)
     print(f"fuzz: seed {seed}, {options.minutes:g} minutes", flush=True)
     tally = campaign(
-        seed, seconds=60 * options.minutes, cases=options.cases, first=options.first, family=options.family,
+        seed,
+        seconds=60 * options.minutes,
+        cases=options.cases,
+        first=options.first,
+        family=options.family,
         say=lambda text: print(text, flush=True),
-    )  # fmt: skip
+    )
     print(tally)
     return bool(tally.failures)
 

@@ -79,9 +79,14 @@ def reproduction(seed: int, number: int, family: str | None = None) -> str:
 
 
 def campaign(
-    seed: int, *, seconds: float | None = None, cases: int | None = None, first: int = 0, family: str | None = None,
+    seed: int,
+    *,
+    seconds: float | None = None,
+    cases: int | None = None,
+    first: int = 0,
+    family: str | None = None,
     say: Callable[[str], None] = print,
-) -> Tally:  # fmt: skip
+) -> Tally:
     """Cases first, first + 1, ... until `seconds` are over or `cases` are done; a failure is said as it is found."""
     tally, start, number = Tally(), time.monotonic(), first
     told = start

@@ -84,9 +84,7 @@ def _batch(rng: Generator, entries: int) -> tuple[int, ...]:
     return {"single": (), "one": (1,), "few": (int(rng.integers(2, 5)),), "grid": (2, 2)}[str(kind)]
 
 
-def _weights(
-    rng: Generator, batch: tuple[int, ...], size: int, mass: float, zeros: bool, dtype: type
-) -> Array | None:  # fmt: skip
+def _weights(rng: Generator, batch: tuple[int, ...], size: int, mass: float, zeros: bool, dtype: type) -> Array | None:
     if chance(rng, 0.2):
         return None
     shape = (*batch, size) if chance(rng, 0.5) else (size,)

@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import torch
 
-from jumbot.transport.entropic import compiled_sweeps, large_sweeps
+from jumbot.transport._entropic import compiled_sweeps, large_sweeps
 
 ENGINES = ("its own", "large", "torch")
 

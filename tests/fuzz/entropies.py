@@ -86,14 +86,10 @@ def _power(p: float) -> Entropy:
 
 
 _PLAIN = {
-    "kl": Entropy(
-        lambda x: xlogx(x) - x + 1, np.expm1, math.inf, lambda x, a: _cvxpy().sum(_cvxpy().kl_div(x, a))
-    ),
+    "kl": Entropy(lambda x: xlogx(x) - x + 1, np.expm1, math.inf, lambda x, a: _cvxpy().sum(_cvxpy().kl_div(x, a))),
     "tv": Entropy(
         lambda x: np.abs(x - 1), lambda s: np.maximum(s, -1), 1.0, lambda x, a: _cvxpy().sum(_cvxpy().abs(x - a))
     ),
-    "chi2": Entropy(
-        lambda x: (x - 1) ** 2, lambda s: np.where(s > -2, s + s * s / 4, -1), math.inf, _scaled_square
-    ),
+    "chi2": Entropy(lambda x: (x - 1) ** 2, lambda s: np.where(s > -2, s + s * s / 4, -1), math.inf, _scaled_square),
     "balanced": _range(1.0, 1.0),
-}  # fmt: skip
+}

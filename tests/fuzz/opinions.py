@@ -110,8 +110,15 @@ def pot(problem: Problem) -> Array | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = ot.solve(
-            problem.cost, problem.a, problem.b, reg=problem.epsilon, c=R, reg_type="KL",
-            unbalanced=problem.taus, max_iter=5000, tol=1e-12 * mass,
-        )  # fmt: skip
+            problem.cost,
+            problem.a,
+            problem.b,
+            reg=problem.epsilon,
+            c=R,
+            reg_type="KL",
+            unbalanced=problem.taus,
+            max_iter=5000,
+            tol=1e-12 * mass,
+        )
     plan = np.asarray(found.plan)
     return plan if np.isfinite(plan).all() else None

@@ -78,9 +78,13 @@ def test_other_solvers_agree_with_the_recomputed_primal(name):
 
 def scaled(answer, factor=1.01):
     return dataclasses.replace(
-        answer, plan=answer.plan * factor, rows=answer.rows * factor, columns=answer.columns * factor,
-        mass=answer.mass * factor, linear=answer.linear * factor,
-    )  # fmt: skip
+        answer,
+        plan=answer.plan * factor,
+        rows=answer.rows * factor,
+        columns=answer.columns * factor,
+        mass=answer.mass * factor,
+        linear=answer.linear * factor,
+    )
 
 
 def with_entry(answer, at, mass):
@@ -140,9 +144,17 @@ def test_a_lying_status_is_found(name):
             plan *= (problem.a / plan.sum(1))[:, None]
     honest = problem.primal(plan.astype(Extended))
     told = dataclasses.replace(
-        answer, plan=plan, rows=plan.sum(1), columns=plan.sum(0), mass=plan.sum(), value=float(honest),
-        linear=float(problem.linear(plan)), gap=0.0, relative_gap=0.0, dual=float(honest),
-    )  # fmt: skip
+        answer,
+        plan=plan,
+        rows=plan.sum(1),
+        columns=plan.sum(0),
+        mass=plan.sum(),
+        value=float(honest),
+        linear=float(problem.linear(plan)),
+        gap=0.0,
+        relative_gap=0.0,
+        dual=float(honest),
+    )
     assert any("CONVERGED" in fault or "potentials" in fault for fault in judge(problem, told))
 
 

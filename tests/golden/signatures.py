@@ -9,10 +9,10 @@ from importlib import import_module
 from pathlib import PurePath
 from typing import Any
 
-from jumbot.cli.app import COMMANDS
-from jumbot.cli.arguments import entries
-from jumbot.cli.command import Command
-from jumbot.cli.run_options import every_option
+from jumbot.cli._app import COMMANDS
+from jumbot.cli._arguments import entries
+from jumbot.cli._command import Command
+from jumbot.cli._run_options import every_option
 
 MODULES = ("jumbot", "jumbot.minibatch.bounds", "jumbot.data", "jumbot.methods", "jumbot.report")
 
@@ -35,7 +35,7 @@ def options() -> dict[str, dict[str, str]]:
     """`{command: {option: default}}`, and the options of training that several commands share."""
     found = {"(training)": _defaults(entries(*every_option()))}
     for command in COMMANDS:
-        module = import_module(f"jumbot.cli.{command}")
+        module = import_module(f"jumbot.cli._{command}")
         own = [x for x in vars(module).values() if inspect.isclass(x) and issubclass(x, Command) and x is not Command]
         for cls in own:
             if cls.__module__ == module.__name__:

@@ -14,8 +14,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from jumbot.adaptation.networks.build import NetworkOptions, table_network
-from jumbot.adaptation.settings import Inputs, Training
+from jumbot._settings.training import Inputs, Training
+from jumbot.adaptation._networks.build import NetworkOptions, table_network
 from jumbot.errors import ArgumentError
 from jumbot.methods import make_method, method_class
 from jumbot.methods.base import Batch, Method, TargetOutputs, Terms

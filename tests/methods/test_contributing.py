@@ -45,9 +45,9 @@ def test_the_example_passes_the_linter_as_pasted() -> None:
 @pytest.mark.parametrize(
     ("step", "file"),
     [
-        ("_SHOWN", "src/jumbot/transport/divergence_names.py"),
+        ("_SHOWN", "src/jumbot/_settings/names.py"),
         ("## When not to use it", "docs/methods/mcc.md"),
-        ("METHOD_COLOURS", "src/jumbot/report/style.py"),
+        ("METHOD_COLOURS", "src/jumbot/report/_style.py"),
         ("METHODS", "src/jumbot/methods/__init__.py"),
         ("python -m tests.golden", "tests/golden/__main__.py"),
     ],

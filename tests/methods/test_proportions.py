@@ -12,7 +12,7 @@ import torch
 import jumbot
 from jumbot.errors import ArgumentError
 from jumbot.loss import JointTransportLoss
-from jumbot.methods.proportions import LEAST_EVIDENCE, WAIT, TargetProportions
+from jumbot.methods._proportions import LEAST_EVIDENCE, WAIT, TargetProportions
 
 
 def clouds(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jumbot.adaptation.adapt import adapt
+from jumbot.adaptation._adapt import adapt
 
 FEATURES = Path(os.environ.get("JUMBOT_DATA", "")) / "office_caltech10" / "features.npz"
 pytestmark = [

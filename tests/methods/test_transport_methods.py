@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 from torch.nn import functional as F
 
 import jumbot
-from jumbot.adaptation.networks.build import table_network
+from jumbot.adaptation._networks.build import table_network
 from jumbot.methods import make_method
 from jumbot.methods.base import Batch
 from jumbot.methods.network import Network

@@ -7,9 +7,8 @@ import pytest
 import torch
 
 import jumbot
-from jumbot.minibatch.costs import Minibatches, squared_distances
-from jumbot.minibatch.points import Points
-from jumbot.minibatch.sampling import draw_subsets
+from jumbot.minibatch._costs import Minibatches, squared_distances
+from jumbot.minibatch._sampling import Points, draw_subsets
 
 SIZES = (1, 2, 3, 4, 7, 63, 64, 65, 66, 128, 131, 300)
 

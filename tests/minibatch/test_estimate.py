@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import jumbot
-from jumbot.minibatch.sampling import draw_subsets
+from jumbot.minibatch._sampling import draw_subsets
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(60, 2)), RNG.normal(size=(50, 2)) + 0.5
@@ -168,7 +168,7 @@ def test_bias_curve_over_sizes():
 
 
 def test_interrupted_run_returns_what_is_done(monkeypatch):
-    from jumbot.minibatch.estimate import _Work
+    from jumbot.minibatch._estimate import _Work
 
     solve, calls = _Work._solve, []
 
@@ -225,7 +225,7 @@ def test_points_of_different_spaces_are_refused():
 @pytest.mark.parametrize("kind", ["float64", "float32", "float16", "int64", "uint8", "torch.float32", "torch.bfloat16"])
 def test_every_kind_of_points_takes_the_fast_path(kind, loss, rng, monkeypatch):
     """The same numbers, to the last bit, whatever holds them."""
-    from jumbot.minibatch import losses
+    from jumbot.minibatch import _losses as losses
 
     x, y = rng.integers(0, 8, (60, 3)), rng.integers(2, 9, (50, 3))
     options = {"m": 8, "k": 6, "epsilon": 1.0, "tau": 5.0, "loss": loss}

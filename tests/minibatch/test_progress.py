@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from jumbot.adaptation.training.bar import training_bar
+from jumbot._base import progress
+from jumbot.adaptation._training.bar import training_bar
 from jumbot.cli import main
-from jumbot.minibatch import progress
 from tests.cli.test_adaptation_commands import write_table
 
 STEP = {"event": "step", "phase": "adaptation", "mass": 0.5, "terms": {"transport": 1.25}}

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from jumbot.minibatch.sampling import all_pairs, count_pairs, draw_by_weight, draw_subsets
+from jumbot.minibatch._sampling import all_pairs, count_pairs, draw_by_weight, draw_subsets
 
 
 def test_subsets_hold_different_points():

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from jumbot._paper import ITEMS, TRAINED, fig1, fig2, fig4, reproduce, theorem1
+from jumbot._paper.record import make_points
 from jumbot.errors import ArgumentError
-from jumbot.paper import ITEMS, TRAINED, fig1, fig2, fig4, reproduce, theorem1
-from jumbot.paper.two_clusters import make_points
 
 SINGLE = [item for item in ITEMS if item != "all-synthetic" and item not in TRAINED]
 
@@ -32,10 +32,10 @@ def test_quick_version(item: str, tmp_path: Path) -> None:
 
 
 def test_all_synthetic_runs_every_item(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import jumbot.paper.fig3
+    import jumbot._paper.fig3
 
     claim = {"statement": "", "measured": {}, "holds": True}
-    for module in (fig1, fig2, jumbot.paper.fig3, fig4, theorem1):
+    for module in (fig1, fig2, jumbot._paper.fig3, fig4, theorem1):
         monkeypatch.setattr(module, "run", lambda folder, quick, seed: {"claims": [claim], "seen": (quick, seed)})
     record = reproduce("all-synthetic", tmp_path, quick=True, seed=3)
     assert list(record["items"]) == SINGLE

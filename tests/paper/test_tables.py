@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import jumbot
-from jumbot.adaptation.config import make_config
-from jumbot.adaptation.runs.folder import read_config, read_metrics
+from jumbot._paper import reproduce
+from jumbot._paper.digits_table import row_of, table
+from jumbot._paper.maxima import WARNING
+from jumbot._paper.targets import MAXIMA, TABLES, TASKS, printed
+from jumbot._paper.trained import Suite, run_name
+from jumbot.adaptation._config import make_config
+from jumbot.adaptation._runs.folder import read_config, read_metrics
 from jumbot.errors import ArgumentError, JumbotError
-from jumbot.paper import reproduce
-from jumbot.paper.digits_table import row_of, table
-from jumbot.paper.maxima import WARNING
-from jumbot.paper.targets import MAXIMA, TABLES, TASKS, printed
-from jumbot.paper.trained import Suite, run_name
 from tests.paper.tiny import tiny_digits, tiny_images
 
 
@@ -29,7 +29,7 @@ def digits(tmp_path: Path) -> dict[str, Any]:
 
 @pytest.fixture
 def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    from jumbot.data.torchvision import import_torchvision
+    from jumbot.data._torchvision import import_torchvision
 
     try:
         import_torchvision()
@@ -74,7 +74,7 @@ def test_a_record_says_where_it_comes_from(digits: dict[str, Any], tmp_path: Pat
 
 def test_what_was_killed_goes_on(digits: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stopped in the second of two runs; the same command trains the rest, and the first is not touched."""
-    from jumbot.adaptation.training import loop
+    from jumbot.adaptation._training import loop
 
     out = tmp_path / "out"
     asked = {**digits, "tasks": ["U-M"], "methods": ["deepjdot", "jumbot"], "checkpoint_every": 1, "quick": True}
@@ -181,9 +181,16 @@ def test_options_reach_the_methods_that_have_them(images: Path, tmp_path: Path) 
 @pytest.mark.slow
 def test_maxima_of_office_home(images: Path, tmp_path: Path) -> None:
     record = reproduce(
-        "max", tmp_path, quick=True, root=images / "office-home", tasks=["Art-Product"], methods=["jumbot"], show=False,
-        batch_size=3, steps=3,
-    )  # fmt: skip
+        "max",
+        tmp_path,
+        quick=True,
+        root=images / "office-home",
+        tasks=["Art-Product"],
+        methods=["jumbot"],
+        show=False,
+        batch_size=3,
+        steps=3,
+    )
     [row] = record["data"]["runs"]
     assert (row["paper, best"], row["paper, last"]) == (75.5, 75.5)
     assert row["best"] >= row["last"]

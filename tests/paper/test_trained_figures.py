@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jumbot.adaptation.runs.folder import read_metrics
+from jumbot._paper import fig5, fig6, fig7, reproduce
+from jumbot._paper.targets import SENSITIVITY
+from jumbot.adaptation._runs.folder import read_metrics
 from jumbot.errors import ArgumentError
-from jumbot.paper import fig5, fig6, fig7, reproduce
-from jumbot.paper.targets import SENSITIVITY
 from tests.paper.tiny import tiny_digits
 
 
@@ -26,9 +26,15 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def asked(place: Path) -> dict[str, Any]:
     return {
-        "out": place / "out", "root": place / "data", "quick": True, "show": False, "source_steps": 1, "steps": 3,
-        "batch_size": 10, "evaluate_every": 1,
-    }  # fmt: skip
+        "out": place / "out",
+        "root": place / "data",
+        "quick": True,
+        "show": False,
+        "source_steps": 1,
+        "steps": 3,
+        "batch_size": 10,
+        "evaluate_every": 1,
+    }
 
 
 def pictures_of(record: dict[str, Any], folder: Path) -> None:
@@ -106,7 +112,7 @@ def test_the_grid_of_fig6_is_the_papers() -> None:
 
 
 def test_the_claims_of_fig6_hold_for_the_papers_own_figures() -> None:
-    from jumbot.paper.record import Record
+    from jumbot._paper.record import Record
 
     rows = [
         {"over": option, "method": method, "task": task, "value": value, "accuracy": accuracy}

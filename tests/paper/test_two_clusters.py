@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import jumbot
-from jumbot.paper.two_clusters import make_points
+from jumbot._paper.record import make_points
 
 ROOT = Path(__file__).resolve().parents[2]
 

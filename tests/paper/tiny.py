@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jumbot.data import benchmarks
+from jumbot.data import _benchmarks as benchmarks
 
 
 def tiny_digits(root: Path) -> Path:

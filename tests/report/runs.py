@@ -36,15 +36,20 @@ def make_run(
     plan = method in ("jumbot", "deepjdot")
     usual = {"jumbot": {"eta1": 0.1, "tau": 1.0}, "deepjdot": {"eta1": 0.1}}.get(method, {})
     config = {
-        "format": 1, "jumbot": "0.1.0", "created": "2026-01-02T03:04:05",
+        "format": 1,
+        "jumbot": "0.1.0",
+        "created": "2026-01-02T03:04:05",
         "command": f"jumbot adapt {source} {target} --method {method}",
-        "source": {"name": source, "n": 1797}, "target": {"name": target, "n": 5000}, "classes": list(classes),
+        "source": {"name": source, "n": 1797},
+        "target": {"name": target, "n": 5000},
+        "classes": list(classes),
         "method": {"name": method, **(usual if options is None else options)},
         "training": {"batch_size": 50, "epochs": 20, "learning_rate": 2e-4, "optimizer": "adam"},
         "network": {"kind": "digits", "shape": [1, 28, 28], "classes": len(classes), "features": 128},
         "input": {"kind": "image", "size": [28, 28], "channels": 1},
-        "select": rule, "seed": seed,
-    }  # fmt: skip
+        "select": rule,
+        "seed": seed,
+    }
     _write(folder / "config.json", config)
     total = source_steps + steps
     with (folder / "metrics.jsonl").open("w", encoding="utf-8") as file:
@@ -76,9 +81,15 @@ def _step(
 
 
 def _evaluation(
-    step: int, source_steps: int, total: int, plan: bool, accuracy: float | None, classes: tuple[str, ...],
-    missing: tuple[int, ...], rng: np.random.Generator,
-) -> dict[str, Any]:  # fmt: skip
+    step: int,
+    source_steps: int,
+    total: int,
+    plan: bool,
+    accuracy: float | None,
+    classes: tuple[str, ...],
+    missing: tuple[int, ...],
+    rng: np.random.Generator,
+) -> dict[str, Any]:
     progress = step / total
     scores = {
         "entropy": float(1.5 * np.exp(-3 * progress) + 0.02 * rng.random()),
@@ -89,9 +100,13 @@ def _evaluation(
     if plan:
         scores["transport"] = float(0.4 * np.exp(-2 * progress) + 0.1)
     found: dict[str, Any] = {
-        "event": "evaluation", "step": step, "epoch": step // 35,
-        "phase": "source" if step <= source_steps else "adapt", "scores": scores, "seconds": round(0.1 * step, 3),
-    }  # fmt: skip
+        "event": "evaluation",
+        "step": step,
+        "epoch": step // 35,
+        "phase": "source" if step <= source_steps else "adapt",
+        "scores": scores,
+        "seconds": round(0.1 * step, 3),
+    }
     if accuracy is not None:
         now = 0.4 + (accuracy - 0.4) * float(1 - np.exp(-6 * progress)) / (1 - np.exp(-6))
         found |= {
@@ -103,17 +118,28 @@ def _evaluation(
 
 
 def _finish(
-    folder: Path, classes: tuple[str, ...], missing: tuple[int, ...], accuracy: float | None, rule: str, total: int,
-    plan: bool, rows: int, reasons: tuple[str, ...], rng: np.random.Generator,
-) -> None:  # fmt: skip
+    folder: Path,
+    classes: tuple[str, ...],
+    missing: tuple[int, ...],
+    accuracy: float | None,
+    rule: str,
+    total: int,
+    plan: bool,
+    rows: int,
+    reasons: tuple[str, ...],
+    rng: np.random.Generator,
+) -> None:
     count = len(classes)
     shares = rng.dirichlet(np.full(count, 8.0))
     shares[list(missing)] = 0
     shares /= shares.sum()
     estimated = np.abs(shares + 0.004 * rng.normal(size=count))
     results: dict[str, Any] = {
-        "rule": rule, "selected_step": total, "oracle": rule == "oracle", "seconds": 0.1 * total,
-    }  # fmt: skip
+        "rule": rule,
+        "selected_step": total,
+        "oracle": rule == "oracle",
+        "seconds": 0.1 * total,
+    }
     truth = rng.choice(count, 5000, p=shares)
     right = rng.random(5000) < (accuracy or 0.9)
     answers = np.where(right, truth, rng.integers(0, count, 5000))
@@ -126,9 +152,11 @@ def _finish(
         per_class = [float(confusion[c, c] / totals[c]) if totals[c] else None for c in range(count)]
         known = [value for value in per_class if value is not None]
         results |= {
-            "accuracy": float(np.trace(confusion) / 5000), "mean_class_accuracy": float(np.mean(known)),
-            "per_class": per_class, "confusion": confusion.tolist(),
-        }  # fmt: skip
+            "accuracy": float(np.trace(confusion) / 5000),
+            "mean_class_accuracy": float(np.mean(known)),
+            "per_class": per_class,
+            "confusion": confusion.tolist(),
+        }
     _write(folder / "results.json", results)
     with (folder / "predictions.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
@@ -144,12 +172,18 @@ def make_diagnosis(
 ) -> dict[str, Any]:
     """As `Diagnosis.to_json` writes it."""
     return {
-        "class_proportions": estimated.tolist(), "predicted_proportions": predicted.tolist(),
+        "class_proportions": estimated.tolist(),
+        "predicted_proportions": predicted.tolist(),
         "absent_classes": list(missing),
-        "unexplained": [4, 17], "unexplained_share": 2 / 5000, "transported_mass": 0.93, "disagreement": 0.04,
-        "negative_transfer": bool(reasons), "reasons": list(reasons),
-        "settings": {"eta1": 0.1, "eta2": 0.1, "tau": 1.0, "epsilon": 0.1}, "scaled": False,
-    }  # fmt: skip
+        "unexplained": [4, 17],
+        "unexplained_share": 2 / 5000,
+        "transported_mass": 0.93,
+        "disagreement": 0.04,
+        "negative_transfer": bool(reasons),
+        "reasons": list(reasons),
+        "settings": {"eta1": 0.1, "eta2": 0.1, "tau": 1.0, "epsilon": 0.1},
+        "scaled": False,
+    }
 
 
 def _embeddings(
@@ -165,11 +199,14 @@ def _embeddings(
 
     np.savez(
         folder / "embeddings.npz",
-        before_source=cloud(source_labels, 0.0), before_target=cloud(target_labels, shift),
-        after_source=cloud(source_labels, 0.0), after_target=cloud(target_labels, 0.2 * shift),
-        source_labels=source_labels, target_labels=target_labels if labelled else np.full(rows, -1),
+        before_source=cloud(source_labels, 0.0),
+        before_target=cloud(target_labels, shift),
+        after_source=cloud(source_labels, 0.0),
+        after_target=cloud(target_labels, 0.2 * shift),
+        source_labels=source_labels,
+        target_labels=target_labels if labelled else np.full(rows, -1),
         target_predictions=target_labels,
-    )  # fmt: skip
+    )
 
 
 def _per_class(

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from jumbot.errors import ArgumentError
-from jumbot.report.comparison import compare, draw_comparison, format_table, rank
+from jumbot.report._comparison import compare, draw_comparison, format_table, rank
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import torch
 
-from jumbot.adaptation.judgement.diagnosis import diagnose
-from jumbot.report.adaptation import write_report
-from jumbot.report.answer import mood, verdict
-from jumbot.report.records import read_run
+from jumbot.adaptation._evaluation.diagnosis import diagnose
+from jumbot.report._adaptation import write_report
+from jumbot.report._answer import mood, verdict
+from jumbot.report._records import read_run
 from tests.report.runs import make_run
 
 ESTIMATE = {"value": 0.7, "low": 0.5, "high": 0.9, "why": "clusters"}

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from jumbot.errors import ArgumentError
-from jumbot.report.card import write_card
-from jumbot.report.records import read_run
-from jumbot.report.top import _facts
+from jumbot.report._card import write_card
+from jumbot.report._records import read_run
+from jumbot.report._top import _facts
 from tests.report.runs import make_run
 
 
@@ -100,7 +100,7 @@ def test_embeddings_are_what_training_writes(
     folder = make_run(tmp_path / "run", steps=2, source_steps=1)
     with np.load(folder / "embeddings.npz") as whole:
         arrays = dict(whole)
-    monkeypatch.setattr("jumbot.report.optional._LARGEST", 10**5)  # a gigabyte takes too long to write
+    monkeypatch.setattr("jumbot.report._records._LARGEST", 10**5)  # a gigabyte takes too long to write
     np.savez(folder / "embeddings.npz", allow_pickle=True, **arrays | changes)
     with pytest.raises(ArgumentError, match=rf"embeddings\.npz: .*{words}"):
         read_run(folder)

@@ -14,10 +14,10 @@ import pytest
 import jumbot
 from jumbot.errors import ArgumentError
 from jumbot.report import read_run, write_report
-from jumbot.report.answer import verdict
-from jumbot.report.embedding import make_map
-from jumbot.report.records import RunRecord
-from jumbot.report.words import describe_run
+from jumbot.report._answer import verdict
+from jumbot.report._curves import make_map
+from jumbot.report._records import RunRecord
+from jumbot.report._words import describe_run
 from tests.report.runs import make_run
 
 VOID = {"meta", "br", "hr", "link", "img", "input"}
@@ -98,10 +98,18 @@ def test_contents(single: Page) -> None:
         "chosen by the rule last (the last iterate, step 800), without any target label",
         "evaluation: labels that training never saw",
         "negative transfer is likely: 41 % of the target samples are explained by no source sample.",
-        "Transported mass", "Mass between different labels", "Label-free scores", "Loss terms", "Class proportions",
-        "Accuracy of each class", "Which classes are mixed up", "Before adaptation", "Least explained samples",
-        "jumbot adapt digits mnist --method jumbot", "training.learning_rate",
-    ):  # fmt: skip
+        "Transported mass",
+        "Mass between different labels",
+        "Label-free scores",
+        "Loss terms",
+        "Class proportions",
+        "Accuracy of each class",
+        "Which classes are mixed up",
+        "Before adaptation",
+        "Least explained samples",
+        "jumbot adapt digits mnist --method jumbot",
+        "training.learning_rate",
+    ):
         assert words in single.text, words
     assert "ORACLE" not in single.source
     assert single.count("figure") >= 8
@@ -127,9 +135,16 @@ ODD = ('<b>&"', "a$b$c", "_hidden", "写真", "</svg><script>alert(1)</script>",
 @pytest.mark.parametrize("labelled", [True, False])
 def test_names_are_text(tmp_path: Path, labelled: bool) -> None:
     run = make_run(
-        tmp_path / "run", classes=ODD, source="<script>x</script>", target='"><img src=x>',
-        accuracy=0.9 if labelled else None, rows=30, steps=30, source_steps=5, reasons=("<u>y</u>",),
-    )  # fmt: skip
+        tmp_path / "run",
+        classes=ODD,
+        source="<script>x</script>",
+        target='"><img src=x>',
+        accuracy=0.9 if labelled else None,
+        rows=30,
+        steps=30,
+        source_steps=5,
+        reasons=("<u>y</u>",),
+    )
     page = Page(write_report([run], tmp_path, title="<title> & co"))
     assert not {"b ", "i", "u", "img"} & {tag for tag, _ in page.tags}
     assert page.count("script") == 1
@@ -166,7 +181,7 @@ def test_unfinished(tmp_path: Path) -> None:
 
 
 def test_oracle_is_marked_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jumbot.report.adaptation.DETAILED", 1)
+    monkeypatch.setattr("jumbot.report._adaptation.DETAILED", 1)
     runs = [
         make_run(tmp_path / f"{rule}{k}", rule=rule, target=f"t{k}", accuracy=0.8 + 0.1 * (rule == "oracle"), rows=10)
         for rule in ("last", "oracle")
@@ -185,12 +200,20 @@ def test_oracle_is_marked_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_methods_targets_and_seeds(tmp_path: Path) -> None:
     runs = [
-        make_run(tmp_path / f"{method}-{target}-{seed}", method=method, target=target, seed=seed, accuracy=accuracy,
-                 rows=10, steps=30, source_steps=10)
+        make_run(
+            tmp_path / f"{method}-{target}-{seed}",
+            method=method,
+            target=target,
+            seed=seed,
+            accuracy=accuracy,
+            rows=10,
+            steps=30,
+            source_steps=10,
+        )
         for method, accuracy in (("deepjdot", 0.8), ("jumbot", 0.9))
         for target in ("even", "uneven")
         for seed in range(2)
-    ]  # fmt: skip
+    ]
     page = Page(write_report(runs, tmp_path))
     values = [read_run(run).accuracy or 0.0 for run in runs if run.name.startswith("jumbot-even")]
     assert f"{100 * np.mean(values):.1f} ± {100 * np.std(values, ddof=1):.1f}" in page.text
@@ -201,7 +224,7 @@ def test_methods_targets_and_seeds(tmp_path: Path) -> None:
 
 
 def test_runs_that_differ_in_an_option_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jumbot.report.adaptation.DETAILED", 1)
+    monkeypatch.setattr("jumbot.report._adaptation.DETAILED", 1)
     runs = [make_run(tmp_path / str(tau), options={"eta1": 0.1, "tau": tau}, rows=10, steps=20) for tau in (0.5, 1.0)]
     page = Page(write_report(runs, tmp_path))
     assert "jumbot (tau=0.5)" in page.text
@@ -211,11 +234,18 @@ def test_runs_that_differ_in_an_option_are_told_apart(tmp_path: Path, monkeypatc
 
 def test_large_table_is_small(tmp_path: Path) -> None:
     runs = [
-        make_run(tmp_path / f"{method}{task}", method=method, target=f"task {task}", accuracy=accuracy, rows=5, steps=5,
-                 source_steps=2)
+        make_run(
+            tmp_path / f"{method}{task}",
+            method=method,
+            target=f"task {task}",
+            accuracy=accuracy,
+            rows=5,
+            steps=5,
+            source_steps=2,
+        )
         for method, accuracy in (("source-only", 0.6), ("deepjdot", 0.7), ("jumbot", 0.9))
         for task in range(6)
-    ]  # fmt: skip
+    ]
     page = Page(write_report(runs, tmp_path))
     assert "Mean rank" in page.text
     assert "Wins and losses" in page.text
@@ -236,10 +266,17 @@ def test_full_size(tmp_path: Path) -> None:
 def test_embeddings_that_cannot_be_drawn() -> None:
     labels = np.zeros(10, int)
     for points in (np.zeros((10, 3)), np.full((10, 3), np.nan), np.ones((1, 3))):
-        run = RunRecord(Path("run"), {}, embeddings={
-            "after_source": points, "after_target": points, "source_labels": labels[: len(points)],
-            "target_labels": labels[: len(points)], "target_predictions": labels[: len(points)],
-        })  # fmt: skip
+        run = RunRecord(
+            Path("run"),
+            {},
+            embeddings={
+                "after_source": points,
+                "after_target": points,
+                "source_labels": labels[: len(points)],
+                "target_labels": labels[: len(points)],
+                "target_predictions": labels[: len(points)],
+            },
+        )
         assert make_map(run, "after") is None
 
 
@@ -247,9 +284,16 @@ def test_map_keeps_apart_what_is_apart() -> None:
     rng = np.random.default_rng(0)
     labels = np.repeat([0, 1], 30)
     points = (rng.normal(size=(60, 8)) + 50 * labels[:, None]).astype(np.float16)
-    run = RunRecord(Path("run"), {}, embeddings={
-        "after_source": points, "after_target": points, "source_labels": labels, "target_labels": labels,
-    })  # fmt: skip
+    run = RunRecord(
+        Path("run"),
+        {},
+        embeddings={
+            "after_source": points,
+            "after_target": points,
+            "source_labels": labels,
+            "target_labels": labels,
+        },
+    )
     found = make_map(run, "after")
     assert found is not None
     centres = [found.source[labels == c].mean(0) for c in (0, 1)]
@@ -315,11 +359,19 @@ def _beside(run: Path, picture: str | None) -> None:
     beside = {"what": "source-only", "changed": 0.25, "estimated_accuracy": estimate, "accuracy": 0.6, "n": 200}
     (run / "baseline.json").write_text(json.dumps(beside), encoding="utf-8")
     rows = [
-        {"why": why, "row": i, "id": f"<i>{i}</i>", "label": ODD[i], "confidence": 0.5, "received_mass": 0.1,
-         "before": ODD[i + 1], "picture": picture}
+        {
+            "why": why,
+            "row": i,
+            "id": f"<i>{i}</i>",
+            "label": ODD[i],
+            "confidence": 0.5,
+            "received_mass": 0.1,
+            "before": ODD[i + 1],
+            "picture": picture,
+        }
         for why in ("least explained", "most changed")
         for i in (0, 4)
-    ]  # fmt: skip
+    ]
     (run / "samples.json").write_text(json.dumps(rows), encoding="utf-8")
 
 
@@ -412,22 +464,33 @@ def test_a_comparison_says_who_is_best_and_how_sure_it_is(tmp_path: Path) -> Non
 
 def test_the_page_of_tune_fits_a_screen(tmp_path: Path) -> None:
     """1280 pixels: the page is 68rem wide at most, a letter some 8 pixels, and cells have margins of 20."""
-    from jumbot.report.tuning import _others, _table, _title, write_tuning
-    from jumbot.report.words import TUNING
+    from jumbot.report._tuning import _others, _table, _title, write_tuning
+    from jumbot.report._words import TUNING
 
     scores = [
         name for name in TUNING if name not in ("gap", "smoothness", "rmse_not_used", "r2_not_used")
     ]  # of numbers
     names = ("jumbot:tau=0.03,eta3=0.5", "source-only", "deepjdot", "mcc:temperature=3", "jumbot:tau=1")
     rows = [
-        {"candidate": name, "method": name.partition(":")[0], "settings": {}, "whole": place < 4,
-         "folder": f"candidates/{name.replace(':', '-')}", **dict.fromkeys(scores, 0.123)}
+        {
+            "candidate": name,
+            "method": name.partition(":")[0],
+            "settings": {},
+            "whole": place < 4,
+            "folder": f"candidates/{name.replace(':', '-')}",
+            **dict.fromkeys(scores, 0.123),
+        }
         for place, name in enumerate(names)
-    ]  # fmt: skip
+    ]
     record = {
-        "why": ["A tie."], "candidates": rows, "source": {"name": "s"}, "target": {"name": "t"}, "jumbot": "0.2",
-        "created": "2026-01-01", "command": None,
-    }  # fmt: skip
+        "why": ["A tie."],
+        "candidates": rows,
+        "source": {"name": "s"},
+        "target": {"name": "t"},
+        "jumbot": "0.2",
+        "created": "2026-01-01",
+        "command": None,
+    }
     text = write_tuning(record, tmp_path).read_text(encoding="utf-8")
     assert "Other scores" in text
     shown, others = _table(rows), _others(rows)

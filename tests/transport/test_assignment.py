@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 import jumbot
-from jumbot.transport.exact.assignment import assignment, permutation
+from jumbot.transport._exact.assignment import assignment, permutation
 
 
 def total(cost, partner):

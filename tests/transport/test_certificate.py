@@ -9,10 +9,10 @@ import pytest
 import torch
 
 import jumbot
-from jumbot.transport import kinds
-from jumbot.transport.certificate import certify, solved
-from jumbot.transport.compiled import sides, sweeps
-from jumbot.transport.problem import make_problem
+from jumbot.transport import _outcome as kinds
+from jumbot.transport._certificate import certify, solved
+from jumbot.transport._kernels import sides, sweeps
+from jumbot.transport._problem import make_problem
 
 from ..generators import posed, rectangular, weights
 from ..oracles import SETTINGS, Problem, cases
@@ -225,9 +225,15 @@ def test_a_plan_that_cannot_be_rounded_proves_nothing(tau, rng):
     """Rows that underflow stay empty, whatever they are multiplied by: an exact marginal is then not met."""
     problem = posed(rng, 3, 3, epsilon=0.1).but(tau=tau)
     checked = make_problem(
-        torch.from_numpy(problem.cost), torch.from_numpy(problem.a), torch.from_numpy(problem.b), epsilon=0.1, tau=tau,
-        divergence="kl", reference="product", mass=None,
-    )  # fmt: skip
+        torch.from_numpy(problem.cost),
+        torch.from_numpy(problem.a),
+        torch.from_numpy(problem.b),
+        epsilon=0.1,
+        tau=tau,
+        divergence="kl",
+        reference="product",
+        mass=None,
+    )
     far = torch.full((1, 3), -1e6, dtype=torch.float64)
     certificate = certify(checked, far, far)
     met = [np.allclose(p[0], w) for p, w in ((certificate.rows, problem.a), (certificate.columns, problem.b))]

@@ -288,9 +288,12 @@ def test_batches_and_kinds(rng):
     assert one.value == pytest.approx(found.value[1, 2], rel=1e-13)
     assert isinstance(one.verdict, str)
     tensors = jumbot.certify(
-        torch.from_numpy(cost).requires_grad_(), torch.from_numpy(a), plan=torch.from_numpy(solution.plan),
-        epsilon=0.1, tau=0.5,
-    )  # fmt: skip
+        torch.from_numpy(cost).requires_grad_(),
+        torch.from_numpy(a),
+        plan=torch.from_numpy(solution.plan),
+        epsilon=0.1,
+        tau=0.5,
+    )
     assert isinstance(tensors.gap, torch.Tensor)
     assert not tensors.value.requires_grad
     np.testing.assert_allclose(tensors.gap.numpy(), found.gap)

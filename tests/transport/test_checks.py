@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import jumbot
-from jumbot.transport.checks import check_number, check_taus, probe
+from jumbot.transport._checks import check_number, check_taus, probe
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])

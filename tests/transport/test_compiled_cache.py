@@ -7,8 +7,8 @@ import textwrap
 import numba
 import pytest
 
-from jumbot.transport.compiled import decorator, sweeps
-from jumbot.transport.kinds import KL, TV
+from jumbot.transport._kernels import decorator, sweeps
+from jumbot.transport._outcome import KL, TV
 
 SOURCE = '''
 import numpy as np

@@ -13,7 +13,7 @@ import numba
 import pytest
 
 import jumbot
-from jumbot.transport.compiled import code_cache
+from jumbot.transport._kernels import code_cache
 
 SOURCE = """
 import numpy as np

@@ -13,9 +13,12 @@ pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
 ]
 KINDS = [
-    {"epsilon": 0.01, "tau": 0.5}, {"epsilon": 0.05}, {"epsilon": 0.1, "mass": 0.5},
-    {"epsilon": 0.1, "tau": (0.5, math.inf), "divergence": "tv"}, {"epsilon": 0.05, "tau": 1.0, "divergence": "chi2"},
-]  # fmt: skip
+    {"epsilon": 0.01, "tau": 0.5},
+    {"epsilon": 0.05},
+    {"epsilon": 0.1, "mass": 0.5},
+    {"epsilon": 0.1, "tau": (0.5, math.inf), "divergence": "tv"},
+    {"epsilon": 0.05, "tau": 1.0, "divergence": "chi2"},
+]
 
 
 @pytest.mark.parametrize("engine", ["auto", "cpu", "device"])

@@ -9,7 +9,7 @@ import torch
 from scipy.optimize import minimize_scalar
 
 import jumbot
-from jumbot.transport.compiled import sides
+from jumbot.transport._kernels import sides
 from jumbot.transport.divergences import REGISTRY, parse
 
 from ..generators import rectangular

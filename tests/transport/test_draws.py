@@ -97,7 +97,7 @@ def test_global_generators_are_left_alone(rng):
 
 def test_cells_without_mass_are_never_drawn():
     """A plan of a single cell in the middle, and the largest draw that a generator can give."""
-    from jumbot.transport.draws import draw_pairs
+    from jumbot.transport._solution import draw_pairs
 
     plan = torch.zeros(1, 3, 3, dtype=torch.float64)
     plan[0, 1, 1] = 0.1

@@ -7,13 +7,17 @@ import pytest
 import torch
 
 import jumbot
-from jumbot.transport import placement
+from jumbot.transport import _placement as placement
 from tests.transport.pretend import Device, Pretend
 
 KINDS = [
-    {"epsilon": 0.01, "tau": 0.5}, {"epsilon": 0.05}, {"epsilon": 0.0}, {"epsilon": 0.0, "tau": 0.5},
-    {"epsilon": 0.1, "mass": 0.5}, {"epsilon": 0.1, "tau": (0.5, math.inf), "divergence": "tv"},
-]  # fmt: skip
+    {"epsilon": 0.01, "tau": 0.5},
+    {"epsilon": 0.05},
+    {"epsilon": 0.0},
+    {"epsilon": 0.0, "tau": 0.5},
+    {"epsilon": 0.1, "mass": 0.5},
+    {"epsilon": 0.1, "tau": (0.5, math.inf), "divergence": "tv"},
+]
 
 
 def test_the_rule():

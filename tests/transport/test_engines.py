@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from jumbot.transport.certificate import certify
-from jumbot.transport.entropic import compiled_sweeps, large_sweeps, newton_steps, solver, torch_sweeps
-from jumbot.transport.entropic.mixing import BatchMixing, RingMixing
-from jumbot.transport.entropic.policy import DEPTH
-from jumbot.transport.entropic.shift import best_shift, best_shifts
-from jumbot.transport.entropic.translation import translate
-from jumbot.transport.problem import make_problem
+from jumbot.transport._certificate import certify
+from jumbot.transport._entropic import compiled_sweeps, large_sweeps, newton_steps, solver, torch_sweeps
+from jumbot.transport._entropic.translation import translate
+from jumbot.transport._kernels.mixing import BatchMixing, RingMixing
+from jumbot.transport._kernels.policy import DEPTH, best_shift, best_shifts
+from jumbot.transport._problem import make_problem
 
 ENGINES = [compiled_sweeps, large_sweeps, torch_sweeps, newton_steps]
 

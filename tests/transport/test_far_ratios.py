@@ -72,7 +72,7 @@ def test_tv_with_masses_and_prices_far_apart() -> None:
 
 
 def test_a_gap_of_zero_beside_a_negative_scale_is_not_solved() -> None:
-    from jumbot.transport.certificate import solved as within
+    from jumbot.transport._certificate import solved as within
 
     assert not within(0.0, -1.0, 1e-6)
     assert within(0.0, 0.0, 1e-6), "a zero plan that is optimal"

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import jumbot
-from jumbot.transport.entropic import compiled_sweeps, large_sweeps
+from jumbot.transport._entropic import compiled_sweeps, large_sweeps
 
 from ..generators import posed, weights
 from ..oracles import ENTROPIES
@@ -126,8 +126,12 @@ def test_random_masks(dtype, epsilon, name, tau, rng):
     mask[np.arange(6), rng.integers(5, size=6)] = mask[rng.integers(6, size=5), np.arange(5)] = False
     problem = problem.but(cost=np.where(mask, np.inf, problem.cost))
     assert_true(problem)
-    solution = jumbot.solve(*(torch.tensor(x, dtype=dtype) for x in (problem.cost, problem.a, problem.b)),
-                            epsilon=epsilon, tau=tau, divergence=name)  # fmt: skip
+    solution = jumbot.solve(
+        *(torch.tensor(x, dtype=dtype) for x in (problem.cost, problem.a, problem.b)),
+        epsilon=epsilon,
+        tau=tau,
+        divergence=name,
+    )
     assert solution.converged
     assert (solution.plan.numpy()[mask] == 0).all()
 
@@ -157,9 +161,13 @@ def test_both_sides_constrained_is_refused(mass):
 def test_nothing_may_be_matched(divergence, left, reference):
     """The zero plan, certified, however few sweeps are allowed: `left` is phi(0)."""
     solution = jumbot.solve(
-        np.full((2, 3), np.inf), epsilon=0.5, tau=(2.0, 3.0), divergence=divergence, reference=reference,
+        np.full((2, 3), np.inf),
+        epsilon=0.5,
+        tau=(2.0, 3.0),
+        divergence=divergence,
+        reference=reference,
         max_iterations=2,
-    )  # fmt: skip
+    )
     assert solution.converged
     assert solution.mass == 0
     assert solution.value == pytest.approx(5 * left + 0.5 * (1 if reference == "product" else 6))

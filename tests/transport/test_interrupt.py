@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import jumbot
-from jumbot.transport.compiled.threads import Stop, run
+from jumbot.transport._kernels.threads import Stop, run
 
 #: each would take at least half a minute; tol = 0 is never reached
 LONG = {

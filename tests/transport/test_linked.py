@@ -9,9 +9,9 @@ import numpy as np
 from numba.core.caching import NullCache
 
 import jumbot
-from jumbot.transport.compiled import gibbs, sweeps
-from jumbot.transport.compiled.decorator import compiled
-from jumbot.transport.kinds import KL
+from jumbot.transport._kernels import gibbs, sweeps
+from jumbot.transport._kernels.decorator import compiled
+from jumbot.transport._outcome import KL
 
 
 @compiled()

@@ -6,7 +6,7 @@ from threading import Barrier
 import numpy as np
 
 import jumbot
-from jumbot.transport.compiled.aligned import own, parts
+from jumbot.transport._kernels.memory import own, parts
 
 
 def test_parts_begin_at_cache_lines_and_do_not_overlap():

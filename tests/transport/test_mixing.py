@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 import jumbot
-from jumbot.transport.compiled import gibbs, row_blocks
-from jumbot.transport.entropic import mixing, policy
-from jumbot.transport.entropic.shift import log_tilted_mass
+from jumbot.transport._kernels import gibbs, mixing, policy, row_blocks
+from jumbot.transport._kernels.policy import log_tilted_mass
 
 from ..generators import rectangular
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numba
 import pytest
 
-from jumbot.transport.compiled import decorator
+from jumbot.transport._kernels import decorator
 
 ROOT = Path(__file__).parents[2]
 HIDDEN = {

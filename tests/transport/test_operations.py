@@ -11,18 +11,23 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import jumbot
 import jumbot.transport.divergences
-from jumbot.transport.entropic import torch_sweeps
-from jumbot.transport.marginal import PartialMarginal
+from jumbot.transport._entropic import torch_sweeps
+from jumbot.transport._marginal import PartialMarginal
 from tests.fuzz.engines import engine
 
 KINDS = [
-    {"epsilon": 0.01, "tau": 0.5}, {"epsilon": 0.01, "tau": 0.3, "reference": "ones"}, {"epsilon": 0.01, "tau": 10.0},
-    {"epsilon": 0.05}, {"epsilon": 0.01, "tau": (0.5, math.inf)}, {"epsilon": 0.1, "tau": 0.5, "divergence": "tv"},
-    {"epsilon": 0.1, "divergence": "range(0.8,1.2)"}, {"epsilon": 0.1, "tau": 0.5, "divergence": "chi2"},
+    {"epsilon": 0.01, "tau": 0.5},
+    {"epsilon": 0.01, "tau": 0.3, "reference": "ones"},
+    {"epsilon": 0.01, "tau": 10.0},
+    {"epsilon": 0.05},
+    {"epsilon": 0.01, "tau": (0.5, math.inf)},
+    {"epsilon": 0.1, "tau": 0.5, "divergence": "tv"},
+    {"epsilon": 0.1, "divergence": "range(0.8,1.2)"},
+    {"epsilon": 0.1, "tau": 0.5, "divergence": "chi2"},
     {"epsilon": 0.1, "tau": (0.5, math.inf), "divergence": "chi2"},
     *({"epsilon": 0.1, "tau": 0.5, "divergence": f"power({p})"} for p in (-1, 0.5, 1.5, 3)),
     {"epsilon": 0.1, "mass": 0.6},
-]  # fmt: skip
+]
 
 
 class Count(TorchDispatchMode):
@@ -65,7 +70,7 @@ class Synchronisations:
 
 def state(rng, options, batch=4):
     """The sweeps of a batch, begun."""
-    from jumbot.transport.problem import make_problem
+    from jumbot.transport._problem import make_problem
 
     defaults = {"tau": math.inf, "divergence": "kl", "reference": "product", "mass": None}
     cost = torch.from_numpy(rng.random((batch, 30, 40)))

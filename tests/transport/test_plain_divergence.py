@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import jumbot
-from jumbot.transport import plain_divergence
-from jumbot.transport.compiled.symmetric import is_symmetric
+from jumbot.transport import _plain_divergence as plain_divergence
+from jumbot.transport._kernels.symmetric import is_symmetric
 
 CASES = [
     pytest.param({}, {"epsilon": 0.05, "tau": 0.5}, id="kl, both self terms in one batch"),

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import jumbot
-from jumbot.transport import room
+from jumbot.transport import _placement as room
 
 
 def test_a_cost_that_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:

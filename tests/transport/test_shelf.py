@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import jumbot
-from jumbot.transport.compiled import shelf
-from jumbot.transport.compiled.shelf import LEAST, lent
+from jumbot.transport._kernels import memory as shelf
+from jumbot.transport._kernels.memory import LEAST, lent
 
 pytestmark = pytest.mark.skipif(shelf._FREE is None, reason="memory cannot be marked as free on this platform")
 SIDE = 1024

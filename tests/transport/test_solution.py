@@ -13,9 +13,20 @@ import jumbot
 from ..generators import posed
 
 PUBLIC = {
-    "plan", "value", "linear", "dual", "gap", "relative_gap", "mass", "marginals", "potentials", "iterations", "status",
-    "converged", "sample",
-}  # fmt: skip
+    "plan",
+    "value",
+    "linear",
+    "dual",
+    "gap",
+    "relative_gap",
+    "mass",
+    "marginals",
+    "potentials",
+    "iterations",
+    "status",
+    "converged",
+    "sample",
+}
 MODES = [torch.no_grad, torch.inference_mode, torch.enable_grad]
 
 

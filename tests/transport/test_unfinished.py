@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import jumbot
-from jumbot.minibatch import losses, tiles
-from jumbot.transport.entropic import compiled_sweeps
+from jumbot.minibatch import _losses as losses
+from jumbot.minibatch import _tiles as tiles
+from jumbot.transport._entropic import compiled_sweeps
 
 
 @pytest.fixture

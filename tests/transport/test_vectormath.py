@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numba.core.caching import NullCache
 
-from jumbot.transport.compiled import row_blocks
-from jumbot.transport.compiled.decorator import compiled
-from jumbot.transport.compiled.vectormath import exp, exp_single, greater, lesser, log
+from jumbot.transport._kernels import row_blocks
+from jumbot.transport._kernels.decorator import compiled
+from jumbot.transport._kernels.vectormath import exp, exp_single, greater, lesser, log
 
 
 @pytest.mark.parametrize("reach", [0.3, 40.0, 700.0])

@@ -22,8 +22,11 @@ def value(problem, name, direction, t):
 
 def forward(problem, name, direction):
     """The one-sided derivative, of second order."""
-    return (4 * value(problem, name, direction, 1) - 3 * value(problem, name, direction, 0)
-            - value(problem, name, direction, 2)) / (2 * STEP)  # fmt: skip
+    return (
+        4 * value(problem, name, direction, 1)
+        - 3 * value(problem, name, direction, 0)
+        - value(problem, name, direction, 2)
+    ) / (2 * STEP)
 
 
 def central(problem, name, direction):

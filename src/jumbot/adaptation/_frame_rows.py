@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_X_y, validate_data
 
-from jumbot.adaptation.settings import Inputs
-from jumbot.data.columns import Columns
-from jumbot.data.domain import Domain
-from jumbot.data.fitting import find_columns
-from jumbot.data.frames import Table, as_table, is_frame, pandas
-from jumbot.data.tables import TableSamples
+from jumbot._settings.training import Inputs
+from jumbot.data._columns import Columns
+from jumbot.data._domain import Domain
+from jumbot.data._fitting import find_columns
+from jumbot.data._frames import Table, as_table, is_frame, pandas
+from jumbot.data._tables import TableSamples
 from jumbot.errors import ArgumentError
 
 

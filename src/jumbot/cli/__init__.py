@@ -1,5 +1,5 @@
 """The `jumbot` command: one file per command, each with its options as a dataclass, all read by tyro."""
 
-from jumbot.cli.app import main
+from jumbot.cli._app import main
 
 __all__ = ["main"]

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from jumbot.cost import euclidean, squared_euclidean
 from jumbot.errors import ArgumentError, need, suggest
-from jumbot.transport.checks import check_flag, check_number
-from jumbot.transport.sinkhorn_divergence import sinkhorn_divergence
-from jumbot.transport.solve import solve
+from jumbot.transport._checks import check_flag, check_number
+from jumbot.transport._sinkhorn_divergence import sinkhorn_divergence
+from jumbot.transport._solve import solve
 
 _KERNELS = ("hausdorff", "energy", "gaussian", "laplacian")
 _BACKENDS = ("auto", "tensorized", "online", "multiscale")
@@ -58,12 +58,22 @@ class SamplesLoss(nn.Module):
     """
 
     def __init__(
-        self, loss: str = "sinkhorn", p: int = 2, blur: float = 0.05, reach: float | None = None,
-        diameter: float | None = None, scaling: float = 0.5, truncate: float = 5,
-        cost: Callable[[Tensor, Tensor], Tensor] | str | None = None, kernel: Any = None,
-        cluster_scale: float | None = None, debias: bool = True, potentials: bool = False, verbose: bool = False,
+        self,
+        loss: str = "sinkhorn",
+        p: int = 2,
+        blur: float = 0.05,
+        reach: float | None = None,
+        diameter: float | None = None,
+        scaling: float = 0.5,
+        truncate: float = 5,
+        cost: Callable[[Tensor, Tensor], Tensor] | str | None = None,
+        kernel: Any = None,
+        cluster_scale: float | None = None,
+        debias: bool = True,
+        potentials: bool = False,
+        verbose: bool = False,
         backend: str = "auto",
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         if loss not in ("sinkhorn", *_KERNELS):
             raise ArgumentError(f"loss: {loss!r} is not known; {suggest(loss, ('sinkhorn', *_KERNELS))}")
@@ -79,10 +89,21 @@ class SamplesLoss(nn.Module):
         if loss != "sinkhorn" or backend in ("online", "multiscale") or isinstance(cost, str):
             module = need("geomloss", f"SamplesLoss({loss!r}, backend={backend!r})", "peers")
             self._theirs = module.SamplesLoss(
-                loss=loss, p=p, blur=blur, reach=reach, diameter=diameter, scaling=scaling, truncate=truncate,
-                cost=cost, kernel=kernel, cluster_scale=cluster_scale, debias=debias, potentials=potentials,
-                verbose=verbose, backend=backend,
-            )  # fmt: skip
+                loss=loss,
+                p=p,
+                blur=blur,
+                reach=reach,
+                diameter=diameter,
+                scaling=scaling,
+                truncate=truncate,
+                cost=cost,
+                kernel=kernel,
+                cluster_scale=cluster_scale,
+                debias=debias,
+                potentials=potentials,
+                verbose=verbose,
+                backend=backend,
+            )
 
     def forward(self, *clouds: Tensor) -> Any:
         """The loss of (x, y) or (a, x, b, y): a number, or one for each cloud of a batch."""

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from jumbot.cost import squared_euclidean
 from jumbot.errors import ArgumentError, need, suggest
-from jumbot.transport.checks import check_flag, check_number
-from jumbot.transport.solve import solve
+from jumbot.transport._checks import check_flag, check_number
+from jumbot.transport._solve import solve
 
 _METHODS = ("exact", "sinkhorn", "unbalanced", "partial")
 _NOTHING = 1e-8  # a plan of less mass is no plan to draw from, there as here
@@ -46,9 +46,14 @@ class OTPlanSampler:
     """
 
     def __init__(
-        self, method: str, reg: float = 0.05, reg_m: float = 1.0, normalize_cost: bool = False,
-        num_threads: int | str = 1, warn: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        method: str,
+        reg: float = 0.05,
+        reg_m: float = 1.0,
+        normalize_cost: bool = False,
+        num_threads: int | str = 1,
+        warn: bool = True,
+    ) -> None:
         if method not in _METHODS:
             raise ArgumentError(f"method: {method!r} is not known; {suggest(method, _METHODS)}")
         self.method = method

@@ -3,20 +3,123 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, Literal, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot.cost import Cost, parse_cost
-from jumbot.coupling._conditions import condition_cost
-from jumbot.coupling._pairs import find_pairs
+from jumbot._base.options import Seed, check
+from jumbot.cost import Cost, parse_cost, squared_euclidean
 from jumbot.errors import ArgumentError, hinting
-from jumbot.options import Seed, check
-from jumbot.transport.checks import Array, check_dense, check_flag, check_number, check_whole, from_numpy
+from jumbot.transport._checks import Array, check_dense, check_flag, check_number, check_whole, from_numpy
+from jumbot.transport._problem import make_problem
+from jumbot.transport._solution import Generator, check_generator, uniform
+from jumbot.transport._solve import solve
 from jumbot.transport.divergences import Divergence
-from jumbot.transport.draws import Generator, check_generator
+
+
+def condition_cost(conditions: Any, sizes: tuple[int, int], like: Tensor) -> Tensor:
+    """weight |c0_i - c1_j|^2 of numbers; of labels (integers, texts, truth values) weight where they differ."""
+    if not isinstance(conditions, tuple | list) or len(conditions) != 3:
+        raise ArgumentError("conditions must be (c0, c1, weight): the conditions of x0 and x1, and their weight.")
+    weight = check_number("conditions", conditions[2], least=0)
+    arrays = [_array(c, size, f"c{k}") for k, (c, size) in enumerate(zip(conditions[:2], sizes, strict=True))]
+    numbers = [isinstance(c, Tensor) for c in arrays]
+    if numbers[0] != numbers[1]:
+        raise ArgumentError("conditions must both be labels or both be numbers, got one of each.")
+    if not numbers[0]:
+        codes = np.unique(np.concatenate(arrays), axis=0, return_inverse=True)[1].reshape(-1)
+        left, right = (torch.from_numpy(part).to(like.device) for part in np.split(codes, [sizes[0]]))
+        return weight * (left[:, None] != right).to(like.dtype)
+    left, right = (c.to(like) for c in arrays)
+    if left.shape[1] != right.shape[1]:
+        raise ArgumentError(f"conditions must have the same shape, got {left.shape[1]} and {right.shape[1]} numbers.")
+    return weight * squared_euclidean(left, right)
+
+
+def _array(condition: Any, size: int, name: str) -> Any:
+    """Numbers as a tensor `(size, k)`, labels as an array `(size, k)`."""
+    if isinstance(condition, Tensor):
+        condition = condition.detach()
+        array: Any = condition if condition.is_floating_point() else condition.cpu().numpy()
+    else:
+        array = np.asarray(condition)
+        array = from_numpy(array) if array.dtype.kind == "f" else array
+    if array.ndim == 0 or len(array) != size:
+        raise ArgumentError(f"conditions: {name} must have {size} rows, got the shape {tuple(array.shape)}.")
+    if isinstance(array, Tensor):
+        if not bool(array.isfinite().all()):
+            raise ArgumentError(f"conditions: {name} contains NaN or infinite values.")
+        return array.reshape(size, -1)
+    if array.dtype.kind not in "iubUS":
+        raise ArgumentError(f"conditions: {name} must hold numbers or labels, got the dtype {array.dtype}.")
+    return array.reshape(size, -1)
+
+
+_TIE = 1e-9  # of the largest entry: among pairs that the plan does not tell apart the cheaper ones are taken
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Rows i and j, and by which factor mass grows from one to the other."""
+
+    i: Tensor
+    j: Tensor
+    growth: Tensor
+
+
+def find_pairs(
+    cost: Tensor, settings: dict[str, Any], tol: float, draw: int | None, replace: bool | None, generator: Generator
+) -> Pairs:
+    n, m = cost.shape
+    count = n if draw is None else draw
+    if replace is False and count > min(n, m):
+        if draw is not None:
+            raise ArgumentError(f"draw must be at most {min(n, m)} with replace=False, which uses each sample once.")
+        count = m  # fewer columns than rows
+    problem = make_problem(cost, None, None, **settings, reference="product")
+    balanced = problem.source.exact and problem.target.exact
+    if n == m and problem.epsilon == 0 and balanced and replace is not True and (replace is False or count == n):
+        from jumbot.transport._exact.assignment import permutation  # numba takes a moment to load
+
+        j = torch.from_numpy(permutation(cost.cpu().numpy())).to(cost.device)
+        i = torch.arange(n, device=cost.device)
+        if count < n:
+            i = _some(torch.ones_like(cost[0]), count, generator)
+        return Pairs(i, j[i], torch.ones_like(cost[0, :1]).expand(count))
+    solution = solve(cost, **settings, tol=tol)
+    if replace is False:
+        i, j = _assigned(solution.plan, cost)
+        if count < len(i):
+            kept = _some(solution.plan[i, j], count, generator)
+            i, j = i[kept], j[kept]
+    else:
+        i, j = solution.sample(count, generator)
+    rows, columns = solution.marginals
+    grown, shrunk = n * rows[i], m * columns[j]
+    growth = torch.where(shrunk > 0, grown / torch.where(shrunk > 0, shrunk, 1.0), 0.0)
+    return Pairs(i, j, growth)
+
+
+def _assigned(plan: Tensor, cost: Tensor) -> tuple[Tensor, Tensor]:
+    """The assignment on which the plan has most mass; each row, or each column if they are fewer, once."""
+    from scipy.optimize import linear_sum_assignment
+
+    finite = torch.where(cost.isfinite(), cost, 0.0)
+    dear = torch.where(cost.isfinite(), cost, 2 * finite.abs().max() + 1)
+    score = plan / plan.max().clamp_min(1e-300) - _TIE * dear / dear.abs().max().clamp_min(1e-300)
+    i, j = linear_sum_assignment(score.cpu().double().numpy(), maximize=True)
+    return torch.from_numpy(i).to(cost.device), torch.from_numpy(j).to(cost.device)
+
+
+def _some(weights: Tensor, count: int, generator: Generator) -> Tensor:
+    """Places of `count` different entries, drawn by weight one after the other (by the largest of Gumbel keys)."""
+    noise = uniform((1, len(weights)), generator)[0].to(weights.device).clamp_min(1e-300)
+    keys = weights.double().log() - (-noise.log()).log()
+    return keys.topk(count).indices.sort().values
+
 
 Points = TypeVar("Points", Tensor, np.ndarray)
 
@@ -35,28 +138,56 @@ class _Settings(TypedDict, total=False):
 
 @overload
 def couple(
-    x0: Points, x1: Points, epsilon: float = 0.0, tau: float | tuple[float, float] = math.inf, seed: int | None = None,
-    generator: Generator | None = None, *, return_index: Literal[False] = False,
-    return_mass: Literal[False] = False, **settings: Unpack[_Settings],
-) -> tuple[Points, Points]: ...  # fmt: skip
-@overload
-def couple(
-    x0: Points, x1: Points, epsilon: float = 0.0, tau: float | tuple[float, float] = math.inf, seed: int | None = None,
-    generator: Generator | None = None, *, return_index: Literal[True],
-    return_mass: Literal[False] = False, **settings: Unpack[_Settings],
-) -> tuple[Points, Points, Points, Points]: ...  # fmt: skip
-@overload
-def couple(
-    x0: Points, x1: Points, epsilon: float = 0.0, tau: float | tuple[float, float] = math.inf, seed: int | None = None,
-    generator: Generator | None = None, *, return_index: Literal[False] = False,
-    return_mass: Literal[True], **settings: Unpack[_Settings],
-) -> tuple[Points, Points, Points]: ...  # fmt: skip
-@overload
-def couple(
-    x0: Points, x1: Points, epsilon: float = 0.0, tau: float | tuple[float, float] = math.inf, seed: int | None = None,
-    generator: Generator | None = None, *, return_index: bool = False, return_mass: bool = False,
+    x0: Points,
+    x1: Points,
+    epsilon: float = 0.0,
+    tau: float | tuple[float, float] = math.inf,
+    seed: int | None = None,
+    generator: Generator | None = None,
+    *,
+    return_index: Literal[False] = False,
+    return_mass: Literal[False] = False,
     **settings: Unpack[_Settings],
-) -> tuple[Points, ...]: ...  # fmt: skip
+) -> tuple[Points, Points]: ...
+@overload
+def couple(
+    x0: Points,
+    x1: Points,
+    epsilon: float = 0.0,
+    tau: float | tuple[float, float] = math.inf,
+    seed: int | None = None,
+    generator: Generator | None = None,
+    *,
+    return_index: Literal[True],
+    return_mass: Literal[False] = False,
+    **settings: Unpack[_Settings],
+) -> tuple[Points, Points, Points, Points]: ...
+@overload
+def couple(
+    x0: Points,
+    x1: Points,
+    epsilon: float = 0.0,
+    tau: float | tuple[float, float] = math.inf,
+    seed: int | None = None,
+    generator: Generator | None = None,
+    *,
+    return_index: Literal[False] = False,
+    return_mass: Literal[True],
+    **settings: Unpack[_Settings],
+) -> tuple[Points, Points, Points]: ...
+@overload
+def couple(
+    x0: Points,
+    x1: Points,
+    epsilon: float = 0.0,
+    tau: float | tuple[float, float] = math.inf,
+    seed: int | None = None,
+    generator: Generator | None = None,
+    *,
+    return_index: bool = False,
+    return_mass: bool = False,
+    **settings: Unpack[_Settings],
+) -> tuple[Points, ...]: ...
 @hinting
 def couple(
     x0: Array,

@@ -27,14 +27,26 @@ _WIDE = 512  # columns above which only those are looked at whose means differ
 _ASKED = "are its units others than the source's?"
 _SHOWN = 5  # columns that are named one by one
 _KNOWN = {
-    1.609: "kilometres for miles", 2.2046: "pounds for kilograms", 2.54: "centimetres for inches",
-    3.2808: "feet for metres", 4.184: "kilojoules for kilocalories", 7.5006: "mmHg for kilopascals",
-    10: "a power of ten", 12: "inches for feet, or months for years", 18.016: "mg/dL for mmol/L of glucose",
-    24: "hours for days", 28.35: "grams for ounces", 30.48: "centimetres for feet",
-    38.67: "mg/dL for mmol/L of cholesterol", 60: "minutes for hours", 88.42: "umol/L for mg/dL of creatinine",
-    100: "per cent for shares, or centimetres for metres", 365.25: "days for years", 1000: "grams for kilograms",
+    1.609: "kilometres for miles",
+    2.2046: "pounds for kilograms",
+    2.54: "centimetres for inches",
+    3.2808: "feet for metres",
+    4.184: "kilojoules for kilocalories",
+    7.5006: "mmHg for kilopascals",
+    10: "a power of ten",
+    12: "inches for feet, or months for years",
+    18.016: "mg/dL for mmol/L of glucose",
+    24: "hours for days",
+    28.35: "grams for ounces",
+    30.48: "centimetres for feet",
+    38.67: "mg/dL for mmol/L of cholesterol",
+    60: "minutes for hours",
+    88.42: "umol/L for mg/dL of creatinine",
+    100: "per cent for shares, or centimetres for metres",
+    365.25: "days for years",
+    1000: "grams for kilograms",
     3600: "seconds for hours",
-}  # fmt: skip
+}
 _ZEROS = ((1.0, 273.15, "kelvins for degrees Celsius"), (1.8, 32.0, "degrees Fahrenheit for degrees Celsius"))
 
 
@@ -80,10 +92,11 @@ def other_units(source: np.ndarray, target: np.ndarray, names: Sequence[str]) ->
     """
     columns = [(_finite(source[:, i]), _finite(target[:, i])) for i in range(len(names))]
     found = [
-        _compare(here, there) if len(names) <= _WIDE or abs(quick := _means_apart(here, there)) > _NARROW / 2
+        _compare(here, there)
+        if len(names) <= _WIDE or abs(quick := _means_apart(here, there)) > _NARROW / 2
         else _Found(quick, 0.0, 0.0)
         for here, there in columns
-    ]  # fmt: skip
+    ]
     factors = np.array([one.factor for one in found if one is not None])
     typical, deviation = (float(np.median(factors)), _deviation(factors)) if len(factors) >= _MANY else (0.0, 0.0)
     if abs(typical) >= _WHOLE and deviation <= _LEAST * abs(typical):
@@ -139,10 +152,12 @@ def _of_one_sign(here: np.ndarray, there: np.ndarray) -> _Found | None:
     wide, wide_there = (max(float(np.subtract(*np.quantile(x, (0.84, 0.16)))) / 2, 1e-9) for x in (u, v))
     factor = float(np.median(v) - np.median(u))
     return _Found(
-        factor, 1.25 * math.hypot(wide / len(u) ** 0.5, wide_there / len(v) ** 0.5), float(np.ptp(moved)),
+        factor,
+        1.25 * math.hypot(wide / len(u) ** 0.5, wide_there / len(v) ** 0.5),
+        float(np.ptp(moved)),
         abs(factor) / math.sqrt((wide**2 + wide_there**2) / 2),
         0.0 if min(wide, wide_there) <= 1e-9 else math.log(wide_there / wide),
-    )  # fmt: skip
+    )
 
 
 def _deviation(values: np.ndarray) -> float:

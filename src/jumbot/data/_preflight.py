@@ -9,13 +9,13 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from jumbot._settings.reading import Reading
+from jumbot.data._frames import is_frame
+from jumbot.data._labels import match_classes
+from jumbot.data._pair import prepare
 from jumbot.data._problems import joined, one_error, problems_in
-from jumbot.data.frames import is_frame
-from jumbot.data.labels import match_classes
-from jumbot.data.pair import prepare
-from jumbot.data.reading import Reading
-from jumbot.data.sources import read_domains, read_labelled
-from jumbot.data.tablefiles import FORMATS, ending, keeping_tables
+from jumbot.data._sources import read_domains, read_labelled
+from jumbot.data._tablefiles import FORMATS, ending, keeping_tables
 from jumbot.errors import ArgumentError
 
 _MOST = 50  # remedies tried one after another

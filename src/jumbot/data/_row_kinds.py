@@ -6,10 +6,10 @@ from typing import Literal
 
 import numpy as np
 
-from jumbot.data.column_kinds import kind_of_column
-from jumbot.data.domain import Domain
-from jumbot.data.inputs import parts_of
-from jumbot.data.tables import TableSamples
+from jumbot.data._column_kinds import kind_of_column
+from jumbot.data._domain import Domain
+from jumbot.data._inputs import parts_of
+from jumbot.data._tables import TableSamples
 
 NARROW = 256
 """Columns up to which rows of numbers are taken for measurements: features of pretrained networks have more."""

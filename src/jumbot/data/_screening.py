@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from jumbot.data._column_kinds import kind_of_column, numbers_of
+from jumbot.data._domain import Domain
 from jumbot.data._other_units import other_units
 from jumbot.data._remarks import remark
-from jumbot.data.column_kinds import kind_of_column, numbers_of
-from jumbot.data.domain import Domain
-from jumbot.data.tables import TableSamples
+from jumbot.data._tables import TableSamples
 
 _ROWS = 4096  # looked at, taken evenly
 _NUMBERS = 2**24  # at once: wide rows are looked at in fewer

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from jumbot.data.arrays import from_arrays
-from jumbot.data.domain import Domain
-from jumbot.data.images import resize
+from jumbot.data._arrays import from_arrays
+from jumbot.data._domain import Domain
+from jumbot.data._images import resize
 from jumbot.errors import ArgumentError, need
 
 SIDE = 16

@@ -14,7 +14,7 @@ from jumbot.methods.options import MethodOptions
 if TYPE_CHECKING:
     from jumbot.methods.base import Method
 else:
-    from jumbot.lazy import lazy
+    from jumbot._base.lazy import lazy
 
     __getattr__, __dir__, _ = lazy(__name__, {"Method": "base"})
 

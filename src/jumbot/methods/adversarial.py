@@ -78,10 +78,14 @@ class Discriminator(nn.Sequential):
 
     def __init__(self, width: int, *, hidden: int = 1024, outputs: int = 1) -> None:
         super().__init__(
-            nn.Linear(width, hidden), nn.ReLU(), nn.Dropout(0.5),
-            nn.Linear(hidden, hidden), nn.ReLU(), nn.Dropout(0.5),
+            nn.Linear(width, hidden),
+            nn.ReLU(),
+            nn.Dropout(0.5),
+            nn.Linear(hidden, hidden),
+            nn.ReLU(),
+            nn.Dropout(0.5),
             nn.Linear(hidden, outputs),
-        )  # fmt: skip
+        )
         xavier(self)
 
 

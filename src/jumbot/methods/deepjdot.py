@@ -11,9 +11,9 @@ from torch.nn import functional as F
 
 from jumbot.cost import joint_cost, squared_euclidean
 from jumbot.loss import JointLoss
-from jumbot.methods.joint_transport import TransportMethod
+from jumbot.methods._joint_transport import TransportMethod
 from jumbot.methods.options import DeepJDOTOptions
-from jumbot.transport.solve import solve
+from jumbot.transport._solve import solve
 
 
 class DeepJDOT(TransportMethod):

@@ -8,10 +8,9 @@ from typing import Any
 from torch import Tensor
 
 from jumbot.loss import JointLoss
-from jumbot.methods.joint_transport import TransportMethod
+from jumbot.methods._joint_transport import SourceWeights, TransportMethod
+from jumbot.methods._proportions import TargetProportions
 from jumbot.methods.options import JumbotOptions
-from jumbot.methods.proportions import TargetProportions
-from jumbot.methods.source_weights import SourceWeights
 
 
 class Jumbot(TransportMethod):

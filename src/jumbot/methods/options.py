@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-from jumbot.options import Bounds, Options, Positive, Share, Width
+from jumbot._base.options import Bounds, Options, Positive, Share, Width
 
 Sampler = Literal["stratified", "shuffled"]
 

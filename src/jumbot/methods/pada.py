@@ -6,8 +6,8 @@ from typing import Any
 
 from torch.nn import functional as F
 
+from jumbot.methods._class_weights import ClassWeighted, weighted
 from jumbot.methods.base import Batch, Terms
-from jumbot.methods.class_weights import ClassWeighted, weighted
 from jumbot.methods.network import Network
 from jumbot.methods.options import PADAOptions
 

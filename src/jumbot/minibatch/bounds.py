@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from jumbot._base.lazy import public
 from jumbot.errors import ArgumentError
-from jumbot.lazy import public
-from jumbot.transport.checks import check_flag, check_number, check_whole
+from jumbot.transport._checks import check_flag, check_number, check_whole
+from jumbot.transport._marginal import Marginal, marginals
 from jumbot.transport.divergences import Divergence
-from jumbot.transport.marginal import Marginal, marginals
 
 __all__ = [
     "deviation_bound",
@@ -82,9 +82,14 @@ def outlier_lower_bound(value: float, cost: Any, g: Any, b: Any = None, *, zeta:
 
 
 def value_bound(
-    cost_bound: float, mass_a: float = 1.0, mass_b: float = 1.0, *, epsilon: float, tau: Tau = math.inf,
+    cost_bound: float,
+    mass_a: float = 1.0,
+    mass_b: float = 1.0,
+    *,
+    epsilon: float,
+    tau: Tau = math.inf,
     divergence: str | Divergence = "kl",
-) -> float:  # fmt: skip
+) -> float:
     r"""Lemma 2.1: transport between masses m_a and m_b at costs in [0, M] is bounded by its value at the plan a b'.
 
     .. math::
@@ -109,9 +114,14 @@ def value_bound(
 
 
 def divergence_bound(
-    cost_bound: float, mass_a: float = 1.0, mass_b: float = 1.0, *, epsilon: float, tau: float = math.inf,
+    cost_bound: float,
+    mass_a: float = 1.0,
+    mass_b: float = 1.0,
+    *,
+    epsilon: float,
+    tau: float = math.inf,
     divergence: str | Divergence = "kl",
-) -> float:  # fmt: skip
+) -> float:
     r"""Lemma 2.1 for the Sinkhorn divergence, corrected for unequal masses.
 
     .. math::
@@ -136,9 +146,15 @@ def divergence_bound(
 
 
 def loss_bound(
-    cost_bound: float, mass_a: float = 1.0, mass_b: float = 1.0, *, loss: str, epsilon: float, tau: Any = math.inf,
+    cost_bound: float,
+    mass_a: float = 1.0,
+    mass_b: float = 1.0,
+    *,
+    loss: str,
+    epsilon: float,
+    tau: Any = math.inf,
     divergence: str | Divergence = "kl",
-) -> float:  # fmt: skip
+) -> float:
     """`value_bound` for the loss "transport", `divergence_bound` for "sinkhorn_divergence".
 
     >>> loss_bound(4.0, loss="sinkhorn_divergence", epsilon=0.1, tau=0.5)
@@ -151,9 +167,15 @@ def loss_bound(
 
 
 def mass_bound(
-    cost_bound: float, mass_a: float = 1.0, mass_b: float = 1.0, *, epsilon: float, tau: Tau = math.inf,
-    divergence: str | Divergence = "kl", cost_least: float = 0.0,
-) -> float:  # fmt: skip
+    cost_bound: float,
+    mass_a: float = 1.0,
+    mass_b: float = 1.0,
+    *,
+    epsilon: float,
+    tau: Tau = math.inf,
+    divergence: str | Divergence = "kl",
+    cost_least: float = 0.0,
+) -> float:
     r"""Lemma 2.2: no optimal plan is heavier than the largest p for which
 
     .. math::
@@ -194,7 +216,7 @@ def mass_bound(
 
 def deviation_bound(
     loss_bound: float, *, n: int, m: int, k: int | None = None, delta: float, printed: bool = False
-) -> float:  # fmt: skip
+) -> float:
     r"""Theorem 1.1: with probability 1 - delta over the data and the draw of k minibatches,
 
     .. math::

@@ -22,10 +22,10 @@ import torch
 from torch import Tensor
 
 from jumbot.errors import NotConvergedWarning
+from jumbot.transport._marginal import PartialMarginal
+from jumbot.transport._outcome import AnyOutcome
+from jumbot.transport._problem import Problem
 from jumbot.transport.divergences import KL, Balanced
-from jumbot.transport.marginal import PartialMarginal
-from jumbot.transport.outcome import AnyOutcome
-from jumbot.transport.problem import Problem
 
 _RESIDUAL = 1e-11  # relative, at which a system is solved
 _POOR = 1e-6  # relative, above which it is said that it is not

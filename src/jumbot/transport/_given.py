@@ -12,9 +12,9 @@ from torch import Tensor
 
 from jumbot.cost import Cost, parse_cost
 from jumbot.errors import ArgumentError
-from jumbot.transport.checks import Array, as_tensor, check_number, check_same_columns
-from jumbot.transport.marginal import Marginal, marginals
-from jumbot.transport.problem import check_masses, check_weights
+from jumbot.transport._checks import Array, as_tensor, check_number, check_same_columns
+from jumbot.transport._marginal import Marginal, marginals
+from jumbot.transport._problem import check_masses, check_weights
 
 _AT_ONCE = 1 << 21  # entries of a block of rows
 
@@ -87,9 +87,18 @@ def check_costs(costs: Tensor) -> Tensor:
 
 
 def read_problem(
-    cost: Array | str | Cost | None, a: Array | None, b: Array | None, x: Array | None, y: Array | None, *,
-    epsilon: Any, tau: Any, divergence: Any, reference: Any, mass: Any,
-) -> Given:  # fmt: skip
+    cost: Array | str | Cost | None,
+    a: Array | None,
+    b: Array | None,
+    x: Array | None,
+    y: Array | None,
+    *,
+    epsilon: Any,
+    tau: Any,
+    divergence: Any,
+    reference: Any,
+    mass: Any,
+) -> Given:
     """Check everything, without looking at the cost between points."""
     epsilon = check_number("epsilon", epsilon, least=0)
     source, target = marginals(divergence, tau, mass)
@@ -119,9 +128,7 @@ def read_problem(
         check_masses(weights[0], weights[1], source, target, 1e-5 if like.dtype == torch.float32 else 1e-6)
         if source.exact and target.exact:  # masses that differ by rounding are made equal
             weights[1] = weights[1] * (weights[0].sum(-1, keepdim=True) / weights[1].sum(-1, keepdim=True))
-    out = Given(
-        costs, points, weights[0], weights[1], epsilon, source, target, reference, batch, numpy, like.device
-    )  # fmt: skip
+    out = Given(costs, points, weights[0], weights[1], epsilon, source, target, reference, batch, numpy, like.device)
     return out if points is None or cost is None or isinstance(cost, str) else _at_once(out)
 
 

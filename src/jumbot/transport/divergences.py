@@ -17,8 +17,8 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from jumbot._settings.names import do_not_fit, read_divergence
 from jumbot.errors import ArgumentError
-from jumbot.transport.divergence_names import do_not_fit, read_divergence
 
 _MOST_HALVINGS = 200
 _LEAST = 1e-12  # of the y of a power divergence while sweeps go on

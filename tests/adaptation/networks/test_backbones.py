@@ -10,13 +10,13 @@ import pytest
 import torch
 from torch import nn
 
-from jumbot.adaptation.networks.backbones import Frozen, Normalise, load_weights, make_backbone
-from jumbot.data.inputs import InputFormat
+from jumbot.adaptation._networks.backbones import Frozen, Normalise, load_weights, make_backbone
+from jumbot.data._inputs import InputFormat
 from jumbot.errors import ArgumentError, MissingPackageError
 
 
 def needs(*packages: str):
-    from jumbot.data.torchvision import import_timm, import_torchvision
+    from jumbot.data._torchvision import import_timm, import_torchvision
 
     if "torchvision" in packages or "timm" in packages:
         for call in (import_torchvision, import_timm):

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import torch
 
-from jumbot.adaptation.networks.features import extract
-from jumbot.adaptation.training.checkpoint import load_tensors
-from jumbot.data.domain import ArraySamples, Domain
+from jumbot.adaptation._networks.features import extract
+from jumbot.adaptation._training.checkpoint import load_tensors
+from jumbot.data._domain import ArraySamples, Domain
 
 SCRIPT = """
 import sys, time

@@ -10,13 +10,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from jumbot.adaptation.networks.backbones import Frozen, make_backbone
-from jumbot.adaptation.networks.features import default_cache, extract, fingerprint
-from jumbot.data.augment import CentreCrop
-from jumbot.data.content import content_keys
-from jumbot.data.domain import ArraySamples, Domain
-from jumbot.data.folders import load_folder
-from jumbot.data.inputs import InputFormat
+from jumbot.adaptation._networks.backbones import Frozen, make_backbone
+from jumbot.adaptation._networks.features import default_cache, extract, fingerprint
+from jumbot.data._augment import CentreCrop
+from jumbot.data._content import content_keys
+from jumbot.data._domain import ArraySamples, Domain
+from jumbot.data._folders import load_folder
+from jumbot.data._inputs import InputFormat
 from jumbot.errors import ArgumentError
 
 

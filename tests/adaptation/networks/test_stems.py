@@ -10,9 +10,9 @@ import pytest
 import torch
 
 import jumbot
-from jumbot.adaptation.networks._stems import Directions, Pieces, Statistics, number_columns, soft_clip
-from jumbot.adaptation.networks.build import make_network
-from jumbot.adaptation.settings import NetworkOptions
+from jumbot._settings.training import NetworkOptions
+from jumbot.adaptation._networks.build import make_network
+from jumbot.adaptation._networks.stems import Directions, Pieces, Statistics, number_columns, soft_clip
 from jumbot.data import as_domain
 from jumbot.errors import ArgumentError
 

@@ -14,8 +14,8 @@ from PIL import Image
 
 import jumbot
 from jumbot.errors import ArgumentError, MissingPackageError
-from jumbot.report.card import write_card
-from jumbot.report.records import read_run
+from jumbot.report._card import write_card
+from jumbot.report._records import read_run
 
 
 def test_the_baseline_of_rows_is_a_source_only_run(blobs: Any, tmp_path: Path) -> None:

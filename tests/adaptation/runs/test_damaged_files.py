@@ -17,19 +17,28 @@ import numpy as np
 import pytest
 
 import jumbot
-from jumbot.adaptation.judgement.tune import _check_folder
-from jumbot.adaptation.runs.folder import RunFolder, read_metrics
-from jumbot.adaptation.training.checkpoint import load_tensors, save_tensors
+from jumbot.adaptation._runs.folder import RunFolder, read_metrics
+from jumbot.adaptation._training.checkpoint import load_tensors, save_tensors
+from jumbot.adaptation._tune import _check_folder
 from jumbot.cli import main
 from jumbot.errors import JumbotError
-from jumbot.report.records import read_run
+from jumbot.report._records import read_run
 from tests.cli.test_adaptation_commands import write_table
 
 NOBODY = 65534
 CHANGES: dict[str, Any] = {
-    "removed": None, "null": None, "text": "many", "number": 3, "negative": -1, "huge": 1e10, "whole": 10**10,
-    "nan": float("nan"), "list": [], "object": {}, "flag": True,
-}  # fmt: skip
+    "removed": None,
+    "null": None,
+    "text": "many",
+    "number": 3,
+    "negative": -1,
+    "huge": 1e10,
+    "whole": 10**10,
+    "nan": float("nan"),
+    "list": [],
+    "object": {},
+    "flag": True,
+}
 NEEDED = {
     "model.json": ["classes", "input", "network", "method", "results", "extractor", "crops", "temperature", "format"],
     "config.json": [
@@ -61,7 +70,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert main(["adapt", *tables, "--out", str(folder / "run"), *named]) == 0
     assert main(["compare", *tables, "--out", str(folder / "compared"), "--methods", "source-only", *options]) == 0
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("jumbot.adaptation.model.Model.report", lambda self, out=None: out)
+        patched.setattr("jumbot.adaptation._model.Model.report", lambda self, out=None: out)
         assert main(["tune", *tables, "--out", str(folder / "tuned"), *TUNED, *options]) == 0
     shutil.copy(next((folder / "tuned").glob("*/decision.json")), folder / "run")
     with pytest.MonkeyPatch.context() as patched:
@@ -216,19 +225,48 @@ COMMANDS: dict[str, tuple[str, list[str]]] = {
     ),
     "compare": (
         "compared/compare.json {0}/config.json {0}/results.json {0}/metrics.jsonl",
-        ["compare", "here.csv", "there.csv", "--out", "compared", "--methods", "source-only", "--steps", "4",
-         "--batch-size", "9", "--features", "4", "--evaluate-every", "2"],
+        [
+            "compare",
+            "here.csv",
+            "there.csv",
+            "--out",
+            "compared",
+            "--methods",
+            "source-only",
+            "--steps",
+            "4",
+            "--batch-size",
+            "9",
+            "--features",
+            "4",
+            "--evaluate-every",
+            "2",
+        ],
     ),
     "tune": (
         "tuned/tune.json",
-        ["tune", "here.csv", "there.csv", "--out", "tuned", *TUNED, "--steps", "4", "--batch-size", "9",
-         "--features", "4", "--evaluate-every", "2"],
+        [
+            "tune",
+            "here.csv",
+            "there.csv",
+            "--out",
+            "tuned",
+            *TUNED,
+            "--steps",
+            "4",
+            "--batch-size",
+            "9",
+            "--features",
+            "4",
+            "--evaluate-every",
+            "2",
+        ],
     ),
     "report": (
         "run/embeddings.npz run/predictions.csv run/baseline.json run/samples.json run/decision.json run/results.json",
         ["adapt", "--resume", "--out", "run"],
     ),
-}  # fmt: skip
+}
 
 
 def cases() -> Iterator[Any]:

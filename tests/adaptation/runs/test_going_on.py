@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from jumbot.adaptation.adapt import adapt
-from jumbot.adaptation.runs.folder import RunFolder
-from jumbot.adaptation.runs.lock import HOLDER, LOCK, writing
+from jumbot._settings.places import HOLDER, LOCK, writing
+from jumbot.adaptation._adapt import adapt
+from jumbot.adaptation._runs.folder import RunFolder
 from jumbot.cli import main
 from jumbot.errors import ArgumentError
 from tests.cli.test_adaptation_commands import write_table
@@ -42,9 +42,12 @@ def signal_at(monkeypatch: pytest.MonkeyPatch, step: int, number: int) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_saves_and_the_folder_alone_goes_on(
-    number: int, tables: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    tables: tuple[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     run, whole = tmp_path / "run", tmp_path / "whole"
     options = ["--method", "dann", "--learning-rate", "0.02", "--drop", "c", *QUICK]
     monkeypatch.chdir(tmp_path)
@@ -67,7 +70,7 @@ def test_a_stop_before_the_run_began_promises_nothing(
     def stop(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("jumbot.adaptation.adapt.read_domains", stop)
+    monkeypatch.setattr("jumbot.adaptation._adapt.read_domains", stop)
     assert main(["adapt", *tables, "--out", str(tmp_path / "run")]) == 130
     assert "nothing was begun" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
@@ -126,9 +129,13 @@ def test_a_configuration_serves_again(tables: tuple[str, str], tmp_path: Path) -
     ],
 )
 def test_what_is_missing_is_said(
-    arguments: list[str], words: str, tables: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    words: str,
+    tables: tuple[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["adapt", *arguments]) == 2
     assert words in capsys.readouterr().err
@@ -145,7 +152,7 @@ def test_data_from_memory_must_come_again(tmp_path: Path, blobs: Any) -> None:
 def test_a_folder_has_one_writer(tables: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = tmp_path / "run"
     holding = (
-        "import sys, time; from jumbot.adaptation.runs.lock import writing\n"
+        "import sys, time; from jumbot._settings.places import writing\n"
         "with writing(sys.argv[1]): print('held', flush=True); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", holding, str(run)], stdout=subprocess.PIPE, text=True) as other:

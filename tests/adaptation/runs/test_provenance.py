@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import jumbot
-from jumbot.adaptation.runs.folder import read_config
-from jumbot.adaptation.runs.grid import Pair, compare
-from jumbot.adaptation.runs.provenance import data_of
-from jumbot.data.content import domain_hash
+from jumbot.adaptation._grid import Pair, compare
+from jumbot.adaptation._runs.folder import read_config
+from jumbot.adaptation._runs.provenance import data_of
+from jumbot.data._content import domain_hash
 from jumbot.errors import ArgumentError
 
 SHORT: dict[str, Any] = {"steps": 2, "evaluate_every": 0, "batch_size": 4}
@@ -28,8 +28,9 @@ def test_a_run_tells_its_data(blobs: Any, tmp_path: Path) -> None:
     assert config["command"] == "jumbot adapt a b"
     assert config["jumbot"] == jumbot.__version__
     assert {part: each["hash"] for part, each in config["data"].items()} == {
-        "source": domain_hash(source), "target": domain_hash(target),
-    }  # fmt: skip
+        "source": domain_hash(source),
+        "target": domain_hash(target),
+    }
 
 
 def test_a_run_goes_on_with_the_same_data_alone(tmp_path: Path) -> None:

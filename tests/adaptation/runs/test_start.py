@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from jumbot.adaptation.adapt import adapt
-from jumbot.adaptation.runs.folder import read_config, read_metrics
-from jumbot.adaptation.runs.grid import Pair, Run, compare, train_all
-from jumbot.adaptation.runs.variants import Variant
-from jumbot.adaptation.training.loop import Trainer
+from jumbot.adaptation._adapt import adapt
+from jumbot.adaptation._grid import Pair, Run, compare, train_all
+from jumbot.adaptation._runs.folder import read_config, read_metrics
+from jumbot.adaptation._runs.variants import Variant
+from jumbot.adaptation._training.loop import Trainer
 from jumbot.cli import main
 from jumbot.errors import ArgumentError
 
@@ -106,9 +106,13 @@ def test_source_only_is_taken_over_whole(tmp_path: Path, monkeypatch: pytest.Mon
     adapt(SOURCE, (OTHER, truth[:40]), method="source-only", out=tmp_path / "alone", **SETTINGS)
     done = counting(monkeypatch)
     adapt(
-        SOURCE, (OTHER, truth[:40]), method="source-only", out=tmp_path / "taken", start_from=tmp_path / "first",
+        SOURCE,
+        (OTHER, truth[:40]),
+        method="source-only",
+        out=tmp_path / "taken",
+        start_from=tmp_path / "first",
         **SETTINGS,
-    )  # fmt: skip
+    )
     assert done == []
     assert weights(tmp_path / "taken") == weights(tmp_path / "alone")
     told = [json.loads((tmp_path / name / "results.json").read_text()) for name in ("alone", "taken")]
@@ -160,10 +164,14 @@ def test_other_data_are_refused(tmp_path: Path) -> None:
         )
     with pytest.raises(ArgumentError, match=r"start_from: .*another labelled_target"):
         adapt(
-            SOURCE, TARGET, labelled_target=(TARGET[:6], SOURCE[1][:6]), start_from=tmp_path / "first",
-            out=tmp_path / "run", **SETTINGS,
+            SOURCE,
+            TARGET,
+            labelled_target=(TARGET[:6], SOURCE[1][:6]),
+            start_from=tmp_path / "first",
+            out=tmp_path / "run",
+            **SETTINGS,
             method="jumbot",
-        )  # fmt: skip
+        )
 
 
 def test_a_backbone_of_the_user_is_refused(tmp_path: Path) -> None:

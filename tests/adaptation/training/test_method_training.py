@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from jumbot.adaptation.adapt import adapt
-from jumbot.adaptation.training.checkpoint import load_tensors
-from jumbot.adaptation.training.loop import Trainer
+from jumbot.adaptation._adapt import adapt
+from jumbot.adaptation._training.checkpoint import load_tensors
+from jumbot.adaptation._training.loop import Trainer
 from jumbot.methods.ba3us import BA3US
 from jumbot.methods.base import Batch
 from jumbot.methods.rot import ROT

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jumbot.adaptation.training.stratified import ShuffledSampler, StratifiedSampler
 from jumbot.errors import ArgumentError
+from jumbot.minibatch._stratified import ShuffledSampler, StratifiedSampler
 
 
 def test_every_class_has_its_share() -> None:

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 import torch
 
-from jumbot.adaptation.adapt import adapt
-from jumbot.adaptation.runs.folder import read_metrics
-from jumbot.adaptation.training import checkpoint
-from jumbot.adaptation.training.checkpoint import load_tensors
+from jumbot.adaptation._adapt import adapt
+from jumbot.adaptation._runs.folder import read_metrics
+from jumbot.adaptation._training import checkpoint
+from jumbot.adaptation._training.checkpoint import load_tensors
 from jumbot.errors import ArgumentError, JumbotError, NotFiniteError
 
 SCRIPT = """
@@ -92,9 +92,10 @@ def test_killed_and_resumed_ends_with_the_same_weights(tmp_path: Path) -> None:
     whole = run_script(tmp_path, str(tmp_path / "whole"), "fresh", "{}")
     assert whole.returncode == 0, whole.stderr
     process = subprocess.Popen(
-        [sys.executable, str(tmp_path / "script.py"), str(tmp_path / "cut"), "fresh", "{}"], env=ENVIRONMENT,
+        [sys.executable, str(tmp_path / "script.py"), str(tmp_path / "cut"), "fresh", "{}"],
+        env=ENVIRONMENT,
         stderr=subprocess.PIPE,
-    )  # fmt: skip
+    )
     for _ in range(6000):
         if len(read_metrics(tmp_path / "cut")) > 11:
             break

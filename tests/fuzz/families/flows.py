@@ -34,9 +34,13 @@ def at_borders(rng: Generator, watch: Watch, report: Report) -> None:
 
 
 def _judged(
-    rng: Generator, watch: Watch, report: Report, clouds: tuple[Array, Array, float], loss: Loss,
+    rng: Generator,
+    watch: Watch,
+    report: Report,
+    clouds: tuple[Array, Array, float],
+    loss: Loss,
     sizes: tuple[int, int, int],
-) -> None:  # fmt: skip
+) -> None:
     (x, y, unit), (size, k, steps), loss = clouds, sizes, replace(loss, reference="product")
     rate = 0.05 if loss.cost == "sqeuclidean" else 0.05 * unit
     options = {name: value for name, value in loss.settings.items() if name != "reference"}

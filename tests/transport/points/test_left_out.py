@@ -10,13 +10,13 @@ import torch
 
 import jumbot
 from jumbot.cost import COSTS
-from jumbot.transport._points import coarse
-from jumbot.transport._points.grounds import ground_of, scaled
+from jumbot.transport._certificate import certify
+from jumbot.transport._points import engine_choice as coarse
 from jumbot.transport._points.kd_cells import Cells, split_in_cells
 from jumbot.transport._points.point_tiles import Tiles
 from jumbot.transport._points.rounding import exponents, prove
-from jumbot.transport.certificate import certify
-from jumbot.transport.problem import Problem, make_problem
+from jumbot.transport._points.tile_math import ground_of, scaled
+from jumbot.transport._problem import Problem, make_problem
 
 N = 900
 
@@ -49,9 +49,16 @@ def clouds(name: str, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np
 
 
 FAMILIES = (
-    "uniform", "outliers", "duplicates", "one cell", "collinear", "zero weights", "unequal masses", "far apart",
+    "uniform",
+    "outliers",
+    "duplicates",
+    "one cell",
+    "collinear",
+    "zero weights",
+    "unequal masses",
+    "far apart",
     "clusters",
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -111,9 +118,7 @@ def test_a_gap_that_stays_is_true(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def problem_of(x: np.ndarray, y: np.ndarray, epsilon: float, tau: float) -> Problem:
     cost = ((torch.from_numpy(x)[:, None] - torch.from_numpy(y)) ** 2).sum(-1)
-    return make_problem(
-        cost, None, None, epsilon=epsilon, tau=tau, divergence="kl", reference="product", mass=None
-    )  # fmt: skip
+    return make_problem(cost, None, None, epsilon=epsilon, tau=tau, divergence="kl", reference="product", mass=None)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -218,9 +218,9 @@ def test_the_sinkhorn_divergence_of_large_clouds(monkeypatch: pytest.MonkeyPatch
     x, y, a, b = (torch.tensor(z, requires_grad=True) for z in clouds())
     settings = {"epsilon": 0.05, "tau": 0.5, "tol": 1e-7}
     dense = jumbot.sinkhorn_divergence(x, y, a, 2 * b, **settings)
-    monkeypatch.setattr(sys.modules["jumbot.transport.sinkhorn_divergence"], "_MOST", 1000)
+    monkeypatch.setattr(sys.modules["jumbot.transport._sinkhorn_divergence"], "_MOST", 1000)
     monkeypatch.setattr(
-        sys.modules["jumbot.transport.sinkhorn_divergence"], "parse_cost", lambda cost: lambda x, y: 1 / 0
+        sys.modules["jumbot.transport._sinkhorn_divergence"], "parse_cost", lambda cost: lambda x, y: 1 / 0
     )
     streamed = jumbot.sinkhorn_divergence(x, y, a, 2 * b, **settings)
     assert float(streamed.detach()) == pytest.approx(float(dense.detach()), rel=1e-6)

@@ -13,15 +13,15 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from jumbot.compat.ot._differences import PeerDifferenceWarning
-from jumbot.compat.ot._exact_calls import emd, emd2
-from jumbot.compat.ot._partial_calls import (
+from jumbot.compat.ot._exact_calls import (
+    emd,
+    emd2,
     entropic_partial_wasserstein,
     entropic_partial_wasserstein_logscale,
     partial_wasserstein,
     partial_wasserstein2,
 )
-from jumbot.compat.ot._pot import pot
+from jumbot.compat.ot._pot import PeerDifferenceWarning, pot
 from jumbot.compat.ot._sinkhorn_calls import sinkhorn, sinkhorn2
 from jumbot.compat.ot._solve_calls import solve, solve_batch, solve_sample
 from jumbot.compat.ot._unbalanced_calls import (
@@ -34,9 +34,23 @@ from jumbot.compat.ot._unbalanced_calls import (
 )
 
 __all__ = [
-    "PeerDifferenceWarning", "batch", "bregman", "emd", "emd2", "lp", "partial", "sinkhorn", "sinkhorn2",
-    "sinkhorn_unbalanced", "sinkhorn_unbalanced2", "solve", "solve_batch", "solve_sample", "solvers", "unbalanced",
-]  # fmt: skip
+    "PeerDifferenceWarning",
+    "batch",
+    "bregman",
+    "emd",
+    "emd2",
+    "lp",
+    "partial",
+    "sinkhorn",
+    "sinkhorn2",
+    "sinkhorn_unbalanced",
+    "sinkhorn_unbalanced2",
+    "solve",
+    "solve_batch",
+    "solve_sample",
+    "solvers",
+    "unbalanced",
+]
 
 
 class _Overlay(ModuleType):
@@ -62,13 +76,21 @@ class _Overlay(ModuleType):
 lp = _Overlay("lp", emd, emd2)
 bregman = _Overlay("bregman", sinkhorn, sinkhorn2)
 unbalanced = _Overlay(
-    "unbalanced", sinkhorn_unbalanced, sinkhorn_unbalanced2, sinkhorn_knopp_unbalanced, sinkhorn_stabilized_unbalanced,
-    mm_unbalanced, mm_unbalanced2,
-)  # fmt: skip
+    "unbalanced",
+    sinkhorn_unbalanced,
+    sinkhorn_unbalanced2,
+    sinkhorn_knopp_unbalanced,
+    sinkhorn_stabilized_unbalanced,
+    mm_unbalanced,
+    mm_unbalanced2,
+)
 partial = _Overlay(
-    "partial", partial_wasserstein, partial_wasserstein2, entropic_partial_wasserstein,
+    "partial",
+    partial_wasserstein,
+    partial_wasserstein2,
+    entropic_partial_wasserstein,
     entropic_partial_wasserstein_logscale,
-)  # fmt: skip
+)
 batch = _Overlay("batch", solve_batch)
 solvers = _Overlay("solvers", solve, solve_sample)
 

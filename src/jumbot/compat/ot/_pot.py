@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from jumbot.errors import ArgumentError, NotConvergedWarning
+from jumbot.transport._certificate import reachable
 from jumbot.transport._certify import Certificate, of_solution
-from jumbot.transport.certificate import reachable
-from jumbot.transport.checks import check_number, check_whole
-from jumbot.transport.problem import make_problem
-from jumbot.transport.solution import Solution
-from jumbot.transport.solve import solve_problem
+from jumbot.transport._checks import check_number, check_whole
+from jumbot.transport._problem import make_problem
+from jumbot.transport._solution import Solution
+from jumbot.transport._solve import solve_problem
 
 _NEAR = 1e-5  # masses that differ by less, relatively, are those of float32 weights
 _FINEST, _COARSEST = 1e-13, 1e-6  # relative gaps that a `stopThr` may ask for
@@ -92,10 +92,21 @@ def pair(reg_m: Any) -> tuple[float, float]:
 
 
 def solved(
-    call: Call, *, epsilon: Any, tau: Any = math.inf, divergence: str = "kl", reference: str = "product",
-    mass: float | None = None, c: Any = None, limit: Any = 100_000, stop: Any = 1e-9, start: Any = None,
-    verbose: bool = False, warn: bool = True, batched: bool = False,
-) -> Solution:  # fmt: skip
+    call: Call,
+    *,
+    epsilon: Any,
+    tau: Any = math.inf,
+    divergence: str = "kl",
+    reference: str = "product",
+    mass: float | None = None,
+    c: Any = None,
+    limit: Any = 100_000,
+    stop: Any = 1e-9,
+    start: Any = None,
+    verbose: bool = False,
+    warn: bool = True,
+    batched: bool = False,
+) -> Solution:
     """Solved to a relative gap of `stop` squared, because it is quadratic in the error of the plan."""
     epsilon, stop = check_number("reg", epsilon, least=0), check_number("stopThr", stop, least=0)
     limit = check_whole("numItermax", limit, least=1)
@@ -109,7 +120,7 @@ def solved(
     try:
         problem = make_problem(
             cost, a, b, epsilon=epsilon, tau=tau, divergence=divergence, reference=reference, mass=mass
-        )  # fmt: skip
+        )
     except ArgumentError as error:
         raise (MismatchError(str(error)) if "masses" in str(error) else error) from None
     tol = reachable(min(max(stop**2, _FINEST), _COARSEST), epsilon)
@@ -146,3 +157,72 @@ def marginal_error(call: Call, solution: Solution) -> Any:
 def certificate(solution: Solution) -> Certificate:
     """What is proved of it."""
     return of_solution(solution)
+
+
+#: name -> what differs; `docs/guide/compat.md` has the list.
+DIFFERENCES = {
+    "total_cost": (
+        "the total cost of an entropic unbalanced problem includes the mass terms of KL, as POT's formula has them; "
+        "the value that POT returns leaves them out"
+    ),
+    "tv": "problems with TV are solved to the optimum; POT's own solver can stop where it starts",
+    "exact_batch": (
+        "exact problems of solve_batch are solved to the optimum; the plans of POT's proximal method are not optimal"
+    ),
+    "stabilised": (
+        "sinkhorn_stabilized solves the same problem as sinkhorn; POT's own loses it when it absorbs its scalings"
+    ),
+}
+_said: set[str] = set()
+
+
+class PeerDifferenceWarning(UserWarning):
+    """A value that differs from that of the library whose call it answers, which is not what its formula says."""
+
+
+def differs(name: str) -> None:
+    """Warn of a difference, once in a process."""
+    if name not in _said:
+        _said.add(name)
+        warnings.warn(f"jumbot.compat.ot: {DIFFERENCES[name]}.", PeerDifferenceWarning, stacklevel=4)
+
+
+def with_gradients(
+    plan: Tensor, given: tuple[Tensor, Tensor, Tensor], epsilon: float, taus: tuple[float, float], product: bool
+) -> Tensor:
+    """`plan`, differentiable in the cost and the weights `given`; R is a b' where `product`, else constant."""
+    M, a, b = given
+    out: Tensor = _Plan.apply(M, a, b, plan, epsilon, taus, product)
+    return out
+
+
+class _Plan(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, M: Tensor, a: Tensor, b: Tensor, plan: Tensor, *settings: Any) -> Tensor:
+        ctx.save_for_backward(a, b, plan)
+        ctx.settings = settings
+        return plan.to(M.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+        a, b, P = ctx.saved_tensors
+        epsilon, taus, product = ctx.settings
+        rows, columns = P.sum(1), P.sum(0)
+        weighted = grad.double() * P / epsilon
+        left, right = weighted.sum(1), weighted.sum(0)
+        diagonal_a, diagonal_b = (
+            p * (1 / epsilon + (0.0 if math.isinf(tau) else 1 / tau))
+            for p, tau in zip((rows, columns), taus, strict=True)
+        )
+        inverse = torch.where(diagonal_a > 0, 1 / torch.where(diagonal_a > 0, diagonal_a, 1.0), 0.0)
+        schur = torch.diag(torch.where(diagonal_b > 0, diagonal_b, 1.0)) - (P.T * inverse) @ P / epsilon**2
+        if math.isinf(taus[0]) and math.isinf(taus[1]):
+            schur += diagonal_b.mean() / len(diagonal_b)  # along constants, in which the system is singular
+        y = torch.linalg.solve(schur, right - P.T @ (inverse * left) / epsilon)
+        x = inverse * (left - P @ y / epsilon)
+        slope = P * (x[:, None] + y) / epsilon - weighted
+        of_weights = []
+        for u, p, w, tau in ((x, rows, a.double(), taus[0]), (y, columns, b.double(), taus[1])):
+            ratio = torch.where(w > 0, p / torch.where(w > 0, w, 1.0), 1.0)
+            of_weights.append(u * ratio * (1 + epsilon / tau if product else 1.0))
+        return slope.to(grad.dtype), of_weights[0].to(a.dtype), of_weights[1].to(b.dtype), None, None, None, None

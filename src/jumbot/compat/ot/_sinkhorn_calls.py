@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from jumbot.compat.ot._gradients import with_gradients
-from jumbot.compat.ot._pot import Call, certificate, marginal_error, pot, read, scalings, solved
+from jumbot.compat.ot._pot import Call, certificate, marginal_error, pot, read, scalings, solved, with_gradients
 from jumbot.errors import ArgumentError, suggest
-from jumbot.transport.checks import check_number
-from jumbot.transport.solution import Solution
+from jumbot.transport._checks import check_number
+from jumbot.transport._solution import Solution
 
 _METHODS = ("sinkhorn", "sinkhorn_log", "greenkhorn", "sinkhorn_stabilized", "sinkhorn_epsilon_scaling")
 _METHODS2 = ("sinkhorn", "sinkhorn_log", "sinkhorn_stabilized")  # of sinkhorn2
@@ -16,9 +15,19 @@ _BALANCED = (float("inf"), float("inf"))
 
 
 def sinkhorn(
-    a: Any, b: Any, M: Any, reg: float, method: str = "sinkhorn", numItermax: int = 1000, stopThr: float = 1e-9,
-    verbose: bool = False, log: bool = False, warn: bool = True, warmstart: Any = None, **kwargs: Any,
-) -> Any:  # fmt: skip
+    a: Any,
+    b: Any,
+    M: Any,
+    reg: float,
+    method: str = "sinkhorn",
+    numItermax: int = 1000,
+    stopThr: float = 1e-9,
+    verbose: bool = False,
+    log: bool = False,
+    warn: bool = True,
+    warmstart: Any = None,
+    **kwargs: Any,
+) -> Any:
     """The plan of entropic balanced transport, as `ot.sinkhorn`; the costs where b holds several histograms.
 
     All methods solve the same problem, and one solver answers them.  `log` holds err, niter, u, v, log_u, log_v, alpha,
@@ -27,33 +36,61 @@ def sinkhorn(
     call = _read(M, a, b, method, warmstart)
     if call is None:
         return pot("bregman").sinkhorn(
-            a, b, M, reg, method=method, numItermax=numItermax, stopThr=stopThr, verbose=verbose, log=log, warn=warn,
-            warmstart=warmstart, **kwargs,
-        )  # fmt: skip
+            a,
+            b,
+            M,
+            reg,
+            method=method,
+            numItermax=numItermax,
+            stopThr=stopThr,
+            verbose=verbose,
+            log=log,
+            warn=warn,
+            warmstart=warmstart,
+            **kwargs,
+        )
     solution = _solved(call, reg, numItermax, stopThr, verbose, warn, warmstart)
     out = call.out(solution.linear) if call.histograms else _plan(call, solution)
     return (out, _record(call, solution)) if log else out
 
 
 def sinkhorn2(
-    a: Any, b: Any, M: Any, reg: float, method: str = "sinkhorn", numItermax: int = 1000, stopThr: float = 1e-9,
-    verbose: bool = False, log: bool = False, warn: bool = False, warmstart: Any = None, **kwargs: Any,
-) -> Any:  # fmt: skip
+    a: Any,
+    b: Any,
+    M: Any,
+    reg: float,
+    method: str = "sinkhorn",
+    numItermax: int = 1000,
+    stopThr: float = 1e-9,
+    verbose: bool = False,
+    log: bool = False,
+    warn: bool = False,
+    warmstart: Any = None,
+    **kwargs: Any,
+) -> Any:
     """<P, M> of entropic balanced transport, as `ot.sinkhorn2`, differentiable in cost and weights."""
     call = _read(M, a, b, method, warmstart, _METHODS2)
     if call is None:
         return pot("bregman").sinkhorn2(
-            a, b, M, reg, method=method, numItermax=numItermax, stopThr=stopThr, verbose=verbose, log=log, warn=warn,
-            warmstart=warmstart, **kwargs,
-        )  # fmt: skip
+            a,
+            b,
+            M,
+            reg,
+            method=method,
+            numItermax=numItermax,
+            stopThr=stopThr,
+            verbose=verbose,
+            log=log,
+            warn=warn,
+            warmstart=warmstart,
+            **kwargs,
+        )
     solution = _solved(call, reg, numItermax, stopThr, verbose, warn, warmstart)
     out = call.out(solution.linear) if call.histograms else call.nx.sum(call.given[0] * _plan(call, solution))
     return (out, _record(call, solution)) if log else out
 
 
-def _read(
-    M: Any, a: Any, b: Any, method: str, warmstart: Any, methods: tuple[str, ...] = _METHODS
-) -> Call | None:  # fmt: skip
+def _read(M: Any, a: Any, b: Any, method: str, warmstart: Any, methods: tuple[str, ...] = _METHODS) -> Call | None:
     if not isinstance(method, str) or method.lower() not in methods:
         raise ArgumentError(f"method: {method!r} is not known; {suggest(method, methods)}")
     call = read(M, a, b)
@@ -61,9 +98,7 @@ def _read(
     return None if call is not None and call.histograms and (call.differentiable or warmstart is not None) else call
 
 
-def _solved(
-    call: Call, reg: Any, limit: Any, stop: Any, verbose: bool, warn: bool, warmstart: Any
-) -> Solution:  # fmt: skip
+def _solved(call: Call, reg: Any, limit: Any, stop: Any, verbose: bool, warn: bool, warmstart: Any) -> Solution:
     reg, start = check_number("reg", reg, least=0, strict=True), None
     if warmstart is not None:
         logs = (call.nx.to_numpy(x) for x in warmstart)
@@ -85,9 +120,16 @@ def _record(call: Call, solution: Solution) -> dict[str, Any]:
     nx, reg, taken = call.nx, solution._problem.epsilon, int(solution._outcome.taken.max())
     return {
         "err": [marginal_error(call, solution)],
-        "niter": taken, "n_iter": taken,
-        "u": nx.exp(log_u), "v": nx.exp(log_v),
-        "log_u": log_u, "log_v": log_v, "logu": log_u, "logv": log_v,
-        "alpha": reg * log_u, "beta": reg * log_v, "warmstart": (log_u, log_v),
+        "niter": taken,
+        "n_iter": taken,
+        "u": nx.exp(log_u),
+        "v": nx.exp(log_v),
+        "log_u": log_u,
+        "log_v": log_v,
+        "logu": log_u,
+        "logv": log_v,
+        "alpha": reg * log_u,
+        "beta": reg * log_v,
+        "warmstart": (log_u, log_v),
         "certificate": certificate(solution),
-    }  # fmt: skip
+    }

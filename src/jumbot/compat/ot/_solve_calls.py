@@ -9,22 +9,33 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from jumbot.compat.ot._differences import differs
 from jumbot.compat.ot._exact_calls import emd2
-from jumbot.compat.ot._pot import Call, certificate, pair, pot, read, scalings, solved
+from jumbot.compat.ot._pot import Call, certificate, differs, pair, pot, read, scalings, solved
 from jumbot.compat.ot._unbalanced_calls import objective, plan_of, total_cost
+from jumbot.transport._solution import Solution
 from jumbot.transport.divergences import TV
-from jumbot.transport.solution import Solution
 
 _PLAIN = ("sqeuclidean", "euclidean")
 
 
 def solve(
-    M: Any, a: Any = None, b: Any = None, reg: Any = None, c: Any = None, reg_type: Any = "KL",
-    unbalanced: Any = None, unbalanced_type: str = "KL", method: str | None = None, n_threads: int = 1,
-    max_iter: int | None = None, plan_init: Any = None, potentials_init: Any = None, tol: float | None = None,
-    verbose: bool = False, grad: str = "autodiff",
-) -> Any:  # fmt: skip
+    M: Any,
+    a: Any = None,
+    b: Any = None,
+    reg: Any = None,
+    c: Any = None,
+    reg_type: Any = "KL",
+    unbalanced: Any = None,
+    unbalanced_type: str = "KL",
+    method: str | None = None,
+    n_threads: int = 1,
+    max_iter: int | None = None,
+    plan_init: Any = None,
+    potentials_init: Any = None,
+    tol: float | None = None,
+    verbose: bool = False,
+    grad: str = "autodiff",
+) -> Any:
     """As `ot.solve`: exact, entropic, unbalanced with KL and TV; the rest (L2, own regularisers) is POT's.
 
     `result.log["certificate"]` is ours.  Gradients of "autodiff" and "last_step" are those of the optimum.
@@ -35,10 +46,23 @@ def solve(
     taus = (math.inf, math.inf) if unbalanced is None else pair(unbalanced)
     if call is None or call.histograms or min(taus) <= 0 or _beyond(call, reg, taus, unbalanced_type):
         return pot("solvers").solve(
-            M, a, b, reg=reg, c=c, reg_type=reg_type, unbalanced=unbalanced, unbalanced_type=unbalanced_type,
-            method=method, n_threads=n_threads, max_iter=max_iter, plan_init=plan_init,
-            potentials_init=potentials_init, tol=tol, verbose=verbose, grad=grad,
-        )  # fmt: skip
+            M,
+            a,
+            b,
+            reg=reg,
+            c=c,
+            reg_type=reg_type,
+            unbalanced=unbalanced,
+            unbalanced_type=unbalanced_type,
+            method=method,
+            n_threads=n_threads,
+            max_iter=max_iter,
+            plan_init=plan_init,
+            potentials_init=potentials_init,
+            tol=tol,
+            verbose=verbose,
+            grad=grad,
+        )
     if not reg and taus == (math.inf, math.inf):
         return _exact(call, potentials_init)
     matrix = None
@@ -49,11 +73,17 @@ def solve(
     else:
         call_plain = call
     solution = solved(
-        call, epsilon=reg or 0.0, tau=math.inf if taus == (math.inf, math.inf) else taus,
-        divergence=str(unbalanced_type).lower(), reference="product" if kind == "kl" or not reg else "ones", c=matrix,
-        limit=1000 if max_iter is None else max_iter, stop=1e-9 if tol is None else tol,
-        start=_start(potentials_init, reg, call), verbose=verbose,
-    )  # fmt: skip
+        call,
+        epsilon=reg or 0.0,
+        tau=math.inf if taus == (math.inf, math.inf) else taus,
+        divergence=str(unbalanced_type).lower(),
+        reference="product" if kind == "kl" or not reg else "ones",
+        c=matrix,
+        limit=1000 if max_iter is None else max_iter,
+        stop=1e-9 if tol is None else tol,
+        start=_start(potentials_init, reg, call),
+        verbose=verbose,
+    )
     return _result(call, call_plain, solution, kind, matrix, envelope=grad == "envelope")
 
 
@@ -70,10 +100,18 @@ def solve_sample(
 
 
 def solve_batch(
-    M: Any, reg: Any = None, a: Any = None, b: Any = None, max_iter: int = 1000, tol: float = 1e-5,
-    method: str = "auto", inner_iter: int = 1, inner_reg: float = 1e-3, reg_type: str = "entropy",
+    M: Any,
+    reg: Any = None,
+    a: Any = None,
+    b: Any = None,
+    max_iter: int = 1000,
+    tol: float = 1e-5,
+    method: str = "auto",
+    inner_iter: int = 1,
+    inner_reg: float = 1e-3,
+    reg_type: str = "entropy",
     grad: str = "envelope",
-) -> Any:  # fmt: skip
+) -> Any:
     """As `ot.batch.solve_batch`: a batch of balanced problems, entropic or, without `reg`, exact.
 
     Where the plans are to be differentiated ("autodiff", "last_step") POT answers.
@@ -86,9 +124,18 @@ def solve_batch(
     through = gradients and grad not in ("envelope", "detach", None)
     if nx.__name__ not in ("numpy", "torch") or not known or reg_type.lower() not in ("kl", "entropy") or through:
         return module.solve_batch(
-            M, reg=reg, a=a, b=b, max_iter=max_iter, tol=tol, method=method, inner_iter=inner_iter,
-            inner_reg=inner_reg, reg_type=reg_type, grad=grad,
-        )  # fmt: skip
+            M,
+            reg=reg,
+            a=a,
+            b=b,
+            max_iter=max_iter,
+            tol=tol,
+            method=method,
+            inner_iter=inner_iter,
+            inner_reg=inner_reg,
+            reg_type=reg_type,
+            grad=grad,
+        )
     if method in ("sinkhorn", "log_sinkhorn") and not reg:
         return module.solve_batch(M, reg=reg, a=a, b=b, method=method)  # refused in its words
     return _batch(nx, M, reg, a, b, max_iter, tol, reg_type.lower(), grad)
@@ -137,9 +184,14 @@ def _exact(call: Call, start: Any) -> Any:
     M, a, b = call.given
     value, log = emd2(a, b, M, log=True, return_matrix=True, potentials_init=start)
     return pot("utils").OTResult(
-        potentials=(log["u"], log["v"]), value=value, value_linear=value, plan=log["G"], status="Converged",
-        backend=call.nx, log={"certificate": log["certificate"]},
-    )  # fmt: skip
+        potentials=(log["u"], log["v"]),
+        value=value,
+        value_linear=value,
+        plan=log["G"],
+        status="Converged",
+        backend=call.nx,
+        log={"certificate": log["certificate"]},
+    )
 
 
 def _start(potentials: Any, reg: Any, call: Call) -> Any:
@@ -175,6 +227,10 @@ def _result(call: Call, plain: Call, solution: Solution, kind: str, c: Any, enve
         slopes = [epsilon * (x - x.mean()) for x in logs]
         value = nx.set_gradients(value, call.given, (plan, *slopes))
     return pot("utils").OTResult(
-        potentials=potentials, value=value, value_linear=linear, plan=plan, backend=nx,
+        potentials=potentials,
+        value=value,
+        value_linear=linear,
+        plan=plan,
+        backend=nx,
         log={"certificate": certificate(solution)},
-    )  # fmt: skip
+    )

@@ -6,22 +6,31 @@ import math
 import warnings
 from typing import Any
 
-from jumbot.compat.ot._differences import differs
-from jumbot.compat.ot._gradients import with_gradients
-from jumbot.compat.ot._pot import Call, certificate, pair, pot, read, scalings, solved
+from jumbot.compat.ot._pot import Call, certificate, differs, pair, pot, read, scalings, solved, with_gradients
 from jumbot.errors import ArgumentError, suggest
-from jumbot.transport.checks import check_number
-from jumbot.transport.solution import Solution
+from jumbot.transport._checks import check_number
+from jumbot.transport._solution import Solution
 
 _METHODS = ("sinkhorn", "sinkhorn_stabilized", "sinkhorn_translation_invariant", "sinkhorn_reg_scaling")
 _COSTS = ("linear", "total")
 
 
 def sinkhorn_unbalanced(
-    a: Any, b: Any, M: Any, reg: float, reg_m: Any, method: str = "sinkhorn", reg_type: str = "kl", c: Any = None,
-    warmstart: Any = None, numItermax: int = 1000, stopThr: float = 1e-6, verbose: bool = False, log: bool = False,
+    a: Any,
+    b: Any,
+    M: Any,
+    reg: float,
+    reg_m: Any,
+    method: str = "sinkhorn",
+    reg_type: str = "kl",
+    c: Any = None,
+    warmstart: Any = None,
+    numItermax: int = 1000,
+    stopThr: float = 1e-6,
+    verbose: bool = False,
+    log: bool = False,
     **kwargs: Any,
-) -> Any:  # fmt: skip
+) -> Any:
     """The plan of entropic unbalanced transport, as `ot.unbalanced.sinkhorn_unbalanced`; costs for several b.
 
     All methods solve the same problem, and one solver answers them.  `log` holds err, logu, logv, cost, total_cost,
@@ -34,18 +43,41 @@ def sinkhorn_unbalanced(
     found = _solved(a, b, M, reg, reg_m, reg_type, c, warmstart, numItermax, stopThr, verbose)
     if found is None:
         return pot("unbalanced").sinkhorn_unbalanced(
-            a, b, M, reg, reg_m, method=method, reg_type=reg_type, c=c, warmstart=warmstart, numItermax=numItermax,
-            stopThr=stopThr, verbose=verbose, log=log, **kwargs,
-        )  # fmt: skip
+            a,
+            b,
+            M,
+            reg,
+            reg_m,
+            method=method,
+            reg_type=reg_type,
+            c=c,
+            warmstart=warmstart,
+            numItermax=numItermax,
+            stopThr=stopThr,
+            verbose=verbose,
+            log=log,
+            **kwargs,
+        )
     call, solution, c = found
     out = call.out(solution.linear) if call.histograms else plan_of(call, solution, c is None)
     return (out, _record(call, solution, c)) if log else out
 
 
 def sinkhorn_knopp_unbalanced(
-    a: Any, b: Any, M: Any, reg: float, reg_m: Any, reg_type: str = "kl", c: Any = None, warmstart: Any = None,
-    numItermax: int = 1000, stopThr: float = 1e-6, verbose: bool = False, log: bool = False, **kwargs: Any,
-) -> Any:  # fmt: skip
+    a: Any,
+    b: Any,
+    M: Any,
+    reg: float,
+    reg_m: Any,
+    reg_type: str = "kl",
+    c: Any = None,
+    warmstart: Any = None,
+    numItermax: int = 1000,
+    stopThr: float = 1e-6,
+    verbose: bool = False,
+    log: bool = False,
+    **kwargs: Any,
+) -> Any:
     """As `sinkhorn_unbalanced`."""
     return sinkhorn_unbalanced(
         a, b, M, reg, reg_m, "sinkhorn", reg_type, c, warmstart, numItermax, stopThr, verbose, log
@@ -53,10 +85,21 @@ def sinkhorn_knopp_unbalanced(
 
 
 def sinkhorn_stabilized_unbalanced(
-    a: Any, b: Any, M: Any, reg: float, reg_m: Any, reg_type: str = "kl", c: Any = None, warmstart: Any = None,
-    tau: float = 1e5, numItermax: int = 1000, stopThr: float = 1e-6, verbose: bool = False, log: bool = False,
+    a: Any,
+    b: Any,
+    M: Any,
+    reg: float,
+    reg_m: Any,
+    reg_type: str = "kl",
+    c: Any = None,
+    warmstart: Any = None,
+    tau: float = 1e5,
+    numItermax: int = 1000,
+    stopThr: float = 1e-6,
+    verbose: bool = False,
+    log: bool = False,
     **kwargs: Any,
-) -> Any:  # fmt: skip
+) -> Any:
     """As `sinkhorn_unbalanced`; POT's own loses the problem where it absorbs its scalings (at more than `tau`)."""
     return sinkhorn_unbalanced(
         a, b, M, reg, reg_m, "sinkhorn_stabilized", reg_type, c, warmstart, numItermax, stopThr, verbose, log
@@ -64,10 +107,22 @@ def sinkhorn_stabilized_unbalanced(
 
 
 def sinkhorn_unbalanced2(
-    a: Any, b: Any, M: Any, reg: float, reg_m: Any, method: str = "sinkhorn", reg_type: str = "kl", c: Any = None,
-    warmstart: Any = None, returnCost: str = "linear", numItermax: int = 1000, stopThr: float = 1e-6,
-    verbose: bool = False, log: bool = False, **kwargs: Any,
-) -> Any:  # fmt: skip
+    a: Any,
+    b: Any,
+    M: Any,
+    reg: float,
+    reg_m: Any,
+    method: str = "sinkhorn",
+    reg_type: str = "kl",
+    c: Any = None,
+    warmstart: Any = None,
+    returnCost: str = "linear",
+    numItermax: int = 1000,
+    stopThr: float = 1e-6,
+    verbose: bool = False,
+    log: bool = False,
+    **kwargs: Any,
+) -> Any:
     """<P, M>, or the whole objective with `returnCost="total"`, as `ot.unbalanced.sinkhorn_unbalanced2`."""
     if returnCost not in _COSTS:
         raise ArgumentError(f"returnCost: {returnCost!r} is not known; {suggest(returnCost, _COSTS)}")
@@ -88,9 +143,19 @@ def sinkhorn_unbalanced2(
 
 
 def mm_unbalanced(
-    a: Any, b: Any, M: Any, reg_m: Any, c: Any = None, reg: float = 0, div: str = "kl", G0: Any = None,
-    numItermax: int = 1000, stopThr: float = 1e-15, verbose: bool = False, log: bool = False,
-) -> Any:  # fmt: skip
+    a: Any,
+    b: Any,
+    M: Any,
+    reg_m: Any,
+    c: Any = None,
+    reg: float = 0,
+    div: str = "kl",
+    G0: Any = None,
+    numItermax: int = 1000,
+    stopThr: float = 1e-15,
+    verbose: bool = False,
+    log: bool = False,
+) -> Any:
     """The plan of unbalanced transport, as `ot.unbalanced.mm_unbalanced`; `div="l2"` is POT's own.
 
     `log` holds err, G (the plan alone: there are no steps), cost, total_cost, certificate.
@@ -99,26 +164,49 @@ def mm_unbalanced(
     taus = pair(reg_m)
     if call is None or call.histograms or call.differentiable or not all(0 < tau < math.inf for tau in taus):
         return pot("unbalanced").mm_unbalanced(
-            a, b, M, reg_m, c=c, reg=reg, div=div, G0=G0, numItermax=numItermax, stopThr=stopThr, verbose=verbose,
+            a,
+            b,
+            M,
+            reg_m,
+            c=c,
+            reg=reg,
+            div=div,
+            G0=G0,
+            numItermax=numItermax,
+            stopThr=stopThr,
+            verbose=verbose,
             log=log,
-        )  # fmt: skip
+        )
     matrix = None if c is None or reg == 0 else call.M.new_tensor(call.nx.to_numpy(c))
     solution = solved(call, epsilon=reg, tau=taus, c=matrix, limit=max(numItermax, 1000), verbose=verbose)
     plan = call.out(solution.plan)
     if not log:
         return plan
     record = {
-        "err": [0.0], "G": [plan], "cost": call.out((call.M * solution.plan).sum()),
-        "total_cost": call.out(objective(solution, matrix)), "certificate": certificate(solution),
-    }  # fmt: skip
+        "err": [0.0],
+        "G": [plan],
+        "cost": call.out((call.M * solution.plan).sum()),
+        "total_cost": call.out(objective(solution, matrix)),
+        "certificate": certificate(solution),
+    }
     return plan, record
 
 
 def mm_unbalanced2(
-    a: Any, b: Any, M: Any, reg_m: Any, c: Any = None, reg: float = 0, div: str = "kl", G0: Any = None,
-    returnCost: str = "linear", numItermax: int = 1000, stopThr: float = 1e-15, verbose: bool = False,
+    a: Any,
+    b: Any,
+    M: Any,
+    reg_m: Any,
+    c: Any = None,
+    reg: float = 0,
+    div: str = "kl",
+    G0: Any = None,
+    returnCost: str = "linear",
+    numItermax: int = 1000,
+    stopThr: float = 1e-15,
+    verbose: bool = False,
     log: bool = False,
-) -> Any:  # fmt: skip
+) -> Any:
     """<P, M>, or the whole objective with `returnCost="total"`, as `ot.unbalanced.mm_unbalanced2`."""
     if returnCost not in _COSTS:
         raise ArgumentError(f"returnCost: {returnCost!r} is not known; {suggest(returnCost, _COSTS)}")
@@ -128,9 +216,18 @@ def mm_unbalanced2(
 
 
 def _solved(
-    a: Any, b: Any, M: Any, reg: Any, reg_m: Any, reg_type: Any, c: Any, warmstart: Any, limit: Any, stop: Any,
+    a: Any,
+    b: Any,
+    M: Any,
+    reg: Any,
+    reg_m: Any,
+    reg_type: Any,
+    c: Any,
+    warmstart: Any,
+    limit: Any,
+    stop: Any,
     verbose: bool,
-) -> tuple[Call, Solution, Any] | None:  # fmt: skip
+) -> tuple[Call, Solution, Any] | None:
     """The call, its solution and the reference where it is a matrix; None where POT itself has to answer."""
     if not isinstance(reg_type, str) or reg_type.lower() not in ("kl", "entropy"):
         raise ArgumentError(f"reg_type: {reg_type!r} is not known; {suggest(reg_type, ('kl', 'entropy'))}")
@@ -146,9 +243,16 @@ def _solved(
         logs = [call.M.new_tensor(call.nx.to_numpy(x)) for x in warmstart]
         start = (reg * logs[0]).reshape(1, -1), (reg * logs[1]).reshape(1, -1)
     solution = solved(
-        call, epsilon=reg, tau=taus if math.inf not in taus or taus[0] != taus[1] else math.inf,
-        reference="product" if product else "ones", c=matrix, limit=limit, stop=stop, start=start, verbose=verbose,
-    )  # fmt: skip
+        call,
+        epsilon=reg,
+        tau=taus if math.inf not in taus or taus[0] != taus[1] else math.inf,
+        reference="product" if product else "ones",
+        c=matrix,
+        limit=limit,
+        stop=stop,
+        start=start,
+        verbose=verbose,
+    )
     return call, solution, matrix
 
 

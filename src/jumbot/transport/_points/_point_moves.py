@@ -23,12 +23,12 @@ import torch
 from torch import Tensor
 
 from jumbot.transport._curvature import System, refusal
+from jumbot.transport._kernels.decorator import compiled
 from jumbot.transport._points.callable_tiles import CallableTiles
 from jumbot.transport._points.passes import _entries
 from jumbot.transport._points.point_tiles import Tiles
-from jumbot.transport._points.solved import Solved
+from jumbot.transport._points.rounding import Solved
 from jumbot.transport._points.tile_math import NOTHING, PRODUCT, ROOT, ROWS, WFR, add_up, costs, distances, dot
-from jumbot.transport.compiled.decorator import compiled
 
 _NEAR = 1e-3  # of the distance, below which tan(r)/r is a series
 _LIMIT = np.pi**2 / 4 * (1 - 1e-12)

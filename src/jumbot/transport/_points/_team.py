@@ -63,7 +63,7 @@ def team_of(arrays: Iterable[np.ndarray], settings: Any) -> Team:
 
     A process of a group that does not ask for such a problem keeps the others waiting.
     """
-    from jumbot.minibatch.distributed import gather, group
+    from jumbot._base.distributed import gather, group
 
     rank, world = group()
     arrays = list(arrays)

@@ -100,7 +100,7 @@ class CallableTiles:
 
     def mixture(
         self, F: np.ndarray, G: np.ndarray, log_u: np.ndarray, log_v: np.ndarray, alpha: np.ndarray, beta: np.ndarray
-    ) -> tuple[float, float, np.ndarray]:  # fmt: skip
+    ) -> tuple[float, float, np.ndarray]:
         divergence = linear = 0.0
         own = [torch.from_numpy(x) for x in (F, log_u, np.log(np.maximum(alpha, 1e-300)) - 1e5 * (alpha <= 0))]
         other = [torch.from_numpy(x) for x in (G, log_v, np.log(np.maximum(beta, 1e-300)) - 1e5 * (beta <= 0))]

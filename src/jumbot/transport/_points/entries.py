@@ -11,8 +11,7 @@ import torch
 from jumbot.transport._points import readout
 from jumbot.transport._points.callable_tiles import CallableTiles
 from jumbot.transport._points.point_tiles import Tiles
-from jumbot.transport._points.rounding import StreamedPlan
-from jumbot.transport._points.solved import Solved
+from jumbot.transport._points.rounding import Solved, StreamedPlan
 from jumbot.transport._points.tile_math import NOTHING, ROOT, WFR
 
 _ENTRIES = 1 << 20
@@ -62,9 +61,16 @@ def _arguments(stream: Tiles, plan: StreamedPlan) -> tuple[Any, ...]:
     layout, (own, other) = stream.in_double(), stream.cells
     F, G = own.padded(np.maximum(plan.F, NOTHING), NOTHING), other.padded(np.maximum(plan.G, NOTHING), NOTHING)
     return (
-        layout.rows[0], stream.padded_norms[0], F, layout.columns[1], stream.padded_norms[1], G, *stream.lists[0],
-        stream.ground.kind, stream.ground.scale,
-    )  # fmt: skip
+        layout.rows[0],
+        stream.padded_norms[0],
+        F,
+        layout.columns[1],
+        stream.padded_norms[1],
+        G,
+        *stream.lists[0],
+        stream.ground.kind,
+        stream.ground.scale,
+    )
 
 
 def top(solved: Solved, k: int) -> tuple[np.ndarray, np.ndarray]:

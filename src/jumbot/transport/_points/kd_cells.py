@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from jumbot.transport.compiled.aligned import plain
-from jumbot.transport.compiled.decorator import compiled
+from jumbot.transport._kernels.decorator import compiled
+from jumbot.transport._kernels.memory import plain
 
 #: Points of a cell at most.
 LARGEST = 256
@@ -74,9 +74,7 @@ class Cells:
         mass = np.bincount(cell, weights, self.count)
         number = np.bincount(cell, minlength=self.count)
         share = np.where(mass[cell] > 0, weights / np.where(mass > 0, mass, 1.0)[cell], 1.0 / number[cell])
-        centre = np.stack(
-            [np.bincount(cell, share * column, self.count) for column in self.points.T], axis=1
-        )  # fmt: skip
+        centre = np.stack([np.bincount(cell, share * column, self.count) for column in self.points.T], axis=1)
         scatter = ((self.points - centre[cell]) ** 2).sum(1)
         return centre, mass, float(scatter @ weights / weights.sum())
 

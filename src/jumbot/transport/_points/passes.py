@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from jumbot.transport._kernels.decorator import compiled
+from jumbot.transport._kernels.vectormath import exp, greater, lesser, log
 from jumbot.transport._points.tile_math import (
     PRODUCT,
     ROOT,
@@ -24,8 +26,6 @@ from jumbot.transport._points.tile_math import (
     entries_single,
     slopes,
 )
-from jumbot.transport.compiled.decorator import compiled
-from jumbot.transport.compiled.vectormath import exp, greater, lesser, log
 
 _HUGE = 1e200  # a cost of which the plan holds nothing
 
@@ -77,9 +77,19 @@ def _least(z: Any, G: Any, least: float) -> float:
 
 @compiled(allocates=True)
 def minima(
-    cells: Any, x: Any, norm_x: Any, y: Any, norm_y: Any, G: Any, first: Any, last: Any, met: Any, kind: int,
-    scale: float, out: Any,
-) -> None:  # fmt: skip
+    cells: Any,
+    x: Any,
+    norm_x: Any,
+    y: Any,
+    norm_y: Any,
+    G: Any,
+    first: Any,
+    last: Any,
+    met: Any,
+    kind: int,
+    scale: float,
+    out: Any,
+) -> None:
     """out_i = min_j C_ij - G_j, in float64."""
     z = np.empty((ROWS, y.shape[2]))
     for at in range(cells.shape[0]):
@@ -116,9 +126,22 @@ def _gather(p: Any, c: Any, columns: Any) -> tuple[float, float]:
 
 @compiled(allocates=True)
 def plan_sums(
-    cells: Any, x: Any, norm_x: Any, F: Any, y: Any, norm_y: Any, G: Any, first: Any, last: Any, met: Any, kind: int,
-    scale: float, rows: Any, linear: Any, columns: Any,
-) -> None:  # fmt: skip
+    cells: Any,
+    x: Any,
+    norm_x: Any,
+    F: Any,
+    y: Any,
+    norm_y: Any,
+    G: Any,
+    first: Any,
+    last: Any,
+    met: Any,
+    kind: int,
+    scale: float,
+    rows: Any,
+    linear: Any,
+    columns: Any,
+) -> None:
     """Marginals of P = e^(F + G - C) and sum_j P_ij C_ij, in float64; columns are added to what is there."""
     z, p = np.empty((ROWS, y.shape[2])), np.empty(y.shape[2])
     for at in range(cells.shape[0]):
@@ -139,9 +162,22 @@ def plan_sums(
 
 @compiled(allocates=True)
 def products(
-    cells: Any, x: Any, norm_x: Any, F: Any, y: Any, norm_y: Any, G: Any, first: Any, last: Any, met: Any, kind: int,
-    scale: float, by_slopes: bool, v: Any, out: Any,
-) -> None:  # fmt: skip
+    cells: Any,
+    x: Any,
+    norm_x: Any,
+    F: Any,
+    y: Any,
+    norm_y: Any,
+    G: Any,
+    first: Any,
+    last: Any,
+    met: Any,
+    kind: int,
+    scale: float,
+    by_slopes: bool,
+    v: Any,
+    out: Any,
+) -> None:
     """out `(A, W, k)` = P v, v `(B, k, V)`; with `by_slopes`, each entry times dC/d(|x - y|^2) in scaled units."""
     z, p, c = np.empty((ROWS, y.shape[2])), np.empty(y.shape[2]), np.empty(y.shape[2])
     for at in range(cells.shape[0]):
@@ -170,7 +206,7 @@ def products(
 @compiled()
 def _mixed(
     shift: float, G: Any, log_u: float, log_v: Any, log_alpha: float, log_beta: Any, c: Any, terms: Any, paid: Any
-) -> None:  # fmt: skip
+) -> None:
     """Terms of KL(Q | P) with Q = u P v + alpha beta', and of <C, Q>, from the exponents."""
     for j in range(c.shape[0]):
         cost = c[j]
@@ -188,9 +224,24 @@ def _mixed(
 
 @compiled(allocates=True)
 def mixture(
-    cells: Any, x: Any, norm_x: Any, F: Any, y: Any, norm_y: Any, G: Any, first: Any, last: Any, met: Any, kind: int,
-    scale: float, log_u: Any, log_v: Any, log_alpha: Any, log_beta: Any, out: Any,
-) -> None:  # fmt: skip
+    cells: Any,
+    x: Any,
+    norm_x: Any,
+    F: Any,
+    y: Any,
+    norm_y: Any,
+    G: Any,
+    first: Any,
+    last: Any,
+    met: Any,
+    kind: int,
+    scale: float,
+    log_u: Any,
+    log_v: Any,
+    log_alpha: Any,
+    log_beta: Any,
+    out: Any,
+) -> None:
     """out[a] = KL(Q | P) and <C, Q> over the blocks of a row cell, Q = u P v + alpha beta'."""
     z, terms, paid = np.empty((ROWS, y.shape[2])), np.empty(y.shape[2]), np.empty(y.shape[2])
     for at in range(cells.shape[0]):
@@ -203,9 +254,16 @@ def mixture(
                 for r in range(ROWS):
                     costs(kind, scale, norm_x[a, i + r], norm_y[b], z[r])
                     _mixed(
-                        F[a, i + r], G[b], log_u[a, i + r], log_v[b], log_alpha[a, i + r], log_beta[b], z[r], terms,
+                        F[a, i + r],
+                        G[b],
+                        log_u[a, i + r],
+                        log_v[b],
+                        log_alpha[a, i + r],
+                        log_beta[b],
+                        z[r],
+                        terms,
                         paid,
-                    )  # fmt: skip
+                    )
                     out[a, 0] += add_up(terms)
                     out[a, 1] += add_up(paid)
 
@@ -231,9 +289,19 @@ def box_cost(low: Any, high: Any, other_low: Any, other_high: Any, kind: int, sc
 
 @compiled(allocates=True)
 def weigh_blocks(
-    low: Any, high: Any, log_a: Any, other_low: Any, other_high: Any, log_b: Any, kind: int, scale: float,
-    a: int, least: float, width: float, bins: Any,
-) -> None:  # fmt: skip
+    low: Any,
+    high: Any,
+    log_a: Any,
+    other_low: Any,
+    other_high: Any,
+    log_b: Any,
+    kind: int,
+    scale: float,
+    a: int,
+    least: float,
+    width: float,
+    bins: Any,
+) -> None:
     """Add the bounds e^(log_a + log_b - least cost) of the blocks of row cell `a` to bins of their logarithm."""
     for b in range(log_b.shape[0]):
         e = log_a[a] + log_b[b] - box_cost(low[a], high[a], other_low[b], other_high[b], kind, scale, False)
@@ -244,9 +312,18 @@ def weigh_blocks(
 
 @compiled(allocates=True)
 def keep_blocks(
-    low: Any, high: Any, log_a: Any, other_low: Any, other_high: Any, log_b: Any, kind: int, scale: float,
-    a: int, threshold: float, kept: Any,
-) -> tuple[int, float]:  # fmt: skip
+    low: Any,
+    high: Any,
+    log_a: Any,
+    other_low: Any,
+    other_high: Any,
+    log_b: Any,
+    kind: int,
+    scale: float,
+    a: int,
+    threshold: float,
+    kept: Any,
+) -> tuple[int, float]:
     """Write the blocks of row cell `a` whose bound is above the threshold, and the best one in any case.
 
     Returns their number and the sum of the bounds of the others.
@@ -270,9 +347,22 @@ def keep_blocks(
 
 @compiled(allocates=True)
 def fill_left_out(
-    low: Any, high: Any, alpha: Any, log_a: Any, other_low: Any, other_high: Any, beta: Any, log_b: Any,
-    first: Any, last: Any, met: Any, kind: int, scale: float, a: int, out: Any,
-) -> None:  # fmt: skip
+    low: Any,
+    high: Any,
+    alpha: Any,
+    log_a: Any,
+    other_low: Any,
+    other_high: Any,
+    beta: Any,
+    log_b: Any,
+    first: Any,
+    last: Any,
+    met: Any,
+    kind: int,
+    scale: float,
+    a: int,
+    out: Any,
+) -> None:
     """Of alpha beta' in the blocks of row cell `a` that are left out: mass, a bound on <C, .>, and sum e log(e/R..)."""
     absent = np.ones(beta.shape[0], dtype=np.uint8)
     for k in range(first[a], last[a]):

@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from jumbot.transport._kernels.threads import run, split
 from jumbot.transport._points import passes
 from jumbot.transport._points._team import ALONE
-from jumbot.transport._points.grounds import Ground
 from jumbot.transport._points.kd_cells import Cells
-from jumbot.transport._points.tile_math import NOTHING, PRODUCT, SQUARED, WFR
-from jumbot.transport.compiled.threads import run, split
+from jumbot.transport._points.tile_math import NOTHING, PRODUCT, SQUARED, WFR, Ground
 
 _SHARES = 16  # runs of row cells for each thread: another process may hold up one of them
 _LOW, _HIGH = 1e-25, 1e25  # of sums in float32 that are surely right
@@ -188,40 +187,58 @@ class Tiles:
         def task(k: int) -> None:
             for share in parts[k]:
                 passes.plan_sums(
-                    shares[share], x, self.padded_norms[0], padded[0], y, self.padded_norms[1], padded[1],
-                    *self.lists[0], ground.kind, ground.scale, rows, linear, columns[k],
-                )  # fmt: skip
+                    shares[share],
+                    x,
+                    self.padded_norms[0],
+                    padded[0],
+                    y,
+                    self.padded_norms[1],
+                    padded[1],
+                    *self.lists[0],
+                    ground.kind,
+                    ground.scale,
+                    rows,
+                    linear,
+                    columns[k],
+                )
 
         run(task, range(len(parts)))
         rows, linear, total = (self.team.joined(z) for z in (rows, linear, columns.sum(0)))
         paid = float(cells_x.taken(linear).sum())
         return cells_x.taken(rows), cells_y.taken(total), paid, paid
 
-    def products(
-        self, side: int, F: np.ndarray, G: np.ndarray, v: np.ndarray, by_slopes: bool = False
-    ) -> np.ndarray:  # fmt: skip
+    def products(self, side: int, F: np.ndarray, G: np.ndarray, v: np.ndarray, by_slopes: bool = False) -> np.ndarray:
         """P v (side 0) or P' v, `(n, k)`; `by_slopes` as the pass of that name."""
         layout, ground = self._in(np.float64), self.ground
         own, other = self.cells[side], self.cells[1 - side]
         potentials = (F, G) if side == 0 else (G, F)
-        padded = [
-            c.padded(np.maximum(p, NOTHING), NOTHING) for c, p in zip((own, other), potentials, strict=True)
-        ]  # fmt: skip
+        padded = [c.padded(np.maximum(p, NOTHING), NOTHING) for c, p in zip((own, other), potentials, strict=True)]
         columns = np.stack([other.padded(column, 0.0) for column in v.T], axis=1)
         x, y, out = layout.rows[side], layout.columns[1 - side], np.zeros((own.count, own.width, v.shape[1]))
 
         def task(cells: np.ndarray) -> None:
             passes.products(
-                cells, x, self.padded_norms[side], padded[0], y, self.padded_norms[1 - side], padded[1],
-                *self.lists[side], ground.kind, ground.scale, by_slopes, columns, out,
-            )  # fmt: skip
+                cells,
+                x,
+                self.padded_norms[side],
+                padded[0],
+                y,
+                self.padded_norms[1 - side],
+                padded[1],
+                *self.lists[side],
+                ground.kind,
+                ground.scale,
+                by_slopes,
+                columns,
+                out,
+            )
 
         self._run(side, task, out)
         return own.taken(out)
 
     def mixture(
         self, F: np.ndarray, G: np.ndarray, log_u: np.ndarray, log_v: np.ndarray, alpha: np.ndarray, beta: np.ndarray
-    ) -> tuple[float, float, np.ndarray]:  # fmt: skip
+    ) -> tuple[float, float, np.ndarray]:
         """KL(Q | P) and <C, Q> over the kept blocks, Q = u P v + alpha beta'; of alpha beta' in the others its mass, a
         bound on <C, .>, and one on sum e log(e/P)."""
         layout, ground, (own, other) = self._in(np.float64), self.ground, self.cells
@@ -232,9 +249,22 @@ class Tiles:
 
         def task(cells: np.ndarray) -> None:
             passes.mixture(
-                cells, layout.rows[0], norms[0], a[0], layout.columns[1], norms[1], b[0], *self.lists[0],
-                ground.kind, ground.scale, a[1], b[1], a[2], b[2], out,
-            )  # fmt: skip
+                cells,
+                layout.rows[0],
+                norms[0],
+                a[0],
+                layout.columns[1],
+                norms[1],
+                b[0],
+                *self.lists[0],
+                ground.kind,
+                ground.scale,
+                a[1],
+                b[1],
+                a[2],
+                b[2],
+                out,
+            )
 
         self._run(0, task, out)
         rest = np.zeros(3)
@@ -260,9 +290,7 @@ class Tiles:
     def choose(self, F: np.ndarray, G: np.ndarray, budget: float) -> float:
         """Leave out blocks of the plan whose mass is at most `budget` in all; returns a bound on what they hold."""
         (low, high), (other_low, other_high) = self.cells[0].boxes, self.cells[1].boxes
-        log_a, log_b = (
-            _log_mass(c, values) for c, values in zip(self.cells, (F, G), strict=True)
-        )  # fmt: skip
+        log_a, log_b = (_log_mass(c, values) for c, values in zip(self.cells, (F, G), strict=True))
         arguments = low, high, log_a, other_low, other_high, log_b, self.ground.kind, self.ground.scale
         least = math.log(budget / (len(log_a) * len(log_b)))
 

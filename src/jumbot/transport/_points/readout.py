@@ -6,16 +6,27 @@ from typing import Any
 
 import numpy as np
 
+from jumbot.transport._kernels.decorator import compiled
 from jumbot.transport._points.passes import _entries
 from jumbot.transport._points.tile_math import PRODUCT, ROWS, add_up, costs, distances
-from jumbot.transport.compiled.decorator import compiled
 
 
 @compiled()
 def _strip(
-    x: Any, norm_x: Any, F: Any, y: Any, norm_y: Any, G: Any, kind: int, scale: float, a: int, i: int, b: int, z: Any,
+    x: Any,
+    norm_x: Any,
+    F: Any,
+    y: Any,
+    norm_y: Any,
+    G: Any,
+    kind: int,
+    scale: float,
+    a: int,
+    i: int,
+    b: int,
+    z: Any,
     p: Any,
-) -> None:  # fmt: skip
+) -> None:
     """p `(4, V)` = the entries of four rows in one block."""
     distances(x[a, i : i + ROWS], y[b], kind == PRODUCT, z)
     for r in range(ROWS):
@@ -35,9 +46,21 @@ def _insert(value: float, place: int, values: Any, places: Any) -> None:
 
 @compiled(allocates=True)
 def largest(
-    cells: Any, x: Any, norm_x: Any, F: Any, y: Any, norm_y: Any, G: Any, first: Any, last: Any, met: Any, kind: int,
-    scale: float, values: Any, places: Any,
-) -> None:  # fmt: skip
+    cells: Any,
+    x: Any,
+    norm_x: Any,
+    F: Any,
+    y: Any,
+    norm_y: Any,
+    G: Any,
+    first: Any,
+    last: Any,
+    met: Any,
+    kind: int,
+    scale: float,
+    values: Any,
+    places: Any,
+) -> None:
     """The largest entries of each row, `(A, W, k)`, and where they are; what is there already counts too."""
     z, p = np.empty((ROWS, y.shape[2])), np.empty((ROWS, y.shape[2]))
     for at in range(cells.shape[0]):
@@ -55,9 +78,26 @@ def largest(
 
 @compiled(allocates=True)
 def above(
-    cells: Any, x: Any, norm_x: Any, F: Any, y: Any, norm_y: Any, G: Any, first: Any, last: Any, met: Any, kind: int,
-    scale: float, alpha: Any, beta: Any, threshold: float, write: bool, begin: Any, places: Any, values: Any,
-) -> None:  # fmt: skip
+    cells: Any,
+    x: Any,
+    norm_x: Any,
+    F: Any,
+    y: Any,
+    norm_y: Any,
+    G: Any,
+    first: Any,
+    last: Any,
+    met: Any,
+    kind: int,
+    scale: float,
+    alpha: Any,
+    beta: Any,
+    threshold: float,
+    write: bool,
+    begin: Any,
+    places: Any,
+    values: Any,
+) -> None:
     """Count the entries of each row above the threshold in `begin` `(A, W)`, or write them from there on."""
     z, p = np.empty((ROWS, y.shape[2])), np.empty((ROWS, y.shape[2]))
     for at in range(cells.shape[0]):
@@ -78,9 +118,23 @@ def above(
 
 @compiled(allocates=True)
 def draw(
-    cells: Any, x: Any, norm_x: Any, F: Any, y: Any, norm_y: Any, G: Any, first: Any, last: Any, met: Any, kind: int,
-    scale: float, begin: Any, end: Any, levels: Any, places: Any,
-) -> None:  # fmt: skip
+    cells: Any,
+    x: Any,
+    norm_x: Any,
+    F: Any,
+    y: Any,
+    norm_y: Any,
+    G: Any,
+    first: Any,
+    last: Any,
+    met: Any,
+    kind: int,
+    scale: float,
+    begin: Any,
+    end: Any,
+    levels: Any,
+    places: Any,
+) -> None:
     """For each row the columns at which its running sum passes `levels[begin:end]`, which rise."""
     z, p, passed = np.empty((ROWS, y.shape[2])), np.empty((ROWS, y.shape[2])), np.empty(x.shape[1])
     for at in range(cells.shape[0]):

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from jumbot.transport._certificate import _OVERFLOWN, spread
 from jumbot.transport._points.tile_math import NOTHING
-from jumbot.transport.certificate import _OVERFLOWN, spread
-from jumbot.transport.problem import Problem
+from jumbot.transport._problem import Problem
 
 #: Potentials of points that nothing can be matched to, in units of tau.
 EMPTY = 1e12
@@ -86,9 +86,15 @@ def prove(problem: Problem, stream: Any, f: Tensor, g: Tensor) -> Proof:
 
 
 def _factor(
-    problem: Problem, stream: Any, F: np.ndarray, G: np.ndarray, f: Tensor, g: Tensor, rows: np.ndarray,
+    problem: Problem,
+    stream: Any,
+    F: np.ndarray,
+    G: np.ndarray,
+    f: Tensor,
+    g: Tensor,
+    rows: np.ndarray,
     columns: np.ndarray,
-) -> float:  # fmt: skip
+) -> float:
     """sum Q log(Q/P) where exact marginals have scaled rows or columns."""
     if not (problem.source.hard or problem.target.hard):
         return 0.0
@@ -98,9 +104,7 @@ def _factor(
     )
 
 
-def _fit(
-    problem: Problem, stream: Any, F: np.ndarray, G: np.ndarray, k: int
-) -> tuple[np.ndarray, np.ndarray, float]:  # fmt: skip
+def _fit(problem: Problem, stream: Any, F: np.ndarray, G: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, float]:
     """Scale the rows (k = 0) or columns of P into their bounds; KL(Q | P)."""
     side, weights = problem.sides[k]
     own, other = (F, G) if k == 0 else (G, F)
@@ -152,3 +156,19 @@ def _down(sums: np.ndarray, high: Tensor) -> np.ndarray:
     with np.errstate(divide="ignore", invalid="ignore"):
         factor = np.minimum(high[0].numpy() / sums, 1.0)
     return np.log(np.where((sums > 0) & (factor > 0), factor, 1.0))
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A problem, its stream of tiles, its potentials `(1, n)`, `(1, m)`, and what they prove."""
+
+    problem: Problem
+    stream: Any
+    f: Tensor
+    g: Tensor
+    taken: int
+    proof: Proof
+    kept: float
+    interrupted: bool
+    points: tuple[np.ndarray, np.ndarray]  # as given
+    directions: bool = False  # whether the points are compared by their directions alone

@@ -9,12 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from jumbot.transport._entropic.translation import centre
+from jumbot.transport._gradients import edge, graphed
 from jumbot.transport._points._point_moves import SampleCurvature
 from jumbot.transport._points.callable_tiles import CallableTiles
-from jumbot.transport._points.rounding import exponents
-from jumbot.transport._points.solved import Solved
-from jumbot.transport.autograd import edge, graphed
-from jumbot.transport.entropic.translation import centre
+from jumbot.transport._points.rounding import Solved, exponents
 
 _TRACE = 1e-200  # a weight that is smaller leaves no mass in the plan to tell its share from
 

@@ -11,13 +11,12 @@ import torch
 from torch import Tensor
 
 from jumbot.errors import ArgumentError
+from jumbot.transport._certificate import reachable
+from jumbot.transport._checks import check_number, check_whole
 from jumbot.transport._points import entries
+from jumbot.transport._points.rounding import Solved
 from jumbot.transport._points.sample_gradients import SampleValue
-from jumbot.transport._points.solved import Solved
-from jumbot.transport.certificate import reachable
-from jumbot.transport.checks import check_number, check_whole
-from jumbot.transport.draws import Generator, check_generator
-from jumbot.transport.solution import ArrayT, Status
+from jumbot.transport._solution import ArrayT, Generator, Status, check_generator
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -16,14 +16,13 @@ import torch
 from torch import Tensor
 
 from jumbot.errors import ArgumentError
+from jumbot.transport._certificate import solved
+from jumbot.transport._kernels.mixing import RingMixing
+from jumbot.transport._kernels.policy import Relaxation, best_shift, kappa, stricter
 from jumbot.transport._points._newton import Newton
 from jumbot.transport._points.rounding import EMPTY, Proof, exponents, prove
-from jumbot.transport.certificate import solved
+from jumbot.transport._problem import Problem
 from jumbot.transport.divergences import KL, Balanced
-from jumbot.transport.entropic.mixing import RingMixing
-from jumbot.transport.entropic.policy import Relaxation, kappa, stricter
-from jumbot.transport.entropic.shift import best_shift
-from jumbot.transport.problem import Problem
 
 _STALLED = 40  # sweeps without progress after which another way is tried, then another precision
 _SLOW = (60, 160, 320, 640)  # sweeps after which Newton steps are tried where marginals are exact
@@ -182,14 +181,16 @@ class Sweeps:
         if not self.leave_out or not hasattr(self, "chosen"):
             return self.leave_out
         pairs = zip((f, g), self.chosen, self.problem.reference_weights, strict=True)
-        return any(
-            float(torch.where(r > 0, (x - y).abs(), 0.0).max()) > _MOVED * self.epsilon for x, y, r in pairs
-        )  # fmt: skip
+        return any(float(torch.where(r > 0, (x - y).abs(), 0.0).max()) > _MOVED * self.epsilon for x, y, r in pairs)
 
     def run(
-        self, f: Tensor | None, g: Tensor, limit: int, prove_it: bool = True,
+        self,
+        f: Tensor | None,
+        g: Tensor,
+        limit: int,
+        prove_it: bool = True,
         tell: Callable[[int, float], None] | None = None,
-    ) -> Found:  # fmt: skip
+    ) -> Found:
         """Sweep until the gap is within tol; from `g` alone, or from both where blocks are to be left out at once."""
         safety, best, best_at, interrupted = 1.0, math.inf, 0, False
         f, g = None if f is None else self._emptied(0, f), self._emptied(1, g)

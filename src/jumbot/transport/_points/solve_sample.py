@@ -13,14 +13,14 @@ from torch import Tensor
 
 from jumbot.cost import COSTS, Cost, parse_cost
 from jumbot.errors import ArgumentError, NotConvergedWarning, UnsupportedError
+from jumbot.transport._certificate import reachable
+from jumbot.transport._checks import Array, as_tensor, check_number, check_same_columns, check_whole
+from jumbot.transport._marginal import marginals
 from jumbot.transport._points.engine_choice import Call, solve_one
 from jumbot.transport._points.sample_solution import SampleSolution
-from jumbot.transport.certificate import reachable
-from jumbot.transport.checks import Array, as_tensor, check_number, check_same_columns, check_whole
+from jumbot.transport._problem import Problem, check_masses, check_weights
+from jumbot.transport._solution import Solution, Status
 from jumbot.transport.divergences import Divergence
-from jumbot.transport.marginal import marginals
-from jumbot.transport.problem import Problem, check_masses, check_weights
-from jumbot.transport.solution import Solution, Status
 
 MAX_ITERATIONS = 1000
 
@@ -138,7 +138,7 @@ def solve_sample(
     weights = [
         check_weights(name, w, size, like[0], torch.Size(batch)).expand(math.prod(batch), size)
         for name, w, size in zip("ab", on_cpu, (n, m), strict=True)
-    ]  # fmt: skip
+    ]
     if source.hard and target.hard:
         check_masses(weights[0], weights[1], source, target, 1e-5 if x.dtype == torch.float32 else 1e-6)
         if source.exact and target.exact:  # masses that differ by rounding are made equal

@@ -1,0 +1,1 @@
+"""What every other module uses: files, options, records, progress."""

@@ -1,0 +1,104 @@
+"""Table 2, digits: U->M, M->MM and S->M in the paper's protocol, each run a folder, the table from their records."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from jumbot._base.files import write_text
+from jumbot._paper.targets import WRONG_MASS, printed
+from jumbot._paper.trained import Suite
+from jumbot.adaptation._runs.folder import read_config, read_metrics
+from jumbot.adaptation._runs.outcomes import markdown, outcome
+
+_LENGTH = re.compile(r"(source_)?(epochs|steps)\d+")
+
+
+def run(
+    suite: Suite, *, tasks: Sequence[str] = ("U-M",), methods: Sequence[str] = ("jumbot", "deepjdot", "source-only")
+) -> dict[str, Any]:
+    """Train every (task, method, seed) that is not finished, and write `digits.json` and `digits.md` with the paper's
+    figures beside."""
+    runs = suite.runs(tasks, methods)
+    shows = "Accuracy on the target's test split at the end of training"
+    record = suite.record("digits", shows, runs, tasks=tasks, methods=methods)
+    record.data["runs"] = rows = [row_of(each.folder) for each in runs]
+    for task in tasks:
+        for name in methods:
+            found = [100 * row["accuracy"] for row in rows if (row["task"], row["method"]) == (task, name)]
+            if (figure := printed("digits", name, task)) is not None:
+                record.claim(
+                    f"{task}, {name}: {figure} at the end of training",
+                    statistics.fmean(found) >= figure - 0.5,
+                    accuracies=found,
+                    paper=figure,
+                )
+    places = sorted({each.folder.parent for each in runs})
+    write_text(
+        suite.folder / "digits.md", table(file.parent for place in places for file in place.glob("*/results.json"))
+    )
+    return record.save(suite.folder)
+
+
+def row_of(out: Path) -> dict[str, Any]:
+    """What the folder of a finished run says, for the record and the table.
+
+    The masses are averages over the whole adaptation, as in the paper.
+    """
+    config, row, records = read_config(out), outcome(out, out.parent.name), read_metrics(out)
+    steps = [r for r in records if r["event"] == "step" and "wrong_mass" in r]
+    curve = [r for r in records if r["event"] == "evaluation"]
+    return row | {
+        "variant": out.name.rpartition("-seed")[0],
+        "training": config["training"],
+        "wrong_mass": statistics.fmean(r["wrong_mass"] for r in steps) if steps else None,
+        "mass": statistics.fmean(r["mass"] for r in steps) if steps else None,
+        "curve": [[r["epoch"], r["accuracy"]] for r in curve],
+        "evaluated": curve[0]["n"] if curve else None,
+        "paper": printed("digits", row["method"], row["task"]),
+    }
+
+
+def table(folders: Iterable[Path]) -> str:
+    """Markdown: every finished run among these, with its schedule and the paper's figures beside."""
+    head = (
+        "task",
+        "method",
+        "seed",
+        "epochs, source + adaptation",
+        "accuracy",
+        "paper",
+        "mass between labels",
+        "paper",
+    )
+    lines: list[list[object]] = []
+    for row in map(row_of, sorted(folders)):
+        shown = WRONG_MASS.get(row["method"]) if row["task"] == "U-M" else None
+        figures = [f"{100 * row['accuracy']:.2f}", row["paper"] or "-", percent(row["wrong_mass"]), percent(shown)]
+        lines.append([row["task"], variant_told(row), row["seed"], schedule(row["training"]), *figures])
+    return markdown(head, lines, words=2)
+
+
+def variant_told(row: dict[str, Any]) -> str:
+    """The method and what is not the paper's point, but for the length, which has a column of its own.
+
+    >>> variant_told({"method": "cdan-e", "variant": "cdan-e-epochs20-mixed_precisionbf16"})
+    'cdan-e (bf16)'
+    """
+    words = row["variant"].removeprefix(row["method"]).split("-")[1:]
+    told = [word.removeprefix("mixed_precision") for word in words if not _LENGTH.fullmatch(word)]
+    return f"{row['method']} ({', '.join(told)})" if told else str(row["method"])
+
+
+def schedule(training: dict[str, Any]) -> str:
+    """Length on the source alone and of adaptation, as in "10 + 100"."""
+    pairs = (("source_steps", "source_epochs"), ("steps", "epochs"))
+    return " + ".join(f"{training[s]} steps" if training[s] is not None else str(training[e]) for s, e in pairs)
+
+
+def percent(share: float | None) -> str:
+    """Two digits, or a dash."""
+    return "-" if share is None else f"{100 * share:.2f} %"

@@ -1,0 +1,1 @@
+"""What can be said without torch: names, options, recipes and places."""

@@ -1,0 +1,71 @@
+"""How data are read: the options that Python and the commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from jumbot._base.options import Options, check
+from jumbot.errors import ArgumentError
+
+Corrupt = Literal["refuse", "skip"]
+TaskName = Literal["classification", "regression"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadingOptions(Options):
+    """How data are read: the same in every command."""
+
+    label: str | None = None
+    """Column of the labels in a table; by default label, labels, y, target or class. The target may lack it. Several
+    numbers to predict are several columns, with commas: "height,weight"."""
+    id: str | None = None
+    """Column that names the rows of a table; by default one named id."""
+    domain: str | None = None
+    """Domain to take from data that hold several (of the source, where there are two data sets): a folder of folders of
+    classes, or a value of the column `domain`; "all" if each is a source of its own, "none" if these are classes, or a
+    column like others."""
+    domain_column: str | None = None
+    """Column that names the domain of each row of a table; by default domain or domains."""
+    corrupt: Corrupt = "refuse"
+    """What to do with image files that cannot be read."""
+    root: str | None = None
+    """Folder of the digits; by default that in JUMBOT_DATA."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading(ReadingOptions):
+    """How data are read that a model is made from."""
+
+    drop: tuple[str, ...] = ()
+    """Columns of a table to leave out."""
+    task: TaskName | None = None
+    """What labels are: classes, or numbers to predict ("regression"). By default classes, unless they have
+    fractions."""
+    kind: Literal["signal", "raw"] | None = None
+    """What arrays hold that are neither rows of numbers nor images: "signal", (n, channels, length), or "raw", tensors
+    that pass as they are to a backbone of your own."""
+
+
+def make_reading(
+    *,
+    label: str | Sequence[str] | None = None,
+    drop: str | Sequence[str] = (),
+    root: str | Path | None = None,
+    **values: Any,
+) -> Reading:
+    """A `Reading` of what users give: one column of labels or several, one to leave out or several, any path.
+
+    >>> make_reading(drop="notes").drop, make_reading(label=["height", "weight"]).label
+    (('notes',), 'height,weight')
+    """
+    if label is not None and not isinstance(label, str):
+        names = check("label", label, tuple[str, ...])
+        if odd := [name for name in names if "," in name]:
+            raise ArgumentError(f"label: {odd[0]!r} came in; names of several columns have no comma, rename it.")
+        label = ",".join(names)
+    given = (drop,) if isinstance(drop, str) else drop
+    path = str(root) if isinstance(root, Path) else root
+    return Reading(label=label, drop=given, root=path, **values)  # type: ignore[arg-type]

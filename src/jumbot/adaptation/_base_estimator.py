@@ -1,0 +1,375 @@
+"""What the estimators for scikit-learn share: parameters, scaling, training, outputs."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from types import SimpleNamespace
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from jumbot._base.options import Count, Width, check
+from jumbot.adaptation._config import RunConfig, make_config
+from jumbot.adaptation._evaluation.modularity import some_rows
+from jumbot.adaptation._evaluation.task import Task, task_of
+from jumbot.adaptation._frame_rows import take_more
+from jumbot.adaptation._judging import ADAPTED, Again, Judged, judge_before, names_a_method, own_options
+from jumbot.adaptation._networks.build import make_network
+from jumbot.adaptation._networks.stems import learn_directions, project
+from jumbot.adaptation._training.loop import Trainer
+from jumbot.data._domain import ArraySamples, Domain
+from jumbot.data._scaling import learn_scaling
+from jumbot.data._screening import screen
+from jumbot.errors import ArgumentError, NoTargetWarning
+from jumbot.methods import METHODS, SOURCE_ONLY, make_method, options_class
+from jumbot.methods.network import Network
+
+PARAMETERS = {
+    "steps": "steps",
+    "epochs": "steps",
+    "batch_size": "batch_size",
+    "learning_rate": "learning_rate",
+    "features": "n_components",
+    "hidden": "hidden_layer_sizes",
+    "standardise": "standardise",
+    "seed": "random_state",
+}
+"""Options of a run that are parameters of the estimators, by their names there."""
+FIXED = (
+    "optimizer",
+    "schedule",
+    "evaluate_every",
+    "select",
+    "validation",
+    "checkpoint_every",
+    "columns",
+    "partial",
+    "thin",
+)
+"""Options of a run that the estimators have no use for."""
+_ROWS = 4096  # in one forward pass
+
+
+class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """A network trained on labelled source rows and adapted to unlabelled target rows."""
+
+    def __init__(
+        self,
+        method: str | None = None,
+        *,
+        options: Mapping[str, Any] | None = None,
+        hidden_layer_sizes: Sequence[int] | None = None,
+        n_components: int = 256,
+        steps: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        standardise: str | bool = "auto",
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.method = method
+        self.options = options
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.n_components = n_components
+        self.steps = steps
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.standardise = standardise
+        self.random_state = random_state
+
+    def set_params(self, **params: Any) -> Self:
+        """As in scikit-learn; an option of the method by its own name, `tau=0.3`, is put into `options`.
+
+        So grids may vary it: `GridSearchCV(clf, {"tau": [0.1, 0.5]})`.
+        """
+        own = self.get_params(deep=False)
+        method = params.get("method", self.method)
+        method = ADAPTED if method is None else method
+        is_known = isinstance(method, str) and method in METHODS
+        known = {field.name for field in fields(options_class(method))} if is_known else set()
+        flat = {name: value for name, value in params.items() if name not in own and name in known}
+        super().set_params(**{name: value for name, value in params.items() if name not in flat})
+        if flat:
+            self.options = {**(self.options or {}), **flat}
+        return self
+
+    @property
+    def _n_features_out(self) -> int:
+        """How many numbers an embedding has; scikit-learn makes their names of it, for `set_output`."""
+        return int(self.network_.features)
+
+    def transform(self, X: Any) -> np.ndarray:
+        """The embedding of each row."""
+        rows = self._checked(X)
+        found: np.ndarray = outputs_of(self.network_, rows)[0].numpy()
+        return found
+
+    def _train(
+        self,
+        X: np.ndarray,
+        target: np.ndarray | None,
+        source: Mapping[str, Any],
+        known: Any = None,
+        raw: tuple[Domain, Domain | None] | None = None,
+    ) -> Domain:
+        """Train on rows that are a `source` with these labels, and `known` ones of the target; returns the source.
+
+        Without a target the network adapts to the source itself.  `raw` are source and target as they came, where that
+        is as frames.
+        """
+        seed, settings = _seed(self.random_state), self._settings()
+        domain = Domain("source", ArraySamples(X), **source)
+        changes = {**(self.options or {}), **settings, "seed": seed}
+        automatic = not names_a_method(self.method, None, None, self.options or {})
+        given = domain if raw is None else domain.with_samples(raw[0].samples)  # by which the recipe is chosen
+        config = self._configured(given, ADAPTED if self.method is None else self.method, changes)
+        self.mean_, self.scale_ = _scaling(X, config.inputs.standardise)
+        domain = domain.with_samples(ArraySamples(self._scaled(X)))
+        self.task_ = task = task_of(domain, (self.options or {}).get("label_loss") or "squared")
+        labelled = (
+            None if known is None else Domain("labelled_target", ArraySamples(self._scaled(known[0])), **known[1])
+        )
+        unlabelled = Domain("target", ArraySamples(self._scaled(X if target is None else target)))
+        if target is not None:
+            named = getattr(self, "feature_names_in_", None) if raw is None else None
+            there = None if raw is None else raw[1]
+            screen(
+                given if there else Domain("source", ArraySamples(X)),
+                there or Domain("target", ArraySamples(target)),
+                named,
+            )
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            if config.network.rank:
+                stem = learn_directions(domain, config.network.rank, labelled)
+                domain, unlabelled = project(stem, domain), project(stem, unlabelled)
+                labelled = None if labelled is None else project(stem, labelled)
+        pair = Rows(domain, unlabelled, labelled, task)
+        self._config = config = self._judge(
+            pair, config, lambda m: self._configured(given, m, own_options(m, changes)), automatic, target is not None
+        )
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            network, _ = make_network(config.network, domain.shape, task.outputs, source=domain, labelled=labelled)
+            method = make_method(
+                config.method,
+                config.options,
+                features=network.features,
+                classes=network.classes,
+                label_loss=task.label_loss,
+            )
+        trained = Trainer(domain, unlabelled, network, method, config.training, task=task, labelled=labelled).fit()
+        self.history_ = trained.history
+        # in float64 a row is predicted alike alone and among others
+        self.network_ = trained.network.cpu().double().eval()
+        self.n_iter_ = sum(config.training.lengths(len(domain))[1:])
+        self.source_shares_ = _shares(method, domain)
+        self.target_rows_ = None if target is None else some_rows(unlabelled)[1].astype(np.float32)
+        return domain
+
+    def _judge(self, pair: Rows, config: RunConfig, again: Again, automatic: bool, adapts: bool) -> RunConfig:
+        """What to train on everything; what was found on the way is `self._judgement`."""
+        self._judgement = Judged(automatic)
+        if adapts:
+            beside = getattr(self, "baseline", True)
+            self._judgement, config = judge_before(pair, config, again, automatic=automatic, beside=beside)
+        elif automatic:  # nothing to adapt to
+            config = again(SOURCE_ONLY)
+        return config
+
+    def _settings(self) -> dict[str, Any]:
+        """The estimator's own parameters as options of a run."""
+        if not isinstance(self.options, Mapping | None):
+            raise ArgumentError(f"options: {self.options!r} came in; give a dictionary of the method's settings.")
+        for name in self.options or ():
+            if name in PARAMETERS:
+                raise ArgumentError(
+                    f"options: {name} came in, which is the parameter {PARAMETERS[name]} here; set that."
+                )
+            if name in FIXED:
+                raise ArgumentError(f"options: {name} came in, which is of no use here; see jumbot.adapt.")
+        given: dict[str, Any] = {
+            "steps": check("steps", self.steps, Count | None),
+            "batch_size": check("batch_size", self.batch_size, Count | None),
+            "learning_rate": self.learning_rate,
+            "features": check("n_components", self.n_components, Width),
+            "hidden": check("hidden_layer_sizes", self.hidden_layer_sizes, tuple[Width, ...] | None),
+        }
+        words = {True: "source", False: "none"}
+        how = words[self.standardise] if isinstance(self.standardise, bool) else self.standardise
+        check("standardise", how, Literal["auto", "source", "none"])
+        given |= {"standardise": None if how == "auto" else how}  # which the recipe may know better
+        return {"evaluate_every": 0, **{name: value for name, value in given.items() if value is not None}}
+
+    def _configured(self, source: Domain, method: str, changes: Mapping[str, Any]) -> RunConfig:
+        """What `jumbot.adapt` would train with on these rows, but for the estimator's parameters."""
+        config = make_config(source, method, None, changes)
+        # fewer rows than classes would leave classes out of every minibatch
+        least = len(source.classes) * max(1, len(source.sources))
+        if config.training.batch_size >= least:
+            return config
+        return make_config(source, method, None, {**changes, "batch_size": least})
+
+    def _target(self, X_target: Any) -> np.ndarray:
+        return take_more(self, X_target, "X_target")
+
+    def _known(self, labelled_target: Any) -> tuple[np.ndarray, Any] | None:
+        """Rows of `labelled_target` and their labels, as they came."""
+        if labelled_target is None:
+            return None
+        if not isinstance(labelled_target, tuple | list) or len(labelled_target) != 2:
+            raise ArgumentError(
+                f"labelled_target: {type(labelled_target).__name__} came in; give a pair (X, y) of target rows and "
+                "their labels."
+            )
+        rows, labels = labelled_target
+        rows, labels = self._target(rows), np.asarray(labels)
+        if labels.ndim == 0 or len(labels) != len(rows):
+            raise ArgumentError(f"labelled_target: {len(rows)} rows and labels of shape {labels.shape}; give one each.")
+        return rows, labels
+
+    def _rows(self, source: Domain) -> np.ndarray:
+        """The scaled rows of a source that `_train` made."""
+        rows: np.ndarray = source.samples.batch(np.arange(len(source))).numpy()
+        return rows
+
+    def _scaled(self, X: np.ndarray) -> np.ndarray:
+        return ((X - self.mean_) / self.scale_).astype(np.float32)
+
+    def _logits(self, X: Any) -> np.ndarray:
+        rows = self._checked(X)
+        found: np.ndarray = logits_of_rows(self.network_, rows).numpy()
+        return found
+
+    def _checked(self, X: Any) -> np.ndarray:
+        """Rows as the network takes them."""
+        check_is_fitted(self)
+        rows: np.ndarray = (take_more(self, X) - self.mean_) / self.scale_
+        return rows
+
+
+class Rows(NamedTuple):
+    """What `judge_before` takes."""
+
+    source: Domain
+    target: Domain
+    labelled: Domain | None
+    task: Task
+
+
+@torch.no_grad()
+def outputs_of(network: Network, rows: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
+    """Embeddings and logits of scaled rows, in float64."""
+    found = [network(torch.from_numpy(part.astype(np.float64))) for part in _split(rows)]
+    return torch.cat([z for z, _ in found]), torch.cat([logits for _, logits in found])
+
+
+@torch.no_grad()
+def logits_of_rows(network: Network, rows: np.ndarray) -> torch.Tensor:
+    """The logits alone: the embeddings of a million rows would take gigabytes."""
+    return torch.cat([network(torch.from_numpy(part.astype(np.float64)))[1] for part in _split(rows)])
+
+
+def _split(rows: np.ndarray) -> Iterator[np.ndarray]:
+    yield from (rows[start : start + _ROWS] for start in range(0, max(len(rows), 1), _ROWS))
+
+
+def sources_of(sample_domain: Any, kept: np.ndarray) -> dict[str, Any]:
+    """What `sample_domain`, a name for each row of X, makes of the `kept` rows: one source, or several."""
+    if sample_domain is None:
+        return {}
+    names = np.asarray(sample_domain)
+    if names.shape != kept.shape:
+        raise ArgumentError(f"sample_domain: shape {names.shape}; it must name a source for each of {len(kept)} rows.")
+    if names.dtype.kind not in "iubUSO":
+        raise ArgumentError(f"sample_domain: {names.dtype} came in; give whole numbers or names.")
+    known, origins = np.unique(names[kept].astype(str), return_inverse=True)
+    return {} if len(known) < 2 else {"origins": origins, "sources": tuple(known.tolist())}
+
+
+def warn_of_no_target(otherwise: str = "") -> None:
+    """Of a `fit` that adapts to X itself."""
+    more = f", {otherwise}" * bool(otherwise)
+    warnings.warn(
+        f"X_target: none was given, so the estimator adapts to X itself, which changes nothing; give X_target{more}.",
+        NoTargetWarning,
+        stacklevel=3,
+    )
+
+
+def _shares(method: Any, source: Domain) -> dict[str, float] | None:
+    weights = getattr(method, "sources", None)
+    return None if weights is None else dict(zip(source.sources, weights.shares.tolist(), strict=True))
+
+
+def _seed(random_state: Any) -> int:
+    try:
+        if isinstance(random_state, bool):
+            raise ValueError("True and False are no seeds")
+        if isinstance(random_state, int | np.integer):
+            check_random_state(random_state)
+            return int(random_state)  # that of `jumbot.adapt`, so that both give the same network
+        return int(check_random_state(random_state).randint(2**31 - 1))
+    except ValueError as error:
+        raise ArgumentError(f"random_state: {error}.") from error
+
+
+def _scaling(X: np.ndarray, standardise: str) -> tuple[np.ndarray, np.ndarray]:
+    """What to subtract and what to divide by; infinity leaves a column out."""
+    with np.errstate(over="ignore"):
+        if not np.isfinite(np.square(X).sum()):
+            raise ArgumentError("X: its numbers are too large to be squared; divide them first.")
+    found = learn_scaling(X, standardise)
+    if found is None:
+        return np.zeros(X.shape[1]), np.ones(X.shape[1])
+    std = np.ones(X.shape[1]) if found.std is None else np.array(found.std)
+    return np.array(found.mean), np.where(std > 0, std / found.scale, np.inf)
+
+
+def split_by_sign(X: Any, y: Any, X_target: Any, sample_domain: Any) -> tuple[Any, Any, Any, Any]:
+    """X, y, X_target and sample_domain as `fit` takes them, where a negative number marks a row of the target.
+
+    Names, and numbers from 0 on, name sources and are left as they are.  Of the rows of the target y is not looked at.
+    """
+    numbers = np.asarray(sample_domain) if sample_domain is not None else np.zeros(0, int)
+    if numbers.ndim != 1 or numbers.dtype.kind != "i" or not (numbers < 0).any():
+        return X, y, X_target, sample_domain
+    if X_target is not None:
+        raise ArgumentError("sample_domain marks target rows by negative numbers, so X_target must not be given too.")
+    rows = X.shape[0] if hasattr(X, "shape") else len(X)
+    if len(numbers) != rows:
+        raise ArgumentError(f"sample_domain must have an entry for each of {rows} rows, got {len(numbers)}.")
+    if (numbers < 0).all():
+        raise ArgumentError("sample_domain must have a source, a number of at least 0; all of its rows are negative.")
+    source, target = np.flatnonzero(numbers >= 0), np.flatnonzero(numbers < 0)
+    return _safe_indexing(X, source), _safe_indexing(y, source), _safe_indexing(X, target), numbers[source]
+
+
+class SkadaCalls:
+    """What skada's scorers ask of an estimator; predictions do not depend on the domain that they name."""
+
+    def score(
+        self, X: Any, y: Any, sample_weight: Any = None, *, sample_domain: Any = None, allow_source: bool = False
+    ) -> float:
+        """Accuracy, or R^2 of numbers; `sample_domain` and `allow_source` are accepted as skada passes them."""
+        found: float = super().score(X, y, sample_weight)  # type: ignore[misc]
+        return found
+
+    def predict_features(self, X: Any) -> np.ndarray:
+        """As `transform`: skada's name for the embedding."""
+        found: np.ndarray = self.transform(X)  # type: ignore[attr-defined]
+        return found
+
+    def infer(self, X: Any, **params: Any) -> torch.Tensor:
+        """The logits (or numbers) of each row, a tensor: skada's name for them."""
+        return torch.from_numpy(self._logits(X))  # type: ignore[attr-defined]
+
+    @property
+    def module_(self) -> Any:
+        """Says that there is a layer to read features from, as skada's deep models do."""
+        return SimpleNamespace(layer_name="embedding")

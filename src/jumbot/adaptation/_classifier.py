@@ -1,0 +1,245 @@
+"""The scikit-learn way in, for classes: `DomainAdaptationClassifier` on arrays."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+
+from jumbot._base.options import check
+from jumbot.adaptation._base_estimator import (
+    AdaptationEstimator,
+    SkadaCalls,
+    outputs_of,
+    sources_of,
+    split_by_sign,
+    warn_of_no_target,
+)
+from jumbot.adaptation._evaluation.accuracy import Calibration, EstimatedAccuracy, Prior
+from jumbot.adaptation._evaluation.decision import LEAST_STEPS, Harm
+from jumbot.adaptation._evaluation.diagnosis import Diagnosis, as_predicted
+from jumbot.adaptation._evaluation.nearness import explained, of_domains, received_by
+from jumbot.adaptation._evaluation.whole_target import diagnose_rows
+from jumbot.adaptation._frame_rows import take
+from jumbot.adaptation._judging import calibrated
+from jumbot.adaptation._networks.stems import rows_as_trained_on
+from jumbot.data._domain import ArraySamples, Domain
+from jumbot.errors import ArgumentError, NegativeTransferWarning
+from jumbot.methods import SOURCE_ONLY
+
+
+class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimator):
+    """A classifier trained on labelled source rows and adapted to unlabelled target rows.
+
+    Parameters
+    ----------
+    method
+        "jumbot", "deepjdot", "source-only", or another name of `jumbot.methods.METHODS`.  None trains source-only and
+        JUMBOT, judges both without labels of the target, and keeps the better one: see `decision_`.  An option of
+        JUMBOT in `options` names it, and a method that is named is always kept.
+    options
+        Changes to the method's own settings, e.g. `{"tau": 1.0, "epsilon": 0.1}`; `jumbot.tune` finds
+        some without labels.
+    hidden_layer_sizes
+        Widths of the ReLU layers before the embedding; None: as `jumbot.adapt` on the same rows.
+    n_components
+        Width of the embedding, which `transform` returns.
+    steps, batch_size, learning_rate
+        Length and rate of training; a minibatch has `batch_size` rows of each domain, the source's stratified by class.
+        None: as `jumbot.adapt`.
+    standardise
+        "auto" brings the rows to one scale, learned on the source, and each column to the same deviation where a few of
+        them carry most of the squared distances; "source" (or True) does so always, "none" (or False) changes nothing.
+    baseline
+        Put a classifier of the source alone beside a method that is named, and warn (`jumbot.NegativeTransferWarning`)
+        where adaptation probably did harm; runs of less than 50 steps are not warned of.  Turn it off in grids.
+    prior
+        "target": predictions have the class sizes that were found for the target; "equal": classes of one size.
+    random_state
+        Seed; an int gives the same classifier at every fit.
+
+    Attributes
+    ----------
+    classes_
+        The labels.
+    columns_
+        How the columns of a frame become numbers, found on the source; None where X was an array.
+    history_
+        Loss terms, transported mass and transport value of every step.
+    diagnosis_
+        What the plan tells of the target, a `jumbot.Diagnosis`; None where `fit` had no target.
+    estimated_accuracy_
+        The accuracy on the target, estimated without labels; None where `fit` had no target.
+    decision_
+        Which method was kept, and why; None where `fit` had no target.
+    method_
+        Its name.
+    harm_
+        The evidence for and against adaptation beside the source alone; None without a target or a `baseline`.
+    source_shares_
+        How much each of several sources counts at the end; None for one source, and for methods but JUMBOT.
+
+    Notes
+    -----
+    `fit(X, y, X_target=...)` adapts to the rows of `X_target`.  Without it, rows of X whose label is -1 are the
+    target, if y is numeric and at least two other labels remain; otherwise -1 is a class like any other, and with no
+    target at all the classifier adapts to X itself.  In a `Pipeline`, `transform_input=["X_target"]` brings the target
+    through the same scaler.  `GridSearchCV` scores folds of the source, which says little of the target: give it a
+    `jumbot.target_scorer`.
+
+    Frames may hold strings, categories and missing values, as in `jumbot.adapt`; dates and free text become numbers
+    with `options={"dates": True, "text": ["notes"]}`.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(0, 2, 200)
+    >>> X = rng.normal(size=(200, 2)) + 3 * y[:, None]
+    >>> clf = DomainAdaptationClassifier(steps=50, random_state=0).fit(X, y, X_target=X + 1)
+    >>> clf.score(X + 1, y) > 0.8
+    True
+    """
+
+    def __init__(
+        self,
+        method: str | None = None,
+        *,
+        options: Mapping[str, Any] | None = None,
+        hidden_layer_sizes: Sequence[int] | None = None,
+        n_components: int = 256,
+        steps: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        standardise: str | bool = "auto",
+        baseline: bool = True,
+        prior: Prior = "target",
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        super().__init__(
+            method,
+            options=options,
+            hidden_layer_sizes=hidden_layer_sizes,
+            n_components=n_components,
+            steps=steps,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            standardise=standardise,
+            random_state=random_state,
+        )
+        self.baseline = baseline
+        self.prior = prior
+
+    def fit(
+        self, X: Any, y: Any, X_target: Any = None, *, labelled_target: Any = None, sample_domain: Any = None
+    ) -> DomainAdaptationClassifier:
+        """Train on (X, y) and adapt to X_target.
+
+        `labelled_target` is a pair (X, y) of target rows whose labels are known: they are trained on, and certain in
+        the plan.  `sample_domain` names the source of each row of X, where there are several; or, as in skada, negative
+        numbers in it mark the rows of the target, whose y is not looked at, and X_target is left out.
+        """
+        check("baseline", self.baseline, bool)
+        check("prior", self.prior, Prior)
+        X, y, X_target, sample_domain = split_by_sign(X, y, X_target, sample_domain)
+        taken = take(self, X, y, X_target, None if X_target is not None else _labelled(np.asarray(y)))
+        X, y, self.columns_ = taken.X, taken.y, taken.columns
+        check_classification_targets(y)
+        is_source = np.ones(len(X), bool) if X_target is not None else _labelled(np.asarray(y))
+        target = self._target(X_target) if X_target is not None else None if is_source.all() else X[~is_source]
+        raw = taken.raw(is_source, X_target)
+        sources, known = sources_of(sample_domain, is_source), self._known(labelled_target)
+        if target is None and self.method != SOURCE_ONLY:
+            warn_of_no_target("or mark the target's rows by -1 in a numeric y")
+        X, y = X[is_source], y[is_source]
+        self.classes_, labels = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ArgumentError(f"y: one class only, {self.classes_[0]!r}; a classifier needs at least two.")
+        names = tuple(map(str, range(len(self.classes_))))
+        if known is not None:
+            found = self._encoded(known[1])
+            known = known[0], {"labels": found, "classes": names}
+        source = self._train(X, target, {"labels": labels.astype(np.int64), "classes": names, **sources}, known, raw)
+        self.method_, self.decision_ = self._config.method, self._judgement.decision
+        self.calibration_ = Calibration()
+        self.diagnosis_, self.estimated_accuracy_, self.harm_ = self._judged(source, target)
+        del self._judgement  # what all folds say of the target, which nobody asks for again
+        if self.harm_ is not None and self.harm_.likely:
+            warnings.warn(str(self.harm_), NegativeTransferWarning, stacklevel=2)
+        return self
+
+    def _encoded(self, labels: np.ndarray) -> np.ndarray:
+        """Places in `classes_`."""
+        strange = sorted({str(label) for label in labels.ravel()} - {str(label) for label in self.classes_})
+        if labels.ndim != 1 or strange:
+            what = f"{', '.join(strange[:5])} came in" if strange else f"labels of shape {labels.shape}"
+            raise ArgumentError(f"labelled_target: {what}; each label must be one of y, one per row.")
+        places = {str(label): place for place, label in enumerate(self.classes_)}
+        return np.array([places[str(label)] for label in labels], np.int64)
+
+    def _judged(
+        self, source: Domain, target: np.ndarray | None
+    ) -> tuple[Diagnosis | None, EstimatedAccuracy | None, Harm | None]:
+        """What can be said of the predictions on the target without its labels."""
+        if target is None or source.labels is None:
+            return None, None, None
+        judged, seed = self._judgement, self._config.training.seed % 2**31
+        told, rows = self._rows(source), self._scaled(target)
+        diagnosis, logits = diagnose_rows(
+            source,
+            len(rows),
+            lambda some: outputs_of(self.network_, told[some]),
+            lambda some: outputs_of(self.network_, rows[some]),
+            self.task_,
+            seed=seed,
+        )
+        domain = Domain("target", ArraySamples(rows))
+        by = partial(rows_as_trained_on, self.network_)
+        diagnosis = explained(diagnosis, received_by(of_domains(source, domain, by, seed), domain, by))
+        harm = None if judged.decision is None else judged.decision.harm
+        if self.method_ == SOURCE_ONLY or self.n_iter_ < LEAST_STEPS:
+            harm = None
+        self.calibration_, accuracy = calibrated(judged, self.method_, logits, diagnosis.class_proportions)
+        predicted = self.calibration_.scores(logits, self.prior).argmax(-1).numpy()
+        return as_predicted(diagnosis, predicted, source.labels, harm), accuracy, harm
+
+    def _scores(self, X: Any, prior: Prior | None = None) -> np.ndarray:
+        """Logarithms of probabilities, but for a constant of each row."""
+        logits = torch.from_numpy(self._logits(X))
+        wanted = self.prior if prior is None else check("prior", prior, Prior)
+        found: np.ndarray = self.calibration_.scores(logits, wanted).numpy()
+        return found
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Logits; for two classes their difference."""
+        scores = self._scores(X)
+        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict(
+        self, X: Any, prior: Prior | None = None, *, sample_domain: Any = None, allow_source: bool = False
+    ) -> np.ndarray:
+        """The label of each row; `prior` in the place of the parameter.
+
+        `sample_domain` and `allow_source`, which skada passes, change nothing.
+        """
+        best = self._scores(X, prior).argmax(1)
+        labels: np.ndarray = self.classes_[best]
+        return labels
+
+    def predict_proba(
+        self, X: Any, prior: Prior | None = None, *, sample_domain: Any = None, allow_source: bool = False
+    ) -> np.ndarray:
+        """Probabilities, a column per class in the order of `classes_`; `prior` in the place of the parameter."""
+        return torch.from_numpy(self._scores(X, prior)).softmax(-1).numpy()
+
+
+def _labelled(y: np.ndarray) -> np.ndarray:
+    """Which rows are the source, by the rule for -1 in the class docstring; the others are the target."""
+    if y.dtype.kind in "if" and len(np.unique(y[y != -1])) >= 2:
+        return np.asarray(y != -1)
+    return np.ones(len(y), bool)

@@ -1,0 +1,242 @@
+"""`RunConfig`: everything that a run is made with, and the one place where it is decided."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from jumbot._settings.names import BUILT_IN, check_weights
+from jumbot._settings.recipes import NUMBERS, NUMBERS_HIDDEN, NUMBERS_METHODS, RECIPES, Recipe
+from jumbot._settings.training import Inputs, NetworkOptions, Training
+from jumbot.errors import ArgumentError, suggest, suggest_option
+from jumbot.methods import METHODS, check_predicts_numbers, method_options, options_class
+from jumbot.methods.options import MethodOptions, TransportOptions
+
+if TYPE_CHECKING:
+    from jumbot._settings.reading import TaskName
+    from jumbot.data._domain import Domain
+
+
+CLASS_SCORES = ("entropy", "infomax", "snd")
+_NUMBERS = "task='regression' predicts numbers, and"
+
+FOR_NUMBERS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "sampler": (lambda value: value == "stratified", "there are no classes to draw alike; leave it out."),
+    "select": (
+        lambda value: value in CLASS_SCORES,
+        "this score is of classes; use last, smoothness, source_validation or transport.",
+    ),
+    "partial": (lambda value: value is not None, "there are no classes to keep; leave it out."),
+    "thin": (lambda value: value is not None, "there are no classes to thin out; leave it out."),
+    "proportions": (lambda value: value != "equal", "there are no classes whose shares could differ; leave it out."),
+    "variant": (lambda value: value == "original", "the original DeepJDOT compares probabilities; leave it out."),
+}
+"""Options that numbers leave no sense: when, and why."""
+FOR_CLASSES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "label_loss": (lambda value: value is not None, "classes have the cross-entropy; it is for task='regression'."),
+    "select": (lambda value: value == "smoothness", "this score is of numbers; see jumbot adapt --help for others."),
+}
+"""Options that classes leave no sense."""
+
+
+def check_together(task: TaskName | None, method: str, changes: Mapping[str, Any]) -> None:
+    """Refuse what does not go with the task; None is a task that only the data will tell.
+
+    >>> check_together("regression", "jumbot", {"select": "snd"})
+    Traceback (most recent call last):
+    jumbot.errors.ArgumentError: select: 'snd' came in, but task='regression' predicts numbers, and this score is of ...
+    """
+    if task == "regression":
+        check_predicts_numbers(method)
+    for option, (wrong, why) in {"regression": FOR_NUMBERS, "classification": FOR_CLASSES}.get(str(task), {}).items():
+        if option in changes and wrong(changes[option]):
+            why = f"{_NUMBERS} {why}" if task == "regression" else why
+            raise ArgumentError(f"{option}: {changes[option]!r} came in, but {why}")
+
+
+def sampler_of(task: TaskName | None, method: str) -> str:
+    """How source minibatches are drawn, unless it is said: numbers have no classes to be stratified by."""
+    return "shuffled" if task == "regression" else options_class(method).sampler
+
+
+PARTS: dict[str, type[Any]] = {"training": Training, "network": NetworkOptions, "inputs": Inputs}
+INSTEAD = {"steps": "epochs", "source_steps": "source_epochs"}
+"""Options that take the place of others: who changes one may not change both."""
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Everything that a run is made with; where it came from no longer matters."""
+
+    method: str
+    recipe: str
+    options: MethodOptions
+    training: Training
+    network: NetworkOptions
+    inputs: Inputs
+
+    def to_json(self) -> dict[str, Any]:
+        """What `config.json` holds of it."""
+        return {
+            "method": {"name": self.method, **asdict(self.options)},
+            "recipe": self.recipe,
+            "training": asdict(self.training),
+            "network_options": asdict(self.network),
+            "inputs": asdict(self.inputs),
+        }
+
+
+def make_config(
+    source: Domain | None, method: str, recipe: str | None, changes: Mapping[str, Any], task: TaskName | None = None
+) -> RunConfig:
+    """A recipe with changes, each given to the part that has an option of that name.
+
+    Without a `recipe` it is the one that fits the `source`.  A recipe may change values of a method and of its
+    training for that method alone; `changes` have the last word.  The `task` is that of the source's labels.
+
+    >>> config = make_config(None, "jumbot", "digits", {"tau": 2.0, "batch_size": 100})
+    >>> config.options.tau, config.training.batch_size, config.training.epochs
+    (2.0, 100, 100)
+    """
+    if source is not None and task is None:
+        task = "classification" if source.values is None else "regression"
+    check_together(task, method, changes)
+    name = recipe_for(source) if recipe is None else recipe
+    found = find_recipe(name)
+    values: dict[str, dict[str, Any]] = {
+        "options": {},
+        "training": {"sampler": sampler_of(task, method), **found.training},
+        "network": dict(found.network),
+        "inputs": dict(found.inputs),
+    }
+    owners = _owners(method)
+    if task == "regression":
+        wider = {"hidden": NUMBERS_HIDDEN} if name in ("table", "words") else {}
+        for option, value in (NUMBERS | wider if found.numbers is None else found.numbers).items():
+            values[owners[option]][option] = value
+    own = {**found.methods.get(method, {}), **(NUMBERS_METHODS.get(method, {}) if task == "regression" else {})}
+    for option, value in {**own, **changes}.items():
+        if option not in owners:
+            raise ArgumentError(f"{option}: not an option of {method} or its training; {_where(option, method)}")
+        values[owners[option]][option] = value
+    if changes.get("standardise") == "none" and "bins" not in changes:  # which scale rows in any case
+        values["network"]["bins"] = 0
+    for one, other in (("bins", "rank"), ("rank", "bins")):  # a recipe's own first layer gives way to another
+        if changes.get(one) and other not in changes:
+            values["network"][other] = 0
+    for one, other in INSTEAD.items():
+        if changes.get(one) is not None and changes.get(other) is not None:
+            raise ArgumentError(f"{one}: {changes[one]} came in together with {other}={changes[other]}; give one.")
+    config = RunConfig(
+        method,
+        name,
+        method_options(method, values["options"]),
+        Training(**values["training"]),
+        NetworkOptions(**values["network"]),
+        Inputs(**values["inputs"]),
+    )
+    if config.network.weights is not None:
+        check_weights(config.network.weights)
+    if task == "regression" and config.inputs.views == "ten-crop":
+        raise ArgumentError("views: 'ten-crop' averages probabilities of classes; with task='regression' say 'whole'.")
+    if source is not None:
+        _check_fits(source, config, changes)
+    return config
+
+
+def check_changes(
+    method: str, recipe: str | None, changes: Mapping[str, Any], task: TaskName | None = None
+) -> RunConfig:
+    """Refuse, before any data are read, what no data could make right; returns what may come out."""
+    names = DEFAULTS if recipe is None else (recipe,)
+    able, *_ = (make_config(None, method, name, changes, task) for name in names)
+    return able
+
+
+def recipe_for(source: Domain | None) -> str:
+    """The recipe that fits this kind of data, wherever they come from."""
+    from jumbot.data._inputs import SMALL, kind_of, largest_side
+    from jumbot.data._row_kinds import kind_of_rows
+
+    if source is None:
+        raise ArgumentError(f"recipe: none came in, and no data to choose it by; use one of {', '.join(RECIPES)}.")
+    if kind_of(source) == "features":
+        return {"features": "table"}.get(kind := kind_of_rows(source), kind)
+    if kind_of(source) in ("signal", "raw"):
+        return "signals"
+    return "digits" if largest_side(source) <= SMALL else "photographs"
+
+
+DEFAULTS = ("measurements", "words", "table", "digits", "photographs", "signals")
+"""What `recipe_for` chooses from."""
+
+
+def find_recipe(name: str) -> Recipe:
+    """The recipe of that name."""
+    if not isinstance(name, str) or name not in RECIPES:
+        raise ArgumentError(f"recipe: {name!r} is not known; {suggest(name, RECIPES)}")
+    return RECIPES[name]
+
+
+def option_names(method: str) -> set[str]:
+    """Every name that `changes` may have for this method.
+
+    >>> "tau" in option_names("jumbot"), "tau" in option_names("dann"), "steps" in option_names("dann")
+    (True, False, True)
+    """
+    return set(_owners(method))
+
+
+def _check_fits(source: Domain, config: RunConfig, changes: Mapping[str, Any]) -> None:
+    """Refuse changes that this kind of data would pass over in silence."""
+    from jumbot.data._inputs import kind_of
+
+    kind = kind_of(source)
+    rows = kind == "features" or config.network.freeze  # what a frozen backbone leaves are rows of features
+    data = {"features": "rows of numbers", "image": "images that train a whole network"}.get(kind, kind)
+    named = config.network.backbone not in (None, *BUILT_IN)
+    of_tables = dict.fromkeys(("columns", "dates", "text"), data)
+    in_vain = of_tables if kind != "features" else {"backbone": data} if named else {}
+    if kind != "image":
+        in_vain |= dict.fromkeys(("size", "channels", "pixels", "augment", "views", "weights", "freeze"), data)
+    elif named:
+        in_vain |= dict.fromkeys(("channels", "pixels"), f"{config.network.backbone}, which has its own")
+    if not rows:
+        in_vain |= dict.fromkeys(("hidden", "bins", "rank", *(["standardise"] if kind == "image" else [])), data)
+    module = changes.get("backbone", "") is None  # which is how `adapt` gives way to one of the user's
+    if module and not config.network.freeze:
+        in_vain["hidden"] = "a backbone of your own"
+    if config.network.freeze or not (named or (module and config.network.features is not None)):
+        in_vain["backbone_rate"] = "a frozen backbone" if config.network.freeze else "a network that has one rate"
+    if config.training.workers and kind != "image":  # none is what there are
+        in_vain["workers"] = data
+    if config.training.evaluate_every == 0:
+        in_vain["evaluate_samples"] = "evaluate_every=0"
+    if not isinstance(config.options, TransportOptions):
+        in_vain["global_plan"] = f"{config.method}, which has no plan"
+    elif config.options.scale is None:
+        in_vain["scale_at"] = "scale=None"
+    if config.training.optimizer == "adam":
+        in_vain["weight_decay"] = "optimizer='adam'"
+    if config.training.schedule == "constant":
+        in_vain["schedule_steps"] = "schedule='constant'"
+    owners = _owners(config.method)
+    for option, what in in_vain.items():
+        part = getattr(config, owners[option])
+        if option in changes and getattr(part, option) != getattr(type(part)(), option):
+            raise ArgumentError(f"{option}: {changes[option]!r} came in, but is of no use for {what}.")
+
+
+def _owners(method: str) -> dict[str, str]:
+    """The part of the configuration that each option belongs to."""
+    parts = {"options": options_class(method), **PARTS}
+    return {field.name: part for part, cls in parts.items() for field in fields(cls)}
+
+
+def _where(option: str, method: str) -> str:
+    """Whose option it is, or which is meant."""
+    others = [name for name in METHODS if name != method and option in _owners(name)]
+    if others:
+        return f"it is one of {', '.join(others)}."
+    return suggest_option(option, _owners(method))

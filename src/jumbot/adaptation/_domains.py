@@ -1,0 +1,182 @@
+"""Source, target and evaluation data as one network takes them."""
+
+from __future__ import annotations
+
+import numpy as np
+from torch import nn
+
+from jumbot._settings.names import BUILT_IN
+from jumbot.adaptation._config import RunConfig
+from jumbot.adaptation._evaluation.modularity import rows_of
+from jumbot.adaptation._evaluation.monitor import Watch
+from jumbot.adaptation._evaluation.task import Task, task_of
+from jumbot.adaptation._model import NO_CROPS, crop_transform
+from jumbot.adaptation._networks.backbones import make_backbone
+from jumbot.adaptation._networks.features import Extractor
+from jumbot.adaptation._networks.stems import learn_directions, project
+from jumbot.adaptation._training.accelerator import device_of
+from jumbot.data import prepare
+from jumbot.data._domain import Domain
+from jumbot.data._inputs import kind_of
+from jumbot.data._labels import match_classes
+from jumbot.data._readers import in_files
+from jumbot.data._screening import screen
+from jumbot.errors import ArgumentError
+
+
+class Domains:
+    """Source, target and evaluation data as one network takes them.
+
+    With a pretrained backbone the images come in its format, and where it is frozen, as its features.  A share of the
+    source is held out where the rule of selection asks for it.
+    """
+
+    def __init__(
+        self,
+        source: Domain,
+        target: Domain,
+        evaluate_on: Domain | None,
+        config: RunConfig,
+        module: nn.Module | None,
+        labelled: Domain | None = None,
+    ) -> None:
+        inputs, training, network = config.inputs, config.training, config.network
+        self.remarks: tuple[str, ...] = ()
+        """What is odd about the data, where somebody has noted it."""
+        given = source, target, evaluate_on, labelled
+        if training.workers and not any(in_files(domain.samples) for domain in given if domain is not None):
+            raise ArgumentError(f"workers: {training.workers} came in, but is of no use without image files.")
+        self.module, self.kind = module, "user"
+        self.extractor: Extractor | None = None
+        pixels: str = inputs.pixels
+        size, channels = inputs.size, inputs.channels
+        named = network.backbone not in (None, *BUILT_IN)
+        if kind_of(source) in ("signal", "raw"):
+            if module is None and kind_of(source) == "raw":
+                raise ArgumentError("backbone: kind='raw' came in without one; give a module that takes such tensors.")
+            if network.freeze or named:
+                raise ArgumentError("backbone: pretrained and frozen ones are for images; give a module, or none.")
+        if kind_of(source) == "image" and (named or network.freeze):
+            if module is None and not named:
+                raise ArgumentError("freeze: there is no pretrained backbone to freeze; name one with backbone.")
+            backbone = make_backbone(
+                module if module is not None else str(network.backbone),
+                network.weights,
+                freeze=network.freeze,
+                size=size,
+            )
+            if network.freeze:
+                self.module = None
+                self.extractor = Extractor(
+                    backbone, network.weights, device=device_of(training), workers=training.workers
+                )
+            else:
+                self.module, self.kind = backbone.module, backbone.name
+            if module is None:
+                size, channels, pixels = backbone.size, 3, backbone.pixels
+        self.crops = (inputs.augment, inputs.views) if kind_of(source) == "image" else NO_CROPS
+        transform = crop_transform(self.crops)
+        if transform is not None:
+            from jumbot.data._augment import RESIZED
+
+            size = inputs.size or RESIZED
+        self.source, self.target, self.input = prepare(
+            source,
+            target,
+            size,
+            channels,
+            pixels=pixels,
+            standardise=inputs.standardise,
+            columns=inputs.columns,
+            dates=inputs.dates,
+            text=inputs.text,
+            transform=transform,
+        )
+        if self.input.std is not None and not any(self.input.std):
+            raise ArgumentError(
+                f"{source.name}: nothing in it varies, to seven digits; a network can learn nothing of it."
+            )
+        evaluated = None
+        if evaluate_on is not None:
+            raw = match_classes(evaluate_on, self.source.classes)
+            if not raw.known.any():
+                raise ArgumentError(f"evaluate_on: {raw.name} has no labels of the source's classes; leave it out.")
+            evaluated = self.input.apply(raw, transform)
+        self.labelled = None if labelled is None else self.input.apply(labelled, transform)
+        if self.input.kind == "features":
+            for more in (evaluate_on, labelled):
+                if more is not None:
+                    screen(source, more)
+        if inputs.partial is not None:
+            from jumbot.data._benchmarks import keep_classes, partial_classes
+
+            kept = partial_classes(inputs.partial, self.source.classes)
+            self.target = keep_classes(self.target, kept)
+            evaluated = None if evaluated is None else keep_classes(evaluated, kept)
+        if inputs.thin is not None:
+            from jumbot.data._benchmarks import thin_classes
+
+            self.target = thin_classes(self.target, inputs.thin)
+            evaluated = None if evaluated is None else thin_classes(evaluated, inputs.thin)
+        self.pictures = self.target if self.input.kind == "image" else None
+        """The target as images, also where the network sees their features."""
+        if self.extractor is not None:
+            self.extractor = self.extractor.scaled_on(self.source, inputs.standardise)
+            self.source, self.target = self.extractor(self.source), self.extractor(self.target)
+            evaluated = None if evaluated is None else self.extractor(evaluated)
+            self.labelled = None if self.labelled is None else self.extractor(self.labelled)
+        if network.rank and len(self.source.shape) == 1:
+            stem = learn_directions(self.source, network.rank, self.labelled)
+            self.source, self.target = project(stem, self.source), project(stem, self.target)
+            evaluated = None if evaluated is None else project(stem, evaluated)
+            self.labelled = None if self.labelled is None else project(stem, self.labelled)
+        own = self.target if self.target.known.any() else None
+        self.evaluated = own if evaluated is None else evaluated
+        if self.labelled is not None and self.evaluated is not None:
+            self.evaluated = without(self.evaluated, self.labelled)
+        validation = None
+        if training.validation or training.select == "source_validation":
+            self.source, validation = hold_out(self.source, training.validation or 0.1, training.seed)
+        if training.select == "oracle" and self.evaluated is None:
+            raise ArgumentError("select: 'oracle' needs target labels, and none were given; choose another rule.")
+        self.task = task_of(self.source, training.label_loss or "squared")
+        check_widths(self.task, self.target, self.evaluated, self.labelled)
+        self.watch = Watch(self.target.labels, self.evaluated, validation)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one sample as the network sees it: several views of an image are several inputs."""
+        return self.source.shape[-3:] if self.input.kind == "image" else self.source.shape
+
+
+def check_widths(task: Task, *domains: Domain | None) -> None:
+    """Refuse true numbers of another width than the source's."""
+    for domain in domains:
+        if domain is not None and domain.values is not None and domain.values.shape[1] != task.outputs:
+            raise ArgumentError(
+                f"{domain.name}: {domain.values.shape[1]} numbers per sample where the source has {task.outputs}."
+            )
+
+
+def without(evaluated: Domain, labelled: Domain) -> Domain:
+    """`evaluated` without the samples that are trained on: those that the network sees alike."""
+    seen = {row.tobytes() for row in rows_of(labelled).astype(np.float32)}
+    kept = np.array([row.tobytes() not in seen for row in rows_of(evaluated).astype(np.float32)])
+    if kept.all():
+        return evaluated
+    if not kept.any():
+        raise ArgumentError(f"labelled_target: holds every sample of {evaluated.name}; none is left to evaluate on.")
+    return evaluated.subset(kept)
+
+
+def hold_out(domain: Domain, share: float, seed: int) -> tuple[Domain, Domain]:
+    """(the rest, about `share` of each class); a class of one sample stays whole in the rest."""
+    strata = np.zeros(len(domain), np.int64) if domain.labels is None else domain.labels
+    rng = np.random.default_rng((seed, 6))
+    out = np.zeros(len(domain), bool)
+    for c in np.unique(strata):
+        members = rng.permutation(np.flatnonzero(strata == c))
+        out[members[: min(round(share * len(members)), len(members) - 1)]] = True
+    if not out.any():
+        raise ArgumentError(f"validation: a share of {share:g} of {len(domain)} source samples is none; hold out more.")
+    return domain.subset(~out), domain.subset(out)

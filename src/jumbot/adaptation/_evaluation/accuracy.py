@@ -1,0 +1,168 @@
+"""How good is it?  The accuracy on an unlabelled target, estimated with an interval."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from jumbot._base.options import Checked, Portion
+from jumbot.adaptation._evaluation import votes
+from jumbot.adaptation._evaluation.votes import AGREEMENT, HELD_OUT, THRESHOLD, TRANSPORT, Witness
+
+LEVEL = 0.9
+"""Of the interval."""
+LEAST = 30
+"""Samples of the target, and of the held-out source, below which nothing is said."""
+#: From `benchmarks/trust.py`, each set so that families of data that were left out are covered: half the interval is
+#: _FACTOR (_BASE + the deviation of the votes).
+_BASE, _FACTOR = 0.1, 1.0
+_WIDEST = 0.5  # an interval wider than that would say nothing
+_MOST = 0.85  # a lower end above it cannot be promised without labels: a class may be wrong as a whole
+_ONLY = 2.0  # times as wide where no reference has a say
+
+
+@dataclass(frozen=True)
+class EstimatedAccuracy(Checked):
+    """An estimate of the accuracy on the target, with a 90 % interval; all three are None where it cannot be told."""
+
+    value: Portion | None
+    low: Portion | None
+    high: Portion | None
+    why: str
+    """What it rests on, or why it cannot be told."""
+    votes: dict[str, float] = field(default_factory=dict)
+    """Each estimate by itself, by its name."""
+
+    def __str__(self) -> str:
+        if self.value is None or self.low is None or self.high is None:
+            return f"the accuracy on the target cannot be told without labels: {self.why}"
+        interval = f"{100 * self.low:.0f} to {100 * self.high:.0f} %"
+        return f"estimated accuracy {100 * self.value:.0f} % (90 % interval {interval})"
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> EstimatedAccuracy:
+        return cls(found["value"], found["low"], found["high"], found["why"], dict(found.get("votes") or {}))
+
+
+def estimate_accuracy(votes: Mapping[str, float], target: int, held: int) -> EstimatedAccuracy:
+    r"""One estimate and its interval from the votes of `Witness.votes`, for so many target and held-out samples.
+
+    .. math:: \mathrm{median}(v) \pm c\, (b + \mathrm{sd}(v)) \text{ and the error of counting}
+
+    v are the agreements with the references, the transport cost (COT) and the threshold (ATC): each is blind to
+    something, and the median passes over what two of five are blind to.  b and c were chosen on families of data, each
+    judged by constants from the others.  The lower end never exceeds 85 %: without labels nobody can see that a class
+    was taken for another as a whole.
+
+    >>> print(estimate_accuracy({"COT": 0.8, "ATC": 0.82, "agreement with trees": 0.78}, 500, 200))
+    estimated accuracy 80 % (90 % interval 67 to 93 %)
+    """
+    if min(target, held) < LEAST:
+        return unknown(f"{min(target, held)} samples are too few; at least {LEAST} of each domain are needed", votes)
+    used = [value for name, value in votes.items() if name.startswith(AGREEMENT) or name in (TRANSPORT, THRESHOLD)]
+    value = float(np.median(used))
+    half = _FACTOR * (_BASE + float(np.std(used)))
+    half *= 1 if any(name.startswith(AGREEMENT) for name in votes) else _ONLY
+    counted = value * (1 - value) * (1 / target + 1 / held)
+    half = math.hypot(half, 1.64 * math.sqrt(counted))
+    low, high = max(0.0, min(value - half, _MOST)), min(1.0, value + half)
+    if high - low > _WIDEST:
+        told = f"{100 * min(used):.0f} to {100 * max(used):.0f} %"
+        return unknown(f"what the held-out source teaches gives anything from {told}", votes)
+    return EstimatedAccuracy(value, low, high, _why(votes, held), dict(votes))
+
+
+def unknown(why: str, votes: Mapping[str, float] | None = None) -> EstimatedAccuracy:
+    """Nothing, and the reason."""
+    return EstimatedAccuracy(None, None, None, why, dict(votes or {}))
+
+
+def _why(votes: Mapping[str, float], held: int) -> str:
+    agreeing = [value for name, value in votes.items() if name.startswith(AGREEMENT)]
+    parts = [f"{name} {100 * votes[name]:.0f} %" for name in (TRANSPORT, THRESHOLD) if name in votes]
+    if agreeing:
+        low, high = (f"{100 * value:.0f}" for value in (min(agreeing), max(agreeing)))
+        parts.append(f"agreement with plain classifiers {low if low == high else f'{low} to {high}'} %")
+    on_target = f"on the target {', '.join(parts)}"
+    if HELD_OUT not in votes:
+        return on_target
+    return f"{100 * votes[HELD_OUT]:.0f} % of {held:,} source samples that it never saw are right; {on_target}"
+
+
+Array = np.ndarray[Any, Any]
+Prior = Literal["target", "equal"]
+_AGREE = 0.1  # total variation up to which two estimates of the target's class shares are one
+_LEAST = 1e-3  # share below which a class is not made rarer still
+_COLDEST, _HOTTEST = 0.05, 20.0
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """p = softmax(logits / temperature + offset)."""
+
+    temperature: float = 1.0
+    offset: tuple[float, ...] | None = None
+    """Of each class; None where the network's own class sizes are kept."""
+
+    def scores(self, logits: Tensor, prior: Prior = "target") -> Tensor:
+        """Logarithms of the probabilities, but for a constant of each row."""
+        scaled = logits / self.temperature
+        return scaled if self.offset is None or prior == "equal" else scaled + scaled.new_tensor(self.offset)
+
+
+def target_shares(estimated: Array, planned: Array, source: Array) -> Array:
+    """The class shares of the target that predictions use.
+
+    `estimated` by expectation and maximisation, `planned` by the transport plan: their mean where they agree, and the
+    `source`'s where they do not, for then one of them is wrong, and a wrong share costs more than it brings.
+
+    >>> target_shares(np.array([0.7, 0.3]), np.array([0.74, 0.26]), np.array([0.5, 0.5])).round(2)
+    array([0.72, 0.28])
+    >>> target_shares(np.array([0.9, 0.1]), np.array([0.6, 0.4]), np.array([0.5, 0.5]))
+    array([0.5, 0.5])
+    """
+    agree = np.abs(estimated - planned).sum() / 2 <= _AGREE
+    found: Array = (estimated + planned) / 2 if agree else source
+    return found
+
+
+def calibrate(logits: Tensor, witness: Witness, planned: Array, accuracy: float | None) -> Calibration:
+    r"""The temperature of the held-out source, the offset for the target's class shares, and then one more factor.
+
+    .. math:: p = \mathrm{softmax}\bigl((z / T + b + \log \pi_t - \log \pi_s) / S \bigr)
+
+    with the offset b of the witness, which makes z / T logits for the source's shares pi_s.  S brings the mean
+    confidence to the estimated accuracy, where there is one, and changes no prediction.
+    """
+    z, shares = logits.double(), np.maximum(witness.shares, _LEAST)
+    estimated = votes.estimated_shares(witness.probabilities(z.numpy()), witness.shares)
+    wanted = np.maximum(target_shares(estimated, planned, witness.shares), _LEAST)
+    offset = witness.offset + np.log(wanted) - np.log(shares)
+    offset = offset - offset.mean()
+    scored = z / witness.temperature + torch.from_numpy(offset)
+    factor = 1.0 if accuracy is None else calibrating_temperature(scored, accuracy)
+    whole = None if np.allclose(offset, 0, atol=1e-12) else tuple((offset / factor).tolist())
+    return Calibration(witness.temperature * factor, whole)
+
+
+def calibrating_temperature(logits: Tensor, accuracy: float) -> float:
+    """The temperature at which the mean confidence is this accuracy: probabilities then say how sure they may be.
+
+    >>> round(calibrating_temperature(torch.tensor([[2.0, 0.0], [0.0, 2.0]]), 0.7310585), 3)
+    2.0
+    """
+    low, high = _COLDEST, _HOTTEST
+    for _ in range(60):
+        middle = (low * high) ** 0.5
+        confidence = float((logits.double() / middle).softmax(-1).amax(-1).mean())
+        low, high = (middle, high) if confidence > accuracy else (low, middle)
+    return float((low * high) ** 0.5)

@@ -1,0 +1,376 @@
+"""What the plan tells after adaptation: class proportions, absent classes, unexplained samples, and what is unusual."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from jumbot.adaptation._evaluation.averaged_plans import (
+    PlanReader,
+    PlanSettings,
+    SourceMinibatches,
+    all_finite,
+    by_class,
+    by_source,
+    received_by_stratum,
+    scaled_settings,
+    settle,
+    source_mass,
+)
+from jumbot.adaptation._evaluation.decision import Harm
+from jumbot.errors import ArgumentError
+
+Array = np.ndarray[Any, Any]
+
+UNEXPLAINED = 0.25  # a sample that receives less than this share of what a source sample receives is unexplained
+ABSENT = 0.1  # a class below this share of an equal proportion seems absent
+MOST_UNEXPLAINED = 0.3  # shares above which something is named
+MOST_DISAGREEMENT = 0.3
+MOST_DEVIATION = 0.2
+MOST_MOVED = 0.4  # a poor classifier is rightly moved by up to a third: digits, 59 to 94 % accuracy
+MOST_ENTROPY = 0.1  # nats by which the mean entropy of the predictions may rise through adaptation
+NEARLY_ONE, MOST_OF_SOURCE = 0.95, 0.9  # shares of the class that the target is predicted as
+_LEAST_MASS = 1e-3  # between source samples: below it the settings explain nothing
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnosis:
+    """What the averaged plan between source and target says about the target; see `diagnose`."""
+
+    class_proportions: Array
+    """(C,) estimated shares of the classes in the target, outliers left out."""
+    predicted_proportions: Array
+    """(C,) shares of the predicted classes."""
+    entropy: float
+    """Mean entropy of the predictions."""
+    absent_classes: tuple[int, ...]
+    """Source classes that seem absent from the target."""
+    received_mass: Array
+    """(n,) mass that each target sample receives; 1 is what a typical source sample receives from the source."""
+    unexplained: Array
+    """Indices of target samples that no source sample explains: `received_mass` < 0.25."""
+    transported_mass: float
+    """Mass of the plan, as a share of the mass between minibatches of the source."""
+    disagreement: float
+    """Share of the explained samples whose embedding lies with another source class than the predicted one."""
+    signs: tuple[str, ...]
+    """What is unusual about the target or its predictions, and worth a look; it is no verdict."""
+    settings: PlanSettings
+    """The problem that was solved."""
+    scaled: bool
+    """Whether `settings` were taken from the scale of the source embeddings."""
+    source_shares: Array | None = None
+    """(n, sources) shares of what each target sample receives, where the source is made of several."""
+    harm: Harm | None = None
+    """The predictions beside those of a classifier of the source alone; None where there is none to compare with."""
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why the predictions are likely worse than without adaptation; empty where nothing speaks for it."""
+        return () if self.harm is None else self.harm.reasons
+
+    @property
+    def negative_transfer(self) -> bool:
+        """Whether the predictions are likely to be worse than without adaptation."""
+        return bool(self.reasons)
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything but the mass of each sample, as a dictionary that `json.dumps` takes; of numbers, no classes."""
+        of_classes = {
+            "class_proportions": self.class_proportions.tolist(),
+            "predicted_proportions": self.predicted_proportions.tolist(),
+            "entropy": self.entropy,
+            "absent_classes": list(self.absent_classes),
+            "disagreement": self.disagreement,
+        }
+        return (of_classes if len(self.class_proportions) else {}) | {
+            "unexplained": self.unexplained.tolist(),
+            "unexplained_share": len(self.unexplained) / len(self.received_mass),
+            "transported_mass": self.transported_mass,
+            "negative_transfer": self.negative_transfer,
+            "reasons": list(self.reasons),
+            "signs": list(self.signs),
+            "settings": asdict(self.settings),
+            "scaled": self.scaled,
+        }
+
+    def __str__(self) -> str:
+        n = len(self.received_mass)
+        shares = ", ".join(f"{100 * share:.1f}" for share in self.class_proportions)
+        lines = [
+            f"estimated class proportions (%): {shares}",
+            f"classes that seem absent: {', '.join(map(str, self.absent_classes)) or 'none'}",
+        ]
+        lines = (lines if shares else []) + [
+            f"unexplained target samples: {len(self.unexplained)} of {n}",
+            f"transported mass: {self.transported_mass:.2f} of what the source transports to itself",
+        ]
+        lines += [f"negative transfer is likely: {reason}" for reason in self.reasons]
+        lines += [f"look at this: {sign}" for sign in self.signs]
+        return "\n".join(lines)
+
+
+@torch.no_grad()
+def diagnose(
+    features_s: Tensor,
+    labels_s: Any,
+    features_t: Tensor,
+    logits_t: Tensor,
+    *,
+    origins: Array | None = None,
+    settings: PlanSettings | None = None,
+    before: Diagnosis | None = None,
+    seed: int = 0,
+) -> Diagnosis:
+    r"""Reads the plans of unbalanced problems between source and target minibatches, averaged.
+
+    .. math::
+        \min_P \langle C, P\rangle + \varepsilon\, \mathrm{KL}(P \mid a b') + \tau\, \mathrm{KL}(P1 \mid a)
+        + \tau\, \mathrm{KL}(P^\top 1 \mid b), \quad
+        C_{ij} = \eta_1 \|z_i - z_j\|^2 + \eta_2\, \mathrm{CE}(y_i, f(z_j))
+
+    Every target sample is in one minibatch a pass; source minibatches are stratified.
+
+    **Class proportions.** The plain mass per class is pulled towards the stratified source, because tau prices the
+    source marginal, and it forgets samples at large cost.  So each target sample but outliers has one vote, shared
+    among the classes as its column of the plan; the votes become the class weights in `a`, and the next pass starts
+    from these, until they agree.  With eta1 = 0, epsilon = eta2 and a free source marginal this is the EM algorithm for
+    label shift (Saerens et al. 2002) on the softmax outputs; the distances keep it right where these are not
+    calibrated.
+
+    **Received mass** of sample j is m (P' 1)_j relative to the median that source samples receive from the rest of
+    the source by their distances.  So the reference of the entropy, which multiplies the plan by a constant, drops out.
+
+    **Shares of the sources**, where there are several: strata are then classes of one source, votes and weights `a` are
+    of strata, and the vote of a sample is what it receives from which source.
+
+    **Signs** are samples that nothing explains, embedding and classifier that disagree, predicted and estimated
+    proportions that differ, and a target predicted as nearly one class.  Training against the plan hides some of them,
+    so give `before`, the diagnosis of the same samples before adaptation: then also where the two disagree on the
+    proportions, and where the predictions have become less certain.  They are no verdict: a good adaptation may show
+    any of them.  **Negative transfer** is what `harm` says, by the one rule that also chooses between classifiers.
+
+    Parameters
+    ----------
+    features_s, labels_s
+        Source embeddings `(n, d)` and classes `(n,)`; rows labelled -1 are passed over.
+    features_t, logits_t
+        Target embeddings `(m, d)` and logits `(m, C)`.
+    origins
+        Which of several sources each source sample is from, `(n,)`.
+    settings
+        The problem; by default `scaled_settings`, which makes the diagnosis comparable between methods and
+        independent of the scale of the embedding.  These also stand in for settings that cannot tell anything:
+        tau = inf, where every sample receives all of its mass, and a tau so small that not even source samples
+        explain each other.
+    before
+        The diagnosis of the same target with the network before adaptation, to compare with.
+    seed
+        Of the minibatches: the same seed gives the same diagnosis.
+
+    >>> z = torch.tensor([[0.0, 0.0], [0.1, 0.0], [4.0, 0.0], [4.1, 0.0]])
+    >>> target = torch.tensor([[0.0, 0.1], [4.0, 0.1], [4.1, 0.1], [99.0, 0.0]])
+    >>> found = diagnose(z, [0, 0, 1, 1], target, torch.tensor([[9.0, 0], [0, 9], [0, 9], [0, 9]]))
+    >>> found.class_proportions.round(2), found.unexplained
+    (array([0.33, 0.67]), array([3]))
+    """
+    return read_plans(
+        features_s, labels_s, features_t, logits_t, origins=origins, settings=settings, before=before, seed=seed
+    )[0]
+
+
+@torch.no_grad()
+def read_plans(
+    features_s: Tensor,
+    labels_s: Any,
+    features_t: Tensor,
+    logits_t: Tensor,
+    *,
+    origins: Array | None = None,
+    settings: PlanSettings | None = None,
+    before: Diagnosis | None = None,
+    seed: int = 0,
+) -> tuple[Diagnosis, PlanReader]:
+    """The diagnosis of `diagnose`, and what reads the same plans for further samples of the target."""
+    source = SourceMinibatches(features_s, labels_s, logits_t.shape[-1] if logits_t.ndim == 2 else 0, origins)
+    z, logits = features_t.detach().cpu(), logits_t.detach().cpu()
+    _check_target(source, z, logits)
+    mass = 0.0
+    scaled = settings is None or not math.isfinite(settings.tau)
+    if settings is not None and not scaled:
+        mass = source_mass(source, settings, seed)
+        scaled = mass < _LEAST_MASS
+    if scaled or settings is None:
+        settings = scaled_settings(features_s, labels_s, source.classes, origins=origins, seed=seed)
+        mass = source_mass(source, settings, seed)
+
+    rng = np.random.default_rng(seed)
+    found = settle(source, z, logits, settings, mass, rng)
+    explained = found.received >= UNEXPLAINED
+    proportions = by_class(found.strata, source)[0]
+    present = np.array([bool((source.labels == c).any()) for c in range(source.classes)])
+
+    predictions = logits.argmax(1).numpy()
+    near = received_by_stratum(source, z, logits, replace(settings, eta2=0.0), found.weights, rng)
+    other = by_class(near, source).argmax(1) != predictions
+    disagreement = float(other[explained].mean()) if explained.any() else 1.0
+    predicted = np.bincount(predictions, minlength=source.classes) / len(predictions)
+    absent = np.flatnonzero(present & (proportions < ABSENT / present.sum()))
+    signs = _signs(float(1 - explained.mean()), disagreement, predicted, proportions)
+    signs += _one_class(predicted, source.labels)
+    entropy = float(torch.distributions.Categorical(logits=logits.double()).entropy().mean())
+    if before is not None:
+        signs += _signs_of_change(before, proportions, entropy)
+    diagnosis = Diagnosis(
+        class_proportions=proportions,
+        predicted_proportions=predicted,
+        entropy=entropy,
+        absent_classes=tuple(absent.tolist()),
+        received_mass=found.received,
+        unexplained=np.flatnonzero(~explained),
+        transported_mass=float(found.received.mean()),
+        disagreement=disagreement,
+        signs=signs,
+        settings=settings,
+        scaled=scaled,
+        source_shares=None if origins is None else by_source(found.columns, source),
+    )
+    return diagnosis, PlanReader(source, settings, mass, found.weights, rng)
+
+
+def diagnose_numbers(
+    features_s: Tensor,
+    values_s: Tensor,
+    features_t: Tensor,
+    outputs_t: Tensor,
+    *,
+    origins: Array | None = None,
+    seed: int = 0,
+) -> Diagnosis:
+    """What distances tell, where numbers are predicted: received mass, unexplained samples, transported mass.
+
+    The shares of several sources come from distances and numbers, `(n, outputs)` both, in deviations of the source's.
+    """
+    return read_plans_of_numbers(features_s, values_s, features_t, outputs_t, origins=origins, seed=seed)[0]
+
+
+@torch.no_grad()
+def read_plans_of_numbers(
+    features_s: Tensor,
+    values_s: Tensor,
+    features_t: Tensor,
+    outputs_t: Tensor,
+    *,
+    origins: Array | None = None,
+    seed: int = 0,
+) -> tuple[Diagnosis, PlanReader, PlanReader]:
+    """The diagnosis of `diagnose_numbers`, what reads distances, and what reads the shares of the sources."""
+    one = np.zeros(len(features_s), int)
+    found, by_distance = read_plans(features_s, one, features_t, torch.zeros(len(features_t), 1), seed=seed)
+    by_numbers = by_distance
+    if origins is not None:
+        source = SourceMinibatches(features_s, one, 1, origins, values_s)
+        z, outputs = features_t.detach().cpu(), outputs_t.detach().cpu()
+        rng, mass = np.random.default_rng(seed), source_mass(source, found.settings, seed)
+        settled = settle(source, z, outputs, found.settings, mass, rng)
+        found = replace(found, source_shares=by_source(settled.columns, source))
+        by_numbers = PlanReader(source, found.settings, mass, settled.weights, rng)
+    none = np.empty(0)
+    found = replace(found, class_proportions=none, predicted_proportions=none, entropy=math.nan, disagreement=math.nan)
+    return found, by_distance, by_numbers
+
+
+def widened(
+    found: Diagnosis, before: Diagnosis | None, received: Array, shares: Array | None, classes: Array
+) -> Diagnosis:
+    """The diagnosis of a part of the target, with what every sample of it receives and is predicted as."""
+    explained = received >= UNEXPLAINED
+    found = replace(
+        found,
+        received_mass=received,
+        unexplained=np.flatnonzero(~explained),
+        source_shares=shares,
+        transported_mass=float(received.mean()),
+    )
+    if not len(found.class_proportions):  # numbers: no class, and no reason that classes give
+        return replace(found, signs=_signs(1 - explained.mean(), 0.0, np.zeros(1), np.zeros(1)))
+    predicted = np.bincount(classes, minlength=len(found.class_proportions)) / len(classes)
+    signs = _signs(float(1 - explained.mean()), found.disagreement, predicted, found.class_proportions)
+    if before is not None:
+        signs += _signs_of_change(before, found.class_proportions, found.entropy)
+    return replace(found, predicted_proportions=predicted, signs=signs)
+
+
+def _distance(p: Array, q: Array) -> float:
+    """The total variation, (1/2) sum |p - q|."""
+    return float(np.abs(p - q).sum() / 2)
+
+
+def as_predicted(diagnosis: Diagnosis, predictions: Array, labels: Array, harm: Harm | None) -> Diagnosis:
+    """The diagnosis of a target for which these classes are predicted, not those of the logits alone, and the harm."""
+    predicted = np.bincount(predictions, minlength=len(diagnosis.class_proportions)) / len(predictions)
+    old = _one_class(diagnosis.predicted_proportions, labels)
+    signs = tuple(sign for sign in diagnosis.signs if sign not in old) + _one_class(predicted, labels)
+    return replace(diagnosis, predicted_proportions=predicted, signs=signs, harm=harm)
+
+
+def _one_class(predicted: Array, labels: Array) -> tuple[str, ...]:
+    """Nearly one class for the whole target, where the source has several."""
+    shares = np.bincount(labels[labels >= 0], minlength=len(predicted)) / max(int((labels >= 0).sum()), 1)
+    most = int(predicted.argmax())
+    if len(predicted) < 2 or predicted[most] < NEARLY_ONE or shares[most] > MOST_OF_SOURCE:
+        return ()
+    return (
+        f"{100 * predicted[most]:.0f} % of the target are predicted as one class, which is "
+        f"{100 * shares[most]:.0f} % of the source",
+    )
+
+
+def _signs(unexplained: float, disagreement: float, predicted: Array, proportions: Array) -> tuple[str, ...]:
+    reasons = []
+    if unexplained > MOST_UNEXPLAINED:
+        reasons.append(f"{100 * unexplained:.0f} % of the target samples are explained by no source sample")
+    if disagreement > MOST_DISAGREEMENT and unexplained < 1:  # of no sample at all nothing can be said
+        reasons.append(
+            f"{100 * disagreement:.0f} % of the explained samples lie with another source class than the predicted one"
+        )
+    deviation = _distance(predicted, proportions)
+    if deviation > MOST_DEVIATION:
+        reasons.append(f"predicted and estimated class proportions differ by {100 * deviation:.0f} %")
+    return tuple(reasons)
+
+
+def _signs_of_change(before: Diagnosis, proportions: Array, entropy: float) -> tuple[str, ...]:
+    reasons = []
+    if before.class_proportions.shape != proportions.shape:
+        raise ArgumentError(
+            f"before: it has {len(before.class_proportions)} classes, not {len(proportions)}; pass the diagnosis of "
+            "the same target."
+        )
+    moved = _distance(before.class_proportions, proportions)
+    if moved > MOST_MOVED:
+        reasons.append(f"adaptation has moved the class proportions by {100 * moved:.0f} %")
+    if entropy - before.entropy > MOST_ENTROPY:
+        reasons.append(
+            f"the predictions have become less certain: mean entropy {before.entropy:.2f} before, {entropy:.2f} after"
+        )
+    return tuple(reasons)
+
+
+def _check_target(source: SourceMinibatches, z: Tensor, logits: Tensor) -> None:
+    d = source.features.shape[1]
+    if z.ndim != 2 or z.shape[1] != d:
+        raise ArgumentError(f"features_t: shape {tuple(z.shape)}; pass (m, {d}) like the source embeddings.")
+    if logits.shape != (len(z), source.classes) or not len(z):
+        raise ArgumentError(
+            f"logits_t: shape {tuple(logits.shape)}, but there are {len(z)} target embeddings; pass at least one row, "
+            "(m, C) each."
+        )
+    for name, values in (("features_t", z), ("logits_t", logits)):
+        if not all_finite(values):
+            raise ArgumentError(f"{name}: it holds NaN or infinite values; the network has diverged.")

@@ -1,0 +1,217 @@
+"""Whether predictions respect the neighbourhoods of the target: the modularity of its nearest-neighbour graph."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from torch.nn import functional as F
+
+from jumbot.adaptation._evaluation.measures import as_array
+from jumbot.adaptation._evaluation.regression import smoothness
+from jumbot.adaptation._evaluation.selection import entropy, infomax, snd
+from jumbot.data._domain import Domain
+from jumbot.errors import ArgumentError
+
+Array = np.ndarray[Any, Any]
+NEIGHBOURS = 7
+MOST = 2000  # samples that are looked at
+_CHUNK = 512  # rows of the matrix of distances at once
+_SIDE = 16  # images are compared at this size
+
+
+def nearest(rows: Any, k: int = NEIGHBOURS) -> Array:
+    """`(n, k)` indices of the k nearest other rows of each row of `(n, d)`; of equally near ones the first.
+
+    Fewer than k other rows are all neighbours.
+
+    >>> nearest([[0.0], [1.0], [3.0], [3.5]], 1).ravel().tolist()
+    [1, 0, 3, 2]
+    """
+    x = as_array(rows).astype(np.float64, copy=False)
+    if x.ndim != 2 or len(x) < 2:
+        raise ArgumentError(f"rows: shape {x.shape}; pass (n, d) with at least two rows.")
+    if not np.isfinite(x).all():
+        raise ArgumentError("rows: not all are finite numbers.")
+    if k < 1:
+        raise ArgumentError(f"k: {k!r} came in; at least one neighbour is needed.")
+    x = x - x.mean(0)  # |x|^2 + |y|^2 - 2 xy loses what a large common offset would take
+    squares = np.einsum("ij,ij->i", x, x)
+    found = []
+    for start in range(0, len(x), _CHUNK):
+        chunk = slice(start, start + _CHUNK)
+        distances = squares - 2 * x[chunk] @ x.T
+        own = np.arange(len(distances))
+        distances[own, start + own] = np.inf
+        found.append(np.argsort(distances, axis=1, kind="stable")[:, : min(k, len(x) - 1)])
+    return np.concatenate(found)
+
+
+def modularity(labels: Any, neighbours: Any) -> float:
+    r"""How far labels agree along the edges of a graph, beyond what class sizes alone give.
+
+    .. math::
+        \frac1n \sum_i \frac1k \sum_{j \in N(i)} \langle Y_i, Y_j\rangle
+        - \Bigl\langle \frac1n \sum_i Y_i,\; \frac1{nk} \sum_i \sum_{j \in N(i)} Y_j \Bigr\rangle
+
+    with one-hot rows `Y_i` of `labels` `(n,)` and the rows `N(i)` of `neighbours` `(n, k)`: the modularity of a
+    directed graph (Leicht and Newman, 2008).  Classes that are unions of whole neighbourhoods score
+    1 - sum of squared class shares, one class for everything 0, and labels drawn at random about 0.
+
+    >>> modularity([0, 0, 1, 1], [[1], [0], [3], [2]]), modularity([0, 0, 0, 0], [[1], [0], [3], [2]])
+    (0.5, 0.0)
+    """
+    return float(modularity_parts(labels, neighbours).mean())
+
+
+def modularity_parts(labels: Any, neighbours: Any) -> Array:
+    r"""`(n,)` what each sample adds to the modularity, which is their mean.
+
+    .. math:: \frac1k \sum_{j \in N(i)} \langle Y_i, Y_j\rangle
+        - \Bigl\langle Y_i,\; \frac1{nk} \sum_l \sum_{j \in N(l)} Y_j \Bigr\rangle
+    """
+    y, graph = as_array(labels), as_array(neighbours)
+    if y.ndim != 1 or y.dtype.kind not in "iu" or graph.ndim != 2 or len(graph) != len(y) or not graph.size:
+        raise ArgumentError(
+            f"labels of shape {y.shape} ({y.dtype}) and neighbours of shape {graph.shape}; pass whole numbers (n,) and "
+            "indices (n, k)."
+        )
+    _, y = np.unique(y, return_inverse=True)
+    around = np.bincount(y[graph].ravel(), minlength=int(y.max()) + 1) / graph.size
+    found: Array = (y[graph] == y[:, None]).mean(1) - around[y]
+    return found
+
+
+def some_rows(domain: Domain, seed: int = 0) -> tuple[Array, Array]:
+    """(indices, rows): at most `MOST` samples as the network gets them, as rows; images shrunk, views averaged."""
+    index = np.arange(len(domain))
+    if len(index) > MOST:
+        index = np.sort(np.random.default_rng((seed, 7)).choice(index, MOST, replace=False))
+    return index, rows_of(domain, index)
+
+
+def rows_of(domain: Domain, index: Array | None = None) -> Array:
+    """Samples as rows of numbers, to be compared."""
+    index = np.arange(len(domain)) if index is None else index
+    parts = []
+    for some in np.array_split(index, len(index) // _CHUNK + 1):
+        x = domain.samples.batch(some)
+        if x.ndim == 5:
+            x = x.mean(1)
+        if x.ndim == 4:
+            x = F.adaptive_avg_pool2d(x, (min(x.shape[-2], _SIDE), min(x.shape[-1], _SIDE)))
+        parts.append(x.flatten(1).double().numpy())
+    return np.concatenate(parts)
+
+
+_SURE = 2.0  # standard errors
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What speaks for a candidate: its predictions respect neighbourhoods of the target, and the others share them.
+
+    The other scores are known rules of selection, to compare with.
+    """
+
+    modularity: float
+    agreement: float
+    entropy: float
+    infomax: float
+    snd: float
+    parts: Array = field(repr=False, compare=False)
+    """`(n,)` what each sample adds to the modularity."""
+    rule: ClassVar[str] = (
+        "the recipe's JUMBOT, or source-only where that has more evidence = modularity + agreement, unless another has "
+        "more and surely a larger modularity"
+    )
+
+    @property
+    def value(self) -> float:
+        """modularity + agreement."""
+        return self.modularity + self.agreement
+
+    def to_row(self) -> dict[str, float]:
+        """Columns of the table of candidates."""
+        return {"evidence": self.value} | {name: value for name, value in asdict(self).items() if name != "parts"}
+
+    def surely_beyond(self, other: Evidence) -> bool:
+        """Whether its modularity is larger by more than two standard errors of the difference, sample by sample."""
+        gain = self.parts - other.parts
+        return bool(gain.mean() > _SURE * gain.std() / math.sqrt(len(gain)))
+
+    def words(self) -> str:
+        """The sum that was compared."""
+        return f"{self.value:.3f} (modularity {self.modularity:.3f} + agreement {self.agreement:.3f})"
+
+
+def weigh(probabilities: Mapping[str, Any], neighbours: Any) -> dict[str, Evidence]:
+    r"""The evidence for each of several candidates.
+
+    .. math::
+        \mathrm{evidence}_k = \mathrm{modularity}(y_k)
+        + \frac1n \sum_i \Bigl\langle p_{ki},\; \frac1K \sum_l p_{li} \Bigr\rangle
+
+    with probabilities `p_k` `(n, C)` of the same n target samples by candidate, their largest entries `y_k`, and
+    `neighbours` `(n, k)` of each sample among them.  Collapse to one class has modularity 0; what only one candidate
+    believes has little agreement.
+
+    >>> sure, unsure = [[1.0, 0.0], [0.0, 1.0]], [[0.5, 0.5], [0.5, 0.5]]
+    >>> found = weigh({"a": sure, "b": sure, "c": unsure}, [[1], [0]])
+    >>> round(found["a"].agreement, 3), round(found["c"].agreement, 3)
+    (0.833, 0.5)
+    """
+    arrays = {name: as_array(p).astype(np.float64) for name, p in probabilities.items()}
+    if not arrays or len({p.shape for p in arrays.values()}) > 1:
+        shapes = ", ".join(f"{name} {p.shape}" for name, p in arrays.items()) or "none"
+        raise ArgumentError(f"probabilities: {shapes}; pass (n, C) of the same samples for at least one candidate.")
+    mean = np.mean(list(arrays.values()), axis=0)
+    parts = {name: modularity_parts(p.argmax(1), neighbours) for name, p in arrays.items()}
+    return {
+        name: Evidence(
+            float(parts[name].mean()), float((p * mean).sum(1).mean()), entropy(p), infomax(p), snd(p), parts[name]
+        )
+        for name, p in arrays.items()
+    }
+
+
+_TELLING = 0.1  # of the best source: below it, neighbours say nothing about labels here
+_DOUBTFUL = 0.5  # of the best source's: above it, sources differ as data sets do
+
+
+def trust_in_sources(source: Domain, seed: int = 0) -> list[float]:
+    """A number from 0 to 1 for each source: 1 unless its labels agree with their neighbours far less than others'.
+
+    Agreement is the modularity of the labels among the nearest neighbours within the source, divided by its largest
+    possible value 1 - sum of squared class shares: 0 for labels at random.  Of numbers it is Moran's I.  A network
+    learns wrong labels by heart, so that no plan in its embedding would tell; these neighbours are of the inputs.
+
+    >>> from jumbot.data import as_domain
+    >>> from jumbot.data._paths import join_domains
+    >>> X, y = np.arange(60.0)[:, None], np.repeat([0, 1, 2], 20)
+    >>> shuffled = np.random.default_rng(0).permutation(y)
+    >>> trust_in_sources(join_domains([as_domain((X, y)), as_domain((X, shuffled))]))[1] < 0.1
+    True
+    """
+    assert source.origins is not None
+    found = np.array([_agreement(source.subset(source.origins == s), seed) for s in range(len(source.sources))])
+    if found.max() < _TELLING:
+        return [1.0] * len(found)
+    return [1.0 if share >= _DOUBTFUL else share for share in (found.clip(min=0) / found.max()).tolist()]
+
+
+def _agreement(part: Domain, seed: int) -> float:
+    """1 where neighbours share their labels, about 0 where these are random, or too few to tell."""
+    if len(part) < 2:
+        return 0.0
+    index, rows = some_rows(part, seed)
+    graph = nearest(rows)
+    if part.values is not None:
+        return smoothness(part.values[index], graph)
+    assert part.labels is not None
+    labels = part.labels[index]
+    most = 1 - float(((np.bincount(labels) / len(labels)) ** 2).sum())
+    return modularity(labels, graph) / most if most > 0 else 0.0

@@ -1,0 +1,164 @@
+"""Evaluation along the way: label-free scores, and, for the record alone, accuracy where labels were given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from jumbot._base.progress import progress
+from jumbot._settings.training import Training
+from jumbot.adaptation._evaluation.modularity import nearest, rows_of
+from jumbot.adaptation._evaluation.regression import smoothness
+from jumbot.adaptation._evaluation.selection import scores
+from jumbot.adaptation._evaluation.task import Task
+from jumbot.data._domain import Domain
+from jumbot.loss import JointTransportLoss
+from jumbot.methods.base import Method, TargetOutputs
+from jumbot.methods.network import Network
+from jumbot.minibatch._stratified import ShuffledSampler, StratifiedSampler
+
+_ROWS = 500  # samples in one forward pass
+_SCORED = 2000  # target samples that the label-free scores look at
+_BATCHES = 5  # minibatches behind the transport score
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What only the records may see: labels of target minibatches, a labelled set to evaluate on, held-out source."""
+
+    target_labels: np.ndarray | None = None
+    evaluated: Domain | None = None
+    validation: Domain | None = None
+
+
+class Monitor:
+    """Looks at the network between steps; it changes nothing."""
+
+    def __init__(
+        self,
+        network: Network,
+        method: Method,
+        source: Domain,
+        target: Domain,
+        task: Task,
+        training: Training,
+        watch: Watch,
+        device: torch.device,
+    ) -> None:
+        self.network, self.method, self.task, self.device = network, method, task, device
+        self.labels = task.labels(source)
+        self.source, self.target, self.training, self.watch = source, target, training, watch
+        self.neighbours: np.ndarray = np.empty((0, 0), np.int64)
+
+    def evaluate(self, whole: bool) -> dict[str, Any]:
+        """Scores, and accuracies where there are labels; of `evaluate_samples` samples unless `whole`."""
+        limit = None if whole else self.training.evaluate_samples
+        some = _sample(self.target, min(_SCORED, limit or _SCORED), self.training.seed)
+        logits = logits_of(self.network, some, self.device)
+        validation = self.watch.validation
+        held_out = None if validation is None else self._figures(validation)[self.task.metric]
+        record: dict[str, Any] = {"scores": self._scores(logits, some, held_out)}
+        if (evaluated := self.watch.evaluated) is not None:
+            if limit is not None:
+                evaluated = _sample(evaluated, limit, self.training.seed)
+            found = self._figures(evaluated)
+            kept = ("accuracy", "mean_class_accuracy", "per_class", "rmse", "mae", "r2", "n")
+            record |= {name: found[name] for name in kept if name in found}
+        return record
+
+    def _figures(self, domain: Domain) -> dict[str, Any]:
+        logits = logits_of(self.network, domain, self.device)
+        return self.task.evaluate(logits, domain).to_json()
+
+    def _scores(self, logits: Tensor, some: Domain, held_out: float | None) -> dict[str, float]:
+        """Every label-free score that fits the task."""
+        if self.task.name == "classification":
+            return scores(logits.softmax(-1), held_out, self._transport_value())
+        found = {} if len(some) < 2 else {"smoothness": smoothness(logits, self._neighbours(some))}
+        given = {"source_validation": held_out, "transport": self._transport_value()}
+        return found | {name: value for name, value in given.items() if value is not None}
+
+    def _neighbours(self, some: Domain) -> np.ndarray:
+        """Of target samples, among themselves; found once for as many samples."""
+        if len(self.neighbours) != len(some):
+            self.neighbours = nearest(rows_of(some))
+        return self.neighbours
+
+    def target_outputs(self) -> TargetOutputs:
+        """Embeddings and logits of all target samples."""
+        return TargetOutputs(*outputs(self.network, self.target, self.device))
+
+    def _transport_value(self) -> float | None:
+        """The mean full value of the method's own transport problem, on minibatches that are the same at each look."""
+        joint = getattr(self.method, "joint", None)
+        if not isinstance(joint, JointTransportLoss):
+            return None
+        size, seed = min(self.training.batch_size, 200), self.training.seed
+        sources = (
+            ShuffledSampler(len(self.source), size, seed, stream=8)
+            if self.source.labels is None
+            else StratifiedSampler(self.source.labels, size, seed)
+        )
+        targets = ShuffledSampler(len(self.target), size, seed)
+        values = []
+        training = joint.training
+        joint.eval()  # a look does not move the running scale of the embedding
+        for i in range(_BATCHES):
+            rows = sources.batch(i)
+            z_s, _ = outputs(self.network, self.source.subset(rows), self.device)
+            z_t, logits = outputs(self.network, self.target.subset(targets.batch(i)), self.device)
+            values.append(float(joint(z_s, torch.from_numpy(self.labels[rows]), z_t, logits).value))
+        joint.train(training)
+        return float(np.mean(values))
+
+
+def outputs(network: Network, domain: Domain, device: torch.device | str | None = None) -> tuple[Tensor, Tensor]:
+    """Embeddings and logits of all samples of a domain, in evaluation mode, on the CPU.
+
+    Where a sample has several views (ten crops), its embedding is their mean, and its logits the logarithm of the mean
+    of their probabilities.
+    """
+    found = list(_outputs(network, domain, device))
+    return torch.cat([z for z, _ in found]), torch.cat([y for _, y in found])
+
+
+def logits_of(network: Network, domain: Domain, device: torch.device | str | None = None) -> Tensor:
+    """The logits alone: the embeddings of a million samples would take a gigabyte."""
+    return torch.cat([y for _, y in _outputs(network, domain, device)])
+
+
+def _outputs(network: Network, domain: Domain, device: torch.device | str | None) -> Iterator[tuple[Tensor, Tensor]]:
+    device = device or next(network.parameters()).device
+    training = network.training
+    network.eval()
+    try:
+        with progress(len(domain), f"predictions of {domain.name}") as advance:
+            for start in range(0, len(domain), _ROWS):
+                x = domain.samples.batch(np.arange(start, min(start + _ROWS, len(domain)))).to(device)
+                yield _forward(network, x, getattr(domain.samples, "kind", "image") == "image")
+                advance(len(x))
+    finally:
+        network.train(training)
+
+
+@torch.no_grad()
+def _forward(network: Network, x: Tensor, images: bool) -> tuple[Tensor, Tensor]:
+    if x.ndim == 5 and images:
+        z, y = network(x.flatten(0, 1))
+        z = z.unflatten(0, x.shape[:2]).mean(1)
+        y = y.softmax(-1).unflatten(0, x.shape[:2]).mean(1).log()
+    else:
+        z, y = network(x)
+    return z.float().cpu(), y.float().cpu()
+
+
+def _sample(domain: Domain, limit: int, seed: int) -> Domain:
+    """The same `limit` samples at each look."""
+    if len(domain) <= limit:
+        return domain
+    return domain.subset(np.sort(np.random.default_rng((seed, 5)).choice(len(domain), limit, replace=False)))

@@ -1,0 +1,150 @@
+"""Which samples resemble nothing of the source, by features that training does not change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from jumbot.adaptation._evaluation.diagnosis import UNEXPLAINED, Diagnosis
+from jumbot.data._domain import Domain
+from jumbot.errors import ArgumentError
+
+FEWEST = 20  # samples of either domain, below which nothing can be called typical
+_DEVIATIONS = 1.75  # beyond what is typical of the target at which a sample becomes unexplained
+_MOST, _EACH = 256, 5  # centres, and samples behind one of them on average
+_NEAREST = 3
+_ROUNDS = 10
+_SEEN = 4000  # samples that centres and typical distances are learned on
+_CHUNK = 4096
+_OWN = 0.95  # quantile of the source's own distances, up to which nothing is far
+
+
+@dataclass(frozen=True, eq=False)
+class Nearness:
+    """What a source looks like, in a few centres, and how far from them the samples of its target typically are."""
+
+    centres: np.ndarray
+    """(k, d) of the source, around its mean: means of several samples, never one of them."""
+    middle: np.ndarray
+    """(d,) mean of the target: what moves all of it makes nothing an outlier."""
+    typical: float
+    """Median distance of target samples."""
+    deviation: float
+    """Of these distances, robust."""
+    own: float
+    """What 95 % of the source's own distances are below."""
+
+    def received(self, rows: np.ndarray) -> np.ndarray:
+        """(n,) how well the source explains each sample: 1 for a typical one, below 0.25 for one that it does not.
+
+        4^(-z / 1.75) for a sample z deviations further away than is typical.
+        """
+        parts = np.array_split(rows, len(rows) // _CHUNK + 1)
+        distances = np.concatenate([_distances(part - self.middle, self.centres) for part in parts])
+        beyond = np.where(distances > self.own, (distances - self.typical) / self.deviation, 0.0)
+        received: np.ndarray = UNEXPLAINED ** (np.maximum(beyond, 0.0) / _DEVIATIONS)
+        return received
+
+    def to_tensors(self) -> dict[str, Tensor]:
+        """For the file of a model."""
+        facts = torch.tensor([self.typical, self.deviation, self.own], dtype=torch.float64)
+        return {"centres": torch.from_numpy(self.centres), "middle": torch.from_numpy(self.middle), "facts": facts}
+
+    @classmethod
+    def from_tensors(cls, found: Mapping[str, Tensor], where: Any) -> Nearness | None:
+        """The inverse of `to_tensors`; None where a file of before this version has none."""
+        if not found:
+            return None
+        centres, middle, facts = (found.get(name, torch.empty(0)) for name in ("centres", "middle", "facts"))
+        fits = centres.ndim == 2 and len(centres) and middle.shape == centres.shape[1:] and facts.shape == (3,)
+        if not fits or float(facts[1]) <= 0 or set(found) != {"centres", "middle", "facts"}:
+            raise ArgumentError(f"{where}: nearness: is damaged; save the model again.")
+        return cls(centres.float().numpy(), middle.float().numpy(), *facts.tolist())
+
+
+def explained(diagnosis: Diagnosis, near: np.ndarray | None) -> Diagnosis:
+    """`diagnosis` with what the source explains by `near` too: a sample must be explained both ways."""
+    if near is None:
+        return diagnosis
+    received = np.minimum(diagnosis.received_mass, near)
+    return replace(diagnosis, received_mass=received, unexplained=np.flatnonzero(received < UNEXPLAINED))
+
+
+Rows = Callable[[Domain], np.ndarray]
+"""What samples are compared by: features that are not trained, or the embeddings of a network."""
+
+
+def of_domains(source: Domain, target: Domain, rows: Rows, seed: int = 0) -> Nearness | None:
+    """From two domains whose samples are compared by `rows`."""
+    rng = np.random.default_rng((seed, 13))
+    here, there = (rows(one.subset(np.sort(rng.permutation(len(one))[:_SEEN]))) for one in (source, target))
+    return learn_nearness(here, there, seed)
+
+
+def received_by(nearness: Nearness | None, domain: Domain, rows: Rows) -> np.ndarray | None:
+    """(n,) `Nearness.received` of a domain, part by part."""
+    if nearness is None:
+        return None
+    parts = (domain.subset(np.arange(i, min(i + _CHUNK, len(domain)))) for i in range(0, len(domain), _CHUNK))
+    return np.concatenate([nearness.received(rows(part)) for part in parts])
+
+
+def learn_nearness(source: np.ndarray, target: np.ndarray, seed: int = 0) -> Nearness | None:
+    """From `(n, d)` features of both domains; None where there are too few samples, or where they do not vary.
+
+    The features are those that the network gets, a frozen backbone's among them: however long it is trained, a sample
+    that is far from all of the source stays so.  Distances are to the three nearest centres of the source, each domain
+    around its own mean, and are compared with those of the target itself: that all of it has moved says nothing about
+    one sample.
+
+    >>> rng = np.random.default_rng(0)
+    >>> found = learn_nearness(rng.normal(size=(200, 4)), rng.normal(size=(100, 4)) + 3)
+    >>> found.received(np.array([[3.0, 3.0, 3.0, 3.0], [9.0, 9.0, 9.0, 9.0]])).round(2)
+    array([1., 0.])
+    """
+    if min(len(source), len(target)) < FEWEST:
+        return None
+    rng = np.random.default_rng((seed, 11))
+    source, target = (rows[np.sort(rng.permutation(len(rows))[:_SEEN])] for rows in (source, target))
+    source, middle = source - source.mean(0), target.mean(0)
+    centres = _centres(source, rng)
+    own, distances = _distances(source, centres), _distances(target - middle, centres)
+    typical = float(np.median(distances))
+    deviation = 1.4826 * float(np.median(abs(distances - typical)))
+    if not (np.isfinite(typical) and deviation > 1e-6 * max(typical, 1e-30)):
+        return None
+    near = float(np.quantile(own, _OWN))
+    return Nearness(centres.astype(np.float32), middle.astype(np.float32), typical, deviation, near)
+
+
+def _centres(rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Lloyd's algorithm from samples drawn at random; centres that lose all of theirs are dropped."""
+    count = max(min(_MOST, len(rows) // _EACH), 1)
+    centres = rows[np.sort(rng.permutation(len(rows))[:count])]
+    for _ in range(_ROUNDS):
+        nearest = _squared(rows, centres).argmin(1)
+        sizes = np.bincount(nearest, minlength=len(centres))
+        own = (nearest == np.flatnonzero(sizes > 1)[:, None]).astype(rows.dtype)  # one sample alone is somebody's data
+        centres = own @ rows / own.sum(1, keepdims=True)
+        if not len(centres):
+            return rows.mean(0, keepdims=True)
+    return centres
+
+
+def _distances(rows: np.ndarray, centres: np.ndarray) -> np.ndarray:
+    """Mean distance to the nearest centres."""
+    squared = _squared(rows, centres)
+    nearest = np.sort(squared, axis=1)[:, : min(_NEAREST, len(centres))]
+    found: np.ndarray = np.sqrt(np.maximum(nearest, 0.0)).mean(1)
+    return found
+
+
+def _squared(rows: np.ndarray, centres: np.ndarray) -> np.ndarray:
+    rows, centres = rows.astype(np.float64), centres.astype(np.float64)
+    found: np.ndarray = (rows**2).sum(1)[:, None] + (centres**2).sum(1)[None] - 2 * rows @ centres.T
+    return found

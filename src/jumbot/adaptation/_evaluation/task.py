@@ -1,0 +1,150 @@
+"""What is predicted, classes or numbers: labels for training, outputs in the user's words or units, metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from torch import Tensor
+
+from jumbot._settings.reading import TaskName
+from jumbot.adaptation._evaluation.measures import Evaluation, evaluate
+from jumbot.adaptation._evaluation.regression import RegressionEvaluation, evaluate_numbers
+from jumbot.data._domain import Domain
+
+
+@dataclass(frozen=True)
+class Classification:
+    """One of several classes.
+
+    >>> Classification(("cat", "dog")).outputs, Classification(("3", "5")).names()
+    (2, array([3, 5]))
+    >>> Classification(("01", "1")).names()
+    array(['01', '1'], dtype='<U2')
+    >>> Classification(("False", "True")).names()
+    array([False,  True])
+    >>> Classification(("3", "5"), "<U1").names(), Classification(("3", "5"), "<f8").names()
+    (array(['3', '5'], dtype='<U1'), array([3., 5.]))
+    """
+
+    classes: tuple[str, ...]
+    dtype: str | None = None
+    """Of the labels that were given, as numpy writes it; None where they came as text from a file."""
+    name: ClassVar[TaskName] = "classification"
+    label_loss: ClassVar[str] = "cross-entropy"
+    metric: ClassVar[str] = "accuracy"
+
+    @property
+    def outputs(self) -> int:
+        """Width of what the network says."""
+        return len(self.classes)
+
+    def labels(self, domain: Domain) -> np.ndarray:
+        """What training sees: int64 `(n,)`."""
+        assert domain.labels is not None
+        return domain.labels
+
+    def names(self) -> np.ndarray:
+        """The classes as an array of the type that the labels had.
+
+        Of labels from files: numbers where all are whole numbers as Python writes them, so not "01" or "1_0", and truth
+        values where they are False and True.
+        """
+        kind = None if self.dtype is None else np.dtype(self.dtype).kind
+        if kind == "U":
+            return np.array(self.classes)
+        if kind in ("i", "u", "f"):
+            return np.array([float(name) if kind == "f" else int(name) for name in self.classes], self.dtype)
+        if self.classes == ("False", "True"):
+            return np.array([False, True])
+        try:
+            numbers = [int(name) for name in self.classes]
+        except ValueError:
+            return np.array(self.classes)
+        return np.array(numbers if tuple(map(str, numbers)) == self.classes else self.classes)
+
+    def decode(self, outputs: Tensor) -> np.ndarray:
+        """The class of each row."""
+        return self.names()[outputs.argmax(-1).numpy()]
+
+    def evaluate(self, outputs: Tensor, domain: Domain) -> Evaluation:
+        """Accuracies of logits, or of probabilities."""
+        return evaluate(outputs, domain.labels, self.classes)
+
+
+@dataclass(frozen=True)
+class Regression:
+    """One number or several; networks see them with the source's mean taken off and divided by its deviation.
+
+    >>> task = Regression.of(np.array([[100.0], [300.0]]))
+    >>> task.mean, task.std
+    ((200.0,), (100.0,))
+    """
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    label_loss: str = "squared"
+    names: tuple[str, ...] = ()
+    """Columns of the numbers, where there are several and these have names."""
+    name: ClassVar[TaskName] = "regression"
+    metric: ClassVar[str] = "r2"
+    classes: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def of(cls, values: np.ndarray, label_loss: str = "squared", names: tuple[str, ...] = ()) -> Regression:
+        """With the units of these `(n, outputs)`; a number that never changes keeps its unit."""
+        std = values.std(0)
+        std[std <= 1e-12 * np.abs(values).max(0)] = 1.0
+        return cls(tuple(values.mean(0).tolist()), tuple(std.tolist()), label_loss, names)
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers."""
+        return len(self.mean)
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """Of several numbers, by their columns or counted from 1; one number needs none."""
+        if self.outputs == 1:
+            return ()
+        return self.names or tuple(str(i + 1) for i in range(self.outputs))
+
+    def labels(self, domain: Domain) -> np.ndarray:
+        """What training sees: float32 `(n, outputs)` of mean 0 and deviation 1 on the source."""
+        assert domain.values is not None
+        return ((domain.values - np.array(self.mean)) / np.array(self.std)).astype(np.float32)
+
+    def decode(self, outputs: Tensor) -> np.ndarray:
+        """In the units of the source: `(n,)` for one number, otherwise `(n, outputs)`."""
+        values: np.ndarray = outputs.double().numpy() * np.array(self.std) + np.array(self.mean)
+        return values[:, 0] if self.outputs == 1 else values
+
+    def evaluate(self, outputs: Tensor, domain: Domain) -> RegressionEvaluation:
+        """RMSE, MAE and R2 in the units of the labels."""
+        return evaluate_numbers(self.decode(outputs).reshape(-1, self.outputs), domain.values, self.output_names)
+
+
+Task = Classification | Regression
+
+
+def task_of(source: Domain, label_loss: str = "squared") -> Task:
+    """The task that the labels of a source set."""
+    if source.values is not None:
+        label = None if source.roles is None else source.roles.label
+        names = tuple(part.strip() for part in (label or "").split(","))
+        return Regression.of(source.values, label_loss, names if len(names) == source.values.shape[1] > 1 else ())
+    return Classification(source.classes, source.label_dtype)
+
+
+def task_to_json(task: Task) -> dict[str, Any]:
+    """What model files hold of a task, beside the classes."""
+    return {"name": task.name} | (asdict(task) if isinstance(task, Regression) else {"dtype": task.dtype})
+
+
+def task_from_json(found: Mapping[str, Any] | None, classes: tuple[str, ...]) -> Task:
+    """The inverse of `task_to_json`; models of before there were two tasks classify."""
+    if found is None or found["name"] == "classification":
+        return Classification(classes, None if found is None else found.get("dtype"))
+    return Regression(tuple(found["mean"]), tuple(found["std"]), found["label_loss"], tuple(found["names"]))

@@ -1,0 +1,264 @@
+"""The end of a run: evaluation, diagnosis, embeddings, predictions, model, report."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jumbot._base.files import replacing
+from jumbot._base.pages import drawn
+from jumbot._base.progress import Stretch, log, progress
+from jumbot._base.schema import convert, plain, write
+from jumbot.adaptation._baseline import BASELINE, SAMPLES, compared, notable, source_only
+from jumbot.adaptation._config import RunConfig
+from jumbot.adaptation._evaluation.accuracy import EstimatedAccuracy
+from jumbot.adaptation._evaluation.diagnosis import Diagnosis, as_predicted, diagnose
+from jumbot.adaptation._evaluation.monitor import logits_of, outputs
+from jumbot.adaptation._evaluation.nearness import explained, of_domains, received_by
+from jumbot.adaptation._evaluation.rivals import compare_references
+from jumbot.adaptation._evaluation.whole_target import diagnose_domains
+from jumbot.adaptation._judging import Judged, calibrated, judge_after
+from jumbot.adaptation._model import Model, explanations
+from jumbot.adaptation._runs.folder import RunFolder, final_mass, read_metrics
+from jumbot.adaptation._runs.results_json import Results
+from jumbot.adaptation._training.checkpoint import load_module, load_weights, pack, save_weights
+from jumbot.adaptation._training.loop import Trained
+from jumbot.adaptation._training.witnesses import hear_rivals
+from jumbot.data._domain import Domain
+from jumbot.methods import SOURCE_ONLY
+from jumbot.methods.network import Network
+
+if TYPE_CHECKING:
+    from jumbot.adaptation._domains import Domains
+
+
+Array = np.ndarray[Any, Any]
+
+
+def describe_shares(shares: Array, names: Sequence[str], predictions: Array | None, classes: int) -> dict[str, Any]:
+    """What `results.json` holds of `(n, sources)` shares: their means, over all samples and by predicted class.
+
+    >>> shares = np.array([[0.9, 0.1], [0.7, 0.3], [0.5, 0.5]])
+    >>> describe_shares(shares, ["a", "b"], np.array([0, 0, 2]), 3)["by_class"]
+    [[0.8, 0.2], None, [0.5, 0.5]]
+    """
+    members = [] if predictions is None else [shares[predictions == c] for c in range(classes)]
+    return {
+        "names": list(names),
+        "shares": _mean(shares),
+        "by_class": [_mean(some) if len(some) else None for some in members],
+    }
+
+
+def columns_of(shares: Array, names: Sequence[str]) -> dict[str, Array]:
+    """A column of `predictions.csv` per source."""
+    return {f"from_{name}": shares[:, s] for s, name in enumerate(names)}
+
+
+def _mean(shares: Array) -> list[float]:
+    return [round(float(share), 6) for share in shares.mean(0)]
+
+
+_HALF = float(np.finfo(np.float16).max)
+_KEPT = 1000  # samples of each domain whose embeddings are kept
+_LITTLE = 0.1  # a mass that teaches little
+_PARTS = 6  # of the work after the last step
+_COMPARED = 4000  # samples of each domain that the diagnosis before adaptation looks at
+
+
+@dataclass(frozen=True)
+class Before:
+    """Called just before the first step of adaptation: keeps the weights, to be compared with those at the end."""
+
+    file: Path
+    network: Network
+
+    def __call__(self) -> None:
+        save_weights(self.file, pack("network", self.network.state_dict()), "before")
+
+
+def embeddings(network: Network, source: Domain, target: Domain, when: str) -> dict[str, np.ndarray]:
+    """Embeddings of the same few samples of each domain at every call."""
+    rows = {name: _rows(len(domain), _KEPT) for name, domain in (("source", source), ("target", target))}
+    found: dict[str, np.ndarray] = {}
+    for name, domain in (("source", source), ("target", target)):
+        z, logits = outputs(network, domain.subset(rows[name]))
+        # for pictures: float16 goes no further, and infinity could not be drawn
+        found[f"{when}_{name}"] = z.clamp(-_HALF, _HALF).numpy().astype(np.float16)
+        if name == "target" and source.labels is not None:
+            found["target_predictions"] = logits.argmax(-1).numpy()
+    return found
+
+
+def finish(
+    model: Model,
+    trained: Trained,
+    domains: Domains,
+    config: RunConfig,
+    run: RunFolder,
+    baseline: bool = False,
+    show: bool = False,
+    judged: Judged | None = None,
+) -> Model:
+    """Everything that a run folder holds beside the records of training, and the model with its results.
+
+    `baseline` puts a source-only classifier beside it, and the samples to look at: what a report shows.
+    """
+    log.info("trained in %.0f s; now the figures, the diagnosis and the predictions", trained.seconds)
+    with progress(_PARTS, "after training", least=1, bar=show, slow=True) as reach:
+        judged = Judged(False, why_not="this run was not judged") if judged is None else judged
+        return _finish(model, trained, domains, config, run, baseline, reach, judged)
+
+
+def _finish(
+    model: Model,
+    trained: Trained,
+    domains: Domains,
+    config: RunConfig,
+    run: RunFolder,
+    baseline: bool,
+    reach: Stretch,
+    judged: Judged,
+) -> Model:
+    reach(0, "evaluation")
+    source, target, seed = domains.source, domains.target, config.training.seed
+    earlier = copy.deepcopy(model.network)
+    load_module(earlier, "network", load_weights(run.before, "before")[0], run.before)
+    started = config.method != SOURCE_ONLY and config.training.lengths(len(source))[1] > 0
+    if judged.heard is None and domains.watch.validation is not None and source.labels is not None:
+        judged = judge_after(model.network, earlier if started else None, domains, config, judged.automatic)
+    if judged.decision is not None and judged.decision.method != config.method:
+        model = replace(model, network=earlier, method={"name": judged.decision.method})
+    accuracy: EstimatedAccuracy | None = None
+    before: Diagnosis | None = None
+    reach(1, "diagnosis")
+    # before its first step a network knows nothing that could be compared
+    if source.labels is not None and started:
+        before = _diagnose_some(earlier, source, target, seed)
+    diagnosis, logits = diagnose_domains(model.network, source, target, model.task, before, seed)
+    model = replace(model, nearness=of_domains(source, target, model.compared_by(target), seed))
+    if len(target.shape) == 1:  # what training does not change; embeddings are what the plan has seen
+        diagnosis = explained(diagnosis, received_by(model.nearness, target, model.compared_by(target)))
+    if source.labels is not None:
+        found, accuracy = calibrated(judged, str(model.method["name"]), logits, diagnosis.class_proportions)
+        model = replace(model, temperature=found.temperature, offset=found.offset)
+    shares = diagnosis.source_shares
+    scores = model.scores(logits)
+    predictions = None if source.labels is None else scores.argmax(-1).numpy()
+    if predictions is not None and source.labels is not None:
+        harm = None if judged.decision is None else judged.decision.harm
+        diagnosis = as_predicted(diagnosis, predictions, source.labels, harm)
+    reach(1, "figures")
+    results: dict[str, Any] = {
+        "rule": config.training.select,
+        "oracle": config.training.select == "oracle",
+        "selected_step": trained.selected_step,
+        "seconds": round(trained.seconds, 1),
+        "task": model.task.name,
+        **({} if accuracy is None else {"estimated_accuracy": accuracy.to_json()}),
+        **({} if judged.decision is None else {"decision": plain(judged.decision)}),
+        "diagnosis": diagnosis.to_json()
+        | (
+            {}
+            if shares is None
+            else {"sources": describe_shares(shares, source.sources, predictions, len(model.classes))}
+        ),
+        "decisions": trained.method.decisions(),
+        "remarks": remarks(read_metrics(run.path), config, bool(domains.remarks)) + _short(trained),
+        "data_remarks": list(domains.remarks),
+    }
+    if baseline and judged.heard is not None and (own := judged.heard.by_method.get(str(model.method["name"]))):
+        rivals = hear_rivals(source, target, model.task, judged.heard, seed, domains.watch.validation)
+        results |= {"references": plain(compare_references(own, rivals, len(target)))} if rivals else {}
+    evaluated = domains.evaluated
+    if evaluated is not None:
+        said = scores if evaluated is domains.target else model.scores(logits_of(model.network, evaluated))
+        results |= model.task.evaluate(said, evaluated).to_json() | {"evaluated_on": evaluated.name}
+    model = replace(model, results=results)
+    reach(1, "embeddings")
+    kept: dict[str, Any] = embeddings(model.network, source, target, "after") | {
+        name: z for name, z in embeddings(earlier, source, target, "before").items() if name.startswith("before")
+    }
+    rows = _rows(len(target), _KEPT)
+    if source.labels is not None:
+        kept["source_labels"] = source.labels[_rows(len(source), _KEPT)]
+        kept["target_labels"] = np.full(len(rows), -1) if target.labels is None else target.labels[rows]
+    else:
+        assert source.values is not None
+        kept["source_values"] = source.values[_rows(len(source), _KEPT)]
+        kept["predicted_values"] = model.task.decode(logits[rows]).reshape(len(rows), -1)
+        if target.values is not None:
+            kept["true_values"] = target.values[rows]
+    with replacing(run.path / "embeddings.npz") as part, part.open("wb") as file:
+        np.savez_compressed(file, **kept)
+    reach(1, "predictions")
+    columns = explanations(diagnosis.received_mass)
+    columns |= {} if shares is None else columns_of(shares, source.sources)
+    model.write_outputs(run.path / "predictions.csv", target, logits, columns)
+    told = plain(convert(results, Results, run.path / "results.json"))
+    first = {"data_remarks": told.pop("data_remarks")}
+    write(run.path / "results.json", first | {name: value for name, value in told.items() if value is not None})
+    if baseline and predictions is not None:
+        reach(1, "a classifier of the source alone")
+        alone = source_only(None if before is None else earlier, domains, config)
+        if alone is not None:
+            write(run.path / BASELINE, compared(*alone, domains, predictions, judged))
+        old = None if alone is None else logits_of(alone[0], target).softmax(-1)
+        write(
+            run.path / SAMPLES,
+            notable(
+                target,
+                domains.pictures,
+                model.input,
+                model.probabilities(logits),
+                old,
+                diagnosis.received_mass,
+                model.classes,
+            ),
+        )
+    model.save(run.path)
+    if trained.history[0]["phase"] == "adapt":  # weights of no step; others may start from those that learned
+        run.before.unlink(missing_ok=True)
+    from jumbot.report._card import write_card
+
+    drawn(f"{run.path}: the model card", lambda: write_card(run.path))
+    return model
+
+
+def _short(trained: Trained) -> list[str]:
+    """What a budget of time has cut."""
+    if trained.planned is None:
+        return []
+    done = sum(record["event"] == "step" for record in trained.history)
+    return [f"the minutes were up after {done} of {trained.planned} steps"]
+
+
+def remarks(records: Sequence[Mapping[str, Any]], config: RunConfig, odd_data: bool = False) -> list[str]:
+    """What the records of training say about its settings; where the data are odd, the remedy is there."""
+    mass, tau = final_mass(records), getattr(config.options, "tau", math.inf)
+    if mass is None or math.isinf(tau) or mass >= _LITTLE:
+        return []
+    remedy = f"raise tau (it was {tau:g})"
+    if odd_data:
+        remedy = f"correct first what the remarks about the data name, and leave tau at {tau:g} until then"
+    return [
+        f"only {100 * mass:.1f} % of the mass was transported at the end of training, so little was learned from the "
+        f"target; {remedy}"
+    ]
+
+
+def _diagnose_some(network: Network, source: Domain, target: Domain, seed: int) -> Diagnosis:
+    """The diagnosis before adaptation, of a few thousand samples: only its proportions and its entropy are compared."""
+    source, target = source.subset(_rows(len(source), _COMPARED)), target.subset(_rows(len(target), _COMPARED))
+    z_source, _ = outputs(network, source)
+    return diagnose(z_source, source.labels, *outputs(network, target), seed=seed)
+
+
+def _rows(count: int, most: int) -> np.ndarray:
+    return np.arange(count) if count <= most else np.sort(np.random.default_rng(0).choice(count, most, replace=False))

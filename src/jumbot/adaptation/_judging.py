@@ -1,0 +1,200 @@
+"""How a run is judged: which part of the source is kept from it, and which classifier is handed over."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import numpy as np
+from torch import Tensor
+
+from jumbot.adaptation._config import PARTS, RunConfig, make_config
+from jumbot.adaptation._evaluation.accuracy import (
+    LEAST,
+    Calibration,
+    EstimatedAccuracy,
+    calibrate,
+    estimate_accuracy,
+    unknown,
+)
+from jumbot.adaptation._evaluation.decision import Decision, decide, kept, weigh_witnesses
+from jumbot.adaptation._evaluation.task import Task
+from jumbot.adaptation._training.witnesses import Heard, hear, hear_held_out
+from jumbot.data._domain import Domain
+from jumbot.data._inputs import kind_of
+from jumbot.methods import METHODS, SOURCE_ONLY, options_class
+from jumbot.methods.network import Network
+
+if TYPE_CHECKING:
+    from jumbot.adaptation._domains import Domains
+
+ADAPTED = "jumbot"
+PAPER = ("digits", "office-home", "office-home-partial", "visda")
+"""Recipes that, where they are named, train on all of the source as the paper does."""
+HELD_OUT = 0.1  # share of the source that a network of images or signals is not trained on
+_CHEAP = 3000  # steps up to which a network of rows is trained again without a part of the source
+Again = Callable[[str], RunConfig]
+How = Literal["folds", "held-out", "few", "not"]
+
+
+class Pair(Protocol):
+    """Domains as networks take them, such as `Domains`."""
+
+    @property
+    def source(self) -> Domain: ...
+    @property
+    def target(self) -> Domain: ...
+    @property
+    def labelled(self) -> Domain | None: ...
+    @property
+    def task(self) -> Task: ...
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What is known of a run before its last network is trained."""
+
+    automatic: bool
+    """Whether no method was named, so that the better one of source-only and JUMBOT is handed over."""
+    heard: Heard | None = None
+    """What networks say that were trained without a part of the source."""
+    decision: Decision | None = None
+    why_not: str = ""
+    """Why no accuracy is estimated."""
+
+
+def names_a_method(method: str | None, recipe: str | None, config: Any, options: Mapping[str, Any]) -> bool:
+    """Whether what was asked for is a method: by its name, a recipe, a file of settings, or an option of JUMBOT.
+
+    >>> names_a_method(None, None, None, {"steps": 100}), names_a_method(None, None, None, {"tau": 1.0})
+    (False, True)
+    """
+    own = _own(ADAPTED)
+    return not (method is None and recipe is None and config is None) or not own.isdisjoint(options)
+
+
+def how_judged(source: Domain, config: RunConfig, recipe: str | None, judge: bool) -> tuple[How, str]:
+    """ "folds" for rows, whose networks are trained in seconds, "held-out" for others; and why not, if it is not.
+
+    "few": no class has samples enough to hold one out.
+    """
+    if not judge:
+        return "not", "this run trains on all of the source, and was not judged"
+    numbers = source.values is not None
+    if config.training.validation and not numbers:
+        return "held-out", ""
+    if recipe in PAPER:
+        return "not", f"the recipe {recipe} trains on all of the source, as the paper does"
+    rows = kind_of(source) == "features" or config.network.freeze
+    steps = sum(config.training.lengths(len(source))[1:])
+    if rows and steps <= _CHEAP:
+        return "folds", ""
+    if numbers:
+        return "not", "of numbers it is judged where a network of rows takes few steps"
+    most = int(np.unique(source.labels, return_counts=True)[1].max()) if source.labels is not None else len(source)
+    if config.training.select != "source_validation" and round(HELD_OUT * most) == 0:
+        return "few", f"the largest class of the source has {most} samples, too few to hold one in ten out"
+    return "held-out", ""
+
+
+def with_held_out(config: RunConfig) -> RunConfig:
+    """`config` with a part of the source that training does not see."""
+    if config.training.validation:
+        return config
+    return replace(config, training=replace(config.training, validation=HELD_OUT))
+
+
+def judge_before(
+    pair: Pair,
+    config: RunConfig,
+    again: Again,
+    *,
+    automatic: bool,
+    beside: bool = True,
+    until: float = math.inf,
+    why_not: str = "",
+) -> tuple[Judged, RunConfig]:
+    """Train on folds, weigh, and decide; the configuration is that of the method to train on everything.
+
+    `again(method)` makes the configuration of another method; `beside` puts source-only beside one that is named.
+    Where it cannot be judged, for `why_not` or because there are too few samples, no fold is trained.
+    """
+    few = min(len(pair.source), len(pair.target))
+    if few < LEAST or why_not:
+        why = why_not or f"{few} samples are too few; at least {LEAST} of each domain are needed"
+        decision = (
+            Decision(SOURCE_ONLY, f"{SOURCE_ONLY} was chosen: {why}.") if automatic else kept(config.method, None)
+        )
+        return Judged(automatic, None, decision, why), again(SOURCE_ONLY) if automatic else config
+    compared = config.method != SOURCE_ONLY and (automatic or beside)
+    configs = [again(SOURCE_ONLY), config] if compared else [config]
+    heard = hear(pair.source, pair.target, configs, pair.task, pair.labelled, until)
+    harm = None
+    if compared:
+        harm = weigh_witnesses(heard.by_method[config.method], heard.by_method[SOURCE_ONLY])
+    decision = decide(harm, config.method) if automatic and harm is not None else kept(config.method, harm)
+    chosen = config if decision.method == config.method else again(decision.method)
+    return Judged(automatic, heard, decision), chosen
+
+
+def judge_after(
+    network: Network, earlier: Network | None, domains: Domains, config: RunConfig, automatic: bool
+) -> Judged:
+    """Weigh a network and its own start on the source alone by the part of the source that neither saw."""
+    held = domains.watch.validation
+    assert held is not None
+    networks = {config.method: network} | ({} if earlier is None else {SOURCE_ONLY: earlier})
+    heard = hear_held_out(domains.source, held, domains.target, networks, config, domains.task)
+    if config.method == SOURCE_ONLY or earlier is None:
+        decision = kept(config.method, None)
+        if automatic:
+            why = "was trained: there is no classifier of the source alone to compare it with"
+            decision = Decision(config.method, f"{config.method} {why}.")
+        return Judged(automatic, heard, decision)
+    harm = weigh_witnesses(heard.by_method[config.method], heard.by_method[SOURCE_ONLY])
+    return Judged(automatic, heard, decide(harm, config.method) if automatic else kept(config.method, harm))
+
+
+def maker(source: Domain, recipe: str | None, options: Mapping[str, Any]) -> Again:
+    """`again` of `judge_before`: the same recipe and options, but for those of the other method alone."""
+
+    return lambda method: make_config(source, method, recipe, own_options(method, options))
+
+
+def own_options(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """`options` without those that belong to other methods alone.
+
+    >>> own_options("source-only", {"tau": 0.5, "critic_rate": 0.1, "steps": 9})
+    {'steps': 9}
+    """
+    mine = _own(method) | {field.name for part in PARTS.values() for field in fields(part)}
+    others = set().union(*map(_own, METHODS)) - mine
+    return {name: value for name, value in options.items() if name not in others}
+
+
+def _own(method: str) -> set[str]:
+    return {field.name for field in fields(options_class(method))}
+
+
+def estimate_of(heard: Heard, method: str, logits: Tensor, predicted: Tensor) -> EstimatedAccuracy:
+    """The accuracy of a network with these logits and predictions of the whole target, by the witness of its method."""
+    witness = heard.by_method[method]
+    own, said = logits[heard.index].double().numpy(), predicted[heard.index].numpy()
+    return estimate_accuracy(witness.votes(own, said), len(logits), len(witness.labels))
+
+
+def calibrated(judged: Judged, method: str, logits: Tensor, planned: Any) -> tuple[Calibration, EstimatedAccuracy]:
+    """Temperature and class sizes of a network with these logits of the target, and the estimate of its accuracy.
+
+    `planned` are the class shares that the plan gives the target.
+    """
+    if judged.heard is None or method not in judged.heard.by_method:
+        return Calibration(), unknown(judged.why_not or "there is no held-out part of the source")
+    witness = judged.heard.by_method[method]
+    found = calibrate(logits, witness, planned, None)
+    accuracy = estimate_of(judged.heard, method, logits, found.scores(logits).argmax(-1))
+    if accuracy.value is None:
+        return found, accuracy
+    return calibrate(logits, witness, planned, accuracy.value), accuracy

@@ -1,0 +1,379 @@
+"""A trained classifier: predict, evaluate, save, load."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+import jumbot
+from jumbot._base.files import replacing
+from jumbot._base.options import check
+from jumbot._base.progress import progress
+from jumbot._base.schema import FORMAT, convert, plain, read, write
+from jumbot._settings.places import MODEL, model_folder
+from jumbot._settings.reading import Corrupt
+from jumbot.adaptation._evaluation.accuracy import Calibration, EstimatedAccuracy, Prior
+from jumbot.adaptation._evaluation.decision import Decision
+from jumbot.adaptation._evaluation.diagnosis import UNEXPLAINED
+from jumbot.adaptation._evaluation.measures import Evaluation
+from jumbot.adaptation._evaluation.monitor import logits_of, outputs
+from jumbot.adaptation._evaluation.nearness import Nearness, Rows, received_by
+from jumbot.adaptation._evaluation.regression import RegressionEvaluation
+from jumbot.adaptation._evaluation.task import Regression, Task, task_from_json, task_to_json
+from jumbot.adaptation._networks.build import build_network, check_sizes
+from jumbot.adaptation._networks.features import Extractor
+from jumbot.adaptation._networks.stems import rows_as_trained_on
+from jumbot.adaptation._runs.folder import read_metrics
+from jumbot.adaptation._runs.results_json import ModelFile
+from jumbot.adaptation._training.checkpoint import load_module, load_weights, pack, save_weights, unpack
+from jumbot.data import as_domain
+from jumbot.data._arrays import KINDS
+from jumbot.data._column_kinds import few
+from jumbot.data._domain import Domain
+from jumbot.data._frames import safe
+from jumbot.data._inputs import InputFormat, Transform
+from jumbot.data._labels import match_classes
+from jumbot.data._roles import Roles
+from jumbot.errors import ArgumentError, need, one_line
+from jumbot.methods.network import Network
+
+if TYPE_CHECKING:
+    import pandas
+
+
+_CLASSES = 8  # whose names are shown
+
+
+def model_text(model: Model) -> str:
+    """What it predicts, from what, how it was made and how good it seems; at most ten lines."""
+    results, columns = model.results, model.input.columns
+    predicts = f"{len(model.classes)} classes: {few(model.classes, _CLASSES)}"
+    if not model.classes:
+        names = few(getattr(model.task, "output_names", ()), _CLASSES)
+        predicts = f"{model.task.outputs} numbers: {names}" if names else "a number"
+    takes = f"{model.input.kind} of shape {model.input.shape}"
+    if columns is not None:
+        takes = f"tables with the columns {few([column.name for column in columns.columns], _CLASSES)}"
+    lines = [
+        f"Model: {model.method['name']}",
+        f"  predicts  {predicts}",
+        f"  takes     {takes}",
+    ]
+    if results.get("accuracy") is not None:
+        lines.append(f"  accuracy  {100 * results['accuracy']:.1f} % by target labels, which training never saw")
+    elif results.get("rmse") is not None:
+        lines.append(f"  error     RMSE {results['rmse']:.4g} by target labels, which training never saw")
+    if model.estimated_accuracy is not None:
+        lines.append(f"  estimate  {one_line(model.estimated_accuracy)}")
+    if "unexplained" in model.diagnosis:
+        lines.append(f"  target    {len(model.diagnosis['unexplained'])} samples that no source sample explains")
+    if model.diagnosis.get("reasons"):
+        lines.append(f"  warning   negative transfer is likely: {one_line(model.diagnosis['reasons'][0])}")
+    if model.run is not None:
+        lines.append(f"  run       {one_line(model.run)}")
+    lines.append("  use       predict, predict_proba, evaluate, report, save, export")
+    return "\n".join(lines)
+
+
+NO_CROPS = ("none", "whole")
+WEIGHTS = "model.safetensors"
+_LINES = 10_000  # of a table of predictions that are made at once
+"""The file in which `tune` names the folder of the run that it picked."""
+
+
+def crop_transform(crops: tuple[str, str]) -> Transform | None:
+    """The transform for (training, prediction), or None where images are taken whole in both."""
+    if crops == NO_CROPS:
+        return None
+    from jumbot.data._augment import make_transform
+
+    return make_transform(*crops)
+
+
+@dataclass(frozen=True)
+class Model:
+    """What `jumbot.adapt` returns and `jumbot.load` reads.
+
+    `predict`, `predict_proba`, `transform` and `evaluate` take what `adapt` takes: a folder, a table, an array, a
+    Dataset.  `results` holds what was found at the end of training, `run` the folder with the records, if any.
+    """
+
+    network: Network
+    task: Task
+    """Classes, or numbers with their units."""
+    input: InputFormat
+    spec: Mapping[str, Any]
+    method: Mapping[str, Any]
+    results: Mapping[str, Any] = field(default_factory=dict)
+    run: Path | None = None
+    extractor: Extractor | None = None
+    crops: tuple[str, str] = NO_CROPS
+    """What was cut from images: for training, and for prediction."""
+    temperature: float = 1.0
+    """What logits are divided by before they become probabilities, so that these say how sure they may be."""
+    nearness: Nearness | None = None
+    """What the source looked like, by which new samples are told that resemble nothing of it."""
+    offset: tuple[float, ...] | None = None
+    """What is then added to each class, so that predictions have the class sizes that were found for the target."""
+
+    def __repr__(self) -> str:
+        return model_text(self)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes; none where numbers are predicted."""
+        return self.task.classes
+
+    @property
+    def estimated_accuracy(self) -> EstimatedAccuracy | None:
+        """The accuracy on the unlabelled target, with an interval; None where numbers are predicted."""
+        found = self.results.get("estimated_accuracy")
+        return None if found is None else EstimatedAccuracy.from_json(found)
+
+    @property
+    def decision(self) -> Decision | None:
+        """Which of source-only and JUMBOT was handed over, and why; a method that was named is always kept."""
+        found = self.results.get("decision")
+        return None if found is None else convert(found, Decision, "decision")
+
+    @property
+    def diagnosis(self) -> Mapping[str, Any]:
+        """What the plan tells of the target: proportions, absent classes, unexplained samples, signs of harm."""
+        found: Mapping[str, Any] = self.results.get("diagnosis", {})
+        return found
+
+    @property
+    def history(self) -> pandas.DataFrame:
+        """The records of training, a row per step and per evaluation, nested ones by names such as `terms.source`."""
+        if self.run is None:
+            raise ArgumentError("history: this model has no run folder; load it from one, or adapt again.")
+        found: pandas.DataFrame = need("pandas", "history", "adapt").json_normalize(read_metrics(self.run))
+        return found
+
+    def domain(
+        self,
+        data: Any,
+        labels: Any = None,
+        *,
+        label: str | Sequence[str] | None = None,
+        id: str | None = None,
+        domain: str | None = None,
+        domain_column: str | None = None,
+        corrupt: Corrupt = "refuse",
+        root: str | Path | None = None,
+    ) -> Domain:
+        """`data` as this network takes it: read as the source was, columns and classes matched by name."""
+        name = None if isinstance(data, str | Path) and str(data).strip() else "data"
+        read = as_domain(
+            self.input.stack(data),
+            labels,
+            name=name,
+            label=label,
+            id=id,
+            domain=domain,
+            domain_column=domain_column,
+            corrupt=corrupt,
+            root=root,
+            kind=self.input.kind if self.input.kind in KINDS else None,
+            task=self.task.name,
+            like=self.input.columns or Roles(()),
+        )
+        raw = match_classes(read, self.classes)
+        found = self.input.apply(raw, crop_transform(self.crops))
+        return found if self.extractor is None else self.extractor.beside(self.network)(found)
+
+    def outputs(self, data: Any, **reading: Any) -> tuple[Tensor, Tensor]:
+        """Embeddings and logits."""
+        return outputs(self.network, self.domain(data, **reading))
+
+    def predict(self, data: Any, *, prior: Prior = "target", **reading: Any) -> np.ndarray:
+        """The class of each sample, in the type of the labels that were given; or its number, in the source's units.
+
+        `prior="target"` predicts for the class sizes that were found for the target, "equal" for classes of one size.
+        """
+        check("prior", prior, Prior)
+        return self.task.decode(self.scores(logits_of(self.network, self.domain(data, **reading)), prior))
+
+    def predict_proba(self, data: Any, *, prior: Prior = "target", **reading: Any) -> np.ndarray:
+        """Probabilities, a column per class in the order of `classes`; `prior` as in `predict`."""
+        if self.task.name == "regression":
+            raise ArgumentError("predict_proba: this model predicts numbers, which have no probabilities; see predict.")
+        check("prior", prior, Prior)
+        return self.probabilities(logits_of(self.network, self.domain(data, **reading)), prior).numpy()
+
+    def probabilities(self, logits: Tensor, prior: Prior = "target") -> Tensor:
+        """Of the classes, calibrated by the temperature."""
+        return self.scores(logits, prior).softmax(-1)
+
+    def scores(self, outputs: Tensor, prior: Prior = "target") -> Tensor:
+        """logits / temperature + offset, whose largest entry is the prediction; numbers stay what they are."""
+        if isinstance(self.task, Regression):
+            return outputs
+        return Calibration(self.temperature, self.offset).scores(outputs, prior)
+
+    def transform(self, data: Any, **reading: Any) -> np.ndarray:
+        """Embeddings."""
+        return self.outputs(data, **reading)[0].numpy()
+
+    def evaluate(self, data: Any, labels: Any = None, **reading: Any) -> Evaluation | RegressionEvaluation:
+        """Accuracies and confusion on labelled data, or RMSE, MAE and R2; `reading` are options of `domain`."""
+        domain = self.domain(data, labels, **reading)
+        if not domain.known.any():
+            label = reading.get("label")
+            if label is not None and domain.roles is not None and domain.roles.label is None:
+                raise ArgumentError(f"{domain.name}: label: there is no column {label!r}.")
+            which = f" of the classes {', '.join(self.classes[:5])}, ..." if self.classes else ""
+            raise ArgumentError(f"{domain.name}: has no labels{which}; give some.")
+        return self.task.evaluate(self.scores(logits_of(self.network, domain)), domain)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write `model.safetensors` and `model.json`: weights and text, no code."""
+        folder = Path(check("folder", folder, Path))
+        described = {
+            "format": FORMAT,
+            "jumbot": jumbot.__version__,
+            "task": task_to_json(self.task),
+            "classes": list(self.classes),
+            "input": asdict(self.input),
+            "network": dict(self.spec),
+            "method": dict(self.method),
+            "results": dict(self.results) or None,
+            "extractor": None if self.extractor is None else self.extractor.to_json(),
+            "crops": list(self.crops),
+            "temperature": self.temperature,
+            "offset": self.offset,
+        }
+        record = convert(described, ModelFile, folder / MODEL)
+        tensors = pack("network", self.network.state_dict())
+        if self.nearness is not None:
+            tensors |= pack("nearness", self.nearness.to_tensors())
+        save_weights(folder / WEIGHTS, tensors, "model")
+        write(folder / MODEL, record)
+        return folder
+
+    def module(self) -> nn.Module:
+        """One module from numbers to probabilities, all that `predict_proba` does to them inside: see `Predictor`."""
+        from jumbot.adaptation._export import make_predictor
+
+        return make_predictor(self)
+
+    def export(self, file: str | Path) -> Path:
+        """Write `module()` as ONNX (`.onnx`) or by `torch.export` (`.pt2`), for batches of any size, and check it."""
+        from jumbot.adaptation._export import export
+
+        file = check("file", file, Path)
+        with progress(None, f"export to {Path(file).name}", slow=True):
+            return export(self, file)
+
+    def report(self, out: str | Path | None = None) -> Path:
+        """Write the HTML report of the training run; by default into its folder."""
+        if self.run is None:
+            raise ArgumentError("report: this model has no run folder; load it from one, or adapt again.")
+        from jumbot.report._adaptation import write_report
+
+        out = self.run / "report.html" if out is None else check("out", out, Path)
+        with progress(None, "report", bar=False, slow=True):
+            return write_report([self.run], out)
+
+    def compared_by(self, domain: Domain) -> Rows:
+        """What its samples are compared by: their features where they are rows, and otherwise their embeddings."""
+        if len(domain.shape) == 1:
+            return partial(rows_as_trained_on, self.network)
+        return lambda part: outputs(self.network, part)[0].numpy()
+
+    def write_predictions(self, data: Any, file: str | Path | TextIO, **reading: Any) -> Path | None:
+        """A csv with id, label and confidence, or id and prediction; `reading` are options of `domain`.
+
+        `received_mass` says how well the source explains a sample (1 is typical), and `unexplained` is 1 where it does
+        not: by the features that the network gets, a frozen backbone's among them, else by its embedding.  `file` is a
+        path, which is returned, or an open text file.
+        """
+        if not hasattr(file, "write"):
+            file = check("file", file, Path)
+        domain = self.domain(data, **reading)
+        near = received_by(self.nearness, domain, self.compared_by(domain))
+        self.write_outputs(file, domain, logits_of(self.network, domain), None if near is None else explanations(near))
+        return Path(file) if isinstance(file, str | Path) else None
+
+    def write_outputs(
+        self, file: str | Path | TextIO, domain: Domain, logits: Tensor, more: Mapping[str, np.ndarray] | None = None
+    ) -> None:
+        """One line per sample, with `more` columns of numbers; no spreadsheet takes an id or a label for a formula."""
+        names = ["label", "confidence"]
+        if isinstance(self.task, Regression):
+            names = [f"prediction_{name}" for name in self.task.output_names] or ["prediction"]
+        ids: Sequence[Any] = range(len(domain)) if domain.ids is None else domain.ids
+        with ExitStack() as opened:
+            if isinstance(file, str | Path):
+                path = opened.enter_context(replacing(file))
+                file = opened.enter_context(path.open("w", newline="", encoding="utf-8", errors="backslashreplace"))
+            # the csv module quotes a carriage return only where lines end in one
+            odd = any("\r" in str(cell) for cell in chain(() if domain.ids is None else ids, self.classes))
+            writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL if odd else csv.QUOTE_MINIMAL)
+            writer.writerow(["id", *names, *(more or {})])
+            for start in range(0, len(domain), _LINES):
+                part = slice(start, start + _LINES)
+                columns = [*self._words(logits[part])]
+                columns += [[f"{value:.6g}" for value in given[part]] for given in (more or {}).values()]
+                told = ids[part] if domain.ids is None else [safe(str(name)) for name in ids[part]]
+                writer.writerows(zip(told, *columns, strict=True))
+
+    def _words(self, logits: Tensor) -> Iterator[list[str]]:
+        """The columns of predictions in a table."""
+        if isinstance(self.task, Regression):
+            for values in self.task.decode(logits).reshape(len(logits), -1).T:
+                yield [repr(float(value)) for value in values]
+        else:
+            best = self.probabilities(logits).max(-1)
+            yield [safe(self.classes[i]) for i in best.indices.tolist()]
+            yield [f"{value:.4f}" for value in best.values.tolist()]
+
+
+def explanations(received: np.ndarray) -> dict[str, np.ndarray]:
+    """Columns of `predictions.csv` on how well the source explains a sample."""
+    return {"received_mass": received, "unexplained": (received < UNEXPLAINED).astype(int)}
+
+
+def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
+    """The model in a run folder, in a folder that `Model.save` wrote, or the one that `tune` picked in its folder.
+
+    No code in it is run.  `backbone` is needed for a model that was trained on a module of your own.
+    """
+    folder = check("path", path, Path)
+    if backbone is not None and not isinstance(backbone, nn.Module):
+        raise ArgumentError(f"backbone: {type(backbone).__name__} came in; give the module that it was trained on.")
+    folder = model_folder(folder)
+    file = read(folder / MODEL, ModelFile)
+    spec = plain(file.network)
+    if backbone is not None and "user" not in (file.network.kind, file.extractor and file.extractor.name):
+        raise ArgumentError(f"backbone: the model in {folder} was trained without a module of yours; leave it out.")
+    tensors, _ = load_weights(folder / WEIGHTS, "model")
+    check_sizes(spec, {name: tuple(t.shape) for name, t in unpack("network", tensors).items()}, folder / MODEL)
+    with torch.random.fork_rng(devices=[]):
+        network = build_network(spec, backbone)
+    load_module(network, "network", tensors, folder / WEIGHTS)
+    network.eval()
+    return Model(
+        network,
+        task_from_json(plain(file.task), file.classes),
+        file.input,
+        spec,
+        file.method,
+        {} if file.results is None else plain(file.results),
+        folder if (folder / "config.json").exists() else None,
+        None if file.extractor is None else Extractor.from_json(plain(file.extractor), backbone),
+        file.crops,
+        file.temperature,
+        Nearness.from_tensors(unpack("nearness", tensors), folder / WEIGHTS),
+        file.offset,
+    )

@@ -1,0 +1,242 @@
+"""Networks by the kind of data: for digits, for rows of numbers, around a pretrained or user-made backbone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from jumbot._settings.names import BUILT_IN
+from jumbot._settings.training import NetworkOptions
+from jumbot.adaptation._networks.stems import (
+    Directions,
+    Pieces,
+    ProjectedSamples,
+    Statistics,
+    learn_directions,
+    number_columns,
+    signal_network,
+    some_inputs,
+)
+from jumbot.data._domain import Domain
+from jumbot.errors import ArgumentError
+from jumbot.methods.network import Network, xavier
+
+Stem = Pieces | Directions
+"""A first layer for rows that learns from the source before training."""
+
+
+class Bottleneck(nn.Module):
+    """A pretrained or user-made backbone, then a linear layer without activation, as in the image recipes."""
+
+    def __init__(self, backbone: nn.Module, width: int, features: int) -> None:
+        super().__init__()
+        self.pretrained = backbone
+        self.bottleneck = nn.Linear(width, features)
+
+    def forward(self, x: Tensor) -> Tensor:
+        z: Tensor = self.bottleneck(self.pretrained(x))
+        return z
+
+
+def digits_network(shape: tuple[int, ...], classes: int = 10, features: int = 128) -> Network:
+    """The network of the paper's digits: six convolutions in three pairs, each pair pooled, a sigmoid embedding.
+
+    Initial weights: convolutions N(0, .02), batch norms N(1, .02), linear layers N(0, .1), their biases zero.
+
+    >>> sum(p.numel() for p in digits_network((3, 32, 32)).parameters())
+    551466
+    >>> sum(p.numel() for p in digits_network((1, 28, 28)).parameters())
+    436202
+    """
+    channels, height, width = shape
+    if min(height, width) < 8:
+        raise ArgumentError(
+            f"network: images of {height}x{width} are too small for three poolings; enlarge to 8 or more."
+        )
+    layers: list[nn.Module] = []
+    for wide in (32, 64, 128):
+        for _ in range(2):
+            layers += [nn.Conv2d(channels, wide, 3, padding=1), nn.BatchNorm2d(wide), nn.ReLU(inplace=True)]
+            channels = wide
+        layers.append(nn.MaxPool2d(2))
+    flat = channels * (height // 8) * (width // 8)
+    layers += [nn.Flatten(), nn.Linear(flat, features), nn.Sigmoid()]
+    network = Network(nn.Sequential(*layers), features=features, classes=classes)
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.normal_(module.weight, 0.0, 0.02)
+        elif isinstance(module, nn.BatchNorm2d):
+            nn.init.normal_(module.weight, 1.0, 0.02)
+            nn.init.zeros_(module.bias)
+        elif isinstance(module, nn.Linear):
+            nn.init.normal_(module.weight, 0.0, 0.1)
+            nn.init.zeros_(module.bias)
+    return network
+
+
+def table_network(
+    width: int,
+    classes: int,
+    features: int = 256,
+    hidden: tuple[int, ...] = (),
+    dropout: float = 0.0,
+    stem: Stem | None = None,
+) -> Network:
+    """For rows of numbers: ReLU layers of the `hidden` widths, a linear embedding, all Xavier-normal, biases zero.
+
+    The `stem` stands before them, and `dropout` after each hidden layer.
+
+    >>> table_network(2048, 10).backbone
+    Sequential(
+      (0): Linear(in_features=2048, out_features=256, bias=True)
+    )
+    """
+    layers: list[nn.Module] = [] if stem is None else [stem]
+    width = width if stem is None else stem.width
+    for wide in hidden:
+        layers += [nn.Linear(width, wide), nn.ReLU()] + ([nn.Dropout(dropout)] if dropout else [])
+        width = wide
+    layers.append(nn.Linear(width, features))
+    network = Network(nn.Sequential(*layers), features=features, classes=classes)
+    xavier(network)
+    return network
+
+
+def make_network(
+    options: NetworkOptions,
+    shape: tuple[int, ...],
+    classes: int,
+    module: nn.Module | None = None,
+    kind: str = "user",
+    dtype: torch.dtype = torch.float32,
+    source: Domain | None = None,
+    labelled: Domain | None = None,
+) -> tuple[Network, dict[str, Any]]:
+    """The network for samples of this shape, and the description from which `build_network` makes it again.
+
+    `module` is a backbone to build on: the user's own, or a pretrained one whose name is `kind`.  A network whose first
+    layer learns from the source (with `bins` or `rank`, and that of signals) needs the `source`, as it is trained on,
+    and the `labelled` part of the target where it is trained on that too.
+    """
+    if module is not None:
+        return _around(module, kind, shape, classes, options, dtype)
+    kind = {1: "table", 2: "signal", 3: "digits"}.get(len(shape), "none")
+    if options.backbone in BUILT_IN and options.backbone != kind:
+        raise ArgumentError(
+            f"backbone: {options.backbone!r} does not fit samples of shape {shape}; leave it out to choose by the data."
+        )
+    features = options.features or (256 if kind == "table" else 128)
+    spec: dict[str, Any] = {"kind": kind, "shape": list(shape), "classes": classes, "features": features}
+    if kind == "table":
+        spec["hidden"] = list(options.hidden)
+    spec |= {name: getattr(options, name) for name in ("dropout", "bins", "rank") if getattr(options, name)}
+    if kind == "signal":
+        spec["statistics"] = True
+    if not (options.bins or options.rank or kind == "signal"):
+        return build_network(spec), spec
+    if source is None:
+        raise ArgumentError("source: this network has a first layer that learns from the source; give it.")
+    if options.rank:
+        projected = source.samples if isinstance(source.samples, ProjectedSamples) else None
+        stem = learn_directions(source, options.rank, labelled) if projected is None else projected.stem
+        spec |= {"shape": [stem.basis.shape[1]], "rank": stem.width}
+        network = build_network(spec)
+        network.backbone.get_submodule("0").load_state_dict(stem.state_dict())
+        return network, spec
+    rows = some_inputs(source, labelled)
+    if options.bins:
+        spec["numbers"] = list(number_columns(rows))
+    network = build_network(spec)
+    for module in network.modules():
+        if isinstance(module, Pieces | Statistics):
+            module.learn(rows)
+    return network, spec
+
+
+def build_network(spec: Mapping[str, Any], module: nn.Module | None = None) -> Network:
+    """The network that a description stands for, with fresh weights; `module` is the user's own backbone."""
+    kind, shape, classes = spec["kind"], tuple(spec["shape"]), spec["classes"]
+    if kind == "table":
+        stem = _stem(spec, shape[0])
+        return table_network(shape[0], classes, spec["features"], tuple(spec["hidden"]), spec.get("dropout", 0.0), stem)
+    if kind == "digits":
+        return digits_network(shape, classes, spec["features"])
+    if kind == "signal":
+        return signal_network(shape, classes, spec["features"], spec.get("statistics", False))
+    if module is None and kind == "user":
+        raise ArgumentError("backbone: this model was trained on a module of your own; pass backbone=that module.")
+    if module is None:
+        from jumbot.adaptation._networks.backbones import make_backbone
+
+        module = make_backbone(kind, weights=None).module
+    if spec.get("bottleneck"):
+        module = Bottleneck(module, spec["width"], spec["features"])
+    return Network(module, features=spec["features"], classes=classes)
+
+
+def _stem(spec: Mapping[str, Any], width: int) -> Stem | None:
+    """The first layer of a network for rows, where its description has one."""
+    if spec.get("bins"):
+        return Pieces(width, tuple(spec["numbers"]), spec["bins"], blanks=spec.get("dropout", 0.0) > 0)
+    return Directions(width, spec["rank"]) if spec.get("rank") else None
+
+
+def check_sizes(spec: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]], where: Any) -> None:
+    """Refuse a description that is not that of weights of these shapes, before anything of its size is allocated."""
+    last = {"classifier.weight": (spec["classes"], spec["features"])}
+    if spec.get("bottleneck"):
+        last["backbone.bottleneck.weight"] = (spec["features"], spec["width"])
+    if len(spec.get("hidden", ())) > len(shapes):
+        raise ArgumentError(f"{where}: network.hidden: {len(spec['hidden'])} layers, which the weights do not have.")
+    if spec["kind"] in BUILT_IN:
+        with torch.device("meta"):
+            last |= {name: tuple(value.shape) for name, value in build_network(spec).state_dict().items()}
+    for name, shape in last.items():
+        if shapes.get(name) != shape:
+            raise ArgumentError(
+                f"{where}: network: is described with {name} of shape {list(shape)}; the weights hold "
+                f"{'none' if name not in shapes else list(shapes[name])}."
+            )
+
+
+def _around(
+    module: nn.Module, kind: str, shape: tuple[int, ...], classes: int, options: NetworkOptions, dtype: torch.dtype
+) -> tuple[Network, dict[str, Any]]:
+    pretrained = kind != "user"
+    width = output_width(module, shape, dtype)
+    bottleneck = pretrained or options.features not in (None, width)
+    features = options.features or (256 if pretrained else width)
+    spec = {
+        "kind": kind,
+        "shape": list(shape),
+        "classes": classes,
+        "width": width,
+        "features": features,
+        "bottleneck": bottleneck,
+    }
+    network = build_network(spec, module)
+    xavier(network.classifier)
+    if isinstance(network.backbone, Bottleneck):
+        xavier(network.backbone.bottleneck)
+    return network, spec
+
+
+def output_width(module: nn.Module, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> int:
+    """How wide the output of `module` is, found by a dry run on one sample of zeros."""
+    training = module.training
+    module.eval()
+    device = next((p.device for p in module.parameters()), torch.device("cpu"))
+    try:
+        with torch.no_grad():
+            out = module(torch.zeros(1, *shape, device=device, dtype=dtype))
+    except Exception as error:
+        raise ArgumentError(f"backbone: it fails on a sample of shape {shape}: {error}") from error
+    finally:
+        module.train(training)
+    if not isinstance(out, Tensor) or out.ndim != 2:
+        got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
+        raise ArgumentError(f"backbone: returns {got} for one sample; it must return a tensor (batch, features).")
+    return out.shape[1]

@@ -1,0 +1,215 @@
+"""Features of a frozen backbone: extracted once, kept in a cache by content, and read from there ever after.
+
+A sample is known by the bytes of its file or array row together with its input format, a backbone by its layers and
+weights. So a renamed, moved or partly new folder finds what is known of it, and a changed weight or picture never finds
+what belongs to another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from jumbot._base.progress import progress
+from jumbot.adaptation._networks.backbones import Backbone, Frozen, make_backbone
+from jumbot.adaptation._networks.feature_cache import SHARD, Compute, FeatureCache
+from jumbot.data._domain import ArraySamples, Domain
+from jumbot.data._inputs import InputFormat, scaled
+from jumbot.data._readers import MOST, Wait, count_workers, readers
+from jumbot.errors import ArgumentError
+
+_AHEAD = 2 * MOST  # batches that are read or waited for
+_PACKAGES = ("torch", "torchvision", "timm", "efficientnet_lite_pytorch", "jumbot")
+
+
+def default_cache() -> Path:
+    """`features` below $JUMBOT_CACHE, or below `jumbot` in the user's cache folder."""
+    own = os.environ.get("JUMBOT_CACHE")
+    shared = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return (Path(own) if own else Path(shared) / "jumbot") / "features"
+
+
+def extract(
+    backbone: Backbone | nn.Module,
+    domain: Domain,
+    cache: str | Path | None = None,
+    *,
+    batch_size: int = 16,
+    device: str | torch.device = "cpu",
+    workers: int | None = None,
+) -> Domain:
+    """`domain` with `backbone(samples)`, rows of float32, in place of its samples; labels and names stay.
+
+    The samples must have the backbone's size and pixels. With a folder `cache`, samples whose features it holds are not
+    computed again, and what is computed is added to it 256 at a time, so that an interrupted call goes on where it
+    stopped, and several processes that need the same features share the work. Only a few batches of images are in
+    memory at once; `workers` processes read them, as in training.
+
+    >>> images = Domain("noise", ArraySamples(np.zeros((5, 8, 8, 3), np.uint8)))
+    >>> extract(nn.Sequential(nn.AvgPool2d(8), nn.Flatten()), images).shape
+    (3,)
+    """
+    module = backbone.module if isinstance(backbone, Backbone) else backbone
+    if isinstance(backbone, Backbone) and backbone.name != "user":
+        module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    if batch_size < 1:
+        raise ArgumentError(f"batch_size: {batch_size} came in; it must be 1 or more.")
+    if not len(domain):
+        raise ArgumentError(f"{domain.name}: holds no samples.")
+    with _reading(domain, workers) as read:
+        compute = partial(_compute, module, domain, read, batch_size, device)
+        if cache is None:
+            features, rows = _compute_all(domain, compute), None
+        else:
+            store = FeatureCache(Path(cache).expanduser() / fingerprint(module))
+            features, rows = store.complete(domain, batch_size, compute)
+    return domain.with_samples(ArraySamples(features if rows is None else features[rows]))
+
+
+def fingerprint(module: nn.Module) -> str:
+    """40 hexadecimal digits for the layers and weights of a module, and for the code of layers that are the user's."""
+    if isinstance(module, Frozen):
+        module = module.module
+    found = hashlib.blake2b(repr(module).encode(), digest_size=20)
+    for kind in sorted({type(layer) for layer in module.modules()}, key=lambda kind: kind.__qualname__):
+        if kind.__module__.partition(".")[0] not in _PACKAGES:
+            found.update(_code(kind))
+    for name, tensor in module.state_dict().items():
+        found.update(f"{name}{tensor.dtype}{tuple(tensor.shape)}".encode())
+        found.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+    return found.hexdigest()
+
+
+def _code(kind: type) -> bytes:
+    try:
+        return inspect.getsource(kind).encode()
+    except (OSError, TypeError):  # typed in at a prompt
+        return bytes(kind.forward.__code__.co_code)  # type: ignore[attr-defined]
+
+
+def _compute_all(domain: Domain, compute: Compute) -> np.ndarray:
+    with progress(len(domain), f"features of {domain.name}", least=SHARD) as advance:
+        parts = []
+        for part in compute(np.arange(len(domain))):
+            parts.append(part)
+            advance(len(part))
+    return np.concatenate(parts)
+
+
+@contextmanager
+def _reading(domain: Domain, workers: int | None) -> Iterator[Callable[[np.ndarray], Wait]]:
+    """Begin to read rows; by a thread, or by processes."""
+    samples = {"images": domain.samples}
+    count = count_workers(workers, samples, len(domain))
+    if count:
+        with readers(samples, count) as submit:
+            yield lambda rows: submit("images", rows, None)
+        return
+    with ThreadPoolExecutor(1) as thread:
+        try:
+            yield lambda rows: thread.submit(domain.samples.batch, rows).result
+        finally:
+            thread.shutdown(wait=False, cancel_futures=True)
+
+
+def _compute(
+    module: nn.Module,
+    domain: Domain,
+    read: Callable[[np.ndarray], Wait],
+    batch_size: int,
+    device: str | torch.device,
+    rows: np.ndarray,
+) -> Iterator[np.ndarray]:
+    """Features batch by batch; the next batches are read while the backbone works on one."""
+    batches = [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
+    training = [layer for layer in module.modules() if layer.training]
+    module.eval().to(device)
+    waiting = deque(read(batch) for batch in batches[:_AHEAD])
+    try:
+        for number, batch in enumerate(batches):
+            images = waiting.popleft()()
+            if number + _AHEAD < len(batches):
+                waiting.append(read(batches[number + _AHEAD]))
+            yield _forward(module, domain, batch, images.to(device))
+    finally:
+        for layer in training:
+            layer.training = True
+
+
+@torch.no_grad()
+def _forward(module: nn.Module, domain: Domain, rows: np.ndarray, images: Tensor) -> np.ndarray:
+    out = module(images)
+    if not isinstance(out, Tensor) or out.ndim != 2 or len(out) != len(images):
+        got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
+        raise ArgumentError(
+            f"backbone: returns {got} for a batch of shape {tuple(images.shape)}; it must return (batch, features)."
+        )
+    features = out.float().cpu().numpy()
+    bad = np.flatnonzero(~np.isfinite(features).all(1))
+    if bad.size:
+        row = int(rows[bad[0]])
+        name = domain.ids[row] if domain.ids is not None else f"row {row}"
+        raise ArgumentError(f"{domain.name}: the backbone's features of {name} are NaN or infinite; check that sample.")
+    return features
+
+
+@dataclass(frozen=True)
+class Extractor:
+    """Images in the backbone's format -> rows of features, kept in a cache by content."""
+
+    backbone: Backbone
+    weights: str | None = None
+    cache: Path | None = None
+    format: InputFormat | None = None
+    """The scale of the features, learned on those of the source."""
+    device: str = "cpu"
+    workers: int | None = None
+
+    def __call__(self, domain: Domain) -> Domain:
+        cache = self.cache if self.cache is not None else default_cache()
+        found = extract(self.backbone, domain, cache, device=self.device, workers=self.workers)
+        return found if self.format is None else self.format.apply(found)
+
+    def beside(self, network: nn.Module) -> Extractor:
+        """This extractor on the device of `network`, where that is not the CPU."""
+        device = next(network.parameters()).device
+        return self if device.type == "cpu" else replace(self, device=str(device))
+
+    def scaled_on(self, source: Domain, standardise: str) -> Extractor:
+        """This extractor, with the features of `source`, an image domain, brought to one scale."""
+        features = replace(self, format=None)(source)
+        return replace(self, format=scaled(InputFormat("features", width=features.shape[0]), features, standardise))
+
+    def to_json(self) -> dict[str, Any]:
+        """What a saved model says of its backbone; the weights stay where they are."""
+        described = {"name": self.backbone.name, "weights": self.weights}
+        format = None if self.format is None else asdict(self.format)
+        return {**described, "fingerprint": fingerprint(self.backbone.module), "format": format}
+
+    @classmethod
+    def from_json(cls, described: Mapping[str, Any], module: nn.Module | None = None) -> Extractor:
+        """The same backbone again; other weights under the same name are refused."""
+        if module is None and described["name"] == "user":
+            raise ArgumentError("backbone: this model was trained on a module of your own; pass backbone=that module.")
+        weights = described["weights"]
+        backbone = make_backbone(described["name"] if module is None else module, weights, freeze=True)
+        if fingerprint(backbone.module) != described["fingerprint"]:
+            raise ArgumentError(
+                f"backbone: {described['name']} with weights {weights!r} is not what this model was trained on; its "
+                "weights or its code have changed."
+            )
+        format = described.get("format")
+        return cls(backbone, weights, format=None if format is None else InputFormat.from_dict(format))

@@ -1,0 +1,108 @@
+"""The scikit-learn way in, for numbers: `DomainAdaptationRegressor` on arrays."""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import RegressorMixin
+
+from jumbot.adaptation._base_estimator import (
+    AdaptationEstimator,
+    SkadaCalls,
+    outputs_of,
+    sources_of,
+    split_by_sign,
+    warn_of_no_target,
+)
+from jumbot.adaptation._evaluation.diagnosis import Diagnosis
+from jumbot.adaptation._evaluation.nearness import explained, of_domains, received_by
+from jumbot.adaptation._evaluation.whole_target import diagnose_rows
+from jumbot.adaptation._frame_rows import take
+from jumbot.adaptation._networks.stems import rows_as_trained_on
+from jumbot.data._domain import ArraySamples, Domain
+from jumbot.errors import ArgumentError, NegativeTransferWarning
+from jumbot.methods import SOURCE_ONLY
+
+
+class DomainAdaptationRegressor(SkadaCalls, RegressorMixin, AdaptationEstimator):
+    """Numbers, one or several per row, learned from source rows and adapted to unlabelled target rows.
+
+    The parameters are those of `DomainAdaptationClassifier`; `method` is "jumbot", "deepjdot", "dann" or "source-only",
+    and `options={"label_loss": "huber"}` lets outliers count less.  y may have any units: it is scaled inside by its
+    mean and deviation, and predictions come in its units.  `fit(X, y, X_target=...)` adapts to the rows of `X_target`;
+    without it, to X itself.  `diagnosis_` tells what distances alone tell of the target: which rows no source row
+    explains, and how much mass is transported; it is None without a target.  Without a `method`, source-only and JUMBOT
+    are trained, and the one is kept whose numbers are nearer to those of plain models of the source (`decision_`):
+    source-only where that is not sure.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 2))
+    >>> reg = DomainAdaptationRegressor(steps=100, random_state=0).fit(X, 100 * X[:, 0], X_target=X + 0.5)
+    >>> reg.predict(X).shape, reg.score(X, 100 * X[:, 0]) > 0.5
+    ((200,), True)
+    """
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def fit(
+        self, X: Any, y: Any, X_target: Any = None, *, labelled_target: Any = None, sample_domain: Any = None
+    ) -> DomainAdaptationRegressor:
+        """Train on (X, y) and adapt to X_target; `labelled_target` and `sample_domain` are those of the classifier."""
+        X, y, X_target, sample_domain = split_by_sign(X, y, X_target, sample_domain)
+        taken = take(self, X, y, X_target, None, multi_output=True, y_numeric=True)
+        X, y, self.columns_ = taken.X, taken.y, taken.columns
+        target = None if X_target is None else self._target(X_target)
+        if target is None and self.method != SOURCE_ONLY:
+            warn_of_no_target()
+        values = np.asarray(y, np.float64)
+        sources, known = sources_of(sample_domain, np.ones(len(X), bool)), self._known(labelled_target)
+        if known is not None:
+            known = known[0], {"values": _numbers(known[1], values)}
+        raw = taken.raw(np.ones(len(X), bool), X_target)
+        source = self._train(X, target, {"values": values.reshape(len(values), -1), **sources}, known, raw)
+        self.single_ = values.ndim == 1
+        self.method_, self.decision_ = self._config.method, self._judgement.decision
+        del self._judgement
+        self.diagnosis_: Diagnosis | None = None
+        if target is not None:
+            told, rows = self._rows(source), self._scaled(target)
+            found, _ = diagnose_rows(
+                source,
+                len(rows),
+                lambda some: outputs_of(self.network_, told[some]),
+                lambda some: outputs_of(self.network_, rows[some]),
+                self.task_,
+            )
+            domain = Domain("target", ArraySamples(rows))
+            by = partial(rows_as_trained_on, self.network_)
+            self.diagnosis_ = explained(found, received_by(of_domains(source, domain, by), domain, by))
+            harm = None if self.decision_ is None else self.decision_.harm
+            if harm is not None and harm.likely and self.method_ != SOURCE_ONLY:
+                warnings.warn(str(harm), NegativeTransferWarning, stacklevel=2)
+        return self
+
+    def predict(self, X: Any, *, sample_domain: Any = None, allow_source: bool = False) -> np.ndarray:
+        """`(n,)`, or `(n, outputs)` as y was; `sample_domain` and `allow_source` are skada's and change nothing."""
+        outputs = torch.from_numpy(self._logits(X))
+        found: np.ndarray = self.task_.decode(outputs)
+        return found.reshape(len(found)) if self.single_ else found.reshape(len(found), -1)
+
+
+def _numbers(labels: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Labels of target rows as numbers of the width of y."""
+    if labels.dtype.kind not in "iuf" or labels.shape[1:] != values.shape[1:] or not np.isfinite(labels).all():
+        raise ArgumentError(
+            f"labelled_target: labels of shape {labels.shape} ({labels.dtype}); give finite numbers, per row as "
+            "many as y."
+        )
+    found: np.ndarray = labels.astype(np.float64).reshape(len(labels), -1)
+    return found

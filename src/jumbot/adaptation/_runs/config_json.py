@@ -1,0 +1,228 @@
+"""The settings and metrics of a run on disk: `config.json` and `metrics.jsonl`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Annotated, Any, ClassVar, Literal
+
+from jumbot._base.options import Bounds, Count, Measured, Portion, Positive, Seed, Share, Text, Weight, Whole, Width
+from jumbot._base.schema import Record, Upgrade, Versioned
+from jumbot._settings.names import check_backbone
+from jumbot._settings.reading import TaskName
+from jumbot._settings.training import Inputs, NetworkOptions, Rule, Training
+from jumbot.data._inputs import InputFormat
+from jumbot.errors import ArgumentError
+from jumbot.methods import method_options
+
+
+@dataclass(frozen=True)
+class NetworkSpec(Record):
+    """What a network is built from."""
+
+    kind: str
+    shape: tuple[Count, ...]
+    classes: Annotated[int, Bounds(at_least=1, at_most=2**20)]
+    features: Width
+    hidden: tuple[Width, ...] = ()
+    dropout: Share = 0.0
+    bins: Annotated[int, Bounds(at_least=0, at_most=256)] = 0
+    numbers: tuple[Whole, ...] = ()
+    """Columns that are seen in `bins` pieces too."""
+    rank: Annotated[int, Bounds(at_least=0, at_most=2**14)] = 0
+    statistics: bool = False
+    """Whether a network for signals sees their statistics; those of version 0.2 and before do not."""
+    width: Width | None = None
+    """Of the output of a pretrained or user-made backbone."""
+    bottleneck: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_name("kind", self.kind)
+        if not self.shape:
+            raise ArgumentError("shape: an empty list came in; it must be the shape of a sample.")
+        ranks = {"table": 1, "signal": 2, "digits": 3}
+        if len(self.shape) != ranks.get(self.kind, len(self.shape)):
+            raise ArgumentError(f"shape: {list(self.shape)} came in; a {self.kind} network takes {ranks[self.kind]}.")
+        if self.numbers and (not self.bins or max(self.numbers) >= self.shape[0]):
+            raise ArgumentError(f"numbers: must be columns below {self.shape[0]}, with bins > 0, got {self.numbers}.")
+        if self.bottleneck and self.width is None:
+            raise ArgumentError("width: is missing; a bottleneck needs that of its backbone.")
+
+
+@dataclass(frozen=True)
+class ExtractorFile(Record):
+    """The frozen backbone of a model; its weights stay where they are."""
+
+    name: str
+    weights: Text | None
+    fingerprint: str
+    format: InputFormat | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_name("name", self.name)
+
+
+@dataclass(frozen=True)
+class TaskFile(Record):
+    """What is predicted: classes, or numbers, with the mean and the deviation of the source's."""
+
+    name: TaskName = "classification"
+    mean: tuple[Measured, ...] = ()
+    std: tuple[Positive, ...] = ()
+    label_loss: Literal["squared", "huber"] | None = None
+    names: tuple[Text, ...] = ()
+    """Of several numbers."""
+    dtype: str | None = None
+    """Of the labels of classes; None where they came as text from a file."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.dtype is not None and re.fullmatch(r"[<>|=][biufU]\d+", self.dtype) is None:
+            raise ArgumentError(f"dtype: must be a type of labels such as <i8, got {self.dtype!r}.")
+        numbers = self.name == "regression"
+        if len(self.mean) != len(self.std) or bool(self.mean) != numbers or (self.label_loss is not None) != numbers:
+            raise ArgumentError("mean, std, label_loss: must be there for a regression, one of each, and for no other.")
+        if self.names and len(self.names) != len(self.mean):
+            raise ArgumentError(f"names: has length {len(self.names)}; it must be {len(self.mean)}, as mean.")
+
+
+def check_name(field: str, name: str) -> None:
+    """Refuse the name of a backbone that this version does not have; "user" is a module of the user's own."""
+    if name != "user":
+        try:
+            check_backbone(name)
+        except ArgumentError as error:
+            raise ArgumentError(str(error).replace("backbone:", f"{field}:", 1)) from error
+
+
+def check_method(method: Mapping[str, Any]) -> str:
+    """The name of the method in a file."""
+    if not isinstance(method.get("name"), str):
+        raise ArgumentError("method.name: is missing; it must be the name of a method.")
+    return str(method["name"])
+
+
+def check_classes(classes: tuple[str, ...], network: NetworkSpec, task: TaskFile) -> None:
+    """Refuse names of classes, or units of numbers, that are not those of the outputs."""
+    if task.name == "regression" and (classes or len(task.mean) != network.classes):
+        raise ArgumentError(
+            f"task: {len(task.mean)} numbers and {len(classes)} classes came in; there must be {network.classes} "
+            "numbers, as the network has outputs, and no classes."
+        )
+    if task.name == "classification" and len(classes) != network.classes:
+        raise ArgumentError(
+            f"classes: {len(classes)} came in; there must be {network.classes}, as the network has outputs."
+        )
+    if len(set(classes)) != len(classes):
+        raise ArgumentError("classes: a name stands there twice.")
+
+
+@dataclass(frozen=True)
+class DataFile(Record):
+    """A part of the data, by its name, its size and the hash of what it holds."""
+
+    name: Text
+    n: Whole
+    hash: str | None = None
+
+
+@dataclass(frozen=True)
+class Request(Record):
+    """Where the data came from and how they were read, where that can be said in a file."""
+
+    source: Any = None
+    target: Any = None
+    evaluate_on: Any = None
+    labelled_target: Any = None
+    reading: dict[str, Any] = field(default_factory=dict)
+
+
+def _config_of_0_1(content: dict[str, Any]) -> dict[str, Any]:
+    """Version 0.1 told neither the recipe nor the settings of network and inputs."""
+    return {"recipe": None, "network_options": None, "inputs": None, "command": None, "created": None} | content
+
+
+@dataclass(frozen=True)
+class Config(Versioned):
+    """`config.json`: what a run was made with."""
+
+    created: str | None
+    command: Text | None
+    source: DataFile
+    target: DataFile
+    classes: tuple[Text, ...]
+    method: dict[str, Any]
+    """Its name and its options."""
+    recipe: str | None
+    training: Training
+    network_options: NetworkOptions | None
+    inputs: Inputs | None
+    network: NetworkSpec
+    input: InputFormat
+    select: Rule
+    seed: Seed
+    data: dict[str, DataFile] | None = None
+    request: Request | None = None
+    task: TaskFile = field(default_factory=TaskFile)
+    start_from: Text | None = None
+    """The run whose steps on the source alone it took over, as seen from this one's folder; before that was so, as it
+    was given."""
+    automatic: bool = False
+    """Whether no method was named, so that the better one of source-only and JUMBOT was handed over."""
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _config_of_0_1}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        name = check_method(self.method)
+        try:
+            options = method_options(name, {key: value for key, value in self.method.items() if key != "name"})
+        except ArgumentError as error:
+            raise ArgumentError(f"method.{error}") from error
+        object.__setattr__(self, "method", {"name": name, **asdict(options)})
+        check_classes(self.classes, self.network, self.task)
+        self.input.check_complete()
+
+
+Phase = Literal["source", "adapt"]
+
+
+@dataclass(frozen=True)
+class Step(Record):
+    """A line of `metrics.jsonl`: one step of training."""
+
+    event: Literal["step"]
+    step: Whole
+    epoch: Whole
+    phase: Phase
+    terms: dict[str, Measured]
+    loss: Measured
+    seconds: Weight
+    mass: Measured | None = None
+    value: Measured | None = None
+    wrong_mass: Measured | None = None
+
+
+@dataclass(frozen=True)
+class EvaluationLine(Record):
+    """A line of `metrics.jsonl`: an evaluation after `step` steps."""
+
+    event: Literal["evaluation"]
+    step: Whole
+    epoch: Whole
+    phase: Phase
+    scores: dict[str, Measured]
+    seconds: Weight
+    accuracy: Portion | None = None
+    mean_class_accuracy: Portion | None = None
+    per_class: tuple[Portion | None, ...] | None = None
+    rmse: Weight | None = None
+    mae: Weight | None = None
+    r2: Measured | None = None
+    n: Whole | None = None
+
+
+LINES: dict[str, type[Record]] = {"step": Step, "evaluation": EvaluationLine}
+"""The lines of `metrics.jsonl` by their event."""

@@ -1,0 +1,185 @@
+"""The folder of a run: configuration, metrics, checkpoints. Nothing in it is ever overwritten by another run."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import statistics
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jumbot._base.files import read_bytes, replacing, write_text
+from jumbot._base.schema import convert, parse, plain, read, write
+from jumbot._settings.places import CHECKPOINT, CONFIG, MODEL, check_is_run, check_run_place
+from jumbot.adaptation._runs.config_json import LINES, Config
+from jumbot.adaptation._runs.results_json import Results
+from jumbot.errors import ArgumentError, JumbotError
+
+_COMPARED = (
+    "method",
+    "training",
+    "network_options",
+    "inputs",
+    "network",
+    "classes",
+    "input",
+    "source",
+    "target",
+    "data",
+)
+FREE = ("workers",)  # on which no result depends
+DECISION = "decision.json"
+"""Why `tune` picked the run: sentences, in the folder of the run that it picked."""
+_LAST = 50  # steps at the end of training
+
+
+class RunFolder:
+    """Writes `config.json`, `metrics.jsonl` and what training leaves in `path`."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.path / CHECKPOINT
+
+    @property
+    def previous(self) -> Path:
+        """The checkpoint before the last."""
+        return self.path / "checkpoints" / "previous.safetensors"
+
+    def keep_previous(self) -> None:
+        """The last checkpoint under the name of the one before it, so that the next can take its place."""
+        if not self.checkpoint.is_file():
+            return
+        with replacing(self.previous) as part:
+            part.unlink()
+            try:
+                os.link(self.checkpoint, part)
+            except OSError:  # not every file system has links
+                shutil.copyfile(self.checkpoint, part)
+
+    @property
+    def best(self) -> Path:
+        return self.path / "checkpoints" / "best.safetensors"
+
+    @property
+    def before(self) -> Path:
+        return self.path / "checkpoints" / "before.safetensors"
+
+    @property
+    def metrics(self) -> Path:
+        return self.path / "metrics.jsonl"
+
+    @property
+    def finished(self) -> bool:
+        return (self.path / MODEL).exists()
+
+    def check(self, resume: bool) -> None:
+        """Refuse a place where no run can begin, or none go on."""
+        check_run_place(self.path, resume)
+        if (self.path / CONFIG).exists():
+            read_config(self.path)
+
+    def open(self, config: Mapping[str, Any], resume: bool) -> bool:
+        """Begin a run here, or go on with the one that is here; whether that is finished."""
+        self.check(resume)
+        file = self.path / CONFIG
+        described = convert(dict(config), Config, file)
+        if not file.exists():
+            write(file, described)
+            return False
+        self.check_same(read_config(self.path), plain(described))
+        return self.finished
+
+    def check_same(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+        """Refuse a configuration that differs from the one that the run here was begun with, in what both say."""
+        for part in _COMPARED:
+            then, now = _weighed(old.get(part)), _weighed(json.loads(json.dumps(new.get(part))))
+            if then is not None and now is not None and now != then:
+                raise ArgumentError(
+                    f"{self.path}: was begun with other settings ({_difference(part, then, now)}); "
+                    "resume with the same, or give another name."
+                )
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        """One more line of `metrics.jsonl`."""
+        convert(dict(record), LINES[record["event"]], self.metrics)
+        try:
+            with self.metrics.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(record) + "\n")
+        except OSError as error:
+            raise JumbotError(f"{self.metrics}: cannot be written ({error}); go on with --resume.") from error
+
+    def rewind(self, step: int) -> list[dict[str, Any]]:
+        """Drop the lines after `step` steps, which a resumed run writes anew, and return the others.
+
+        A step is recorded under its number from 0, an evaluation under the number of steps before it.
+        """
+        kept = [r for r in read_metrics(self.path) if r["step"] < step + (r["event"] == "evaluation")]
+        write_text(self.metrics, "".join(json.dumps(record) + "\n" for record in kept))
+        return kept
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The configuration of a run, if it is one and of a format that is known."""
+    found: dict[str, Any] = plain(read(check_is_run(path), Config))
+    return found
+
+
+def read_results(path: Path) -> dict[str, Any] | None:
+    """What came out of a run; None where it is not finished."""
+    file = path / "results.json"
+    found: dict[str, Any] | None = plain(read(file, Results)) if file.exists() else None
+    return found
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """The records of a run.
+
+    A last line that a kill cut short is left out with a warning; any other that is damaged is named.
+    """
+    file = path / "metrics.jsonl"
+    if not file.exists():
+        return []
+    lines = read_bytes(file).split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    records = []
+    for number, line in enumerate(lines, 1):
+        where = f"{file}: line {number}"
+        try:
+            record = parse(line, where)
+        except ArgumentError:
+            if number < len(lines) or not (line.startswith(b'{"') or not line.strip(b"\0")):
+                raise
+            warnings.warn(f"{where}: was cut short, as by a kill, and is left out.", stacklevel=2)
+            break
+        event = record.get("event") if isinstance(record, dict) else None
+        schema = LINES.get(event) if isinstance(event, str) else None
+        if schema is None:
+            raise ArgumentError(f"{where}: event: must be {' or '.join(LINES)}; {str(event)[:40]} came in.")
+        convert(record, schema, where)
+        records.append(record)
+    return records
+
+
+def _weighed(part: Any) -> Any:
+    return {name: value for name, value in part.items() if name not in FREE} if isinstance(part, dict) else part
+
+
+def _difference(part: str, then: Any, now: Any) -> str:
+    if isinstance(then, dict) and isinstance(now, dict):
+        for key in now:
+            if now[key] != then.get(key):
+                return f"{part}.{key} was {then.get(key)!r}, now {now[key]!r}"
+    return f"{part} differs"
+
+
+def final_mass(records: Sequence[Mapping[str, Any]]) -> float | None:
+    """The share of the mass that plans moved at the end of training; None for methods without a plan."""
+    masses = [record["mass"] for record in records if record["event"] == "step" and "mass" in record][-_LAST:]
+    return statistics.fmean(masses) if masses else None

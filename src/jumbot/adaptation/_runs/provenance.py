@@ -1,0 +1,208 @@
+"""Where a run comes from: its data, its request, and the run that it starts from."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import jumbot
+from jumbot._base.schema import convert, plain, read
+from jumbot._settings.reading import Reading
+from jumbot.adaptation._config import make_config
+from jumbot.adaptation._runs.config_json import Config, Request
+from jumbot.adaptation._runs.folder import FREE, RunFolder, read_config, read_metrics
+from jumbot.data._content import domain_hash
+from jumbot.data._domain import Domain
+from jumbot.errors import ArgumentError
+from jumbot.methods import SOURCE_ONLY
+
+
+def stamp(command: str | None, folders: Iterable[Path] = ()) -> dict[str, Any]:
+    """What every record begins with; `command` is None for one that was made from Python.
+
+    A record of runs that were made before is as old as the last of them.
+    """
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), jumbot.__version__
+    made = [read_config(folder) for folder in folders]
+    created, version = max(((config["created"], config["jumbot"]) for config in made), default=now)
+    return {"command": command, "created": created, "jumbot": version}
+
+
+def describe_data(**domains: Domain | None) -> dict[str, dict[str, Any]]:
+    """Name, size and hash of each part of the data, as it came in."""
+    return {
+        part: {"name": domain.name, "n": len(domain), "hash": domain_hash(domain)}
+        for part, domain in domains.items()
+        if domain is not None
+    }
+
+
+def settings_of(runs: Iterable[tuple[str, Path]]) -> dict[str, Any]:
+    """`{label: settings}` of labelled run folders that differ in task and seed alone."""
+    found: dict[str, Any] = {}
+    for label, folder in runs:
+        config = read_config(folder)
+        training = {name: value for name, value in config["training"].items() if name != "seed"}
+        found.setdefault(label, {"method": config["method"], "recipe": config.get("recipe"), "training": training})
+    return found
+
+
+def data_of(folders: Iterable[Path]) -> dict[str, Any]:
+    """The data behind these runs, by name; runs of version 0.1.0 tell no hash."""
+    found: dict[str, Any] = {}
+    for folder in folders:
+        config = read_config(folder)
+        parts: Mapping[str, Any] = config.get("data") or {part: config[part] for part in ("source", "target")}
+        for part in parts.values():
+            entry = {key: value for key, value in part.items() if key != "name" and value is not None}
+            name = part["name"] if found.get(part["name"], entry) == entry else f"{part['name']}, {part['n']} samples"
+            found[name] = entry
+    return found
+
+
+_PARTS = ("method", "training", "network_options", "inputs")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Data and settings of a run, as `jumbot.adapt` takes them."""
+
+    method: str
+    recipe: str
+    options: dict[str, Any]
+    source: Any
+    target: Any
+    evaluate_on: Any
+    labelled_target: Any
+    reading: dict[str, Any]
+    lost: tuple[str, ...] = ()
+    """Data that the run had and that came from memory."""
+
+
+def request(source: Any, target: Any, evaluate_on: Any, labelled_target: Any, reading: Reading) -> dict[str, Any]:
+    """What `config.json` holds of it: data in files by their whole paths, other data not at all."""
+    places = {"source": source, "target": target, "evaluate_on": evaluate_on, "labelled_target": labelled_target}
+    return {name: _place(data) for name, data in places.items()} | {"reading": asdict(reading)}
+
+
+def remember(file: Path, method: str | None, recipe: str | None, options: Mapping[str, Any]) -> Asked:
+    """The settings in a `config.json`, with those that are given in their place, and the data.
+
+    Settings that are those of the recipe are left to it; those of another method are left out.
+    """
+    found = read(file, Config)
+    config, name = plain(found), found.method["name"]
+    method, recipe = method or name, recipe or found.recipe
+    if recipe is None:
+        raise ArgumentError(f"{file}: recipe: a run of jumbot 0.1 does not tell it; give data and options again.")
+    usual = plain(make_config(None, name, recipe, {}, found.task.name).to_json())
+    changes = {
+        option: value
+        for part in _PARTS
+        if part != "method" or method == name
+        for option, value in (config[part] or {}).items()
+        if value != usual[part][option]
+    }
+    asked = found.request or Request()
+    data = {name: getattr(asked, name) for name in ("source", "target", "evaluate_on", "labelled_target")}
+    lost = tuple(name for name, place in data.items() if place is None and name in (found.data or {}))
+    return Asked(method, recipe, {**changes, **options}, **data, reading=dict(asked.reading), lost=lost)
+
+
+def _place(data: Any) -> Any:
+    """Where data are, as a text that holds from any folder; None for data that came from memory."""
+    if isinstance(data, list | tuple):
+        places = [_place(one) for one in data]
+        return places if places and None not in places else None
+    if not isinstance(data, str | Path):
+        return None
+    text = str(data)
+    there = Path(text).exists() or (":" in text and Path(text.rpartition(":")[0]).exists())
+    return os.path.abspath(text) if there else text
+
+
+_LOOKS = {*FREE, "evaluate_every", "evaluate_samples", "checkpoint_every", "global_plan", "trackers", "tensorboard"}
+"""Of the training, what plays no part in the weights of a run without a plan."""
+_LATER = {*_LOOKS, "epochs", "steps", "schedule", "schedule_steps", "select"}
+"""And what plays none before adaptation starts."""
+_SAME_PARTS = ("network_options", "inputs", "network", "input", "classes", "task")
+
+
+class OtherStartError(ArgumentError):
+    """The run to start from has not done the steps that this one begins with."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where a run may begin: where another one was after the steps that saw the source alone."""
+
+    run: RunFolder
+    whole: bool
+    """Whether these are all of its steps, as of source-only."""
+    looks: bool
+    """Whether its evaluations hold for this run too: both look at the same target."""
+
+    def records(self, step: int) -> list[dict[str, Any]]:
+        """Those of the first `step` steps, and of the looks between them, but for scores of the other's own plan."""
+        kept = []
+        for record in read_metrics(self.run.path):
+            if record["event"] == "step" and record["step"] < step:
+                kept.append(record)
+            elif record["event"] == "evaluation" and record["step"] <= step and self.looks:
+                scores = {name: score for name, score in record["scores"].items() if name != "transport"}
+                kept.append({**record, "scores": scores})
+        return kept
+
+
+def find_start(folder: Path, config: Mapping[str, Any]) -> Start:
+    """Where a run of this configuration may begin, if the one in `folder` has done the same steps on the source.
+
+    A run of source-only sees the source in every step, so that another one can be taken over whole.
+    """
+    old, new = read_config(folder), plain(convert(dict(config), Config, folder))
+    if (why := difference(old, new)) is not None:
+        raise OtherStartError(f"start_from: {folder} did not learn from the source what this run would: {why}.")
+    run, whole = RunFolder(folder), new["method"]["name"] == SOURCE_ONLY
+    if not has_come_as_far(run, old, whole):
+        raise OtherStartError(f"start_from: {folder} has not come as far, or its records or checkpoints are gone.")
+    data = old["data"] or {}, new["data"] or {}
+    return Start(run, whole, all(data[0].get(part) == data[1].get(part) for part in ("target", "evaluate_on")))
+
+
+def has_come_as_far(run: RunFolder, config: Mapping[str, Any], whole: bool) -> bool:
+    """Whether records and weights are there: at the end of a `whole` run, else those with which adaptation started."""
+    start = run.metrics.exists() and (run.before.exists() or not _on_source(config["training"]))
+    return start and ((run.finished and run.checkpoint.exists()) or not whole)
+
+
+def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str | None:
+    """Why two configurations do not begin with the same steps on the source alone; None where they do.
+
+    What one of them does not say is not compared: the data of a run that is yet to be made are not known.
+    """
+    then, now = old["training"], new["training"]
+    whole = new["method"]["name"] == SOURCE_ONLY
+    if whole and (old["method"]["name"] != SOURCE_ONLY or now["select"] != "last"):
+        return "all steps of source-only to the last are taken over, from another run of source-only"
+    if not whole and not _on_source(then):
+        return "it has no steps on the source alone"
+    for name in now:
+        if name not in (_LOOKS if whole else _LATER) and then[name] != now[name]:
+            return f"{name} was {then[name]!r}, now {now[name]!r}"
+    for part in _SAME_PARTS:
+        if None not in (old.get(part), new.get(part)) and old[part] != new[part]:
+            return f"{part} differs"
+    data = old.get("data"), new.get("data")
+    for part in ("source", "labelled_target"):
+        if data[0] and data[1] and data[0].get(part) != data[1].get(part):
+            return f"it had another {part}"
+    return None
+
+
+def _on_source(training: Mapping[str, Any]) -> bool:
+    """Whether a run begins with steps on the source alone."""
+    return bool(training["source_epochs"] if training["source_steps"] is None else training["source_steps"])

@@ -1,0 +1,198 @@
+"""The results of a run on disk: `results.json`, `model.json` and `source-only.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from jumbot._base.options import Measured, Number, Portion, Positive, Text, Weight, Whole
+from jumbot._base.schema import Record, Upgrade, Versioned
+from jumbot._settings.reading import TaskName
+from jumbot._settings.training import Rule
+from jumbot.adaptation._evaluation.accuracy import EstimatedAccuracy
+from jumbot.adaptation._evaluation.averaged_plans import PlanSettings
+from jumbot.adaptation._evaluation.decision import Decision
+from jumbot.adaptation._evaluation.rivals import References
+from jumbot.adaptation._runs.config_json import ExtractorFile, NetworkSpec, TaskFile, check_classes, check_method
+from jumbot.data._inputs import InputFormat
+from jumbot.errors import ArgumentError
+
+
+@dataclass(frozen=True)
+class SourceSharesFile(Record):
+    """How much of the target comes from which source: of all samples, and of those of each predicted class."""
+
+    names: tuple[Text, ...]
+    shares: tuple[Portion, ...]
+    by_class: tuple[tuple[Portion, ...] | None, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if any(row is not None and len(row) != len(self.names) for row in (self.shares, *self.by_class)):
+            raise ArgumentError("shares, by_class: must have one share per name.")
+
+
+@dataclass(frozen=True)
+class DiagnosisFile(Record):
+    """What `Diagnosis.to_json` writes."""
+
+    unexplained: tuple[Whole, ...]
+    unexplained_share: Portion
+    transported_mass: Measured
+    negative_transfer: bool
+    reasons: tuple[str, ...]
+    settings: PlanSettings
+    scaled: bool
+    class_proportions: tuple[Measured, ...] = ()
+    """This and what follows is of classes."""
+    predicted_proportions: tuple[Measured, ...] = ()
+    absent_classes: tuple[Whole, ...] = ()
+    disagreement: Measured | None = None
+    entropy: Measured | None = None
+    sources: SourceSharesFile | None = None
+    signs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class OutputFigures(Record):
+    """Figures of one of several numbers that are predicted."""
+
+    rmse: Weight
+    mae: Weight
+    r2: Measured | None
+    name: Text | None = None
+
+
+@dataclass(frozen=True)
+class Results(Record):
+    """`results.json`: the figures of the chosen model; those from `n` on where target labels were given."""
+
+    rule: Rule
+    oracle: bool
+    selected_step: Whole
+    seconds: Weight
+    diagnosis: DiagnosisFile
+    task: TaskName = "classification"
+    estimated_accuracy: EstimatedAccuracy | None = None
+    decision: Decision | None = None
+    references: References | None = None
+    """What plain models of the source alone would do, where the run has a report."""
+    decisions: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    data_remarks: tuple[str, ...] = ()
+    """What is odd about the data: the first thing to look at."""
+    n: Whole | None = None
+    left_out: Whole | None = None
+    accuracy: Portion | None = None
+    mean_class_accuracy: Portion | None = None
+    per_class: tuple[Portion | None, ...] | None = None
+    confusion: tuple[tuple[Whole, ...], ...] | None = None
+    rmse: Weight | None = None
+    mae: Weight | None = None
+    r2: Measured | None = None
+    per_output: tuple[OutputFigures, ...] | None = None
+    classes: tuple[Text, ...] | None = None
+    evaluated_on: Text | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        count = len(self.diagnosis.class_proportions)
+        lengths: dict[str, Any] = {
+            "diagnosis.predicted_proportions": self.diagnosis.predicted_proportions,
+            "per_class": self.per_class,
+            "confusion": self.confusion,
+            "classes": self.classes,
+            "diagnosis.sources.by_class": self.diagnosis.sources and self.diagnosis.sources.by_class,
+            **{f"confusion[{i}]": row for i, row in enumerate(self.confusion or ())},
+        }
+        for name, values in lengths.items():
+            if values is not None and len(values) != count:
+                raise ArgumentError(f"{name}: has length {len(values)}; it must be {count}, as class_proportions.")
+        if any(c >= count for c in self.diagnosis.absent_classes):
+            raise ArgumentError(f"diagnosis.absent_classes: must be below {count}, the number of classes.")
+
+
+Crops = tuple[Literal["none", "crop", "resized-crop"], Literal["whole", "centre-crop", "ten-crop"]]
+
+
+def _model_of_0_1(content: dict[str, Any]) -> dict[str, Any]:
+    """Version 0.1 took images whole, and did not calibrate."""
+    return {"extractor": None, "crops": ["none", "whole"], "temperature": 1.0} | content
+
+
+@dataclass(frozen=True)
+class ModelFile(Versioned):
+    """`model.json`: everything of a model but its weights."""
+
+    classes: tuple[Text, ...]
+    input: InputFormat
+    network: NetworkSpec
+    method: dict[str, Any]
+    results: Results | None
+    extractor: ExtractorFile | None
+    crops: Crops
+    temperature: Positive
+    task: TaskFile = field(default_factory=TaskFile)
+    offset: tuple[Number, ...] | None = None
+    """Of each class, for natural class sizes."""
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _model_of_0_1}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_method(self.method)
+        check_classes(self.classes, self.network, self.task)
+        self.input.check_complete()
+        if self.results is not None and len(self.results.diagnosis.class_proportions) != len(self.classes):
+            count = len(self.results.diagnosis.class_proportions)
+            raise ArgumentError(f"results: are of {count} classes; there must be {len(self.classes)}.")
+        if self.offset is not None and len(self.offset) != len(self.classes):
+            raise ArgumentError(f"offset: has length {len(self.offset)}; it must be {len(self.classes)}, as classes.")
+        seen = self.input.shape
+        if self.extractor is not None:
+            format = self.extractor.format
+            seen = self.network.shape[-1:] if format is None else format.shape
+        elif self.crops != ("none", "whole"):
+            seen = (*seen[:1], *self.network.shape[1:])
+        if seen != self.network.shape:
+            raise ArgumentError(
+                f"network.shape: {list(self.network.shape)} came in; it must be {list(seen)}, as the input gives."
+            )
+
+
+Reason = Literal["least explained", "most changed"]
+
+
+@dataclass(frozen=True)
+class Baseline(Record):
+    """A classifier that saw the source alone, on the same target; accuracies where target labels were given."""
+
+    what: str
+    changed: Portion
+    """Share of the predictions that adaptation changed."""
+    estimated_accuracy: EstimatedAccuracy
+    accuracy: Portion | None = None
+    mean_class_accuracy: Portion | None = None
+    n: Whole | None = None
+
+
+@dataclass(frozen=True)
+class Sample(Record):
+    """A target sample to look at, and why; `before` is its class without adaptation, `picture` a `data:` address."""
+
+    why: Reason
+    row: Whole
+    id: Text
+    label: Text
+    confidence: Portion
+    received_mass: Measured
+    before: Text | None = None
+    picture: Text | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.picture is not None and not self.picture.startswith("data:image/"):
+            raise ArgumentError(f"picture: {self.picture[:40]!r} came in; it must begin with data:image/.")
+
+
+Samples = tuple[Sample, ...]

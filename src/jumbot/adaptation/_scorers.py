@@ -1,0 +1,74 @@
+"""Scorers for `GridSearchCV` that look at the unlabelled target instead of folds of the source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jumbot.adaptation._base_estimator import AdaptationEstimator, outputs_of
+from jumbot.adaptation._evaluation.modularity import modularity, nearest
+from jumbot.adaptation._evaluation.regression import smoothness
+from jumbot.adaptation._evaluation.selection import entropy, infomax, snd
+from jumbot.errors import ArgumentError, suggest
+
+Score = Callable[[np.ndarray, np.ndarray], float]
+
+OF_CLASSES: dict[str, Score] = {
+    "modularity": lambda rows, shares: modularity(shares.argmax(1), nearest(rows)),
+    "entropy": lambda rows, shares: -entropy(shares),
+    "infomax": lambda rows, shares: infomax(shares),
+    "snd": lambda rows, shares: snd(shares),
+}
+"""Of the target's rows and the probabilities of their classes; larger is better."""
+OF_NUMBERS: dict[str, Score] = {"smoothness": lambda rows, numbers: smoothness(numbers, nearest(rows))}
+"""Of the target's rows and the numbers predicted for them; larger is better."""
+
+
+@dataclass(frozen=True)
+class TargetScorer:
+    """A scorer as scikit-learn calls it; the rows it is given, folds of the source, are not looked at."""
+
+    name: str
+
+    def __call__(self, estimator: Any, X: Any = None, y: Any = None) -> float:
+        """The score of a fitted estimator, or of the last step of a `Pipeline`, on the target that it was fitted to."""
+        last = (
+            estimator.steps[-1][1] if hasattr(estimator, "steps") and isinstance(estimator.steps, list) else estimator
+        )
+        if not isinstance(last, AdaptationEstimator):
+            raise ArgumentError(f"estimator: {type(last).__name__} came in; this scores estimators of jumbot.")
+        known = OF_NUMBERS if last.task_.name == "regression" else OF_CLASSES
+        if self.name not in known:
+            raise ArgumentError(
+                f"name: {self.name!r} does not score {type(last).__name__}; {suggest(self.name, known)}"
+            )
+        if last.target_rows_ is None:
+            raise ArgumentError("X_target: fit had none, so there is no target to score on; pass it to fit.")
+        _, outputs = outputs_of(last.network_, last.target_rows_)
+        return float(known[self.name](last.target_rows_, _said(last, outputs)))
+
+
+def target_scorer(name: str = "modularity") -> TargetScorer:
+    """A scorer that needs no target labels, for `GridSearchCV(..., scoring=target_scorer())`.
+
+    Its own score is of folds of the source and says little of the target.  This one takes the fitted estimator's
+    predictions on the `X_target` of `fit` (2,000 rows at most).  "modularity": how far they respect the neighbourhoods
+    of the target beyond what class sizes alone give, which is what `jumbot.tune` goes by; "infomax", "snd" and
+    "entropy" are known rules, each with a blind spot; "smoothness" is for numbers.  Larger is better in all of them.
+
+    >>> target_scorer("modularty")
+    Traceback (most recent call last):
+    jumbot.errors.ArgumentError: name: 'modularty' is not known; did you mean 'modularity'? Known: modularity, ...
+    """
+    known = {**OF_CLASSES, **OF_NUMBERS}
+    if not isinstance(name, str) or name not in known:
+        raise ArgumentError(f"name: {name!r} is not known; {suggest(name, known)}")
+    return TargetScorer(name)
+
+
+def _said(estimator: AdaptationEstimator, outputs: Any) -> np.ndarray:
+    found: np.ndarray = outputs.numpy() if estimator.task_.name == "regression" else outputs.softmax(-1).numpy()
+    return found

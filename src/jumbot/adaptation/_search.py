@@ -1,0 +1,152 @@
+"""The candidates of `jumbot.tune` as runs: short ones that stop the poor early, then whole ones, and their evidence."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jumbot._base.progress import progress
+from jumbot.adaptation._candidates import FIRST
+from jumbot.adaptation._config import RunConfig
+from jumbot.adaptation._evaluation.modularity import Evidence, nearest, some_rows, weigh
+from jumbot.adaptation._evaluation.monitor import logits_of
+from jumbot.adaptation._evaluation.regression import NumberEvidence, weigh_numbers
+from jumbot.adaptation._grid import Pair, Run, train_all
+from jumbot.adaptation._model import load
+from jumbot.adaptation._runs.folder import final_mass, read_metrics, read_results
+from jumbot.adaptation._runs.variants import Variant
+from jumbot.data._domain import Domain
+
+RUNG = 3  # a short run has one in so many steps
+LEAST_STEPS = 300  # of a whole run, below which short ones would save nothing
+Weights = Mapping[str, Evidence] | Mapping[str, NumberEvidence]
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """A candidate that was trained, whole or in short, and the evidence for it."""
+
+    run: Run
+    whole: bool
+    evidence: Evidence | NumberEvidence
+
+    def row(self, folder: Path) -> dict[str, Any]:
+        """Its row of the table."""
+        results = read_results(self.run.folder)
+        assert results is not None
+        diagnosis = results["diagnosis"]
+        of_classes = {
+            "proportions_distance": _distance(diagnosis["class_proportions"], diagnosis["predicted_proportions"]),
+            "accuracy_not_used": results.get("accuracy"),
+        }
+        of_numbers = {f"{name}_not_used": results.get(name) for name in ("rmse", "r2")}
+        return {
+            "candidate": self.run.variant.label,
+            "method": self.run.variant.method,
+            "settings": dict(self.run.variant.changes),
+            "whole": self.whole,
+            **self.evidence.to_row(),
+            "mass": final_mass(read_metrics(self.run.folder)),
+            **(of_classes if isinstance(self.evidence, Evidence) else of_numbers),
+            "seconds": results["seconds"],
+            "folder": self.run.folder.relative_to(folder).as_posix(),
+        }
+
+
+@dataclass(frozen=True)
+class Search:
+    """Candidates on one pair of domains, in one folder."""
+
+    out: Path
+    pair: Pair
+    target: Domain
+    """As the networks take it."""
+    variants: Sequence[Variant]
+    config: RunConfig
+    changes: Mapping[str, Any]
+    seed: int
+    jobs: int
+    show: bool
+    command: str | None
+    failed: dict[str, str] = field(default_factory=dict)
+    """Labels of candidates whose training failed, with the reason."""
+
+    def weigh_all(self, minutes: float | None, stop_early: bool) -> list[Weighed]:
+        """Train and weigh; a candidate that was stopped early keeps the evidence and the voice of its short run.
+
+        Short runs may take a third of the time.  Of them the better half goes on, source-only and the recipe's JUMBOT
+        in any case, which no limit of time stops.
+        """
+        start, limit = time.monotonic(), math.inf if minutes is None else 60 * minutes
+        indices, rows = some_rows(self.target, self.seed)
+        sample, neighbours = self.target.subset(indices), nearest(rows)
+        short: list[Run] = []
+        chosen = list(self.variants)
+        if stop_early and self.steps[1] >= LEAST_STEPS and len(chosen) > 2 * FIRST:
+            short = self._train([self.run(v, whole=False) for v in chosen], start + limit / RUNG, 0)
+            found: Weights = self._weigh(short, sample, neighbours) if short else {}
+            ranked = sorted(found, key=lambda label: -found[label].value)
+            going_on = ranked[: len(chosen) // 2]
+            chosen = [*chosen[:FIRST], *(v for v in chosen[FIRST:] if v.label in going_on)]
+            chosen[FIRST:] = sorted(chosen[FIRST:], key=lambda v: going_on.index(v.label))
+        whole = self._train([self.run(v) for v in chosen], start + limit, FIRST)
+        labels = {run.variant.label for run in whole}
+        stopped = [run for run in short if run.variant.label not in labels]
+        if not whole:
+            return []
+        runs = whole + stopped
+        found = self._weigh(runs, sample, neighbours)
+        order = [v.label for v in self.variants]
+        weighed = [Weighed(run, run.variant.label in labels, found[run.variant.label]) for run in runs]
+        return sorted(weighed, key=lambda w: order.index(w.run.variant.label))
+
+    @property
+    def steps(self) -> tuple[int, int]:
+        """Steps of a whole run: on the source alone, and of adaptation."""
+        _, source, adaptation = self.config.training.lengths(len(self.pair.source))
+        return source, adaptation
+
+    def run(self, variant: Variant, whole: bool = True) -> Run:
+        """One candidate as a run of the grid."""
+        changes = {**self.changes, **variant.changes}
+        if not whole:
+            source, adaptation = self.steps
+            lengths = {"source_steps": source // RUNG, "steps": adaptation // RUNG}
+            changes = {n: v for n, v in changes.items() if n not in ("epochs", "source_epochs")} | lengths
+        folder = self.out / variant.folder if whole else self.out / "rungs" / variant.folder
+        return Run(self.pair, variant, self.seed, folder, self.config.recipe, changes, command=self.command)
+
+    def _weigh(self, runs: Sequence[Run], sample: Domain, neighbours: np.ndarray[Any, Any]) -> Weights:
+        with progress(None, f"weighing {len(runs)} candidates", bar=self.show, slow=True):
+            values = self.pair.source.values
+            if values is None:
+                return weigh(_probabilities(runs, sample), neighbours)
+            return weigh_numbers(_numbers(runs, sample), values, neighbours)
+
+    def _train(self, runs: Sequence[Run], until: float, least: int) -> list[Run]:
+        """Those that are finished now."""
+        failed = train_all(runs, self.jobs, self.show, until=until, least=least)
+        self.failed.update({r.variant.label: failed[str(r.folder)] for r in runs if str(r.folder) in failed})
+        return [run for run in runs if run.finished]
+
+
+def _distance(p: Sequence[float], q: Sequence[float]) -> float:
+    """The total variation between proportions."""
+    return float(np.abs(np.subtract(p, q)).sum() / 2)
+
+
+def _numbers(runs: Sequence[Run], sample: Domain) -> dict[str, np.ndarray[Any, Any]]:
+    """In the units of the source."""
+    models = {run.variant.label: load(run.folder) for run in runs}
+    return {n: m.task.decode(logits_of(m.network, sample)).reshape(len(sample), -1) for n, m in models.items()}
+
+
+def _probabilities(runs: Sequence[Run], sample: Domain) -> dict[str, np.ndarray[Any, Any]]:
+    """As the networks give them: calibration would bring the candidates' own estimates of accuracy into the vote."""
+    return {run.variant.label: logits_of(load(run.folder).network, sample).softmax(-1).numpy() for run in runs}

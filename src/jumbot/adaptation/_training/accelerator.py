@@ -1,0 +1,169 @@
+"""Devices, processes, precision and trackers: what accelerate does for the training loop."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+
+from jumbot._base.distributed import leave_at_exit
+from jumbot._settings.training import Training
+from jumbot.adaptation._runs.folder import RunFolder, read_config
+from jumbot.errors import ArgumentError, JumbotError, MissingPackageError, need
+
+T = TypeVar("T")
+
+
+def make_accelerator(training: Training, run: RunFolder | None) -> Any:
+    """An Accelerator for this machine; under torchrun it joins the group of processes."""
+    from accelerate import Accelerator, DistributedDataParallelKwargs
+    from accelerate.state import AcceleratorState, PartialState
+
+    check_able(training)
+    device = device_of(training)
+    if device.startswith("cuda:"):
+        torch.cuda.set_device(device)
+    # one process may train twice, in different precision or elsewhere, and accelerate remembers the first time
+    state, place = AcceleratorState._shared_state, PartialState._shared_state
+    moved = bool(place) and place["num_processes"] == 1 and place["device"].type != device.partition(":")[0]
+    if moved or (state and state.get("_mixed_precision", "no") != training.mixed_precision):
+        AcceleratorState._reset_state(reset_partial_state=moved)
+    # a discriminator is not used while only the source is trained on; batch norm keeps its own statistics
+    parallel = DistributedDataParallelKwargs(find_unused_parameters=True, broadcast_buffers=False)
+    trackers = list(training.tracked_by) if run else []
+    leave_at_exit()
+    accelerator: Any = Accelerator(
+        cpu=device == "cpu",
+        mixed_precision=training.mixed_precision,
+        kwargs_handlers=[parallel],
+        log_with=trackers or None,
+        project_dir=str(run.path) if run and trackers else None,
+    )
+    return accelerator
+
+
+def check_able(training: Training, reports: bool = False) -> None:
+    """Refuse what this machine cannot do: a device that it lacks, a package that is not installed."""
+    kind, _, number = training.device.partition(":")
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise ArgumentError(f"device: {training.device!r} came in, but no CUDA device was found; use 'auto' or 'cpu'.")
+    if number and int(number) >= torch.cuda.device_count():
+        raise ArgumentError(f"device: {training.device!r} came in, but there are {torch.cuda.device_count()} of them.")
+    if kind == "mps" and not torch.backends.mps.is_available():
+        raise ArgumentError("device: 'mps' came in, but no Metal device was found; use 'auto' or 'cpu'.")
+    if training.mixed_precision == "fp16" and not device_of(training).startswith("cuda"):
+        raise ArgumentError("mixed_precision: 'fp16' needs a CUDA device; use 'no' or 'bf16'.")
+    for module in ("accelerate", "safetensors", "sklearn"):
+        need(module, "training", "adapt")
+    for name in training.tracked_by:
+        if name == "tensorboard":
+            need(name, "the tracker tensorboard", "tensorboard")
+        elif find_spec(name) is None:
+            raise MissingPackageError(
+                f"trackers: {name!r} needs the package {name}, which is not installed; install it with: pip install "
+                f"{name}."
+            )
+    if reports:
+        for module in ("matplotlib", "jinja2"):
+            need(module, "the report of a run", "adapt")
+
+
+def begin_trackers(accelerator: Any, training: Training, run: RunFolder | None) -> None:
+    """Open the trackers and tell them the settings of the run."""
+    if not run or not training.tracked_by:
+        return
+    config = read_config(run.path) if (run.path / "config.json").exists() else {}
+    parts = {name: config.get(name) for name in ("method", "training", "network_options", "inputs")}
+    told = {f"{part}.{key}": _plain(value) for part, values in parts.items() for key, value in (values or {}).items()}
+    only = training.tracked_by == ("tensorboard",)  # its project is the name of a folder in the run's
+    accelerator.init_trackers("tensorboard" if only else "jumbot", config=told or None)
+
+
+def _plain(value: Any) -> int | float | str | bool:
+    return value if isinstance(value, int | float | str | bool) else str(value)
+
+
+def device_of(training: Training) -> str:
+    """Where this process computes; under torchrun each has a CUDA device of its own."""
+    if training.device == "auto":
+        return "cpu" if not torch.cuda.is_available() else f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
+    if training.device == "cuda":
+        return f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
+    return training.device
+
+
+def decided_by_first(accelerator: Any, action: Callable[[], T]) -> T:
+    """What `action` gives the first process, in all of them; an error of the first is everyone's."""
+    outcome: list[Any] = [None, None]
+    if accelerator.is_main_process:
+        try:
+            outcome[0] = action()
+        except JumbotError as error:
+            outcome[1] = error
+    if accelerator.num_processes > 1:
+        from accelerate.utils import broadcast_object_list
+
+        broadcast_object_list(outcome)
+    if outcome[1] is not None:
+        raise outcome[1]
+    found: T = outcome[0]
+    return found
+
+
+def devices(device: torch.device) -> list[int]:
+    """What `torch.random.fork_rng` must save beside the CPU's state."""
+    if device.type != "cuda":
+        return []
+    return [torch.cuda.current_device() if device.index is None else device.index]
+
+
+def seed_step(*numbers: int) -> None:
+    """Seed torch from these numbers.
+
+    Not by `torch.manual_seed` where there is no device: it takes notes for one, which cost as much as a small step.
+    """
+    seed = int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0]) >> 1
+    if torch.cuda.is_available() or torch.backends.mps.is_available():
+        torch.manual_seed(seed)
+    else:
+        torch.default_generator.manual_seed(seed)
+
+
+def flat(record: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
+    """The numbers of a nested record, by names such as terms/source.
+
+    >>> flat({"loss": 1.5, "terms": {"source": 1.0}, "phase": "adapt"})
+    {'loss': 1.5, 'terms/source': 1.0}
+    """
+    out: dict[str, float] = {}
+    for name, value in record.items():
+        if isinstance(value, Mapping):
+            out |= flat(value, f"{prefix}{name}/")
+        elif isinstance(value, float):
+            out[prefix + name] = value
+    return out
+
+
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4  # names of glibc's mallopt
+
+
+def keep_freed_memory() -> bool:
+    """Tell the C library not to give memory back between steps; whether it listened.
+
+    glibc maps blocks of more than 32 MB anew at each use, and the system clears them page by page.  The activations of
+    500 digits are larger: without this a quarter of a step on the CPU goes into clearing them.  It holds for the whole
+    process, so only the commands that train call it.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    try:
+        mallopt = ctypes.CDLL("libc.so.6").mallopt
+    except (OSError, AttributeError):  # another C library
+        return False
+    return all([mallopt(_MMAP_MAX, 0), mallopt(_TRIM_THRESHOLD, 2**31 - 1), mallopt(_TOP_PAD, 1 << 26)])

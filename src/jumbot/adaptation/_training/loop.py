@@ -1,0 +1,334 @@
+"""The training loop: two samplers, one method, one schedule; the source alone first, then both domains."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from jumbot._settings.training import Training
+from jumbot.adaptation._evaluation.modularity import trust_in_sources
+from jumbot.adaptation._evaluation.monitor import Monitor, Watch
+from jumbot.adaptation._evaluation.selection import best, check_rule
+from jumbot.adaptation._evaluation.task import Task, task_of
+from jumbot.adaptation._runs.folder import RunFolder
+from jumbot.adaptation._runs.provenance import Start
+from jumbot.adaptation._training.accelerator import begin_trackers, devices, flat, make_accelerator, seed_step
+from jumbot.adaptation._training.bar import stops
+from jumbot.adaptation._training.batches import Batches, Loaded
+from jumbot.adaptation._training.checkpoint import Keeper
+from jumbot.adaptation._training.optimizers import make_optimizers, rate_factor
+from jumbot.data._domain import Domain
+from jumbot.data._scaling import outsize
+from jumbot.errors import ArgumentError, NotFiniteError, Stopped
+from jumbot.loss import mass_between
+from jumbot.methods._joint_transport import TransportMethod
+from jumbot.methods.base import Batch, Method, Terms, source_term
+from jumbot.methods.network import Network
+
+Record = dict[str, Any]
+
+
+@dataclass
+class Trained:
+    """What training leaves: the network of the chosen step, and the records of every step and evaluation."""
+
+    network: Network
+    method: Method
+    history: list[Record] = field(default_factory=list)
+    selected_step: int = 0
+    seconds: float = 0.0
+    planned: int | None = None
+    """Steps that there should have been, where a budget of time ended training before."""
+
+
+class Objective(nn.Module):
+    """Network and method as one module with one forward pass per step, which is what data parallelism wraps.
+
+    `weight` is that of the source's own term.
+    """
+
+    def __init__(self, network: Network, method: Method, weight: float = 1.0) -> None:
+        super().__init__()
+        self.network, self.method, self.weight = network, method, weight
+
+    def forward(self, phase: str, batch: Batch) -> Terms:
+        if phase == "source":
+            logits = self.network(batch.source)[1]
+            terms = Terms({"source": source_term(logits, batch.labels, label_loss=self.method.label_loss)})
+        else:
+            terms = self.method.terms(self.network, batch)
+        if self.weight != 1:
+            terms = replace(terms, losses={**terms.losses, "source": self.weight * terms.losses["source"]})
+        if batch.labelled is None or "labelled" in terms.losses:
+            return terms
+        x, labels = batch.labelled
+        own = source_term(self.network(x)[1], labels, label_loss=self.method.label_loss)
+        return replace(terms, losses={**terms.losses, "labelled": own})
+
+
+class Trainer:
+    """Trains `network` in place with `method` on a labelled source and a target whose labels it never reads.
+
+    `watch` may hold target labels: they go to the records alone.  Minibatch i depends on (seed, i), and the random
+    numbers of step i on (seed, i), so that a resumed run ends with the weights of an uninterrupted one.  After `until`,
+    a time of `time.monotonic`, no further step is begun.
+    """
+
+    def __init__(
+        self,
+        source: Domain,
+        target: Domain,
+        network: Network,
+        method: Method,
+        training: Training,
+        *,
+        task: Task | None = None,
+        labelled: Domain | None = None,
+        watch: Watch | None = None,
+        run: RunFolder | None = None,
+        show: bool = False,
+        until: float = math.inf,
+    ) -> None:
+        if source.labels is None and source.values is None:
+            raise ArgumentError(f"source: {source.name} has no labels; the source must be labelled.")
+        check_rule(training.select)
+        self.training, self.run, self.show, self.until = training, run, show, until
+        self.task = task_of(source) if task is None else task
+        self.watch = watch or Watch()
+        self.network, self.method = network, method
+        self.accelerator = make_accelerator(training, run)
+        # the plan of one process is that of all
+        self.global_plan = training.global_plan and self.accelerator.num_processes > 1
+        if isinstance(method, TransportMethod):
+            method.global_plan = self.global_plan
+        self.epoch, self.source_steps, steps = training.lengths(len(source) // self.accelerator.num_processes)
+        self.total = self.source_steps + steps
+        self.refresh_every = method.refresh_interval(steps)
+        self.batches = Batches(
+            source, target, self.task, method, training, self.source_steps, self.total, self.accelerator, labelled
+        )
+        if source.origins is not None:
+            method.use_sources(len(source.sources), lambda: trust_in_sources(source, training.seed))
+        # both terms are means: no sample of the source counts more than one of the target whose label is known
+        weight = 1.0 if labelled is None else min(1.0, len(source) / len(labelled))
+        self.objective = Objective(network, method, weight).to(self.accelerator.device)
+        network.to(memory_format=self.batches.layout)  # type: ignore[call-overload]
+        self.wrapped = self.accelerator.prepare_model(self.objective)
+        self.monitor = Monitor(
+            self.network, self.method, source, target, self.task, training, self.watch, self.accelerator.device
+        )
+        self.before_adaptation: Callable[[], None] | None = None
+        self.step, self.before = 0, 0.0
+        self.planned: int | None = None  # steps, where a budget of time ended it before
+        self.keeper = Keeper(run, network, method)
+        self.history: list[Record] = []
+        self.optimizers = self._fresh_optimizers()
+
+    def fit(self, resume: bool = False, begin: Start | None = None) -> Trained:
+        """Run all steps, or those that neither a checkpoint nor the run to `begin` with has done.
+
+        The network then has the weights of the chosen step.
+        """
+        with torch.random.fork_rng(devices=devices(self.accelerator.device)):
+            if resume and self.run is not None:
+                self._resume(self.run)
+            begin_trackers(self.accelerator, self.training, self.run)
+            start = self.saved = time.monotonic()
+            if begin is not None and self.step == 0:
+                self._take_over(begin)
+            with self.batches.ahead() as batches, self._bar() as bar, stops() as asked:
+                while self.step < self.total:
+                    if self.step and time.monotonic() >= self.until:
+                        self._end_early(start)
+                        break
+                    self._one(batches(self.step), bar, start)
+                    self._after(start, bar)
+                    if (signal := asked()) is not None:
+                        self._save()
+                        raise Stopped(f"{self.step} of {self.total} steps are done", signal)
+        self._save()
+        for tracker in self.accelerator.trackers:
+            tracker.finish()
+        seconds = self.before + time.monotonic() - start
+        return Trained(self.network, self.method, self.history, self._select(), seconds, self.planned)
+
+    def _end_early(self, start: float) -> None:
+        """The time is up: what has been learned by now is the end of the run."""
+        if self.step <= self.source_steps and self.before_adaptation is not None:
+            self.before_adaptation()
+        self.planned, self.total = self.total, self.step
+        if self.training.evaluate_every != 0 and self.history[-1]["event"] != "evaluation":
+            self._look(self.before + time.monotonic() - start)
+
+    @property
+    def phase(self) -> str:
+        return "source" if self.step < self.source_steps else "adapt"
+
+    def _one(self, loaded: list[Loaded], bar: Callable[[Record], None], start: float) -> None:
+        """One step of the optimiser, on k pairs of minibatches."""
+        training, phase = self.training, self.phase
+        if self.step == self.source_steps:
+            if self.before_adaptation is not None and self.accelerator.is_main_process:
+                self.before_adaptation()
+            self.optimizers = self._fresh_optimizers()
+        self._set_rate()
+        if phase == "adapt" and (every := self.refresh_every) and (self.step - self.source_steps) % every == 0:
+            self.method.refresh(self.monitor.target_outputs())
+        seed_step(training.seed, self.step, self.accelerator.process_index)
+        self.objective.train()
+        for optimizer in self.optimizers.values():
+            optimizer.zero_grad(set_to_none=True)
+        record: Record = {"event": "step", "step": self.step, "epoch": self.step // self.epoch, "phase": phase}
+        sums: dict[str, float] = {}
+        for number, (batch, rows) in enumerate(loaded):
+            last = number == training.k - 1
+            try:
+                with nullcontext() if last else self.accelerator.no_sync(self.wrapped):
+                    terms: Terms = self.wrapped(phase, batch)
+                    self.accelerator.backward(terms.total / training.k)
+            except NotFiniteError as error:
+                raise self._stopped(str(error)) from error
+            found = {f"terms.{name}": float(loss.detach()) for name, loss in terms.losses.items()}
+            found |= self._plan_facts(terms, batch, rows)
+            for name, value in found.items():
+                sums[name] = sums.get(name, 0.0) + value / training.k
+        record["terms"] = {name[6:]: value for name, value in sums.items() if name.startswith("terms.")}
+        record["loss"] = sum(record["terms"].values())
+        record |= {name: value for name, value in sums.items() if not name.startswith("terms.")}
+        if not math.isfinite(record["loss"]):
+            raise self._stopped(", ".join(f"{name} = {value:g}" for name, value in record["terms"].items()))
+        for optimizer in self.optimizers.values():
+            optimizer.step()
+        self.method.end_step()
+        record["seconds"] = round(self.before + time.monotonic() - start, 3)
+        self._record(record)
+        bar(record)
+        self.step += 1
+
+    def _plan_facts(self, terms: Terms, batch: Batch, rows: np.ndarray) -> dict[str, float]:
+        """Mass of the plan, the transport value, and, for the record alone, the mass between different labels."""
+        if terms.plan is None:
+            return {}
+        found = {"mass": float(terms.plan.sum())}
+        if terms.value is not None:
+            found["value"] = float(terms.value)
+        if self.watch.target_labels is not None and not self.global_plan:
+            labels = torch.from_numpy(self.watch.target_labels[rows]).to(terms.plan.device)
+            if bool((labels >= 0).any()):
+                found["wrong_mass"] = float(mass_between(terms.plan, batch.labels, labels))
+        return found
+
+    def _after(self, start: float, bar: Callable[[Record], None]) -> None:
+        """Evaluation and checkpoint, where they are due; `step` steps are done."""
+        every = self.training.evaluate_every
+        every = max(self.epoch, 10) if every is None else every
+        done, ends = self.step, self.step in (self.source_steps, self.total)
+        if every and (done % every == 0 or ends):
+            if self.accelerator.is_main_process:
+                bar(self._look(self.before + time.monotonic() - start))
+                if self.training.select != "last" and self._best() == done:
+                    self.keeper.keep_best(done)
+            self.accelerator.wait_for_everyone()
+        due = self.training.checkpoint_every
+        if done < self.total and (done % due == 0 if due else time.monotonic() - self.saved > 60):
+            self._save()
+
+    def _look(self, seconds: float) -> Record:
+        """An evaluation, on record."""
+        done = self.step
+        record = {"event": "evaluation", "step": done, "epoch": done // self.epoch}
+        record["phase"] = "source" if done <= self.source_steps else "adapt"
+        record |= self.monitor.evaluate(done == self.total or self.training.evaluate_samples is None)
+        record["seconds"] = round(seconds, 3)
+        self._record(record)
+        return record
+
+    def _take_over(self, begin: Start) -> None:
+        """The state after the steps on the source alone, as another run came to it."""
+        if self.source_steps:
+            self.keeper.take_network(begin.run.before, "before")
+        self.step = self.source_steps
+        if begin.whole:
+            if self.before_adaptation is not None and self.accelerator.is_main_process:
+                self.before_adaptation()
+            self.keeper.take_network(begin.run.checkpoint, "checkpoint")
+            self.step = self.total
+        if not self.accelerator.is_main_process:
+            return
+        for record in begin.records(self.step):
+            self._record(record)
+        self.before = self.history[-1]["seconds"]
+        if self.training.evaluate_every != 0 and self.history[-1]["event"] != "evaluation":
+            self._look(self.before)
+
+    def _select(self) -> int:
+        if self.training.select == "last" or not self.accelerator.is_main_process:
+            return self.total
+        step = self._best()
+        if step != self.total:
+            self.keeper.take_best()
+        return step
+
+    def _best(self) -> int:
+        """The step that the rule of selection takes, of those during adaptation."""
+        seen = [r for r in self.history if r["event"] == "evaluation" and r["phase"] == self.history[-1]["phase"]]
+        return best(seen, self.training.select)
+
+    def _save(self) -> None:
+        self.saved = time.monotonic()
+        if self.run is None or not self.accelerator.is_main_process or self.step == self.keeper.step:
+            return
+        if not all(bool(torch.isfinite(p).all()) for p in self.objective.parameters()):
+            raise self._stopped("the weights hold NaN or infinity")
+        self.keeper.save(self.step, self.history[-1]["seconds"] if self.history else 0.0, self.optimizers)
+
+    def _resume(self, run: RunFolder) -> None:
+        self.step, self.before = self.keeper.resume(self.total, self.optimizers)
+        if self.accelerator.is_main_process:
+            self.history = run.rewind(self.step)
+        self.accelerator.wait_for_everyone()
+
+    def _record(self, record: Record) -> None:
+        if not self.accelerator.is_main_process:
+            return
+        self.history.append(record)
+        if self.run:
+            self.run.append(record)
+        if self.accelerator.trackers:
+            self.accelerator.log(flat(record), step=record["step"])
+
+    def _stopped(self, why: str) -> NotFiniteError:
+        kept = ""
+        if self.run and self.keeper.step is not None:
+            kept = f" The checkpoint after step {self.keeper.step} is kept: {self.run.checkpoint}."
+        rate = f"ower learning_rate (now {self.training.learning_rate:g})"
+        found = outsize(self.batches.source)
+        remedy = f"L{rate}, or look at the data" if found is None else f"{found}, or l{rate}"
+        return NotFiniteError(f"step {self.step} ({self.phase}) is not finite: {why.rstrip('.')}. {remedy}.{kept}")
+
+    def _fresh_optimizers(self) -> dict[str, torch.optim.Optimizer]:
+        made = make_optimizers(self.network, self.method, self.training)
+        return {name: self.accelerator.prepare_optimizer(one) for name, one in made.items()}
+
+    def _set_rate(self) -> None:
+        factor = rate_factor(self.training, self.step - self.source_steps, self.total - self.source_steps)
+        for group in self.optimizers["optimizer"].param_groups:
+            group["lr"] = self.training.learning_rate * factor * group["share"]
+
+    @contextmanager
+    def _bar(self) -> Iterator[Callable[[Record], None]]:
+        if not self.accelerator.is_main_process:
+            yield lambda record: None
+            return
+        from jumbot.adaptation._training.bar import training_bar
+
+        with training_bar(self.total, self.step, self.method.name, self.show) as update:
+            yield update

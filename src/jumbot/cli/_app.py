@@ -1,0 +1,118 @@
+"""`main`: finds the command, runs it, and turns errors into one line and an exit status."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import textwrap
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from types import FrameType
+
+import jumbot
+from jumbot.cli._help import WIDEST, listed
+from jumbot.cli._parsing import UsageError
+from jumbot.cli._remedied import with_command
+from jumbot.cli._terminal import say, telling
+from jumbot.errors import JumbotError, Stopped, missing, suggest
+
+#: Each is a file of this folder, imported when it is used; its function `main` takes the arguments.
+COMMANDS = {
+    "demo": "adapt the embedded digits with three methods; writes a report",
+    "adapt": "adapt a classifier from a labelled source to an unlabelled target",
+    "tune": "try methods and settings, pick one without target labels",
+    "predict": "classes of new samples, from the model of a run",
+    "evaluate": "accuracy of the model of a run on labelled samples",
+    "export": "the model of a run as one file, ONNX or torch.export",
+    "compare": "several methods and seeds on the same data, as a table",
+    "features": "a table of features from folders of images",
+    "distance": "minibatch transport distance between two data files, with its interval",
+    "flow": "move the points of one file towards those of another",
+    "reproduce": "compute a figure or table of the paper and check what it claims",
+    "bench": "time jumbot beside its peers (in a clone of the repository)",
+    "completion": "a script that completes all this in your shell",
+    "doctor": "what this machine has of all that jumbot can use",
+}
+
+GOING_ON = dict.fromkeys(("compare", "demo", "tune"), "the same command goes on")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return the exit status.
+
+    0 done, 1 something failed on the way, 2 bad input, 130 stopped by the user, 141 the reader went away, 143 ended
+    by SIGTERM.
+    """
+    command, *rest = list(sys.argv[1:] if arguments is None else arguments) or [""]
+    prog = f"jumbot {command}" if command in COMMANDS else "jumbot"
+    try:
+        if command in ("-h", "--help"):
+            print(_help())
+        elif command == "--version":
+            print(f"jumbot {jumbot.__version__}")
+        elif command not in COMMANDS:
+            what = f"{command!r} is no command;" if command else "which command?"
+            raise UsageError(f"{what} {suggest(command, COMMANDS)}")
+        else:
+            with _terminable(), telling():
+                status: int = import_module(f"jumbot.cli._{command}").main(rest)
+            sys.stdout.flush()
+            return status
+        return 0
+    except KeyboardInterrupt as stop:
+        how = [str(stop), GOING_ON.get(command, "")]
+        say("; ".join([f"{prog}: stopped", *filter(None, how)]), sys.stderr)
+        return 128 + getattr(stop, "signal", signal.SIGINT)
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141  # as a shell calls it
+    except UsageError as error:
+        said = str(error).removesuffix(".")
+        page = " ".join(filter(None, [prog, error.beside, "--help"]))
+        say(f"{prog}: {said}{'' if said.endswith('?') else ';'} see '{page}'", sys.stderr)
+        return 2
+    except ModuleNotFoundError as error:
+        say(f"{prog}: {missing(error, 'this', 'adapt')}", sys.stderr)
+        return 2
+    except (JumbotError, OSError) as error:
+        say(f"{prog}: {with_command(error, command, rest)}", sys.stderr)
+        return 2
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """SIGTERM ends a command as Ctrl-C does: what it was writing is cleared away."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise Stopped("", number)
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL if before is None else before)
+
+
+def _help() -> str:
+    width = min(shutil.get_terminal_size().columns, WIDEST)
+    what = "Adapt a classifier to data without labels, by optimal transport between minibatches."
+    more = "'jumbot COMMAND --help' explains a command; 'jumbot --version' is the version."
+    return "\n".join(
+        [
+            "usage: jumbot COMMAND [ARGUMENTS]",
+            "",
+            *textwrap.wrap(what, width),
+            "",
+            "commands:",
+            *listed(COMMANDS, width),
+            "",
+            *textwrap.wrap(more, width),
+        ]
+    )

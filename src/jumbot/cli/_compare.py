@@ -1,0 +1,149 @@
+"""`jumbot compare SRC [TGT] --methods ...`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from jumbot._base.files import write_text
+from jumbot._base.options import Count
+from jumbot._settings.places import check_comparison_place
+from jumbot._settings.reading import Reading
+from jumbot.adaptation._config import check_changes
+from jumbot.adaptation._runs.variants import read_variant, share_changes
+from jumbot.cli._arguments import Argument, Option
+from jumbot.cli._command import Command
+from jumbot.cli._parsing import UsageError, parse_with, usage_errors
+from jumbot.cli._run_options import TrainingData, every_option, groups, reading
+from jumbot.cli._terminal import say
+from jumbot.methods import METHODS
+
+THREE = ("source-only", "deepjdot", "jumbot")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compare(TrainingData, Command):
+    """Train several methods and seeds on the same data and print a table; finished runs are not repeated."""
+
+    examples: ClassVar = (
+        ("three methods on two tables, three seeds each", "jumbot compare 2023.csv 2024.csv --label sold --seeds 3"),
+        ("every pair of the domains in a folder, two at a time", "jumbot compare photos/ --jobs 2 --out comparison"),
+        (
+            "methods by name, one of them with another setting",
+            "compare a.npz b.npz --methods jumbot jumbot:tau=0.1 mcc",
+        ),
+    )
+    matter: ClassVar = (
+        "out",
+        "methods",
+        "seeds",
+        "jobs",
+        "label",
+        "evaluate_on",
+        "recipe",
+        "backbone",
+        "steps",
+        "batch_size",
+    )
+    trains: ClassVar = True
+    source: Annotated[str, Argument("SRC")]
+    """Labelled data, as for `jumbot adapt`; without TGT: a table or a folder of several domains, of which every
+    ordered pair is a task."""
+    target: Annotated[str | None, Argument("[TGT]")] = None
+    """Data to adapt to."""
+    out: Path = Path("comparison")
+    """Folder of the runs and of the table."""
+    methods: Annotated[tuple[str, ...], Option("METHOD ...", choices=tuple(METHODS))] = THREE
+    """Methods to compare; `jumbot adapt --help` lists them. NAME:OPTION=VALUE,... is a variant with a row of its own,
+    such as dann:reversal_steps=none."""
+    seeds: Count = 1
+    """Runs of each method, with seeds 0, 1, ..."""
+    jobs: Count = 1
+    """Runs at the same time, each on one thread."""
+    reports: bool = True
+    """Write a report for each run beside that of the comparison; some six seconds each."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    wanted, changes = parse_with(
+        Compare,
+        arguments,
+        "jumbot compare",
+        every_option(),
+        lambda given: groups([read_variant(m).method for m in given.get("methods") or THREE], given.get("recipe")),
+    )
+    with usage_errors({"methods", "recipe", *changes}):
+        for variant, own in share_changes(wanted.methods, wanted.recipe, changes):
+            check_changes(variant.method, wanted.recipe, own, wanted.task)
+    if wanted.target is None and (wanted.more_sources or wanted.labelled_target):
+        raise UsageError("--more-sources and --labelled-target go with SRC and TGT, not with every pair of domains.")
+    wanted.check_places()
+    check_comparison_place(wanted.out)
+    from jumbot._base.pages import drawn
+    from jumbot._base.progress import progress
+    from jumbot.adaptation._grid import Pair, all_pairs, compare, evidence_of, folder_of
+    from jumbot.adaptation._runs.outcomes import accuracies, numbers_table, rules_table
+    from jumbot.adaptation._training.accelerator import keep_freed_memory
+    from jumbot.report._adaptation import write_report
+    from jumbot.report._comparison import draw_comparison, format_table
+    from jumbot.report._overview import format_evidence
+
+    keep_freed_memory()
+    if wanted.target is None:
+        pairs = all_pairs(wanted.source, wanted.domain_column)
+    else:
+        name = f"{Path(wanted.source).name}-{Path(wanted.target).name}".replace(":", "_")
+        pairs = [Pair(name, wanted.sources, wanted.target, wanted.evaluate_on, wanted.labelled_target)]
+    record = compare(
+        pairs,
+        wanted.methods,
+        wanted.out,
+        seeds=wanted.seeds,
+        jobs=wanted.jobs,
+        show=True,
+        recipe=wanted.recipe,
+        reading=Reading(**reading(wanted, Reading)),
+        command=shlex.join(["jumbot", "compare", *arguments]),
+        **changes,
+    )
+    found = accuracies(record)
+    for folder, why in record["failed"].items():
+        say(f"jumbot compare: {folder}: {why}", sys.stderr)
+    folders = [folder_of(wanted.out, row["task"], row["method"], row["seed"]) for row in record["runs"]]
+    if wanted.reports:
+        with progress(len(folders), "reports", least=1, slow=True) as advance:
+            for folder in folders:
+                if not (folder / "report.html").exists():
+                    drawn(f"{folder}: the report", partial(write_report, [folder], folder))
+                advance(1)
+    numbers = numbers_table(record)
+    page: Path | None = None
+    with progress(None, "overview", slow=True):
+        evidence = {} if found or numbers else evidence_of(record, pairs, wanted.out, reading(wanted, Reading))
+        if folders:
+            page = drawn(
+                f"{wanted.out}: the overview", partial(write_report, folders, wanted.out, "Comparison", evidence)
+            )
+    if numbers:
+        say(numbers, end="")
+        write_text(wanted.out / "table.md", numbers)
+    elif not found:
+        if evidence:
+            say("no target labels were given: ranked by evidence that needs none (larger is better)")
+            say(format_evidence(evidence))
+            write_text(wanted.out / "table.md", f"```text\n{format_evidence(evidence)}\n```\n")
+    else:
+        say(format_table(found, "text"))
+        text = f"{format_table(found)}\n\nMean accuracy by the rule that chooses the model:\n\n{rules_table(record)}"
+        write_text(wanted.out / "table.md", text)
+        if len(found) > 1:
+            draw_comparison(found).savefig(wanted.out / "comparison.png", dpi=150)
+    pages = "every run has a report.html of its own below it" if wanted.reports else "the runs have none of their own"
+    if page is not None:
+        say(f"overview: {page}; {pages}")
+    return 1 if record["failed"] or page is None else 0

@@ -1,0 +1,43 @@
+"""`jumbot evaluate RUN DATA`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from jumbot._settings.reading import ReadingOptions
+from jumbot.cli._arguments import Argument
+from jumbot.cli._command import RunCommand
+from jumbot.cli._parsing import parse
+from jumbot.cli._run_options import reading
+from jumbot.cli._terminal import rule_line, say
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluate(ReadingOptions, RunCommand):
+    """Accuracy of the model of a run on labelled data: overall, per class, confusion."""
+
+    examples: ClassVar = (
+        ("on a folder with a folder per class", "jumbot evaluate run labelled/"),
+        ("on a table, with the column of its labels", "jumbot evaluate run labelled.csv --label sold"),
+        ("for another program", "jumbot evaluate run labelled.csv --json"),
+    )
+    matter: ClassVar = ("label", "json")
+    data: Annotated[str, Argument("DATA")]
+    """Labelled samples."""
+    json: bool = False
+    """Print JSON instead of text."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    wanted = parse(Evaluate, arguments, "jumbot evaluate")
+    model = wanted.load()
+    found = model.evaluate(wanted.data, **reading(wanted))
+    if wanted.json:
+        say(json.dumps(found.to_json() | {"rule": model.results.get("rule"), "oracle": model.results.get("oracle")}))
+    else:
+        say(found)
+        say(rule_line(model.results))
+    return 0

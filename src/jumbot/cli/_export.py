@@ -1,0 +1,41 @@
+"""`jumbot export RUN FILE`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from jumbot.cli._arguments import Argument
+from jumbot.cli._command import RunCommand
+from jumbot.cli._parsing import parse
+from jumbot.cli._terminal import say
+from jumbot.errors import ArgumentError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Export(RunCommand):
+    """Write the model of a run as one file that goes from numbers to probabilities, and runs without jumbot."""
+
+    examples: ClassVar = (
+        ("for ONNX Runtime", "jumbot export run model.onnx"),
+        ("for torch.export.load", "jumbot export run model.pt2"),
+        ("the candidate that `jumbot tune` picked", "jumbot export tuned model.onnx"),
+    )
+    file: Annotated[Path, Argument("FILE")]
+    """model.onnx (ONNX) or model.pt2 (torch.export); an existing one is not overwritten."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    wanted = parse(Export, arguments, "jumbot export")
+    if wanted.file.exists():
+        raise ArgumentError(f"{wanted.file}: exists already; give another name.")
+    model = wanted.load()
+    from jumbot.adaptation._export import describe
+
+    model.export(wanted.file)
+    said = describe(model)
+    say(f"model: {wanted.file}, run with batches of two sizes and found to agree\nin: {said['input']}")
+    say(f"out: {said['output']} ({', '.join(model.classes[:5])}{', ...' * (len(model.classes) > 5)})")
+    return 0

@@ -1,0 +1,189 @@
+"""The page of a command: what it does, examples, the options that matter, and below them the rest.
+
+The boxes are tyro's, from the dataclasses and the strings below their fields.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import dataclasses
+import inspect
+import io
+import os
+import pydoc
+import re
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from typing import Any, TextIO
+
+from jumbot._base.options import Options
+from jumbot.cli._arguments import Argument, Entry, annotated, entries, flag
+from jumbot.cli._command import Command
+
+
+def field_docs(cls: type) -> dict[str, str]:
+    """Docstrings of the fields, those of base classes too; what is None in Python is typed as none.
+
+    >>> from jumbot._settings.training import Training
+    >>> field_docs(Training)["steps"][:39]
+    'Steps of adaptation, instead of epochs;'
+    """
+    found: dict[str, str] = {}
+    for base in reversed(cls.__mro__[:-1]):
+        found |= _of_module(base.__module__).get(base.__qualname__, {})
+    return found
+
+
+@cache
+def _of_module(name: str) -> dict[str, dict[str, str]]:
+    try:
+        tree = ast.parse(inspect.getsource(sys.modules[name]))
+    except (OSError, TypeError, KeyError):  # a class made at a prompt has no file
+        return {}
+    return {node.name: _of_body(node.body) for node in tree.body if isinstance(node, ast.ClassDef)}
+
+
+def _of_body(body: list[ast.stmt]) -> dict[str, str]:
+    found = {}
+    for field, doc in pairwise(body):
+        match field, doc:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                found[name] = inspect.cleandoc(text).replace("\n", " ").replace("None", "none")
+    return found
+
+
+WIDEST = 100  # longer lines are tiring to read
+EMPTY = re.compile(r"(\x1b\[[0-9;]*m|[│|\s])+")  # tyro leaves one where a text just fits
+
+
+@dataclass(frozen=True)
+class Group:
+    """Options that a command takes beside its own, with a title and what the help says of their defaults."""
+
+    title: str
+    cls: type[Options]
+    defaults: Mapping[str, str]
+
+
+def show_help(tyro: Any, command: type[Command], prog: str, groups: Sequence[Group]) -> None:
+    """Print the page, through the user's pager where it is longer than the terminal."""
+    width = min(shutil.get_terminal_size().columns, WIDEST)
+    words = " ".join((command.__doc__ or "").split())
+    parts = [_usage(command, prog), *textwrap.wrap(words, width), ""]
+    parts += ["examples:", *(f"  # {what}\n  {typed}" for what, typed in command.examples), ""]
+    parts += _boxes(tyro, command, groups)
+    parts += listed(command.listed, width)
+    _show("\n".join(parts) + "\n")
+
+
+def listed(names: Mapping[str, str], width: int) -> list[str]:
+    """Lines with a name and what it is.
+
+    >>> listed({"adapt": "learn here, predict there"}, 24)
+    ['  adapt  learn here,', '         predict there']
+    """
+    indent = max(map(len, names), default=0) + 4
+    return [
+        line
+        for name, what in names.items()
+        for line in textwrap.wrap(what, width, initial_indent=f"  {name}".ljust(indent), subsequent_indent=" " * indent)
+    ]
+
+
+def shown_default(value: Any) -> str:
+    """A default as it would be typed; absent where the documentation says what happens without it."""
+    if value is None or value is False or value == ():
+        return ""
+    if isinstance(value, tuple):
+        return " ".join(map(str, value))
+    return "yes" if value is True else str(value)
+
+
+def _usage(command: type[Command], prog: str) -> str:
+    known = entries(command)
+    places = [entry.metavar for entry in known.values() if isinstance(entry.marker, Argument)]
+    needed = [f"{flag(n)} {e.metavar}" for n, e in known.items() if e.required and not isinstance(e.marker, Argument)]
+    options = ["[OPTIONS]"] * (command.trains or len(known) > len(places) + len(needed))
+    return " ".join(["usage:", prog, *places, *needed, *options]) + "\n"
+
+
+def _boxes(tyro: Any, command: type[Command], groups: Sequence[Group]) -> list[str]:
+    """Places and what matters in the first boxes; then what else the command has, then the groups."""
+    own = dict(_own(tyro, command))
+    others: dict[str, dict[str, tuple[Any, Any]]] = {}
+    seen = set(own)  # methods share options: the first that has one shows it
+    for group in groups:
+        docs = field_docs(group.cls)
+        others[group.title] = {
+            name: _shown(tyro, entry, docs.get(name, ""), group.defaults.get(name, ""))
+            for name, entry in entries(group.cls).items()
+            if name not in seen
+        }
+        seen |= set(others[group.title])
+    known = entries(command)
+    matter = [name for name in own if isinstance(known[name].marker, Argument)] + list(command.matter)
+    everything = own | {name: field for fields in others.values() for name, field in fields.items()}
+    first = [(name, *everything[name]) for name in matter if name in everything]
+    parts = {"further": (own, None)} | {g.title: (others[g.title], g.cls.__doc__) for g in groups}
+    for title, (fields, doc) in parts.items():
+        rest = [(name, *field) for name, field in fields.items() if name not in matter]
+        if rest:
+            part = _made(title.replace("-", "_"), rest, doc)
+            first.append((part.__name__, part, dataclasses.field(default_factory=part)))
+    whole = _made("Arguments", first, None)
+    said = _Said(sys.stdout)
+    with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):
+        tyro.cli(whole, args=["--help"], prog="", description="", config=(tyro.conf.OmitArgPrefixes,))
+    _, _, boxes = said.getvalue().partition("\n")  # without tyro's usage
+    return [line.rstrip() for line in boxes.strip("\n").splitlines() if not EMPTY.fullmatch(line)]
+
+
+def _own(tyro: Any, command: type[Command]) -> Iterator[tuple[str, tuple[Any, Any]]]:
+    docs = field_docs(command)
+    for name, entry in entries(command).items():
+        if entry.required:
+            yield name, (annotated(tyro, entry, docs.get(name, "")), dataclasses.field())
+            continue
+        kind, default = _shown(tyro, entry, docs.get(name, ""), shown_default(entry.field.default))
+        if entry.is_flag:  # one that is off has no use for its opposite
+            kind = tyro.conf.FlagCreatePairsOff[kind]
+        yield name, (kind, default)
+
+
+def _shown(tyro: Any, entry: Entry, doc: str, default: str) -> tuple[Any, Any]:
+    """Type and default of an option that need not be given; the help alone says what happens then."""
+    kind = annotated(tyro, entry, doc, f"(default: {default})" if default else "")
+    return kind, dataclasses.field(default=False if entry.is_flag else None)
+
+
+def _made(name: str, fields: list[Any], doc: str | None) -> Any:
+    return dataclasses.make_dataclass(name, fields, kw_only=True, namespace={"__doc__": doc or ""})
+
+
+class _Said(io.StringIO):
+    """What tyro prints, in the colours and the letters that the terminal has."""
+
+    def __init__(self, terminal: TextIO) -> None:
+        super().__init__()
+        self.terminal = terminal
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return (getattr(self.terminal, "encoding", None) or "utf-8").lower()  # as tyro spells it
+
+    def isatty(self) -> bool:
+        return self.terminal.isatty()
+
+
+def _show(text: str) -> None:
+    if sys.stdout.isatty() and text.count("\n") >= shutil.get_terminal_size().lines:
+        os.environ.setdefault("LESS", "FRX")  # as git: colours, and the page stays when it is left
+        pydoc.pager(text)
+    else:
+        print(text, end="")

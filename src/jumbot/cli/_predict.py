@@ -1,0 +1,47 @@
+"""`jumbot predict RUN DATA`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar, TextIO, cast
+
+from jumbot._settings.reading import ReadingOptions
+from jumbot.cli._arguments import Argument
+from jumbot.cli._command import RunCommand
+from jumbot.cli._parsing import parse
+from jumbot.cli._run_options import reading
+from jumbot.cli._terminal import Screen, say
+from jumbot.errors import ArgumentError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predict(ReadingOptions, RunCommand):
+    """Predict the class of each sample with the model of a run."""
+
+    examples: ClassVar = (
+        ("into predictions.csv: id, label, confidence, how far the source explains it", "jumbot predict run new/"),
+        ("into a file of your own", "jumbot predict run new.csv --csv labels.csv"),
+        ("of image files", "jumbot predict run *.jpg"),
+        ("to another program", "jumbot predict run new.csv --csv - | head"),
+    )
+    matter: ClassVar = ("csv",)
+    data: Annotated[tuple[str, ...], Argument("DATA ...")]
+    """Samples, in any form that `jumbot adapt` takes, or several image files."""
+    csv: Path = Path("predictions.csv")
+    """File for id, label and confidence; an existing one is not overwritten. "-" is standard output."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    wanted = parse(Predict, arguments, "jumbot predict")
+    data = wanted.data[0] if len(wanted.data) == 1 else list(wanted.data)
+    model = wanted.load()
+    if wanted.csv == Path("-"):
+        model.write_predictions(data, cast(TextIO, Screen()), **reading(wanted))
+        return 0
+    if wanted.csv.exists():
+        raise ArgumentError(f"{wanted.csv}: exists already; give another name with --csv.")
+    model.write_predictions(data, wanted.csv, **reading(wanted))
+    say(f"predictions: {wanted.csv}")
+    return 0

@@ -1,0 +1,107 @@
+"""`jumbot reproduce ITEM`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from jumbot._base.options import Count, Seed
+from jumbot._paper import ITEMS, ONE_SEED, TRAINED
+from jumbot._paper.targets import PUBLISHED, USUAL_METHODS, check_tasks, data_of_item, of_item
+from jumbot.adaptation._runs.variants import read_variant, share_changes
+from jumbot.cli._arguments import Argument, Option
+from jumbot.cli._command import Command
+from jumbot.cli._help import Group
+from jumbot.cli._parsing import UsageError, parse_with, usage_errors
+from jumbot.cli._run_options import every_option, groups
+from jumbot.cli._terminal import say
+from jumbot.errors import suggest
+from jumbot.methods import METHODS
+
+OWN = ("tasks", "methods", "seeds", "over", "samples", "root")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reproduce(Command):
+    """Compute a figure or table of the paper, with a JSON record of the numbers behind it.
+
+    Items that train take the options of methods, training, network and inputs too, to leave the paper's point: `jumbot
+    reproduce ITEM --help` lists them, with the values of that item.  Their runs go on where they were stopped.
+    """
+
+    examples: ClassVar = (
+        ("figure 1, in seconds", "jumbot reproduce fig1 --out reproduced"),
+        ("every figure that needs no data, small", "jumbot reproduce all-synthetic --quick"),
+        ("a row of table 2, from the digits in a folder", "jumbot reproduce digits --tasks U-M --root data"),
+    )
+    matter: ClassVar = ("out", "quick", "tasks", "methods", "seeds", "seed", "over", "samples", "root")
+    trains: ClassVar = True
+    listed: ClassVar = ITEMS
+    item: Annotated[str, Argument("ITEM", choices=tuple(ITEMS))]
+    """What to compute, of the list below."""
+    out: Path = Path("reproduced")
+    """Folder of the pictures, tables, records and runs."""
+    quick: bool = False
+    """A small version, to see that everything is in place."""
+    seed: Seed = 0
+    """The first seed."""
+    tasks: Annotated[tuple[str, ...], Option("TASK ...", aliases=("--task",))] = ()
+    """Items that train: tasks, such as U-M; by default those of the figure, U-M of the digits, all of an image set."""
+    methods: Annotated[tuple[str, ...], Option("METHOD ...", choices=tuple(METHODS))] = ()
+    """Items that train: methods; by default those of the figure, and for tables jumbot, for digits two more."""
+    seeds: Count | None = None
+    """Tables, fig6 and max: how many seeds; by default 1."""
+    over: tuple[Literal["tau", "epsilon", "m"], ...] = ()
+    """fig6: over what; by default all three."""
+    samples: Count | None = None
+    """fig5: how many; by default 10000."""
+    root: Annotated[Path | None, Option(aliases=("--data",))] = None
+    """Items that train: folder of the data; by default that in JUMBOT_DATA."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.item not in ITEMS:
+            raise UsageError(f"ITEM: {self.item!r} is not known; {suggest(self.item, ITEMS)}")
+
+
+def _options_of(given: Mapping[str, Any]) -> list[Group]:
+    """The options of an item that trains, with what it trains with by default; others have none of these."""
+    item = given.get("item")
+    if item not in USUAL_METHODS:
+        return []
+    methods = list(dict.fromkeys(read_variant(m).method for m in given.get("methods") or USUAL_METHODS[item]))
+    data = data_of_item(item, given.get("tasks") or ())
+    return groups(methods, data, {m: {**of_item(data), **PUBLISHED.get(m, {})} for m in methods})
+
+
+def main(arguments: Sequence[str]) -> int:
+    wanted, changes = parse_with(
+        Reproduce,
+        arguments,
+        "jumbot reproduce",
+        every_option(),
+        _options_of,
+    )
+    given: dict[str, Any] = {name: value for name in OWN if (value := getattr(wanted, name)) not in (None, ())}
+    if wanted.item not in TRAINED:
+        for name in (*given, *changes):
+            raise UsageError(f"--{name.replace('_', '-')}: an option of {', '.join(TRAINED)}; {wanted.item} has none.")
+    for name, items in (("over", ("fig6",)), ("samples", ("fig5",)), ("seeds", set(TRAINED) - set(ONE_SEED))):
+        if name in given and wanted.item not in items:
+            raise UsageError(f"--{name}: an option of {', '.join(sorted(items))}, not of {wanted.item}.")
+    with usage_errors({"methods", "tasks", *changes}):
+        check_tasks(data_of_item(wanted.item, wanted.tasks), wanted.tasks)
+        share_changes(wanted.methods or tuple(METHODS), data_of_item(wanted.item), changes)
+    from jumbot._paper import reproduce
+    from jumbot.adaptation._training.accelerator import keep_freed_memory
+
+    keep_freed_memory()
+    record = reproduce(wanted.item, wanted.out, quick=wanted.quick, seed=wanted.seed, **given, **changes)
+    for claim in record["claims"]:
+        say(f"{'holds        ' if claim['holds'] else 'DOES NOT HOLD'}  {claim['statement']}")
+    if warning := record.get("data", {}).get("warning"):
+        say(warning)
+    say(f"pictures, tables, records: {wanted.out}")
+    return 0

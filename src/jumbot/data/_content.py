@@ -1,0 +1,87 @@
+"""What samples are known by: a key for the content of each, and a hash for all of a domain."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import is_dataclass
+
+import numpy as np
+
+from jumbot.data._domain import ArraySamples, Domain, JoinedSamples, Samples, SubsetSamples
+from jumbot.data._images import PictureSamples
+from jumbot.data._inputs import FormattedSamples
+from jumbot.data._tables import TableSamples
+
+KEY = np.dtype("V20")
+
+
+def content_keys(samples: Samples, batch_size: int = 256) -> np.ndarray:
+    """`(n,)` keys of 20 bytes, equal for samples of equal content and input format."""
+    found = b"".join(_digests(samples, np.arange(len(samples)), batch_size))
+    return np.frombuffer(found, KEY)
+
+
+def domain_hash(domain: Domain) -> str | None:
+    """40 hexadecimal digits for the samples of a domain, in their order, with their classes.
+
+    None for Datasets: what one gives may differ from call to call, and may take long.
+
+    >>> small = Domain("a", ArraySamples(np.zeros((3, 2))), np.array([0, 0, 1]), ("cat", "dog"))
+    >>> domain_hash(small) == domain_hash(small.unlabelled()), len(domain_hash(small) or "")
+    (False, 40)
+    """
+    samples = domain.samples
+    while isinstance(samples, SubsetSamples):
+        samples = samples.samples
+    if isinstance(samples, JoinedSamples):
+        hashes = [domain_hash(Domain(name, part)) for name, part in zip(domain.sources, samples.parts, strict=True)]
+        if None in hashes:
+            return None
+    elif not isinstance(samples, ArraySamples | PictureSamples | TableSamples):
+        return None
+    labels = b"" if domain.labels is None else domain.labels.astype("<i8").tobytes()
+    values = [] if domain.values is None else [domain.values.astype("<f8").tobytes()]
+    # names of folders that are not text in UTF-8 hold halves of characters
+    classes = "\n".join(domain.classes).encode("utf-8", "surrogatepass")
+    return digest(content_keys(domain.samples).tobytes(), labels, classes, *values).hex()
+
+
+def digest(*parts: bytes) -> bytes:
+    """20 bytes for these."""
+    found = hashlib.blake2b(digest_size=KEY.itemsize)
+    for part in parts:
+        found.update(part)
+    return found.digest()
+
+
+def _digests(samples: Samples, rows: np.ndarray, batch_size: int) -> Iterator[bytes]:
+    if isinstance(samples, JoinedSamples):
+        for p, row in zip(*samples.locate(rows), strict=True):
+            yield from _digests(samples.parts[p], np.array([row]), batch_size)
+    elif isinstance(samples, SubsetSamples):
+        yield from _digests(samples.samples, samples.indices[rows], batch_size)
+    elif isinstance(samples, FormattedSamples) and (samples.transform is None or is_dataclass(samples.transform)):
+        how = f"{samples.format}{samples.transform}".encode()
+        for raw in _digests(samples.raw, rows, batch_size):
+            yield digest(raw, how)
+    elif isinstance(samples, PictureSamples):
+        with ThreadPoolExecutor(4) as pool:
+            for start in range(0, len(rows), 1024):
+                yield from pool.map(lambda row: digest(samples.content(int(row))), rows[start : start + 1024])
+    elif isinstance(samples, ArraySamples):
+        how = f"{samples.array.dtype.str}{samples.array.shape[1:]}".encode()
+        for row in rows:
+            yield digest(how, np.ascontiguousarray(samples.array[row]).tobytes())
+    elif isinstance(samples, TableSamples):
+        frame = samples.table.frame
+        how = "\n".join(f"{name} {kind}" for name, kind in frame.dtypes.items()).encode("utf-8", "surrogatepass")
+        for row in frame.iloc[rows].itertuples(index=False, name=None):
+            yield digest(how, repr(row).encode())
+    else:  # samples of unknown making are known by what the network sees of them
+        for start in range(0, len(rows), batch_size):
+            batch = samples.batch(rows[start : start + batch_size]).cpu()
+            how = f"{batch.dtype}{tuple(batch.shape[1:])}".encode()
+            for row in batch:
+                yield digest(how, row.contiguous().numpy().tobytes())

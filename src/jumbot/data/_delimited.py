@@ -1,0 +1,178 @@
+"""Tables in text files: separators, names, decimal commas, lines that are too short."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import re
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from jumbot.data._frames import NOTHING, Table, check_distinct, checked, may_hold_texts, pandas, words_of
+from jumbot.data._remarks import remark
+from jumbot.errors import ArgumentError
+
+_SEPARATORS = ("\t", ";", ",")
+_LOOKED_AT = 20  # lines by which the separator is found
+_DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+(,\d+)?([eE][-+]?\d+)?\s*")
+_THOUSANDS = re.compile(r"\s*[-+]?(0|[1-9]\d{0,2}(,\d{3})?)\s*")
+_CODE = re.compile(r"\s*0\d+\s*")
+_MAY_BE_CODE = re.compile(r"(?:^|[^\w.+-])0\d")  # in a whole file: quick to look for
+
+
+def read_text(path: Path, kind: str) -> Table:
+    """The table in a `.csv`, `.tsv` or `.tab` file, which may be a `.gz`."""
+    content = gzip.decompress(path.read_bytes()) if kind.endswith(".gz") else path.read_bytes()
+    encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    try:
+        text = content.decode(encoding)
+    except UnicodeDecodeError:
+        raise ArgumentError(f'{path}: is not UTF-8; save it as such (in Excel: "CSV UTF-8").') from None
+    separator = _separator(text) if kind.startswith(".csv") else "\t"
+    first, lines = _lines(path, text, separator)
+    names = names_in(first, separator == ";", str(path))
+    if not lines[names is not None :]:
+        raise ArgumentError(f"{path}: holds no rows.")
+    check_distinct(names or (), str(path))
+    pd = pandas()
+    skipped = lines[0] if names is not None else 0
+
+    def parse(**options: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            return pd.read_csv(
+                io.StringIO(text),
+                sep=separator,
+                header=None,
+                skiprows=skipped,
+                names=names or [str(i + 1) for i in range(len(first))],
+                index_col=False,
+                low_memory=False,
+                skipinitialspace=True,
+                keep_default_na=False,
+                **options,
+            )
+
+    frame = parse(na_values=["", *NOTHING])
+    lines = lines[names is not None :]
+    if len(frame) != len(lines):
+        raise ArgumentError(f"{path}: cannot be read ({len(lines)} lines gave {len(frame)} rows; look at its quotes).")
+    texts = [name for name in frame.columns if may_hold_texts(frame[name])]
+    words = words_of(frame, parse(usecols=texts, dtype=str)) if texts else {}
+    frame.index = pd.Index(lines)
+
+    def written(column: str) -> Any:
+        texts = parse(usecols=[column], dtype=str)[column].str.strip()
+        return texts.astype(object).set_axis(frame.index)
+
+    words = {name: column.set_axis(frame.index[column.index]) for name, column in words.items()}
+    if separator != ",":
+        frame = _with_decimal_points(frame, path)
+    empty = [name for name in frame.columns if name.startswith("Unnamed: ") and frame[name].isna().all()]
+    frame = checked(frame.drop(columns=empty), str(path))
+    codes = _codes(frame, written) if _MAY_BE_CODE.search(text) else ()
+    return Table(frame, names is not None, str(path), "line", None, words, written, frozenset(codes))
+
+
+def _codes(frame: Any, written: Callable[[str], Any]) -> Iterator[str]:
+    """Columns of whole numbers that are written with zeros before them."""
+    for name in frame.columns:
+        values = frame[name]
+        whole = values.dtype.kind in "iu" or (values.dtype.kind == "f" and bool((values.dropna() % 1 == 0).all()))
+        if whole and written(name).str.fullmatch(_CODE).any():
+            yield name
+
+
+def names_in(first: list[str], decimal_comma: bool, name: str) -> list[str] | None:
+    """Names of the columns, if that is what the first line holds."""
+    fields = [field.strip() for field in first]
+    numbers = [_number(field.replace(",", ".") if decimal_comma else field) for field in fields]
+    counted = [field for field in fields if field] == [str(i) for i in range(len(fields) - (not fields[0]))]
+    if None not in numbers and not (counted and len(fields) > 2):  # 0, 1, 2, ... is what pandas calls columns
+        return None
+    broken = [f for f, number in zip(fields, numbers, strict=True) if number is not None and number % 1 != 0 and f]
+    if broken:
+        raise ArgumentError(
+            f"{name}: the first line holds {broken[0]!r} beside texts: names of columns or data? Put a line of names "
+            "above the data."
+        )
+    return [field or f"Unnamed: {i}" for i, field in enumerate(fields)]
+
+
+def _separator(text: str) -> str:
+    """The first of tab, ; and , that cuts every line into the same number of columns, two or more.
+
+    In this order: commas may be decimal points between the others, the others are hardly ever data between commas.
+    """
+    head = "".join(islice(io.StringIO(text), _LOOKED_AT))
+    most = {}
+    for separator in _SEPARATORS:
+        widths = [len(fields) for fields in csv.reader(io.StringIO(head), delimiter=separator) if fields]
+        if len({*widths}) == 1 and widths[0] > 1:
+            return separator
+        most[separator] = max(widths, default=0)
+    return max(reversed(_SEPARATORS), key=lambda separator: most[separator])
+
+
+def _lines(path: Path, text: str, separator: str) -> tuple[list[str], list[int]]:
+    """The first line, and the number of the last line of every row; pandas would fill short rows without a word."""
+    first: list[str] = []
+    lines: list[int] = []
+    for number, fields, width in _fields(text, separator):
+        first = first or list(fields)
+        lines.append(number)
+        if width != len(first):
+            raise ArgumentError(f"{path}: line {number} has {width} columns where others have {len(first)}.")
+    if not first:
+        raise ArgumentError(f"{path}: holds no rows.")
+    return first, lines
+
+
+def _fields(text: str, separator: str) -> Iterator[tuple[int, Sequence[str], int]]:
+    """For each row its last line, its fields (of the first row alone, where nothing is quoted), and their number."""
+    if '"' in text:
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True)
+        yield from ((reader.line_num, fields, len(fields)) for fields in reader if fields)
+        return
+    fields: list[str] = []
+    for number, line in enumerate(io.StringIO(text, newline=None), 1):
+        if line != "\n":
+            fields = fields or line.rstrip("\n").split(separator)
+            yield number, fields, line.count(separator) + 1
+
+
+def _number(field: str) -> float | None:
+    try:
+        return float(field) if field else float("nan")
+    except ValueError:
+        return None
+
+
+def _with_decimal_points(frame: Any, path: Path) -> Any:
+    """ "1,5" as 1.5: files with ; or tab come from places where the comma is the decimal point.
+
+    A warning says where it may part thousands: all that have one have three digits after it, or other columns have
+    decimal points.
+    """
+    texts = {name: frame[name].dropna().astype(str) for name in frame.columns if frame[name].dtype.kind not in "fiub"}
+    commas = {
+        name: column
+        for name, column in texts.items()
+        if column.str.contains(",").any() and column.str.fullmatch(_DECIMAL_COMMA).all()
+    }
+    points = [n for n in frame.columns if frame[n].dtype.kind == "f" and (frame[n].dropna() % 1 != 0).any()]
+    if commas and (points or all(column.str.fullmatch(_THOUSANDS).all() for column in commas.values())):
+        name, column = next(iter(commas.items()))
+        text = column[column.str.contains(",")].iloc[0].strip()
+        beside = f" beside decimal points in {points[0]!r}" if points else ""
+        remark(
+            f"{path}: {text!r} in column {name!r} is read as {text.replace(',', '.')}{beside}; if a sign parts "
+            "thousands, write the numbers without it.",
+            stacklevel=4,
+        )
+    numbers = {name: column.str.replace(",", ".").astype(float) for name, column in commas.items()}
+    return frame.assign(**{name: column.reindex(frame.index) for name, column in numbers.items()})

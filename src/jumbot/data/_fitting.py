@@ -1,0 +1,247 @@
+"""The preprocessing that fits a source: which columns, their medians, their categories; the rest refused by name."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jumbot.data._column_kinds import few, kind_of_column, lacks, number_in, numbers_of, squeezed, too_fine
+from jumbot.data._columns import Column, Columns
+from jumbot.data._encoders import NotADateError, find_dates, find_texts
+from jumbot.data._frames import Table
+from jumbot.data._labels import plain_text
+from jumbot.data._problems import joined, one_error
+from jumbot.data._remarks import remark
+from jumbot.errors import ArgumentError
+
+MOST_CATEGORIES = 1000
+_ROWS = 10  # fewer rows say nothing about a column that counts them
+_NAMES_ROWS = re.compile(r"(.*[\W_])?(id|ids|idx|index|uid|uuid|key|rownames?)|Unnamed: \d+", re.IGNORECASE)
+_CAMEL = re.compile(r".*[a-z](Id|ID|Idx|Index)")  # PassengerId
+_REMEDY = 'Leave columns out with drop (--drop), or take those that both have with columns="shared" (--columns shared).'
+
+
+def find_columns(
+    source: Table,
+    target: Table | None,
+    names: tuple[str, str],
+    columns: str = "same",
+    *,
+    dates: Sequence[str] | None = None,
+    text: Sequence[str] | None = None,
+) -> Columns:
+    """The preprocessing that fits the source: its medians, its categories, its dates and texts.
+
+    The target must have the same columns, in any order; with `columns="shared"` those that one of the two lacks are
+    left out. `names` are those of the two domains, for messages. `dates` and `text` are the columns to make numbers of,
+    which are refused otherwise: an empty list is all that are such, None is none.
+    """
+    chosen = source.frame.columns.tolist()
+    problems: list[str] = []
+    remedy: dict[str, Any] = {}
+    if target is not None and source.named and target.named:
+        chosen, problems = _matched(chosen, target.frame.columns.tolist(), names, columns)
+        remedy = {"columns": "shared"} if problems else {}
+    _check_asked(chosen, names[0], dates=dates, text=text)
+    found = []
+    for column in chosen:
+        beside = None
+        if target is not None:
+            places = dict(zip(source.frame.columns, target.frame.columns, strict=False))
+            beside = target.frame.get(column if source.named and target.named else places.get(column))
+        try:
+            found.append(_find(source, column, names[0], beside, dates, text))
+        except ArgumentError as error:
+            problems.append(str(error))
+            more = error.remedy
+            if "id" in more and "id" in remedy:  # the first that names the rows is the id, others are left out
+                more = {"drop": (column,)}
+            remedy = joined(remedy, more)
+    if problems:
+        raise one_error(names[0], problems, remedy)
+    if not found:
+        raise ArgumentError(f"{names[0]}: has no columns of features.")
+    return Columns(tuple(found), source.named)
+
+
+def _check_asked(columns: Sequence[str], name: str, **asked: Sequence[str] | None) -> None:
+    """Refuse columns to make numbers of that are not there, or are to be two things."""
+    for option, wanted in asked.items():
+        for column in wanted or ():
+            if column not in columns:
+                raise ArgumentError(
+                    f"{option}: {name} has no column {column!r} of features; there are {few(columns, 12)}."
+                )
+    if both := [column for column in asked["dates"] or () if column in (asked["text"] or ())]:
+        raise ArgumentError(f"dates: column {both[0]!r} cannot be dates and text; give it to one of them.")
+
+
+def _matched(source: list[str], target: list[str], names: tuple[str, str], columns: str) -> tuple[list[str], list[str]]:
+    """The columns that both have, and what is in the way of the others."""
+    here, there = set(source), set(target)
+    lacking, more = [c for c in source if c not in there], [c for c in target if c not in here]
+    problems = []
+    if columns == "same":
+        if lacking:
+            problems.append(f"{names[1]}: {lacks(lacking, target)} {_REMEDY}")
+        if more:
+            problems.append(f"{names[1]}: has columns that the source lacks: {few(more)}. {_REMEDY}")
+        return [c for c in source if c in there], problems
+    for column in lacking:
+        if same := [other for other in more if squeezed(other) == squeezed(column)]:
+            raise ArgumentError(
+                f"columns: {column!r} in {names[0]} and {same[0]!r} in {names[1]} seem to be one; give them one name.",
+                remedy={"drop": (column, same[0])},
+            )
+    return [c for c in source if c in there], problems
+
+
+def _find(
+    table: Table, column: str, name: str, beside: Any, dates: Sequence[str] | None, text: Sequence[str] | None
+) -> Column:
+    """What becomes of a column; `beside` is the target's, if it has one."""
+    values = table.frame[column]
+    kind = kind_of_column(values)
+    if values.isna().all():
+        raise ArgumentError(
+            f"{name}: column {column!r} is empty; fill it, {_leave_out(column)}.", remedy={"drop": (column,)}
+        )
+    if column in (dates or ()) or (kind == "dates" and dates is not None and not dates):
+        return _of_dates(table, column, name, beside)
+    if column in (text or ()):
+        return _of_text(table, column, name)
+    if kind == "numbers":
+        return _of_numbers(values, column, name)
+    if kind == "dates":
+        _of_dates(table, column, name, beside)  # which says what is wrong with them
+        raise ArgumentError(
+            f"{name}: column {column!r} holds dates ({values.dropna().iloc[0]}); make numbers of them with "
+            f"dates={column!r} (--dates {shlex.quote(column)}), {_leave_out(column)}.",
+            remedy={"dates": (column,)},
+        )
+    if kind == "other":
+        value = values.dropna().iloc[0]
+        raise ArgumentError(
+            f"{name}: column {column!r} holds {type(value).__name__} values; turn them into numbers first, "
+            f"{_leave_out(column)}.",
+            remedy={"drop": (column,)},
+        )
+    distinct = sorted({plain_text(value) for value in values.dropna().unique()})
+    rows = int(values.notna().sum())
+    most = MOST_CATEGORIES if kind == "categories" else min(max(min(20, rows / 2), rows / 10), MOST_CATEGORIES)
+    if len(distinct) <= most:
+        return Column(column, categories=tuple(distinct))
+    error = _too_many(table, column, name, distinct, rows)
+    if text is not None and not text and "text" in error.remedy:
+        return _of_text(table, column, name)
+    raise error
+
+
+def _leave_out(column: str) -> str:
+    return f"or leave it out with drop={column!r} (--drop {shlex.quote(column)})"
+
+
+def _of_numbers(values: Any, column: str, name: str) -> Column:
+    numbers = numbers_of(values)
+    present = numbers[np.isfinite(numbers)]
+    if names_rows(column, present):
+        remark(
+            f"{name}: column {column!r} looks like a row number, which says nothing about other rows; if it is "
+            f"one, leave it out with drop={column!r} (--drop), or make it the id (--id {column!r}).",
+            stacklevel=3,
+        )
+    if present.size and too_fine(present[:, None])[0]:
+        warn_of_digits(name, repr(column), present)
+    return Column(column, fill=float(np.median(present)) if present.size else None)
+
+
+def _of_dates(table: Table, column: str, name: str, beside: Any) -> Column:
+    values = table.frame[column].astype(object)
+    there = [] if beside is None else beside.astype(object).tolist()
+    try:
+        dates, middle = find_dates(values.tolist(), there)
+    except NotADateError as error:
+        row = next((i for i, value in enumerate(values) if value is error.value or value == error.value), None)
+        where = "the target" if row is None else table.where(row)
+        raise ArgumentError(
+            f"{name}: column {column!r} holds {error.value!r} in {where}, which is no date that can be read; write "
+            f"dates as 2024-12-31, {_leave_out(column)}.",
+            remedy={"drop": (column,)},
+        ) from None
+    except ArgumentError as error:
+        raise ArgumentError(
+            f"{name}: column {column!r} {error}, {_leave_out(column)}.", remedy={"drop": (column,)}
+        ) from None
+    return Column(column, dates=dates, middle=middle)
+
+
+def _of_text(table: Table, column: str, name: str) -> Column:
+    values = table.frame[column]
+    known = zip(values, values.notna(), strict=True)
+    found = find_texts([plain_text(value) if there else None for value, there in known])
+    if found is None:
+        raise ArgumentError(
+            f"{name}: column {column!r} holds no words; {_leave_out(column).removeprefix('or ')}.",
+            remedy={"drop": (column,)},
+        )
+    return Column(column, text=found)
+
+
+def _too_many(table: Table, column: str, name: str, distinct: list[str], rows: int) -> ArgumentError:
+    """Of text with more values than categories have."""
+    named = _NAMES_ROWS.fullmatch(column) or _CAMEL.fullmatch(column)
+    names_them = len(distinct) == rows and (named or not any(" " in text for text in distinct))
+    counted = f"{len(distinct)} different values in {rows} rows"
+    as_id = f"make it the id (--id {shlex.quote(column)})"
+    if column in table.codes:
+        code = next((text for text in distinct if text.startswith("0")), distinct[0])
+        return ArgumentError(
+            f"{name}: column {column!r} holds codes that begin with a zero ({code!r}), {counted}; write them without "
+            f"it if they are numbers, {as_id}, {_leave_out(column)}.",
+            remedy={"id": column} if len(distinct) == rows else {"drop": (column,)},
+        )
+    numeric = sum(number_in(one) is not None for one in distinct)
+    odd = next((one for one in distinct if number_in(one) is None), None)
+    if numeric >= len(distinct) / 2:
+        what = f"numbers and text ({odd!r})" if odd else "numbers as text"
+        return ArgumentError(
+            f"{name}: column {column!r} holds {what}: {counted}; leave missing numbers empty, {_leave_out(column)}.",
+            remedy={"id": column} if names_them else {"drop": (column,)},
+        )
+    remedy = f"make numbers of it with text={column!r} (--text {shlex.quote(column)})"
+    if len(distinct) == rows:
+        remedy = f"{as_id} if it names the rows, {remedy}"
+    return ArgumentError(
+        f"{name}: column {column!r} holds free text: {counted}; {remedy}, {_leave_out(column)}.",
+        remedy={"id": column} if names_them else {"text": (column,)},
+    )
+
+
+def warn_of_digits(name: str, column: str, numbers: np.ndarray) -> None:
+    """Of a column that float32 would blur."""
+    remark(
+        f"{name}: column {column} goes from {numbers.min():.10g} to {numbers.max():.10g}, and networks see seven "
+        "digits; subtract a number first, or leave it out.",
+        stacklevel=3,
+    )
+
+
+def names_rows(column: str, numbers: np.ndarray) -> bool:
+    """Whether a column seems to name or to count rows: whole numbers, all different, that grow from row to row or leave
+    none out; or mostly different, in a column whose name says so.
+
+    >>> shuffled = np.random.default_rng(0).permutation(100)[:80]
+    >>> names_rows("patient_id", shuffled), names_rows("Unnamed: 0", shuffled), names_rows("weight", shuffled)
+    (True, True, False)
+    """
+    if len(numbers) < _ROWS or (numbers % 1 != 0).any():
+        return False
+    steps, different = np.diff(numbers), len(np.unique(numbers))
+    if bool((steps > 0).all()) or (numbers.max() - numbers.min() == len(numbers) - 1 and different == len(numbers)):
+        return True
+    named = _NAMES_ROWS.fullmatch(column) or _CAMEL.fullmatch(column)
+    return named is not None and 2 * different > len(numbers)

@@ -1,0 +1,199 @@
+"""Labels of any kind as whole numbers and the names that they stand for."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from jumbot.data._column_kinds import few, number_in
+from jumbot.data._domain import Domain
+from jumbot.data._remarks import remark
+from jumbot.errors import ArgumentError
+
+
+def encode_labels(values: Any, name: str = "labels") -> tuple[np.ndarray, tuple[str, ...]]:
+    """`(labels, classes)`: position of each value in the sorted names; -1 where a value is missing (None, NaN, "").
+
+    Names that are numbers come first, in the order of the numbers; then the others, as text. -1 is a class like any
+    other: to say that a label is missing, leave it empty.
+
+    >>> encode_labels(["dog", "cat", "dog", None])
+    (array([ 1,  0,  1, -1]), ('cat', 'dog'))
+    >>> encode_labels([10, 9, 9.0])[1]
+    ('9', '10')
+    """
+    array = np.asarray(values)
+    if isinstance(values, list | tuple) and array.dtype.kind == "U" and array.ndim == 1:
+        array = np.array(values, dtype=object)  # numpy has written numbers and NaN beside texts as texts
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise ArgumentError(f"{name}: labels of shape {array.shape}; give one per sample.")
+    if array.dtype.kind in "fiu":
+        named, missing = _from_numbers(array, name)
+    else:
+        named = np.array(["" if _missing(v) else _class_name(v, name) for v in array.tolist()], dtype=object)
+        missing = named == ""
+    present = sorted({*named[~missing].tolist()}, key=_order)
+    index = {text: i for i, text in enumerate(present)}
+    return np.array([index.get(text, -1) for text in named], dtype=np.int64), tuple(present)
+
+
+def _from_numbers(array: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
+    missing = np.isnan(array) if array.dtype.kind == "f" else np.zeros(len(array), bool)
+    distinct, inverse = np.unique(np.where(missing, array.dtype.type(0), array), return_inverse=True)
+    texts = np.array([_class_name(v, name) for v in distinct.tolist()], dtype=object)
+    return np.where(missing, "", texts[inverse]) if len(texts) else array.astype(object), missing
+
+
+def _missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and value != value) or str(value).strip() == ""
+
+
+def _class_name(value: Any, name: str) -> str:
+    if isinstance(value, float) and not value.is_integer():
+        raise ArgumentError(f"{name}: {value!r} came in; labels are names or whole numbers.")
+    return plain_text(value)
+
+
+def plain_text(value: Any) -> str:
+    """The text of a value by which values are compared: 3, 3.0 and "3" are one.
+
+    >>> plain_text(3.0), plain_text(" red "), plain_text(b"red")
+    ('3', 'red', 'red')
+    """
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))
+    return value.decode() if isinstance(value, bytes) else str(value).strip()
+
+
+def _order(text: str) -> tuple[int, int, str]:
+    try:
+        return (0, int(text), text)
+    except ValueError:
+        return (1, 0, text)
+
+
+def match_classes(domain: Domain, classes: Sequence[str]) -> Domain:
+    """`domain` with its labels as positions in `classes`, matched by name; -1 for a class that is not among them.
+
+    A warning says how many these are.  Labels that have no name in common with `classes` say nothing (folders named
+    after years, say): they are dropped, with a warning.
+
+    >>> from jumbot.data._domain import ArraySamples
+    >>> target = Domain("target", ArraySamples(np.zeros((2, 1))), np.array([0, -1]), ("dog",))
+    >>> match_classes(target, ("cat", "dog")).labels
+    array([ 1, -1])
+    """
+    classes = tuple(classes)
+    if domain.labels is None or domain.classes == classes:
+        return replace(domain, classes=classes)
+    position = {name: i for i, name in enumerate(classes)}
+    strange = [name for name, n in zip(domain.classes, domain.counts(), strict=True) if n and name not in position]
+    same = [f"{name!r} for {c!r}" for name in strange for c in classes if _spelt(name) == _spelt(c)]
+    meant = f" Rename {few(same)} if they are the same." if same else _shifted(domain, classes) if strange else ""
+    if not any(name in position for name in domain.classes):
+        remark(
+            f"{domain.name}: its labels ({few(domain.classes, 4)}) have no name in common with the source's "
+            f"({few(classes, 4)}); it is taken as unlabelled.{meant}",
+            stacklevel=3,
+        )
+        return replace(domain, labels=None, classes=classes)
+    table = np.array([*(position.get(name, -1) for name in domain.classes), -1], dtype=np.int64)
+    labels = table[domain.labels]
+    if strange:
+        lost = int(((labels < 0) & domain.known).sum())
+        remark(
+            f"{domain.name}: {lost} samples have labels that the source lacks ({few(strange, 4)}); no accuracy counts "
+            f"them.{meant}",
+            stacklevel=3,
+        )
+    return replace(domain, labels=labels, classes=classes)
+
+
+def shift_of(names: Sequence[str], classes: Sequence[str]) -> str | None:
+    """ "less 1" or "plus 1" where that makes classes of all names, as where one side counts from 0, the other from 1.
+
+    >>> shift_of(["1", "2", "3"], ["0", "1", "2"]), shift_of(["1", "7"], ["0", "1", "2"])
+    ('less 1', None)
+    """
+    if not all(name.isdecimal() for name in (*names, *classes)):
+        return None
+    known = {int(name) for name in classes}
+    steps = {"less 1": -1, "plus 1": 1}
+    return next((how for how, step in steps.items() if {int(name) + step for name in names} <= known), None)
+
+
+def _shifted(domain: Domain, classes: Sequence[str]) -> str:
+    """A sentence on labels that seem to be counted from 1 where the source's are from 0, or the other way round."""
+    how = shift_of([name for name, n in zip(domain.classes, domain.counts(), strict=True) if n], classes)
+    if how is None:
+        return ""
+    return (
+        f" All of its labels {how} are the source's: count both from the same number if they are shifted, or every "
+        "accuracy is wrong."
+    )
+
+
+def _spelt(name: str) -> str:
+    """What names have in common that differ in capitals, spaces and underscores alone, or are one number, as "1" and
+    "01" are; "-1" and "1" are not.
+
+    >>> _spelt("Red mug") == _spelt("red_mug"), _spelt("1e2") == _spelt("0100"), _spelt("-1") == _spelt("1")
+    (True, True, False)
+    """
+    squeezed = re.sub(r"[\s_]+", "", name).casefold()
+    value = number_in(name)
+    return squeezed if value is None or not math.isfinite(value) else repr(value)
+
+
+def check_source(domain: Domain, beside: Sequence[str] = ()) -> Domain:
+    """`domain` if it can teach: every row labelled, with two classes at least. Empty classes are left out.
+
+    A class with a single sample is allowed: the stratified sampler repeats it. Classes that differ in their spelling
+    alone are named in a warning. `beside` are the columns of the target: one that it lacks may be the labels.
+    """
+    if domain.labels is None and domain.values is None:
+        if domain.roles is not None and domain.roles.features:
+            own = [column for column in domain.roles.features if column not in beside] if beside else []
+            perhaps = f" {own[0]!r} is the only one that the target lacks." if len(own) == 1 else ""
+            raise ArgumentError(
+                f"{domain.name}: the source has no labels; name their column with label (--label). There are "
+                f"{few(domain.roles.features, 12)}.{perhaps}",
+                remedy={"label": own[0]} if perhaps else {},
+            )
+        raise ArgumentError(
+            f"{domain.name}: the source has no labels; give a folder with one subfolder per class, a table with a "
+            "column of labels, or a pair (X, y)."
+        )
+    missing = np.flatnonzero(~domain.known)
+    if missing.size:
+        which = domain.ids[missing[0]] if domain.ids is not None else f"row {missing[0]}"
+        raise ArgumentError(
+            f"{domain.name}: {missing.size} of {len(domain)} source samples have no label, the first is {which}; "
+            "label them or leave them out."
+        )
+    if domain.values is not None:
+        return domain
+    present = np.flatnonzero(domain.counts())
+    if len(present) < 2:
+        only = domain.classes[present[0]] if len(present) else "none"
+        raise ArgumentError(
+            f"{domain.name}: the source has only one class ({only}); a classifier needs two. If the classes are "
+            "folders further down, give the folder that holds them."
+        )
+    if len(present) < len(domain.classes):
+        domain = match_classes(domain, [domain.classes[i] for i in present])
+    first: dict[str, str] = {}
+    for name in domain.classes:
+        if (other := first.setdefault(_spelt(name), name)) != name:
+            remark(
+                f"{domain.name}: {other!r} and {name!r} are two classes; give them one name if they are the same.",
+                stacklevel=3,
+            )
+    return domain

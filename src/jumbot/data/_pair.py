@@ -1,0 +1,166 @@
+"""Two domains as input of one network: `prepare` finds the `InputFormat` that fits both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from jumbot.data._column_kinds import too_fine
+from jumbot.data._domain import MOST_CHANNELS, ArraySamples, Domain, Samples
+from jumbot.data._fitting import find_columns, warn_of_digits
+from jumbot.data._inputs import (
+    PHOTOGRAPH,
+    PIXELS,
+    PLURAL,
+    SMALL,
+    InputFormat,
+    Transform,
+    check_channels,
+    holds_whole,
+    image_facts,
+    kind_of,
+    largest_side,
+    largest_size,
+    scaled,
+)
+from jumbot.data._labels import check_source, match_classes
+from jumbot.data._scaling import check_standardise
+from jumbot.data._screening import screen, screen_source
+from jumbot.data._tables import TableSamples
+from jumbot.errors import ArgumentError
+
+_FLOAT32 = 4  # bytes
+
+
+def prepare(
+    source: Domain,
+    target: Domain,
+    size: int | tuple[int, int] | None = None,
+    channels: int | None = None,
+    *,
+    pixels: str = "symmetric",
+    standardise: str = "auto",
+    columns: str = "same",
+    dates: Sequence[str] | None = None,
+    text: Sequence[str] | None = None,
+    transform: Transform | None = None,
+) -> tuple[Domain, Domain, InputFormat]:
+    """Both domains as input of one network, and the format that does the same to later data.
+
+    Labels of the target are matched to the source's classes by name; a target class that the source does not have
+    becomes -1. Images come to one `size` (default: the larger height and width of the two; 224 for photographs that
+    differ) and one number of `channels` (default: the larger of the two). Features are brought to one scale that is
+    learned on the source (`standardise` is what `learn_scaling` takes), signals channel by channel. Columns of tables
+    are matched by name and must be the same, in any order; `columns="shared"` takes those that both domains have.
+    `dates` and `text` name columns whose dates or free text become numbers, an empty list all that are such.  A
+    warning says if the numbers of a column differ between the domains as they do in other units.
+
+    >>> from jumbot.data._domain import ArraySamples
+    >>> grey = Domain("usps", ArraySamples(np.zeros((2, 16, 16), np.uint8)), np.array([0, 1]), ("0", "1"))
+    >>> colour = Domain("svhn", ArraySamples(np.full((2, 32, 32, 3), 255, np.uint8)))
+    >>> a, b, format = prepare(grey, colour)
+    >>> a.shape, float(a.samples.batch(np.array([0])).max()), float(b.samples.batch(np.array([0])).min())
+    ((3, 32, 32), -1.0, 1.0)
+    """
+    for domain in (source, target):
+        if not len(domain):
+            raise ArgumentError(f"{domain.name}: holds no samples.")
+    if pixels not in PIXELS:
+        raise ArgumentError(f"pixels: {pixels!r} came in; use {', '.join(map(repr, PIXELS))}.")
+    check_standardise(standardise)
+    if columns not in ("same", "shared"):
+        raise ArgumentError(f"columns: {columns!r} came in; use 'same' or 'shared'.")
+    source = check_source(source, target.roles.features if target.roles is not None else ())
+    target = match_classes(target, source.classes)
+    kinds = kind_of(source), kind_of(target)
+    if kinds[0] != kinds[1]:
+        raise ArgumentError(
+            f"the source {source.name} holds {PLURAL[kinds[0]]} and the target {target.name} {PLURAL[kinds[1]]}; "
+            "extract features of the images first, with the network that made the others."
+        )
+    if kinds[0] == "features":
+        format = _feature_format(source, target, standardise, columns, dates, text)
+    elif kinds[0] == "image":
+        format = _image_format(source, target, size, channels, pixels)
+    else:
+        format = _tensor_format(source, kinds[0], standardise)
+    if kinds[0] == "features":
+        screen_source(source)
+        screen(source, target)
+    return format.apply(source, transform), format.apply(target, transform), format
+
+
+def _feature_format(
+    source: Domain,
+    target: Domain,
+    standardise: str,
+    columns: str,
+    dates: Sequence[str] | None,
+    text: Sequence[str] | None,
+) -> InputFormat:
+    tables = [d.samples.table if isinstance(d.samples, TableSamples) else None for d in (source, target)]
+    if columns == "shared" and not all(table is not None and table.named for table in tables):
+        raise ArgumentError("columns: 'shared' came in, but not both domains have names of columns.")
+    for option, asked in (("dates", dates), ("text", text)):
+        if asked is not None and tables[0] is None:
+            raise ArgumentError(f"{option} must be left out where the source has no columns of a table.")
+    format = InputFormat("features", width=source.shape[0])
+    if isinstance(source.samples, TableSamples):
+        found = find_columns(
+            source.samples.table, tables[1], (source.name, target.name), columns, dates=dates, text=text
+        )
+        if source.roles is not None:
+            found = replace(found, label=source.roles.label, id=source.roles.id)
+        format = replace(format, width=len(found.features), columns=found)
+    elif isinstance(source.samples, ArraySamples) and source.samples.array.dtype.itemsize > _FLOAT32:
+        for column in np.flatnonzero(too_fine(source.samples.array)):
+            warn_of_digits(source.name, str(column + 1), source.samples.array[:, column])
+    return scaled(format, source.with_samples(format.numbers(source)), standardise)
+
+
+def _tensor_format(source: Domain, kind: str, standardise: str) -> InputFormat:
+    format = InputFormat(kind, sample=source.shape, whole=kind == "raw" and holds_whole(source))  # type: ignore[arg-type]
+    if kind == "raw" and standardise == "source":
+        raise ArgumentError("standardise: 'source' came in, but raw tensors pass as they are; scale them first.")
+    if kind == "raw" or standardise == "none":
+        return format
+    mean = _mean_of_channels(source.samples, np.zeros(format.shape[0]), 1)
+    std = np.sqrt(_mean_of_channels(source.samples, mean, 2))
+    std[std <= 1e-7 * np.abs(mean)] = 0.0
+    return replace(format, mean=tuple(mean.tolist()), std=tuple(std.tolist()))
+
+
+def _mean_of_channels(samples: Samples, centre: np.ndarray, power: int) -> np.ndarray:
+    """Mean over samples and time of (x - centre)^power, for each channel."""
+    total = np.zeros_like(centre)
+    for rows in np.array_split(np.arange(len(samples)), len(samples) // 4096 + 1):
+        total += ((samples.batch(rows).double().numpy() - centre[:, None]) ** power).mean(2).sum(0)
+    return total / len(samples)
+
+
+def _image_format(
+    source: Domain, target: Domain, size: int | tuple[int, int] | None, channels: int | None, pixels: str
+) -> InputFormat:
+    facts = [image_facts(domain) for domain in (source, target)]
+    if channels is None:
+        channels = 3 if pixels == "imagenet" else max(count for count, _ in facts)
+    if channels not in range(1, MOST_CHANNELS + 1) or (pixels == "imagenet" and channels != 3):
+        raise ArgumentError(
+            f"channels: {channels} came in; images have 1 to {MOST_CHANNELS}, and 3 with pixels='imagenet'."
+        )
+    for domain in (source, target):
+        check_channels(domain, channels)
+    if size is None:
+        sizes = [known for _, known in facts if known is not None]
+        if len(sizes) < 2 and max(map(largest_side, (source, target))) > SMALL:
+            size = (PHOTOGRAPH, PHOTOGRAPH)
+        else:
+            both = [largest_size(domain) for domain in (source, target)]
+            size = (max(s[0] for s in both), max(s[1] for s in both))
+    elif isinstance(size, int):
+        size = (size, size)
+    if len(size) != 2 or min(size) < 1:
+        raise ArgumentError(f"size: {size} came in; give one side or (height, width), in pixels.")
+    return InputFormat("image", size=(int(size[0]), int(size[1])), channels=channels, pixels=pixels)  # type: ignore[arg-type]

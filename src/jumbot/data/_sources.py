@@ -1,0 +1,273 @@
+"""`as_domain`: whatever a user has, as a Domain of raw samples; `read_domains`: a source and what goes with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.sparse import issparse
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from jumbot._settings.reading import Corrupt, Reading, TaskName, make_reading
+from jumbot.data._arrays import as_numbers, from_arrays, with_labels
+from jumbot.data._column_kinds import few
+from jumbot.data._datasets import is_stream, read_stream, refuse_source
+from jumbot.data._domain import Domain
+from jumbot.data._frames import as_table, is_frame
+from jumbot.data._huggingface import from_huggingface, is_huggingface
+from jumbot.data._images import is_picture
+from jumbot.data._inputs import kind_of
+from jumbot.data._labels import match_classes
+from jumbot.data._paths import from_path, join_domains, takes_root
+from jumbot.data._readers import in_files
+from jumbot.data._roles import NO_DOMAINS, Known, Roles, check_columns, check_kind
+from jumbot.data._tables import from_table
+from jumbot.errors import ArgumentError
+
+
+class SparseSamples:
+    """Features that are mostly zero; rows become dense at the batch and not before.
+
+    >>> from scipy.sparse import eye_array
+    >>> SparseSamples(eye_array(3)).batch(np.array([2])).tolist()
+    [[0.0, 0.0, 1.0]]
+    """
+
+    def __init__(self, matrix: Any) -> None:
+        if matrix.ndim != 2 or 0 in matrix.shape:
+            raise ArgumentError(f"data: a sparse matrix of shape {matrix.shape}; give (n, d) features.")
+        if matrix.dtype.kind not in "fiub":
+            raise ArgumentError(f"data: a sparse matrix of {matrix.dtype}; samples must be numbers.")
+        self.matrix = matrix.tocsr()
+        self.shape: tuple[int, ...] = (int(matrix.shape[1]),)
+        with np.errstate(over="ignore"):
+            bad = np.flatnonzero(~np.isfinite(self.matrix.data.astype(np.float32)))
+        if bad.size:
+            row = int(np.searchsorted(self.matrix.indptr, bad[0], side="right")) - 1
+            raise ArgumentError(
+                f"data: {bad.size} entries are NaN, infinity or beyond float32, the first in row {row}; drop or fill "
+                "them first."
+            )
+
+    def __len__(self) -> int:
+        return int(self.matrix.shape[0])
+
+    def batch(self, indices: np.ndarray, rng: np.random.Generator | None = None) -> Tensor:
+        return torch.from_numpy(self.matrix[np.asarray(indices)].toarray().astype(np.float32))
+
+
+_AS_IT_IS = Reading()
+
+
+def as_domain(
+    data: Any,
+    labels: Any = None,
+    *,
+    name: str | None = None,
+    label: str | Sequence[str] | None = None,
+    id: str | None = None,
+    drop: str | Sequence[str] = (),
+    domain: str | None = None,
+    domain_column: str | None = None,
+    corrupt: Corrupt = "refuse",
+    root: str | Path | None = None,
+    kind: str | None = None,
+    task: TaskName | None = None,
+    like: Known | None = None,
+) -> Domain:
+    """A `Domain` of what `data` is; samples stay raw, `prepare` makes two domains alike.
+
+    - a `Domain`: itself;
+    - an array or tensor X, with `labels` or as a pair (X, y): `(n, d)` features, `(n, h, w)` or `(n, h, w, 3)` images;
+    - a frame of pandas or polars, or a pyarrow.Table, with its labels in a column, as `labels`, or as a pair (X, y);
+    - rows of a scipy.sparse matrix;
+    - a torch Dataset of `x` or `(x, y)`, or a `datasets.Dataset` of Hugging Face, by the names of its columns;
+    - a list of image files or of PIL images;
+    - with `like`, also a DataLoader or an iterable, which is read once and kept;
+    - a path: a folder of images (`class/name.jpg`, or flat and then without labels), a list of images (`.txt`), a table
+      (`.csv`, `.tsv`, `.parquet`, `.xlsx`, `.npz`, `.npy`); "features.npz:amazon" or `domain="amazon"` takes one domain
+      of a table;
+    - the name of a set of digits, "mnist" or "mnist:test" (`root`: where its files are, see `load`).
+
+    In a table, `label` names the column of labels, `id` that of the names of the rows, and `drop` columns to leave out;
+    `domain_column` is the column that names domains, by default `domain`; `domain="all"` takes all of them, each as a
+    source of its own. `like` says how the table was read that this one goes with, so that it may lack these columns.
+    `kind` says what arrays hold that are neither features nor images: "signal", `(n, channels, length)`, or "raw",
+    which pass as they are to a backbone of your own. `task` says if labels are classes or numbers to predict
+    ("regression"); by default classes, unless they have fractions. `corrupt` says what to do with broken image files.
+
+    >>> as_domain(([[0.0, 1.0], [1.0, 0.0]], ["cat", "dog"]), name="pets").classes
+    ('cat', 'dog')
+    """
+    reading = make_reading(
+        label=label,
+        id=id,
+        drop=drop,
+        domain=domain,
+        domain_column=domain_column,
+        corrupt=corrupt,
+        root=root,
+        kind=kind,
+        task=task,
+    )
+    found = _as_asked(_read(data, labels, name, reading, like), reading)
+    if like is None:
+        _check_dropped([found], reading)
+    if like is None or kind_of(found) != "image":  # pictures that go with others may be arrays beside files
+        check_used(reading, [data], [found])
+    return found
+
+
+def read_domains(
+    source: Any, target: Any, evaluate_on: Any = None, reading: Reading = _AS_IT_IS
+) -> tuple[Domain, Domain, Domain | None]:
+    """The source, and the target and another, labelled part of it, both read as the source was.
+
+    In tables these may lack the columns of labels and ids, and a column that is one of the source's features is never
+    taken for their labels. A list is several sources, joined. `reading.domain` is the source's. Labels are of one kind:
+    that of the source's.
+    """
+
+    def read(data: Any, name: str, like: Known | None) -> Domain:
+        # files and folders have names of their own
+        own = replace(
+            reading,
+            domain=reading.domain if like is None or reading.domain == NO_DOMAINS else None,
+            task=reading.task if like is None else task,
+        )
+        return _as_asked(_read(data, None, None if _is_path(data) else name, own, like), own)
+
+    if isinstance(source, list):  # a list is several sources: unlabelled samples are no source
+        names = [f"source {i}" for i in range(1, len(source) + 1)]
+        parts = [read(one, name, None) for one, name in zip(source, names, strict=True)]
+        if len({part.values is None for part in parts}) > 1:
+            raise ArgumentError("source: some sources have classes, others numbers to predict; say task.")
+        first = join_domains(parts)
+    else:
+        first = read(source, "source", None)
+    task: TaskName = "classification" if first.values is None else "regression"
+    like = first.roles or Roles(())
+    second = read(target, "target", like)
+    third = None if evaluate_on is None else read(evaluate_on, "evaluate_on", like)
+    _check_dropped([first, second, *([] if third is None else [third])], reading)
+    _check_apart(source, target, first)
+    return first, second, third
+
+
+def read_labelled(data: Any, source: Domain, reading: Reading = _AS_IT_IS) -> Domain:
+    """A labelled part of the target, read as the source was; every row must have a label that the source knows."""
+    task: TaskName = "classification" if source.values is None else "regression"
+    own = replace(reading, domain=NO_DOMAINS if reading.domain == NO_DOMAINS else None, task=task)
+    name = None if _is_path(data) else "labelled_target"
+    found = _as_asked(_read(data, None, name, own, source.roles or Roles(())), own)
+    if found.labels is None and found.values is None:
+        raise ArgumentError(f"labelled_target: {found.name} has no labels; give a pair (X, y), or leave it out.")
+    strange = sorted(set(found.classes) - set(source.classes)) if task == "classification" else []
+    if strange:
+        raise ArgumentError(f"labelled_target: {few(strange)} came in, but the source has no such class; leave it out.")
+    if not found.known.all():
+        row = int(np.flatnonzero(~found.known)[0])
+        raise ArgumentError(f"labelled_target: row {row} has no label; rows without one belong to the target alone.")
+    return match_classes(found, source.classes)
+
+
+def check_used(reading: Reading, given: Sequence[Any], domains: Sequence[Domain | None]) -> None:
+    """Refuse options on files where none of the data that were `given`, and read as `domains`, are of such files."""
+    if reading.corrupt != "refuse" and not any(in_files(domain.samples) for domain in domains if domain is not None):
+        raise ArgumentError(f"corrupt: {reading.corrupt!r} came in, but is of no use without image files.")
+    if reading.root is not None and not any(map(takes_root, given)):
+        raise ArgumentError(
+            f"root: {reading.root!r} came in, but is of no use without digits by their name or a list of images (.txt)."
+        )
+
+
+def _read(data: Any, labels: Any, name: str | None, reading: Reading, like: Known | None) -> Domain:
+    if isinstance(data, Domain):
+        return with_labels(data, labels, reading.task)
+    if data is None:
+        raise ArgumentError(f"{name or 'data'}: no data came in; give a folder, a table, an array or a Dataset.")
+    if isinstance(data, str | Path):
+        if not _is_path(data):
+            raise ArgumentError(f"{name or 'data'}: an empty text came in; give a folder, a table or other data.")
+        return with_labels(from_path(str(data), name, reading, like), labels, reading.task)
+    name = name or "data"
+    if is_picture(data):
+        data = [data]
+    if labels is None and isinstance(data, tuple) and len(data) == 2 and not _are(data, str | Path, is_picture):
+        return _read(*data, name, reading, like)
+    if is_huggingface(data):
+        return from_huggingface(data, labels, name, reading, like)
+    if is_frame(data):
+        return from_table(as_table(data, name), labels, name, reading, like)
+    check_columns(name, reading, like)
+    if isinstance(data, list | tuple) and _are(data, str | Path, is_picture):
+        check_kind(name, reading)
+        return with_labels(_from_list(data, name, reading.corrupt), labels, reading.task)
+    if isinstance(data, dict):
+        raise ArgumentError(f"{name}: a dict came in; give pandas.DataFrame(data), or a pair (X, y).")
+    if is_stream(data):
+        if like is None:
+            refuse_source(data, name)
+        return read_stream(data, labels, name, reading.kind, reading.task)
+    if isinstance(data, Dataset):
+        from jumbot.data._datasets import load_dataset
+
+        return load_dataset(data, labels, name=name, kind=reading.kind, task=reading.task)
+    if issparse(data):
+        check_kind(name, reading)
+        return with_labels(Domain(name, SparseSamples(data)), labels, reading.task)
+    return from_arrays(data, labels, name=name, kind=reading.kind, task=reading.task)
+
+
+def _as_asked(domain: Domain, reading: Reading) -> Domain:
+    """Labels of the kind that was asked for: names of folders may be numbers to predict."""
+    if reading.task == "classification" and domain.values is not None:
+        raise ArgumentError(f"{domain.name}: holds numbers to predict; they are no classes, see task='regression'.")
+    return as_numbers(domain) if reading.task == "regression" else domain
+
+
+def _is_path(data: Any) -> bool:
+    return isinstance(data, Path) or (isinstance(data, str) and bool(data.strip()))
+
+
+def _are(items: Sequence[Any], kind: Any, test: Callable[[Any], bool]) -> bool:
+    return len(items) > 0 and (all(isinstance(item, kind) for item in items) or all(test(item) for item in items))
+
+
+def _from_list(items: Sequence[Any], name: str, corrupt: str) -> Domain:
+    from jumbot.data._folders import load_files
+    from jumbot.data._images import OpenSamples
+
+    if isinstance(items[0], str | Path):
+        return load_files(items, name=name, corrupt=corrupt)
+    return Domain(name, OpenSamples(list(items)))
+
+
+def _check_apart(source: Any, target: Any, read: Domain) -> None:
+    """Refuse a target that is one of the sources: its labels would be trained on."""
+    if isinstance(source, str | Path) and isinstance(target, str | Path) and read.sources:
+        file, _, domain = str(target).rpartition(":")
+        between = ":"
+        if Path(source).is_dir():  # a folder of domains, and one of them or a part of it
+            inside = Path(target).resolve().is_relative_to(Path(source).resolve())
+            within = Path(target).resolve().relative_to(Path(source).resolve()).parts if inside else ()
+            file, domain, between = str(source), within[0] if within else "", "/"
+        if Path(file) == Path(source) and domain in read.sources:
+            others = [f"{file}{between}{name}" for name in read.sources if name != domain]
+            raise ArgumentError(
+                f"target: {domain} is one of the sources too, with its labels; give {others} as source."
+            )
+
+
+def _check_dropped(domains: list[Domain], reading: Reading) -> None:
+    """Refuse columns to leave out that none of the domains has."""
+    tables = [domain.roles for domain in domains if domain.roles is not None]
+    for column in reading.drop:
+        if not any(column in roles.dropped for roles in tables):
+            known = few(list(dict.fromkeys(name for roles in tables for name in roles.names)), 12) or "none"
+            raise ArgumentError(f"drop: there is no column {column!r}; there are {known}.")

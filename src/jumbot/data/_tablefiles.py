@@ -1,0 +1,199 @@
+"""Tables in files, of every format, read by pandas."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile, ZipFile
+
+import numpy as np
+
+from jumbot._settings.reading import TaskName
+from jumbot.data._delimited import names_in, read_text
+from jumbot.data._frames import NOTHING, Table, checked, pandas, unfold, words_of
+from jumbot.errors import ArgumentError, missing
+
+TEXT = (".csv", ".tsv", ".tab")
+_HEAD = 4096  # bytes of a part of a workbook, within which its markup begins
+FORMATS = (*TEXT, *(f"{ending}.gz" for ending in TEXT), ".parquet", ".xlsx")
+
+
+def ending(path: str | Path) -> str:
+    """The ending that says what a file is, ".csv.gz" whole."""
+    parts = [suffix.lower() for suffix in Path(path).suffixes]
+    return "".join(parts[-2:]) if parts[-1:] == [".gz"] else "".join(parts[-1:])
+
+
+_kept: ContextVar[dict[tuple[Path, str | None], Table] | None] = ContextVar("kept", default=None)
+
+
+@contextmanager
+def keeping_tables() -> Iterator[None]:
+    """Within this block each file is read once."""
+    token = _kept.set({})
+    try:
+        yield
+    finally:
+        _kept.reset(token)
+
+
+def read_table(path: Path, sheet: str | None = None) -> Table:
+    """The table in a file; `sheet` may name one of a workbook."""
+    kept = _kept.get()
+    if kept is None:
+        return _read(path, sheet)
+    if (path, sheet) not in kept:
+        kept[path, sheet] = _read(path, sheet)
+    return kept[path, sheet]
+
+
+def _read(path: Path, sheet: str | None) -> Table:
+    pd = pandas()
+    kind = ending(path)
+    try:
+        if kind == ".parquet":
+            frame = _parsed(path, pd.read_parquet)
+            if frame.index.name is not None:  # pandas stores a named index beside the columns
+                frame = frame.reset_index()
+            frame = unfold(frame.set_axis([str(c) for c in frame.columns], axis=1))
+            return Table(checked(frame, str(path)), True, str(path))
+        if kind == ".xlsx":
+            return _read_workbook(path, sheet)
+        with _long_fields():
+            return read_text(path, kind)
+    except ArgumentError:
+        raise
+    except ImportError as error:
+        raise missing(error, str(path), "adapt", "another package") from error
+    except (OSError, EOFError, ValueError, KeyError, BadZipFile, csv.Error) as error:
+        raise ArgumentError(f"{path}: cannot be read ({_first_line(error)}).") from error
+
+
+@contextmanager
+def _long_fields() -> Iterator[None]:
+    """Fields of any length: the limit of Python's csv is shorter than a line of 100,000 columns."""
+    before = csv.field_size_limit(2**31 - 1)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
+def _parsed(path: Path, parse: Callable[..., Any], **options: Any) -> Any:
+    """What another package makes of a file; whatever it raises on a damaged one is said of the file."""
+    try:
+        return parse(path, **options)
+    except (ImportError, OSError):
+        raise
+    except Exception as error:
+        raise ArgumentError(f"{path}: cannot be read ({_first_line(error)}).") from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+
+
+def _check_markup(path: Path) -> None:
+    """Refuse a workbook that defines entities: no program writes them, and ten lines of them fill any memory."""
+    with ZipFile(path) as archive:
+        for name in archive.namelist():
+            if name.endswith((".xml", ".rels")):
+                with archive.open(name) as part:
+                    if b"<!DOCTYPE" in part.read(_HEAD):
+                        raise ArgumentError(f"{path}: cannot be read ({name} defines entities, as no workbook does).")
+
+
+def _read_workbook(path: Path, sheet: str | None) -> Table:
+    _check_markup(path)
+    sheets = _parsed(
+        path,
+        pandas().read_excel,
+        sheet_name=None,
+        header=None,
+        dtype=object,
+        engine="openpyxl",
+        keep_default_na=False,
+        na_values=[""],
+    )
+    filled = {str(key): rows.dropna(how="all") for key, rows in sheets.items()}
+    filled = {key: rows for key, rows in filled.items() if len(rows)}
+    if not filled:
+        raise ArgumentError(f"{path}: holds no rows.")
+    if sheet is None and len(filled) > 1:
+        listed = ", ".join(filled)
+        raise ArgumentError(f"{path}: has the sheets {listed}; choose one, e.g. {path.name}:{next(iter(filled))}.")
+    if sheet is not None and len(filled) > 1 and sheet not in filled:
+        raise ArgumentError(f"{path}: there is no sheet {sheet!r}; there are {', '.join(filled)}.")
+    sheet = sheet if sheet in filled else None
+    rows = next(iter(filled.values())) if sheet is None else filled[sheet]
+    names = names_in(
+        ["" if value is None or value != value else str(value) for value in rows.iloc[0]], False, str(path)
+    )
+    frame = rows.iloc[int(names is not None) :].set_axis(names or [str(i + 1) for i in range(rows.shape[1])], axis=1)
+    written = frame.set_axis(frame.index + 1, axis=0)
+    frame = written.mask(written.isin(NOTHING)).infer_objects()
+    empty = [name for name in frame.columns if name.startswith("Unnamed: ") and frame[name].isna().all()]
+    return Table(
+        checked(frame.drop(columns=empty), str(path)),
+        names is not None,
+        str(path),
+        sheet=sheet,
+        words=words_of(frame, written),
+    )
+
+
+_PLAIN = re.compile(r"-?(0|[1-9]\d*)")
+_CODE = re.compile(r"[-+]?0\d+")
+_EXACT = 2**53  # float64 counts no further
+
+
+def label_values(table: Table, column: str, task: TaskName | None) -> np.ndarray:
+    """The labels in a column as numpy has them, None where one is missing.
+
+    In a text file `1`, `01` and `2` are three classes, as they are where a column is declared to be text: labels that
+    are whole numbers are read as such only where no two of them become one and no zero or digit is lost.  Numbers to
+    predict are numbers however they are written.
+    """
+    values = table.frame[column]
+    found: np.ndarray = values.to_numpy()
+    if found.dtype.kind in "fiub":
+        as_numbers = table.texts is None or task == "regression"
+        texts = None if as_numbers else _texts_that_say_more(found, table.as_written(column))
+        return found if texts is None else texts
+    if table.texts is not None and values.map(lambda one: isinstance(one, bool), na_action="ignore").any():
+        values = table.as_written(column).where(values.notna(), None)  # truth values beside missing ones
+    return np.array([None if missing else v for v, missing in zip(values, values.isna(), strict=True)], dtype=object)
+
+
+def _texts_that_say_more(numbers: np.ndarray, written: Any) -> np.ndarray | None:
+    """The labels as they are written, if something is lost where they are read as numbers."""
+    missing = written.isna() | written.isin(NOTHING)
+    texts: np.ndarray = written.mask(missing, None).to_numpy(object)
+    if numbers.dtype.kind == "b":
+        return texts
+    if numbers.dtype.kind == "f" and (np.nan_to_num(numbers, posinf=0.5, neginf=0.5) % 1 != 0).any():
+        return None  # fractions: numbers to predict
+    kept = dict(zip(written[~missing], numbers[~missing.to_numpy()].tolist(), strict=True))
+    merged = len({*kept.values()}) < len(kept)
+    if merged or any(_loses(text, number) for text, number in kept.items()):
+        return texts
+    return None
+
+
+def _loses(text: str, number: float) -> bool:
+    if _CODE.fullmatch(text):
+        return True
+    return _PLAIN.fullmatch(text) is not None and (abs(number) > _EXACT or int(text) != number)
+
+
+def with_codes(table: Table, columns: tuple[str, ...]) -> Table:
+    """`table` with codes such as 007 as they are written, where they are among these `columns`."""
+    codes = {column: table.as_written(column) for column in columns if column in table.codes}
+    codes = {column: written.where(table.frame[column].notna(), None) for column, written in codes.items()}
+    return replace(table, frame=table.frame.assign(**codes)) if codes else table

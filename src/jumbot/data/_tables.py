@@ -1,0 +1,309 @@
+"""Tables as domains: files (`.csv`, `.tsv`, `.parquet`, `.xlsx`, `.npz`, `.npy`) and frames, columns by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from jumbot._base.files import check_regular, read_arrays
+from jumbot._settings.reading import Reading, make_reading
+from jumbot.data import _tablefiles as tablefiles
+from jumbot.data._arrays import from_arrays, with_labels
+from jumbot.data._column_kinds import few, kind_of_column, lacks, numbers_of
+from jumbot.data._domain import Domain
+from jumbot.data._fitting import names_rows
+from jumbot.data._frames import Table
+from jumbot.data._labels import plain_text
+from jumbot.data._remarks import remark
+from jumbot.data._roles import (
+    ALL_DOMAINS,
+    DOMAINS,
+    FEATURES,
+    IDS,
+    LABELS,
+    NO_DOMAINS,
+    Known,
+    check_columns,
+    check_kind,
+    find_one,
+    find_roles,
+    label_columns,
+    origins_of,
+    rows_of,
+)
+from jumbot.data._tablefiles import label_values, read_table, with_codes
+from jumbot.errors import ArgumentError
+
+FORMATS = (".npy", ".npz", *tablefiles.FORMATS)
+
+
+class TableSamples:
+    """Rows of a table, its features as they were read; `prepare` fills what is missing and encodes categories."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+
+    def __len__(self) -> int:
+        return len(self.table.frame)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.table.frame.shape[1],)
+
+    def subset(self, indices: np.ndarray) -> TableSamples:
+        return TableSamples(self.table.rows(indices))
+
+    def batch(self, indices: np.ndarray, rng: np.random.Generator | None = None) -> Tensor:
+        """For tables of numbers; NaN where one is missing."""
+        rows = self.table.frame.iloc[np.asarray(indices)]
+        text = [column for column in rows if kind_of_column(rows[column]) != "numbers"]
+        if text:
+            raise ArgumentError(f"data: column {text[0]!r} is not made of numbers; `prepare` encodes it.")
+        stacked = np.stack([numbers_of(rows[column]) for column in rows], axis=1)
+        return torch.from_numpy(stacked.astype(np.float32))
+
+
+def load_table(
+    path: str | Path,
+    label: str | None = None,
+    *,
+    domain: str | None = None,
+    name: str | None = None,
+    id: str | None = None,
+    drop: str | Sequence[str] = (),
+    like: Known | None = None,
+) -> Domain:
+    """A Domain of a table in a file: features, and labels if the file has them.
+
+    `.csv` (with , ; or tab), `.tsv`, both also as `.gz`, `.parquet`, `.xlsx`: every column is a feature but for the
+    labels (the column `label`, by default the one named label, labels, y, target or class), the names of the rows (the
+    column `id`, by default one of that name), the column `domain`, of which the argument chooses a value, and those in
+    `drop`. `.npz`: arrays `features`, `X` or `images`, and `label`, `labels` or `y`, `domain`, `id`. `.npy`: features
+    alone, memory-mapped. `like` says how another table was read, for one that goes with it.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = (Path(folder) / "pets.csv").write_text("weight,length,label\\n4,46,cat\\n30,90,dog\\n")
+    ...     pets = load_table(Path(folder) / "pets.csv")
+    >>> pets.shape, pets.classes
+    ((2,), ('cat', 'dog'))
+    """
+    return read_file(Path(path), name, make_reading(label=label, id=id, drop=drop, domain=domain), like)
+
+
+def read_file(path: Path, name: str | None, reading: Reading, like: Known | None) -> Domain:
+    """What `load_table` returns."""
+    kind = _kind(path)
+    if kind == ".npy":
+        check_columns(str(path), reading, like)
+        return from_arrays(read_arrays(path), name=name or path.stem, kind=reading.kind)
+    if kind == ".npz":
+        return _from_archive(path, name, reading, like)
+    table = read_table(path, None if reading.domain == NO_DOMAINS else reading.domain)
+    if table.sheet is not None:
+        name, reading = name or table.sheet, replace(reading, domain=None)
+    return from_table(table, None, name or path.name[: -len(kind)], reading, like, str(path))
+
+
+def from_table(
+    table: Table, labels: Any, name: str, reading: Reading, like: Known | None = None, whose: str | None = None
+) -> Domain:
+    """A Domain of a Table; `whose` is what messages call it."""
+    whose = whose or name
+    check_kind(whose, reading)
+    roles = find_roles(table.frame.columns.tolist(), whose, reading, like, labels is not None)
+    rows = None
+    if roles.domain is not None:
+        several: dict[str, Any] = {"domain": ALL_DOMAINS} if like is None else {"drop": (roles.domain,)}
+        rows = rows_of(table.as_written(roles.domain).to_numpy(object), whose, reading.domain, several)
+    if rows is not None:
+        table, name = table.rows(rows), reading.domain or name
+    frame = table.frame
+    if not roles.features:
+        raise ArgumentError(f"{whose}: has no columns of features.")
+    features = with_codes(table, roles.features)
+    samples = TableSamples(replace(features, frame=features.frame[list(roles.features)], texts=None))
+    ids = None if roles.id is None else _names_of_rows(table, roles.id)
+    if ids is None and table.file is None and frame.index.tolist() != list(range(len(frame))):
+        ids = [str(value) for value in frame.index]  # a frame's own names of its rows
+    made = Domain(name, samples, ids=ids, roles=roles)
+    if roles.domain is not None and reading.domain == ALL_DOMAINS:
+        made = of_all_domains(made, table.as_written(roles.domain).to_numpy(object), whose)
+    if labels is not None:
+        _check_leak(labels, frame[list(roles.features)], whose)
+        return with_labels(made, _aligned(labels, frame, whose), reading.task)
+    if roles.label is None:
+        return made
+    columns = label_columns(roles.label, frame.columns)
+    for column in columns:
+        _warn_of_words(table, column, whose)
+    told = [label_values(table, column, reading.task) for column in columns]
+    made = with_labels(made, told[0] if len(told) == 1 else np.stack(told, axis=1), reading.task)
+    return made if table.file is None else replace(made, label_dtype=None)  # a file's numbers are texts as well
+
+
+def of_all_domains(domain: Domain, column: np.ndarray, whose: str) -> Domain:
+    """`domain` as several sources, as its column of domains says."""
+    origins, sources = origins_of(column, whose)
+    return replace(domain, name=" + ".join(sources) or domain.name, origins=origins, sources=sources)
+
+
+def domains_of(path: str | Path, column: str | None = None) -> list[str]:
+    """The domains that a column of a table names, by default `domain`, sorted."""
+    path = Path(path)
+    kind = _kind(path)
+    table = None if kind in (".npz", ".npy") else read_table(path)
+    columns = table.frame if table is not None else read_arrays(path) if kind == ".npz" else {}
+    found = find_one(list(columns), DOMAINS, str(path)) if column is None else column
+    if found is None or found not in columns:
+        raise ArgumentError(f"{path}: the file has no column {column or 'domain'!r}; give a source and a target.")
+    values = columns[found] if table is None else table.as_written(found)
+    return sorted({str(value) for value in np.asarray(values).tolist()})
+
+
+def load_points(path: str | Path) -> np.ndarray:
+    """`(n, d)` numbers; `.npy` files are memory-mapped, of a `.npz` the first array is taken.
+
+    Whatever is wrong (no such file, text, lines of different length, NaN) raises an `ArgumentError` of one line.
+    """
+    return _points(Path(path))[0]
+
+
+def load_pair(x: str | Path, y: str | Path) -> tuple[np.ndarray, np.ndarray]:
+    """The points of two files; columns are matched by name where both have names, and must then be the same."""
+    (points_x, names_x), (points_y, names_y) = _points(Path(x)), _points(Path(y))
+    if names_x is None or names_y is None:
+        return points_x, points_y
+    if missing := [name for name in names_x if name not in names_y]:
+        raise ArgumentError(f"{y}: {lacks(missing, names_y)}")
+    if more := [name for name in names_y if name not in names_x]:
+        raise ArgumentError(f"{y}: has columns that {x} lacks: {few(more)}; leave them out first.")
+    return points_x, points_y[:, [names_y.index(name) for name in names_x]]
+
+
+def _points(path: Path) -> tuple[np.ndarray, list[str] | None]:
+    """What `load_points` returns, and the names of the columns."""
+    kind = _kind(path)
+    names = None
+    if kind in (".npy", ".npz"):
+        points = read_arrays(path)
+        points = points if kind == ".npy" else next(iter(points.values()), np.empty(0))
+    else:
+        table = read_table(path)
+        names = table.frame.columns.tolist() if table.named else None
+        for column in table.frame:
+            values = table.frame[column]
+            if kind_of_column(values) != "numbers":
+                raise ArgumentError(f"{path}: column {column!r} is text ({values.dropna().iloc[-1]}); drop it first.")
+            if names is not None and (column.lower() in (*IDS, "label") or names_rows(column, numbers_of(values))):
+                remark(
+                    f"{path}: column {column!r} counts as a coordinate; leave it out if it names rows or classes.",
+                    stacklevel=4,
+                )
+        points = np.stack([numbers_of(table.frame[column]) for column in table.frame], axis=1)
+    if points.ndim == 1:
+        points = points[:, None]
+    if points.ndim != 2 or points.size == 0 or points.dtype.kind not in "fiub":
+        raise ArgumentError(f"{path}: holds {points.dtype} of shape {points.shape}; points must be rows of numbers.")
+    bad = np.flatnonzero(~np.isfinite(points).all(1)) if points.dtype.kind == "f" else np.empty(0)
+    if bad.size:
+        raise ArgumentError(
+            f"{path}: {bad.size} rows hold NaN or infinity, the first is row {bad[0]}; drop them first."
+        )
+    return points if points.dtype.kind == "f" else points.astype(np.float64), names
+
+
+def _kind(path: Path) -> str:
+    check_regular(path)
+    if not path.is_file():
+        raise ArgumentError(f"{path}: there is no such file.")
+    kind = tablefiles.ending(path)
+    if kind not in FORMATS:
+        raise ArgumentError(f"{path}: {kind or 'no ending'} is not known; use {', '.join(FORMATS)}.")
+    return kind
+
+
+def _from_archive(path: Path, name: str | None, reading: Reading, like: Known | None) -> Domain:
+    arrays = read_arrays(path)
+    roles = find_roles(list(arrays), str(path), reading, like)
+    rest = list(roles.features)
+    found = find_one(rest, FEATURES, str(path)) or (rest[0] if len(rest) == 1 else None)
+    if found is None:
+        raise ArgumentError(f"{path}: has no array `features`; it holds {', '.join(rest) or 'nothing else'}.")
+    features = arrays[found]
+    domains, ids = (None if r is None else arrays[r] for r in (roles.domain, roles.id))
+    told = [arrays[key] for key in label_columns(roles.label, list(arrays))]
+    labels = None if not told else told[0] if len(told) == 1 else np.stack(told, axis=1)
+    for what, values in (("labels", labels), ("domains", domains), ("ids", ids)):
+        if values is not None and len(values) != len(features):
+            raise ArgumentError(f"{path}: {len(values)} {what} for {len(features)} rows.")
+    rows = None if domains is None else rows_of(domains, str(path), reading.domain)
+    if rows is not None:
+        features, labels, ids = (None if v is None else v[rows] for v in (features, labels, ids))
+    made = from_arrays(
+        features,
+        labels,
+        name=name or (path.stem if rows is None else reading.domain) or "data",
+        ids=ids,
+        where=lambda row: f"row {row if rows is None else int(rows[row])} of {path}",
+        kind=reading.kind,
+        task=reading.task,
+    )
+    if domains is not None and reading.domain == ALL_DOMAINS:
+        made = of_all_domains(made, domains, str(path))
+    return replace(made, roles=replace(roles, features=()))  # the array has columns, but no names of them
+
+
+def _warn_of_words(table: Table, column: str, whose: str) -> None:
+    """Of labels such as None and NA, which may be missing or a class."""
+    found = table.words.get(column)
+    words = () if found is None else found[found.index.isin(table.frame.index)]
+    if len(words):
+        said = " and ".join(repr(word) for word in sorted(set(words)))
+        remark(
+            f"{whose}: column {column!r} says {said} in {len(words)} rows, which is read as no label; if it is a "
+            "class, give it another name.",
+            stacklevel=5,
+        )
+
+
+def _names_of_rows(table: Table, column: str) -> list[str]:
+    """As they are written, so that predictions can be joined to the file by them."""
+    written = table.as_written(column)
+    whole = written.dtype.kind == "f" and (written.dropna() % 1 == 0).all()  # whole numbers, some of them missing
+    texts = [str(int(name) if whole and name == name else name) for name in written]
+    return ["" if missing else text for text, missing in zip(texts, written.isna(), strict=True)]
+
+
+def _check_leak(labels: Any, features: Any, whose: str) -> None:
+    """Refuse labels that are a column of the features too: the network would read the answer."""
+    suspects = [c for c in features if c == str(getattr(labels, "name", None)) or c.lower() in LABELS]
+    for column in suspects:
+        told, given = (
+            [plain_text(value) for value in values] for values in (features[column], np.asarray(labels).ravel())
+        )
+        if told == given:
+            raise ArgumentError(
+                f"{whose}: the labels are the column {column!r} of the features too; give the frame alone, with "
+                f"label={column!r}, or leave the column out."
+            )
+
+
+def _aligned(labels: Any, frame: Any, whose: str) -> Any:
+    """`labels` as they are, unless they are a Series whose index says that they belong to other rows."""
+    index = getattr(labels, "index", None)
+    if index is None or callable(index) or len(index) != len(frame):
+        return labels
+    if index.tolist() != frame.index.tolist() and {*index.tolist()} == {*frame.index.tolist()}:
+        raise ArgumentError(
+            f"{whose}: the labels have the rows of the frame in another order, by their index; give y.loc[X.index]."
+        )
+    if not hasattr(labels, "isna") or labels.ndim != 1:
+        return labels
+    return label_values(Table(labels.to_frame("labels")), "labels", None)

@@ -1,0 +1,177 @@
+"""What JUMBOT and DeepJDOT share: a source term plus the cost of a plan between two minibatches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from jumbot._base.distributed import gather_rows, mean_over_processes, own_rows
+from jumbot.loss import JointLoss, JointTransportLoss
+from jumbot.methods._proportions import TargetProportions
+from jumbot.methods.base import Batch, Method, Terms, source_term
+from jumbot.methods.network import Network
+
+_MEMORY = 0.3  # a poor source teaches wrong labels as long as it counts: at .05 that cost a task four points
+_LEAST = 0.02  # of an equal share: a source that counts for nothing could never come back
+
+
+class SourceWeights(nn.Module):
+    r"""Shares w_s of the sources, a running mean of what each gives to the target.
+
+    .. math:: w_s \leftarrow .7\, w_s + .3\, \frac{\sum_{i \in s} \sum_j P_{ij}}{\sum_{ij} P_{ij}}
+
+    P is unbalanced, and its source marginal is made of w: EM for the proportions of a mixture, in which a source
+    whose samples lie far from the target, or whose labels contradict the predictions there, gives less and less.
+    A source whose labels are doubtful by themselves, `trust` < 1, has that share of its weight.
+
+    >>> weights = SourceWeights(2)
+    >>> weights.observe(torch.tensor([[0.3], [0.1]]), torch.tensor([0, 1]))
+    >>> weights.settle()
+    >>> weights.shares
+    tensor([0.5750, 0.4250])
+    """
+
+    shares: Tensor
+    trust: Tensor
+
+    def __init__(self, count: int, trust: Sequence[float] | None = None) -> None:
+        super().__init__()
+        self.register_buffer("shares", torch.full((count,), 1 / count))
+        known = torch.ones(count) if trust is None else torch.tensor(trust).clamp_min(_LEAST)
+        self.register_buffer("trust", known, persistent=False)  # it is found anew where a run goes on
+        self.seen: list[Tensor] = []
+
+    @property
+    def counted(self) -> Tensor:
+        """What each source counts in all, of sum 1."""
+        weights = self.trust * self.shares
+        return weights / weights.sum()
+
+    def forward(self, origin: Tensor) -> Tensor:
+        """What samples of these sources count: of mean 1."""
+        weights = (self.trust * self.shares)[origin] / torch.bincount(origin, minlength=len(self.shares))[origin]
+        return weights / weights.mean()
+
+    @torch.no_grad()
+    def observe(self, plan: Tensor, origin: Tensor) -> None:
+        """Look at a plan."""
+        given = torch.zeros_like(self.shares).index_add_(0, origin, plan.sum(1).to(self.shares.dtype))
+        if float(given.sum()) > 0:
+            self.seen.append(given / given.sum())
+
+    @torch.no_grad()
+    def settle(self, mean: Callable[[Tensor], Tensor] = torch.clone) -> None:
+        """Move by what was seen; `mean` takes the mean over processes, where there are several."""
+        if self.seen:
+            shares = (1 - _MEMORY) * self.shares + _MEMORY * mean(torch.stack(self.seen).mean(0))
+            shares = shares.clamp_min(_LEAST / len(shares))
+            self.shares.copy_(shares / shares.sum())
+            self.seen = []
+
+    def to_words(self) -> str:
+        """What was decided, for the report."""
+        counted = ", ".join(f"{100 * share:.0f} %" for share in self.counted.tolist())
+        said = f"the sources counted for {counted} at the end of training, in their order, as the plans took from them"
+        doubtful = [str(s + 1) for s, trust in enumerate(self.trust.tolist()) if trust < 1]
+        if doubtful:
+            said += f"; labels of source {', '.join(doubtful)} contradict their own neighbours"
+        return said
+
+
+CERTAIN = 20.0  # logit of a label that is known: another class costs 20 nats, and still a finite number
+
+
+class TransportMethod(Method):
+    r"""L = CE on the source + eta3 <P, C>, with P solved on the detached cost: the envelope theorem gives the gradient.
+
+    With `global_plan` the minibatches of all processes are joined into one problem.
+    """
+
+    global_plan: bool = False
+    joint: JointTransportLoss
+    proportions: TargetProportions | None
+    sources: SourceWeights | None
+    progress = 0.0
+    origin: Tensor | None = None
+
+    def __init__(self, options: Any, *, features: int, classes: int) -> None:
+        super().__init__(options, features=features, classes=classes)
+        self.eta3 = options.eta3
+        self.proportions = None
+        self.sources = None
+
+    def make_joint(self, tau: float, reference: str = "product") -> JointTransportLoss:
+        """The loss with these options; its scale moves once per step, alike on all processes."""
+        options = self.options
+        scale = None if options.scale is None else float(options.scale_at)
+        joint = JointTransportLoss(
+            options.eta1, options.eta2, tau, options.epsilon, reference, scale=scale, engine=options.engine
+        )
+        if joint.scale is not None:
+            joint.scale.deferred = True
+        return joint
+
+    def use_label_loss(self, label_loss: str) -> None:
+        super().use_label_loss(label_loss)
+        self.joint.label_loss = label_loss
+
+    def end_step(self) -> None:
+        if self.joint.scale is not None:
+            self.joint.scale.settle(mean_over_processes)
+        if self.proportions is not None:
+            self.proportions.settle(self.progress, mean_over_processes)
+        if self.sources is not None:
+            self.sources.settle(mean_over_processes)
+
+    def source_weights(self, labels: Tensor) -> Tensor | None:
+        """What source samples of these classes, and of these sources, count; None: all alike."""
+        weights = None if self.proportions is None else self.proportions.weights(labels)
+        if self.sources is None or self.origin is None:
+            return weights
+        return self.sources(self.origin) if weights is None else weights * self.sources(self.origin)
+
+    def decisions(self) -> list[str]:
+        return [part.to_words() for part in (self.proportions, self.sources) if part is not None]
+
+    def transport(self, features_s: Tensor, labels_s: Tensor, features_t: Tensor, logits_t: Tensor) -> JointLoss:
+        raise NotImplementedError
+
+    def terms(self, network: Network, batch: Batch) -> Terms:
+        features_s, logits_s = network(batch.source)
+        features_t, logits_t, known = self._target(network, batch)
+        labels, self.progress, self.origin = batch.labels, batch.progress, batch.origin
+        if self.global_plan:
+            features_s, features_t, logits_t = gather_rows(features_s), gather_rows(features_t), gather_rows(logits_t)
+            with torch.no_grad():
+                labels = gather_rows(labels)
+                self.origin = None if self.origin is None else gather_rows(self.origin)
+        weights = self.source_weights(labels)
+        own = None if weights is None else weights[own_rows(len(batch.labels), self.global_plan)]
+        source = source_term(logits_s, batch.labels, own, self.label_loss)
+        out = self.transport(features_s, labels, features_t, logits_t)
+        ramp = getattr(self.options, "eta3_ramp", 0.0)
+        eta3 = self.eta3 * min(1.0, batch.progress / ramp) if ramp else self.eta3
+        if self.sources is not None and self.origin is not None:
+            self.sources.observe(out.plan, self.origin)
+        losses = {"source": source, "transport": eta3 * out.loss, **known}
+        plan = out.plan[:, : len(batch.target)] if known and not self.global_plan else out.plan
+        return Terms(losses, plan=plan, value=out.value.detach())
+
+    def _target(self, network: Network, batch: Batch) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+        """Embeddings and outputs of the target, those whose labels are known last; and the loss of these.
+
+        In the plan their label is certain: it stands in the place of the prediction.
+        """
+        if batch.labelled is None:
+            return *network(batch.target), {}
+        x, labels = batch.labelled
+        features, logits = network(torch.cat([batch.target, x]))
+        unknown = len(batch.target)
+        loss = source_term(logits[unknown:], labels, label_loss=self.label_loss)
+        certain = labels
+        if self.label_loss == "cross-entropy":
+            certain = CERTAIN * torch.nn.functional.one_hot(labels, logits.shape[1])
+        return features, torch.cat([logits[:unknown], certain.to(logits.dtype)]), {"labelled": loss}

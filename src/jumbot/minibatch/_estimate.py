@@ -1,0 +1,370 @@
+"""`jumbot.estimate`: the minibatch estimators of transport, with their uncertainty."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Required, TypedDict, Unpack, overload
+
+import numpy as np
+import torch
+
+from jumbot._base.distributed import gather, group, share, sum_over_processes
+from jumbot._base.options import Seed, check
+from jumbot._base.progress import progress
+from jumbot.cost import Cost, parse_cost
+from jumbot.errors import ArgumentError, NotConvergedWarning, hinting
+from jumbot.minibatch import _sampling as sampling
+from jumbot.minibatch._costs import Minibatches
+from jumbot.minibatch._estimator import BiasCurve, Estimate, PlanBuilder
+from jumbot.minibatch._losses import Loss
+from jumbot.minibatch._sampling import Points, as_weights
+from jumbot.minibatch._variance import Influence, amplitude
+from jumbot.transport._checks import check_flag, check_number, check_same_columns, check_whole
+from jumbot.transport._marginal import marginals
+from jumbot.transport.divergences import Divergence
+
+#: The complete estimator is refused above this many pairs of subsets.
+MOST_PAIRS = 1_000_000
+_COMPARED = 4096  # minibatches on which derivatives are compared with h itself
+_FIRST_STAGE = 128  # minibatches from which `precision` first judges the spread
+_CHUNK_ENTRIES = 1 << 21  # of the cost matrices of a chunk: malloc keeps arrays of at most 32 MB for reuse
+
+
+class _Settings(TypedDict, total=False):
+    """The keywords of `estimate` but m, for its two signatures."""
+
+    k: int | Literal["all"] | None
+    precision: float | None
+    loss: str
+    cost: str | Cost
+    epsilon: Required[float]
+    tau: float | tuple[float, float]
+    divergence: str | Divergence
+    reference: str
+    tol: float
+    seed: int
+    plan: bool
+    chunk: int | None
+    cost_bound: float | None
+    budget: int
+
+
+@overload
+def estimate(x: Any, y: Any, a: Any = None, b: Any = None, *, m: int, **settings: Unpack[_Settings]) -> Estimate: ...
+@overload
+def estimate(
+    x: Any, y: Any, a: Any = None, b: Any = None, *, m: Sequence[int], **settings: Unpack[_Settings]
+) -> BiasCurve: ...
+@hinting
+def estimate(
+    x: Any,
+    y: Any,
+    a: Any = None,
+    b: Any = None,
+    *,
+    m: int | Sequence[int],
+    k: int | Literal["all"] | None = None,
+    precision: float | None = None,
+    loss: str = "transport",
+    cost: str | Cost = "sqeuclidean",
+    epsilon: float,
+    tau: float | tuple[float, float] = math.inf,
+    divergence: str | Divergence = "kl",
+    reference: str = "product",
+    tol: float = 1e-6,
+    seed: int = 0,
+    plan: bool = False,
+    chunk: int | None = None,
+    cost_bound: float | None = None,
+    budget: int = 100_000,
+) -> Estimate | BiasCurve:
+    r"""The average transport loss between minibatches of two data sets.
+
+    .. math::
+        \bar h^m = \mathbb{E}_{I, J}\, h(x_I, y_J), \qquad
+        \tilde h^m_k = \frac1k \sum_{(I, J) \in D_k} h(x_I, y_J)
+
+    with h the value of `jumbot.solve` or the Sinkhorn divergence between m points of each side, and the complete
+    estimator over all subsets (`k="all"`) or the incomplete one over k drawn pairs.
+
+    Parameters
+    ----------
+    x, y
+        `(n_x, d)` and `(n_y, d)`: numpy (memory-mapped too), torch, or the path of an `.npy`/`.npz` file.
+    a, b
+        Weights of the points, uniform of mass one by default.  Subsets are drawn uniformly and carry a[I] n/m, so that
+        the lifted weights average to a; where both marginals are constrained (balanced), points are drawn with
+        replacement by weight and are uniform inside the minibatch.
+    m
+        Points per side in a minibatch.  A list gives one estimate each, as a `BiasCurve`.
+    k
+        How many minibatches, or "all".
+    precision
+        Instead of k: draw until the 95 % interval for the complete estimator has this half-width, or `budget`
+        minibatches are spent.
+    loss, cost, epsilon, tau, divergence, reference, tol
+        What h is; `cost` by name or a callable `(x, y) -> C` on batches of points.
+    seed
+        Minibatch i depends on (seed, i) alone: chunks, threads and processes change nothing.
+    plan
+        Keep the average of the plans, lifted to all points and sparse, as `.plan`.
+    chunk
+        Minibatches solved at once; bounds the memory.
+    cost_bound
+        A bound of the ground cost for `Estimate.bound`, where the data's bounding boxes do not give one.
+
+    Under `torchrun` the minibatches are split among the processes and every one returns the same numbers.
+    Ctrl-C returns what is done so far, marked by `.interrupted`.
+
+    Examples
+    --------
+    >>> import numpy as np, jumbot
+    >>> rng = np.random.default_rng(0)
+    >>> x, y = rng.normal(size=(500, 2)), rng.normal(size=(500, 2)) + 1
+    >>> result = jumbot.estimate(x, y, m=32, k=200, epsilon=0.1, tau=1.0)
+    >>> low, high = result.interval()
+    >>> low < result.value < high
+    True
+    """
+    if isinstance(m, Sequence | np.ndarray) and not isinstance(m, str):
+        sizes = list(m)
+        if not sizes:
+            raise ArgumentError("m: an empty list came in; give at least one minibatch size.")
+        same = _Settings(
+            k=k,
+            precision=precision,
+            loss=loss,
+            cost=cost,
+            epsilon=epsilon,
+            tau=tau,
+            divergence=divergence,
+            reference=reference,
+            tol=tol,
+            seed=seed,
+            plan=plan,
+            chunk=chunk,
+            cost_bound=cost_bound,
+            budget=budget,
+        )
+        return BiasCurve(tuple(estimate(x, y, a, b, m=size, **same) for size in sizes))
+
+    check_same_columns("x, y", x, y)
+    source, target = Points.of("x", x), Points.of("y", y)
+    if source.shape != target.shape:
+        raise ArgumentError(f"x, y: points of shapes {source.shape} and {target.shape}; both must live in one space.")
+    if len(source.shape) > 1 and not callable(cost):
+        raise ArgumentError(
+            f"x, y: points of shape {source.shape}; distances are between rows of coordinates, so give "
+            "x.reshape(len(x), -1), or a callable as cost."
+        )
+    m, seed = check_whole("m", m, least=1), check("seed", seed, Seed)
+    for name, points in (("x", source), ("y", target)):
+        if m > points.n:
+            raise ArgumentError(f"m: {m} is more than the {points.n} points of {name}; use m <= {points.n}.")
+    if (k is None) == (precision is None):
+        raise ArgumentError("k, precision: give exactly one of them (k a number or 'all').")
+    if precision is not None:
+        check_number("precision", precision, least=0, strict=True)
+    weights = as_weights("a", a, source.n), as_weights("b", b, target.n)
+    function = Loss(
+        loss, check_number("epsilon", epsilon, least=0), tau, divergence, reference, check_number("tol", tol, least=0)
+    )
+    constrained = all(side.hard for side in marginals(divergence, tau, exact=function.epsilon == 0))
+    chunk = max(1, _CHUNK_ENTRIES // (m * m)) if chunk is None else check_whole("chunk", chunk, least=1)
+    budget = check_whole("budget", budget, least=2)
+    if isinstance(k, str) and k != "all":
+        raise ArgumentError(f"k: {k!r} came in; give a number, or 'all'.")
+    if k is not None and k != "all":
+        k = check_whole("k", k, least=1)
+    if not callable(cost):
+        parse_cost(cost)
+    if cost_bound is not None:
+        cost_bound = check_number("cost_bound", cost_bound, least=0)
+    plan = check_flag("plan", plan)
+    work = _Work(source, target, weights, m, function, cost, constrained, seed, chunk, plan)
+
+    if k == "all":
+        pairs = sampling.count_pairs(source.n, target.n, m)
+        if constrained and any(w is not None for w in weights):
+            raise ArgumentError(
+                "k: with exact marginals and non-uniform weights minibatches are drawn with replacement, "
+                "so there is no complete estimator over subsets; give a number."
+            )
+        if pairs > MOST_PAIRS:
+            raise ArgumentError(
+                f"k: 'all' means {pairs:.3g} pairs of subsets here, more than {MOST_PAIRS:,}; give a number, such as "
+                "k=1000, and look at .standard_error('complete')."
+            )
+        work.run_all(pairs)
+    elif k is not None:
+        work.run(k)
+    else:
+        assert precision is not None
+        work.run_until(precision, budget)
+    if work.short:
+        warnings.warn(
+            f"{work.short} minibatches stopped above tol = {tol:g}; each still has its certified gap.",
+            NotConvergedWarning,
+            stacklevel=3,  # past `hinting`
+        )
+    return work.result(complete=k == "all", cost_bound=cost_bound)
+
+
+@dataclass
+class _Work:
+    """The minibatches computed so far."""
+
+    x: Points
+    y: Points
+    weights: tuple[np.ndarray | None, np.ndarray | None]
+    m: int
+    loss: Loss
+    ground: str | Cost
+    constrained: bool
+    seed: int
+    chunk: int
+    keep_plan: bool
+
+    def __post_init__(self) -> None:
+        self.values = np.empty(0)
+        self.influence = Influence(self.x.n), Influence(self.y.n)
+        self.builder = PlanBuilder(self.x.n, self.y.n) if self.keep_plan else None
+        self.short = 0
+        self.interrupted = False
+        self.by_weight = tuple(np.cumsum(w) if self.constrained and w is not None else None for w in self.weights)
+
+    def _draw(self, first: int, count: int, side: int) -> np.ndarray:
+        cumulative = self.by_weight[side]
+        if cumulative is not None:
+            return sampling.draw_by_weight(self.seed, first, count, side, cumulative, self.m)
+        return sampling.draw_subsets(self.seed, first, count, side, (self.x, self.y)[side].n, self.m)
+
+    def _batch_weights(self, index: np.ndarray, side: int) -> torch.Tensor | None:
+        weights = self.weights[side]
+        if weights is None:
+            return None
+        if self.by_weight[side] is not None:
+            return torch.full(index.shape, float(weights.sum()) / self.m, dtype=torch.float64, device="cpu")
+        return torch.from_numpy(weights[index] * ((self.x, self.y)[side].n / self.m))
+
+    def _solve(self, I: np.ndarray, J: np.ndarray) -> np.ndarray:
+        """Losses of the minibatches (I, J); their slopes and plans are added up on the way."""
+        batch_weights = self._batch_weights(I, 0), self._batch_weights(J, 1)
+        out = self.loss(Minibatches(self.x, self.y, I, J, self.ground), *batch_weights, plan=self.keep_plan)
+        for side, (index, slopes) in enumerate(zip((I, J), out.slopes, strict=True)):
+            w = batch_weights[side]
+            # the derivative in a weight, times what the weight would be if uniform, scaled to m
+            # (with "ones" it is infinite at a weight of zero, which plays no part)
+            scaled = slopes if w is None else np.where(w.numpy() > 0, slopes, 0.0) * w.numpy() * self.m
+            self.influence[side].add(index, scaled)
+        if self.builder is not None and out.plan is not None:
+            self.builder.add(I, J, out.plan)
+        self.short += len(out.unsolved)
+        return out.value
+
+    def _collect(self, total: int, blocks: Iterator[tuple[int, np.ndarray, np.ndarray]], first: int) -> None:
+        """Run this process's blocks of the minibatches first <= i < first + total, then share the values."""
+        values = np.full(total, np.nan)
+        done = np.zeros(total)
+        try:
+            with progress(total, "minibatches") as advance:
+                for at, I, J in blocks:
+                    values[at - first : at - first + len(I)] = self._solve(I, J)
+                    done[at - first : at - first + len(I)] = 1
+                    advance(len(I))
+        except KeyboardInterrupt:
+            self.interrupted = True
+        shared = sum_over_processes(np.concatenate([np.nan_to_num(values), done, [float(self.interrupted)]]))
+        self.interrupted = bool(shared[-1])
+        self.values = np.concatenate([self.values, shared[:total][shared[total:-1] > 0]])
+
+    def _blocks(self, first: int, last: int) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        low, high = share(first, last)
+        for at in range(low, high, self.chunk):
+            count = min(self.chunk, high - at)
+            yield at, self._draw(at, count, 0), self._draw(at, count, 1)
+
+    def run(self, k: int) -> None:
+        """Up to minibatch number k."""
+        first = len(self.values)
+        self._collect(k - first, self._blocks(first, k), first)
+
+    def run_all(self, pairs: int) -> None:
+        rank, world = group()
+
+        def blocks() -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+            at = 0
+            for number, (I, J) in enumerate(sampling.all_pairs(self.x.n, self.y.n, self.m, self.chunk)):
+                if number % world == rank:
+                    yield at, I, J
+                at += len(I)
+
+        self._collect(pairs, blocks(), 0)
+
+    def run_until(self, precision: float, budget: int) -> None:
+        """Two stages: judge the spread on the first minibatches, draw what it asks for; check, and top up if short.
+
+        Looking at the spread only, and rarely, keeps the coverage of the final interval.
+        """
+        self.run(min(_FIRST_STAGE, budget))
+        while len(self.values) < budget and not self.interrupted:
+            k = len(self.values)
+            spread = float(self.values.std(ddof=1))
+            needed = math.ceil((_quantile(0.95, k - 1) * spread / precision) ** 2)
+            if needed <= k:
+                return
+            self.run(min(budget, max(needed + needed // 20, k + k // 10 + 1)))
+
+    def _amplitude(self, influence: list[Influence], complete: bool) -> float:
+        """Draw the first minibatches again (their indices cost next to nothing) and compare h with its derivatives."""
+        count = min(len(self.values), _COMPARED)
+        if self.interrupted or not all(side.tracked for side in influence):
+            return 1.0
+        if complete:
+            blocks = sampling.all_pairs(self.x.n, self.y.n, self.m, count)
+            I, J = next(blocks)
+        else:
+            I, J = self._draw(0, count, 0), self._draw(0, count, 1)
+        predicted = influence[0].mean_slope(I) + influence[1].mean_slope(J)
+        return amplitude(self.values[:count], predicted)
+
+    def result(self, complete: bool, cost_bound: float | None) -> Estimate:
+        if len(self.values) == 0:
+            raise KeyboardInterrupt  # stopped before the first chunk was done: there is nothing to return
+        influence = [side.reduced() for side in self.influence]
+        concentration = [
+            1 / points.n if by is None or w is None else float((w**2).sum() / w.sum() ** 2)
+            for points, by, w in zip((self.x, self.y), self.by_weight, self.weights, strict=True)
+        ]
+        variances = np.array([side.variance() for side in influence])
+        variances *= self._amplitude(influence, complete) ** 2
+        plan = None
+        if self.builder is not None:
+            self.builder.parts = [part for parts in gather(self.builder.parts) for part in parts]
+            plan = self.builder.average(len(self.values))
+        masses = [1.0 if w is None else float(w.sum()) for w in self.weights]
+        return Estimate(
+            values=self.values,
+            m=self.m,
+            n=(self.x.n, self.y.n),
+            complete=complete and not self.interrupted,
+            point_variances=(float(variances[0]), float(variances[1])),
+            degrees=(influence[0].degrees(), influence[1].degrees()),
+            concentrations=(concentration[0], concentration[1]),
+            interrupted=self.interrupted,
+            plan=plan,
+            loss=self.loss,
+            masses=(masses[0], masses[1]),
+            points=(self.x, self.y),
+            cost_name=self.ground,
+            cost_bound=cost_bound,
+        )
+
+
+def _quantile(confidence: float, dof: float) -> float:
+    from scipy.stats import t
+
+    return float(t.ppf(0.5 + confidence / 2, max(dof, 1)))

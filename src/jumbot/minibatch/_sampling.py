@@ -1,0 +1,203 @@
+"""Points and weights of a minibatch estimate, and the draws of its indices."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from jumbot._base.files import read_arrays
+from jumbot.errors import ArgumentError
+from jumbot.transport._checks import check_dense
+from jumbot.transport._kernels.decorator import compiled
+from jumbot.transport._kernels.threads import run, split
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_THREADED_FROM = 1 << 14  # indices
+
+
+@compiled()
+def _mix(x: Any) -> Any:
+    x = (x ^ (x >> np.uint64(30))) * _FIRST
+    x = (x ^ (x >> np.uint64(27))) * _SECOND
+    return x ^ (x >> np.uint64(31))
+
+
+@compiled()
+def _uniform(state: Any, counter: int) -> float:
+    """The draw number `counter` of the stream `state`, in [0, 1)."""
+    x = _mix(state + np.uint64(counter + 1) * _GOLDEN)
+    return float(x >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+
+
+@compiled()
+def _state(seed: Any, minibatch: int, side: int) -> Any:
+    return _mix(_mix(_mix(np.uint64(seed)) + np.uint64(minibatch)) + np.uint64(side))
+
+
+@compiled()
+def _subsets(seed: Any, first: int, side: int, n: int, out: Any) -> None:
+    count, m = out.shape
+    for k in range(count):
+        state, row = _state(seed, first + k, side), out[k]
+        for i in range(m):
+            top = n - m + i
+            candidate = min(int(_uniform(state, i) * (top + 1)), top)
+            taken = 0
+            for j in range(i):  # to the end, without a branch: so it is vectorised
+                taken += row[j] == candidate
+            row[i] = top if taken else candidate
+
+
+@compiled()
+def _with_replacement(seed: Any, first: int, side: int, cumulative: Any, out: Any) -> None:
+    count, m = out.shape
+    total, last = cumulative[-1], cumulative.shape[0] - 1
+    for k in range(count):
+        state = _state(seed, first + k, side)
+        for i in range(m):
+            out[k, i] = min(np.searchsorted(cumulative, _uniform(state, i) * total, side="right"), last)
+
+
+def draw_subsets(seed: int, first: int, count: int, side: int, n: int, m: int) -> np.ndarray:
+    """`(count, m)` indices of the minibatches first, first + 1, ...: m different points of n each.
+
+    >>> bool((draw_subsets(0, 5, 1, 0, 100, 8) == draw_subsets(0, 0, 6, 0, 100, 8)[5:]).all())
+    True
+    """
+    out = np.empty((count, m), dtype=np.int64)
+    _in_threads(lambda low, high: _subsets(np.uint64(seed), first + low, side, n, out[low:high]), count, m)
+    return out
+
+
+def draw_by_weight(seed: int, first: int, count: int, side: int, cumulative: np.ndarray, m: int) -> np.ndarray:
+    """`(count, m)` indices drawn with replacement, by weight."""
+    out = np.empty((count, m), dtype=np.int64)
+    _in_threads(
+        lambda low, high: _with_replacement(np.uint64(seed), first + low, side, cumulative, out[low:high]), count, m
+    )
+    return out
+
+
+def _in_threads(draw: Callable[[int, int], None], count: int, m: int) -> None:
+    threads = torch.get_num_threads()
+    if threads == 1 or count * m < _THREADED_FROM:
+        draw(0, count)
+        return
+    draw(0, 0)  # compile before the threads start
+    run(lambda part: draw(*part), split(count, threads))
+
+
+def count_pairs(n_x: int, n_y: int, m: int) -> int:
+    """How many pairs of subsets the complete estimator runs over."""
+    return math.comb(n_x, m) * math.comb(n_y, m)
+
+
+def all_pairs(n_x: int, n_y: int, m: int, chunk: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Every pair of subsets, `chunk` at a time."""
+    pairs = itertools.product(itertools.combinations(range(n_x), m), itertools.combinations(range(n_y), m))
+    while block := list(itertools.islice(pairs, chunk)):
+        yield np.array([p[0] for p in block]), np.array([p[1] for p in block])
+
+
+@dataclass(frozen=True)
+class Points:
+    """`n` points of one shape, numpy (also memory-mapped) or torch."""
+
+    name: str
+    data: Any
+
+    @classmethod
+    def of(cls, name: str, data: Any) -> Points:
+        """Arrays, tensors, or the path of an `.npy` file (memory-mapped) or `.npz` file (its first array)."""
+        if isinstance(data, str | Path):
+            data = _open(name, Path(data))
+        if not isinstance(data, Tensor | np.ndarray) and not hasattr(data, "toarray"):
+            data = np.asarray(data)
+        check_dense(data, name)
+        numbers = not data.is_complex() if isinstance(data, Tensor) else data.dtype.kind in "fiub"
+        if not numbers:
+            raise ArgumentError(f"{name}: dtype {data.dtype}; points must be real numbers.")
+        if data.ndim == 1:
+            data = data[:, None]
+        if data.ndim < 2 or 0 in data.shape:
+            raise ArgumentError(f"{name}: shape {tuple(data.shape)}; it must be (points, coordinates), not empty.")
+        return cls(name, _readable(data))
+
+    @property
+    def n(self) -> int:
+        return int(self.data.shape[0])
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.data.shape[1:])
+
+    def rows(self, index: np.ndarray) -> Tensor:
+        """The points at `index`, with its shape in front, in float64."""
+        if isinstance(self.data, Tensor):
+            out = self.data.detach()[torch.from_numpy(index).to(self.data.device)].double()
+        else:
+            out = torch.from_numpy(np.asarray(self.data[index], dtype=np.float64))
+        if not bool(torch.isfinite(out.sum())) and not bool(torch.isfinite(out).all()):
+            bad = np.unique(index[~torch.isfinite(out).flatten(index.ndim).all(-1).cpu().numpy()])
+            raise ArgumentError(f"{self.name}: row {bad[0]} holds NaN or infinity; clean the data first.")
+        return out
+
+    def box(self) -> tuple[np.ndarray, np.ndarray]:
+        """Least and greatest coordinate, read in blocks."""
+        step = max(1, (1 << 22) // max(1, int(np.prod(self.shape))))
+        low = high = None
+        for first in range(0, self.n, step):
+            block = self.data[first : first + step]
+            block = block.detach().cpu().numpy() if isinstance(block, Tensor) else np.asarray(block)
+            least, greatest = block.min(0), block.max(0)
+            low = least if low is None else np.minimum(low, least)
+            high = greatest if high is None else np.maximum(high, greatest)
+        assert low is not None
+        assert high is not None
+        return low.astype(np.float64), high.astype(np.float64)
+
+
+def _readable(data: Any) -> Any:
+    """As the compiled passes read it: on the CPU an array, without a copy but for half precision."""
+    if isinstance(data, Tensor) and data.device.type == "cpu":
+        data = data.detach()
+        data = (data.float() if data.dtype == torch.bfloat16 else data).numpy()
+    half = isinstance(data, np.ndarray) and data.dtype == np.float16 and not isinstance(data, np.memmap)
+    return data.astype(np.float32) if half else data
+
+
+def _open(name: str, path: Path) -> Any:
+    if not path.exists():
+        raise ArgumentError(f"{name}: there is no file {path}.")
+    if path.suffix == ".npy":
+        return read_arrays(path)
+    if path.suffix == ".npz":
+        arrays = read_arrays(path)
+        if not arrays:
+            raise ArgumentError(f"{name}: {path} holds no array.")
+        return next(iter(arrays.values()))
+    raise ArgumentError(f"{name}: {path.name} is neither .npy nor .npz; load it first and pass the array.")
+
+
+def as_weights(name: str, weights: Any, n: int) -> np.ndarray | None:
+    """Weights of all points in float64, or None for uniform of mass one."""
+    if weights is None:
+        return None
+    try:
+        out = np.asarray(weights.detach().cpu() if isinstance(weights, Tensor) else weights, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ArgumentError(f"{name}: {type(weights).__name__} came in; pass an array of numbers.") from error
+    if out.shape != (n,):
+        raise ArgumentError(f"{name}: shape {out.shape}; there are {n} points, so it must be ({n},).")
+    if not np.isfinite(out).all() or out.min() < 0 or out.sum() <= 0:
+        raise ArgumentError(f"{name}: weights must be finite, non-negative and not all zero.")
+    return out

@@ -1,0 +1,173 @@
+"""The report on adaptation runs: one HTML file that needs nothing else, for one run or for methods over tasks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jumbot._base.files import write_text
+from jumbot.errors import ArgumentError
+from jumbot.report import _classes as origins
+from jumbot.report import _comparison as comparison
+from jumbot.report import _numbers as numbers
+from jumbot.report import _overview as overview
+from jumbot.report import _sections as samples
+from jumbot.report import _sections as sections
+from jumbot.report import _words as words
+from jumbot.report._page import (
+    Group,
+    Html,
+    Name,
+    Picture,
+    Pictures,
+    Section,
+    Table,
+    accuracies,
+    document,
+    group_runs,
+    named,
+    render,
+)
+from jumbot.report._records import RunRecord, read_run
+from jumbot.report._style import styled
+from jumbot.report._top import summary
+
+DETAILED = 8  # groups of runs that get pictures of their own, over all tasks
+RANKED_TASKS = 3  # fewer tasks make no ranking
+
+
+def write_report(
+    runs: Sequence[RunRecord] | Sequence[Path] | Sequence[str],
+    out: str | Path,
+    title: str = "Adaptation report",
+    evidence: overview.Evidence | None = None,
+) -> Path:
+    """Write the report on one run or several, and return its path.
+
+    Parameters
+    ----------
+    runs
+        Run folders, or what `read_run` made of them. Runs of one method on one task that differ in their seed are
+        shown as mean and spread.
+    out
+        A name ending in `.html`, or a folder, in which the file is `report.html`. A report of that name is replaced.
+    evidence
+        What ranks several methods without labels, `{method: {task: [one value per seed]}}`.
+    """
+    records = [run if isinstance(run, RunRecord) else read_run(run) for run in runs]
+    if not records:
+        raise ArgumentError("runs: none came in; give at least one run folder.")
+    out = Path(out)
+    path = out if out.suffix == ".html" else out / "report.html"
+    with styled():
+        text = _page(records, title, path.parent, evidence or {})
+    return write_text(path, text)
+
+
+def _page(records: Sequence[RunRecord], title: str, where: Path, evidence: overview.Evidence) -> str:
+    tasks = group_runs(records)
+    pictures = Pictures()
+    parts = [summary(title, records, tasks, evidence), *_tables(tasks, pictures)]
+    parts += [overview.evidence_section(evidence).write()] if evidence else []
+    count = sum(map(len, tasks.values()))
+    if count <= DETAILED:
+        for number, (task, groups) in enumerate(tasks.items(), 1):
+            several = max(len(group.runs) for group in groups) > 1
+            parts.append(render("task.html", task=task if len(tasks) > 1 else "", number=number, several=several))
+            parts += _task(groups, pictures)
+    else:
+        parts.append(render("undetailed.html", count=count, most=DETAILED))
+    parts.append(samples.predictions(records[0], where) if len(records) == 1 else overview.links(tasks, where))
+    parts.append(render("settings.html", runs=_settings(tasks), most=DETAILED))
+    parts.append(render("glossary.html", terms=words.GLOSSARY))
+    return document(title, *parts)
+
+
+def _tables(tasks: Mapping[str, list[Group]], pictures: Pictures) -> list[Html]:
+    found = accuracies(tasks)
+    if not found or sum(len(values) for values in found.values()) < 2:
+        return []
+    groups = {group.label: group for each in tasks.values() for group in each}
+    parts = [
+        Section("Accuracy of the methods", intro=words.EVALUATION, table=_table(found, groups), how=words.HOW["table"])
+    ]
+    by_class = accuracies(tasks, "mean_class_accuracy")
+    if by_class:
+        table = _table(by_class, groups)
+        parts.append(Section("Mean over classes", table=table, how=words.HOW["class_table"], level=3))
+    fair = {label: values for label, values in found.items() if not groups[label].oracle}
+    common = [task for task in tasks if all(task in values for values in fair.values())]
+    if len(fair) >= 2 and len(common) >= RANKED_TASKS:
+        ranking = comparison.rank(fair)
+        colours = {label: group.colour for label, group in groups.items()}
+        ranks = pictures.draw(comparison.draw_ranks(ranking, colours), "mean rank of each method")
+        wins = pictures.draw(comparison.draw_wins(ranking), "wins of each method over each other")
+        p_value = ranking.p_value
+        alike = "" if p_value is None else f" Friedman's test that all methods are alike: p = {p_value:.2g}."
+        shown = [
+            Picture(Name("Mean rank"), ranks, how=words.HOW["ranks"].format(tasks=len(ranking.tasks)) + alike),
+            Picture(Name("Wins and losses"), wins, how=words.HOW["wins"]),
+        ]
+        parts.append(Section("Methods over all tasks", pictures=shown, level=3))
+    return [part.write() for part in parts]
+
+
+def _table(found: comparison.Accuracies, groups: Mapping[str, Group]) -> Table:
+    table = comparison.compare(found, aside=[label for label, group in groups.items() if group.oracle])
+    several = len(table.tasks) > 1
+    rows: list[list[Name | str]] = []
+    best = set()
+    for place, (method, row, mean) in enumerate(zip(table.methods, table.cells, table.means, strict=True)):
+        cells = [*row, *([mean] if several else [])]
+        best |= {(place, column) for column, cell in enumerate(cells, 1) if cell and cell.best}
+        rows.append([named(groups[method]), *(comparison.NONE if cell is None else str(cell) for cell in cells)])
+    return Table(["method", *table.tasks, *(["mean"] if several else [])], rows, best=frozenset(best))
+
+
+def _task(groups: list[Group], pictures: Pictures) -> list[Html]:
+    """What to look at first comes first; how training went comes last."""
+    return [
+        samples.samples_section(groups, pictures.name()),
+        sections.presence_section(groups, pictures).write(),
+        origins.origin_section(groups, pictures).write(),
+        sections.diagnosis_section(groups).write(),
+        sections.class_section(groups, pictures).write(),
+        numbers.number_section(groups, pictures).write(),
+        sections.embedding_section(groups, pictures).write(),
+        sections.curve_section(groups, pictures).write(),
+    ]
+
+
+def _settings(tasks: Mapping[str, list[Group]]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": f"{group.label}, {task}" + (f", seed {run.seed}" if run.seed is not None else ""),
+            "command": run.config["command"],
+            "lines": _setting(run),
+        }
+        for task, groups in tasks.items()
+        for group in groups
+        for run in group.runs
+    ]
+
+
+def _setting(run: RunRecord) -> list[tuple[str, str]]:
+    lines = [
+        ("folder", run.folder.name),
+        ("made with", run.made_with),
+        ("rule of selection", f"{run.rule}" + (" — target labels chose the model" if run.oracle else "")),
+        ("seed", str(run.seed)),
+        *((f"method.{key}", _value(value)) for key, value in run.options.items()),
+    ]
+    for part in ("training", "network", "input"):
+        lines += [(f"{part}.{key}", _value(value)) for key, value in run.config[part].items()]
+    return lines
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    text = json.dumps(value, default=str)
+    return text if len(text) <= 300 else text[:297] + "…"

@@ -1,0 +1,268 @@
+"""What came of a run, for its first sentence: did adaptation help, how good is it, what to look at next."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jumbot.adaptation._evaluation.decision import FEW
+from jumbot.methods import SOURCE_ONLY
+from jumbot.report._presence import HARM, absent_classes, data_remarks, unchanged, warnings_of
+from jumbot.report._records import RunRecord, number
+from jumbot.report._words import estimated, listed, percent, percent_whole
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A share with its interval on a line; places are in per cent of the line."""
+
+    name: str
+    text: str
+    low: float
+    at: float
+    width: float
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The first box of a report: `mood` is its colour, `place` where the link of `next` leads."""
+
+    helped: str
+    mood: str
+    sure: str = ""
+    next: str = ""
+    place: str = ""
+    marks: Sequence[Mark] = ()
+    ends: tuple[str, str] = ("", "")
+    reference: str = ""
+
+
+def answer(run: RunRecord) -> Answer:
+    """Did adaptation help, how sure is it, what to look at next."""
+    if run.final.get("task") == "regression":
+        return Answer(_numbers(run), mood(run), reference=_reference(run))
+    place = "predictions" if run.accuracy is None or not run.samples else "samples"
+    place = "data" if data_remarks(run) else "warnings" if warnings_of(run) else place
+    following = _next(run) if place in ("data", "warnings") or run.samples or run.predictions else ""
+    marks, ends = _marks(run)
+    then = following.removeprefix("Next: ").capitalize()
+    return Answer(_helped(run), mood(run), _how_good(run), then, place, marks, ends, _reference(run))
+
+
+def _reference(run: RunRecord) -> str:
+    said = " ".join(describe_references(run)).removeprefix("For reference, ")
+    return f"{said[:1].upper()}{said[1:]}"
+
+
+def verdict(run: RunRecord) -> str:
+    """The answer in two or three sentences."""
+    if run.final.get("task") == "regression":
+        return _numbers(run)
+    return " ".join(filter(None, (_helped(run), _how_good(run), _next(run))))
+
+
+def _marks(run: RunRecord) -> tuple[list[Mark], tuple[str, str]]:
+    """Shares of right predictions, with the baseline's first, on one line: by labels, or else by the estimates."""
+    found: list[tuple[str, float, float, float]] = []
+    alone = () if run.method == SOURCE_ONLY else (("source-only baseline of this run", run.baseline),)
+    for name, said in (*alone, (run.method, run.final)):
+        value = run.accuracy and (baseline_accuracy(run) if said is run.baseline else run.accuracy)
+        size = run.final.get("n")
+        if value is not None:
+            spread = 2 * (value * (1 - value) / size) ** 0.5 if size else 0.0
+            found.append((name, value, max(value - spread, 0.0), min(value + spread, 1.0)))
+        elif run.accuracy is None and (estimate := said.get("estimated_accuracy")) and estimate["value"] is not None:
+            found.append((name, estimate["value"], estimate["low"], estimate["high"]))
+    if not found:
+        return [], ("", "")
+    return marks_of(found, percent if run.accuracy is not None else lambda value: f"about {percent_whole(value)}")
+
+
+def marks_of(
+    found: Sequence[tuple[str, float, float, float]], written: Callable[[float], str]
+) -> tuple[list[Mark], tuple[str, str]]:
+    """(name, share, low, high) on one line up to 100 %, and what its ends are."""
+    start = max(math.floor(10 * min(low for _, _, low, _ in found) - 0.5), 0) / 10
+    marks = [
+        Mark(
+            name,
+            written(value),
+            _place(low, start),
+            _place(value, start),
+            round(max(_place(high, start) - _place(low, start), 0.0), 1),
+        )
+        for name, value, low, high in found
+    ]
+    return marks, (percent_whole(start), percent_whole(1.0))
+
+
+def _place(value: float, start: float) -> float:
+    return round(100 * (value - start) / (1 - start), 1)
+
+
+def _numbers(run: RunRecord) -> str:
+    """The verdict where numbers are predicted."""
+    rmse, r2 = run.final.get("rmse"), number(run.final.get("r2"))
+    harm = " Adaptation probably did harm, see the warnings." if warnings_of(run) else ""
+    if rmse is None:
+        return f"How far the predicted numbers are off cannot be told without true ones.{harm}"
+    several = run.final.get("per_output") or ()
+    if len(several) > 1:
+        each = [f"{one.get('name')} by {one['rmse']:.4g}" for one in several]
+        return f"The predicted numbers are off, as roots of mean squares: {listed(each)}.{harm}"
+    share = "" if r2 is None else f" (R2 {r2:.2f})"
+    off = f"The predicted numbers are off by {rmse:.4g}, the root of the mean square{share}"
+    return f"{off}, by true ones that training never saw.{harm}"
+
+
+def _helped(run: RunRecord) -> str:
+    """Whether adaptation helped, by labels where there are any."""
+    decision = run.final.get("decision") or {}
+    if run.method == SOURCE_ONLY:
+        why = "" if decision.get("asked", True) else f" {decision['why'][:1].upper()}{decision['why'][1:]}"
+        return f"Nothing was adapted: this is the classifier of the source, as it is.{why}"
+    before = baseline_accuracy(run)
+    if run.accuracy is not None and before is not None:
+        change, spread = run.accuracy - before, _chance(run)
+        figures = f"{percent(run.accuracy)} instead of {percent(before)} of the predictions are right"
+        if abs(change) <= spread:
+            return f"Adaptation made no difference that is more than chance: {figures}."
+        return f"Adaptation {'helped' if change > 0 else 'did harm'}: {figures}."
+    if unchanged(run):
+        return "Adaptation changed none of the predictions: they are those of the source alone."
+    warned = [each for each in warnings_of(run) if each.startswith(HARM)]
+    if warned:
+        return f"Adaptation probably did harm ({len(warned)} sign{'s' * (len(warned) > 1)}, see the warnings)."
+    harm = decision.get("harm")
+    if harm is None:
+        return "Whether adaptation helped cannot be told without labels."
+    if harm["changed"] < FEW:
+        return "Adaptation changed hardly any prediction."
+    if harm["adapted"] >= harm["source_only"]:
+        return "Adaptation seems to have helped, as far as can be told without labels."
+    return "Whether adaptation helped cannot be told without labels; nothing speaks for harm."
+
+
+def _chance(run: RunRecord) -> float:
+    """Two standard errors of the paired difference to the baseline: only predictions that changed can make one."""
+    changed, size = run.baseline.get("changed", 0.5), run.final.get("n")
+    return float(2 * (changed / size) ** 0.5) if size else 0.0
+
+
+def _by_labels(run: RunRecord) -> str:
+    size = run.final.get("n")
+    if not size:
+        return "By labels that training never saw."
+    return f"By {size:,} labels that training never saw; less than {100 * _chance(run):.1f} points could be chance."
+
+
+def _how_good(run: RunRecord) -> str:
+    estimate = run.final.get("estimated_accuracy")
+    about = estimated(estimate)
+    if run.accuracy is not None:
+        alone = (
+            _by_labels(run)
+            if baseline_accuracy(run) is not None and run.method != SOURCE_ONLY
+            else (f"{percent(run.accuracy)} of the target predictions are right, by labels that training never saw.")
+        )
+        return " ".join(filter(None, [alone, f"Without labels the estimate was {about}." if about else ""]))
+    if estimate and about and run.classes and estimate["value"] < 1 / len(run.classes):
+        return (
+            "How many of the predictions are right cannot be told without labels: what was estimated, "
+            f"{about.removeprefix('about ')}, is below what guessing would give."
+        )
+    if about:
+        return f"Probably {about} of the target predictions are right."
+    why = f": {estimate['why']}" if estimate else ""
+    return f"How many of the predictions are right cannot be told without labels{why}."
+
+
+def _next(run: RunRecord) -> str:
+    if data_remarks(run):
+        return "Next: correct what the remarks about the data name, and adapt again; figures below them may be void."
+    if warnings_of(run):
+        return "Next: read the warnings, and the samples that nothing explains."
+    if run.accuracy is None:
+        return (
+            "Next: check a few predictions of each class by eye; a class that is taken for another as a whole, as "
+            "where columns or names were exchanged, cannot be seen without labels."
+        )
+    if changed := run.baseline.get("changed"):
+        return f"Next: look at the samples whose class changed ({percent(changed)} of the target)."
+    return "Next: look at the samples that are least explained." if run.samples or run.predictions else ""
+
+
+def mood(run: RunRecord) -> str:
+    """ "good", "bad" or nothing, for the colour beside the verdict."""
+    said = _helped(run)
+    return "bad" if "did harm" in said else "good" if "helped" in said and "cannot" not in said else ""
+
+
+def baseline_accuracy(run: RunRecord) -> float | None:
+    """On the same target labels, of the classifier that saw the source alone."""
+    found = run.baseline.get("accuracy")
+    return run.accuracy_before if found is None else found
+
+
+def describe_baseline(run: RunRecord) -> str:
+    """The classifier that saw the source alone, in a sentence; nothing where the run has none."""
+    if run.method == SOURCE_ONLY or not run.baseline:
+        return ""
+    accuracy, about = run.baseline.get("accuracy"), estimated(run.baseline["estimated_accuracy"])
+    figures = [] if accuracy is None else [f"{percent(accuracy)} of its predictions are right"]
+    figures += [f"without labels {about}"] if about else []
+    figures.append(f"adaptation changed {percent(run.baseline['changed'])} of the predictions")
+    return f"Baseline ({run.baseline['what']}): {'; '.join(figures)}."
+
+
+def describe_references(run: RunRecord) -> list[str]:
+    """What plain models of the source alone would do, and a sentence where one is clearly ahead."""
+    found = run.final.get("references")
+    if not found:
+        return []
+    accuracy = found["measure"] == "accuracy"
+
+    def figure(one: Mapping[str, Any]) -> str:
+        return percent(one["held_out"]) if accuracy else f"R2 {one['held_out']:.2f}"
+
+    each = []
+    for one in found["models"]:
+        about = estimated(one["estimated_accuracy"])
+        there = f", on the target {about} without labels" if about else ""
+        each.append(f"{one['name']} {figure(one)}{there}")
+    said = [
+        f"For reference, on {found['n']:,} held-out source samples: {run.method} {figure(found)}; {'; '.join(each)}."
+    ]
+    own = (run.final.get("estimated_accuracy") or {}).get("value")
+    for one in found["models"]:
+        if not one["ahead"]:
+            continue
+        value = (one["estimated_accuracy"] or {}).get("value")
+        there = "what it would do on the target cannot be told without labels"
+        if own is not None and value is not None:
+            too = "puts it ahead on the target too" if value > own else "does not put it ahead on the target"
+            there = f"the estimate {too}"
+        name = f"{one['name'][:1].upper()}{one['name'][1:]}"
+        said.append(f"{name} is clearly ahead on the source ({figure(one)} against {figure(found)}); {there}.")
+    return said
+
+
+def evidence(run: RunRecord) -> list[str]:
+    """What is known of the predictions, a sentence each, with labels and without."""
+    found = []
+    if run.accuracy is not None:
+        mean = "" if run.mean_class_accuracy is None else f" ({percent(run.mean_class_accuracy)}, mean over classes)"
+        found.append(f"Accuracy on target labels that training never saw: {percent(run.accuracy)}{mean}.")
+    if baseline := describe_baseline(run):
+        found.append(baseline)
+    if estimate := run.final.get("estimated_accuracy"):
+        found.append(f"Without labels: {estimated(estimate) or 'no estimate'}; {estimate['why']}.")
+    found += describe_references(run)
+    if run.diagnosis:
+        share = percent(run.diagnosis["unexplained_share"])
+        found.append(f"Target samples that no source sample explains: {share}.")
+    if absent := absent_classes(run):
+        found.append(f"Classes that seem absent from the target: {listed(absent)}.")
+    return found

@@ -1,0 +1,340 @@
+"""A run folder read back: what was asked for, what was measured on the way, and what came out.
+
+RUN/config.json      the request: data, method, settings, seed
+RUN/metrics.jsonl    one JSON object per line: each step and each evaluation
+RUN/results.json     the selected model's figures; absent while the run is unfinished
+RUN/embeddings.npz   some source and target embeddings before and after, optional
+RUN/predictions.csv  id, label, confidence, received_mass of each target sample, optional
+RUN/baseline.json    a source-only classifier on the same target, optional
+RUN/samples.json     the least explained and the most changed samples, with pictures where there are any, optional
+RUN/decision.json    why `jumbot tune` picked the run, where it did
+
+Each was held to its schema when it was read, so what a schema asks for is there and is what it says.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from jumbot._base.files import read_bytes
+from jumbot._base.options import Portion, Weight, check
+from jumbot._base.schema import plain, read
+from jumbot.adaptation._baseline import BASELINE, SAMPLES
+from jumbot.adaptation._runs.folder import DECISION, final_mass, read_config, read_metrics, read_results
+from jumbot.adaptation._runs.results_json import Baseline, Samples
+from jumbot.adaptation._runs.searches_json import Decision
+from jumbot.data._frames import unsafe
+from jumbot.errors import ArgumentError
+
+T = TypeVar("T")
+_LARGEST = 2**30  # bytes of embeddings: a run keeps those of a thousand samples of each domain
+_ARRAYS = {  # number of axes, kinds of numbers
+    **{f"{when}_{domain}": (2, "f") for when in ("before", "after") for domain in ("source", "target")},
+    **dict.fromkeys(("source_labels", "target_labels", "target_predictions"), (1, "iu")),
+    **dict.fromkeys(("source_values", "true_values", "predicted_values"), (2, "f")),
+}
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One line of `predictions.csv`; `received_mass` is None where the method has no plan."""
+
+    id: str
+    label: str
+    confidence: float | None
+    received_mass: float | None
+
+
+def optional(file: Path, use: Callable[[Path], T], absent: T) -> T:
+    """What `use` makes of the file, or `absent` where there is none."""
+    if not file.exists():
+        return absent
+    try:
+        return use(file)
+    except ArgumentError as error:
+        raise ArgumentError(f"{error} Copy it again, or delete it: the report does without it.") from error
+
+
+def read_embeddings(file: Path) -> dict[str, np.ndarray]:
+    """Embeddings and labels of some samples, by the names that `_ARRAYS` has."""
+    raw = io.BytesIO(read_bytes(file))
+    try:
+        with zipfile.ZipFile(raw) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+        if size > _LARGEST:
+            raise ValueError(f"it would take {size:,} bytes")
+        with np.load(raw, allow_pickle=False) as arrays:
+            found = {name: arrays[name] for name in arrays.files}
+    except Exception as error:  # a damaged archive raises any of ten types
+        raise ArgumentError(f"{file}: is no archive of arrays, or was cut short ({error}).") from error
+    for name, array in found.items():
+        if name not in _ARRAYS:
+            raise ArgumentError(f"{file}: {name}: is not known; there may be {', '.join(_ARRAYS)}.")
+        axes, kinds = _ARRAYS[name]
+        if array.ndim != axes or array.dtype.kind not in kinds:
+            what = "numbers" if kinds == "f" else "whole numbers"
+            raise ArgumentError(
+                f"{file}: {name}: an array of shape {array.shape} ({array.dtype}) came in; it must hold {what} along "
+                f"{axes} {'axes' if axes > 1 else 'axis'}."
+            )
+    for domain in ("source", "target"):
+        lengths = {name: len(array) for name, array in found.items() if _domain(name) == domain}
+        if len(set(lengths.values())) > 1:
+            shown = ", ".join(f"{name} {length}" for name, length in lengths.items())
+            raise ArgumentError(f"{file}: arrays of the {domain} must be of the same length; they are {shown}.")
+    for when in ("before", "after"):
+        widths = {array.shape[1] for name, array in found.items() if name.startswith(when)}
+        if len(widths) > 1:
+            raise ArgumentError(f"{file}: {when}_source and {when}_target must have the same width; they do not.")
+    return found
+
+
+def _domain(name: str) -> str:
+    return "source" if "source" in name else "target"
+
+
+def read_predictions(file: Path, count: int) -> list[Prediction]:
+    """A prediction for each of the `count` samples of the target."""
+    try:
+        text = read_bytes(file).decode("utf-8-sig")
+        rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
+    except (ValueError, csv.Error) as error:
+        raise ArgumentError(f"{file}: is no table of text, or was cut short ({error}).") from error
+    header = rows[0] if rows else []
+    answer = next((name for name in header if name == "label" or name.startswith("prediction")), None)
+    if header[:1] != ["id"] or answer is None or len(set(header)) < len(header):
+        raise ArgumentError(f"{file}: line 1: must name the columns id and label, or id and prediction, each once.")
+    if len(rows) - 1 != count:
+        raise ArgumentError(f"{file}: holds {len(rows) - 1} rows where config.json tells of {count} target samples.")
+    return [
+        _prediction(dict(zip(header, row, strict=False)), len(header) == len(row), f"{file}: row {number}")
+        for number, row in enumerate(rows[1:], 1)
+    ]
+
+
+def _prediction(row: dict[str, str], is_whole: bool, where: str) -> Prediction:
+    if not is_whole:
+        raise ArgumentError(f"{where}: must have as many cells as the first line.")
+    return Prediction(
+        id=unsafe(row["id"]),
+        label=unsafe(row.get("label", "")),
+        confidence=_number(row, "confidence", Portion, where),
+        received_mass=_number(row, "received_mass", Weight, where),
+    )
+
+
+def _number(row: dict[str, str], column: str, kind: Any, where: str) -> float | None:
+    text = row.get(column, "")
+    if not text:
+        return None
+    try:
+        value: float = check(column, float(text), kind)
+    except ValueError as error:  # an ArgumentError is one
+        raise ArgumentError(f"{where}: {column}: {text[:40]!r} came in; it must be a number, at least 0.") from error
+    return value
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One run: `steps` and `evaluations` in the order of their step."""
+
+    folder: Path
+    config: Mapping[str, Any]
+    steps: Sequence[Mapping[str, Any]] = ()
+    evaluations: Sequence[Mapping[str, Any]] = ()
+    results: Mapping[str, Any] | None = None
+    embeddings: Mapping[str, np.ndarray] = field(default_factory=dict)
+    predictions: Sequence[Prediction] = ()
+    baseline: Mapping[str, Any] = field(default_factory=dict)
+    """Figures of a classifier that saw the source alone, where the run has one."""
+    samples: Sequence[Mapping[str, Any]] = ()
+    """Target samples to look at: the least explained and the most changed."""
+    why: Sequence[str] = ()
+    """Sentences of `jumbot tune`, if it picked this run."""
+
+    @property
+    def finished(self) -> bool:
+        return self.results is not None
+
+    @property
+    def method(self) -> str:
+        """Of the model that was handed over."""
+        decided = (self.results or {}).get("decision")
+        return str(decided["method"] if decided else self.config["method"]["name"])
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The method's hyper-parameters."""
+        return {key: value for key, value in self.config["method"].items() if key != "name"}
+
+    @property
+    def source(self) -> str:
+        return str(self.config["source"]["name"])
+
+    @property
+    def target(self) -> str:
+        return str(self.config["target"]["name"])
+
+    @property
+    def task(self) -> str:
+        return f"{self.source} → {self.target}"
+
+    @property
+    def seed(self) -> int:
+        return int(self.config["seed"])
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return tuple(self.config["classes"])
+
+    @property
+    def made_with(self) -> str:
+        """The version that made it, and when."""
+        return f"jumbot {self.config['jumbot']}, {self.config['created'] or 'undated'}"
+
+    @property
+    def rule(self) -> str:
+        """The rule that chose the model."""
+        return str(self.config["select"] if self.results is None else self.results["rule"])
+
+    @property
+    def oracle(self) -> bool:
+        """True if target labels chose the model."""
+        return self.rule == "oracle" or (self.results is not None and bool(self.results["oracle"]))
+
+    @property
+    def diagnosis(self) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = {} if self.results is None else self.results["diagnosis"]
+        return found
+
+    @property
+    def final(self) -> Mapping[str, Any]:
+        """The selected model's figures; of an unfinished run, those of its last evaluation."""
+        if self.results is not None:
+            return self.results
+        return self.evaluations[-1] if self.evaluations else {}
+
+    @property
+    def accuracy(self) -> float | None:
+        """The share of right answers on the target, None where no target labels were given."""
+        return self.final.get("accuracy")
+
+    @property
+    def mean_class_accuracy(self) -> float | None:
+        return self.final.get("mean_class_accuracy")
+
+    @property
+    def per_class(self) -> list[float | None]:
+        """The accuracy in each class of `classes`, None where the target has no sample of it."""
+        values = list(self.final.get("per_class") or ())
+        return values if len(values) == len(self.classes) else []
+
+    @property
+    def accuracy_before(self) -> float | None:
+        """The target accuracy when adaptation began: the last evaluation of the source-only phase."""
+        found = [each.get("accuracy") for each in self.evaluations if each["phase"] == "source"]
+        return found[-1] if found else None
+
+    @property
+    def confusion(self) -> np.ndarray | None:
+        """`(true class, predicted class)` counts."""
+        matrix = np.array((self.results or {}).get("confusion") or 0, dtype=float)
+        return matrix if matrix.sum() > 0 else None
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """The label-free scores at the selected step, else at the last evaluation that has any."""
+        chosen = (self.results or {}).get("selected_step")
+        with_scores = [each for each in self.evaluations if each["scores"]]
+        matching = [each for each in with_scores if each["step"] == chosen] or with_scores[-1:]
+        found = {name: number(value) for name, value in (matching[-1]["scores"] if matching else {}).items()}
+        return {name: value for name, value in found.items() if value is not None}
+
+    @property
+    def mass(self) -> float | None:
+        """The share of the mass that moved at the end of training; None for methods without a plan."""
+        return final_mass(self.steps)
+
+    @property
+    def adaptation_start(self) -> float | None:
+        """The first step of the adaptation phase, None if the source-only phase did not come first."""
+        phases = [(each["phase"], each["step"]) for each in self.steps]
+        adapt = [step for phase, step in phases if phase == "adapt"]
+        return adapt[0] if adapt and phases[0][0] == "source" else None
+
+    def curve(self, *path: str, event: str = "step") -> tuple[np.ndarray, np.ndarray]:
+        """Steps and values of one quantity, `curve("terms", "source")`, where it was recorded."""
+        places: list[float] = []
+        values: list[float] = []
+        for each in self.steps if event == "step" else self.evaluations:
+            value: Any = each
+            for name in path:
+                value = value.get(name) if isinstance(value, Mapping) else None
+            found = number(value)
+            if found is not None:
+                places.append(each["step"])
+                values.append(found)
+        return np.array(places, dtype=float), np.array(values, dtype=float)
+
+    def names_in(self, key: str, event: str = "step") -> list[str]:
+        """Names that occur in a mapping of the records, `names_in("terms")`, in the order of their first appearance."""
+        found: dict[str, None] = {}
+        for each in self.steps if event == "step" else self.evaluations:
+            found.update(dict.fromkeys(each[key]))
+        return list(found)
+
+
+def number(value: Any) -> float | None:
+    """A finite float, else None.
+
+    >>> number(1), number(float("nan")), number("a"), number(None)
+    (1.0, None, None, None)
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if math.isfinite(value) else None
+
+
+def read_run(folder: str | Path) -> RunRecord:
+    """The record of a run, finished or not.
+
+    A folder that is not a run, or one of whose files is damaged, raises `ArgumentError`. A last line of `metrics.jsonl`
+    that a kill cut short is left out; optional files may be absent.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise ArgumentError(f"{folder}: is not a folder; give the folder of a run, as `jumbot adapt --out` wrote it.")
+    config = read_config(folder)
+    steps, evaluations = _metrics(folder)
+    return RunRecord(
+        folder=folder,
+        config=config,
+        steps=steps,
+        evaluations=evaluations,
+        results=read_results(folder),
+        embeddings=optional(folder / "embeddings.npz", read_embeddings, {}),
+        predictions=optional(
+            folder / "predictions.csv", lambda file: read_predictions(file, config["target"]["n"]), []
+        ),
+        baseline=optional(folder / BASELINE, lambda file: plain(read(file, Baseline)), {}),
+        samples=optional(folder / SAMPLES, lambda file: plain(read(file, Samples)), []),
+        why=optional(folder / DECISION, lambda file: read(file, Decision).why, ()),
+    )
+
+
+def _metrics(folder: Path) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    # Should a step be there twice, the later line counts.
+    found: dict[str, dict[float, Mapping[str, Any]]] = {"step": {}, "evaluation": {}}
+    for each in read_metrics(folder):
+        found[each["event"]][each["step"]] = each
+    steps, evaluations = ([each for _, each in sorted(found[event].items())] for event in ("step", "evaluation"))
+    return steps, evaluations

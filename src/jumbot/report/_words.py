@@ -1,0 +1,129 @@
+"""The report's sentences: what was done, what came out, and what each number means."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from typing import Any
+
+from jumbot.adaptation._evaluation.selection import RULES, SCORES
+from jumbot.methods import SOURCE_ONLY
+from jumbot.report._comparison import NONE
+from jumbot.report._page import Html, render
+from jumbot.report._records import RunRecord
+
+EVALUATION = "evaluation: labels that training never saw"
+
+ORACLE_WARNING = (
+    "The labels of the target chose the model (rule “oracle”). Its accuracy is therefore a bound for study: on data "
+    "without labels nobody can choose so, and the figure must not be compared with those of other rules."
+)
+
+
+def _texts() -> dict[str, dict[str, str]]:
+    tables = tomllib.loads(files("jumbot.report").joinpath("words.toml").read_text(encoding="utf-8"))
+    return {table: {name: " ".join(text.split()) for name, text in texts.items()} for table, texts in tables.items()}
+
+
+_TEXTS = _texts()
+HOW = _TEXTS["how"]
+"""How to read each picture and table."""
+GLOSSARY, SCORE_TITLES, SCORE_WORDS = _TEXTS["glossary"], _TEXTS["score_titles"], _TEXTS["scores"]
+TUNING = _TEXTS["tuning"]
+"""What the columns of `tune` are."""
+
+
+def percent(value: float | None) -> str:
+    """A share in per cent, one digit.
+
+    >>> percent(0.98249).split()
+    ['98.2', '%']
+    """
+    return NONE if value is None else f"{100 * value:.1f}\N{NO-BREAK SPACE}%"
+
+
+def percent_whole(value: float) -> str:
+    """A share in per cent, no digit.
+
+    >>> percent_whole(0.283).split()
+    ['28', '%']
+    """
+    return f"{100 * value:.0f}\N{NO-BREAK SPACE}%"
+
+
+def listed(names: Sequence[str], most: int = 12) -> str:
+    """`a, b and c`; what exceeds `most` is counted.
+
+    >>> listed(["a", "b", "c"]), listed(["a", "b", "c", "d"], most=2)
+    ('a, b and c', 'a, b and 2 more')
+    """
+    if len(names) > most:
+        names = [*names[:most], f"{len(names) - most} more"]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else ""
+
+
+def describe_run(run: RunRecord) -> Html:
+    """One run in a few sentences; which rule chose the model is said always."""
+    rule = RULES[run.rule] + ("" if run.results is None else f", step {run.results['selected_step']:,}")
+    return render(
+        "run.html",
+        run=run,
+        adapted=run.method != SOURCE_ONLY,
+        what=_what(run),
+        rule=rule,
+        of_source=f"{run.config['source']['n']:,} ",
+        of_target=f"{run.config['target']['n']:,} ",
+        classes=f", {len(run.classes)} classes" if run.classes else "",
+        choices=describe_choice(run),
+        outcome=_outcome(run),
+    )
+
+
+def describe_choice(run: RunRecord) -> list[str]:
+    """What was decided about the settings and why: the words of `jumbot tune`, or what tau came to."""
+    if run.why:
+        return list(run.why)
+    said, tau = [], run.options.get("tau")
+    if run.mass is not None and isinstance(tau, int | float):
+        said.append(f"tau is {tau:g}: {percent_whole(run.mass)} of the mass moves at the end of training.")
+    return said + [f"{each[:1].upper()}{each[1:]}." for each in (run.results or {}).get("decisions", ())]
+
+
+def estimated(estimate: Mapping[str, Any] | None) -> str:
+    """`about 83 % (90 % interval 70 to 96 %)`, or nothing where there is no estimate."""
+    if estimate is None or estimate["value"] is None:
+        return ""
+    low, high = f"{100 * estimate['low']:.0f}", percent_whole(estimate["high"])
+    return f"about {percent_whole(estimate['value'])} (90 % interval {low} to {high})"
+
+
+def _what(run: RunRecord) -> str:
+    return "a predictor of numbers" if run.final.get("task") == "regression" else "a classifier"
+
+
+def _outcome(run: RunRecord) -> str:
+    if run.final.get("task") == "regression":  # the verdict has said it
+        return ""
+    if run.accuracy is None:
+        return (
+            "No target labels were given, so the accuracy on the target is not known; the label-free scores and the "
+            "warnings below are what there is to go by."
+        )
+    text = f"On target labels that training never saw, it is right in {percent(run.accuracy)} of the cases"
+    if run.mean_class_accuracy is not None:
+        text += f" ({percent(run.mean_class_accuracy)} as the mean over classes)"
+    before = run.accuracy_before
+    if before is not None and run.method != SOURCE_ONLY:
+        change = run.accuracy - before
+        verb = "up from" if change > 0.0005 else "down from" if change < -0.0005 else "the same as"
+        text += f", {verb} {percent(before)} before adaptation"
+    return text + "."
+
+
+def score_title(name: str) -> str:
+    """Name and direction of a label-free score."""
+    title = SCORE_TITLES.get(name, name.replace("_", " "))
+    if name not in SCORES:
+        return title
+    return f"{title} ({'higher' if SCORES[name].higher_is_better else 'lower'} is better)"

@@ -1,0 +1,165 @@
+"""What a pair of potentials proves: a feasible plan, its objective, and how far below the optimum can lie.
+
+For P = R e^{(f+g-C)/epsilon} and any feasible plan Q,
+
+    primal(Q) - dual(f, g) = epsilon KL(Q | P) + the Fenchel-Young terms of both marginals of Q,
+
+a sum of non-negative terms, so rounding cannot make it lie.  Q = P unless a marginal is constrained.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from jumbot.transport._problem import Problem
+
+_OVERFLOWN = 1e200  # a scale from which on a gap means nothing
+
+
+def solved(gap: Any, scale: Any, tol: Any) -> Any:
+    """Whether a gap is within `tol`: the one definition, of numbers, arrays and tensors, compiled or not.
+
+    Over-relaxation may pass through plans that overflow: those prove nothing, and neither does NaN.
+
+    >>> solved(1e-8, 1.0, 1e-6), solved(0.0, float("inf"), 1e-6), solved(float("nan"), 1.0, 1e-6), solved(0.0, -1.0, 1)
+    (True, False, False, False)
+    """
+    return (gap <= tol * scale) & (scale >= 0.0) & (scale < _OVERFLOWN)
+
+
+def reachable(tol: float, epsilon: float) -> float:
+    """`tol`, but not below what float64 can prove."""
+    return max(tol, 1e-14 if epsilon > 0 else 1e-12)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A feasible `plan` with its objective; scalars are `(B,)` in float64 and leave out epsilon sum(R)."""
+
+    plan: Tensor
+    rows: Tensor
+    columns: Tensor
+    linear: Tensor
+    objective: Tensor
+    gap: Tensor
+    scale: Tensor
+
+    @property
+    def largest(self) -> Tensor:
+        """The largest number of each problem."""
+        return torch.stack([self.objective.abs(), self.linear.abs(), self.gap, self.rows.sum(-1)]).amax(0)
+
+    def put(self, at: Tensor, by: Certificate, which: Tensor | slice = slice(None)) -> None:
+        """Take over the problems `at` from `which` of another certificate."""
+        for name in self.__dataclass_fields__:
+            getattr(self, name)[at] = getattr(by, name)[which]
+
+    @property
+    def relative_gap(self) -> Tensor:
+        """gap / scale; a zero plan that is optimal has both zero, and an overflown one proves nothing."""
+        relative = torch.where(self.gap > 0, self.gap / self.scale.clamp_min(1e-300), self.gap)
+        sound = (self.scale >= 0) & (self.scale < _OVERFLOWN) & (self.gap < _OVERFLOWN)
+        return torch.where(sound, relative, torch.inf)
+
+
+def certify(problem: Problem, f: Tensor, g: Tensor) -> Certificate:
+    """The certificate of the potentials `(B, n)`, `(B, m)` for the problem as given, in float64."""
+    epsilon, cost = problem.epsilon, problem.cost.double()
+    r_a, r_b = problem.reference_weights
+    log_plan = (f[..., :, None] + g[..., None, :] - cost) / epsilon
+    log_plan += torch.log(r_a)[..., :, None] + torch.log(r_b)[..., None, :]
+    if problem.blocked is not None:
+        log_plan = log_plan.masked_fill_(problem.blocked, -torch.inf)
+    plan = torch.exp(log_plan)
+    gap = torch.zeros_like(plan[:, 0, 0])
+    if problem.source.hard or problem.target.hard:
+        rounded = round_to_marginals(problem, plan)
+        # Q log(Q/P) - Q + P with log P exact where P underflows
+        log_ratio = torch.where(rounded > 0, torch.log(rounded) - log_plan, 0.0)
+        terms = torch.where(rounded > 0, rounded * log_ratio - rounded, 0.0) + plan
+        small = log_ratio.abs() < 1e-4
+        terms = torch.where(small & (rounded > 0), plan * log_ratio**2 * (0.5 + log_ratio / 3), terms)
+        gap = epsilon * terms.clamp_min(0).sum((-2, -1))
+        log_plan = torch.where(rounded > 0, torch.log(rounded), log_plan)
+        plan = rounded
+    rows, columns = plan.sum(-1), plan.sum(-2)
+    mass = rows.sum(-1)
+    linear, size = (cost * plan).sum((-2, -1)), (cost.abs() * plan).sum((-2, -1))
+    log_plan -= torch.log(r_a)[..., :, None] + torch.log(r_b)[..., None, :]
+    entropy = torch.where(plan > 0, plan * log_plan, 0.0).sum((-2, -1)) - mass
+    penalty = torch.zeros_like(mass)
+    for (side, weights), potential, p in zip(problem.sides, (f, g), (rows, columns), strict=True):
+        gap = torch.where(side.broken(p, weights), torch.inf, gap + side.fenchel_young(p, potential, weights))
+        penalty = penalty + side.penalty(p, weights)
+    objective = linear + epsilon * entropy + penalty
+    gap = torch.where(torch.isfinite(objective) & ~gap.isnan(), gap, torch.inf)
+    return Certificate(plan, rows, columns, linear, objective, gap, size + penalty + epsilon * mass)
+
+
+def round_to_marginals(problem: Problem, plan: Tensor) -> Tensor:
+    """A plan near `plan` whose marginals lie within their bounds.
+
+    With one constrained side its rows are rescaled.  With two, rows and columns are scaled down to their upper
+    bounds and what is missing is filled in by a rank-one term (Altschuler, Weed & Rigollet, 2017).
+    """
+    (source, a), (target, b) = problem.sides
+    if not (source.hard and target.hard):
+        if target.hard:
+            return _rescale(plan.mT, *target.bounds(b)).mT
+        return _rescale(plan, *source.bounds(a))
+    low_a, high_a = source.bounds(a)
+    low_b, high_b = target.bounds(b)
+    fixed = getattr(source, "mass", None)
+    if fixed is not None:
+        plan = plan * (fixed / plan.sum((-2, -1), keepdim=True)).clamp_max(1.0)
+    plan = _rescale(plan, torch.zeros_like(low_a), high_a)
+    plan = _rescale(plan.mT, torch.zeros_like(low_b), high_b).mT
+    rows, columns = plan.sum(-1), plan.sum(-2)
+    lack_a, lack_b = (low_a - rows).clamp_min(0), (low_b - columns).clamp_min(0)
+    total = torch.maximum(lack_a.sum(-1), lack_b.sum(-1))
+    if fixed is not None:
+        total = (fixed - rows.sum(-1)).clamp_min(0)
+    fill_a = spread(lack_a, (high_a - rows).clamp_min(0), total)
+    fill_b = spread(lack_b, (high_b - columns).clamp_min(0), total)
+    plan = plan + fill_a[..., :, None] * (fill_b / total.clamp_min(1e-300)[..., None])[..., None, :]
+    if source.exact or fixed is not None:
+        return plan
+    return _mix_into_bounds(plan, a, b, (low_a, high_a), (low_b, high_b))
+
+
+def _mix_into_bounds(
+    plan: Tensor, a: Tensor, b: Tensor, bounds_a: tuple[Tensor, Tensor], bounds_b: tuple[Tensor, Tensor]
+) -> Tensor:
+    """Move towards a multiple of a b' that is well within all bounds, as far as the worst violation asks for."""
+    mass_a, mass_b = a.sum(-1, keepdim=True), b.sum(-1, keepdim=True)
+    sums = [x.sum(-1, keepdim=True) for x in (*bounds_a, *bounds_b)]
+    middle = (torch.maximum(sums[0], sums[2]) + torch.minimum(sums[1], sums[3]).clamp_max(1e200)) / 2
+    share = torch.zeros_like(middle)
+    rows, columns = plan.sum(-1), plan.sum(-2)
+    for marginal, inside, (low, high) in (
+        (rows, a * middle / mass_a, bounds_a),
+        (columns, b * middle / mass_b, bounds_b),
+    ):
+        excess = torch.maximum(marginal - high, low - marginal)
+        distance = (marginal - inside).abs().clamp_min(1e-300)
+        share = torch.maximum(share, torch.where(excess > 0, excess / distance, 0.0).amax(-1, keepdim=True))
+    share = (share * (1 + 1e-12)).clamp_max(1.0)[..., None]
+    inside_plan = (a * middle / (mass_a * mass_b))[..., :, None] * b[..., None, :]
+    return torch.where(share > 0, (1 - share) * plan + share * inside_plan, plan)
+
+
+def _rescale(plan: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    rows = plan.sum(-1)
+    factor = torch.clamp(rows, low, high) / torch.where(rows > 0, rows, 1.0)
+    return plan * factor[..., None]
+
+
+def spread(lack: Tensor, room: Tensor, total: Tensor) -> Tensor:
+    """Amounts that sum to `total`: all of `lack`, and the rest in proportion to the room that remains."""
+    rest = (total - lack.sum(-1)).clamp_min(0)
+    room = (room - lack).clamp(0, 1e200)
+    return lack + rest[..., None] * (room / room.sum(-1, keepdim=True).clamp_min(1e-300))

@@ -1,0 +1,188 @@
+"""Arguments of the public functions, checked: what came in, what was expected, what to do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from jumbot._base.options import MOST
+from jumbot.errors import ArgumentError
+from jumbot.transport._kernels.threads import run, split
+
+Array = Any  # a torch tensor or a numpy array: numpy in, numpy out
+_transformed = getattr(getattr(torch._C, "_functorch", None), "is_functorch_wrapped_tensor", None)
+_SMALL = 10_000  # entries: OpenBLAS multiplies so many on one thread, and nothing takes less time
+_LARGE = 1 << 20  # entries whose sum takes longer than handing it to threads
+
+
+def as_tensor(x: Array, name: str, like: Tensor | None = None, numpy: bool = False) -> Tensor:
+    """`x` as a tensor of float32 or float64 on the device of `like`, or an error that says what to change.
+
+    Whole numbers become float64 and half precision float32, or what `like` has; gradients find their way back.
+    """
+    check_dense(x, name)
+    if isinstance(x, Tensor):
+        if numpy:
+            raise ArgumentError(f"{name}: a torch tensor beside a numpy cost; pass all as torch or all as numpy.")
+        tensor = x.resolve_neg()  # NumPy cannot read a view that negates
+        if tensor.dtype not in (torch.float32, torch.float64):
+            tensor = _widened(tensor, name, like)
+    else:
+        if like is not None and not numpy and isinstance(x, np.ndarray):
+            raise ArgumentError(f"{name}: a numpy array beside a torch cost; pass torch.from_numpy({name}).")
+        array = np.asarray(x)
+        if not array.dtype.isnative:  # as files of other machines hold them
+            array = array.astype(array.dtype.newbyteorder("="))
+        single = array.dtype == np.float16 if like is None else like.dtype == torch.float32
+        listed = like is not None and not isinstance(x, np.ndarray)
+        if array.dtype.kind in "iub" or array.dtype == np.float16 or (listed and array.dtype.kind == "f"):
+            array = array.astype(np.float32 if single else np.float64)
+        if array.dtype not in (np.float32, np.float64):
+            raise ArgumentError(f"{name}: dtype {array.dtype}; pass float32 or float64, e.g. {name}.astype('float64').")
+        tensor = from_numpy(array)
+        if like is not None and like.device != tensor.device:
+            tensor = tensor.to(like.device)
+    if like is not None and tensor.dtype != like.dtype:
+        raise ArgumentError(f"{name}: {tensor.dtype} beside a cost of {like.dtype}; convert one of them.")
+    if like is not None and tensor.device != like.device:
+        raise ArgumentError(f"{name}: on {tensor.device} while the cost is on {like.device}; move one of them.")
+    return tensor
+
+
+def _widened(tensor: Tensor, name: str, like: Tensor | None) -> Tensor:
+    """Half precision and whole numbers in a dtype that problems are solved in."""
+    if tensor.is_complex() or tensor.is_quantized:
+        raise ArgumentError(f"{name}: dtype {tensor.dtype}; pass float32 or float64, e.g. {name}.double().")
+    own = torch.float32 if tensor.is_floating_point() else torch.float64
+    return tensor.to(own if like is None else like.dtype)
+
+
+def autocast(x: Array) -> str | None:
+    """The type of device on which `torch.autocast` would round what is computed with `x`, or None."""
+    device = "cpu" if not isinstance(x, Tensor) or x.is_meta else x.device.type
+    return device if torch.is_autocast_enabled(device) else None
+
+
+def uncompiled(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """`function` as `torch.compile` may call it: outside of its graph, which is one break of it.
+
+    The two attributes are those of `torch.compiler.disable`, which takes seconds to import what it needs.  A torch
+    that has others breaks the graph as well, and refuses `fullgraph=True` in its own words.
+    """
+
+    def eager(*arguments: Any, **settings: Any) -> Any:
+        return torch.compiler.disable(function)(*arguments, **settings)
+
+    marks = {
+        "_torchdynamo_disable": True,
+        "_torchdynamo_disable_msg": (
+            f"{name} cannot be part of a compiled graph: its sweeps are compiled already, and how many there are "
+            "depends on the numbers. Use torch.compile without fullgraph=True, which breaks the graph once here."
+        ),
+    }
+    vars(eager).update(marks)
+    return eager
+
+
+def from_numpy(array: np.ndarray) -> Tensor:
+    """The array's own memory where torch can take it, else a copy: read-only ones, and those that run backwards."""
+    # an array of one entry counts as contiguous even if it runs backwards
+    plain = array.flags.writeable and min(array.strides, default=0) >= 0
+    return torch.from_numpy(np.ascontiguousarray(array) if plain else array.copy())
+
+
+def check_dense(x: Any, name: str) -> None:
+    """An error where `x` is not an ordinary array: sparse, masked, or without numbers."""
+    if isinstance(x, Tensor):
+        if x.layout is not torch.strided or x.is_nested:
+            kind = "nested" if x.is_nested else str(x.layout).removeprefix("torch.")
+            raise ArgumentError(f"{name}: a tensor of layout {kind}; pass an ordinary one, e.g. {name}.to_dense().")
+        if _transformed is not None and _transformed(x):
+            raise ArgumentError(
+                f"{name}: a tensor within vmap, grad or another transform of torch.func, which cannot be solved; give "
+                "a batch as leading axes, and take gradients by backward() or torch.autograd.grad."
+            )
+        if x.is_meta:
+            raise ArgumentError(f"{name}: on the device meta, which holds no numbers; make it on another, such as cpu.")
+    elif hasattr(x, "toarray"):
+        raise ArgumentError(f"{name}: {type(x).__name__} is sparse; pass {name}.toarray().")
+    elif isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
+        raise ArgumentError(f"{name}: a masked array with masked entries; fill them first, e.g. {name}.filled(...).")
+
+
+def probe(x: Tensor) -> float:
+    """A number that is finite only if all entries are; where they are very large it may not be."""
+    if x.device.type != "cpu":
+        return float(x.sum())
+    # on one thread: torch's sum wakes OpenMP threads, which on a busy machine takes longer than solving
+    array = x.numpy()
+    if array.size <= _SMALL:
+        return float(np.vdot(array, array))
+    if array.size < _LARGE:
+        return _sum(array)
+    flat = array.reshape(-1)
+    return float(sum(run(_sum, (flat[slice(*part)] for part in split(len(flat), 8 * torch.get_num_threads())))))
+
+
+def _sum(x: np.ndarray) -> float:
+    with np.errstate(invalid="ignore", over="ignore"):
+        return float(np.add.reduce(x, axis=None))
+
+
+def check_same_columns(names: str, x: Any, y: Any) -> None:
+    """An error where two frames name their columns differently: they would be taken in their order."""
+    own, other = (list(getattr(points, "columns", ())) for points in (x, y))
+    if own and other and own != other:
+        raise ArgumentError(
+            f"{names}: frames with the columns {', '.join(map(str, own[:6]))} and {', '.join(map(str, other[:6]))}; "
+            "give both the same in the same order, or arrays."
+        )
+
+
+def check_number(name: str, value: Any, *, least: float, strict: bool = False, infinite: bool = False) -> float:
+    """`value` as a float within its range; texts and truth values are none."""
+    if type(value) is float and least < value < math.inf:  # as it nearly always is: microseconds matter here
+        return value
+    try:
+        if isinstance(value, bool | np.bool_ | str | bytes):
+            raise TypeError
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"{name}: {value!r} is not a number.") from None
+    except OverflowError:
+        raise ArgumentError(f"{name}: a whole number beyond all floats came in; it must be smaller.") from None
+    if math.isnan(number) or number < least or (strict and number == least) or (math.isinf(number) and not infinite):
+        sign = ">" if strict else ">="
+        tail = " (math.inf is allowed)" if infinite else " and finite"
+        raise ArgumentError(f"{name}: {number:g} came in; it must be {sign} {least:g}{tail}.")
+    return number
+
+
+def check_whole(name: str, value: Any, *, least: int, most: int = MOST) -> int:
+    """`value` as an int within its range."""
+    number = check_number(name, value, least=least)
+    if number != int(number) or number > most:
+        raise ArgumentError(f"{name}: {number:g} came in; it must be a whole number, at most {most:g}.")
+    return int(value)
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """`value` if it is True or False: of anything else nobody knows which was meant."""
+    if not isinstance(value, bool | np.bool_):
+        raise ArgumentError(f"{name}: {value!r} came in; use True or False.")
+    return bool(value)
+
+
+def check_taus(tau: Any) -> tuple[float, float]:
+    if type(tau) is float and tau > 0:
+        return tau, tau
+    pair = tau if isinstance(tau, Sequence) and not isinstance(tau, str) else (tau, tau)
+    if len(pair) != 2:
+        raise ArgumentError(f"tau: {len(pair)} numbers came in; pass one number or a pair (source, target).")
+    source, target = (check_number("tau", t, least=0, strict=True, infinite=True) for t in pair)
+    return source, target

@@ -1,0 +1,175 @@
+"""Batches of problems through the compiled sweeps, in threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from jumbot.transport._kernels import balanced_sweeps, sweeps, symmetric
+from jumbot.transport._kernels.memory import empty, plain
+from jumbot.transport._kernels.threads import NEVER, Stop, run, split
+from jumbot.transport._outcome import RawOutcome, Start, arguments, kinds_known, reference
+from jumbot.transport._problem import Problem
+from jumbot.transport.divergences import Balanced
+
+#: One problem larger than this gains more from float32 passes in threads than from one compiled loop.
+LARGEST = 1 << 20
+PATIENCE = 3000
+_THREADED_FROM = 1 << 16  # entries: the sweeps of fewer take no longer than a user waits after Ctrl-C
+_ONE_FROM = 1 << 18  # the same where there is one problem, with nothing to share
+
+
+def fits(problem: Problem) -> bool:
+    """Whether the compiled sweeps are the right engine; where a marginal is exact, none other rounds as it goes."""
+    cost = problem.cost
+    _, n, m = cost.shape
+    if cost.device.type != "cpu" or not kinds_known(problem):
+        return False
+    return n * m <= LARGEST or certifies(problem)
+
+
+def certifies(problem: Problem) -> bool:
+    kinds = [arguments(side, problem.epsilon)[0] for side, _ in problem.sides]
+    return is_balanced(problem) or sweeps.one_exact(*kinds)
+
+
+def is_balanced(problem: Problem) -> bool:
+    """Whether both marginals are the weights themselves, and not some multiple that a range allows."""
+    return type(problem.source.divergence) is Balanced and type(problem.target.divergence) is Balanced
+
+
+def sweep(
+    problem: Problem, start: Start | None, tol: float, limit: int, price: Tensor, rounded: bool = True
+) -> RawOutcome:
+    """All problems of the batch, some at a time in threads."""
+    if is_balanced(problem):
+        return _sweep_balanced(problem, start, tol, limit, rounded=rounded)
+    cost, epsilon = plain(problem.cost.numpy()), problem.epsilon
+    batch, n, m = cost.shape
+    F, G = _begun(problem, start)
+    plan, rows, columns, out = empty(batch, n, m), np.empty((batch, n)), np.empty((batch, m)), np.empty((batch, 5))
+    a, b = problem.a.contiguous().numpy(), problem.b.contiguous().numpy()
+    (kind_a, *source), (kind_b, *target) = arguments(problem.source, epsilon), arguments(problem.target, epsilon)
+    _in_threads(
+        sweeps.solver(kind_a, kind_b),
+        lambda: sweeps.memory(n, m, sweeps.one_exact(kind_a, kind_b)),
+        batch,
+        cost.size,
+        cost,
+        a,
+        b,
+        *reference(problem),
+        epsilon,
+        *source,
+        *target,
+        start is None,
+        tol,
+        limit,
+        price.numpy(),
+        F,
+        G,
+        plan,
+        rows,
+        columns,
+        out,
+    )
+    return RawOutcome(epsilon, F, G, plan, rows, columns, out)
+
+
+def _sweep_balanced(
+    problem: Problem, start: Start | None, tol: float, limit: int, symmetric: bool = False, rounded: bool = True
+) -> RawOutcome:
+    """As `sweep` where both marginals are exact; problems that are far out at first come back with a count of -1."""
+    cost, epsilon = plain(problem.cost.numpy()), problem.epsilon
+    batch, n, m = cost.shape
+    F, G = _begun(problem, start)
+    plan, rows, columns, out = empty(batch, n, m), np.empty((batch, n)), np.empty((batch, m)), np.empty((batch, 5))
+    a, b = problem.a.contiguous().numpy(), problem.b.contiguous().numpy()
+    cold = 0 if start is not None else 1 if symmetric else 2
+    _in_threads(
+        balanced_sweeps.solve_range,
+        lambda: balanced_sweeps.memory(n, m),
+        batch,
+        cost.size,
+        cost,
+        a,
+        b,
+        *reference(problem),
+        epsilon,
+        cold,
+        symmetric,
+        rounded,
+        tol,
+        limit,
+        F,
+        G,
+        plan,
+        rows,
+        columns,
+        out,
+    )
+    return RawOutcome(epsilon, F, G, plan, rows, columns, out)
+
+
+def _begun(problem: Problem, start: Start | None) -> tuple[np.ndarray, np.ndarray]:
+    """Potentials in units of epsilon, not filled where there is no start."""
+    (batch, n, m), epsilon = problem.cost.shape, problem.epsilon
+    if start is None:
+        return np.empty((batch, n)), np.empty((batch, m))
+    f, g = start
+    return np.array(f.expand(batch, n).numpy() / epsilon), np.array(g.expand(batch, m).numpy() / epsilon)
+
+
+def is_symmetric(problem: Problem) -> bool:
+    """Whether the symmetric fixed point applies: C = C' >= 0 with zero diagonal."""
+    cost = problem.cost
+    if cost.shape[-1] != cost.shape[-2] or not fits(problem) or problem.blocked is not None:
+        return False
+    return all(map(symmetric.is_symmetric, plain(cost.numpy())))
+
+
+def sweep_symmetric(problem: Problem, tol: float, limit: int, price: Tensor) -> RawOutcome:
+    """As `sweep` for symmetric problems with equal sides, by the averaged fixed point."""
+    if is_balanced(problem):
+        return _sweep_balanced(problem, None, tol, limit, symmetric=True)
+    cost, epsilon = plain(problem.cost.numpy()), problem.epsilon
+    batch, n, _ = cost.shape
+    F, plan, rows, out = np.empty((batch, n)), empty(batch, n, n), np.empty((batch, n)), np.empty((batch, 5))
+    a = problem.a.contiguous().numpy()
+    r, _, o, _ = reference(problem)
+    kind, *side = arguments(problem.source, epsilon)
+    _in_threads(
+        symmetric.solver(kind),
+        lambda: symmetric.memory(n),
+        batch,
+        cost.size,
+        cost,
+        a,
+        r,
+        o,
+        epsilon,
+        *side,
+        tol,
+        limit,
+        price.numpy(),
+        F,
+        plan,
+        rows,
+        out,
+    )
+    return RawOutcome(epsilon, F, F, plan, rows, rows.copy(), out)
+
+
+def _in_threads(kernel: Any, memory: Callable[[], Any], batch: int, work: int, *arguments: Any) -> None:
+    if work < (_THREADED_FROM if batch > 1 else _ONE_FROM):
+        kernel(*arguments, *memory(), NEVER.flag, 0, batch)
+        return
+    kernel(*arguments, *memory(), NEVER.flag, 0, 0)  # compile before the threads start
+    stop = Stop()
+    # several runs for each thread, because some problems take more sweeps than others
+    parts = split(batch, 8 * min(torch.get_num_threads(), batch))
+    run(lambda part: kernel(*arguments, *memory(), stop.flag, *part), parts, stop)

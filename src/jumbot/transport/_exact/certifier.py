@@ -1,0 +1,156 @@
+"""The certificate at epsilon = 0, compiled.
+
+For any P >= 0 and f + g <= C,  primal(P) - dual(f, g) = <P, C - f - g> + the Fenchel-Young terms of both marginals.
+
+What a marginal misses its weights by is summed with its rounding errors: a tau of 1e9 beside costs of one makes a last
+bit of a sum worth 1e-7.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any
+
+from jumbot.transport._kernels.decorator import compiled
+from jumbot.transport._kernels.gibbs import set_all
+from jumbot.transport._kernels.sides import total
+from jumbot.transport._kernels.vectormath import greater
+from jumbot.transport._outcome import BALANCED, GAP, KL, LINEAR, OBJECTIVE, SCALE, TV
+
+ROUNDING = 1e-15
+
+
+@compiled(fastmath=True)
+def _extremes(C: Any, f: Any, g: Any, dearest: float) -> tuple[float, float]:
+    """How far f + g exceeds C, and the largest |C| below `dearest`."""
+    over = most = 0.0
+    for i in range(C.shape[0]):
+        row, t = C[i], f[i]
+        for j in range(row.shape[0]):
+            over = greater(over, t + g[j] - row[j])
+            most = greater(most, abs(row[j]) if row[j] < dearest else 0.0)
+    return over, most
+
+
+@compiled()
+def _add(x: float, sums: Any, lost: Any, j: int) -> None:
+    """sums[j] += x, and to `lost` what rounds off (Knuth's TwoSum)."""
+    before = sums[j]
+    after = before + x
+    part = after - before
+    sums[j] = after
+    lost[j] += (before - (after - part)) + (x - part)
+
+
+@compiled()
+def _add_kl(tau: float, high: float, low: float, w: Any, f: Any, p: Any, off: Any, sums: Any) -> None:
+    for i in range(w.shape[0]):
+        if w[i] > 0.0:
+            wanted, log_x = w[i] * math.exp(min(-f[i] / tau, 700.0)), 0.0
+            if p[i] > 0.0:
+                log_x = math.log1p(off[i] / w[i]) if abs(off[i]) < 0.5 * w[i] else math.log(p[i] / w[i])
+            sums[0] += tau * _divergence(p[i], log_x + f[i] / tau, wanted)
+            sums[1] += tau * _divergence(p[i], log_x, w[i])
+        elif p[i] > 0.0:
+            sums[2] = math.inf
+
+
+@compiled()
+def _divergence(p: float, r: float, q: float) -> float:
+    """p log(p/q) - p + q with r = log(p/q), of which q may be too small to be a number."""
+    if p > 0.0 and abs(r) < 1e-3:
+        return q * r * r * (0.5 + r * (1.0 / 3.0 + r * (0.125 + r / 30.0)))
+    return p * (r - 1.0) + q if p > 0.0 else q
+
+
+@compiled()
+def _add_tv(tau: float, high: float, low: float, w: Any, f: Any, p: Any, off: Any, sums: Any) -> None:
+    for i in range(w.shape[0]):
+        above, below = tau - high - low - f[i], tau + high + low + f[i]  # tau - f, tau + f
+        sums[0] += max(below, 0.0) * off[i] if off[i] > 0.0 else max(above, 0.0) * -off[i]
+        sums[0] += max(-above, 0.0) * p[i]
+        sums[1] += tau * abs(off[i])
+
+
+@compiled()
+def _add_exact(tau: float, high: float, low: float, w: Any, f: Any, p: Any, off: Any, sums: Any) -> None:
+    for i in range(w.shape[0]):
+        sums[2] += abs(off[i])
+
+
+#: `add(tau, high, low, weights, f, marginal, what it misses them by, sums)`: Fenchel-Young gap, penalty, violation of a
+#: side with the potential f + high + low, which as one number would be rounded.
+_SIDES: dict[int, Any] = {KL: _add_kl, TV: _add_tv, BALANCED: _add_exact}
+
+
+@lru_cache(maxsize=8)
+def certifier(kind_a: int, kind_b: int) -> Any:
+    """The certificate for two kinds."""
+    add_a, add_b = _SIDES[kind_a], _SIDES[kind_b]
+
+    @compiled()
+    def certify(
+        C: Any,
+        a: Any,
+        b: Any,
+        f: Any,
+        g: Any,
+        high: float,
+        low: float,
+        P: Any,
+        tau_a: float,
+        tau_b: float,
+        dearest: float,
+        rows: Any,
+        columns: Any,
+        out: Any,
+        work_a: Any,
+        work_b: Any,
+        sums: Any,
+    ) -> None:
+        """Marginals, objective, gap and scale of the plan P and the potentials f + t, g - t with t = high + low.
+
+        An infinite tau is an exact marginal; costs from `dearest` on stand for pairs that are never matched.
+        """
+        n, m = C.shape
+        linear = size = slack = 0.0
+        off_a, lost_a, off_b, lost_b = work_a[0], work_a[1], work_b[0], work_b[1]
+        for i in range(n):
+            off_a[i], lost_a[i] = -a[i], 0.0
+        for j in range(m):
+            columns[j], off_b[j], lost_b[j] = 0.0, -b[j], 0.0
+        for i in range(n):
+            plan, cost, mass = P[i], C[i], 0.0
+            for j in range(m):
+                p = plan[j]
+                if p != 0.0:
+                    mass += p
+                    columns[j] += p
+                    _add(p, off_a, lost_a, i)
+                    _add(p, off_b, lost_b, j)
+                    linear += p * cost[j]
+                    size += p * abs(cost[j])
+                    slack += p * max(cost[j] - f[i] - g[j], 0.0)
+            rows[i] = mass
+        for i in range(n):
+            off_a[i] += lost_a[i]
+        for j in range(m):
+            off_b[j] += lost_b[j]
+        set_all(sums, 0.0)
+        add_a(tau_a, high, low, a, f, rows, off_a, sums)
+        add_b(tau_b, -high, -low, b, g, columns, off_b, sums)
+        mass = max(total(a), total(b), total(rows))
+        over, most = _extremes(C, f, g, dearest)
+        # f + g exceeds C by rounding at most, and lowered by as much it does not
+        gap, scale = slack + sums[0] + over * mass, size + sums[1]
+        if not sums[2] <= 1e-9 * mass:  # an exact marginal that is not
+            gap = 1e300
+        # where the optimum is zero, both gap and scale are rounding of what any plan costs, or of what it could
+        prices = (tau_a if tau_a < math.inf else 0.0) + (tau_b if tau_b < math.inf else 0.0)
+        nothing = ROUNDING * min(total(a), total(b)) * (min(most, tau_a + tau_b) if most > 0.0 else prices)
+        if gap <= ROUNDING * scale or max(gap, scale) <= nothing:
+            gap = 0.0
+        out[LINEAR], out[OBJECTIVE], out[GAP], out[SCALE] = linear, linear + sums[1], gap, scale
+
+    return certify

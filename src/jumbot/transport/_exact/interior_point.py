@@ -1,0 +1,307 @@
+"""Primal-dual interior point for unregularised unbalanced transport with KL.
+
+    max_{f + g <= C}  -tau_a sum a (e^{-f/tau_a} - 1) - tau_b sum b (e^{-g/tau_b} - 1)
+
+The plan P is the multiplier of the constraint, s = C - f - g its slack. The optimality conditions
+
+    P1 = a e^{-f/tau_a},   P'1 = b e^{-g/tau_b},   P s = mu
+
+are followed to mu = 0 by Mehrotra's predictor and corrector. A tau of infinity makes its marginal exact.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jumbot.transport._exact.linear_algebra import add, copy, factor, lowest, padded, solve, total
+from jumbot.transport._exact.potentials import CAREFUL, gap_and_scale, marginals, relaxed_marginal
+from jumbot.transport._kernels.decorator import compiled
+from jumbot.transport._kernels.memory import empty, zeros
+from jumbot.transport._kernels.vectormath import greater, lesser
+
+
+def _typical(s: NDArray, noise: float) -> float:
+    """The mean of the slacks above the noise; where some are huge (forbidden pairs), that of the others."""
+    inside = s[s > noise]
+    if not inside.size:
+        return noise
+    typical = float(inside.mean())
+    # none is below where all are equal and their mean is rounded down
+    while (below := inside[inside <= typical]).size and below.mean() < 1e-3 * typical:
+        typical = float(below.mean())
+    return typical
+
+
+def open_slack(C: NDArray, tau_a: float, tau_b: float, f: NDArray, g: NDArray) -> tuple[NDArray, float]:
+    """Lower the feasible f + g by a tenth of the typical slack; returns s = C - f - g > 0 and the typical slack.
+
+    By one tau at most, and in proportion to tau: a e^{-f/tau} explodes where f falls by many tau.
+    """
+    s = C - f[:, None] - g
+    size = max(min(tau_a, tau_b), float(np.abs(C).max()), float(np.abs(f).max()))
+    typical = _typical(s, 1e-13 * size)
+    shift, share = min(0.1 * typical, tau_a + tau_b), 1.0 / (1.0 + tau_b / tau_a)
+    f -= share * shift
+    g -= (1.0 - share) * shift
+    s += shift
+    return s, typical
+
+
+def first_plan(
+    a: NDArray, b: NDArray, tau_a: float, tau_b: float, relaxed_a: NDArray, relaxed_b: NDArray, s: NDArray
+) -> NDArray:
+    """P_ij proportional to 1 / ((1/a_i + 1/b_j) s_ij): near P s = mu, yet no light point far too heavy."""
+    P = a[:, None] * b / ((a[:, None] + b) * s)
+    P *= math.sqrt(relaxed_a.sum()) * math.sqrt(relaxed_b.sum()) / P.sum()
+    if tau_a == math.inf:
+        P *= (a / P.sum(1))[:, None]
+    elif tau_b == math.inf:
+        P *= b / P.sum(0)
+    return P
+
+
+#: Stop when the gap has not fallen for this many iterations: rounding has the last word.
+PATIENCE = 25
+#: A potential falls by at most this many tau an iteration: further away the model of e^{-f/tau} is wrong.
+STEP = 3.0
+
+
+@compiled(fastmath=True)
+def _slope(p: NDArray, relaxed: NDArray, tau: float, out: NDArray) -> None:
+    """How fast a e^{-f/tau} falls with f: its logarithmic mean with P1, over tau.
+
+    So linearised, P1 = a e^{-f/tau} is solved exactly in P for fixed f, and in f for fixed P. The derivative
+    at f instead would ask for a step of many tau wherever P1 is far larger.
+    """
+    for i in range(out.size):
+        x, y = p[i], relaxed[i]
+        if abs(x - y) > 1e-4 * y:
+            out[i] = (x - y) / (math.log(x / y) * tau)
+        else:
+            out[i] = 0.5 * (x + y) / tau
+
+
+@compiled(fastmath=True)
+def _weights(P: NDArray, s: NDArray, inverse: NDArray, W: NDArray, D2: NDArray) -> float:
+    """Fill 1/s, W = P/s and its column sums; return the mean of P s."""
+    n, m = P.shape
+    mu = 0.0
+    for j in range(m):
+        D2[j] = 0.0
+    for i in range(n):
+        plan, slack, r, w = P[i], s[i], inverse[i], W[i]
+        for j in range(m):
+            t = 1.0 / slack[j]
+            r[j] = t
+            w[j] = plan[j] * t
+            D2[j] += w[j]
+            mu += plan[j] * slack[j]
+    return mu / (n * m)
+
+
+@compiled(fastmath=True)
+def _prune(P: NDArray, W: NDArray, threshold: float, out: NDArray) -> None:
+    """The plan without the entries that vanish with mu, where P/s is small: they make up most of <P, s>."""
+    n, m = P.shape
+    for i in range(n):
+        plan, w, kept = P[i], W[i], out[i]
+        for j in range(m):
+            kept[j] = plan[j] if w[j] > threshold else 0.0
+
+
+@compiled(fastmath=True)
+def _predict(P: NDArray, s: NDArray, inverse: NDArray, df: NDArray, dg: NDArray, e: NDArray) -> float:
+    """Fill e = ds/s of the step to mu = 0, where dP/P = -1 - e; return the share of mu that would be left."""
+    n, m = P.shape
+    low = high = x0 = x1 = x2 = 0.0
+    for i in range(n):
+        plan, slack, r, out, d = P[i], s[i], inverse[i], e[i], df[i]
+        for j in range(m):
+            t = -(d + dg[j]) * r[j]
+            out[j] = t
+            low = lesser(low, t)
+            high = greater(high, t)
+            x = plan[j] * slack[j]
+            x0 += x
+            x1 += x * t
+            x2 += x * t * t
+    alpha, beta = 1.0 / max(1.0, 1.0 + high), 1.0 / max(1.0, -low)
+    left = (1.0 - alpha) * x0 + (beta * (1.0 - alpha) - alpha) * x1 - alpha * beta * x2
+    return max(left / x0, 0.0)
+
+
+@compiled(fastmath=True)
+def _correct(P: NDArray, inverse: NDArray, e: NDArray, mu: float, r: NDArray, c: NDArray) -> None:
+    """Subtract the marginals of (mu - dP ds)/s from (r, c), with dP and ds as predicted."""
+    n, m = P.shape
+    for i in range(n):
+        plan, inv, d, row = P[i], inverse[i], e[i], 0.0
+        for j in range(m):
+            t = mu * inv[j] + plan[j] * d[j] * (1.0 + d[j])
+            row += t
+            c[j] -= t
+        r[i] -= row
+
+
+@compiled(fastmath=True)
+def _direct(
+    P: NDArray, inverse: NDArray, mu: float, df: NDArray, dg: NDArray, e: NDArray, dP: NDArray
+) -> tuple[float, float]:
+    """Fill dP/P and e = ds/s of the corrected step; return the largest decrease of each."""
+    n, m = P.shape
+    low_P = low_s = 0.0
+    for i in range(n):
+        plan, inv, out, out_P, d = P[i], inverse[i], e[i], dP[i], df[i]
+        for j in range(m):
+            t = -(d + dg[j]) * inv[j]
+            x = mu * inv[j] / plan[j] + out[j] * (1.0 + out[j]) - 1.0 - t
+            out[j] = t
+            out_P[j] = x
+            low_s = lesser(low_s, t)
+            low_P = lesser(low_P, x)
+    return -low_P, -low_s
+
+
+@compiled(fastmath=True)
+def _move(P: NDArray, s: NDArray, dP: NDArray, e: NDArray, alpha: float, beta: float) -> None:
+    """The step, alpha of it in P and beta in s."""
+    n, m = P.shape
+    for i in range(n):
+        plan, slack, d_P, d = P[i], s[i], dP[i], e[i]
+        for j in range(m):
+            plan[j] *= 1.0 + alpha * d_P[j]
+            slack[j] *= 1.0 + beta * d[j]
+
+
+@compiled(fastmath=CAREFUL)
+def _iterate(
+    C: NDArray,
+    a: NDArray,
+    b: NDArray,
+    tau_a: float,
+    tau_b: float,
+    f: NDArray,
+    g: NDArray,
+    tol: float,
+    rounding: float,
+    max_iterations: int,
+    plan: NDArray,
+    typical: float,
+    P: NDArray,
+    s: NDArray,
+    x: NDArray,
+    y: NDArray,
+    relaxed_a: NDArray,
+    relaxed_b: NDArray,
+    L: NDArray,
+    matrices: NDArray,
+    rows: NDArray,
+    columns: NDArray,
+    work: NDArray,
+) -> int:
+    """The iterations, from P, s and (x, y); L is zero."""
+    n, m = C.shape
+    inverse, W, e, dP, sparse = matrices[0], matrices[1], matrices[2], matrices[3], matrices[4]
+    df, p, slope_a, root, excess = rows[0], rows[1], rows[2], rows[3], rows[4]
+    dg, q, slope_b, D2 = columns[0], columns[1], columns[2], columns[3]
+    best, waited = math.inf, 0
+    for iteration in range(max_iterations + 1):
+        marginals(P, p, q)
+        mu = _weights(P, s, inverse, W, D2)
+        if tau_a < math.inf:
+            _slope(p, relaxed_a, tau_a, slope_a)
+        if tau_b < math.inf:
+            _slope(q, relaxed_b, tau_b, slope_b)
+        threshold, gap, scale = total(p) / (n * m * typical), math.inf, 0.0
+        while gap == math.inf and threshold >= 0.0:
+            _prune(P, W, threshold, sparse)
+            gap, scale = gap_and_scale(C, a, b, tau_a, tau_b, sparse, x, y, p, q, relaxed_a, relaxed_b)
+            # where a row or column that has to be exact was pruned away, once more with all
+            threshold = 0.0 if threshold > 0.0 else -1.0
+        waited += 1
+        if abs(gap) < best:
+            best, waited = abs(gap), 0
+            copy(x, f)
+            copy(y, g)
+            _prune(sparse, W, 0.0, plan)
+        reached = waited == 0 and best <= max(tol * scale, rounding)
+        if reached or iteration == max_iterations or waited == PATIENCE or not mu > 0.0:
+            break
+
+        add(D2, 1.0, slope_b)
+        factor(W, D2, slope_a, slope_b, L, root, excess, work)
+        left = target = 0.0
+        for corrects in range(2):
+            copy(relaxed_a, df)
+            copy(relaxed_b, dg)
+            if corrects == 1:
+                _correct(P, inverse, e, target, df, dg)
+            solve(W, D2, L, root, df, dg, work)
+            if corrects == 0:
+                left = _predict(P, s, inverse, df, dg, e)
+                target = mu * left**3
+        low_P, low_s = _direct(P, inverse, target, df, dg, e, dP)
+        reach = min(max(0.9, 1.0 - left), 1.0 - 1e-9)
+        alpha, beta = min(1.0, reach / max(low_P, 1e-9)), min(1.0, reach / max(low_s, 1e-9))
+        beta = min(beta, STEP * tau_a / max(-lowest(df), 1e-300), STEP * tau_b / max(-lowest(dg), 1e-300))
+        if not (alpha > 0.0 and beta > 0.0):
+            break
+        _move(P, s, dP, e, alpha, beta)
+        add(x, beta, df)
+        add(y, beta, dg)
+        relaxed_marginal(a, x, tau_a, relaxed_a)
+        relaxed_marginal(b, y, tau_b, relaxed_b)
+    return iteration
+
+
+def interior_point(
+    C: NDArray,
+    a: NDArray,
+    b: NDArray,
+    tau_a: float,
+    tau_b: float,
+    f: NDArray,
+    g: NDArray,
+    tol: float,
+    max_iterations: int,
+    plan: NDArray,
+) -> int:
+    """Start near the feasible (f, g), fill `plan`, f and g with the best found, and return the iterations.
+
+    Quickest with n <= m: the matrix that is factored has the size of the rows.
+    """
+    (n, m), x, y = C.shape, f.copy(), g.copy()
+    s, typical = open_slack(C, tau_a, tau_b, x, y)
+    relaxed_a, relaxed_b = (np.maximum(w * np.exp(-z / tau), 1e-300) for w, z, tau in ((a, x, tau_a), (b, y, tau_b)))
+    P = first_plan(a, b, tau_a, tau_b, relaxed_a, relaxed_b, s)
+    # a gap below this is noise, which matters where the optimal value is 0
+    most, prices = float(np.abs(C).max()), sum(tau for tau in (tau_a, tau_b) if tau < math.inf)
+    rounding = 1e-16 * max(a.sum(), b.sum()) * (min(tau_a + tau_b, most) if most > 0 else prices)
+    return _iterate(
+        C,
+        a,
+        b,
+        tau_a,
+        tau_b,
+        f,
+        g,
+        tol,
+        rounding,
+        max_iterations,
+        plan,
+        typical,
+        P,
+        s,
+        x,
+        y,
+        relaxed_a,
+        relaxed_b,
+        zeros(n, padded(m) + padded(n)),
+        empty(5, n, m),
+        np.zeros((5, n)),
+        np.zeros((4, m)),
+        np.empty(max(n, m)),
+    )

@@ -1,0 +1,128 @@
+"""`compiled`: `numba.njit` without the GIL, stored on disk under what a function means.
+
+What numba keeps to itself is used where it is as we know it: a cache of our own (`code_cache.py`) and callees that are
+compiled once (`linked.py`).  Both save seconds, neither changes a result.  Each is left out with a numba that has other
+names inside, and both with one that was not tried and on which a trial fails: what remains is `numba.njit(cache=True)`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import re
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+
+from jumbot.errors import UnsupportedError
+from jumbot.transport._kernels.meaning import meaning
+
+if getattr(numba.config, "DISABLE_JIT", False):
+    raise UnsupportedError(
+        "NUMBA_DISABLE_JIT is set, and what this package compiles does not run as Python; unset it, or set it to 0."
+    )
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_TRIED = (0, 60), (0, 69)  # numba from the former to below the latter, the bounds of pyproject.toml
+
+#: No `reassoc`: it would undo the rounding constant in `exp`.
+EXACT = frozenset({"contract", "nnan", "ninf", "nsz"})
+
+
+def compiled(fastmath: Any = EXACT, allocates: bool = False, **options: Any) -> Callable[[_F], _F]:
+    """`numba.njit` without the GIL, cached on disk where some folder is writable.
+
+    A function that does not say that it `allocates` works in memory of its caller: numba then counts no references,
+    which takes a seventh less.
+    """
+    flags = fastmath if isinstance(fastmath, bool) else set(fastmath)
+    keywords: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": flags, **options}
+    return lambda function: _build(function, keywords, allocates)
+
+
+def _build(function: Any, keywords: dict[str, Any], allocates: bool) -> Any:
+    """Calls from Python and from compiled functions are compiled apart, each when it is needed.
+
+    The former hold all that they call, which is what is cached; the latter are as `linked.py` says, but for closures:
+    two of one name in two cached callers would be taken for each other.
+    """
+    if CACHE is None:
+        return _plain(function, keywords)
+    keywords = {**keywords, "no_cfunc_wrapper": True, "_nrt": allocates}
+    dispatcher: Any = numba.njit(**keywords)(function)
+    dispatcher._cache = CACHE(dispatcher)
+    dispatcher.compile = _uncollected(dispatcher.compile)
+    if LINKED is not None and function.__closure__ is None:
+        keywords |= {"no_cpython_wrapper": True, "pipeline_class": LINKED}
+        called: Any = numba.njit(**keywords)(function)
+        dispatcher.get_call_template, dispatcher.get_overload = called.get_call_template, called.get_overload
+    return dispatcher
+
+
+def _plain(function: Any, keywords: dict[str, Any]) -> Any:
+    """By numba's public interface, under a name that says what the function means: numba asks for names.
+
+    Closures are not stored.  numba takes those over compiled functions for new ones in each process, and would add a
+    file each time.
+    """
+    function.__qualname__ += f"_{meaning(numba.njit(**keywords)(function))[:16]}"
+    try:
+        return numba.njit(cache=function.__closure__ is None, **keywords)(function)
+    except RuntimeError:  # neither the installation nor the user's cache folder can be written
+        return numba.njit(**keywords)(function)
+
+
+def _uncollected(compile: Callable[..., Any]) -> Callable[..., Any]:
+    """Without looking for garbage: numba makes millions of objects that stay, and going through them takes a sixth."""
+
+    def compile_uncollected(signature: Any) -> Any:
+        enabled = gc.isenabled()
+        gc.disable()
+        try:
+            return compile(signature)
+        finally:
+            if enabled:
+                gc.enable()
+
+    return compile_uncollected
+
+
+def _private() -> None:
+    """Fill in what there is of numba's private names; on a numba that was not tried, what works."""
+    global CACHE, LINKED
+    with contextlib.suppress(ImportError, AttributeError):
+        CACHE = import_module("jumbot.transport._kernels.code_cache").CodeCache
+    with contextlib.suppress(ImportError, AttributeError):
+        LINKED = import_module("jumbot.transport._kernels.linked").Linked
+    version = tuple(int(part) for part in re.findall(r"\d+", numba.__version__)[:2])
+    if not _TRIED[0] <= version < _TRIED[1]:
+        try:
+            _trial()
+        except Exception:  # nobody knows what another numba raises
+            CACHE = LINKED = None
+
+
+def _trial() -> None:
+    """One compiled function calls another, and is stored."""
+
+    def total(x: Any) -> float:
+        found = 0.0
+        for i in range(x.shape[0]):
+            found += x[i]
+        return found
+
+    inner = _build(total, {"nogil": True}, False)
+
+    def mean(x: Any) -> float:
+        return inner(x) / x.shape[0]
+
+    if _build(mean, {"nogil": True}, False)(np.arange(4.0)) != 1.5:
+        raise ArithmeticError("compiled functions are wrong")
+
+
+CACHE: Any = None
+LINKED: Any = None
+_private()

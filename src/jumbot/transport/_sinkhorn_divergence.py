@@ -1,0 +1,208 @@
+"""The Sinkhorn divergence: entropic transport without its bias."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Required, TypedDict, Unpack, overload
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from jumbot.cost import Cost, parse_cost
+from jumbot.errors import ArgumentError, hinting
+from jumbot.transport import _plain_divergence as plain_divergence
+from jumbot.transport._checks import (
+    Array,
+    as_tensor,
+    autocast,
+    check_number,
+    check_same_columns,
+    check_whole,
+    probe,
+    uncompiled,
+)
+from jumbot.transport._placement import bytes_per_entry, check_room, on_cpu, placed, returned
+from jumbot.transport._problem import make_problem
+from jumbot.transport._solution import Solution
+from jumbot.transport._solve import MAX_ITERATIONS, solve_problem, warn_if_short
+from jumbot.transport.divergences import Divergence
+
+#: The divergence is a small difference of three values: each is solved this much more tightly.
+_MARGIN = 1e-3
+_FINEST = 1e-13
+#: Entries of the largest of the three matrices above which none is made: a gigabyte.
+_MOST = 1 << 27
+
+
+def finer(tol: float) -> float:
+    """The tolerance of the three problems behind a divergence."""
+    return max(_MARGIN * tol, min(tol, _FINEST))
+
+
+def debiased(between: Any, below_x: Any, below_y: Any, epsilon: float, excess: Any = 0.0) -> Any:
+    """OT(a, b) - (OT(a, a) + OT(b, b))/2 + epsilon/2 (m_a - m_b)^2, of arrays or tensors.
+
+    `between` is a value and the self terms are lower bounds, value - gap, so that the result bounds S from above.
+    """
+    return between - (below_x + below_y) / 2 + epsilon / 2 * excess**2
+
+
+class _Settings(TypedDict, total=False):
+    """The keywords of `sinkhorn_divergence`, for its two signatures."""
+
+    cost: str | Cost
+    epsilon: Required[float]
+    tau: float
+    divergence: str | Divergence
+    tol: float
+    max_iterations: int
+    engine: str
+
+
+@overload
+def sinkhorn_divergence(
+    x: Tensor, y: Array, a: Array | None = None, b: Array | None = None, **settings: Unpack[_Settings]
+) -> Tensor: ...
+@overload
+def sinkhorn_divergence(
+    x: ArrayLike, y: Array, a: Array | None = None, b: Array | None = None, **settings: Unpack[_Settings]
+) -> np.ndarray: ...
+@hinting
+def sinkhorn_divergence(
+    x: Array,
+    y: Array,
+    a: Array | None = None,
+    b: Array | None = None,
+    *,
+    cost: str | Cost = "sqeuclidean",
+    epsilon: float,
+    tau: float = math.inf,
+    divergence: str | Divergence = "kl",
+    tol: float = 1e-10,
+    max_iterations: int = MAX_ITERATIONS,
+    engine: str = "auto",
+) -> Array:
+    r"""How far apart two weighted point clouds are; zero for equal ones.
+
+    .. math::
+        S(\alpha, \beta) = \mathrm{OT}(\alpha, \beta) - \tfrac12 \mathrm{OT}(\alpha, \alpha)
+        - \tfrac12 \mathrm{OT}(\beta, \beta) + \tfrac\varepsilon2 (m_\alpha - m_\beta)^2
+
+    `x` is `(..., n, d)`, `y` `(..., m, d)`; `a`, `b` and the other arguments are those of `jumbot.solve`, but `tau`
+    is one number (a pair would not be symmetric).  Returns a tensor of the batch shape (numpy in, numpy out),
+    differentiable in x, y, a and b.  The values of the three problems enter on the side that makes the result an
+    upper bound, so it is never negative where e^{-C/epsilon} is a positive definite kernel.
+
+    Examples
+    --------
+    >>> import torch, jumbot
+    >>> x = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
+    >>> float(jumbot.sinkhorn_divergence(x, x + 2, epsilon=0.1, tau=10.0)) > 0
+    True
+    """
+    if torch.compiler.is_compiling() or autocast(x):
+        return _apart(
+            x,
+            y,
+            a,
+            b,
+            cost=cost,
+            epsilon=epsilon,
+            tau=tau,
+            divergence=divergence,
+            tol=tol,
+            max_iterations=max_iterations,
+            engine=engine,
+        )
+    numpy = not isinstance(x, Tensor)
+    if numpy:
+        check_same_columns("x, y", x, y)
+    x = as_tensor(x, "x", numpy=numpy)
+    y = as_tensor(y, "y", x, numpy)
+    a = None if a is None else as_tensor(a, "a", x, numpy)
+    b = None if b is None else as_tensor(b, "b", x, numpy)
+    if isinstance(tau, tuple | list):
+        raise ArgumentError("tau: a pair came in, but the Sinkhorn divergence is symmetric; pass one number.")
+    for name, points in (("x", x), ("y", y)):
+        if points.ndim < 2 or 0 in points.shape:
+            raise ArgumentError(
+                f"{name}: shape {tuple(points.shape)}; it must be (..., points, coordinates), not empty."
+            )
+        if not math.isfinite(probe(points.detach())) and not bool(points.detach().isfinite().all()):
+            raise ArgumentError(f"{name}: holds NaN or infinite coordinates; clean them first.")
+    if x.shape[-1] != y.shape[-1]:
+        raise ArgumentError(f"x, y: {x.shape[-1]} and {y.shape[-1]} coordinates; both clouds must live in one space.")
+    if x.shape[:-2] != y.shape[:-2]:
+        _check_broadcast(tuple(x.shape[:-2]), tuple(y.shape[:-2]))
+    ground = parse_cost(cost)
+    tol, epsilon = finer(check_number("tol", tol, least=0)), check_number("epsilon", epsilon, least=0)
+    limit = check_whole("max_iterations", max_iterations, least=1)
+    # all three where the largest is: their values are subtracted in float64
+    batch, size = x.shape[:-2].numel(), max(x.shape[-2], y.shape[-2])
+    engine = "cpu" if on_cpu(engine, x.device.type, batch, size, size, epsilon) else "device"
+
+    streamed = batch == 1 and epsilon > 0 and size * size > _MOST and engine == "cpu"
+    if engine == "cpu" and not streamed:
+        n, m = x.shape[-2], y.shape[-2]
+        # three costs and three plans are kept, and one of the problems is being solved
+        kept, entries = x.dtype.itemsize + 8, batch * (n * m + n * n + m * m)
+        each = kept + bytes_per_entry(epsilon, tau == math.inf, False) / 3
+        check_room("x, y", entries, each, f"the divergence of {n:,} and {m:,} points", announce=True)
+    settings: dict[str, Any] = {"epsilon": epsilon, "tau": tau, "divergence": divergence}
+    if streamed:
+        result = _streamed((x, y, a, b), cost, settings, tol, limit)
+    elif plain_divergence.fits(ground, x, y):
+        solutions = plain_divergence.solve_three((x, y, a, b), settings, tol, limit)
+        warn_if_short(*solutions)
+        result = plain_divergence.divergence((x, y, a, b), solutions)
+    else:
+
+        def transport(u: Tensor, v: Tensor, p: Tensor | None, q: Tensor | None) -> Solution:
+            c, p, q = placed(engine, epsilon, ground(u, v), p, q)
+            problem = make_problem(c, p, q, **settings, reference="product", mass=None)
+            return solve_problem(problem, None, tol, limit, (c, p, q), False, symmetric=u is v)
+
+        between, *within = transport(x, y, a, b), transport(x, x, a, a), transport(y, y, b, b)
+        warn_if_short(between, *within)
+        mass_a, mass_b = (1.0 if w is None else w.double().sum(-1) for w in between._inputs[1:])
+        (value, _), (value_x, gap_x), (value_y, gap_y) = (s._in_double for s in (between, *within))
+        result = debiased(value, value_x - gap_x, value_y - gap_y, epsilon, mass_a - mass_b)
+    result = returned(result, x.dtype, x.device)
+    return result.detach().numpy() if numpy else result
+
+
+def _streamed(inputs: Any, cost: str | Cost, settings: dict[str, Any], tol: float, limit: int) -> Tensor:
+    """Of clouds whose matrices would not fit: the three problems from their points."""
+    from jumbot.transport._points.solve_sample import solve_sample
+
+    x, y, a, b = inputs
+    shape = torch.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    settings = {**settings, "cost": cost, "tol": tol, "max_iterations": limit}
+    found = [solve_sample(*clouds, **settings) for clouds in ((x, y, a, b), (x, x, a, a), (y, y, b, b))]
+    gaps = [torch.tensor(s._solved[0].proof.gap, dtype=torch.float64) for s in found]
+    values = [s._in_double.reshape(()) for s in found]
+    mass_a, mass_b = (1.0 if w is None else w.double().sum(-1) for w in (a, b))
+    below = values[1] - gaps[1], values[2] - gaps[2]
+    return debiased(values[0], *below, settings["epsilon"], mass_a - mass_b).reshape(shape)
+
+
+def _apart(x: Array, *others: Array | None, **settings: Any) -> Any:
+    """`sinkhorn_divergence` out of the reach of `torch.compile` and `torch.autocast`."""
+    if torch.compiler.is_compiling():  # one break of the graph, instead of one for each decision
+        return _uncompiled(x, *others, **settings)
+    with torch.autocast(autocast(x) or "cpu", enabled=False):
+        return sinkhorn_divergence(x, *others, **settings)
+
+
+_uncompiled = uncompiled(sinkhorn_divergence, "jumbot.sinkhorn_divergence")
+
+
+def _check_broadcast(x: tuple[int, ...], y: tuple[int, ...]) -> None:
+    try:
+        torch.broadcast_shapes(x, y)
+    except RuntimeError:
+        raise ArgumentError(
+            f"x, y: batches of shapes {x} and {y}; both need as many clouds, or one of them a single one."
+        ) from None

@@ -1,0 +1,280 @@
+"""`jumbot.solve`: one function for every transport problem that this package knows."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, Required, TypedDict, Unpack, overload
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from jumbot.errors import ArgumentError, NotConvergedWarning, UnboundedError, hinting
+from jumbot.transport._certificate import reachable
+from jumbot.transport._checks import Array, as_tensor, autocast, check_number, check_whole, uncompiled
+from jumbot.transport._gradients import Inputs
+from jumbot.transport._outcome import AnyOutcome
+from jumbot.transport._placement import bytes_per_entry, check_room, placed
+from jumbot.transport._problem import Problem, make_problem
+from jumbot.transport._restated import (
+    capped,
+    divided,
+    inner_tol,
+    make_tilted,
+    multiplied,
+    start_in,
+    unit,
+    unmissed,
+    untilted,
+)
+from jumbot.transport._solution import Solution, Status
+from jumbot.transport.divergences import Divergence
+
+MAX_ITERATIONS = 100_000
+
+
+class _Settings(TypedDict, total=False):
+    """The keywords of `solve`, for its two signatures."""
+
+    epsilon: Required[float]
+    tau: float | tuple[float, float]
+    divergence: str | Divergence
+    reference: str | Array
+    mass: float | None
+    tol: float
+    max_iterations: int
+    init: Solution | tuple[Array, Array] | None
+    engine: str
+
+
+@overload
+def solve(
+    cost: Tensor, a: Array | None = None, b: Array | None = None, **settings: Unpack[_Settings]
+) -> Solution[Tensor]: ...
+@overload
+def solve(
+    cost: ArrayLike, a: Array | None = None, b: Array | None = None, **settings: Unpack[_Settings]
+) -> Solution[np.ndarray]: ...
+@hinting
+def solve(
+    cost: Array,
+    a: Array | None = None,
+    b: Array | None = None,
+    *,
+    epsilon: float,
+    tau: float | tuple[float, float] = math.inf,
+    divergence: str | Divergence = "kl",
+    reference: str | Array = "product",
+    mass: float | None = None,
+    tol: float = 1e-10,
+    max_iterations: int = MAX_ITERATIONS,
+    init: Solution | tuple[Array, Array] | None = None,
+    engine: str = "auto",
+) -> Solution:
+    r"""Optimal transport, balanced or unbalanced, entropic or exact, with a certificate.
+
+    .. math::
+        \min_{P \ge 0} \langle C, P\rangle + \varepsilon\, \mathrm{KL}(P \mid R)
+        + \tau_a D_\varphi(P 1 \mid a) + \tau_b D_\varphi(P^\top 1 \mid b)
+
+    Parameters
+    ----------
+    cost
+        C, `(..., n, m)`, torch or numpy; leading axes are a batch of problems.  Half precision is solved and answered
+        in float32, whole numbers in float64; `+inf` means "never matched" where tau is finite.
+    a, b
+        Weights `(..., n)` and `(..., m)` of any positive mass, zeros allowed; uniform of mass one by default.
+        Their leading axes broadcast with those of the cost: `(k, n)` against one cost `(n, m)` are k problems.
+    epsilon
+        Strength of the entropy; 0 solves exactly (balanced, KL, TV, and partial transport).
+    tau
+        Price of missing a marginal, a number or a pair (source, target); `math.inf` makes that marginal exact.
+    divergence
+        "kl", "tv", "chi2", "range(lo,hi)" (marginals within [lo a, hi a]; leave tau out), "power(p)",
+        or a `Divergence`.
+    reference
+        R: "product" is a b' (the paper), "ones" the all-ones matrix (its published code), or a matrix `(..., n, m)`
+        of your own, >= 0 (POT's `c`); pairs where it is zero are never matched.
+    mass
+        Transport exactly this much (partial transport); tau and divergence stay at their defaults.
+    tol
+        Bound on `Solution.relative_gap`.  The error of the plan, and of gradients, goes like its square root.
+    max_iterations
+        Sweeps at most.  Stopping short warns and is told by `Solution.status`; it never raises.
+    init
+        A `Solution` of a similar problem, or its potentials, to start from; it changes the way, not the answer.
+    engine
+        Where a cost on a GPU is solved: there ("device"), on the CPU and back ("cpu"), or where its size says
+        ("auto"): small problems take less time on the CPU than their operations take to launch.  The answer lies
+        where the cost does; a cost on the CPU is solved there.
+
+    Examples
+    --------
+    >>> import torch, jumbot
+    >>> cost = torch.tensor([[0.0, 1.0], [1.0, 0.0]], dtype=torch.float64)
+    >>> solution = jumbot.solve(cost, epsilon=0.0, tau=1.0)
+    >>> solution.plan
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.5000]], dtype=torch.float64)
+    """
+    if torch.compiler.is_compiling() or autocast(cost):
+        return _apart(
+            cost,
+            a,
+            b,
+            epsilon=epsilon,
+            tau=tau,
+            divergence=divergence,
+            reference=reference,
+            mass=mass,
+            tol=tol,
+            max_iterations=max_iterations,
+            init=init,
+            engine=engine,
+        )
+    numpy = not isinstance(cost, Tensor)
+    cost = as_tensor(cost, "cost", numpy=numpy)
+    a = None if a is None else as_tensor(a, "a", cost, numpy)
+    b = None if b is None else as_tensor(b, "b", cost, numpy)
+    R = None if isinstance(reference, str) else as_tensor(reference, "reference", cost, numpy)
+    epsilon, given = check_number("epsilon", epsilon, least=0), cost.device
+    cost, a, b, R = placed(engine, epsilon, cost, a, b, R)
+    cost = _broadcast(cost, a, b)
+    if cost.device.type == "cpu":
+        exact = tau == math.inf or (isinstance(tau, tuple | list) and math.inf in tau)
+        each = bytes_per_entry(epsilon, exact, mass is not None)
+        check_room("cost", cost.numel(), each, f"to solve problems of shape {tuple(cost.shape)}")
+    if R is None:
+        problem = make_problem(
+            cost, a, b, epsilon=epsilon, tau=tau, divergence=divergence, reference=reference, mass=mass
+        )
+    else:
+        problem = make_tilted(cost, a, b, R, epsilon=epsilon, tau=tau, divergence=divergence, mass=mass)
+    tol = check_number("tol", tol, least=0)
+    limit = check_whole("max_iterations", max_iterations, least=1)
+    solution = solve_problem(problem, _start(init, cost, numpy), tol, limit, (cost, a, b), numpy, device=given)
+    warn_if_short(solution)
+    return solution
+
+
+def _apart(cost: Array, *weights: Array | None, **settings: Any) -> Solution:
+    """`solve` out of the reach of `torch.compile` and `torch.autocast`."""
+    if torch.compiler.is_compiling():  # one break of the graph, instead of one for each decision and each field read
+        return _uncompiled(cost, *weights, **settings)
+    with torch.autocast(autocast(cost) or "cpu", enabled=False):
+        return solve(cost, *weights, **settings)
+
+
+def _broadcast(cost: Tensor, a: Tensor | None, b: Tensor | None) -> Tensor:
+    """The cost as a batch where only the weights are one: `(k, n)` against `(n, m)` are k problems."""
+    batches = [x.shape[:-1] for x in (a, b) if x is not None and x.ndim > 1]
+    if cost.ndim < 2 or not batches:
+        return cost
+    try:
+        batch = torch.broadcast_shapes(cost.shape[:-2], *batches)
+    except RuntimeError:
+        return cost  # `check_weights` says which of them does not fit
+    return cost if batch == cost.shape[:-2] else cost.expand(*batch, *cost.shape[-2:])
+
+
+def _read(*arguments: Any, **settings: Any) -> Solution:
+    """`solve`, with all fields read."""
+    solution = solve(*arguments, **settings)
+    for name, field in vars(Solution).items():
+        if isinstance(field, cached_property):
+            getattr(solution, name)
+    return solution
+
+
+_uncompiled: Callable[..., Solution] = uncompiled(_read, "jumbot.solve")
+
+
+def find_outcome(
+    problem: Problem,
+    start: tuple[Tensor, Tensor] | None,
+    tol: float,
+    limit: int,
+    symmetric: bool = False,
+    swept: int = 0,
+) -> AnyOutcome:
+    """By the engine that fits; `symmetric` promises equal sides, `swept` tells how many sweeps led to `start`."""
+    if not problem.modest and (cheaper := capped(problem)) is not None:
+        found = find_outcome(cheaper, start, tol, limit, symmetric, swept)
+        if unmissed(found):
+            return found
+    if not problem.modest and (by := unit(problem)) != 1.0:
+        try:
+            found = find_outcome(divided(problem, by), start_in(start, by), tol, limit, symmetric, swept)
+        except UnboundedError as error:
+            raise error.times(by) from None
+        return multiplied(found, by)
+    tol = reachable(tol, problem.epsilon)
+    if problem.epsilon == 0:
+        from jumbot.transport._exact.solver import solve_unregularised
+
+        return solve_unregularised(problem, start, tol, limit)
+    from jumbot.transport._entropic.solver import solve_entropic
+
+    return solve_entropic(problem, start, tol, limit, symmetric, swept)
+
+
+def solve_problem(
+    problem: Problem,
+    start: tuple[Tensor, Tensor] | None,
+    tol: float,
+    limit: int,
+    inputs: Inputs,
+    numpy: bool,
+    symmetric: bool = False,
+    device: torch.device | None = None,
+) -> Solution:
+    """Solve a checked problem; `inputs` are what gradients are taken in, the answer goes to `device`."""
+    outcome = untilted(problem, find_outcome(problem, start, inner_tol(problem, tol), limit, symmetric))
+    graph = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in inputs)
+    return Solution(problem, outcome, tol, limit, inputs, numpy, graph, device or inputs[0].device)
+
+
+def warn_if_short(*solutions: Solution) -> None:
+    """One `NotConvergedWarning` for all problems that stopped above `tol`; call from the public function itself."""
+    short = [s for s in solutions if not s._all_converged]
+    if not short:
+        return
+    statuses = [status for s in short for status in s._statuses.tolist() if status is not Status.CONVERGED]
+    count = sum(s._statuses.size for s in solutions)
+    worst = max(float(s._outcome.certificate.relative_gap.max()) for s in short)
+    if statuses:
+        warnings.warn(
+            f"{len(statuses)} of {count} problems stopped at a relative gap of up to {worst:.1e} "
+            f"(tol = {short[0]._tol:g}). {statuses[0]}",
+            NotConvergedWarning,
+            stacklevel=4,  # past the public function and its `hinting`
+        )
+
+
+def _start(init: Any, cost: Tensor, numpy: bool) -> tuple[Tensor, Tensor] | None:
+    if init is None:
+        return None
+    pair = init.potentials if isinstance(init, Solution) else init
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise ArgumentError("init: pass a Solution, or its potentials as a pair (f, g).")
+    out = []
+    for potential, size, name in zip(pair, cost.shape[-2:], ("f", "g"), strict=True):
+        x = as_tensor(potential, f"init ({name})", numpy=numpy).detach().to(cost.device).double()
+        if x.ndim == 0 or x.shape[-1] != size:
+            raise ArgumentError(
+                f"init: {name} has shape {tuple(x.shape)}, but the cost {tuple(cost.shape)} needs (..., {size})."
+            )
+        try:
+            x = x.expand(*cost.shape[:-2], size).reshape(-1, size)
+        except RuntimeError:
+            raise ArgumentError(
+                f"init: {name} of shape {tuple(x.shape)} does not broadcast to the batch {tuple(cost.shape[:-2])}."
+            ) from None
+        if bool(x.isnan().any()):
+            raise ArgumentError(f"init: {name} holds NaN; start without init instead.")
+        out.append(x.nan_to_num(neginf=0.0, posinf=0.0))
+    return out[0], out[1]
