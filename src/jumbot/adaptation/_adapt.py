@@ -41,7 +41,7 @@ from jumbot.data._sources import check_used, read_domains, read_labelled
 from jumbot.errors import ArgumentError
 from jumbot.methods import make_method
 
-_FOLDS, _TRAINED = 0.5, 0.8  # shares of a budget of time, after which folds and training are over
+_FOLDS, _TRAINED, _BESIDE = 0.5, 0.8, 0.9  # of a budget of time: when folds, training and the baseline are over
 
 
 def adapt(
@@ -248,6 +248,7 @@ def adapt(
             start_from=begun,
             judged=judged,
             until=begun_at + _TRAINED * budget,
+            beside_until=begun_at + _BESIDE * budget,
         )
         if report and first_process() and not (Path(out) / "report.html").exists():
             with progress(None, "report", bar=show, slow=True):
@@ -300,6 +301,7 @@ def train(
     start_from: Path | None = None,
     judged: Judged | None = None,
     until: float = math.inf,
+    beside_until: float = math.inf,
 ) -> Model:
     """Train on domains that are ready, in the folder of a run; one that is finished there is loaded."""
     with torch.random.fork_rng(devices=[]):
@@ -354,7 +356,7 @@ def train(
     )
     if trainer.accelerator.is_main_process:
         alone = trainer.accelerator.num_processes == 1  # a baseline is trained by one process
-        model = finish(model, trained, domains, config, run, baseline and alone, show, judged)
+        model = finish(model, trained, domains, config, run, baseline and alone, show, judged, beside_until)
     model.network.cpu()  # after the figures, which are found where it was trained
     model.network.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # as it is loaded, to the last bit
     return model
