@@ -58,6 +58,7 @@ ACCEPTED: dict[str, dict[str, str]] = {
     "eta2": WEIGHT,
     "scale": {**NUMBER, **NONE},
     "learning_rate": {"1.5": "a number"},
+    "reward": WEIGHT,
     "chunk": NONE,
     "cost_bound": {**WEIGHT, **NONE},
     "precision": NONE,

@@ -7,16 +7,16 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import jumbot
 from jumbot.cli._app import COMMANDS
 
 SOURCE = Path(jumbot.__file__).parent
 ORDER = (
     "errors",
-    "lazy",
-    "files",
-    "options",
-    "schema",
+    "_base",
+    "_settings",
     "cost",
     "transport",
     "minibatch",
@@ -25,32 +25,39 @@ ORDER = (
     "coupling",
     "compat",
     "data",
+    "_shift",
     "methods",
     "adaptation",
     "report",
-    "paper",
+    "_paper",
     "cli",
 )
-
-SHARED = {"options.py", "solver.py", "source_only.py"}
+LAYERS = {
+    "transport": ("_kernels", "_entropic", "_exact", "_solve", "_points", "_sinkhorn_divergence"),
+    "adaptation": ("_config", "_networks", "_evaluation", "_runs", "_training", "_model", "_adapt", "_grid", "_tune"),
+}
+"""Inside a folder, from the bottom up; modules that are not named here stand wherever they are imported."""
+PUBLIC = 120
+"""Top-level names outside of underscores, at most."""
+SHARED = {"options.py", "solver.py", "source_only.py", "task.py"}
 """The base of all options and those of methods; a solver for each of two kinds of problem; a method, and its training
-beside others."""
+with others."""
 
 
-def imports(tree: ast.AST, everywhere: bool = False) -> Iterator[str]:
-    """Modules imported when the module is: not those inside functions and `if TYPE_CHECKING`, unless asked for."""
+def imports(tree: ast.AST, everywhere: bool = False, checking: bool = False) -> Iterator[str]:
+    """Modules imported when the module is; those in functions and `if TYPE_CHECKING` where asked for."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield node.module
-        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+        elif not checking and isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             continue
         elif everywhere or not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield from imports(node, everywhere)
+            yield from imports(node, everywhere, checking)
 
 
-def modules() -> Iterator[tuple[str, ast.AST]]:
+def modules() -> Iterator[tuple[str, ast.Module]]:
     for file in sorted(SOURCE.rglob("*.py")):
         yield file.relative_to(SOURCE).as_posix(), ast.parse(file.read_text(encoding="utf-8"))
 
@@ -71,6 +78,46 @@ def test_imports_go_one_way() -> None:
     assert not wrong
 
 
+def inner_imports(package: str) -> Iterator[tuple[str, str]]:
+    """Pairs of parts of a folder, of which the first imports the second, functions and type checking included."""
+    for name, tree in modules():
+        if name.startswith(f"{package}/"):
+            own = name.split("/")[1].removesuffix(".py")
+            for module in imports(tree, everywhere=True, checking=True):
+                if module.startswith(f"jumbot.{package}.") and (other := module.split(".")[2]) != own:
+                    yield own, other
+
+
+@pytest.mark.parametrize("package", LAYERS)
+def test_layers_import_upwards_only(package: str) -> None:
+    layers = LAYERS[package]
+    assert all((SOURCE / package / layer).exists() or (SOURCE / package / f"{layer}.py").exists() for layer in layers)
+    wrong = {
+        f"{own} imports {other}"
+        for own, other in inner_imports(package)
+        if own in layers and other in layers and layers.index(other) > layers.index(own)
+    }
+    assert not wrong
+
+
+@pytest.mark.parametrize("package", [p.parent.name for p in sorted(SOURCE.glob("*/__init__.py"))])
+def test_no_two_parts_of_a_folder_import_each_other(package: str) -> None:
+    pairs = set(inner_imports(package))
+    assert not {pair for pair in pairs if pair[::-1] in pairs}
+
+
+def test_public_names_are_few_and_documented() -> None:
+    shown = [
+        (name, node)
+        for name, tree in modules()
+        if not any(part.startswith("_") and part != "__init__.py" for part in Path(name).parts)
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
+    ]
+    assert len(shown) <= PUBLIC
+    assert not [f"{name}: {node.name}" for name, node in shown if not ast.get_docstring(node)]
+
+
 def test_only_the_report_draws() -> None:
     wrong = [
         name
@@ -83,8 +130,11 @@ def test_only_the_report_draws() -> None:
 def test_a_file_name_is_used_once() -> None:
     """Commands apart, which have the names of what they call."""
     names = Counter(
-        file.name for file in SOURCE.rglob("*.py") if file.parent.name != "cli" and not file.name.startswith("__")
+        file.name.lstrip("_")
+        for file in SOURCE.rglob("*.py")
+        if file.parent.name != "cli" and not file.name.startswith("__")
     )
     assert {name for name, times in names.items() if times > 1} <= SHARED
     commands = {f"{name}.py" for name in COMMANDS}
-    assert not ({file.name for file in (SOURCE / "cli").glob("[a-z]*.py")} - commands) & set(names)
+    own = {file.name.lstrip("_") for file in (SOURCE / "cli").glob("_[a-z]*.py")}
+    assert not (own - commands) & set(names)

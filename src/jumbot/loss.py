@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from jumbot.errors import ArgumentError, NotFiniteError
 from jumbot.transport._checks import check_dense, check_number, uncompiled
 from jumbot.transport._placement import check_engine
 from jumbot.transport._solve import solve
+from jumbot.transport.divergences import parse
 
 SCALE = 360.0  # mean squared distance between source embeddings, ResNet-50 features behind a Xavier bottleneck of 256
 _MEMORY = 0.1
@@ -48,6 +50,10 @@ class JointTransportLoss(nn.Module):
     differ in size.  For the paper's k > 1, add the losses of k pairs of minibatches and divide by k.  Under autocast
     the cost and the solver stay in float32 or float64.
 
+    Other marginals: `divergence` names another penalty than KL, as in `jumbot.solve`, and `mass` moves exactly that
+    share instead (m-POT; then `tau` is `math.inf`).  `reward` is subtracted from every cost, so that pairs that cost
+    less earn something: with `divergence="range(0,1)"` they move, and the others stay (ELOT).
+
     `scale` lets the distances follow the scale of the embedding: eta1 then means what it means where source samples
     have that mean squared distance, whatever the network at hand makes of them ("auto": 360, as on the paper's image
     networks).  The scale is a running mean over training, see `EmbeddingScale`; without it distances count as they are.
@@ -79,6 +85,9 @@ class JointTransportLoss(nn.Module):
         *,
         scale: float | str | None = None,
         label_loss: str = "cross-entropy",
+        divergence: str = "kl",
+        mass: float | None = None,
+        reward: float = 0.0,
         tol: float = 1e-6,
         engine: str = "auto",
     ) -> None:
@@ -92,6 +101,13 @@ class JointTransportLoss(nn.Module):
             raise ArgumentError(f"reference: {reference!r} is not known; use 'product' or 'ones'.")
         self.reference, self.engine = reference, check_engine(engine)
         self.label_loss = check_label_loss(label_loss)
+        parse(divergence)
+        self.divergence, self.reward = divergence, check_number("reward", reward, least=0)
+        self.mass = None if mass is None else check_number("mass", mass, least=0, strict=True)
+        if mass is not None and (tau != math.inf or divergence != "kl"):
+            raise ArgumentError(
+                "mass: needs tau=math.inf and the default divergence; mass that stays behind has no price."
+            )
         self.scale = None if scale is None else EmbeddingScale(scale)
 
     def extra_repr(self) -> str:
@@ -132,6 +148,7 @@ class JointTransportLoss(nn.Module):
                 self.eta2,
                 self.label_loss,
             )
+            cost = cost - self.reward if self.reward else cost
             if not torch.isfinite(cost.detach().sum()):
                 raise NotFiniteError(
                     "the cost between the minibatches is not finite: features or logits hold NaN or infinity; "
@@ -142,13 +159,16 @@ class JointTransportLoss(nn.Module):
                 None if a is None else a.to(cost.dtype),
                 epsilon=self.epsilon,
                 tau=self.tau,
+                divergence=self.divergence,
                 reference=self.reference,
+                mass=self.mass,
                 tol=self.tol,
                 engine=self.engine,
             )
             plan, mass = solution.plan, solution.mass
             wrong = None if labels_t is None else mass_between(plan, labels_s, labels_t)
-            return JointLoss(solution.linear, solution.value, plan, mass, wrong)
+            linear = solution.linear + self.reward * mass if self.reward else solution.linear
+            return JointLoss(linear, solution.value, plan, mass, wrong)
 
 
 _uncompiled: Callable[..., JointLoss] = uncompiled(JointTransportLoss.forward, "jumbot.JointTransportLoss")
@@ -234,7 +254,7 @@ def _check_numbers(labels_s: Tensor, outputs_t: Tensor, labels_t: Tensor | None)
     if labels_t is not None:
         raise ArgumentError("labels_t: only classes are told right from wrong; leave it out for numbers.")
     if labels_s.is_complex() or not bool(torch.isfinite(labels_s).all()):
-        raise ArgumentError(f"labels_s: {labels_s.dtype} came in; numbers must be real and finite.")
+        raise ArgumentError(f"labels_s: got {labels_s.dtype}; numbers must be real and finite.")
     if outputs_t.ndim != 2:
         raise ArgumentError(f"logits_t: shape {tuple(outputs_t.shape)}; predictions of numbers are (m, k).")
     return labels_s[:, None] if labels_s.ndim == 1 else labels_s
@@ -243,7 +263,7 @@ def _check_numbers(labels_s: Tensor, outputs_t: Tensor, labels_t: Tensor | None)
 def _check_tensors(needed: Mapping[str, Any], **optional: Any) -> None:
     for name, x in {**needed, **{name: x for name, x in optional.items() if x is not None}}.items():
         if not isinstance(x, Tensor):
-            raise ArgumentError(f"{name}: {type(x).__name__} came in; pass a torch tensor.")
+            raise ArgumentError(f"{name}: got {type(x).__name__}; pass a torch tensor.")
         check_dense(x, name)
 
 
@@ -274,7 +294,7 @@ def _check(
             )
     elif soft and not bool(((labels_s >= 0).all(-1) & ((_full(labels_s).sum(-1) - 1).abs() < _SUMS)).all()):
         raise ArgumentError(
-            "labels_s: rows that are no probabilities came in; they must be >= 0 and sum to 1. Softmax makes them of "
+            "labels_s: got rows that are no probabilities; they must be >= 0 and sum to 1. Softmax makes them of "
             "logits."
         )
     if labels_t is not None and labels_t.shape != features_t.shape[:1]:

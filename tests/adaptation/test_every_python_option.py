@@ -56,6 +56,8 @@ ACCEPTED: dict[str, dict[str, str]] = {
     "eta3_ramp": {"0": "no ramp"},
     "scale_at": FLOAT,
     "scale": NONE,
+    "reward": FLOAT,
+    "mass_ramp": {"0": "no ramp"},
     "tau": {**FLOAT, "inf": "an exact marginal"},
     "reversal_ceiling": RATE,
     "weight": RATE,
@@ -201,6 +203,7 @@ def test_compare() -> None:
     walk("compare", compare, parameters(compare), pairs=[Pair("a", (X, Y), X)], methods=["jumbot"], out="out")
 
 
+@pytest.mark.slow
 def test_data_of_adapt_and_tune(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     for place in ("adapt.train", "adapt._train_nowhere", "judgement.tune.Search"):

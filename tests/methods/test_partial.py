@@ -15,6 +15,7 @@ from jumbot.methods import make_method
 from jumbot.methods.ba3us import complement
 from jumbot.methods.base import TargetOutputs
 from jumbot.methods.etn import leaky_softmax
+from jumbot.methods.network import Network
 from tests.methods.method_case import Toy, build, outputs, train
 
 
@@ -200,3 +201,16 @@ def test_ba3us_extra_samples_stand_on_the_other_side() -> None:
     low, high = math.log1p(math.exp(-1)), math.log1p(math.exp(1))  # of a right and of a wrong answer
     # rho = 1: the source side counts 2 and is half right whatever the score; the target's side counts 1
     assert answers == pytest.approx([(low + high + low) / 3, (low + high + high) / 3], rel=1e-5)
+
+
+def test_ba3us_extra_samples_have_a_forward_pass_of_their_own() -> None:
+    """Batch norms of the source minibatch do not see them: its cross-entropy stays as it is."""
+    torch.manual_seed(0)
+    backbone = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.BatchNorm1d(8))
+    network = Network(backbone, features=8, classes=3)
+    method = make_method("ba3us", {"discriminator_width": 16}, features=8, classes=3)
+    batch = Toy().batch(0, 0.5)
+    extra = (100 + batch.source[:4], batch.labels[:4])
+    alone, topped = (method.terms(network, each).losses for each in (batch, dataclasses.replace(batch, extra=extra)))
+    assert topped["source"].item() == alone["source"].item()
+    assert topped["adversarial"].item() != alone["adversarial"].item()

@@ -11,6 +11,7 @@ from typing import Any
 from jumbot._base.files import write_text
 from jumbot._paper.targets import WRONG_MASS, printed
 from jumbot._paper.trained import Suite
+from jumbot.adaptation._config import option_names
 from jumbot.adaptation._runs.folder import read_config, read_metrics
 from jumbot.adaptation._runs.outcomes import markdown, outcome
 
@@ -87,10 +88,19 @@ def variant_told(row: dict[str, Any]) -> str:
 
     >>> variant_told({"method": "cdan-e", "variant": "cdan-e-epochs20-mixed_precisionbf16"})
     'cdan-e (bf16)'
+    >>> variant_told({"method": "deepjdot", "variant": "deepjdot-eta10.1-eta20.1-epochs20"})
+    'deepjdot (eta1 0.1, eta2 0.1)'
     """
     words = row["variant"].removeprefix(row["method"]).split("-")[1:]
-    told = [word.removeprefix("mixed_precision") for word in words if not _LENGTH.fullmatch(word)]
+    told = [_option_told(word, row["method"]) for word in words if not _LENGTH.fullmatch(word)]
     return f"{row['method']} ({', '.join(told)})" if told else str(row["method"])
+
+
+def _option_told(word: str, method: str) -> str:
+    """An option and its value, which the name of a folder writes as one word."""
+    name = max((name for name in option_names(method) if word.startswith(name)), key=len, default="")
+    value = word.removeprefix(name)
+    return value if name in ("", "mixed_precision", "reference") else f"{name.replace('_', ' ')} {value}"
 
 
 def schedule(training: dict[str, Any]) -> str:

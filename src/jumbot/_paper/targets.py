@@ -11,6 +11,7 @@ from itertools import permutations
 from typing import Any
 
 from jumbot.errors import ArgumentError, suggest
+from jumbot.methods.options import DeepJDOTOptions
 
 CAVEAT = "The paper's authors tuned on target labels; its source-only row for Office-Home (46.1) is an old figure."
 DIGITS = ("U-M", "M-MM", "S-M")
@@ -84,7 +85,17 @@ TASKS = {"digits": DIGITS, "office-home": OFFICE_HOME, "office-home-partial": OF
 #: How the paper's figures were made, where a recipe for data in general has something else.
 PUBLISHED: dict[str, dict[str, Any]] = {
     "jumbot": {"reference": "ones", "scale": None, "proportions": "equal"},
-    "deepjdot": {"scale": None},
+    "deepjdot": {"scale": None, **DeepJDOTOptions.ORIGINAL},
+    "m-pot": {"scale": None},
+    "elot": {"scale": None},
+}
+_OPPOSED = {"discriminator_width": 500, "reversal_steps": None}
+#: And on the digits alone, whose recipe is also that of other small images.
+PUBLISHED_DIGITS: dict[str, dict[str, Any]] = {
+    "dann": _OPPOSED,
+    "cdan-e": {**_OPPOSED, "entropy_gradient": True},
+    "alda": {**_OPPOSED, "weight_decay": 5e-4},
+    "m-pot": {"learning_rate": 4e-4},
 }
 #: The methods of each item that trains, where none are named.
 USUAL_METHODS = {
@@ -97,6 +108,15 @@ USUAL_METHODS = {
     "fig7": ("deepjdot", "jumbot"),
     "max": ("deepjdot", "jumbot"),
 }
+
+
+def published(item: str, method: str) -> dict[str, Any]:
+    """What the figures of the paper, or of the method's authors, were made with on the data of an item.
+
+    >>> published("digits", "alda")
+    {'discriminator_width': 500, 'reversal_steps': None, 'weight_decay': 0.0005}
+    """
+    return {**PUBLISHED.get(method, {}), **(PUBLISHED_DIGITS.get(method, {}) if item == "digits" else {})}
 
 
 def of_item(item: str) -> dict[str, Any]:

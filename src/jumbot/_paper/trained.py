@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jumbot._paper.record import Record
-from jumbot._paper.targets import PUBLISHED, check_tasks, of_item
+from jumbot._paper.targets import check_tasks, of_item, published
 from jumbot.adaptation._config import INSTEAD, make_config
 from jumbot.adaptation._grid import Pair, Run, train_all
 from jumbot.adaptation._runs.folder import read_config
@@ -64,7 +64,7 @@ class Suite:
             small = QUICK["digits" if self.item == "digits" else "images"]
             replaced = {INSTEAD[name] for name in asked if name in INSTEAD}
             asked = {name: value for name, value in small.items() if name not in replaced} | asked
-        changes = share_changes(methods, self.item, asked, {name: _published(name, asked) for name in methods})
+        changes = share_changes(methods, self.item, asked, {name: self._published(name, asked) for name in methods})
         return [
             Run(
                 self._pair(task),
@@ -127,6 +127,10 @@ class Suite:
                 self._pairs[task] = Pair(task, *(self._domains[name] for name in task.split("-")))
         return self._pairs[task]
 
+    def _published(self, name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """What the paper's figures were made with, but for what was asked for."""
+        return {o: v for o, v in published(self.item, read_variant(name).method).items() if o not in asked}
+
     def _inputs(self, task: str) -> dict[str, Any]:
         return dict(zip(("size", "channels"), DIGITS[task][2:], strict=True)) if self.item == "digits" else {}
 
@@ -147,7 +151,7 @@ class Suite:
 def only(tasks: Sequence[str]) -> Sequence[str]:
     """The one task of a figure that shows one."""
     if len(tasks) != 1:
-        raise ArgumentError(f"tasks: {', '.join(tasks) or 'none'} came in; the figure shows one task.")
+        raise ArgumentError(f"tasks: got {', '.join(tasks) or 'none'}; the figure shows one task.")
     return tasks
 
 
@@ -159,26 +163,21 @@ def _recorded(folder: Path, asked: Mapping[str, Any]) -> dict[str, Any]:
     return {name: training[name] for name in _RECORDED - {"seed", *asked} if name in training}
 
 
-def _published(name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """What the paper's figures were made with, but for what was asked for."""
-    return {o: value for o, value in PUBLISHED.get(read_variant(name).method, {}).items() if o not in asked}
-
-
 def run_name(method: str, recipe: str, changes: Mapping[str, Any]) -> str:
     """A name for a method and how its settings differ from those of the paper.
 
     >>> run_name("jumbot", "digits", {"reference": "ones", "tau": 1.0, "epsilon": 0.5, "epochs": 20})
     'jumbot-ones-epsilon0.5-epochs20'
     """
-    published = PUBLISHED.get(method, {})
-    config, plain = (make_config(None, method, recipe, {**published, **given}) for given in (changes, {}))
+    usual = published(recipe, method)
+    config, plain = (make_config(None, method, recipe, {**usual, **given}) for given in (changes, {}))
     words = [method]
     if reference := getattr(config.options, "reference", None):
         words.append(reference)
     for part in ("options", "training", "network", "inputs"):
-        usual = asdict(getattr(plain, part))
+        point = asdict(getattr(plain, part))
         for name, value in asdict(getattr(config, part)).items():
-            if value != usual[name] and name not in _RECORDED | {"reference", "partial"}:
+            if value != point[name] and name not in _RECORDED | {"reference", "partial"}:
                 words.append(name + (f"{value:g}" if isinstance(value, float) else Path(str(value)).name))
     return "-".join(words)
 

@@ -44,7 +44,8 @@ class Training(Options):
     schedule_steps: Count | None = None
     """Steps after which the schedule is at p = 1, and goes on; None: those of the adaptation."""
     weight_decay: Weight = 0.001
-    """Weight decay of SGD and of AdamW."""
+    """Weight decay: of AdamW decoupled, of SGD and Adam the L2 penalty; 0 with Adam, unless you or the method's
+    authors say otherwise."""
     k: Annotated[int, Bounds(at_least=1, at_most=2**20)] = 1
     """Pairs of minibatches averaged in a step: the paper's k, on one process."""
     global_plan: bool = False
@@ -69,6 +70,9 @@ class Training(Options):
     """Steps between checkpoints; by default once a minute."""
     mixed_precision: Literal["no", "fp16", "bf16"] = "no"
     """Autocast of the network; the solver stays in float32 and float64."""
+    batch_norm: Literal["running", "target"] = "running"
+    """"target": when training ends, batch norms estimate their means and deviations anew on the whole target;
+    "running": they keep the running means over source and target minibatches."""
     device: str = "auto"
     """Where to train: auto, cpu, cuda, cuda:1, mps."""
     workers: Annotated[int, Bounds(at_least=0, at_most=64)] | None = None
@@ -86,7 +90,7 @@ class Training(Options):
             raise ArgumentError(f"device: {self.device!r} is not known; use auto, cpu, cuda, cuda:N or mps.")
         if self.select != "last" and self.evaluate_every == 0:
             raise ArgumentError(
-                f"evaluate_every: 0 came in, but select={self.select!r} chooses among evaluations; give a number above "
+                f"evaluate_every: got 0, but select={self.select!r} chooses among evaluations; give a number above "
                 "0, or select='last'."
             )
 

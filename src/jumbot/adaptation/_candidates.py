@@ -1,4 +1,4 @@
-"""What `jumbot.tune` tries: no adaptation, two other methods, and JUMBOT at five taus; of classes with two settings."""
+"""What `jumbot.tune` tries: no adaptation, other methods, and JUMBOT at five taus; of classes with two settings."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ Candidates = Annotated[int, Bounds(at_least=FIRST, at_most=MOST)]
 def candidates(recipe: str, task: TaskName = "classification") -> tuple[Variant, ...]:
     """The candidates for a recipe, the most promising first; the first two are source-only and the recipe's JUMBOT.
 
-    >>> [candidate.label for candidate in candidates("table")][:7]
-    ['source-only', 'jumbot partial tau=0.12', 'jumbot tau=0.5', 'deepjdot', 'mcc', 'jumbot partial tau=0.24',
-    'jumbot tau=1']
+    >>> [candidate.label for candidate in candidates("table")][:8]
+    ['source-only', 'jumbot partial tau=0.12', 'jumbot tau=0.5', 'deepjdot', 'mcc', 'm-pot', 'elot',
+    'jumbot partial tau=0.24']
     >>> candidates("table")[2].changes
     {'eta1': 0.01, 'eta2': 0.5, 'eta3': 1.0, 'tau': 0.5}
     >>> [candidate.label for candidate in candidates("table", "regression")]
@@ -50,7 +50,7 @@ def candidates(recipe: str, task: TaskName = "classification") -> tuple[Variant,
     tuned = [
         _jumbot(word, settings, factor) for factor in TAUS for word, settings in zip(words, (given, other), strict=True)
     ]
-    others = [Variant(name, name) for name in ("deepjdot", "mcc")]
+    others = [Variant(name, name) for name in ("deepjdot", "mcc", "m-pot", "elot")]
     return (Variant(SOURCE_ONLY, SOURCE_ONLY), *tuned[:2], *others, *tuned[2:])
 
 
@@ -65,14 +65,14 @@ def check_shared(recipe: str | None, options: Mapping[str, Any], task: TaskName 
 
     >>> check_shared("table", {"tau": 0.3})
     Traceback (most recent call last):
-    jumbot.errors.ArgumentError: tau: 0.3 came in; options of methods are what tune chooses. Leave it out, or ...
+    jumbot.errors.ArgumentError: tau: got 0.3; options of methods are what tune chooses. Leave it out, or ...
     """
     shared = {field.name for part in PARTS.values() for field in fields(part)}
     owned = {field.name for name in METHODS for field in fields(options_class(name))}
     for option, value in options.items():
         if option not in shared and option in owned:
             raise ArgumentError(
-                f"{option}: {value!r} came in; options of methods are what tune chooses. Leave it out, or adapt with "
+                f"{option}: got {value!r}; options of methods are what tune chooses. Leave it out, or adapt with "
                 "a method and this option instead."
             )
         if option not in shared:

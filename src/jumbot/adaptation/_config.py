@@ -11,7 +11,7 @@ from jumbot._settings.recipes import NUMBERS, NUMBERS_HIDDEN, NUMBERS_METHODS, R
 from jumbot._settings.training import Inputs, NetworkOptions, Training
 from jumbot.errors import ArgumentError, suggest, suggest_option
 from jumbot.methods import METHODS, check_predicts_numbers, method_options, options_class
-from jumbot.methods.options import MethodOptions, TransportOptions
+from jumbot.methods.options import DeepJDOTOptions, MethodOptions, TransportOptions
 
 if TYPE_CHECKING:
     from jumbot._settings.reading import TaskName
@@ -45,14 +45,14 @@ def check_together(task: TaskName | None, method: str, changes: Mapping[str, Any
 
     >>> check_together("regression", "jumbot", {"select": "snd"})
     Traceback (most recent call last):
-    jumbot.errors.ArgumentError: select: 'snd' came in, but task='regression' predicts numbers, and this score is of ...
+    jumbot.errors.ArgumentError: select: got 'snd', but task='regression' predicts numbers, and this score is of ...
     """
     if task == "regression":
         check_predicts_numbers(method)
     for option, (wrong, why) in {"regression": FOR_NUMBERS, "classification": FOR_CLASSES}.get(str(task), {}).items():
         if option in changes and wrong(changes[option]):
             why = f"{_NUMBERS} {why}" if task == "regression" else why
-            raise ArgumentError(f"{option}: {changes[option]!r} came in, but {why}")
+            raise ArgumentError(f"{option}: got {changes[option]!r}, but {why}")
 
 
 def sampler_of(task: TaskName | None, method: str) -> str:
@@ -115,11 +115,16 @@ def make_config(
         wider = {"hidden": NUMBERS_HIDDEN} if name in ("table", "words") else {}
         for option, value in (NUMBERS | wider if found.numbers is None else found.numbers).items():
             values[owners[option]][option] = value
-    own = {**found.methods.get(method, {}), **(NUMBERS_METHODS.get(method, {}) if task == "regression" else {})}
+    own = dict(found.methods.get(method, {}))
+    if task == "regression":
+        own |= {**NUMBERS_METHODS.get(method, {}), **found.numbers_methods.get(method, {})}
+    own = _without_replaced(own, changes)
     for option, value in {**own, **changes}.items():
         if option not in owners:
             raise ArgumentError(f"{option}: not an option of {method} or its training; {_where(option, method)}")
         values[owners[option]][option] = value
+    if changes.get("optimizer") == "adam" and "weight_decay" not in changes:
+        values["training"]["weight_decay"] = 0.0  # what the recipe has is for another optimiser
     if changes.get("standardise") == "none" and "bins" not in changes:  # which scale rows in any case
         values["network"]["bins"] = 0
     for one, other in (("bins", "rank"), ("rank", "bins")):  # a recipe's own first layer gives way to another
@@ -127,7 +132,7 @@ def make_config(
             values["network"][other] = 0
     for one, other in INSTEAD.items():
         if changes.get(one) is not None and changes.get(other) is not None:
-            raise ArgumentError(f"{one}: {changes[one]} came in together with {other}={changes[other]}; give one.")
+            raise ArgumentError(f"{one}: got {changes[one]} together with {other}={changes[other]}; give one.")
     config = RunConfig(
         method,
         name,
@@ -145,6 +150,19 @@ def make_config(
     return config
 
 
+def _without_replaced(own: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """What a recipe has for a method, less the weights of the cost where those of DeepJDOT's authors are asked for."""
+    if changes.get("cost_weights") != "original":
+        return dict(own)
+    for name, value in DeepJDOTOptions.ORIGINAL.items():
+        if changes.get(name, value) != value:
+            raise ArgumentError(
+                f"{name}: must be left out with cost_weights='original', which sets it to {value:g}, got "
+                f"{changes[name]!r}."
+            )
+    return {name: value for name, value in own.items() if name not in {*DeepJDOTOptions.ORIGINAL, "scale", "scale_at"}}
+
+
 def check_changes(
     method: str, recipe: str | None, changes: Mapping[str, Any], task: TaskName | None = None
 ) -> RunConfig:
@@ -160,7 +178,7 @@ def recipe_for(source: Domain | None) -> str:
     from jumbot.data._row_kinds import kind_of_rows
 
     if source is None:
-        raise ArgumentError(f"recipe: none came in, and no data to choose it by; use one of {', '.join(RECIPES)}.")
+        raise ArgumentError(f"recipe: none given, and no data to choose it by; use one of {', '.join(RECIPES)}.")
     if kind_of(source) == "features":
         return {"features": "table"}.get(kind := kind_of_rows(source), kind)
     if kind_of(source) in ("signal", "raw"):
@@ -217,15 +235,13 @@ def _check_fits(source: Domain, config: RunConfig, changes: Mapping[str, Any]) -
         in_vain["global_plan"] = f"{config.method}, which has no plan"
     elif config.options.scale is None:
         in_vain["scale_at"] = "scale=None"
-    if config.training.optimizer == "adam":
-        in_vain["weight_decay"] = "optimizer='adam'"
     if config.training.schedule == "constant":
         in_vain["schedule_steps"] = "schedule='constant'"
     owners = _owners(config.method)
     for option, what in in_vain.items():
         part = getattr(config, owners[option])
         if option in changes and getattr(part, option) != getattr(type(part)(), option):
-            raise ArgumentError(f"{option}: {changes[option]!r} came in, but is of no use for {what}.")
+            raise ArgumentError(f"{option} has no effect on {what}.")
 
 
 def _owners(method: str) -> dict[str, str]:

@@ -15,12 +15,13 @@ from torch import Tensor, nn
 import jumbot
 from jumbot._base.files import replacing
 from jumbot.adaptation._evaluation.task import Regression
+from jumbot.data._augment import crop_transform
 from jumbot.data._images import match_channels, resize
 from jumbot.data._inputs import InputFormat, Transform
 from jumbot.errors import ArgumentError, JumbotError, need
 
 if TYPE_CHECKING:
-    from jumbot.adaptation._model import Model
+    from jumbot import Model
 
 FORMATS = (".onnx", ".pt2")
 _TRACED = 2  # samples that are traced; the others below are what the file is then checked with
@@ -118,8 +119,6 @@ def _coded(format: InputFormat) -> Tensor | None:
 
 def make_predictor(model: Model) -> Predictor:
     """The `Predictor` of a model, with weights of its own, in evaluation mode on the CPU."""
-    from jumbot.adaptation._model import crop_transform
-
     extractor = model.extractor
     backbone = None if extractor is None else extractor.backbone.module
     predictor = Predictor(
@@ -175,7 +174,7 @@ def export(model: Model, file: str | Path) -> Path:
     """
     path = Path(file)
     if path.suffix not in FORMATS:
-        raise ArgumentError(f"file: {path.name!r} came in; the name must end in {' or '.join(FORMATS)}.")
+        raise ArgumentError(f"file: got {path.name!r}; the name must end in {' or '.join(FORMATS)}.")
     if path.suffix == ".onnx":
         for package in ("onnx", "onnxscript", "onnxruntime"):
             need(package, f"export: {path.name}", "export")

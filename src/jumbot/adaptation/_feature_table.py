@@ -10,11 +10,10 @@ import numpy as np
 from jumbot._base.files import replacing
 from jumbot._settings.places import check_table_place
 from jumbot._settings.reading import Corrupt
-from jumbot.adaptation._model import crop_transform
 from jumbot.adaptation._networks.backbones import make_backbone
 from jumbot.adaptation._networks.features import Extractor
 from jumbot.data import as_domain
-from jumbot.data._augment import RESIZED
+from jumbot.data._augment import RESIZED, crop_transform
 from jumbot.data._domain import Domain
 from jumbot.data._folders import domains_among, images_below
 from jumbot.data._frames import safe

@@ -17,10 +17,14 @@ from jumbot.adaptation._evaluation.accuracy import (
     EstimatedAccuracy,
     calibrate,
     estimate_accuracy,
+    target_shares,
     unknown,
 )
 from jumbot.adaptation._evaluation.decision import Decision, decide, kept, weigh_witnesses
+from jumbot.adaptation._evaluation.diagnosis import UNEXPLAINED
+from jumbot.adaptation._evaluation.sets import MOST_UNKNOWN, Guarantee, learn_guarantee
 from jumbot.adaptation._evaluation.task import Task
+from jumbot.adaptation._evaluation.votes import estimated_shares
 from jumbot.adaptation._training.witnesses import Heard, hear, hear_held_out
 from jumbot.data._domain import Domain
 from jumbot.data._inputs import kind_of
@@ -29,6 +33,7 @@ from jumbot.methods.network import Network
 
 if TYPE_CHECKING:
     from jumbot.adaptation._domains import Domains
+    from jumbot.adaptation._model import Model
 
 ADAPTED = "jumbot"
 PAPER = ("digits", "office-home", "office-home-partial", "visda")
@@ -78,7 +83,8 @@ def names_a_method(method: str | None, recipe: str | None, config: Any, options:
 def how_judged(source: Domain, config: RunConfig, recipe: str | None, judge: bool) -> tuple[How, str]:
     """ "folds" for rows, whose networks are trained in seconds, "held-out" for others; and why not, if it is not.
 
-    "few": no class has samples enough to hold one out.
+    "few": nothing can be held out, as no class has samples enough, or what is predicted are numbers of a network that
+    is trained once; source-only is what is trained then, unless a method was named.
     """
     if not judge:
         return "not", "this run trains on all of the source, and was not judged"
@@ -92,7 +98,7 @@ def how_judged(source: Domain, config: RunConfig, recipe: str | None, judge: boo
     if rows and steps <= _CHEAP:
         return "folds", ""
     if numbers:
-        return "not", "of numbers it is judged where a network of rows takes few steps"
+        return "few", "predictors of numbers are judged where a network of rows takes few steps"
     most = int(np.unique(source.labels, return_counts=True)[1].max()) if source.labels is not None else len(source)
     if config.training.select != "source_validation" and round(HELD_OUT * most) == 0:
         return "few", f"the largest class of the source has {most} samples, too few to hold one in ten out"
@@ -198,3 +204,22 @@ def calibrated(judged: Judged, method: str, logits: Tensor, planned: Any) -> tup
     if accuracy.value is None:
         return found, accuracy
     return calibrate(logits, witness, planned, accuracy.value), accuracy
+
+
+def guaranteed(
+    judged: Judged, model: Model, logits: Tensor, planned: Any, near: Any, accuracy: EstimatedAccuracy | None
+) -> Guarantee | None:
+    """What the model keeps of the held-out source to make sets of; None where none was held out.
+
+    `near` is the mass that target samples receive, None where that is not known.
+    """
+    if judged.heard is None or (witness := judged.heard.by_method.get(str(model.method["name"]))) is None:
+        return None
+    strange = UNEXPLAINED if near is None else min(UNEXPLAINED, float(np.quantile(near, MOST_UNKNOWN)))
+    if witness.labels.ndim > 1:
+        return learn_guarantee(witness, None, None, None, strange)
+    estimated = estimated_shares(witness.probabilities(logits.double().numpy()), witness.shares)
+    shares = target_shares(estimated, np.asarray(planned), witness.shares)
+    told = accuracy is not None and accuracy.value is not None
+    probabilities = model.probabilities(logits).double().numpy() if told else None
+    return learn_guarantee(witness, Calibration(model.temperature, model.offset), shares, probabilities, strange)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from jumbot._base.options import Count, Seed
 from jumbot._paper import ITEMS, ONE_SEED, TRAINED
-from jumbot._paper.targets import PUBLISHED, USUAL_METHODS, check_tasks, data_of_item, of_item
+from jumbot._paper.targets import USUAL_METHODS, check_tasks, data_of_item, of_item, published
 from jumbot.adaptation._runs.variants import read_variant, share_changes
 from jumbot.cli._arguments import Argument, Option
 from jumbot.cli._command import Command
@@ -73,7 +73,7 @@ def _options_of(given: Mapping[str, Any]) -> list[Group]:
         return []
     methods = list(dict.fromkeys(read_variant(m).method for m in given.get("methods") or USUAL_METHODS[item]))
     data = data_of_item(item, given.get("tasks") or ())
-    return groups(methods, data, {m: {**of_item(data), **PUBLISHED.get(m, {})} for m in methods})
+    return groups(methods, data, {m: {**of_item(data), **published(data, m)} for m in methods})
 
 
 def main(arguments: Sequence[str]) -> int:

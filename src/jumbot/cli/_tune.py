@@ -21,11 +21,11 @@ from jumbot.cli._terminal import say
 
 @dataclass(frozen=True, kw_only=True)
 class Tune(TrainingData, Command):
-    """Try thirteen candidates (of numbers eight), no adaptation among them, and pick one by evidence that needs no
+    """Try fifteen candidates (of numbers eight), no adaptation among them, and pick one by evidence that needs no
     target labels."""
 
     examples: ClassVar = (
-        ("all thirteen, as many at a time as there are cores", "jumbot tune shop/ phone/ --out tuned"),
+        ("all fifteen, as many at a time as there are cores", "jumbot tune shop/ phone/ --out tuned"),
         ("what can be tried in half an hour", "jumbot tune 2023.csv 2024.csv --label sold --minutes 30 --out tuned"),
         ("classes of new samples, from the one that was picked", "jumbot predict tuned new.csv"),
     )
@@ -48,7 +48,7 @@ class Tune(TrainingData, Command):
     target: Annotated[str, Argument("TGT")]
     """Data to adapt to, labelled or not; its labels give a column of the table and decide nothing."""
     out: Path
-    """Folder of the runs, the table and the page; the same command goes on with what was stopped there, and `jumbot
+    """Folder of the runs, the table and the page; the same command continues what was stopped there, and `jumbot
     predict` takes it for the picked model."""
     minutes: Positive | None = None
     """No new run is started after so many; source-only and the recipe's JUMBOT are always trained."""

@@ -22,6 +22,8 @@ RESIZED = 256
 """Side to which the image recipes bring photographs before they cut from them."""
 CROPPED = 224
 """Side of what they cut."""
+NO_CROPS = ("none", "whole")
+"""Of training and of prediction, where images are taken whole in both."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +191,7 @@ def make_transform(augment: str, views: str, size: int = CROPPED) -> Phases:
     }
     for argument, value, known in (("augment", augment, trainings), ("views", views, evaluations)):
         if value not in known:
-            raise ArgumentError(f"{argument}: {value!r} came in; use {', '.join(map(repr, known))}.")
+            raise ArgumentError(f"{argument}: got {value!r}; use {', '.join(map(repr, known))}.")
     return Phases(trainings[augment], evaluations[views])
 
 
@@ -199,3 +201,8 @@ def _room(images: Tensor, size: int) -> tuple[int, int]:
     if size < 1 or size > min(height, width):
         raise ArgumentError(f"crop: {size} pixels cannot be cut from images of {height}x{width}; resize them first.")
     return height - size, width - size
+
+
+def crop_transform(crops: tuple[str, str]) -> Phases | None:
+    """The transform for (training, prediction), or None where images are taken whole in both."""
+    return None if crops == NO_CROPS else make_transform(*crops)

@@ -25,6 +25,8 @@ METHODS = {
     SOURCE_ONLY: "source_only:SourceOnly",
     "deepjdot": "deepjdot:DeepJDOT",
     "jumbot": "jumbot:Jumbot",
+    "m-pot": "mpot:MPOT",
+    "elot": "elot:ELOT",
     "dann": "dann:DANN",
     "cdan-e": "cdan:CDAN",
     "alda": "alda:ALDA",

@@ -1,4 +1,4 @@
-"""What JUMBOT and DeepJDOT share: a source term plus the cost of a plan between two minibatches."""
+"""What JUMBOT, DeepJDOT, m-POT and ELOT share: a source term plus the cost of a plan between two minibatches."""
 
 from __future__ import annotations
 
@@ -103,12 +103,12 @@ class TransportMethod(Method):
         self.proportions = None
         self.sources = None
 
-    def make_joint(self, tau: float, reference: str = "product") -> JointTransportLoss:
+    def make_joint(self, tau: float, reference: str = "product", **marginals: Any) -> JointTransportLoss:
         """The loss with these options; its scale moves once per step, alike on all processes."""
         options = self.options
         scale = None if options.scale is None else float(options.scale_at)
         joint = JointTransportLoss(
-            options.eta1, options.eta2, tau, options.epsilon, reference, scale=scale, engine=options.engine
+            options.eta1, options.eta2, tau, options.epsilon, reference, scale=scale, engine=options.engine, **marginals
         )
         if joint.scale is not None:
             joint.scale.deferred = True
@@ -137,7 +137,9 @@ class TransportMethod(Method):
         return [part.to_words() for part in (self.proportions, self.sources) if part is not None]
 
     def transport(self, features_s: Tensor, labels_s: Tensor, features_t: Tensor, logits_t: Tensor) -> JointLoss:
-        raise NotImplementedError
+        """The transport term of two minibatches: `joint`, all source samples alike."""
+        out: JointLoss = self.joint(features_s, labels_s, features_t, logits_t)
+        return out
 
     def terms(self, network: Network, batch: Batch) -> Terms:
         features_s, logits_s = network(batch.source)
@@ -148,10 +150,12 @@ class TransportMethod(Method):
             with torch.no_grad():
                 labels = gather_rows(labels)
                 self.origin = None if self.origin is None else gather_rows(self.origin)
+        out = self.transport(features_s, labels, features_t, logits_t)
         weights = self.source_weights(labels)
+        if getattr(self.options, "source_loss", "uniform") == "plan":
+            weights = moved_from(out.plan)
         own = None if weights is None else weights[own_rows(len(batch.labels), self.global_plan)]
         source = source_term(logits_s, batch.labels, own, self.label_loss)
-        out = self.transport(features_s, labels, features_t, logits_t)
         ramp = getattr(self.options, "eta3_ramp", 0.0)
         eta3 = self.eta3 * min(1.0, batch.progress / ramp) if ramp else self.eta3
         if self.sources is not None and self.origin is not None:
@@ -175,3 +179,17 @@ class TransportMethod(Method):
         if self.label_loss == "cross-entropy":
             certain = CERTAIN * torch.nn.functional.one_hot(labels, logits.shape[1])
         return features, torch.cat([logits[:unknown], certain.to(logits.dtype)]), {"labelled": loss}
+
+
+def moved_from(plan: Tensor) -> Tensor | None:
+    """What each source sample counts by its share of the mass that is moved, 1 in the mean; None where none is.
+
+    Naram, Hellström, Wang, Jörnsten, Durisi: Theoretical performance guarantees for partial domain adaptation via
+    partial optimal transport (2025).
+
+    >>> moved_from(torch.tensor([[0.3, 0.0], [0.0, 0.1]]))
+    tensor([1.5000, 0.5000])
+    """
+    rows = plan.sum(1)
+    total = rows.sum()
+    return len(rows) * rows / total if bool(total > 0) else None

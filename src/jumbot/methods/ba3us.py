@@ -34,12 +34,13 @@ class BA3US(ClassWeighted):
         return int(self.options.extra * batch_size) * (10 - int(10 * progress)) // 10
 
     def terms(self, network: Network, batch: Batch) -> Terms:
-        n, options, strength = len(batch.labels), self.options, self.strength(batch)
-        x, labels = batch.source, batch.labels
-        if batch.extra is not None:
-            x, labels = torch.cat([x, batch.extra[0]]), torch.cat([labels, batch.extra[1]])
-        features_s, logits_s = network(x)
+        n, options, strength, labels = len(batch.labels), self.options, self.strength(batch), batch.labels
+        features_s, logits_s = network(batch.source)
         features_t, logits_t = network(batch.target)
+        if batch.extra is not None:  # a pass of their own: the source's batch norms do not see them
+            features, logits = network(batch.extra[0])
+            features_s, logits_s = torch.cat([features_s, features]), torch.cat([logits_s, logits])
+            labels = torch.cat([labels, batch.extra[1]])
         shares, rho = self.shares[labels], (len(labels) - n) / n
 
         scores_s, scores_t = (self.discriminator(reverse(z, strength)) for z in (features_s, features_t))

@@ -31,8 +31,7 @@ class DeepJDOT(TransportMethod):
 
     def transport(self, features_s: Tensor, labels_s: Tensor, features_t: Tensor, logits_t: Tensor) -> JointLoss:
         if self.options.variant == "paper":
-            out: JointLoss = self.joint(features_s, labels_s, features_t, logits_t)
-            return out
+            return super().transport(features_s, labels_s, features_t, logits_t)
         eta2 = self.options.eta2
         eta1 = self.options.eta1 * (1.0 if self.joint.scale is None else self.joint.scale(features_s))
         with torch.no_grad():

@@ -34,6 +34,20 @@ class Network(nn.Module):
         return z, self.classify(z)
 
 
+class Sigmoid(nn.Sigmoid):
+    """The sigmoid of an embedding, never below float32: in bfloat16 values above .998 round to 1, where no gradient is.
+
+    >>> import torch
+    >>> x = torch.full((1,), 7.0, dtype=torch.bfloat16, requires_grad=True)
+    >>> Sigmoid()(x).sum().backward()
+    >>> bool(x.grad > 0)
+    True
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.float() if x.itemsize < 4 else x)
+
+
 def xavier(module: nn.Module) -> None:
     """Xavier-normal weights and zero biases for every linear layer of `module`."""
     for layer in module.modules():

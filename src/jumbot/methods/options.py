@@ -5,10 +5,12 @@ They stand apart from the methods so that the command can print them without imp
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 from jumbot._base.options import Bounds, Options, Positive, Share, Width
+from jumbot.errors import ArgumentError
 
 Sampler = Literal["stratified", "shuffled"]
 
@@ -34,7 +36,7 @@ class SourceOnlyOptions(MethodOptions):
 
 @dataclass(frozen=True)
 class TransportOptions(MethodOptions):
-    """Hyper-parameters of DeepJDOT and JUMBOT."""
+    """Hyper-parameters of every method that moves a joint cost of features and labels."""
 
     sampler = "stratified"
     predict_numbers = True
@@ -63,8 +65,24 @@ class DeepJDOTOptions(TransportOptions):
     """0 is exact transport; above 0 the entropic variant."""
     variant: Literal["paper", "original"] = "paper"
     """"paper": one cost with the cross-entropy, as the JUMBOT paper has it. "original": the plan comes from squared
-    distances between one-hot labels and predicted probabilities, the loss from the cross-entropy; its authors took
-    eta1 = .001 and eta2 = .0001."""
+    distances between one-hot labels and predicted probabilities, the loss from the cross-entropy."""
+    cost_weights: Literal["recipe", "original"] = "recipe"
+    """"original" sets eta1 = .001 and eta2 = .0001, those of its authors and of its rows in the JUMBOT paper; "recipe":
+    eta1 and eta2 are what the recipe or you say."""
+    ORIGINAL: ClassVar[Mapping[str, float]] = {"eta1": 0.001, "eta2": 0.0001}
+    """Its authors' weights of the cost."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.cost_weights == "recipe":
+            return
+        for name, value in self.ORIGINAL.items():
+            if getattr(self, name) not in (value, getattr(DeepJDOTOptions, name)):
+                raise ArgumentError(
+                    f"{name}: must be left out with cost_weights='original', which sets it to {value:g}, got "
+                    f"{getattr(self, name):g}."
+                )
+            object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True)
@@ -82,6 +100,33 @@ class JumbotOptions(TransportOptions):
     proportions: Literal["equal", "estimated"] = "equal"
     """"estimated", in the recipes for your own data: source classes count as often as they seem to occur in the target,
     where the plan and the classifier agree on it; "equal": alike, as in the paper."""
+    source_loss: Literal["uniform", "plan"] = "uniform"
+    """"plan": source samples count in the cross-entropy by the mass that the plan moves from them, so that those
+    without a partner in the target fade out (WARMPOT); "uniform": all alike, as in the paper."""
+
+
+@dataclass(frozen=True)
+class MPOTOptions(TransportOptions):
+    """Hyper-parameters of m-POT; the defaults are those of its authors for Office-Home."""
+
+    predict_numbers = False
+    mass: Annotated[float, Bounds(above=0, at_most=1)] = 0.5
+    """Share of the mass that every plan moves: .5 on Office-Home, .75 on VisDA-2017, .85 on digits."""
+    mass_ramp: Share = 0.0
+    """Share of the adaptation over which the mass rises from .01; its authors took .5 on partial targets."""
+    epsilon: float = 0.0
+    """0 is exact transport; above 0 the entropic variant."""
+
+
+@dataclass(frozen=True)
+class ELOTOptions(TransportOptions):
+    """Hyper-parameters of ELOT; the defaults are as far as JUMBOT's on Office-Home reach."""
+
+    predict_numbers = False
+    reward: Positive = 1.0
+    """What moving a unit of mass earns: pairs that cost less move, dearer ones stay. JUMBOT's 2 tau is alike."""
+    epsilon: float = 0.0
+    """0 is exact transport; above 0 the entropic variant."""
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 # On a page these three become the page's own colours, light or dark; in a file they are what they are.
 INK, FAINT, PAPER = "#1f2329", "#d0d7de", "#fefefd"
 GREY = "#8a8f98"
-# Okabe and Ito's palette, and five more that stay apart from it
+# Okabe and Ito's palette, and six more that stay apart from it
 BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"
 VIOLET, BROWN, OLIVE, CRIMSON, TEAL = "#7570b3", "#a6761d", "#66a61e", "#c2185b", "#17a2a2"
+RUST = "#8c2d04"
 
 METHOD_COLOURS = {
     "source-only": GREY,
@@ -31,6 +32,8 @@ METHOD_COLOURS = {
     "etn": VIOLET,
     "ba3us": ORANGE,
     "mcc": CRIMSON,
+    "m-pot": TEAL,
+    "elot": RUST,
 }
 CLASS_COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, VIOLET, BROWN, OLIVE, GREY, CRIMSON, TEAL)
 STYLE: dict[Any, Any] = {

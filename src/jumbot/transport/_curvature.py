@@ -146,7 +146,7 @@ def conjugate_gradients(
     return x, math.sqrt(float((size / first).max()))
 
 
-_AGAIN = "a gradient of a transport value was differentiated again, which is not offered"
+_AGAIN = "a gradient of a transport value was differentiated again; second derivatives are not supported"
 
 
 def refusal(problem: Problem, in_weights: bool) -> str | None:

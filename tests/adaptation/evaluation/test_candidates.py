@@ -14,10 +14,13 @@ def settings(recipe: str) -> dict[str, float]:
     return {name: getattr(options, name) for name in ("eta1", "eta2", "eta3", "tau")}
 
 
-def test_thirteen_candidates_with_general_and_partial_settings() -> None:
+def test_fifteen_candidates_with_general_and_partial_settings() -> None:
     found = candidates("table")
-    assert len(found) == len({each.label for each in found}) == len({each.folder for each in found}) == 13
-    assert [each.method for each in found[:5]] == ["source-only", "jumbot", "jumbot", "deepjdot", "mcc"]
+    assert len(found) == len({each.label for each in found}) == len({each.folder for each in found}) == 15
+    assert [each.method for each in found[:7]] == [
+        *("source-only", "jumbot", "jumbot"),
+        *("deepjdot", "mcc", "m-pot", "elot"),
+    ]
     assert found[1].changes == settings("table")
     assert found[2].changes == settings("office-home")
     taus = {word: [c.changes["tau"] for c in found if c.label.startswith(f"{word} tau")] for word in WORDS}
@@ -37,7 +40,7 @@ def test_the_second_candidate_is_what_adapt_would_do(recipe: str) -> None:
     found = candidates(recipe)
     assert found[0].method == "source-only"
     assert found[1].changes == settings(recipe)
-    assert len(found) == 13
+    assert len(found) == 15
     assert all(" " not in each.folder for each in found)
 
 

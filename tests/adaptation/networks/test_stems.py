@@ -14,7 +14,7 @@ from jumbot._settings.training import NetworkOptions
 from jumbot.adaptation._networks.build import make_network
 from jumbot.adaptation._networks.stems import Directions, Pieces, Statistics, number_columns, soft_clip
 from jumbot.data import as_domain
-from jumbot.errors import ArgumentError
+from tests.refusals import refused
 
 
 @pytest.fixture
@@ -133,9 +133,9 @@ def test_long_signals_have_bands() -> None:
 
 
 def test_a_source_is_needed() -> None:
-    with pytest.raises(ArgumentError, match="source: this network has a first layer that learns from the source"):
+    with refused("source"):
         make_network(NetworkOptions(bins=4), (3,), 2)
-    with pytest.raises(ArgumentError, match="rank: must be 0 with bins > 0"):
+    with refused("rank"):
         NetworkOptions(bins=4, rank=4)
     network, spec = make_network(NetworkOptions(bins=4), (3,), 2, source=as_domain(np.linspace(0, 1, 27).reshape(9, 3)))
     assert spec["numbers"] == [0, 1, 2]
@@ -189,3 +189,27 @@ def test_adapt_and_the_estimator_are_one_model(kind: str) -> None:
     clf.fit(X, y, X_target=2 * X)
     assert (clf.predict(2 * X) == model.predict(2 * X)).all()
     np.testing.assert_allclose(clf.transform(X), model.transform(X), rtol=0.05, atol=0.05)
+
+
+def test_predictors_of_numbers_do_not_cut_what_has_moved(rng: np.random.Generator) -> None:
+    """A column that moved by .2 deviations is cut, one that moved by .5 is not; classifiers cut both."""
+    X = rng.normal(size=(2000, 3)).astype(np.float32)
+    there = as_domain(rng.normal(size=(2000, 3)).astype(np.float32) + np.array([0.0, 0.2, 0.5], np.float32))
+    options = NetworkOptions(bins=4)
+    numbers = as_domain(X, X[:, 0] + 0.5, task="regression")
+    classes = as_domain(X, (X[:, 0] > 0).astype(int))
+    for source, target, cut in ((numbers, there, [0, 1]), (numbers, None, [0, 1, 2]), (classes, there, [0, 1, 2])):
+        assert make_network(options, (3,), 1, source=source, target=target)[1]["numbers"] == cut
+
+
+def test_labelled_target_samples_widen_the_first_layer(rng: np.random.Generator) -> None:
+    """Samples far beyond the source's range are told apart where some of them were learned from, and not otherwise."""
+    source = as_domain(rng.normal(size=(50, 1)), np.arange(50) % 2)
+    labelled = as_domain(40 + 3 * rng.normal(size=(50, 1)), np.arange(50) % 2)
+    far = torch.tensor([[38.0], [42.0]])
+    alone, both = (
+        make_network(NetworkOptions(bins=8), (1,), 2, source=source, labelled=more)[0].backbone[0](far)
+        for more in (None, labelled)
+    )
+    assert float((alone[0] - alone[1]).abs().max()) < 0.02
+    assert float((both[0] - both[1]).abs().max()) > 0.5

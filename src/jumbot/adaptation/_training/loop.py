@@ -21,7 +21,8 @@ from jumbot.adaptation._evaluation.task import Task, task_of
 from jumbot.adaptation._runs.folder import RunFolder
 from jumbot.adaptation._runs.provenance import Start
 from jumbot.adaptation._training.accelerator import begin_trackers, devices, flat, make_accelerator, seed_step
-from jumbot.adaptation._training.bar import stops
+from jumbot.adaptation._training.bar import TimeUpError, stops, time_is_up
+from jumbot.adaptation._training.batch_norms import check_has_batch_norms, estimate_batch_norms
 from jumbot.adaptation._training.batches import Batches, Loaded
 from jumbot.adaptation._training.checkpoint import Keeper
 from jumbot.adaptation._training.optimizers import make_optimizers, rate_factor
@@ -100,6 +101,8 @@ class Trainer:
         if source.labels is None and source.values is None:
             raise ArgumentError(f"source: {source.name} has no labels; the source must be labelled.")
         check_rule(training.select)
+        if training.batch_norm == "target":
+            check_has_batch_norms(network)
         self.training, self.run, self.show, self.until = training, run, show, until
         self.task = task_of(source) if task is None else task
         self.watch = watch or Watch()
@@ -154,6 +157,9 @@ class Trainer:
                     if (signal := asked()) is not None:
                         self._save()
                         raise Stopped(f"{self.step} of {self.total} steps are done", signal)
+                    if self.step < self.total and time_is_up():
+                        self._save()
+                        raise TimeUpError(f"the minutes were up after {self.step} of {self.total} steps")
         self._save()
         for tracker in self.accelerator.trackers:
             tracker.finish()
@@ -165,8 +171,15 @@ class Trainer:
         if self.step <= self.source_steps and self.before_adaptation is not None:
             self.before_adaptation()
         self.planned, self.total = self.total, self.step
-        if self.training.evaluate_every != 0 and self.history[-1]["event"] != "evaluation":
+        changed = self._settle_norms()
+        if self.training.evaluate_every != 0 and (changed or self.history[-1]["event"] != "evaluation"):
             self._look(self.before + time.monotonic() - start)
+
+    def _settle_norms(self) -> bool:
+        """The last steps are done: estimate batch norms on the target, where that is asked for."""
+        if self.training.batch_norm == "target":
+            estimate_batch_norms(self.network, self.monitor.target, self.accelerator.device, self.training.seed)
+        return self.training.batch_norm == "target"
 
     @property
     def phase(self) -> str:
@@ -231,6 +244,8 @@ class Trainer:
         every = self.training.evaluate_every
         every = max(self.epoch, 10) if every is None else every
         done, ends = self.step, self.step in (self.source_steps, self.total)
+        if done == self.total:
+            self._settle_norms()
         if every and (done % every == 0 or ends):
             if self.accelerator.is_main_process:
                 bar(self._look(self.before + time.monotonic() - start))
@@ -275,6 +290,7 @@ class Trainer:
         step = self._best()
         if step != self.total:
             self.keeper.take_best()
+            self._settle_norms()
         return step
 
     def _best(self) -> int:
@@ -316,6 +332,8 @@ class Trainer:
 
     def _fresh_optimizers(self) -> dict[str, torch.optim.Optimizer]:
         made = make_optimizers(self.network, self.method, self.training)
+        if self.accelerator.scaler is None and self.accelerator.num_processes == 1:
+            return made  # the wrapper would only look for packages that are not there, twice per step
         return {name: self.accelerator.prepare_optimizer(one) for name, one in made.items()}
 
     def _set_rate(self) -> None:

@@ -33,7 +33,7 @@ def make_optimizers(network: Network, method: Method, training: Training) -> dic
     elif training.optimizer == "adamw":
         optimizer = torch.optim.AdamW(groups, lr=rate, weight_decay=decay)
     else:
-        optimizer = torch.optim.Adam(groups, lr=rate)
+        optimizer = torch.optim.Adam(groups, lr=rate, weight_decay=decay)
     return {"optimizer": optimizer} | ({"own_optimizer": own} if own is not None else {})
 
 
