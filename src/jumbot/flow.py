@@ -111,7 +111,7 @@ def gradient_flow(
     flow = _Flow(x0.to(torch.float64, copy=True), y.double(), cost, h, m=m, k=k, rate=rate, seed=seed)
     steps = check_whole("steps", steps, least=1)
     if callback is not None and not callable(callback):
-        raise ArgumentError(f"callback: {type(callback).__name__} came in; pass a function, or None.")
+        raise ArgumentError(f"callback: got {type(callback).__name__}; pass a function, or None.")
     stops = _stops(snapshots, steps)
     due = {stop: place for place, stop in enumerate(stops)}
     shown = x0.new_empty((len(stops), *x0.shape))  # filled on the way: a list that is stacked takes the memory twice
@@ -221,7 +221,7 @@ class _Flow:
         parse_cost(ground)
         least = min(len(x), len(y))
         if m > least:
-            raise ArgumentError(f"m: {m} came in, but the smaller cloud has {least} points; draw at most that many.")
+            raise ArgumentError(f"m: got {m}, but the smaller cloud has {least} points; draw at most that many.")
         # on the CPU the compiled costs read the very memory that the steps write
         self.clouds = _as_points("x0", x), _as_points("y", y)
         self.template = self._problem(x.new_zeros((k, m, m)))
@@ -365,5 +365,5 @@ def _stops(snapshots: int | Sequence[int], steps: int) -> list[int]:
         return sorted({round(s) for s in np.linspace(0, steps, count)})
     stops = sorted({check_whole("snapshots", s, least=0) for s in snapshots})
     if stops and stops[-1] > steps:
-        raise ArgumentError(f"snapshots: step {stops[-1]} came in, but the flow ends after step {steps}.")
+        raise ArgumentError(f"snapshots: got step {stops[-1]}, but the flow ends after step {steps}.")
     return stops

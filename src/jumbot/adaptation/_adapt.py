@@ -41,7 +41,7 @@ from jumbot.data._sources import check_used, read_domains, read_labelled
 from jumbot.errors import ArgumentError
 from jumbot.methods import make_method
 
-_FOLDS, _TRAINED = 0.5, 0.8  # shares of a budget of time, after which folds and training are over
+_FOLDS, _TRAINED, _BESIDE = 0.5, 0.8, 0.9  # of a budget of time: when folds, training and the baseline are over
 
 
 def adapt(
@@ -104,7 +104,7 @@ def adapt(
     or skipped ("skip"), `root` is where the digits are.
 
     `out` is the folder of the run: configuration, metrics, checkpoints, model, predictions, and with `report` a page.
-    `resume` goes on with a run that was stopped there; alone with `out` it takes data and settings from the folder.
+    `resume` continues a run that was stopped there; alone with `out` it takes data and settings from the folder.
     `start_from` is the folder of a run whose steps on the source alone are the same as this one's: they are taken over,
     with the result that repeating them would have.  `config` is the `config.json` of a run whose settings this one
     shall have, but for those given here, and whose data where none are given.
@@ -128,7 +128,7 @@ def adapt(
     """
     if labelled is not None:
         if evaluate_on is not None:
-            raise ArgumentError("labelled: the former name of evaluate_on, and both came in; give evaluate_on.")
+            raise ArgumentError("labelled: the former name of evaluate_on, and both were given; give evaluate_on.")
         warnings.warn("labelled= is called evaluate_on= now.", DeprecationWarning, stacklevel=2)
         evaluate_on = labelled
     out, config = check("out", out, Path | None), check("config", config, Path | None)
@@ -140,14 +140,14 @@ def adapt(
     minutes, begun_at = check("minutes", minutes, Positive | None), time.monotonic()
     budget = math.inf if minutes is None else 60 * minutes
     if resume and out is None:
-        raise ArgumentError("resume: True came in without out, the folder of the run to go on with.")
+        raise ArgumentError("resume: got True without out, the folder of the run to continue.")
     begun = needed_start(begun, None if out is None else Path(out), resume)
     if begun is not None:
         read_config(begun)
     module = backbone if isinstance(backbone, nn.Module) else None
     if module is not None and begun is not None:
         raise OtherStartError(
-            "start_from: a backbone of your own came in, and no run records the weights that it began with; leave out "
+            "start_from: got a backbone of your own, and no run records the weights that it began with; leave out "
             "one of both."
         )
     if module is not None:  # a recipe's own backbone gives way to the user's
@@ -155,7 +155,7 @@ def adapt(
     elif backbone is not None:
         if not isinstance(backbone, str):
             kind = backbone.__name__ if isinstance(backbone, type) else type(backbone).__name__
-            raise ArgumentError(f"backbone: {kind} came in; give a name, or a torch.nn.Module that is made already.")
+            raise ArgumentError(f"backbone: got {kind}; give a name, or a torch.nn.Module that is made already.")
         options["backbone"] = backbone
     how: dict[str, Any] = dict(
         label=label,
@@ -248,6 +248,7 @@ def adapt(
             start_from=begun,
             judged=judged,
             until=begun_at + _TRAINED * budget,
+            beside_until=begun_at + _BESIDE * budget,
         )
         if report and first_process() and not (Path(out) / "report.html").exists():
             with progress(None, "report", bar=show, slow=True):
@@ -300,6 +301,7 @@ def train(
     start_from: Path | None = None,
     judged: Judged | None = None,
     until: float = math.inf,
+    beside_until: float = math.inf,
 ) -> Model:
     """Train on domains that are ready, in the folder of a run; one that is finished there is loaded."""
     with torch.random.fork_rng(devices=[]):
@@ -354,7 +356,7 @@ def train(
     )
     if trainer.accelerator.is_main_process:
         alone = trainer.accelerator.num_processes == 1  # a baseline is trained by one process
-        model = finish(model, trained, domains, config, run, baseline and alone, show, judged)
+        model = finish(model, trained, domains, config, run, baseline and alone, show, judged, beside_until)
     model.network.cpu()  # after the figures, which are found where it was trained
     model.network.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # as it is loaded, to the last bit
     return model

@@ -128,7 +128,7 @@ def tune(
     out, command = check("out", out, Path | None), check("command", command, Text | None)
     if isinstance(options.get("backbone"), torch.nn.Module):
         raise ArgumentError(
-            "backbone: a module came in, which every candidate would train in turn; give the name of a backbone, or "
+            "backbone: got a module, which every candidate would train in turn; give the name of a backbone, or "
             "tune on the rows that your module gives."
         )
     check_shared(recipe, options, task)
@@ -161,7 +161,7 @@ def tune(
         search = Search(
             folder,
             Pair("tune", *domains, few),
-            _as_the_network_takes_it(domains, config),
+            *_as_the_network_takes_it(domains, config),
             candidates(config.recipe, _task_of(domains[0]))[:runs],
             config,
             options,
@@ -195,13 +195,14 @@ def _check_folder(folder: Path) -> None:
         read(folder / TUNING, Tuning)
 
 
-def _as_the_network_takes_it(read: tuple[Domain, Domain, Domain | None], config: Any) -> Domain:
-    """The target; features of a frozen backbone are extracted here, once for all candidates."""
+def _as_the_network_takes_it(read: tuple[Domain, Domain, Domain | None], config: Any) -> tuple[Domain, Domain]:
+    """Source and target; features of a frozen backbone are extracted here, once for all candidates."""
     from jumbot.adaptation._domains import Domains
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.training.seed)
-        return Domains(*read, config, None).target.unlabelled()
+        found = Domains(*read, config, None)
+        return found.source, found.target.unlabelled()
 
 
 def _task_of(source: Domain) -> TaskName:

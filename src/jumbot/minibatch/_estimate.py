@@ -132,7 +132,7 @@ def estimate(
     if isinstance(m, Sequence | np.ndarray) and not isinstance(m, str):
         sizes = list(m)
         if not sizes:
-            raise ArgumentError("m: an empty list came in; give at least one minibatch size.")
+            raise ArgumentError("m: got an empty list; give at least one minibatch size.")
         same = _Settings(
             k=k,
             precision=precision,
@@ -176,7 +176,7 @@ def estimate(
     chunk = max(1, _CHUNK_ENTRIES // (m * m)) if chunk is None else check_whole("chunk", chunk, least=1)
     budget = check_whole("budget", budget, least=2)
     if isinstance(k, str) and k != "all":
-        raise ArgumentError(f"k: {k!r} came in; give a number, or 'all'.")
+        raise ArgumentError(f"k: got {k!r}; give a number, or 'all'.")
     if k is not None and k != "all":
         k = check_whole("k", k, least=1)
     if not callable(cost):

@@ -88,7 +88,7 @@ def _sweep_rows(K: Any, w: Any, a: Any, s: Any, f: Any, t: Any) -> None:
 
 @compiled()
 def extremes(a: Any, s: Any) -> tuple[float, float]:
-    """The least and the largest s of rows that have weight; below e^-650, a/s is of no use."""
+    """The least and the largest s of rows that have weight; below e^-650, a/s cannot be used."""
     low, high = 1e300, 0.0
     for i in range(a.shape[0]):
         far = 0.0 if a[i] > 0.0 else 1e300
