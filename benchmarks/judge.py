@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 
 from benchmarks import certify
 from benchmarks.certify import Potentials
-from benchmarks.ours import Ours
+from benchmarks.ours import TOLERANCE, Ours
 from benchmarks.regimes import Regime, squared_distances
 
 GRADIENT_ERROR = 1e-2
@@ -28,7 +28,7 @@ class Judge:
     @property
     def tolerance(self) -> float:
         """What an answer must reach to count."""
-        return GRADIENT_ERROR if self.regime.kind == "divergence" else 1e-6 * (1 + 1e-4)
+        return GRADIENT_ERROR if self.regime.kind == "divergence" else TOLERANCE * (1 + 1e-3)
 
     def __call__(self, plan: np.ndarray, potentials: Potentials | None) -> float:
         regime = self.regime
@@ -57,7 +57,7 @@ def judge_for(regime: Regime, cost: np.ndarray) -> Judge:
         return Judge(regime, cost, gradient=divergence_gradient(*cost, regime.epsilon, regime.tau))
     if regime.kind in ("exact-kl", "exact-tv"):
         ours = Ours(regime, "reference")
-        f, g = ours.solve(torch.tensor(cost), 1e-9).potentials
+        f, g = ours.solve(torch.tensor(cost), 1e-12).potentials
         return Judge(regime, cost, bound=(f.numpy(), g.numpy()))
     return Judge(regime, cost)
 

@@ -30,7 +30,10 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results"
 PAGES = (
     ROOT / "README.md",
-    *(ROOT / "docs" / page for page in ("adaptation/results.md", "adaptation/choosing.md", "methods/jumbot.md")),
+    *(
+        ROOT / "docs" / page
+        for page in ("adaptation/results.md", "adaptation/choosing.md", "guide/speed.md", "methods/jumbot.md")
+    ),
 )
 BLOCK = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
 PICTURES = ("office-caltech10", "office-caltech10-partial")  # those that the pages show

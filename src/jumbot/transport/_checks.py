@@ -170,6 +170,8 @@ def check_number(name: str, value: Any, *, least: float, strict: bool = False, i
 
 def check_whole(name: str, value: Any, *, least: int, most: int = MOST) -> int:
     """`value` as an int within its range."""
+    if type(value) is int and least <= value <= most:  # as it nearly always is
+        return value
     number = check_number(name, value, least=least)
     if number != int(number) or number > most:
         raise ArgumentError(f"{name} must be a whole number, at most {most:g}, got {number:g}.")
