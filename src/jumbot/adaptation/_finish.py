@@ -25,7 +25,7 @@ from jumbot.adaptation._evaluation.monitor import logits_of, outputs
 from jumbot.adaptation._evaluation.nearness import explained, of_domains, received_by
 from jumbot.adaptation._evaluation.rivals import compare_references
 from jumbot.adaptation._evaluation.whole_target import diagnose_domains
-from jumbot.adaptation._judging import Judged, calibrated, judge_after
+from jumbot.adaptation._judging import Judged, calibrated, guaranteed, judge_after
 from jumbot.adaptation._model import Model, explanations
 from jumbot.adaptation._runs.folder import RunFolder, final_mass, read_metrics
 from jumbot.adaptation._runs.results_json import Baseline, Results
@@ -148,11 +148,14 @@ def _finish(
         before = _diagnose_some(earlier, source, target, seed)
     diagnosis, logits = diagnose_domains(model.network, source, target, model.task, before, seed)
     model = replace(model, nearness=of_domains(source, target, model.compared_by(target), seed))
+    near = None
     if frozen_rows(model.network, model.input, target):  # embeddings are what the plan has seen
-        diagnosis = explained(diagnosis, received_by(model.nearness, target, model.compared_by(target)))
+        near = received_by(model.nearness, target, model.compared_by(target))
+        diagnosis = explained(diagnosis, near)
     if source.labels is not None:
         found, accuracy = calibrated(judged, str(model.method["name"]), logits, diagnosis.class_proportions)
         model = replace(model, temperature=found.temperature, offset=found.offset)
+    model = replace(model, guarantee=guaranteed(judged, model, logits, diagnosis.class_proportions, near, accuracy))
     shares = diagnosis.source_shares
     scores = model.scores(logits)
     predictions = None if source.labels is None else scores.argmax(-1).numpy()

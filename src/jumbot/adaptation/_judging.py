@@ -17,10 +17,14 @@ from jumbot.adaptation._evaluation.accuracy import (
     EstimatedAccuracy,
     calibrate,
     estimate_accuracy,
+    target_shares,
     unknown,
 )
 from jumbot.adaptation._evaluation.decision import Decision, decide, kept, weigh_witnesses
+from jumbot.adaptation._evaluation.diagnosis import UNEXPLAINED
+from jumbot.adaptation._evaluation.sets import MOST_UNKNOWN, Guarantee, learn_guarantee
 from jumbot.adaptation._evaluation.task import Task
+from jumbot.adaptation._evaluation.votes import estimated_shares
 from jumbot.adaptation._training.witnesses import Heard, hear, hear_held_out
 from jumbot.data._domain import Domain
 from jumbot.data._inputs import kind_of
@@ -29,10 +33,15 @@ from jumbot.methods.network import Network
 
 if TYPE_CHECKING:
     from jumbot.adaptation._domains import Domains
+    from jumbot.adaptation._model import Model
 
 ADAPTED = "jumbot"
 PAPER = ("digits", "office-home", "office-home-partial", "visda")
 """Recipes that, where they are named, train on all of the source as the paper does."""
+UNTOLD = (
+    "whether to adapt numbers cannot be told without labels, for inputs that were moved and a target whose numbers "
+    "differ look alike; name method='jumbot' where you know that the inputs were moved"
+)
 HELD_OUT = 0.1  # share of the source that a network of images or signals is not trained on
 _CHEAP = 3000  # steps up to which a network of rows is trained again without a part of the source
 Again = Callable[[str], RunConfig]
@@ -119,6 +128,9 @@ def judge_before(
 ) -> tuple[Judged, RunConfig]:
     """Train on folds, weigh, and decide; the configuration is that of the method to train on everything.
 
+    Of numbers a method must be named: on the bikes of another year plain models of the source were nearer to JUMBOT's
+    numbers, and source-only's were right.
+
     `again(method)` makes the configuration of another method; `beside` puts source-only beside one that is named.
     Where it cannot be judged, for `why_not` or because there are too few samples, no fold is trained.
     """
@@ -129,6 +141,10 @@ def judge_before(
             Decision(SOURCE_ONLY, f"{SOURCE_ONLY} was chosen: {why}.") if automatic else kept(config.method, None)
         )
         return Judged(automatic, None, decision, why), again(SOURCE_ONLY) if automatic else config
+    if automatic and pair.source.labels is None:
+        config = again(SOURCE_ONLY)
+        heard = hear(pair.source, pair.target, [config], pair.task, pair.labelled, until)
+        return Judged(automatic, heard, Decision(SOURCE_ONLY, f"{SOURCE_ONLY} was chosen: {UNTOLD}.")), config
     compared = config.method != SOURCE_ONLY and (automatic or beside)
     configs = [again(SOURCE_ONLY), config] if compared else [config]
     heard = hear(pair.source, pair.target, configs, pair.task, pair.labelled, until)
@@ -199,3 +215,22 @@ def calibrated(judged: Judged, method: str, logits: Tensor, planned: Any) -> tup
     if accuracy.value is None:
         return found, accuracy
     return calibrate(logits, witness, planned, accuracy.value), accuracy
+
+
+def guaranteed(
+    judged: Judged, model: Model, logits: Tensor, planned: Any, near: Any, accuracy: EstimatedAccuracy | None
+) -> Guarantee | None:
+    """What the model keeps of the held-out source to make sets of; None where none was held out.
+
+    `near` is the mass that target samples receive, None where that is not known.
+    """
+    if judged.heard is None or (witness := judged.heard.by_method.get(str(model.method["name"]))) is None:
+        return None
+    strange = UNEXPLAINED if near is None else min(UNEXPLAINED, float(np.quantile(near, MOST_UNKNOWN)))
+    if witness.labels.ndim > 1:
+        return learn_guarantee(witness, None, None, None, strange)
+    estimated = estimated_shares(witness.probabilities(logits.double().numpy()), witness.shares)
+    shares = target_shares(estimated, np.asarray(planned), witness.shares)
+    told = accuracy is not None and accuracy.value is not None
+    probabilities = model.probabilities(logits).double().numpy() if told else None
+    return learn_guarantee(witness, Calibration(model.temperature, model.offset), shares, probabilities, strange)

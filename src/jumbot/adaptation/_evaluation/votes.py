@@ -172,6 +172,10 @@ class Witness:
     """(C,) what makes of z / T the logits for classes in these shares: their logarithms where training drew all classes
     equally often, 0 where it drew them as they come."""
     panel: Panel = field(default_factory=lambda: Panel({}, {}))
+    held_z: tuple[Array, ...] = ()
+    """Embeddings of the held-out rows, fold by fold."""
+    target_z: tuple[Array, ...] = ()
+    """Those of the target by the network of each fold."""
 
     @cached_property
     def temperature(self) -> float:

@@ -153,6 +153,8 @@ def hear(
     known = task.labels(source)
     held_outputs: dict[str, list[Array]] = {config.method: [] for config in configs}
     target_outputs: dict[str, list[Array]] = {config.method: [] for config in configs}
+    held_z: dict[str, list[Array]] = {config.method: [] for config in configs}
+    target_z: dict[str, list[Array]] = {config.method: [] for config in configs}
     held_said: dict[str, list[Array]] = {}
     target_said: dict[str, list[Array]] = {}
     order = []
@@ -171,8 +173,13 @@ def hear(
             now = time.monotonic()
             network = train_network(part, target, config, task, labelled, now + max(until - now, 0) / left)
             left -= 1
-            held_outputs[config.method].append(outputs(network, unseen)[1].double().numpy())
-            target_outputs[config.method].append(outputs(network, sample)[1].double().numpy())
+            for domain, said_by_fold, seen_by_fold in (
+                (unseen, held_outputs, held_z),
+                (sample, target_outputs, target_z),
+            ):
+                z, logits = outputs(network, domain)
+                said_by_fold[config.method].append(logits.double().numpy())
+                seen_by_fold[config.method].append(z.float().numpy())
     panel = Panel(
         {name: np.concatenate(parts) for name, parts in held_said.items()},
         {name: tuple(parts) for name, parts in target_said.items()},
@@ -181,7 +188,16 @@ def hear(
     for config in configs:
         shares, offset = shares_of(source, task.outputs, config.training.sampler == "stratified")
         held_out, said_here = np.concatenate(held_outputs[config.method]), tuple(target_outputs[config.method])
-        said_by[config.method] = Witness(held_out, truth, said_here, shares, offset, panel)
+        said_by[config.method] = Witness(
+            held_out,
+            truth,
+            said_here,
+            shares,
+            offset,
+            panel,
+            tuple(held_z[config.method]),
+            tuple(target_z[config.method]),
+        )
     return Heard(said_by, index)
 
 
@@ -198,17 +214,19 @@ def hear_held_out(
     panel = Panel({name: one for name, (one, _) in said.items()}, {name: (one,) for name, (_, one) in said.items()})
     shares, offset = shares_of(source, task.outputs, config.training.sampler == "stratified")
     labels = task.labels(part)
-    by_method = {
-        name: Witness(
-            outputs(network, part)[1].double().numpy(),
+    by_method = {}
+    for name, network in networks.items():
+        (held_z, held_said), (target_z, target_said) = (outputs(network, domain) for domain in (part, sample))
+        by_method[name] = Witness(
+            held_said.double().numpy(),
             labels,
-            (outputs(network, sample)[1].double().numpy(),),
+            (target_said.double().numpy(),),
             shares,
             offset,
             panel,
+            (held_z.float().numpy(),),
+            (target_z.float().numpy(),),
         )
-        for name, network in networks.items()
-    }
     return Heard(by_method, index)
 
 
