@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import shutil
@@ -24,6 +25,7 @@ from jumbot._base.progress import progress
 from jumbot._base.schema import FORMAT
 from jumbot._settings.places import CONFIG, MODEL, first_process, needed_start, settings_file, writing
 from jumbot._settings.reading import Corrupt, TaskName, make_reading
+from jumbot._shift.found import SHIFT, compare_domains
 from jumbot.adaptation._config import RunConfig, check_changes, make_config
 from jumbot.adaptation._domains import Domains
 from jumbot.adaptation._evaluation.task import task_to_json
@@ -35,6 +37,8 @@ from jumbot.adaptation._runs.folder import RunFolder, read_config
 from jumbot.adaptation._runs.provenance import OtherStartError, describe_data, find_start, remember, request, stamp
 from jumbot.adaptation._training.accelerator import check_able, decided_by_first
 from jumbot.adaptation._training.loop import Trainer
+from jumbot.adaptation._unknown import mark_unknown, write_marks
+from jumbot.data._domain import Domain
 from jumbot.data._preflight import Encoding, Given, telling_every_problem
 from jumbot.data._remarks import noting
 from jumbot.data._sources import check_used, read_domains, read_labelled
@@ -72,6 +76,7 @@ def adapt(
     labelled: Any = None,
     judge: bool = True,
     minutes: float | None = None,
+    unknown: bool = False,
     **options: Any,
 ) -> Model:
     """Train a classifier on labelled `source` data and adapt it to `target`, whose labels training never sees.
@@ -115,6 +120,10 @@ def adapt(
     name it, and a method that is named is always kept.  `judge=False` trains once, on all of the source, and estimates
     no accuracy.  `minutes` is a budget of time: training ends where it is, so that figures and files come in time.
 
+    `unknown` marks target samples of classes that the source lacks, in the columns `unknown` and `unknown_score` of
+    `predictions.csv`: by how many classes cannot be excluded and how far the source is, at a threshold that 5 % of
+    held-out source samples exceed.  It needs `out`, classes and `judge`, and changes no prediction.
+
     `show` draws a progress bar.  Whatever can be refused is refused before any data are read.  (`labelled` is the
     former name of `evaluate_on`.)
 
@@ -133,12 +142,14 @@ def adapt(
         evaluate_on = labelled
     out, config = check("out", out, Path | None), check("config", config, Path | None)
     begun = check("start_from", start_from, Path | None)
-    flags = {"resume": resume, "show": show, "report": report, "judge": judge}
+    flags = {"resume": resume, "show": show, "report": report, "judge": judge, "unknown": unknown}
     for name, flag in flags.items():
         check(name, flag, bool)
     check("command", command, Text | None)
     minutes, begun_at = check("minutes", minutes, Positive | None), time.monotonic()
     budget = math.inf if minutes is None else 60 * minutes
+    if unknown and (out is None or not judge or task == "regression"):
+        raise ArgumentError("unknown needs out, classes and judge=True: it marks the predictions.csv of a run.")
     if resume and out is None:
         raise ArgumentError("resume: got True without out, the folder of the run to continue.")
     begun = needed_start(begun, None if out is None else Path(out), resume)
@@ -250,10 +261,21 @@ def adapt(
             until=begun_at + _TRAINED * budget,
             beside_until=begun_at + _BESIDE * budget,
         )
+        if unknown and first_process():
+            marks = mark_unknown(model, domains, judged, made.training.seed)
+            write_marks(Path(out) / "predictions.csv", marks)
         if report and first_process() and not (Path(out) / "report.html").exists():
+            _compare(raw_source, raw_target, made, Path(out))
             with progress(None, "report", bar=show, slow=True):
                 drawn(f"{out}: the report", model.report)
         return model
+
+
+def _compare(source: Domain, target: Domain, config: RunConfig, out: Path) -> None:
+    """Whether the target has shifted, for the first section of the report; none where data cannot be compared."""
+    with contextlib.suppress(ArgumentError):
+        found = compare_domains(source, target, columns=config.inputs.columns, seed=config.training.seed)
+        found.save(out / SHIFT)
 
 
 def _train_nowhere(
