@@ -69,7 +69,6 @@ def test_what_is_known_of_the_target(fitted: jumbot.DomainAdaptationClassifier, 
     assert pickle.loads(pickle.dumps(fitted)).harm_ == harm
 
 
-@pytest.mark.filterwarnings("ignore::jumbot.DataWarning")  # an absent class looks like another unit
 @pytest.mark.judged
 def test_a_label_shift_that_does_harm_is_told() -> None:
     """Balanced transport must give a target of one class the other classes of the source too."""
@@ -191,7 +190,6 @@ def test_a_poor_source_counts_for_less(shifted: Rows) -> None:
     assert one.source_shares_ is None
 
 
-@pytest.mark.filterwarnings("ignore::jumbot.DataWarning")  # an absent class looks like another unit
 def test_folds_carry_the_names_of_sources(shifted: Rows) -> None:
     X, y, X_target, _ = shifted
     names = np.arange(len(X)) % 2

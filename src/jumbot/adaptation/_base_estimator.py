@@ -139,7 +139,7 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             named = getattr(self, "feature_names_in_", None) if raw is None else None
             there = None if raw is None else raw[1]
             screen(
-                given if there else Domain("source", ArraySamples(X)),
+                given if there else Domain("source", ArraySamples(X), **source),
                 there or Domain("target", ArraySamples(target)),
                 named,
             )
