@@ -115,7 +115,7 @@ def test_tune_compare_and_export_with_every_feature(
 
 
 def test_a_module_is_refused_by_tune_before_data_are_read() -> None:
-    with pytest.raises(ArgumentError, match="backbone: a module came in, which every candidate would train"):
+    with pytest.raises(ArgumentError, match="backbone must be a name, got a module"):
         jumbot.tune(NOWHERE, NOWHERE, backbone=torch.nn.Linear(3, 4))
 
 

@@ -380,5 +380,5 @@ def test_what_is_for_files_and_plans_is_refused_without_them(
 
 
 def test_resume_needs_a_folder() -> None:
-    with pytest.raises(ArgumentError, match="resume: True came in without out"):
+    with pytest.raises(ArgumentError, match="resume=True needs out"):
         jumbot.adapt("nowhere", "nowhere", resume=True)

@@ -137,7 +137,7 @@ def test_minibatch_larger_than_both_sets() -> None:
 
 def test_what_cannot_be_adapted(blobs: Any) -> None:
     source, target = blobs()
-    with pytest.raises(ArgumentError, match="no target data"):
+    with pytest.raises(ArgumentError, match="target is missing"):
         jumbot.adapt(source, None, method="jumbot", judge=False)
     with pytest.raises(ArgumentError, match="label"):
         jumbot.adapt(source.unlabelled(), target, method="jumbot", judge=False)
