@@ -56,6 +56,20 @@ def rng(request: pytest.FixtureRequest) -> np.random.Generator:
 
 
 @pytest.fixture(autouse=True)
+def quick_judging(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it is not what is tested, runs are judged by one fold of the source and small forests.
+
+    `pytestmark = pytest.mark.judged` keeps what ships: three folds of small sources, forests of a hundred trees.
+    """
+    inside = {"adaptation", "cli", "data", "paper", "report"} & set(
+        request.path.relative_to(request.config.rootpath).parts
+    )
+    if inside and request.node.get_closest_marker("judged") is None:
+        monkeypatch.setattr("jumbot.adaptation._training.witnesses.SMALL", 0)
+        monkeypatch.setattr("jumbot.adaptation._training.witnesses.TREES_GROWN", 10)
+
+
+@pytest.fixture(autouse=True)
 def small_maps(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where runs are trained, their reports map few points: t-SNE of them all would take longer than the training.
 

@@ -19,6 +19,8 @@ PAGES = [
     if not BUILT & set(page.relative_to(ROOT).parts)
 ]
 FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+#: pages that train many models, ten to eighty seconds each; README.md and the others are quick
+TRAINING = {"data", "shipping", "tutorial", "choosing"}
 #: needed by one block of a page, and not installed everywhere
 OPTIONAL = {"datasets", "jax", "ott"}
 
@@ -65,7 +67,11 @@ def run(page: Path, text: str) -> None:
         pytest.skip(f"a block needs {missing}; the others ran")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=pytest.mark.slow) if page.stem in TRAINING else page for page in PAGES],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
 def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run(page, page.read_text(encoding="utf-8"))

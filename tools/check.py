@@ -34,7 +34,9 @@ def mirrored_tests(paths: Iterable[Path], root: Path = ROOT) -> list[str]:
             found |= {path} if path.name.startswith("test_") else _importing(_dotted(path), texts)
         elif path.suffix == ".py" and path.parts[:2] == ("src", "jumbot"):
             module = _dotted(Path(*path.parts[1:]))
-            mirrored = Path("tests", *path.parts[2:-1], f"test_{path.stem.lstrip('_')}.py")
+            mirrored = Path(
+                "tests", *(part.lstrip("_") for part in path.parts[2:-1]), f"test_{path.stem.lstrip('_')}.py"
+            )
             found |= {path} | ({mirrored} if mirrored in texts else set()) | _importing(module, texts)
         elif path.suffix == ".md":
             found.add(Path("tests/test_docs.py"))

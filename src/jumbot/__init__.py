@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from jumbot import data as data
     from jumbot import methods as methods
     from jumbot import report as report
+    from jumbot._shift.found import Shift as Shift
+    from jumbot._shift.found import shift as shift
     from jumbot.adaptation._adapt import adapt as adapt
     from jumbot.adaptation._classifier import DomainAdaptationClassifier as DomainAdaptationClassifier
     from jumbot.adaptation._evaluation.diagnosis import Diagnosis as Diagnosis
@@ -77,6 +79,7 @@ else:
             "NotConvergedWarning": "errors",
             "NotFiniteError": "errors",
             "SampleSolution": "transport._points.sample_solution",
+            "Shift": "_shift.found",
             "Solution": "transport._solution",
             "Status": "transport._solution",
             "TooLargeError": "errors",
@@ -94,6 +97,7 @@ else:
             "load": "adaptation._model",
             "methods": "[methods]",
             "report": "[report]",
+            "shift": "_shift.found",
             "sinkhorn_divergence": "transport._sinkhorn_divergence",
             "solve": "transport._solve",
             "solve_sample": "transport._points.solve_sample",

@@ -82,6 +82,7 @@ def test_pickle_and_clone(rows: tuple[np.ndarray, ...]) -> None:
     np.testing.assert_array_equal(again.predict_proba(moved), clf.predict_proba(moved))
 
 
+@pytest.mark.slow
 def test_pipeline_brings_the_target_through_the_scaler(rows: tuple[np.ndarray, ...]) -> None:
     X, y, moved = rows
     with sklearn.config_context(enable_metadata_routing=True):

@@ -46,6 +46,7 @@ def fitted(shifted: Rows) -> jumbot.DomainAdaptationClassifier:
         return classifier(steps=150, method="jumbot").fit(X, y, X_target=X_target)
 
 
+@pytest.mark.judged
 def test_what_is_known_of_the_target(fitted: jumbot.DomainAdaptationClassifier, shifted: Rows) -> None:
     X, y, X_target, truth = shifted
     diagnosis, harm = fitted.diagnosis_, fitted.harm_
@@ -69,6 +70,7 @@ def test_what_is_known_of_the_target(fitted: jumbot.DomainAdaptationClassifier, 
 
 
 @pytest.mark.filterwarnings("ignore::jumbot.DataWarning")  # an absent class looks like another unit
+@pytest.mark.judged
 def test_a_label_shift_that_does_harm_is_told() -> None:
     """Balanced transport must give a target of one class the other classes of the source too."""
     X, y = clouds(0, (60, 60, 60))
@@ -80,6 +82,7 @@ def test_a_label_shift_that_does_harm_is_told() -> None:
     assert clf.score(X_target, truth) < alone.score(X_target, truth) - 0.05
 
 
+@pytest.mark.judged
 def test_without_a_method_the_better_one_is_kept(shifted: Rows) -> None:
     X, y, X_target, _ = shifted
     clf = classifier(method=None, steps=150).fit(X, y, X_target=X_target)
@@ -113,6 +116,7 @@ def test_predictions_of_natural_and_of_equal_class_sizes() -> None:
         classifier(prior="natural").fit(X, y)
 
 
+@pytest.mark.slow
 def test_scores_of_the_target_beside_those_of_the_source() -> None:
     """What is perfect on folds of the source is not on the target, which says so without labels."""
     X, y = clouds(0, (40, 40, 40))
@@ -131,6 +135,7 @@ def test_scores_of_the_target_beside_those_of_the_source() -> None:
     assert jumbot.target_scorer()(best) == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_a_grid_over_an_option_of_the_method(shifted: Rows) -> None:
     X, y, X_target, _ = shifted
     for name in ("modularity", "entropy", "infomax", "snd"):
@@ -173,6 +178,7 @@ def test_target_labels_are_trained_on(shifted: Rows) -> None:
     assert line.score(X_target, 3 * X_target[:, 0]) > 0.5
 
 
+@pytest.mark.slow
 def test_a_poor_source_counts_for_less(shifted: Rows) -> None:
     X, y, X_target, truth = shifted
     both, labels = np.concatenate([X, X]), np.concatenate([y, np.random.default_rng(0).permutation(y)])

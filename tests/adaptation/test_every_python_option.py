@@ -207,6 +207,7 @@ def test_compare() -> None:
     walk("compare", compare, parameters(compare), pairs=[Pair("a", (X, Y), X)], methods=["jumbot"], out="out")
 
 
+@pytest.mark.slow
 def test_data_of_adapt_and_tune(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     for place in ("_adapt.train", "_adapt._train_nowhere", "_tune.Search"):

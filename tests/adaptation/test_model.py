@@ -176,7 +176,7 @@ def test_table_network_layers() -> None:
     assert widths == [8, 6, 4, 3]
 
 
-@pytest.mark.parametrize("method", ["source-only", "jumbot", "dann"])
+@pytest.mark.parametrize("method", ["source-only", "jumbot", pytest.param("dann", marks=pytest.mark.slow)])
 def test_units_play_no_part(method: str) -> None:
     rng = np.random.default_rng(0)
     y = np.arange(120) % 3

@@ -109,6 +109,7 @@ def test_folders_named_after_numbers(tmp_path: Path, rng: np.random.Generator) -
     assert model.predict(tmp_path / "faces").shape == (12,)
 
 
+@pytest.mark.slow
 def test_several_numbers_and_huber(rng: np.random.Generator) -> None:
     X, _ = _shifted(0)
     y = np.stack([X[:, 0], 1000 * X[:, 1]], 1)
@@ -211,3 +212,25 @@ def test_several_columns_of_numbers_from_a_table(tmp_path: Path, rng: np.random.
         jumbot.adapt(frame, frame.drop(columns="weight"), label="height,weight", **how, method="jumbot", judge=False)
     with pytest.raises(ArgumentError, match="several numbers per sample are predicted with task='regression'"):
         jumbot.adapt(frame, frame, label="height,weight", steps=10, method="jumbot", judge=False)
+
+
+def test_source_only_is_handed_over_where_the_numbers_cannot_be_told() -> None:
+    """The inputs are the same and the numbers half as large again: nothing but labels could tell, as with the bikes."""
+    (X, y), (T, truth) = _shifted(0, 400), _shifted(1, 400)
+    model = jumbot.adapt((X, y), (T, 1.5 * truth + 1), task="regression", steps=200, seed=0)
+    assert model.decision is not None
+    assert model.decision.method == model.method["name"] == "source-only"
+    alone = jumbot.adapt((X, y), T, task="regression", steps=200, seed=0, method="source-only")
+    np.testing.assert_array_equal(model.predict(T), alone.predict(T))
+
+
+def test_numbers_of_signals_are_not_adapted_unasked(rng: np.random.Generator) -> None:
+    """Where no fold is trained there is no evidence, and JUMBOT must be named."""
+    y = rng.uniform(0.5, 2, 80)
+    X = np.sin(np.arange(32) * y[:, None, None]) + 0.1 * rng.normal(size=(80, 2, 32))
+    how: dict[str, Any] = {"task": "regression", "kind": "signal", "steps": 3, "source_steps": 2, "seed": 0}
+    model = jumbot.adapt((X, y), X, **how)
+    assert model.decision is not None
+    assert (model.method["name"], model.decision.asked) == ("source-only", False)
+    assert "predictors of numbers are judged" in model.decision.why
+    assert jumbot.adapt((X, y), X, method="jumbot", **how).method["name"] == "jumbot"

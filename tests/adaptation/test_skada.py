@@ -44,6 +44,7 @@ def test_labels_of_the_target_are_not_looked_at(rows):
     np.testing.assert_array_equal(classifier().fit(X, y, sample_domain=domain).predict_proba(X), first)
 
 
+@pytest.mark.slow
 def test_numbers_from_zero_on_name_sources_as_before(rows):
     X, _, domain, y = rows
     ours = np.where(domain < 0, 0, domain)
@@ -51,6 +52,7 @@ def test_numbers_from_zero_on_name_sources_as_before(rows):
     assert fitted.predict(X).shape == (120,)
 
 
+@pytest.mark.slow
 def test_the_regressor_with_masked_numbers(rows):
     X, _, domain, _ = rows
     values = np.where(domain < 0, np.nan, X[:, 0])

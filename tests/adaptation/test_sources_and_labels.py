@@ -118,6 +118,7 @@ def test_several_sources_of_numbers() -> None:
     assert model.predict(X).shape == (len(X),)
 
 
+@pytest.mark.slow
 def test_a_poor_source_does_not_ruin_a_good_one() -> None:
     good, (X, y), target = _clusters(0, 300), _clusters(1, 300), _clusters(2, 300, shift=0.5)
     poor = X, np.random.default_rng(0).permutation(y)

@@ -64,6 +64,7 @@ def test_eight_threads_get_what_one_gets():
     assert not in_threads(SMALL)
 
 
+@pytest.mark.slow
 def test_eight_threads_with_large_plans():
     assert not in_threads(["large kl, numpy", "large kl, torch", "large balanced, torch", "large divergence, torch"])
 

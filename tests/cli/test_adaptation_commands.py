@@ -73,6 +73,7 @@ def test_running_again_asks_for_resume(
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_oracle_is_marked_everywhere(
     tables: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -129,6 +130,7 @@ def test_compare_ranks_without_labels(
     assert 'jumbot/seed0/report.html"' in overview
 
 
+@pytest.mark.slow
 def test_compare_without_reports_of_the_runs(
     tables: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,11 +10,11 @@ CASES = {
     "gradients": 20,
     "borders": 4,
     "large": 2,
-    "divergence": 12,
+    "divergence": 6,
     "large divergence": 1,
-    "estimate": 12,
+    "estimate": 6,
     "estimate borders": 1,
-    "flow": 12,
+    "flow": 6,
     "flow borders": 1,
     "refusals": 60,
 }
@@ -28,7 +28,7 @@ def test_nothing_is_wrong_with_the_first_cases(family):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ["solve", "gradients"])
+@pytest.mark.parametrize("family", ["solve", "gradients", "divergence", "estimate", "flow"])
 def test_nothing_is_wrong_with_more_cases(family):
     said: list[str] = []
     tally = campaign(20261116, cases=50, family=family, say=said.append)

@@ -48,6 +48,7 @@ def test_unknown_item(tmp_path: Path) -> None:
         reproduce("fig9", tmp_path)
 
 
+@pytest.mark.slow
 def test_same_seed_same_numbers(tmp_path: Path) -> None:
     first, second, other = (reproduce("fig1", tmp_path, quick=True, seed=seed) for seed in (1, 1, 2))
     assert first["data"] == second["data"]

@@ -111,6 +111,23 @@ def test_the_mass_between_labels_is_averaged_over_the_whole_adaptation(digits: d
     assert f"| {100 * np.mean(shares):.2f} % | 0.70 % |" in table([run.folder])
 
 
+def test_rivals_on_digits_are_as_published(digits: dict[str, Any], tmp_path: Path) -> None:
+    """And 32 x 32 in colour, which the published network needs, is a choice for every task."""
+    suite = Suite(tmp_path, "digits", root=digits["root"], changes={"size": 32, "channels": 3})
+    names = ["deepjdot", "dann", "cdan-e", "alda", "m-pot"]
+    runs = zip(names, suite.runs(["U-M"], names), strict=True)
+    found = {name: make_config(None, name, "digits", run.changes) for name, run in runs}
+    options: dict[str, Any] = {name: config.options for name, config in found.items()}
+    assert (options["deepjdot"].eta1, options["deepjdot"].eta2, options["deepjdot"].scale) == (0.001, 0.0001, None)
+    for name in ("dann", "cdan-e", "alda"):
+        assert (options[name].discriminator_width, options[name].reversal_steps) == (500, None)
+    assert options["cdan-e"].entropy_gradient
+    assert found["alda"].training.weight_decay == 5e-4
+    assert found["dann"].training.weight_decay == 0.0
+    assert (options["m-pot"].mass, found["m-pot"].training.learning_rate) == (0.85, 4e-4)
+    assert {(config.inputs.size, config.inputs.channels) for config in found.values()} == {(32, 3)}
+
+
 def test_names_of_runs() -> None:
     """Those of the recorded runs, and none for what changes nothing."""
     assert run_name("jumbot", "digits", {"source_epochs": 1, "epochs": 10}) == "jumbot-ones-source_epochs1-epochs10"

@@ -84,6 +84,7 @@ def test_among_others_is_what_a_loop_counts() -> None:
     assert fig5.among_others(z, labels, asked, 5) == pytest.approx(wrong / asked.sum())
 
 
+@pytest.mark.slow
 def test_fig6(asked: dict[str, Any], place: Path) -> None:
     del asked["batch_size"]
     record = reproduce("fig6", tasks=["U-M"], over=["tau", "m"], **asked)

@@ -26,6 +26,7 @@ def test_mass_between_clusters_falls_with_tau() -> None:
     assert all(solution.converged for solution in solutions)
 
 
+@pytest.mark.slow
 def test_the_picture_of_the_readme(tmp_path: Path) -> None:
     script = ROOT / "tools" / "two_clusters.py"
     subprocess.run([sys.executable, str(script), str(tmp_path / "new.png")], check=True)

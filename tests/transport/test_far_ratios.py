@@ -111,7 +111,7 @@ SIZES = [1e-300, 1e-150, 1e-40, 1e-12, 1.0, 1e12, 1e40, 1e150, 1e300]
 @pytest.mark.parametrize(("name", "epsilon"), [("kl", 0.0), ("tv", 0.0), ("kl", 1.0), ("tv", 1.0), ("chi2", 1.0)])
 def test_no_number_ends_in_a_foreign_error(name: str, epsilon: float) -> None:
     for at, (cost, a, tau, times) in enumerate(itertools.product(SIZES, SIZES[::2], SIZES, SIZES[::2])):
-        if at % 7 and epsilon > 0:
+        if at % 23 and epsilon > 0:
             continue
         try:
             solution = solved(cost, a, 1.0, epsilon * times, (tau, SIZES[at % 9]), name)

@@ -33,6 +33,15 @@ HOLDERS = {
 }
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _only_new_objects_are_looked_through():
+    """Collecting garbage among all that numba and torch have made takes a second each time."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 @pytest.fixture(autouse=True)
 def _nothing_lies_there():
     gc.collect()

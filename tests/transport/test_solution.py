@@ -67,7 +67,6 @@ def test_solved_without_gradients_it_has_none():
 def test_freed_with_its_last_name(read, n):
     """By counting references: the garbage collector may come long after the memory of a large plan is needed."""
     cost = torch.rand(n, n - 1, dtype=torch.float64, requires_grad=True)
-    gc.collect()
     gc.disable()
     try:
         solution = jumbot.solve(cost, epsilon=0.5, tau=1.0)

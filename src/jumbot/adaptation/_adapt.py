@@ -446,6 +446,7 @@ def _make(config: RunConfig, domains: Domains) -> tuple[Network, dict[str, Any],
             domains.input.dtype,
             domains.source,
             domains.labelled,
+            domains.target,
         )
         method = make_method(
             config.method,

@@ -155,7 +155,9 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            network, _ = make_network(config.network, domain.shape, task.outputs, source=domain, labelled=labelled)
+            network, _ = make_network(
+                config.network, domain.shape, task.outputs, source=domain, labelled=labelled, target=unlabelled
+            )
             method = make_method(
                 config.method,
                 config.options,

@@ -147,7 +147,7 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
         check("baseline", self.baseline, bool)
         check("prior", self.prior, Prior)
         X, y, X_target, sample_domain = split_by_sign(X, y, X_target, sample_domain)
-        taken = take(self, X, y, X_target, None if X_target is not None else _labelled(np.asarray(y)))
+        taken = take(self, X, y, X_target, None if X_target is not None or y is None else _labelled(np.asarray(y)))
         X, y, self.columns_ = taken.X, taken.y, taken.columns
         check_classification_targets(y)
         is_source = np.ones(len(X), bool) if X_target is not None else _labelled(np.asarray(y))

@@ -19,6 +19,7 @@ from jumbot.adaptation._baseline import BASELINE, SAMPLES, compared, notable, so
 from jumbot.adaptation._config import RunConfig
 from jumbot.adaptation._evaluation.accuracy import EstimatedAccuracy
 from jumbot.adaptation._evaluation.diagnosis import Diagnosis, as_predicted, diagnose
+from jumbot.adaptation._evaluation.frozen import frozen_rows
 from jumbot.adaptation._evaluation.monitor import logits_of, outputs
 from jumbot.adaptation._evaluation.nearness import explained, of_domains, received_by
 from jumbot.adaptation._evaluation.rivals import compare_references
@@ -143,7 +144,7 @@ def _finish(
         before = _diagnose_some(earlier, source, target, seed)
     diagnosis, logits = diagnose_domains(model.network, source, target, model.task, before, seed)
     model = replace(model, nearness=of_domains(source, target, model.compared_by(target), seed))
-    if len(target.shape) == 1:  # what training does not change; embeddings are what the plan has seen
+    if frozen_rows(model.network, model.input, target):  # embeddings are what the plan has seen
         diagnosis = explained(diagnosis, received_by(model.nearness, target, model.compared_by(target)))
     if source.labels is not None:
         found, accuracy = calibrated(judged, str(model.method["name"]), logits, diagnosis.class_proportions)

@@ -78,7 +78,8 @@ def names_a_method(method: str | None, recipe: str | None, config: Any, options:
 def how_judged(source: Domain, config: RunConfig, recipe: str | None, judge: bool) -> tuple[How, str]:
     """ "folds" for rows, whose networks are trained in seconds, "held-out" for others; and why not, if it is not.
 
-    "few": no class has samples enough to hold one out.
+    "few": nothing can be held out, as no class has samples enough, or what is predicted are numbers of a network that
+    is trained once; source-only is what is trained then, unless a method was named.
     """
     if not judge:
         return "not", "this run trains on all of the source, and was not judged"
@@ -92,7 +93,7 @@ def how_judged(source: Domain, config: RunConfig, recipe: str | None, judge: boo
     if rows and steps <= _CHEAP:
         return "folds", ""
     if numbers:
-        return "not", "of numbers it is judged where a network of rows takes few steps"
+        return "few", "predictors of numbers are judged where a network of rows takes few steps"
     most = int(np.unique(source.labels, return_counts=True)[1].max()) if source.labels is not None else len(source)
     if config.training.select != "source_validation" and round(HELD_OUT * most) == 0:
         return "few", f"the largest class of the source has {most} samples, too few to hold one in ten out"

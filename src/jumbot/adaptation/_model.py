@@ -6,7 +6,6 @@ import csv
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -25,6 +24,7 @@ from jumbot._settings.reading import Corrupt
 from jumbot.adaptation._evaluation.accuracy import Calibration, EstimatedAccuracy, Prior
 from jumbot.adaptation._evaluation.decision import Decision
 from jumbot.adaptation._evaluation.diagnosis import UNEXPLAINED
+from jumbot.adaptation._evaluation.frozen import frozen_rows
 from jumbot.adaptation._evaluation.measures import Evaluation
 from jumbot.adaptation._evaluation.monitor import logits_of, outputs
 from jumbot.adaptation._evaluation.nearness import Nearness, Rows, received_by
@@ -32,7 +32,6 @@ from jumbot.adaptation._evaluation.regression import RegressionEvaluation
 from jumbot.adaptation._evaluation.task import Regression, Task, task_from_json, task_to_json
 from jumbot.adaptation._networks.build import build_network, check_sizes
 from jumbot.adaptation._networks.features import Extractor
-from jumbot.adaptation._networks.stems import rows_as_trained_on
 from jumbot.adaptation._runs.folder import read_metrics
 from jumbot.adaptation._runs.results_json import ModelFile
 from jumbot.adaptation._training.checkpoint import load_module, load_weights, pack, save_weights, unpack
@@ -277,17 +276,20 @@ class Model:
             return write_report([self.run], out)
 
     def compared_by(self, domain: Domain) -> Rows:
-        """What its samples are compared by: their features where they are rows, and otherwise their embeddings."""
-        if len(domain.shape) == 1:
-            return partial(rows_as_trained_on, self.network)
-        return lambda part: outputs(self.network, part)[0].numpy()
+        """What its samples are compared by: what no training changes, and their embeddings where there is no such."""
+        frozen = frozen_rows(self.network, self.input, domain)
+        if frozen is not None and self.nearness is not None and len(domain.shape) > 1:
+            widths = frozen(domain.subset(np.arange(min(len(domain), 1)))).shape[1], self.nearness.centres.shape[1]
+            frozen = frozen if widths[0] == widths[1] else None  # a model of before there was one
+        return frozen or (lambda part: outputs(self.network, part)[0].numpy())
 
     def write_predictions(self, data: Any, file: str | Path | TextIO, **reading: Any) -> Path | None:
         """A csv with id, label and confidence, or id and prediction; `reading` are options of `domain`.
 
         `received_mass` says how well the source explains a sample (1 is typical), and `unexplained` is 1 where it does
-        not: by the features that the network gets, a frozen backbone's among them, else by its embedding.  `file` is a
-        path, which is returned, or an open text file.
+        not: by the features that the network gets, a frozen backbone's among them, by edges and shades of pictures and
+        statistics of signals that a network is trained on, and by its embedding of other tensors.  `file` is a path,
+        which is returned, or an open text file.
         """
         if not hasattr(file, "write"):
             file = check("file", file, Path)

@@ -30,6 +30,7 @@ COMMANDS = {
     "export": "the model of a run as one file, ONNX or torch.export",
     "compare": "several methods and seeds on the same data, as a table",
     "features": "a table of features from folders of images",
+    "shift": "has it shifted, how far, where, and what next; trains nothing",
     "distance": "minibatch transport distance between two data files, with its interval",
     "flow": "move the points of one file towards those of another",
     "reproduce": "compute a figure or table of the paper and check what it claims",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
 from jumbot.errors import ArgumentError
+
+Orders = dict[tuple[int, ...], tuple[int, np.ndarray]]
+"""The order of the last pass, by the key of its samples: minibatches of one pass shuffle once."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,7 @@ class StratifiedSampler:
     labels: np.ndarray
     batch_size: int
     seed: int
+    orders: Orders = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
     def members(self) -> list[np.ndarray]:
@@ -42,13 +46,19 @@ class StratifiedSampler:
         """Indices of minibatch i."""
         classes, share = len(self.members), self.batch_size // len(self.members)
         if share == 0:
-            chosen = _slice(classes, self.batch_size, i, (self.seed, 0))
+            chosen = _slice(classes, self.batch_size, i, (self.seed, 0), self.orders)
             visits = i // (classes // self.batch_size)  # passes over the classes: each was chosen at most once in one
             return np.array(
-                [self.members[c][_slice(len(self.members[c]), 1, visits, (self.seed, 1, c))[0]] for c in chosen]
+                [
+                    self.members[c][_slice(len(self.members[c]), 1, visits, (self.seed, 1, c), self.orders)[0]]
+                    for c in chosen
+                ]
             )
         return np.concatenate(
-            [members[_slice(len(members), share, i, (self.seed, 1, c))] for c, members in enumerate(self.members)]
+            [
+                members[_slice(len(members), share, i, (self.seed, 1, c), self.orders)]
+                for c, members in enumerate(self.members)
+            ]
         )
 
 
@@ -67,6 +77,7 @@ class ShuffledSampler:
     batch_size: int
     seed: int
     stream: int = 2
+    orders: Orders = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.size < 1:
@@ -74,16 +85,19 @@ class ShuffledSampler:
 
     def batch(self, i: int) -> np.ndarray:
         """Indices of minibatch i; all samples, where there are fewer than `batch_size`."""
-        return _slice(self.size, min(self.batch_size, self.size), i, (self.seed, self.stream))
+        return _slice(self.size, min(self.batch_size, self.size), i, (self.seed, self.stream), self.orders)
 
 
-def _slice(size: int, share: int, i: int, key: tuple[int, ...]) -> np.ndarray:
+def _slice(size: int, share: int, i: int, key: tuple[int, ...], orders: Orders) -> np.ndarray:
     """Places share*i ... of the numbers below `size`, shuffled anew in every pass, none twice unless size < share."""
     if size < share:
         passes = -(-share // size)
         return np.concatenate([_permutation(size, (*key, i * passes + j)) for j in range(passes)])[:share]
     number, place = divmod(i, size // share)
-    return _permutation(size, (*key, number))[place * share : (place + 1) * share]
+    kept = orders.get(key)
+    if kept is None or kept[0] != number:
+        kept = orders[key] = number, _permutation(size, (*key, number))
+    return kept[1][place * share : (place + 1) * share].copy()
 
 
 def _permutation(size: int, key: tuple[int, ...]) -> np.ndarray:

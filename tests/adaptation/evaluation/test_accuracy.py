@@ -23,6 +23,7 @@ from jumbot.adaptation._evaluation.decision import Harm, decide, kept, weigh_har
 from jumbot.adaptation._evaluation.votes import Panel, Witness
 from jumbot.adaptation._training.witnesses import KINDS, folds, reference_predictions
 
+pytestmark = pytest.mark.judged
 RNG = np.random.default_rng(0)
 
 

@@ -50,6 +50,7 @@ def test_images_are_compared_by_their_embeddings(tmp_path: Path) -> None:
     assert "unexplained" in pd.read_csv(tmp_path / "x.csv").columns
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", [jumbot.DomainAdaptationClassifier, jumbot.DomainAdaptationRegressor])
 def test_the_estimators_tell_too(estimator: Any) -> None:
     X, y = _things(0)

@@ -249,7 +249,7 @@ def test_other_data_or_settings_are_refused(tmp_path: Path, blobs: Callable[...,
     ("changes", "message"),
     [
         ({"tau": 0.5}, "tau: 0.5 came in; options of methods are what tune chooses"),
-        ({"stps": 5}, "stps: not an option of training, network or inputs; did you mean 'steps'"),
+        ({"stps": 5}, "stps is not an option of training, network, inputs or reading; did you mean 'steps'"),
         ({"select": "oracle"}, "select: 'oracle' looks at target labels"),
         ({"backbone": torch.nn.Linear(2, 2)}, "backbone: a module came in"),
         ({"batch_size": 0}, "batch_size: 0 came in"),

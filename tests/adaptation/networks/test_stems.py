@@ -189,3 +189,27 @@ def test_adapt_and_the_estimator_are_one_model(kind: str) -> None:
     clf.fit(X, y, X_target=2 * X)
     assert (clf.predict(2 * X) == model.predict(2 * X)).all()
     np.testing.assert_allclose(clf.transform(X), model.transform(X), rtol=0.05, atol=0.05)
+
+
+def test_predictors_of_numbers_do_not_cut_what_has_moved(rng: np.random.Generator) -> None:
+    """A column that moved by .2 deviations is cut, one that moved by .5 is not; classifiers cut both."""
+    X = rng.normal(size=(2000, 3)).astype(np.float32)
+    there = as_domain(rng.normal(size=(2000, 3)).astype(np.float32) + np.array([0.0, 0.2, 0.5], np.float32))
+    options = NetworkOptions(bins=4)
+    numbers = as_domain(X, X[:, 0] + 0.5, task="regression")
+    classes = as_domain(X, (X[:, 0] > 0).astype(int))
+    for source, target, cut in ((numbers, there, [0, 1]), (numbers, None, [0, 1, 2]), (classes, there, [0, 1, 2])):
+        assert make_network(options, (3,), 1, source=source, target=target)[1]["numbers"] == cut
+
+
+def test_labelled_target_samples_widen_the_first_layer(rng: np.random.Generator) -> None:
+    """Samples far beyond the source's range are told apart where some of them were learned from, and not otherwise."""
+    source = as_domain(rng.normal(size=(50, 1)), np.arange(50) % 2)
+    labelled = as_domain(40 + 3 * rng.normal(size=(50, 1)), np.arange(50) % 2)
+    far = torch.tensor([[38.0], [42.0]])
+    alone, both = (
+        make_network(NetworkOptions(bins=8), (1,), 2, source=source, labelled=more)[0].backbone[0](far)
+        for more in (None, labelled)
+    )
+    assert float((alone[0] - alone[1]).abs().max()) < 0.02
+    assert float((both[0] - both[1]).abs().max()) > 0.5

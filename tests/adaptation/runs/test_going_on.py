@@ -102,6 +102,7 @@ def test_when_no_checkpoint_is_whole_it_is_said(tables: tuple[str, str], tmp_pat
         adapt(out=run, resume=True)
 
 
+@pytest.mark.slow
 def test_a_configuration_serves_again(tables: tuple[str, str], tmp_path: Path) -> None:
     first, second, third = (tmp_path / name for name in ("first", "second", "third"))
     assert main(["adapt", *tables, "--out", str(first), "--tau", "0.3", "--hidden", "8", *QUICK]) == 0

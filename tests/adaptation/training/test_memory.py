@@ -28,6 +28,7 @@ def faults(keep: bool) -> tuple[int, int]:
     return listened, count
 
 
+@pytest.mark.slow
 def test_large_blocks_are_not_mapped_anew_at_each_step() -> None:
     listened, kept = faults(True)
     if not listened:

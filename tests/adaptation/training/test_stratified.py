@@ -76,3 +76,18 @@ def test_nothing_to_sample() -> None:
         ShuffledSampler(0, 10, seed=0)
     with pytest.raises(ArgumentError, match="labelled"):
         StratifiedSampler(np.array([-1, -1]), 2, seed=0)
+
+
+def test_the_memory_of_the_last_order_changes_nothing(rng: np.random.Generator) -> None:
+    """Minibatches asked for in any order, and written into, are those of a sampler that has answered nothing yet."""
+    labels = np.repeat([0, 1, 2], [31, 7, 12])
+    for make in (
+        lambda: StratifiedSampler(labels, 9, seed=3),
+        lambda: StratifiedSampler(labels, 2, seed=3),
+        lambda: ShuffledSampler(50, 8, seed=3),
+    ):
+        asked = make()
+        for i in rng.integers(0, 40, 120).tolist():
+            found = asked.batch(i)
+            assert found.tolist() == make().batch(i).tolist()
+            found[:] = -1

@@ -114,12 +114,14 @@ def make_network(
     dtype: torch.dtype = torch.float32,
     source: Domain | None = None,
     labelled: Domain | None = None,
+    target: Domain | None = None,
 ) -> tuple[Network, dict[str, Any]]:
     """The network for samples of this shape, and the description from which `build_network` makes it again.
 
     `module` is a backbone to build on: the user's own, or a pretrained one whose name is `kind`.  A network whose first
     layer learns from the source (with `bins` or `rank`, and that of signals) needs the `source`, as it is trained on,
-    and the `labelled` part of the target where it is trained on that too.
+    and the `labelled` part of the target where it is trained on that too.  Where numbers
+    are predicted, columns that have moved in the `target` are not cut in pieces.
     """
     if module is not None:
         return _around(module, kind, shape, classes, options, dtype)
@@ -148,7 +150,8 @@ def make_network(
         return network, spec
     rows = some_inputs(source, labelled)
     if options.bins:
-        spec["numbers"] = list(number_columns(rows))
+        there = None if target is None or source.values is None else some_inputs(target)
+        spec["numbers"] = list(number_columns(rows, there))
     network = build_network(spec)
     for module in network.modules():
         if isinstance(module, Pieces | Statistics):

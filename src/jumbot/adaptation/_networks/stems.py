@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import torch
+from scipy.stats import wasserstein_distance
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -18,6 +19,7 @@ CLIP = 3.0
 """What robustly scaled numbers are clipped to, smoothly."""
 _ROWS, _NUMBERS = 10_000, 2**25  # looked at: quantiles and directions need no more
 _MOST_CUT = 64  # numbers in a row
+_MOVED = 0.3  # deviations
 _BLANKS, _MOST_BLANKS = 80, 0.3
 _PASSES = 2  # of the randomised SVD over the rows
 
@@ -106,8 +108,12 @@ class Pieces(nn.Module):
         return ((x[:, self.columns, None] - self.low) * self.steepness).clamp(0, 1)
 
 
-def number_columns(x: Tensor) -> tuple[int, ...]:
+def number_columns(x: Tensor, target: Tensor | None = None) -> tuple[int, ...]:
     """The columns of `(n, d)` to cut in pieces: those of more than two values, where they are 64 or fewer.
+
+    With rows of the `target`, without those that have moved there, whose values lie further from the source's than .3
+    of its deviations (Wasserstein distance): pieces that were cut on the source hold the wrong values then, and a
+    network that fits each by itself is not moved along with the column.
 
     Where there are many, as from an array of sensors, they measure the same few things again and again: a network bends
     their sums, needs no bends of each, and with them follows a drift of the sensors less well.
@@ -117,7 +123,14 @@ def number_columns(x: Tensor) -> tuple[int, ...]:
     """
     low, high = x.amin(0), x.amax(0)
     found = tuple(torch.nonzero(((x > low) & (x < high)).any(0)).flatten().tolist())
-    return found if len(found) <= _MOST_CUT else ()
+    if len(found) > _MOST_CUT:
+        return ()
+    return found if target is None else tuple(c for c in found if not _moved(x[:, c], target[:, c]))
+
+
+def _moved(x: Tensor, other: Tensor) -> bool:
+    deviation = float(x.double().std(correction=0))
+    return wasserstein_distance(x.double().numpy(), other.double().numpy()) > _MOVED * deviation
 
 
 def _quantiles(x: Tensor, grid: Tensor) -> Tensor:

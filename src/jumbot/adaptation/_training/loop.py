@@ -329,6 +329,8 @@ class Trainer:
 
     def _fresh_optimizers(self) -> dict[str, torch.optim.Optimizer]:
         made = make_optimizers(self.network, self.method, self.training)
+        if self.accelerator.scaler is None and self.accelerator.num_processes == 1:
+            return made  # the wrapper would only look for packages that are not there, twice per step
         return {name: self.accelerator.prepare_optimizer(one) for name, one in made.items()}
 
     def _set_rate(self) -> None:

@@ -60,7 +60,7 @@ def _models(numbers: bool, n: int, seed: int) -> dict[str, Any]:
     from sklearn.linear_model import LogisticRegression, Ridge
     from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
-    forest = {"n_estimators": 100, "min_samples_leaf": 2, "random_state": seed % 2**31}
+    forest = {"n_estimators": TREES_GROWN, "min_samples_leaf": 2, "random_state": seed % 2**31}
     near = min(7, n)
     if numbers:
         return {LINEAR: Ridge(), TREES: ExtraTreesRegressor(**forest), NEIGHBOURS: KNeighborsRegressor(near)}
@@ -82,6 +82,7 @@ def _narrow(rows: Array, others: Sequence[Array], seed: int) -> list[Array]:
     return [made.transform(each) for each in every]
 
 
+TREES_GROWN = 100
 SHARE = 0.2  # of the source that is held out
 SMALL = 400  # source samples up to which every one is held out once
 FOLDS = 3
@@ -253,7 +254,9 @@ def train_network(
     """A network of rows with the settings and the seed of a run, for its predictions alone."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.training.seed)
-        network, _ = make_network(config.network, source.shape, task.outputs, source=source, labelled=labelled)
+        network, _ = make_network(
+            config.network, source.shape, task.outputs, source=source, labelled=labelled, target=target
+        )
         method = make_method(
             config.method,
             config.options,

@@ -1,0 +1,145 @@
+"""The permutation test: views of the pool under the same exchanges, aggregated into one exact p-value."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import gamma
+
+from jumbot._base.progress import Stretch
+from jumbot._shift.exchanges import exchange
+from jumbot._shift.pooled import Pool
+from jumbot._shift.views import (
+    blurred_distances,
+    column_distances,
+    minibatch_divergences,
+    neighbour_shares,
+    principal_directions,
+    signed_weights,
+    squared_distances,
+    typical,
+)
+
+Array = np.ndarray[Any, Any]
+EXCHANGES = 399
+FEWEST = 19
+"""Exchanges below which an interrupted test says nothing: no p-value could be .05."""
+SCALES = ((0.05, 0.5), (1.0, 5.0))
+"""(epsilon, tau) of the minibatch divergences, in units of the pool's median squared distance."""
+WIDTHS = (0.1, 0.5, 2.0)
+"""Of the kernels of blurred distances, in the same units."""
+_AT_ONCE = 40  # exchanges between two looks at the clock
+_LEAST_SKEW = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Tested:
+    """What the test found."""
+
+    p_value: float
+    exchanges: int
+    views: dict[str, float]
+    """The p-value of each view by itself, which many views make too small."""
+    columns: Array
+    """(columns,) p-value of each column, corrected for their number."""
+    scale: float
+    """The median squared distance of two rows of the pool."""
+    interrupted: bool = False
+
+
+def run_test(
+    pool: Pool, rng: np.random.Generator, told: Stretch | None = None, count: int = EXCHANGES, until: float = np.inf
+) -> Tested:
+    """The test on a pool, exact under exchangeability of its units.
+
+    Rows of the smaller set may be few: then fewer exchanges exist than are drawn, and the p-value stays valid.  Ctrl-C
+    and the end of the time keep the exchanges that are done, if these are at least `FEWEST`.
+    """
+    current = exchange(pool.current, pool.units, count, rng)
+    squared = squared_distances(pool.rows)
+    scale = typical(squared)
+    weights = signed_weights(current)
+    columns = column_distances(pool.rows, weights)
+    views = {"columns": _largest(columns)}
+    if pool.rows.shape[1] > 1:
+        views["directions"] = _largest(column_distances(principal_directions(pool.rows), weights))
+    names = [*(f"kernel {width:g}" for width in WIDTHS), "energy"]
+    views |= dict(zip(names, blurred_distances(squared, weights, WIDTHS, scale), strict=True))
+    views["neighbours"] = neighbour_shares(squared, current)
+    del squared
+    done, parts, interrupted = 0, [], False
+    try:
+        while done <= count and (done <= FEWEST or time.monotonic() < until):
+            some = current[:, done : done + _AT_ONCE]
+            parts.append(np.stack(list(minibatch_divergences(pool.rows, some, scale, SCALES, rng))))
+            done += some.shape[1]
+            if told is not None:
+                told(some.shape[1], "exchanges")
+    except KeyboardInterrupt:
+        if done <= FEWEST:
+            raise
+        interrupted = True
+    minibatches = np.concatenate(parts, axis=1)
+    views = {name: values[:done] for name, values in views.items()}
+    views |= {f"minibatches {e:g}, {t:g}": v for (e, t), v in zip(SCALES, minibatches, strict=True)}
+    by_column = _columns_of(columns[:, :done], pool)
+    return Tested(
+        p_value=aggregate(list(views.values())),
+        exchanges=done - 1,
+        views={name: rank_p(values) for name, values in views.items()},
+        columns=by_column,
+        scale=scale,
+        interrupted=interrupted,
+    )
+
+
+def rank_p(values: Array) -> float:
+    """(1 + number of exchanges that reach the first value) / (1 + number of exchanges).
+
+    >>> rank_p(np.array([3.0, 1.0, 2.0, 0.0]))
+    0.25
+    """
+    return float((values >= values[0]).mean())
+
+
+def aggregate(views: Sequence[Array]) -> float:
+    """One p-value of several views: that of the smallest tail among them, under the same exchanges.
+
+    What is ranked is the same symmetric function of all columns for the data and for every exchange, so the p-value is
+    exact whatever the views are, and however they depend on each other.
+    """
+    return rank_p(-np.min([log_tail(values) for values in views], axis=0))
+
+
+def log_tail(values: Array) -> Array:
+    """The logarithm of the upper tail at each value, by a gamma distribution with mean, variance and skewness of all.
+
+    Ranks would tie: of 400 exchanges one is the largest in every view.
+    """
+    deviation = float(values.std())
+    if not deviation > 1e-9 * max(float(np.abs(values).max()), 1e-300):
+        return np.zeros(len(values))
+    z = (values - values.mean()) / deviation
+    shape = 4 / max(float((z**3).mean()), _LEAST_SKEW) ** 2
+    found: Array = gamma.logsf(np.maximum(z * np.sqrt(shape) + shape, 0.0), shape)
+    return np.maximum(found, -600.0) - 1e-6 * z  # beyond, the order alone
+
+
+def _largest(columns: Array) -> Array:
+    """The smallest tail among columns, turned round so that it is large where one of them has moved."""
+    found: Array = -np.min([log_tail(values) for values in columns], axis=0)
+    return found
+
+
+def _columns_of(features: Array, pool: Pool) -> Array:
+    """p-value of each column: how many exchanges have a smaller tail in any of the columns."""
+    count = len(pool.columns)
+    tails = np.zeros((count, features.shape[1]))
+    for place, values in zip(pool.owners if count else (), features, strict=bool(count)):
+        tails[place] = np.minimum(tails[place], log_tail(values))
+    smallest = tails[:, 1:].min(0) if count else np.zeros(0)
+    return np.array([(1 + (smallest <= own).sum()) / features.shape[1] for own in tails[:, 0]])

@@ -1,0 +1,269 @@
+"""`jumbot.shift`: is there a shift, how large is it, where, and what next."""
+
+from __future__ import annotations
+
+import json
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from jumbot._base.files import write_text
+from jumbot._base.options import Count, Positive, Seed, check
+from jumbot._base.progress import progress
+from jumbot._settings.reading import make_reading
+from jumbot._shift.effect import Effect, find_effect
+from jumbot._shift.exact_test import EXCHANGES, Tested, run_test
+from jumbot._shift.pooled import Pool, make_pool
+from jumbot._shift.whereabouts import (
+    ColumnShift,
+    Proportion,
+    Sample,
+    explain,
+    find_columns,
+    find_proportions,
+    find_samples,
+    what_shifted,
+)
+from jumbot.data._inputs import kind_of
+from jumbot.data._remarks import noting
+from jumbot.data._screening import screen
+from jumbot.data._sources import read_domains
+from jumbot.errors import ArgumentError, DataWarning
+
+LEVEL = 0.05
+"""p-value up to which the sets are said to differ."""
+SMALL = 0.05
+"""Share without a counterpart below which a shift is called small."""
+_ASKED = 20  # samples that labels are asked for
+_FEW = 0.3  # share of unexplained rows up to which they are single samples, and not the whole set
+_Columns = Literal["same", "shared"]
+
+
+@dataclass(frozen=True)
+class Shift:
+    """What `jumbot.shift` found.
+
+    Attributes
+    ----------
+    p_value : float
+        Of the permutation test that both sets come from one distribution: exact under exchangeability.
+    effect : float or None
+        The share of the current rows that have no counterpart in the reference, beyond what two halves of the
+        reference leave each other.
+    interval : (float, float) or None
+        Of `effect`, of 95 %.
+    distance : float or None
+        The divergence between minibatches of the two sets, over that between two halves of the reference: 1 where
+        nothing has shifted, whatever the number of rows.
+    samples : tuple of Sample
+        Rows of the current set, those that the reference explains least first.
+    columns : tuple of ColumnShift
+        Columns, those that moved first.
+    proportions : dict or None
+        With labels in the reference, the share of each class in the current set.
+    where : str or None
+        "labels", "features" or "both", with labels in the reference and where there is a shift.
+    next : str
+        What to do about it, in one sentence.
+    """
+
+    p_value: float
+    effect: float | None
+    interval: tuple[float, float] | None
+    distance: float | None
+    distance_interval: tuple[float, float] | None
+    samples: tuple[Sample, ...]
+    columns: tuple[ColumnShift, ...]
+    proportions: Mapping[str, Proportion] | None
+    where: str | None
+    next: str
+    names: tuple[str, str]
+    sizes: tuple[int, int]
+    looked_at: tuple[int, int]
+    """Rows of each set that the test saw."""
+    exchanges: int
+    views: Mapping[str, float] = field(default_factory=dict)
+    """The p-value of each view that the test aggregates, uncorrected."""
+    remarks: tuple[str, ...] = ()
+    """What is odd about single columns, such as other units."""
+    interrupted: bool = False
+
+    @property
+    def shifted(self) -> bool:
+        """Whether the p-value is at most .05."""
+        return self.p_value <= LEVEL
+
+    def __repr__(self) -> str:
+        return f"Shift(p_value={self.p_value:.4g}, effect={_short(self.effect)}, next={self.next!r})"
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, as plain values."""
+        return asdict(self)
+
+    def save(self, file: str | Path) -> Path:
+        """Write `to_json()` into a file."""
+        return write_text(check("file", file, Path), json.dumps(self.to_json(), indent=2) + "\n")
+
+    def report(self, out: str | Path = "shift.html") -> Path:
+        """Write the page: one HTML file that needs nothing else.
+
+        Parameters
+        ----------
+        out : str or Path
+            Its name, or a folder, in which it is `shift.html`.
+
+        Returns
+        -------
+        Path
+            Of the page.
+        """
+        from jumbot.report._shift_page import write_shift
+
+        return write_shift(self, check("out", out, Path))
+
+
+def shift(
+    reference: Any,
+    current: Any,
+    *,
+    label: str | Sequence[str] | None = None,
+    groups: str | Sequence[Any] | None = None,
+    blocks: int | None = None,
+    minutes: float | None = None,
+    seed: int = 0,
+    columns: str = "same",
+    **reading: Any,
+) -> Shift:
+    """Whether data have shifted, how far, where, and what to do about it; nothing is trained.
+
+    The p-value is that of a permutation test on transport distances: the minibatch Sinkhorn divergence with its mass
+    term at two scales, its limits for large epsilon on all rows (kernel and energy distances), transport of single
+    columns and directions, and nearest neighbours, aggregated by the smallest tail under the same exchanges.  It is
+    exact where the rows are exchangeable; where they come in groups or in time, say so.
+
+    Parameters
+    ----------
+    reference, current
+        What `jumbot.adapt` takes: folders, tables, frames, arrays, signals.  Of each at most 2,000 rows are looked at,
+        drawn at random.
+    label : str, optional
+        Column of the labels in the reference; the current set may lack it.
+    groups : str or pair of arrays, optional
+        Column, or values, of groups that are exchanged as a whole, such as patients.  A group that is in both sets is
+        compared with itself.
+    blocks : int, optional
+        Length of blocks of consecutive rows that are exchanged as a whole, for rows in the order of time.
+    minutes : float, optional
+        A budget of time: the test ends with the exchanges that are done.
+    seed : int
+        Everything random follows from it.
+    columns : {"same", "shared"}
+        Whether both tables must have the same columns, or those that both have are compared.
+    **reading
+        How data are read: `id`, `drop`, `domain`, `domain_column`, `corrupt`, `root`, `kind`, `task`.
+
+    Returns
+    -------
+    Shift
+        `p_value`, `effect` with its `interval`, `samples`, `columns`, `proportions`, `next`, and `report()`.
+
+    Raises
+    ------
+    ArgumentError
+        For data that cannot be compared, before any work, with the name of what is wrong.
+
+    Examples
+    --------
+    >>> import numpy as np, jumbot
+    >>> rng = np.random.default_rng(0)
+    >>> found = jumbot.shift(rng.normal(size=(100, 3)), rng.normal(size=(100, 3)) + [0, 0, 2])
+    >>> found.p_value < 0.01, found.columns[0].name
+    (True, '3')
+    """
+    blocks, minutes = check("blocks", blocks, Count | None), check("minutes", minutes, Positive | None)
+    seed = check("seed", seed, Seed)
+    columns = check("columns", columns, _Columns)
+    if unknown := set(reading) - {"id", "drop", "domain", "domain_column", "corrupt", "root", "kind", "task"}:
+        raise ArgumentError(f"{min(unknown)}: there is no such option of shift; see help(jumbot.shift).")
+    rng = np.random.default_rng((seed, 32))
+    first, second, _ = read_domains(reference, current, reading=make_reading(label=label, **reading))
+    with noting() as noted, warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        pool = make_pool(first, second, groups, blocks, columns, rng)
+        if kind_of(first) == "features":
+            screen(first, second)
+    until = np.inf if minutes is None else time.monotonic() + 60 * minutes
+    return _find(pool, tuple(noted), rng, until)
+
+
+def _find(pool: Pool, remarks: tuple[str, ...], rng: np.random.Generator, until: float) -> Shift:
+    """Stage by stage; Ctrl-C keeps the stages that are done."""
+    effect: Effect | None = None
+    samples: tuple[Sample, ...] = ()
+    columns: tuple[ColumnShift, ...] = ()
+    proportions, where, stopped = None, None, False
+    with progress(EXCHANGES + 1, "shift", least=1, slow=True) as told:
+        tested = run_test(pool, rng, told, until=until)
+        if not tested.interrupted:
+            try:
+                told(0, "effect")
+                effect = find_effect(pool.rows, pool.current, tested.scale, rng, until)
+                told(0, "samples and columns")
+                explained = explain(pool, rng)
+                samples = find_samples(pool, explained)
+                columns = find_columns(pool, tested, tested.scale, rng)
+                proportions = find_proportions(pool, explained, rng)
+                where = what_shifted(pool, proportions, tested, rng)
+            except KeyboardInterrupt:
+                stopped = True
+    return Shift(
+        p_value=tested.p_value,
+        effect=None if effect is None else effect.share,
+        interval=None if effect is None else (effect.low, effect.high),
+        distance=None if effect is None else effect.distance,
+        distance_interval=None if effect is None else (effect.distance_low, effect.distance_high),
+        samples=samples,
+        columns=columns,
+        proportions=proportions,
+        where=where,
+        next=_advice(tested, effect, samples, remarks, where),
+        names=pool.names,
+        sizes=pool.sizes,
+        looked_at=(int((~pool.current).sum()), int(pool.current.sum())),
+        exchanges=tested.exchanges,
+        views=tested.views,
+        remarks=remarks,
+        interrupted=tested.interrupted or stopped,
+    )
+
+
+def _advice(
+    tested: Tested, effect: Effect | None, samples: tuple[Sample, ...], remarks: tuple[str, ...], where: str | None
+) -> str:
+    """One sentence on what to do."""
+    units = [text for text in remarks if "units" in text]
+    if tested.p_value > LEVEL:
+        return "Nothing to do: no shift was found."
+    if units:
+        return f"Check the units first: {units[0]}"
+    if effect is None:
+        return "There is a shift; the search for its place was stopped."
+    odd = [sample for sample in samples if sample.p_value <= 0.01]
+    excess = len(odd) / max(len(samples), 1) - 0.01
+    if 0.01 < excess <= _FEW and excess > 0.5 * effect.share:
+        rows = ", ".join(sample.name for sample in odd[:_ASKED])
+        return f"Look at the {min(len(odd), _ASKED)} rows that nothing explains, and ask for their labels: {rows}."
+    if where == "labels":
+        return "The classes have other proportions and look as before: adapt, with proportions='estimated'."
+    if effect.share < SMALL:
+        return "Nothing to do yet: the shift is real but small; watch the columns that moved."
+    return "Adapt: jumbot adapt REFERENCE CURRENT."
+
+
+def _short(value: float | None) -> str:
+    return "None" if value is None else f"{value:.3g}"

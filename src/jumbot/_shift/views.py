@@ -1,0 +1,124 @@
+"""What the test looks at: statistics of a pool under many exchanges at once, each a distance between the sets.
+
+- `minibatch_divergences`: the mean Sinkhorn divergence, with its mass term, between minibatches of the two sets;
+- `blurred_distances`: its limit for large epsilon on all rows.  S tends to minus one half of the cost averaged against
+  (alpha - beta) x (alpha - beta), which for the cost 1 - k(x, y) is the squared distance of the means in the space of
+  the kernel k, and for |x - y| the energy distance;
+- `column_distances`: transport of single columns, and of single directions, weighted towards the tails;
+- `neighbour_shares`: how often the nearest rows are of the same set, the limit of small epsilon.
+
+Every one is large where the sets differ.  The first column of `current` is the data as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from jumbot.minibatch._costs import Minibatches
+from jumbot.minibatch._losses import Loss
+from jumbot.minibatch._sampling import Points
+
+Array = np.ndarray[Any, Any]
+MINIBATCH = 64
+_PAIRS = 8  # of minibatches, for each exchange
+_TOL = 1e-2  # of the values: the noise of the draw is far larger
+_BLOCK = 512  # rows whose distances are computed at once
+
+
+def squared_distances(rows: Array) -> Array:
+    """(N, N) float32."""
+    square = (rows**2).sum(1)
+    found = np.empty((len(rows), len(rows)), np.float32)
+    for start in range(0, len(rows), _BLOCK):
+        part = rows[start : start + _BLOCK]
+        found[start : start + _BLOCK] = np.maximum(square[start : start + _BLOCK, None] + square - 2 * part @ rows.T, 0)
+    np.fill_diagonal(found, 0.0)
+    return found
+
+
+def typical(squared: Array) -> float:
+    """The median squared distance of two rows of the pool; 1 where all are the same."""
+    above = squared[np.triu_indices(len(squared), 1)]
+    found = float(np.median(above))
+    return found if found > 0 else float(above.mean()) or 1.0
+
+
+def minibatch_divergences(
+    rows: Array, current: Array, scale: float, settings: Sequence[tuple[float, float]], rng: np.random.Generator
+) -> Iterator[Array]:
+    """For each (epsilon, tau), in units of `scale`, the mean divergence between minibatches of the sets."""
+    sizes = current.sum(0)
+    m = int(min(MINIBATCH, sizes.min(), (len(rows) - sizes).min()))
+    pairs = int(min(_PAIRS, min(sizes.min(), (len(rows) - sizes).min()) // m))
+    draws = [_split(side, m, pairs, rng) for side in (~current, current)]
+    points = Points.of("rows", np.ascontiguousarray(rows))
+    for epsilon, tau in settings:
+        loss = Loss("sinkhorn_divergence", epsilon * scale, tau * scale, "kl", "product", _TOL)
+        found = loss(Minibatches(points, points, draws[0], draws[1], "sqeuclidean"), None, None, False)
+        yield np.asarray(found.value).reshape(-1, pairs).mean(1)
+
+
+def _split(here: Array, m: int, pairs: int, rng: np.random.Generator) -> Array:
+    """(exchanges * pairs, m): minibatches without a common row, of each exchange."""
+    drawn = [rng.permutation(np.flatnonzero(column))[: m * pairs].reshape(pairs, m) for column in here.T]
+    return np.concatenate(drawn)
+
+
+def signed_weights(current: Array) -> Array:
+    """(N, exchanges) float32: the current set minus the reference, as measures of mass one."""
+    there = current.sum(0)
+    return np.where(current, 1 / there, -1 / (len(current) - there)).astype(np.float32)
+
+
+def blurred_distances(squared: Array, weights: Array, widths: Sequence[float], scale: float) -> Iterator[Array]:
+    """(alpha - beta)' K (alpha - beta) with K = exp(-|x - y|^2 / (width scale)) for each width, then for -|x - y|."""
+    signed = torch.from_numpy(weights)
+    distances = torch.from_numpy(squared)
+    for width in (*widths, None):
+        kernel = -distances.sqrt() if width is None else (distances / (-width * scale)).exp_()
+        yield (signed * (kernel @ signed)).sum(0).double().numpy()
+
+
+def column_distances(rows: Array, weights: Array) -> Array:
+    """(columns, exchanges): transport in one dimension, of ranks, weighted towards the tails.
+
+    With F and G the distribution functions of the sets and H that of the pool, the integral of (F - G)^2 / (H (1 - H))
+    dH: in the middle and in the tails a difference counts as much as chance allows it to be.  Ties are one step.
+    """
+    found = np.zeros((rows.shape[1], weights.shape[1]))
+    n = len(rows)
+    for place, values in enumerate(rows.T):
+        order = np.argsort(values, kind="stable")
+        sorted_values = values[order]
+        steps = np.flatnonzero(sorted_values[1:] > sorted_values[:-1])
+        if not len(steps):
+            continue
+        height = (steps + 1) / n
+        ends = np.concatenate([[0.0], height, [1.0]])
+        wide = (ends[2:] - ends[:-2]) / 2
+        between = np.cumsum(weights[order], axis=0, dtype=np.float64)[steps]
+        found[place] = np.einsum("sb,sb,s->b", between, between, wide / (height * (1 - height)))
+    return found
+
+
+def principal_directions(rows: Array, most: int = 20) -> Array:
+    """The pool along its principal directions."""
+    centred = rows - rows.mean(0)
+    _, vectors = np.linalg.eigh(centred.T @ centred)
+    found: Array = centred @ vectors[:, ::-1][:, :most]
+    return found
+
+
+def neighbour_shares(squared: Array, current: Array, count: int = 5) -> Array:
+    """The share of the `count` nearest rows that are in the same set, averaged over sets."""
+    own = squared + np.diag(np.full(len(squared), np.inf, np.float32))
+    nearest = np.argpartition(own, min(count, len(own) - 2), axis=1)[:, :count]
+    found = np.empty(current.shape[1])
+    for place, side in enumerate(current.T):
+        alike = (side[nearest] == side[:, None]).mean(1)
+        found[place] = alike[side].mean() + alike[~side].mean()
+    return found

@@ -1,0 +1,254 @@
+"""Where a shift is: which samples, which columns, which classes, by plans between the sets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.optimize import nnls
+
+from jumbot._shift.exact_test import FEWEST, Tested, run_test
+from jumbot._shift.pooled import Pool
+from jumbot.cost import squared_euclidean
+from jumbot.transport._solve import solve
+
+Array = np.ndarray[Any, Any]
+_SHARP = 0.25  # epsilon, as a share of the cost between neighbours
+_PLANNED = 1000  # rows of each set between which a plan moves
+_BOOTSTRAPS = 200
+_WIDEST = 200  # columns that are left out one by one
+_ROWS = 500  # of each set, behind what leaving a column out does
+_CHECKED = 99  # exchanges of the test whether a shift is in the labels alone
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A row of the current set."""
+
+    row: int
+    name: str
+    received: float
+    """How well the reference explains it: 1 for a typical row of it, near 0 for one that nothing explains."""
+    p_value: float
+    """Share of reference rows that are explained no better."""
+
+
+@dataclass(frozen=True)
+class ColumnShift:
+    """What a column does between the sets."""
+
+    name: str
+    p_value: float
+    """Of this column, corrected for the number of columns."""
+    moved: float
+    """Mean displacement along the plan in robust deviations; of categories, of their largest share."""
+    without: float
+    """Share of the distance that goes where the column is left out."""
+
+
+@dataclass(frozen=True)
+class Proportion:
+    """The share of a class in the current set, with its interval of 95 %, and in the reference."""
+
+    value: float
+    low: float
+    high: float
+    reference: float
+
+
+@dataclass(frozen=True, eq=False)
+class Explained:
+    """What one half of the reference says of the current rows, and of its other half."""
+
+    shares: Array
+    """(half, current) columns of the plan, each of sum 1."""
+    own: Array
+    """(half, other half) likewise."""
+    levels: tuple[Array, Array]
+    """Potentials of current rows and of the other half: high where nothing is near."""
+    price: float
+    halves: tuple[Array, Array]
+    """Rows of the pool."""
+
+
+def explain(pool: Pool, rng: np.random.Generator) -> Explained:
+    """The semi-relaxed plan from half of the reference, whose rows may give any mass: columns are by themselves.
+
+    A row y has the potential g = -epsilon log mean_i e^{-C(x_i, y) / epsilon}, and receives e^{-g / tau} of its mass,
+    at the price tau of the median cost between a row of the reference and its nearest.  What a current row has does not
+    depend on the others, so its rank among rows of the other half is an exact p-value for "one more like these".
+    """
+    half, rest = np.array_split(rng.permutation(np.flatnonzero(~pool.current)), 2)
+    x = torch.from_numpy(pool.rows[half])
+    some = (np.flatnonzero(pool.current), rest)
+    costs = [squared_euclidean(x, torch.from_numpy(pool.rows[rows])).numpy() for rows in some]
+    neighbours = float(np.median(costs[1].min(0)))
+    price = neighbours if neighbours > 0 else max(float(costs[1].mean()), 1e-12)
+    (shares, levels), (own, own_levels) = (_columns(cost, _SHARP * price) for cost in costs)
+    return Explained(shares, own, (levels, own_levels), price, (half, rest))
+
+
+def _columns(cost: Array, epsilon: float) -> tuple[Array, Array]:
+    """Shares of the columns of e^{-C / epsilon}, and their potentials."""
+    lowest = cost.min(0)
+    weights = np.exp((lowest - cost) / epsilon)
+    total = weights.sum(0)
+    return weights / total, lowest - epsilon * np.log(total / len(cost))
+
+
+def displacements(pool: Pool, scale: float, rng: np.random.Generator) -> Array:
+    """(d,) how far the plan moves the reference on average to become the current set, for each feature.
+
+    Beyond a price of the median squared distance of two rows mass is rather left than moved.  Between the two halves of
+    the reference nothing moves but by chance, of which the mean is taken off.
+    """
+    here, there = (rng.permutation(np.flatnonzero(side))[:_PLANNED] for side in (~pool.current, pool.current))
+    first, second = np.array_split(here, 2)
+    moved = []
+    for x, y in ((here, there), (first, second)):
+        a, b = (torch.from_numpy(pool.rows[rows]) for rows in (x, y))
+        plan = solve(squared_euclidean(a, b).numpy(), epsilon=0.02 * scale, tau=scale, tol=1e-4).plan
+        moved.append((plan.sum(0) @ pool.rows[y] - plan.sum(1) @ pool.rows[x]) / max(float(plan.sum()), 1e-300))
+    found: Array = moved[0]
+    return np.sign(found) * np.maximum(np.abs(found) - np.abs(moved[1]), 0.0)
+
+
+def find_samples(pool: Pool, explained: Explained) -> tuple[Sample, ...]:
+    """The current rows that were looked at, the least explained first."""
+    current = np.flatnonzero(pool.current)
+    levels, own = explained.levels[0], np.sort(explained.levels[1])
+    received = np.exp(-np.maximum(levels - np.median(own), 0.0) / explained.price)
+    worse = len(own) - np.searchsorted(own, levels, side="left")
+    order = np.argsort(-levels, kind="stable")
+    return tuple(
+        Sample(
+            int(pool.numbers[current[i]]),
+            pool.name_of(int(current[i])),
+            float(received[i]),
+            float((1 + worse[i]) / (1 + len(own))),
+        )
+        for i in order
+    )
+
+
+def find_columns(pool: Pool, tested: Tested, scale: float, rng: np.random.Generator) -> tuple[ColumnShift, ...]:
+    """The columns, those that moved most first; none where rows have no columns with names."""
+    if not pool.columns:
+        return ()
+    largest = np.zeros(len(pool.columns))
+    for owner, value in zip(pool.owners, displacements(pool, scale, rng), strict=True):
+        largest[owner] = value if abs(value) > abs(largest[owner]) else largest[owner]
+    without = _left_out(pool, tested, rng)
+    found = [
+        ColumnShift(name, float(p), float(far), float(gone))
+        for name, p, far, gone in zip(pool.columns, tested.columns, largest, without, strict=True)
+    ]
+    return tuple(sorted(found, key=lambda column: (column.p_value, -column.without, -abs(column.moved))))
+
+
+def _left_out(pool: Pool, tested: Tested, rng: np.random.Generator) -> Array:
+    """1 - E_c / E with E the energy distance of the sets and E_c that without column c; zero where they are alike."""
+    parts = [rng.permutation(rows)[:_ROWS] for rows in (np.flatnonzero(~pool.current), np.flatnonzero(pool.current))]
+    x, y = (pool.rows[part] for part in parts)
+
+    def squares(columns: Array) -> list[Array]:
+        u, v = x[:, columns], y[:, columns]
+        return [(a**2).sum(1)[:, None] + (b**2).sum(1) - 2 * a @ b.T for a, b in ((u, v), (u, u), (v, v))]
+
+    def energy(costs: list[Array]) -> float:
+        between, within_x, within_y = (np.sqrt(np.maximum(cost, 0.0)) for cost in costs)
+        n, m = len(x), len(y)
+        return float(2 * between.mean() - within_x.sum() / (n * (n - 1)) - within_y.sum() / (m * (m - 1)))
+
+    every = squares(np.arange(pool.rows.shape[1]))
+    whole = energy(every)
+    found = np.zeros(len(pool.columns))
+    if whole <= 0 or len(pool.columns) == 1:
+        return found
+    for column in np.argsort(tested.columns, kind="stable")[:_WIDEST]:
+        own = squares(np.flatnonzero(pool.owners == column))
+        found[column] = 1 - energy([a - b for a, b in zip(every, own, strict=True)]) / whole
+    return np.clip(found, -1.0, 1.0)
+
+
+def find_proportions(pool: Pool, explained: Explained, rng: np.random.Generator) -> dict[str, Proportion] | None:
+    r"""The shares \pi of the classes in the current set: those that mix the votes of single classes into its own.
+
+    Each row votes for the classes by its column of the plan.  With M the mean vote of each class, on rows of the
+    reference that are not in the plan, and v the mean vote of the current set, M' \pi = v under a shift of the labels.
+    None where a class is too rare to be in both halves.
+    """
+    if pool.labels is None or len(pool.classes) < 2:
+        return None
+    half, rest = explained.halves
+    known = pool.labels >= 0
+    classes = [
+        c for c in range(len(pool.classes)) if (pool.labels[rest] == c).sum() >= 2 and (pool.labels[half] == c).any()
+    ]
+    if len(classes) < 2 or not known[half].any():
+        return None
+    member = np.stack([(pool.labels[half] == c) for c in classes]).astype(float)
+    votes, own = ((member @ shares).T for shares in (explained.shares, explained.own))
+    said = pool.labels[rest]
+    point = _mixture([own[said == c] for c in classes], votes)
+    again = []
+    for _ in range(_BOOTSTRAPS):
+        parts = [own[rng.choice(np.flatnonzero(said == c), (said == c).sum())] for c in classes]
+        again.append(_mixture(parts, votes[rng.integers(0, len(votes), len(votes))]))
+    low, high = np.quantile(again, (0.025, 0.975), axis=0)
+    counts = np.bincount(pool.labels[~pool.current & known], minlength=len(pool.classes))
+    return {
+        pool.classes[c]: Proportion(
+            float(point[i]),
+            float(min(low[i], point[i])),
+            float(max(high[i], point[i])),
+            float(counts[c] / counts.sum()),
+        )
+        for i, c in enumerate(classes)
+    }
+
+
+def _mixture(by_class: list[Array], votes: Array) -> Array:
+    """Non-negative shares of sum one that explain the mean vote best."""
+    matrix = np.stack([some.mean(0) for some in by_class], axis=1)
+    heavy = 10.0  # the sum is one to a hundredth of a per cent
+    rows, goal = np.vstack([matrix, np.full(matrix.shape[1], heavy)]), np.append(votes.mean(0), heavy)
+    found: Array = nnls(rows, goal)[0]
+    return found / max(float(found.sum()), 1e-300)
+
+
+def what_shifted(
+    pool: Pool, proportions: dict[str, Proportion] | None, tested: Tested, rng: np.random.Generator
+) -> str | None:
+    """ "labels", "features", "both", or None where nothing has shifted or there are no labels.
+
+    In the labels alone: a reference with the proportions of the current set cannot be told from it.
+    """
+    if proportions is None or pool.labels is None or tested.p_value > 0.05:
+        return None
+    other = [p for p in proportions.values() if not p.low <= p.reference <= p.high]
+    if not other:
+        return "features"
+    chance = np.zeros(len(pool.classes))
+    for name, p in proportions.items():
+        chance[pool.classes.index(name)] = p.value / p.reference if p.reference > 0 else 0.0
+    here = ~pool.current
+    keep = np.where(here, rng.random(len(here)) < chance[pool.labels] / max(float(chance.max()), 1e-300), True)
+    if (keep & here).sum() <= FEWEST:
+        return "both"
+    again = Pool(
+        rows=pool.rows[keep],
+        current=pool.current[keep],
+        numbers=pool.numbers[keep],
+        units=pool.units[keep],
+        columns=pool.columns,
+        owners=pool.owners,
+        labels=pool.labels[keep],
+        classes=pool.classes,
+        names=pool.names,
+        sizes=pool.sizes,
+        ids=pool.ids,
+    )
+    return "both" if run_test(again, rng, count=_CHECKED).p_value <= 0.05 else "labels"

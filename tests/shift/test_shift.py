@@ -1,0 +1,281 @@
+"""`jumbot.shift` on data whose answer is known."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import numpy as np
+import pytest
+
+import jumbot
+from jumbot._shift import effect, exact_test, found, pooled, whereabouts
+from jumbot.data import as_domain
+
+pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+
+
+def cloud(n: int, seed: int, d: int = 4) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(n, d))
+
+
+def pool_of(x, y, **more) -> pooled.Pool:
+    given = {"groups": None, "blocks": None, "columns": "same"} | more
+    return pooled.make_pool(as_domain(x, name="x"), as_domain(y, name="y"), **given, rng=np.random.default_rng(0))
+
+
+@pytest.fixture(scope="module")
+def moved() -> jumbot.Shift:
+    y = cloud(200, 1)
+    y[:, 2] += 1.5
+    return jumbot.shift(cloud(200, 0), y)
+
+
+def test_a_moved_column_is_found(moved) -> None:
+    assert moved.shifted
+    assert moved.p_value == 1 / 400
+    first = moved.columns[0]
+    assert (first.name, first.p_value <= 0.01) == ("3", True)
+    assert first.without > 0.8
+    assert 0.7 < first.moved < 1.3  # 1.5, in deviations of the pool, less what is left rather than moved
+    assert all(column.p_value > 0.05 for column in moved.columns[1:])
+    assert moved.interval[0] <= moved.effect <= moved.interval[1]
+    assert moved.distance_interval[0] > 1
+    assert moved.next.startswith("Adapt")
+
+
+def test_nothing_to_do_where_nothing_has_shifted() -> None:
+    same = jumbot.shift(cloud(200, 2), cloud(150, 3))
+    assert same.p_value > 0.05
+    assert same.effect < 0.1
+    assert 0.7 < same.distance < 1.4
+    assert same.next.startswith("Nothing to do")
+
+
+def test_the_identical_call_is_the_same(moved) -> None:
+    y = cloud(200, 1)
+    y[:, 2] += 1.5
+    assert jumbot.shift(cloud(200, 0), y) == moved
+
+
+def test_foreign_samples_come_first_and_the_effect_is_their_share() -> None:
+    y = cloud(400, 5)
+    y[:60] = y[:60] * 0.3 + 7
+    report = jumbot.shift(cloud(400, 4), y)
+    assert {sample.row for sample in report.samples[:60]} == set(range(60))
+    assert report.effect == pytest.approx(0.15, abs=0.05)
+    assert report.interval[0] <= 0.15 <= report.interval[1]
+    assert "ask for their labels" in report.next
+    assert [s.p_value for s in report.samples] == sorted(s.p_value for s in report.samples)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_the_interval_of_the_effect_covers(share: float) -> None:
+    inside = 0
+    for seed in range(12):
+        rng = np.random.default_rng((seed, 9))
+        x, y = rng.normal(size=(200, 3)), rng.normal(size=(200, 3))
+        y[rng.random(200) < share] += 12
+        pool = pool_of(x, y)
+        result = effect.find_effect(pool.rows, pool.current, 6.0, rng)
+        inside += result.low <= share <= result.high
+    assert inside >= 9
+
+
+def test_p_values_of_samples_are_uniform_without_a_shift() -> None:
+    p = []
+    for seed in range(40):
+        pool = pool_of(cloud(60, seed), cloud(30, seed + 1000))
+        p += [s.p_value for s in whereabouts.find_samples(pool, whereabouts.explain(pool, np.random.default_rng(seed)))]
+    assert np.mean(np.array(p) <= 0.1) == pytest.approx(0.1, abs=0.035)
+
+
+def labelled(n: int, shares, seed: int, offset: float = 0.0):
+    rng = np.random.default_rng(seed)
+    y = rng.choice(3, n, p=shares)
+    return np.array([[0, 0], [3.5, 0], [0, 3.5]])[y] + rng.normal(size=(n, 2)) + offset, y
+
+
+def test_proportions_cover_the_truth() -> None:
+    inside = total = 0
+    for seed in range(12):
+        x, y = labelled(300, (0.5, 0.3, 0.2), seed)
+        there, truth = labelled(300, (0.2, 0.3, 0.5), seed + 100)
+        pool = pooled.make_pool(
+            as_domain((x, y), name="x"), as_domain(there, name="y"), None, None, "same", np.random.default_rng(seed)
+        )
+        shares = whereabouts.find_proportions(
+            pool, whereabouts.explain(pool, np.random.default_rng(seed)), np.random.default_rng(1)
+        )
+        for c, p in shares.items():
+            assert p.value == pytest.approx(np.mean(truth == int(c)), abs=0.12)
+            inside += p.low <= (0.2, 0.3, 0.5)[int(c)] <= p.high
+            total += 1
+        assert sum(p.value for p in shares.values()) == pytest.approx(1)
+    assert inside >= 0.8 * total
+
+
+def test_labels_features_or_both() -> None:
+    reference = labelled(400, (0.5, 0.3, 0.2), 0)
+    assert jumbot.shift(reference, labelled(400, (0.2, 0.3, 0.5), 1)[0]).where == "labels"
+    assert jumbot.shift(reference, labelled(400, (0.5, 0.3, 0.2), 2, 0.8)[0]).where in ("features", "both")
+    assert jumbot.shift(reference, labelled(400, (0.1, 0.2, 0.7), 3, 0.8)[0]).where == "both"
+
+
+def test_tables_with_categories_and_gaps_are_level() -> None:
+    """Rejections without a shift, of a test whose encoding sees both sets."""
+    rejected = 0
+    for trial in range(60):
+        rng = np.random.default_rng((trial, 4))
+
+        def table(n: int, rng=rng):
+            return pandas.DataFrame(
+                {
+                    "colour": rng.choice(["red", "green", "blue", "rare"], n, p=[0.6, 0.3, 0.08, 0.02]),
+                    "size": np.where(rng.random(n) < 0.15, np.nan, rng.gamma(2.0, size=n)),
+                }
+            )
+
+        pool = pool_of(table(60), table(40))
+        rejected += exact_test.run_test(pool, rng, count=39).p_value <= 0.05
+    assert rejected <= 9  # P(more | .05) < .01 %
+
+
+def test_missing_numbers_and_new_categories_are_a_shift() -> None:
+    rng = np.random.default_rng(0)
+    x, y = (
+        pandas.DataFrame({"a": rng.normal(size=150), "b": rng.choice(["u", "v"], 150), "c": rng.normal(size=150)})
+        for _ in range(2)
+    )
+    gaps = y.copy()
+    gaps.loc[::3, "a"] = np.nan
+    assert jumbot.shift(x, gaps).columns[0].name == "a"
+    new = y.assign(b=np.where(rng.random(150) < 0.3, "w", y.b))
+    found = jumbot.shift(x, new)
+    assert (found.shifted, found.columns[0].name) == (True, "b")
+
+
+def test_other_units_are_the_advice() -> None:
+    rng = np.random.default_rng(0)
+    x, y = (pandas.DataFrame({"kg": rng.normal(70, 10, 150), "age": rng.normal(40, 9, 150)}) for _ in range(2))
+    found = jumbot.shift(x, y.assign(kg=y.kg * 2.2046))
+    assert found.next.startswith("Check the units first")
+    assert "'kg'" in found.next
+
+
+def test_groups_make_dependent_rows_harmless() -> None:
+    """Rows of 20 in a group are alike: by rows the test rejects too often, by groups it does not."""
+    rows = groups = 0
+    for trial in range(40):
+        rng = np.random.default_rng((trial, 6))
+        centres = np.repeat(rng.normal(size=(12, 2)), 10, axis=0) * 2
+        x, y = np.split(centres + 0.3 * rng.normal(size=(120, 2)), 2)
+        names = (np.arange(60) // 10, np.arange(60) // 10 + 6)
+        rows += exact_test.run_test(pool_of(x, y), rng, count=39).p_value <= 0.05
+        groups += exact_test.run_test(pool_of(x, y, groups=names), rng, count=39).p_value <= 0.05
+    assert rows >= 25
+    assert groups <= 7
+
+
+def test_groups_as_a_column_and_blocks() -> None:
+    frame = pandas.DataFrame(cloud(120, 0), columns=list("abcd")).assign(patient=np.arange(120) // 6)
+    result = jumbot.shift(frame, frame.assign(a=frame.a + 2), groups="patient")
+    assert result.p_value <= 0.01
+    assert result.columns[0].name == "a"
+    assert "patient" not in [column.name for column in result.columns]
+    assert jumbot.shift(cloud(120, 0), cloud(120, 1) + 3, blocks=10).p_value <= 0.01
+
+
+def test_a_large_set_is_subsampled_and_says_so(monkeypatch) -> None:
+    monkeypatch.setattr(pooled, "MOST", 100)
+    result = jumbot.shift(cloud(500, 0), cloud(300, 1) + 2)
+    assert (result.sizes, result.looked_at) == ((500, 300), (100, 100))
+    assert result.shifted
+
+
+def test_signals_and_small_pictures() -> None:
+    rng = np.random.default_rng(0)
+    still, fast = rng.normal(size=(60, 2, 40)), rng.normal(size=(60, 2, 40)).cumsum(-1)
+    result = jumbot.shift(still, fast, kind="signal")
+    assert (result.shifted, result.columns) == (True, ())
+    dark = rng.integers(0, 100, size=(50, 12, 12), dtype=np.uint8)
+    assert jumbot.shift(dark, dark[::-1] // 2 + 120).shifted
+
+
+@pytest.mark.parametrize(
+    ("given", "argument", "said"),
+    [
+        ({"blocks": 0}, "blocks", "0"),
+        ({"minutes": -1}, "minutes", "-1"),
+        ({"seed": -1}, "seed", "-1"),
+        ({"groups": "patient"}, "groups", "no columns with names"),
+        ({"groups": ([0], [1])}, "groups", "one value per row"),
+        ({"groups": (np.zeros(60), np.zeros(60)), "blocks": 2}, "groups", "left out"),
+        ({"columns": "shard"}, "columns", "shared"),
+        ({"colour": 1}, "colour", "no such option"),
+        ({"kind": "raw"}, "kind", "raw"),
+    ],
+)
+def test_bad_options_are_refused_by_name(given, argument, said) -> None:
+    with pytest.raises(jumbot.ArgumentError, match=said) as error:
+        jumbot.shift(cloud(60, 0), cloud(60, 1), **given)
+    assert error.value.argument == argument
+
+
+def test_bad_data_are_refused_by_name() -> None:
+    with pytest.raises(jumbot.ArgumentError, match="target: 5 rows are too few"):
+        jumbot.shift(cloud(60, 0), cloud(5, 1))
+    with pytest.raises(jumbot.ArgumentError, match="3 columns where source has 4"):
+        jumbot.shift(cloud(60, 0), cloud(60, 1, 3))
+    x = pandas.DataFrame({"a": np.arange(30.0), "b": 1.0})
+    with pytest.raises(jumbot.ArgumentError, match="lacks the column 'b'"):
+        jumbot.shift(x, x[["a"]])
+    with pytest.raises(jumbot.ArgumentError, match="'a' holds numbers in the source and 'many'"):
+        jumbot.shift(x, x.assign(a=["many", *map(str, range(29))]))
+    with pytest.raises(jumbot.ArgumentError, match="no column 'who'"):
+        jumbot.shift(x, x, groups="who")
+
+
+def test_ctrl_c_keeps_the_exchanges_that_are_done(monkeypatch) -> None:
+    calls = []
+
+    def divergences(*arguments, real=exact_test.minibatch_divergences):
+        calls.append(1)
+        if len(calls) > 2:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    monkeypatch.setattr(exact_test, "minibatch_divergences", divergences)
+    result = jumbot.shift(cloud(60, 0), cloud(60, 1) + 2)
+    assert (result.interrupted, result.exchanges) == (True, 79)
+    assert result.p_value == pytest.approx(1 / 80)
+    assert (result.effect, result.samples) == (None, ())
+    with pytest.raises(KeyboardInterrupt):  # before there is anything
+        jumbot.shift(cloud(60, 0), cloud(60, 1))
+
+
+def test_a_budget_of_time_ends_the_test(monkeypatch) -> None:
+    start = time.monotonic()
+    ticks = iter(range(1000))
+    monkeypatch.setattr(exact_test.time, "monotonic", lambda: start + 20 * next(ticks))
+    result = jumbot.shift(cloud(60, 0), cloud(60, 1) + 2, minutes=1)
+    assert 19 <= result.exchanges < exact_test.EXCHANGES
+    assert not result.interrupted
+
+
+def test_json_and_page(moved, tmp_path) -> None:
+    said = json.loads(moved.save(tmp_path / "shift.json").read_text())
+    assert said["p_value"] == moved.p_value
+    assert said["columns"][0]["name"] == "3"
+    page = moved.report(tmp_path).read_text()
+    for text in ("There is a shift.", "Which columns moved", "Which rows nothing explains", "Adapt:"):
+        assert text in page
+    assert "http" not in page.replace("http://www.w3.org", "")
+    assert repr(moved).startswith("Shift(p_value=0.0025")
+
+
+def test_advice_on_a_small_shift() -> None:
+    tested = exact_test.Tested(0.01, 399, {}, np.zeros(0), 1.0)
+    small = effect.Effect(0.01, 0.0, 0.02, 1.1, 1.0, 1.2)
+    assert "small" in found._advice(tested, small, (), (), None)
+    assert "proportions" in found._advice(tested, small, (), (), "labels")

@@ -1,0 +1,121 @@
+"""Every statistic of the test against its definition, written down another way."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+from scipy.stats import anderson_ksamp, energy_distance, gamma
+
+import jumbot
+from jumbot._shift import exact_test, views
+from jumbot._shift.exchanges import exchange
+
+RNG = np.random.default_rng(0)
+X, Y = RNG.normal(size=(30, 3)), RNG.normal(size=(20, 3)) + 0.5
+ROWS, CURRENT = np.concatenate([X, Y]), np.repeat([False, True], [30, 20])[:, None]
+
+
+def test_the_blurred_limit_of_the_divergence() -> None:
+    """S at large epsilon against the quadratic form, for both kinds of cost."""
+    squared = views.squared_distances(ROWS)
+    np.testing.assert_allclose(squared, cdist(ROWS, ROWS, "sqeuclidean"), atol=1e-4)
+    kernel, energy = views.blurred_distances(squared, views.signed_weights(CURRENT), (1.0,), 2.0)
+
+    def cost(width: float | None):
+        def ground(u, v):
+            d = (u[..., :, None, :] - v[..., None, :, :]).square().sum(-1)
+            return (d + 1e-12).sqrt() if width is None else 1 - (-d / width).exp()
+
+        return ground
+
+    # <C, (alpha - beta) x (alpha - beta)> = -(alpha - beta)' K (alpha - beta), of which S tends to minus a half
+    for found, width in ((kernel, 2.0), (energy, None)):
+        far = jumbot.sinkhorn_divergence(X, Y, cost=cost(width), epsilon=1e4, tol=1e-13)
+        assert float(found[0]) / 2 == pytest.approx(float(far), rel=2e-3)
+
+
+def test_energy_of_one_column_is_that_of_scipy() -> None:
+    *_, found = views.blurred_distances(views.squared_distances(ROWS[:, :1]), views.signed_weights(CURRENT), (), 1.0)
+    assert float(found[0]) == pytest.approx(energy_distance(X[:, 0], Y[:, 0]) ** 2, rel=1e-4)
+
+
+def test_columns_by_the_integral() -> None:
+    """The sum over steps of the distribution functions, and ties that do not depend on the order of rows."""
+    values = np.round(ROWS * 2)
+    found = views.column_distances(values, views.signed_weights(CURRENT))[:, 0]
+    for place in range(3):
+        x, y, pool = values[:30, place], values[30:, place], values[:, place]
+        steps = np.unique(pool)[:-1]
+        expected, before = 0.0, 0.0
+        heights = np.append([(pool <= s).mean() for s in steps], 1.0)
+        for k, s in enumerate(steps):
+            wide = (heights[k + 1] - before) / 2
+            expected += ((x <= s).mean() - (y <= s).mean()) ** 2 / (heights[k] * (1 - heights[k])) * wide
+            before = heights[k]
+        assert found[place] == pytest.approx(expected, rel=1e-5)
+    again = views.column_distances(values[::-1], views.signed_weights(CURRENT[::-1]))[:, 0]
+    np.testing.assert_allclose(found, again, rtol=1e-5)
+
+
+def test_columns_rank_exchanges_as_anderson_and_darling_do() -> None:
+    current = exchange(CURRENT[:, 0], np.arange(50), 40, np.random.default_rng(1))
+    ours = views.column_distances(ROWS[:, :1], views.signed_weights(current))[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of p-values beyond its table
+        theirs = [anderson_ksamp([ROWS[~c, 0], ROWS[c, 0]], variant="midrank").statistic for c in current.T]
+    assert np.corrcoef(ours, theirs)[0, 1] > 0.999
+
+
+def test_minibatches_are_those_of_the_divergence() -> None:
+    """With sets no larger than a minibatch the mean is the divergence of the sets."""
+    (found,) = views.minibatch_divergences(ROWS[10:], CURRENT[10:], 2.0, ((0.1, 0.5),), np.random.default_rng(0))
+    expected = jumbot.sinkhorn_divergence(X[10:], Y, epsilon=0.2, tau=1.0)
+    assert float(found[0]) == pytest.approx(float(expected), rel=1e-3)
+
+
+def test_neighbours_by_hand() -> None:
+    rows = np.array([[0.0], [0.1], [0.2], [10.0], [10.1], [10.2]])
+    current = np.array([[False, True], [False, False], [False, True], [True, False], [True, True], [True, False]])
+    found = views.neighbour_shares(views.squared_distances(rows), current, count=2)
+    assert found[0] == pytest.approx(2.0)
+    assert found[1] == pytest.approx(2 * np.mean([0.5, 0.0, 0.5]))
+
+
+def test_log_tail_is_the_gamma_tail() -> None:
+    values = np.random.default_rng(0).gamma(3.0, size=200_000)
+    at = np.array([100, 2000, 30_000])
+    np.testing.assert_allclose(exact_test.log_tail(values)[at], gamma.logsf(values[at], 3.0), atol=0.05)
+    np.testing.assert_array_equal(exact_test.log_tail(np.full(5, 2.0)), 0.0)
+
+
+def test_exchange_keeps_groups_whole_and_pairs_swapped() -> None:
+    units = np.array([0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 8])
+    current = np.array([0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 0, 1, 0, 1], bool)  # 6 is in both
+    found = exchange(current, units, 200, np.random.default_rng(0))
+    assert (found[:, 0] == current).all()
+    for unit in (0, 1, 2, 3, 4, 5):
+        assert (found[units == unit][0] == found[units == unit][1]).all()
+    assert (found[12] != found[13]).all()
+    assert 70 < found[12].sum() < 130
+    assert (found[[0, 2, 4, 6, 8, 10, 14, 15]].sum(0) == 4).all()
+
+
+def test_too_few_groups_are_refused() -> None:
+    with pytest.raises(jumbot.ArgumentError, match="6 ways") as error:
+        exchange(np.repeat([False, True], 20), np.arange(40) // 10, 9, np.random.default_rng(0))
+    assert error.value.argument == "groups"
+
+
+@pytest.mark.parametrize("views_of", [1, 8])
+def test_the_aggregated_p_value_is_uniform(views_of: int) -> None:
+    """Of views that depend on each other and are as skewed as can be."""
+    rng = np.random.default_rng(3)
+    p = []
+    for _ in range(600):
+        common = rng.normal(size=40)
+        p.append(exact_test.aggregate([np.exp(common + rng.normal(size=40) * k) for k in range(1, views_of + 1)]))
+    shares = [np.mean(np.array(p) <= level) for level in (0.05, 0.1, 0.5)]
+    np.testing.assert_allclose(shares, (0.05, 0.1, 0.5), atol=3 * np.sqrt(0.25 * 0.8 / 600))
