@@ -90,10 +90,39 @@ def sinkhorn_divergence(
         S(\alpha, \beta) = \mathrm{OT}(\alpha, \beta) - \tfrac12 \mathrm{OT}(\alpha, \alpha)
         - \tfrac12 \mathrm{OT}(\beta, \beta) + \tfrac\varepsilon2 (m_\alpha - m_\beta)^2
 
-    `x` is `(..., n, d)`, `y` `(..., m, d)`; `a`, `b` and the other arguments are those of `jumbot.solve`, but `tau`
-    is one number (a pair would not be symmetric).  Returns a tensor of the batch shape (numpy in, numpy out),
-    differentiable in x, y, a and b.  The values of the three problems enter on the side that makes the result an
-    upper bound, so it is never negative where e^{-C/epsilon} is a positive definite kernel.
+    The values of the three problems enter on the side that makes the result an upper bound, so it is never negative
+    where e^{-C/epsilon} is a positive definite kernel.
+
+    Parameters
+    ----------
+    x, y : arrays of shape (..., n, d) and (..., m, d)
+        The points, torch or numpy; leading axes are a batch of problems.
+    a, b : arrays of shape (..., n) and (..., m), optional
+        Weights of any positive mass; uniform of mass one by default.
+    cost : str or callable, default "sqeuclidean"
+        The ground cost, by name or as a function `(x, y) -> C`.
+    epsilon : float
+        Strength of the entropy.
+    tau : float, default math.inf
+        Strength of the marginal penalties, one number: a pair would not be symmetric.
+    divergence : str or Divergence, default "kl"
+        The marginal penalty, as in `jumbot.solve`.
+    tol : float, default 1e-10
+        Bound on the relative gap; the three problems are solved more tightly than this.
+    max_iterations : int
+        The largest number of sweeps.
+    engine : {"auto", "cpu", "device"}, default "auto"
+        Where points on a GPU are solved, as in `jumbot.solve`.
+
+    Returns
+    -------
+    Tensor or ndarray
+        One value per problem, of the batch shape (numpy in, numpy out), differentiable in x, y, a and b.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If an argument is out of its range, or the shapes do not match.
 
     Examples
     --------
