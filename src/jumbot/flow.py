@@ -89,7 +89,15 @@ def gradient_flow(
         Bound on the relative gap of each minibatch problem.  The gradient's error goes like its square root, and
         like the gap itself where the marginals are exact.
 
-    Ctrl-C returns what is done so far, marked `interrupted`.
+    Returns
+    -------
+    Trajectory
+        Where the points went.  Ctrl-C returns what is done so far, marked `interrupted`.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If an argument is out of its range, or the learning rate sends points to infinity.
 
     Examples
     --------
@@ -173,10 +181,24 @@ def gradient_flow(
 
 @dataclass(frozen=True, repr=False)
 class Trajectory:
-    """Where the points went, with the kind and dtype of x0.
+    """Where the points of a gradient flow went, with the kind and dtype of x0.
 
-    `snapshots` `(s, n, d)` were taken after `steps` `(s,)`; `losses` holds the minibatch loss before each step, and
-    `points` `(n, d)` the end.
+    Attributes
+    ----------
+    steps : array of shape (s,)
+        The steps after which snapshots were taken.
+    snapshots : array of shape (s, n, d)
+        The points then.
+    losses : array
+        The minibatch loss before each step.
+    points : array of shape (n, d)
+        The points at the end.
+    target : array
+        The points y.
+    settings : dict
+        The arguments of the flow.
+    interrupted : bool
+        Whether Ctrl-C ended it.
     """
 
     steps: np.ndarray

@@ -38,7 +38,39 @@ class ReadingOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class Reading(ReadingOptions):
-    """How data are read that a model is made from."""
+    """How data are read that a model is made from: the value of `reading=` in `jumbot.adapt` and `jumbot.tune`.
+
+    Parameters
+    ----------
+    label : str, optional
+        Column of the labels; several are separated by commas.
+    id : str, optional
+        Column of the row names.
+    domain : str, optional
+        The domain to use; "all" makes each a source, "none" treats them as classes or as a feature.
+    domain_column : str, optional
+        Column of the domains.
+    corrupt : {"refuse", "skip"}, default "refuse"
+        What to do with image files that cannot be read.
+    root : str, optional
+        Folder of the digits.
+    drop : tuple of str
+        Columns to leave out.
+    task : {"classification", "regression"}, optional
+        What labels are; by default classes, unless they have fractions.
+    kind : {"signal", "raw"}, optional
+        What arrays hold that are neither features nor images.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If a value is not of its kind.
+
+    Examples
+    --------
+    >>> Reading(label="sold", drop=("notes",)).label
+    'sold'
+    """
 
     drop: tuple[str, ...] = ()
     """Columns of a table to leave out."""

@@ -115,9 +115,20 @@ def estimate(
         Minibatches solved at once; bounds the memory.
     cost_bound
         A bound of the ground cost for `Estimate.bound`, where the data's bounding boxes do not give one.
+    budget
+        The largest number of minibatches that `precision` may draw.
 
-    Under `torchrun` the minibatches are split among the processes and every one returns the same numbers.
-    Ctrl-C returns what is done so far, marked by `.interrupted`.
+    Returns
+    -------
+    Estimate or BiasCurve
+        The mean over minibatches with its uncertainty; for a list of sizes, one estimate each.  Under `torchrun` the
+        minibatches are split among the processes, and every one returns the same numbers.  Ctrl-C returns what is done
+        so far, marked by `.interrupted`.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If an argument is out of its range, or `k="all"` means too many pairs of subsets.
 
     Examples
     --------

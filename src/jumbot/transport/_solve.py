@@ -112,6 +112,20 @@ def solve(
         ("auto"): small problems take less time on the CPU than their operations take to launch.  The answer lies
         where the cost does; a cost on the CPU is solved there.
 
+    Returns
+    -------
+    Solution
+        The plan, what it costs, and the proof of how good it is; one problem is the batch of one, squeezed.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If an argument is out of its range, the shapes do not match, or no plan keeps both marginals.
+    jumbot.UnboundedError
+        If some cost is so negative that transporting ever more mass pays.
+    jumbot.TooLargeError
+        If the problem does not fit into memory.
+
     Examples
     --------
     >>> import torch, jumbot

@@ -38,7 +38,29 @@ def solve(
 ) -> Any:
     """As `ot.solve`: exact, entropic, unbalanced with KL and TV; the rest (L2, own regularisers) is POT's.
 
-    `result.log["certificate"]` is ours.  Gradients of "autodiff" and "last_step" are those of the optimum.
+    Parameters
+    ----------
+    M, a, b, reg, c, reg_type, unbalanced, unbalanced_type
+        The problem, as in POT.
+    method, n_threads, max_iter, plan_init, potentials_init, tol, verbose
+        As in POT; with a `method`, POT itself solves.
+    grad
+        Gradients of "autodiff" and "last_step" are those of the optimum.
+
+    Returns
+    -------
+    ot.utils.OTResult
+        `result.log["certificate"]` is ours.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If the problem has no plan.
+
+    Examples
+    --------
+    >>> round(float(solve([[0.0, 1.0], [1.0, 0.0]]).value), 6)
+    0.0
     """
     kind = reg_type.lower() if isinstance(reg_type, str) else ""
     ours = method is None and str(unbalanced_type).lower() in ("kl", "tv") and (not reg or kind in ("kl", "entropy"))
@@ -90,7 +112,33 @@ def solve(
 def solve_sample(
     X_a: Any, X_b: Any, a: Any = None, b: Any = None, metric: Any = "sqeuclidean", reg: Any = None, **kwargs: Any
 ) -> Any:
-    """As `ot.solve_sample`: from points, by the cost between them; lazy, low-rank and other methods are POT's."""
+    """As `ot.solve_sample`: from points, by the cost between them; lazy, low-rank and other methods are POT's.
+
+    Parameters
+    ----------
+    X_a, X_b, a, b
+        The points and their weights.
+    metric
+        The ground cost: "sqeuclidean" or "euclidean"; others are POT's.
+    reg, **kwargs
+        As in `solve`.
+
+    Returns
+    -------
+    ot.utils.OTResult
+        `result.log["certificate"]` is ours.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If the problem has no plan.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> float(solve_sample(np.zeros((2, 1)), np.ones((2, 1))).value)
+    1.0
+    """
     taken = set(inspect.signature(solve).parameters) - {"M", "a", "b", "reg"}
     plain = set(kwargs) <= taken and metric in _PLAIN and kwargs.get("method") is None
     if not plain:
@@ -115,6 +163,23 @@ def solve_batch(
     """As `ot.batch.solve_batch`: a batch of balanced problems, entropic or, without `reg`, exact.
 
     Where the plans are to be differentiated ("autodiff", "last_step") POT answers.
+
+    Parameters
+    ----------
+    M, reg, a, b
+        The costs `(batch, n, m)`, strength of the entropy, and weights.
+    max_iter, tol, method, inner_iter, inner_reg, reg_type, grad
+        As in POT.
+
+    Returns
+    -------
+    ot.utils.OTResult
+        One value and plan per problem.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If a problem has no plan.
     """
     module = pot("batch")
     nx = pot("backend").get_backend(*(x for x in (M, a, b) if x is not None))
