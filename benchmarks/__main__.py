@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks import machine, report
+from benchmarks import everyday, machine, report
 from benchmarks.regimes import REGIMES
 from benchmarks.run import FULL, QUICK, Row, run_regime
 
@@ -17,7 +17,7 @@ from benchmarks.run import FULL, QUICK, Row, run_regime
 def main(argv: list[str] | None = None) -> int:
     """Run the regimes, print a line each, write the record."""
     arguments = sys.argv[1:] if argv is None else argv
-    names = [regime.name for regime in REGIMES]
+    names = [*(regime.name for regime in REGIMES), "everyday"]
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Time jumbot beside its peers.")
     parser.add_argument("--quick", action="store_true", help="about a minute: few problems, no tuned peers")
     parser.add_argument("--only", nargs="+", choices=names, metavar="REGIME", help=f"some of: {', '.join(names)}")
@@ -39,12 +39,13 @@ def main(argv: list[str] | None = None) -> int:
         print(summary(rows[-1]), flush=True)
         if options.verbose:
             print(f"    {time.perf_counter() - start:.0f} s")
+    common = everyday.run(options.quick, print) if not options.only or "everyday" in options.only else []
     for remark in sorted({remark for row in rows for remark in row.remarks}):
         print(remark)
     failed = sum(len(row.failures) for row in rows)
     print(f"{sum(row.certified for row in rows)} random problems, {failed} not certified")
     command = shlex.join(["python", "-m", "benchmarks", *arguments])
-    report.write(rows, about, command, datetime.date.today().isoformat(), options.out)
+    report.write(rows, common, about, command, datetime.date.today().isoformat(), options.out)
     print(f"{options.out}/bench.json, bench.md, bench.png written after {time.perf_counter() - begin:.0f} s")
     return 0
 

@@ -87,6 +87,31 @@ def entropic_kl(
         return _certificate(primal + constant, dual + constant, primal - dual, scale, mass)
 
 
+def partial_dual(cost: np.ndarray, potentials: Potentials, *, epsilon: float, mass: float) -> float:
+    """A lower bound of entropic partial transport with uniform weights, the constant epsilon sum(R) left out.
+
+    Each potential is supported by the cheapest way to fill that mass.
+    """
+    f, g = (np.asarray(v, dtype=np.float64) for v in potentials)
+    filled = 0.0
+    for potential in (f, g):
+        weights = np.full(len(potential), 1 / len(potential))
+        order = np.argsort(potential)
+        filled += potential[order] @ np.diff(np.minimum(np.cumsum(weights[order]), mass), prepend=0)
+    return float(filled - epsilon * np.exp((f[:, None] + g - cost) / epsilon).mean())
+
+
+def partial_error(cost: np.ndarray, plan: np.ndarray, bound: float, *, epsilon: float, mass: float) -> float:
+    """The relative gap of a plan to such a bound, or the share of the mass by which it breaks the constraints."""
+    plan = np.asarray(plan, dtype=np.float64)
+    n, m = plan.shape
+    broken = np.maximum(plan.sum(1) - 1 / n, 0).sum() + np.maximum(plan.sum(0) - 1 / m, 0).sum()
+    broken += abs(plan.sum() - mass)
+    linear = (cost * plan).sum()
+    primal = linear + epsilon * (xlogy(plan, plan * n * m) - plan).sum()
+    return float(max((primal - bound) / (linear + epsilon * mass), broken / mass))
+
+
 def exact_kl(
     cost: np.ndarray,
     plan: np.ndarray,

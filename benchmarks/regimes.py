@@ -130,7 +130,7 @@ REGIMES: tuple[Regime, ...] = (
         partial(joint_cost, m=64, **OFFICE),
         ("ott",),
         size=1000,
-        note="OTT-JAX under vmap in float32",
+        note="OTT-JAX under vmap",
     ),
     Regime(
         "divergence-64",

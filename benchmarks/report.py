@@ -5,16 +5,22 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
+from benchmarks import everyday
 from benchmarks.run import Entry, Row
 
 
-def write(rows: list[Row], machine: dict[str, object], command: str, date: str, folder: Path) -> None:
-    """Write the three files into `folder`."""
+def write(
+    rows: list[Row], common: list[dict[str, Any]], machine: dict[str, object], command: str, date: str, folder: Path
+) -> None:
+    """Write the three files into `folder`; `common` are the rows of `everyday.py`."""
     folder.mkdir(parents=True, exist_ok=True)
     record = {"command": command, "date": date, "machine": machine, "regimes": [as_dict(row) for row in rows]}
+    head, lines = everyday.table(common)
+    record["everyday"] = {"table": [head, *lines], "rows": common}
     (folder / "bench.json").write_text(json.dumps(record, indent=1, default=float) + "\n")
-    (folder / "bench.md").write_text(markdown(rows, machine, command, date))
+    (folder / "bench.md").write_text(markdown(rows, common, machine, command, date))
     chart(rows, folder / "bench.png")
 
 
@@ -62,18 +68,18 @@ def ratio_text(row: Row) -> str:
     return f"> {row.at_least():.0f}x" if row.at_least() else "-"
 
 
-def markdown(rows: list[Row], machine: dict[str, object], command: str, date: str) -> str:
+def markdown(rows: list[Row], common: list[dict[str, Any]], machine: dict[str, object], command: str, date: str) -> str:
     """The table, then every solver that was tried, then the machine."""
     lines = [
         "# Benchmark",
         "",
         f"`{command}`, {date}. Medians of interleaved calls, milliseconds; a batch is one call. Each peer "
-        "does the least work with which an independent certificate of its answer reaches a gap of 1e-6 "
+        "does the least work with which an independent certificate of its answer reaches a gap of 1e-10, in float64 "
         "(divergence: scaling .99, errors of the gradient below). *Ratio* compares with the peers' default "
-        "algorithms in either dtype, *tuned* also with their accelerated options. *Sweeps alone* is what of the first "
+        "algorithms, *tuned* also with their accelerated options. *Sweeps alone* is what of the first "
         "column is spent in compiled sweeps, without the checks and the result of the public call.",
         "",
-        "| regime (m, epsilon, tau) | jumbot | float32 in | gap 1e-3 | sweeps alone | best peer | its time "
+        "| regime (m, epsilon, tau) | jumbot | float32 in | gap 1e-6 | sweeps alone | best peer | its time "
         "| ratio | floor | tuned | certified |",
         "| --- | ---: | ---: | ---: | ---: | --- | ---: | ---: | --- | ---: | ---: |",
     ]
@@ -88,6 +94,9 @@ def markdown(rows: list[Row], machine: dict[str, object], command: str, date: st
             f"| {best.name if best else '-'} | {milliseconds(best)} | {ratio} | {verdict(row)} | {tuned} "
             f"| {certified} |"
         )
+    head, calls = everyday.table(common)
+    lines += ["", "## What people call every day", "", (everyday.__doc__ or "").split("\n\n")[2].replace("\n", " "), ""]
+    lines += [f"| {' | '.join(line)} |" for line in (head, ("---",) * len(head), *calls)]
     lines += ["", "## Every solver", ""]
     lines += [
         "| regime | solver | ms | relative gap, or gradient error | setting (median) |",
@@ -145,7 +154,7 @@ def chart(rows: list[Row], path: Path) -> None:
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0, labelsize=8.5)
     axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.set_xlabel("speed relative to the best peer, at relative gap 1e-6")
+    axes.set_xlabel("speed relative to the best peer, at relative gap 1e-10")
     figure.legend(loc="outside upper center", ncols=3, fontsize=8, frameon=False)
     figure.savefig(path, dpi=150)
     plt.close(figure)

@@ -122,3 +122,21 @@ def test_every_environment_variable_is_documented() -> None:
     page = (ROOT / "docs/adaptation/folder.md").read_text(encoding="utf-8")
     assert {"JUMBOT_CACHE", "JUMBOT_DATA"} <= names
     assert all(f"`{name}`" in page for name in names), names
+
+
+PHRASES = (
+    "came in;",
+    "goes on with",
+    "go on with",
+    "is of no use",
+    "holds a run already",
+    "which is not offered",
+    "nothing in it varies",
+)
+
+
+def test_the_prose_is_plain() -> None:
+    """Phrases that read as translated occur nowhere; CONTRIBUTING says how messages are written."""
+    pages = [*PAGES, *sorted((ROOT / "src").rglob("*.py"))]
+    found = [f"{page}: {phrase}" for page in pages for phrase in PHRASES if phrase in page.read_text(encoding="utf-8")]
+    assert not found

@@ -11,6 +11,7 @@ import jumbot
 from jumbot.cost import parse_cost
 from jumbot.errors import MissingPackageError
 from jumbot.minibatch._sampling import draw_subsets
+from tests.refusals import refused
 
 from .generators import clouds
 
@@ -228,11 +229,11 @@ def test_mp4_without_ffmpeg_says_so(tmp_path, rng, monkeypatch):
 
 
 def test_animation_errors(tmp_path, rng, monkeypatch):
-    with pytest.raises(jumbot.ArgumentError, match=r"'flow\.png' ends in neither"):
+    with refused(r"'flow\.png' ends in neither"):
         moved(rng).animate(tmp_path / "flow.png")
-    with pytest.raises(jumbot.ArgumentError, match="two coordinates"):
+    with refused("two coordinates"):
         moved(rng, d=1).animate(tmp_path / "flow.gif")
-    with pytest.raises(jumbot.ArgumentError, match="one of them"):
+    with refused("one of them"):
         moved(rng, snapshots=[]).animate(tmp_path / "flow.gif")
     monkeypatch.setitem(sys.modules, "matplotlib.animation", None)
     with pytest.raises(MissingPackageError, match="pip install"):
@@ -249,20 +250,20 @@ def test_animation_errors(tmp_path, rng, monkeypatch):
         ({"x0": np.full((5, 2), np.nan)}, "x0: holds NaN"),
         ({"y": np.zeros((5, 3))}, "x0, y: 2 and 3 coordinates"),
         ({"y": torch.zeros(5, 2)}, "y: a torch tensor beside"),
-        ({"m": 6}, "m: 6 came in, but the smaller cloud has 5"),
-        ({"m": 2.5}, "m: 2.5 came in; it must be a whole number"),
-        ({"k": 0}, "k: 0 came in"),
-        ({"steps": 0}, "steps: 0 came in"),
-        ({"learning_rate": 0}, "learning_rate: 0 came in"),
-        ({"epsilon": -1}, "epsilon: -1 came in"),
-        ({"tau": 0}, "tau: 0 came in"),
+        ({"m": 6}, "m: got 6, but the smaller cloud has 5"),
+        ({"m": 2.5}, "m must be a whole number"),
+        ({"k": 0}, "k: got 0"),
+        ({"steps": 0}, "steps must"),
+        ({"learning_rate": 0}, "learning_rate: got 0"),
+        ({"epsilon": -1}, "epsilon must"),
+        ({"tau": 0}, "tau: got 0"),
         ({"tau": (1, 2)}, "tau: the Sinkhorn divergence is symmetric"),
-        ({"seed": -1}, "seed: -1 came in"),
+        ({"seed": -1}, "seed must"),
         ({"loss": "sinkhorn"}, "loss: 'sinkhorn' is not known"),
         ({"cost": "manhattan"}, "cost: 'manhattan' is not known"),
         ({"cost": lambda x, y: x @ y.mT[..., :1]}, "cost: the callable returned shape"),
-        ({"snapshots": 1}, "snapshots: 1 came in"),
-        ({"snapshots": [3]}, "snapshots: step 3 came in, but the flow ends after step 2"),
+        ({"snapshots": 1}, "snapshots: got 1"),
+        ({"snapshots": [3]}, "snapshots: got step 3, but the flow ends after step 2"),
         ({"learning_rate": 1e60, "steps": 20, "tau": math.inf}, "learning_rate: 1e.60 sent points to infinity"),
     ],
 )

@@ -10,8 +10,9 @@ import torch
 
 import jumbot
 from jumbot.cost import joint_cost
-from jumbot.errors import ArgumentError, NotFiniteError
+from jumbot.errors import NotFiniteError
 from jumbot.loss import mass_between
+from tests.refusals import refused
 
 
 def inputs(
@@ -123,22 +124,22 @@ def test_extreme_logits_give_no_nan() -> None:
 def test_errors() -> None:
     z_s, y, z_t, logits = inputs()
     loss = jumbot.JointTransportLoss(0.1, 0.1, 1.0, 0.1)
-    with pytest.raises(ArgumentError, match="same d"):
+    with refused("same d"):
         loss(z_s[:, :2], y, z_t, logits)
-    with pytest.raises(ArgumentError, match="labels_s"):
+    with refused("labels_s"):
         loss(z_s, y[:3], z_t, logits)
-    with pytest.raises(ArgumentError, match=r"0\.\.3"):
+    with refused(r"0\.\.3"):
         loss(z_s, y + 1, z_t, logits)
-    with pytest.raises(ArgumentError, match="integers"):
+    with refused("integers"):
         loss(z_s, y.double(), z_t, logits)
-    with pytest.raises(ArgumentError, match="logits_t"):
+    with refused("logits_t"):
         loss(z_s, y, z_t, logits[:2])
-    with pytest.raises(ArgumentError, match="labels_t"):
+    with refused("labels_t"):
         loss(z_s, y, z_t, logits, torch.zeros(2))
     with pytest.raises(NotFiniteError, match="NaN"):
         loss(z_s * math.nan, y, z_t, logits)
     for bad in ({"eta1": -1.0}, {"tau": 0.0}, {"epsilon": -0.1}, {"reference": "twos"}):
-        with pytest.raises(ArgumentError, match=next(iter(bad))):
+        with refused(next(iter(bad))):
             jumbot.JointTransportLoss(**{"eta1": 0.1, "eta2": 0.1, "tau": 1.0, "epsilon": 0.1, **bad})
 
 
@@ -194,7 +195,7 @@ def test_scale_of_equal_samples_is_left_alone() -> None:
     z = torch.ones(3, 2)
     out = loss(z, torch.tensor([0, 1, 1]), z, torch.zeros(3, 2))
     assert torch.isfinite(out.loss)
-    with pytest.raises(jumbot.ArgumentError, match="scale"):
+    with refused("scale"):
         jumbot.JointTransportLoss(0.1, 0.1, tau=1.0, epsilon=0.1, scale=0.0)
 
 
@@ -204,5 +205,5 @@ def test_rows_of_labels_are_probabilities(change) -> None:
     soft = (4.0 * torch.nn.functional.one_hot(y, 4).double()).softmax(-1)
     loss = jumbot.JointTransportLoss(0.3, 0.7, 1.0, 0.1)
     loss(z_s, soft, z_t, logits)
-    with pytest.raises(ArgumentError, match="labels_s: rows that are no probabilities"):
+    with refused("labels_s"):
         loss(z_s, change(soft), z_t, logits)

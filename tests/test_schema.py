@@ -12,6 +12,7 @@ import pytest
 from jumbot._base.options import Count, Share
 from jumbot._base.schema import FORMAT, Record, Versioned, convert, plain, read, write
 from jumbot.errors import ArgumentError
+from tests.refusals import refused
 
 
 @dataclass(frozen=True)
@@ -56,16 +57,16 @@ def test_an_older_file_is_upgraded(tmp_path: Path) -> None:
     ("change", "words"),
     [
         ({"part": {}}, "part.size: is missing"),
-        ({"part": {"size": "3"}}, "part.size: text came in; it must be a whole number"),
-        ({"part": {"size": -3}}, "part.size: -3 came in; it must be a whole number, at least 1"),
-        ({"part": {"size": 10**12}}, "part.size: 1000000000000 came in"),
+        ({"part": {"size": "3"}}, "part.size must be a whole number"),
+        ({"part": {"size": -3}}, "part.size must be a whole number, at least 1"),
+        ({"part": {"size": 10**12}}, "part.size must be"),
         ({"part": {"size": 1, "words": ["mny"]}}, "did you mean 'many'"),
-        ({"part": [1]}, "part: a list came in; it must be an object"),
-        ({"share": float("nan")}, "share: nan came in"),
-        ({"share": None}, "share: null came in; it must be a number"),
-        ({"parts": {"a": {"size": 0}}}, "size: 0 came in"),
+        ({"part": [1]}, "part must be an object"),
+        ({"share": float("nan")}, "share must be"),
+        ({"share": None}, "share must be a number"),
+        ({"parts": {"a": {"size": 0}}}, "size must be"),
         ({"part": {"size": 1, "siz": 1}}, "part.siz is not known to this version of jumbot; did you mean 'size'"),
-        ({"colour": ""}, "colour: '' came in"),
+        ({"colour": ""}, "colour must be"),
         ({"format": FORMAT + 1}, "in another format"),
         ({"format": "2"}, "in another format"),
         ({"format": True}, "in another format"),
@@ -82,17 +83,17 @@ def test_what_is_wrong_is_named(tmp_path: Path, change: dict[str, Any], words: s
 @pytest.mark.parametrize("raw", [b"", b"{", b"\xff\xfe{\x00}\x00", b"\x00\x01\x80", b"[" * 100_000, b"1" * 5000])
 def test_what_is_no_json_is_named(tmp_path: Path, raw: bytes) -> None:
     (tmp_path / "bad.json").write_bytes(raw)
-    with pytest.raises(ArgumentError, match=r"bad\.json: is not (JSON|text)"):
+    with refused(r"bad\.json: is not (JSON|text)"):
         read(tmp_path / "bad.json", Whole)
 
 
 @pytest.mark.parametrize("content", [[], None, 3, "x", True])
 def test_what_is_no_object_is_named(tmp_path: Path, content: Any) -> None:
     (tmp_path / "bad.json").write_text(json.dumps(content))
-    with pytest.raises(ArgumentError, match=r"bad\.json: its content: .* came in; it must be an object"):
+    with refused(r"bad\.json: its content must be an object"):
         read(tmp_path / "bad.json", Whole)
 
 
 def test_a_folder_in_its_place_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ArgumentError, match="cannot be read"):
+    with refused("cannot be read"):
         read(tmp_path, Whole)

@@ -30,7 +30,10 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results"
 PAGES = (
     ROOT / "README.md",
-    *(ROOT / "docs" / page for page in ("adaptation/results.md", "adaptation/choosing.md", "methods/jumbot.md")),
+    *(
+        ROOT / "docs" / page
+        for page in ("adaptation/results.md", "adaptation/choosing.md", "guide/speed.md", "methods/jumbot.md")
+    ),
 )
 BLOCK = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
 PICTURES = ("office-caltech10", "office-caltech10-partial")  # those that the pages show
@@ -113,17 +116,6 @@ def office_summary() -> str:
         ("method", "seeds", "all classes", "seeds", "partial target", "seeds", "imbalanced target"),
         [(method, *(cell for table in tables for cell in table.get(method, ("", NONE)))) for method in order],
     )
-
-
-def estimates() -> str:
-    """Accuracies that were estimated without labels, beside the true ones."""
-    record = json.loads((RESULTS / "estimates" / "estimates.json").read_text())
-    rows = [
-        (row["table"], row["method"], row["runs"], f"{100 * row['error']:.1f}", f"{100 * row['coverage']:.0f} %")
-        for row in record["estimates"]
-    ]
-    head = ("table", "method", "runs", "mean absolute error, points", "true accuracy in the interval")
-    return origin([record]) + markdown(head, rows, words=2)
 
 
 def settings() -> str:
@@ -299,6 +291,15 @@ def speed() -> str:
     return f"`{record['command']}`, {record['date']}:\n\n{markdown(head, rows)}"
 
 
+def everyday() -> str:
+    """Everybody's defaults side by side."""
+    record = json.loads((RESULTS / "bench.json").read_text())
+    if "everyday" not in record:
+        return NOT_RUN
+    head, *lines = record["everyday"]["table"]
+    return f"`{record['command']}`, {record['date']}:\n\n{markdown(head, lines, words=2)}"
+
+
 def _ms(seconds: float) -> str:
     return f"{1e3 * seconds:.3g}"
 
@@ -315,7 +316,7 @@ def paper_table(item: str) -> str:
 TABLES: dict[str, Callable[[], str]] = {
     "demo": demo,
     "digits": digits,
-    "estimates": estimates,
+    "everyday": everyday,
     "digits-summary": digits_summary,
     "few-labels": few_labels,
     "fig6": lambda: paper_table("fig6"),

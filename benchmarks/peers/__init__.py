@@ -3,7 +3,7 @@
 An adapter converts conventions and hides nothing: `prepare` brings a cost matrix into the peer's own array
 type (not timed), `call` solves it and materialises the plan (timed), `answer` reads plan and potentials (not
 timed). `settings` runs from loose to tight: calibration finds the loosest one whose answer has a relative gap
-within 1e-6, so that each peer does the least work that the comparison allows.
+within 1e-10, so that each peer does the least work that the comparison allows.
 """
 
 from __future__ import annotations

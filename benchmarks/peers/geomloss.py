@@ -23,13 +23,10 @@ from benchmarks.regimes import Regime
 
 
 def adapters(regime: Regime) -> list[Peer]:
-    """The matrix solver in both dtypes, or the divergence."""
+    """The matrix solver, or the divergence."""
     if regime.kind == "divergence":
         return [Divergence(regime, "GeomLoss, scaling .99")]
-    return [
-        Matrix(regime, "GeomLoss float64", dtype=torch.float64),
-        Matrix(regime, "GeomLoss float32", dtype=torch.float32),
-    ]
+    return [Matrix(regime, "GeomLoss")]
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""OTT-JAX: jitted (compilation happens in calibration), in float64 and float32, and under vmap for batches.
+"""OTT-JAX: jitted (compilation happens in calibration), in float64, and under vmap for batches.
 
 Conventions: its ``tau`` is ``tau / (tau + epsilon)``; its unbalanced reference is the all-ones matrix, so
 it gets the cost ``C - epsilon log(a b')``. The stopping rule is its own threshold, checked every ten
@@ -26,19 +26,18 @@ from benchmarks.regimes import Regime
 
 
 def adapters(regime: Regime) -> list[Peer]:
-    """Float64 and float32 with the default algorithm, then the tuned ones; a batch in float32 alone."""
+    """The default algorithm, then the tuned ones."""
     momentum = {"momentum": acceleration.Momentum(start=30)}
     anderson = {"anderson": acceleration.AndersonAcceleration(memory=5)}
     if regime.kind == "batch":
         return [
-            OttSinkhorn(regime, "OTT-JAX vmap float32", stride=2, dtype="float32"),
-            OttSinkhorn(regime, "OTT-JAX vmap float32 momentum", True, 2, "float32", momentum),
+            OttSinkhorn(regime, "OTT-JAX vmap", stride=2),
+            OttSinkhorn(regime, "OTT-JAX vmap momentum", True, 2, options=momentum),
         ]
     return [
-        OttSinkhorn(regime, "OTT-JAX float64", stride=2, dtype="float64"),
-        OttSinkhorn(regime, "OTT-JAX float32", stride=2, dtype="float32"),
-        OttSinkhorn(regime, "OTT-JAX float32 momentum", True, 2, "float32", momentum),
-        OttSinkhorn(regime, "OTT-JAX float32 Anderson", True, 2, "float32", anderson),
+        OttSinkhorn(regime, "OTT-JAX", stride=2),
+        OttSinkhorn(regime, "OTT-JAX momentum", True, 2, options=momentum),
+        OttSinkhorn(regime, "OTT-JAX Anderson", True, 2, options=anderson),
     ]
 
 

@@ -254,7 +254,7 @@ class _Flow:
         parse_cost(ground)
         least = min(len(x), len(y))
         if m > least:
-            raise ArgumentError(f"m: {m} came in, but the smaller cloud has {least} points; draw at most that many.")
+            raise ArgumentError(f"m: got {m}, but the smaller cloud has {least} points; draw at most that many.")
         # on the CPU the compiled costs read the very memory that the steps write
         self.clouds = _as_points("x0", x), _as_points("y", y)
         self.template = self._problem(x.new_zeros((k, m, m)))
@@ -398,5 +398,5 @@ def _stops(snapshots: int | Sequence[int], steps: int) -> list[int]:
         return sorted({round(s) for s in np.linspace(0, steps, count)})
     stops = sorted({check_whole("snapshots", s, least=0) for s in snapshots})
     if stops and stops[-1] > steps:
-        raise ArgumentError(f"snapshots: step {stops[-1]} came in, but the flow ends after step {steps}.")
+        raise ArgumentError(f"snapshots: got step {stops[-1]}, but the flow ends after step {steps}.")
     return stops

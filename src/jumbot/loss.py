@@ -309,7 +309,7 @@ def _check_numbers(labels_s: Tensor, outputs_t: Tensor, labels_t: Tensor | None)
     if labels_t is not None:
         raise ArgumentError("labels_t: only classes are told right from wrong; leave it out for numbers.")
     if labels_s.is_complex() or not bool(torch.isfinite(labels_s).all()):
-        raise ArgumentError(f"labels_s: {labels_s.dtype} came in; numbers must be real and finite.")
+        raise ArgumentError(f"labels_s: got {labels_s.dtype}; numbers must be real and finite.")
     if outputs_t.ndim != 2:
         raise ArgumentError(f"logits_t: shape {tuple(outputs_t.shape)}; predictions of numbers are (m, k).")
     return labels_s[:, None] if labels_s.ndim == 1 else labels_s
@@ -318,7 +318,7 @@ def _check_numbers(labels_s: Tensor, outputs_t: Tensor, labels_t: Tensor | None)
 def _check_tensors(needed: Mapping[str, Any], **optional: Any) -> None:
     for name, x in {**needed, **{name: x for name, x in optional.items() if x is not None}}.items():
         if not isinstance(x, Tensor):
-            raise ArgumentError(f"{name}: {type(x).__name__} came in; pass a torch tensor.")
+            raise ArgumentError(f"{name}: got {type(x).__name__}; pass a torch tensor.")
         check_dense(x, name)
 
 
@@ -349,7 +349,7 @@ def _check(
             )
     elif soft and not bool(((labels_s >= 0).all(-1) & ((_full(labels_s).sum(-1) - 1).abs() < _SUMS)).all()):
         raise ArgumentError(
-            "labels_s: rows that are no probabilities came in; they must be >= 0 and sum to 1. Softmax makes them of "
+            "labels_s: got rows that are no probabilities; they must be >= 0 and sum to 1. Softmax makes them of "
             "logits."
         )
     if labels_t is not None and labels_t.shape != features_t.shape[:1]:

@@ -15,8 +15,8 @@ from jumbot._settings.reading import Reading
 from jumbot.adaptation import _grid as grid
 from jumbot.adaptation._adapt import adapt
 from jumbot.adaptation._config import check_changes
-from jumbot.errors import ArgumentError
 from jumbot.methods import METHODS, for_numbers
+from tests.refusals import refused
 
 N = 24
 ROWS, CLASSES = np.random.default_rng(0).normal(size=(N, 3)), np.arange(N) % 2
@@ -63,7 +63,7 @@ def _request(*names: str) -> tuple[Any, Any, dict[str, Any]]:
 @pytest.mark.parametrize("pair", REFUSED, ids=" and ".join)
 def test_pairs_that_do_not_go_together_are_refused_before_data_are_read(pair: tuple[str, str]) -> None:
     asked = _request(*pair)[2]
-    with pytest.raises(ArgumentError, match="task='regression' predicts numbers"):
+    with refused("task='regression' predicts numbers"):
         adapt(NOWHERE, NOWHERE, **asked)
 
 
@@ -76,9 +76,9 @@ def test_every_other_pair_runs(pair: tuple[str, str]) -> None:
 
 @pytest.mark.parametrize("method", [name for name in METHODS if name not in for_numbers()])
 def test_methods_of_classes_refuse_numbers_before_data_are_read(method: str) -> None:
-    with pytest.raises(ArgumentError, match=f"method: {method} is for classes"):
+    with refused(f"method: {method} is for classes"):
         adapt(NOWHERE, NOWHERE, method=method, task="regression")
-    with pytest.raises(ArgumentError, match=f"method: {method} is for classes"):
+    with refused(f"method: {method} is for classes"):
         check_changes(method, None, {}, "regression")
 
 
@@ -115,12 +115,12 @@ def test_tune_compare_and_export_with_every_feature(
 
 
 def test_a_module_is_refused_by_tune_before_data_are_read() -> None:
-    with pytest.raises(ArgumentError, match="backbone must be a name, got a module"):
+    with refused("backbone"):
         jumbot.tune(NOWHERE, NOWHERE, backbone=torch.nn.Linear(3, 4))
 
 
 @pytest.mark.parametrize("option", [{"label_loss": "huber"}, {"select": "smoothness"}])
 def test_what_is_of_numbers_is_refused_with_classes(option: dict[str, str]) -> None:
-    name, value = next(iter(option.items()))
-    with pytest.raises(ArgumentError, match=f"{name}: '{value}' came in, but"):
+    name = next(iter(option))
+    with refused(name):
         adapt(NOWHERE, NOWHERE, task="classification", **option)  # type: ignore[arg-type]

@@ -23,8 +23,8 @@ from jumbot.adaptation._runs.variants import share_changes
 from jumbot.cli import main
 from jumbot.data import as_domain
 from jumbot.data._inputs import PIXELS
-from jumbot.errors import ArgumentError
 from jumbot.methods import METHODS, method_class, options_class
+from tests.refusals import refused
 
 RNG = np.random.default_rng(0)
 LABELS = np.arange(12) % 3
@@ -192,7 +192,7 @@ EARLY = {
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in EARLY.items() for value in values])
 def test_refused_before_any_data_are_read(name: str, value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(adapt_module, "read_domains", lambda *_: pytest.fail("data were read"))
-    with pytest.raises(ArgumentError, match=f"^{name}: "):
+    with refused(name):
         jumbot.adapt("nowhere", "nowhere", **{name: value})
 
 
@@ -200,24 +200,24 @@ def test_refused_together_or_for_want_of_something(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(adapt_module, "read_domains", lambda *_: pytest.fail("data were read"))
     for options, words in (
         ({"evaluate_every": 0, "select": "entropy"}, "evaluate_every: 0"),
-        ({"steps": 3, "epochs": 3}, "steps: 3 came in together with epochs=3"),
+        ({"steps": 3, "epochs": 3}, "steps: got 3 together with epochs=3"),
         ({"device": "cuda:64"}, r"no CUDA device was found|there are \d+ of them"),
         ({"recipe": "digts"}, "did you mean 'digits'"),
         ({"method": "DANN"}, "did you mean 'dann'"),
         ({"method": "dann", "tau": 1.0}, "tau: not an option of dann .* it is one of jumbot"),
         ({"corrupt": "skp"}, "did you mean 'skip'"),
     ):
-        with pytest.raises(ArgumentError, match=words):
+        with refused(words):
             jumbot.adapt("nowhere", "nowhere", **options)
     if not torch.cuda.is_available():
         for options in ({"device": "cuda"}, {"mixed_precision": "fp16"}):
-            with pytest.raises(ArgumentError, match="CUDA device"):
+            with refused("CUDA device"):
                 jumbot.adapt("nowhere", "nowhere", **options)
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "thesis.tex").write_text("precious")
     (tmp_path / "file").write_text("precious")
     for out in ("taken", "file"):
-        with pytest.raises(ArgumentError, match=out):
+        with refused(out):
             jumbot.adapt("nowhere", "nowhere", out=tmp_path / out, method="jumbot", judge=False)
 
 
@@ -239,9 +239,9 @@ def test_options_are_found_without_the_method() -> None:
 def test_changes_are_shared_by_name_not_by_the_text_of_an_error() -> None:
     shared = share_changes(["jumbot", "source-only"], "table", {"tau": 2.0}, {"jumbot": {"epsilon": 0.5}})
     assert [changes for _, changes in shared] == [{"tau": 2.0, "epsilon": 0.5}, {}]
-    with pytest.raises(ArgumentError, match="tua: not an option of jumbot, source-only; did you mean 'tau'"):
+    with refused("tua"):
         share_changes(["jumbot", "source-only"], "table", {"tua": 2.0})
-    with pytest.raises(ArgumentError, match="tau: -1"):
+    with refused("tau"):
         share_changes(["jumbot", "source-only"], "table", {"tau": -1})
 
 
@@ -276,7 +276,7 @@ def test_the_loss_of_the_first_steps_on_digits(tmp_path: Path) -> None:
 )
 def test_what_the_data_would_pass_over_is_refused(data: np.ndarray, options: dict[str, Any]) -> None:
     for name, value in options.items():
-        with pytest.raises(ArgumentError, match=f"^{name}: .* is of no use for"):
+        with refused(name):
             jumbot.adapt((data, LABELS), data, steps=1, **{name: value})
     source = as_domain(np.zeros((12, 70, 70, 3), np.uint8))
     assert make_config(source, "jumbot", None, {"hidden": [5], "standardise": "source"}).network.freeze
@@ -288,29 +288,29 @@ def test_what_the_data_would_pass_over_is_refused(data: np.ndarray, options: dic
         (
             (12, 70, 70, 3),
             {"channels": 1},
-            "channels: 1 came in, but is of no use for efficientnet-lite0, which has its",
+            "channels has no effect on efficientnet-lite0, which has its",
         ),
         (
             (12, 70, 70, 3),
             {"pixels": "imagenet"},
-            "pixels: 'imagenet' came in, but is of no use for efficientnet-lite0",
+            "pixels has no effect on efficientnet-lite0",
         ),
-        ((12, 28, 28), {"schedule_steps": 9}, "schedule_steps: 9 came in, but is of no use for schedule='constant'"),
+        ((12, 28, 28), {"schedule_steps": 9}, "schedule_steps has no effect on schedule='constant'"),
         (
             (12, 28, 28),
             {"scale": None, "scale_at": 50.0},
-            "scale_at: 50.0 came in, but is of no use for scale=None",
+            "scale_at has no effect on scale=None",
         ),
         (
             (12, 28, 28),
             {"evaluate_every": 0, "evaluate_samples": 9},
-            "evaluate_samples: 9 came in, but is of no use for evaluate_every=0",
+            "evaluate_samples has no effect on evaluate_every=0",
         ),
     ],
 )
 def test_what_other_settings_would_pass_over_is_refused(shape, changes: dict[str, Any], match: str) -> None:
     source = as_domain(np.zeros(shape, np.uint8))
-    with pytest.raises(ArgumentError, match=match):
+    with refused(match):
         make_config(source, "jumbot", None, changes)
     others = {
         "backbone": "digits",
@@ -327,58 +327,58 @@ def test_what_other_settings_would_pass_over_is_refused(shape, changes: dict[str
 def test_rates_of_a_backbone_that_has_none_are_refused() -> None:
     frozen, small, rows = (as_domain(np.zeros(shape, np.uint8)) for shape in ((12, 70, 70, 3), (12, 28, 28), (12, 5)))
     rate = {"backbone_rate": 0.5}
-    with pytest.raises(ArgumentError, match=r"backbone_rate: 0\.5 came in, but is of no use for a frozen backbone"):
+    with refused(r"backbone_rate has no effect on a frozen backbone"):
         make_config(frozen, "jumbot", None, rate)
     for source in (small, rows):
-        with pytest.raises(ArgumentError, match="is of no use for a network that has one rate"):
+        with refused("has no effect on a network that has one rate"):
             make_config(source, "jumbot", None, rate)
     make_config(rows, "rot", None, {"backbone_rate": 0.1})  # the default, beside the recipe's 1
     make_config(frozen, "jumbot", None, {**rate, "freeze": False})
     module, X = torch.nn.Linear(5, 4), RNG.normal(size=(12, 5))
     jumbot.adapt((X, LABELS), X, backbone=module, features=3, steps=1, **rate, method="jumbot", judge=False)
-    with pytest.raises(ArgumentError, match="is of no use for a network that has one rate"):
+    with refused("has no effect on a network that has one rate"):
         jumbot.adapt((X, LABELS), X, backbone=module, steps=1, **rate, method="jumbot", judge=False)
-    with pytest.raises(ArgumentError, match=r"hidden: \[9\] came in, but is of no use for a backbone of your own"):
+    with refused(r"hidden has no effect on a backbone of your own"):
         jumbot.adapt((X, LABELS), X, backbone=module, steps=1, hidden=[9], method="jumbot", judge=False)
-    with pytest.raises(ArgumentError, match="backbone: 'resnet18' came in, but is of no use for rows of numbers"):
+    with refused("backbone has no effect on rows of numbers"):
         jumbot.adapt((X, LABELS), X, backbone="resnet18", steps=1, method="jumbot", judge=False)
 
 
 @pytest.mark.parametrize(
     ("data", "options", "match"),
     [
-        (RNG.normal(size=(12, 5)), {"workers": 2}, "workers: 2 came in, but is of no use for rows of numbers"),
-        (np.zeros((12, 28, 28), np.uint8), {"workers": 2}, "workers: 2 came in, but is of no use without image files"),
+        (RNG.normal(size=(12, 5)), {"workers": 2}, "workers has no effect on rows of numbers"),
+        (np.zeros((12, 28, 28), np.uint8), {"workers": 2}, "workers has no effect without image files"),
         (
             RNG.normal(size=(12, 5)),
             {"corrupt": "skip"},
-            "corrupt: 'skip' came in, but is of no use without image",
+            "corrupt has no effect without image",
         ),
         (
             RNG.normal(size=(12, 5)),
             {"root": "digits"},
-            "root: 'digits' came in, but is of no use without digits",
+            "root has no effect without digits",
         ),
         (
             RNG.normal(size=(12, 5)),
             {"global_plan": True, "method": "dann"},
-            "global_plan: True came in, but is of no use for dann, which has no plan",
+            "global_plan has no effect on dann, which has no plan",
         ),
     ],
 )
 def test_what_is_for_files_and_plans_is_refused_without_them(
     data: np.ndarray, options: dict[str, Any], match: str
 ) -> None:
-    with pytest.raises(ArgumentError, match=match):
+    with refused(match):
         jumbot.adapt((data, LABELS), data, steps=1, **options)
     if "method" not in options and "workers" not in options:
         model = jumbot.adapt(
             (data, LABELS), data, steps=1, workers=0, corrupt="refuse", root=None, method="jumbot", judge=False
         )
-        with pytest.raises(ArgumentError, match=match):
+        with refused(match):
             model.predict(data, **options)
 
 
 def test_resume_needs_a_folder() -> None:
-    with pytest.raises(ArgumentError, match="resume=True needs out"):
+    with refused("resume"):
         jumbot.adapt("nowhere", "nowhere", resume=True)

@@ -13,6 +13,7 @@ from sklearn.model_selection import cross_val_score
 
 import jumbot
 from jumbot import DomainAdaptationClassifier, DomainAdaptationRegressor
+from tests.refusals import refused
 
 ROWS = 90
 
@@ -64,11 +65,11 @@ def test_dates_and_text_by_options(rng: np.random.Generator) -> None:
         frame["seen"] = pd.date_range("2024-01-01", periods=ROWS)
         frame["note"] = [" ".join(rng.choice(words[:7] if one == "ill" else words[5:], 6)) for one in labels]
         del frame["age"], frame["ward"]
-    with pytest.raises(jumbot.ArgumentError, match="'seen' holds dates"):
+    with refused("'seen' holds dates"):
         _classifier().fit(X, y, X_target=there)
     clf = _classifier(options={"dates": True, "text": "note"}).fit(X, y, X_target=there)
     assert clf.score(there, truth) > 0.8
-    with pytest.raises(jumbot.ArgumentError, match="options: text needs a frame as X"):
+    with refused("options"):
         _classifier(options={"text": "note"}).fit(np.ones((4, 2)), [0, 1, 0, 1], X_target=np.ones((4, 2)))
 
 
@@ -79,7 +80,7 @@ def test_an_unknown_category_and_another_order(rng: np.random.Generator) -> None
         clf.predict(there.assign(ward="east"))
     with pytest.raises(ValueError, match="feature names"):
         clf.predict(there[["ward", "age", "kind", "urgent"]])
-    with pytest.raises(jumbot.ArgumentError, match="an array came in where column 'ward' holds categories"):
+    with refused("got an array where column 'ward' holds categories"):
         clf.predict(np.ones((3, 4)))
 
 

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 import jumbot
 from jumbot.cost import label_cost
-from jumbot.errors import ArgumentError
+from tests.refusals import refused
 
 
 @parametrize_with_checks([jumbot.DomainAdaptationRegressor(steps=10, random_state=0)])
@@ -27,7 +27,7 @@ def test_adapts_to_the_target_and_keeps_the_shape_of_y(rng: np.random.Generator)
     assert one.predict(X).shape == (100,)
     two = jumbot.DomainAdaptationRegressor(steps=20, options={"label_loss": "huber"}).fit(X, X[:, :2])
     assert two.predict(X).shape == (100, 2)
-    with pytest.raises(ArgumentError, match="method: mcc is for classes"):
+    with refused("method"):
         jumbot.DomainAdaptationRegressor("mcc").fit(X, X[:, 0])
 
 
@@ -54,9 +54,9 @@ def test_the_joint_loss_of_numbers_and_its_gradient(rng: np.random.Generator) ->
     values = [loss(z_s, y, z_t, f.detach() + sign * step).value for sign in (1, -1)]
     assert f.grad is not None
     assert float(f.grad[2]) == pytest.approx(float(values[0] - values[1]) / 2e-5, rel=1e-4)
-    with pytest.raises(ArgumentError, match="label_loss: 'square' is not known"):
+    with refused("label_loss"):
         jumbot.JointTransportLoss(1, 1, 1, 1, label_loss="square")
-    with pytest.raises(ArgumentError, match="labels_t: only classes"):
+    with refused("labels_t"):
         loss(z_s, y, z_t, f, torch.zeros(5))
 
 

@@ -66,7 +66,7 @@ def test_one_domain_without_classes(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--out", "f.txt"], "--out: 'f.txt' came in; the table ends in .npz"),
+        (["--out", "f.txt"], "--out: got 'f.txt'; the table ends in .npz"),
         (["--backbone", "resnet51"], "did you mean 'resnet50'"),
         (["--weights", "nowhere.pth"], "there is no file nowhere.pth"),
         (["--views", "ten-crop"], "'ten-crop' is not known"),

@@ -57,7 +57,7 @@ def test_options_pass_through(asked: dict[str, Any], capsys: pytest.CaptureFixtu
         ("fig5 --over tau", "--over: an option of fig6"),
         ("fig7 --seeds 3", "--seeds: an option of"),
         ("digits --samples 9", "--samples: an option of fig5"),
-        ("digits --batch-size 0", "--batch-size: 0 came in"),
+        ("digits --batch-size 0", "--batch-size must"),
         ("digits --batchsize 9", "did you mean --batch-size"),
         ("digits --methods jumbt", "did you mean 'jumbot'"),
         ("digits --methods dann --tau 1", "--tau: not an option of dann"),

@@ -33,10 +33,10 @@ def test_tune_and_predict_with_its_folder(tmp_path: Path, capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (["--tau", "0.3"], "--tau: 0.3 came in; options of methods are what tune chooses"),
+        (["--tau", "0.3"], "--tau: got 0.3; options of methods are what tune chooses"),
         (["--select", "oracle"], "--select: 'oracle' looks at target labels"),
-        (["--runs", "1"], "--runs: 1 came in; it must be a whole number, at least 2"),
-        (["--minutes", "0"], "--minutes: 0 came in"),
+        (["--runs", "1"], "--runs must be a whole number, at least 2"),
+        (["--minutes", "0"], "--minutes must"),
         (["--stepz", "3"], "--stepz is no option; did you mean --steps?"),
     ],
 )

@@ -10,7 +10,8 @@ from jumbot.data._augment import CentreCrop, Chain, RandomCrop, RandomFlip, Rand
 from jumbot.data._domain import ArraySamples, Domain
 from jumbot.data._images import resize
 from jumbot.data._inputs import InputFormat
-from jumbot.errors import ArgumentError, MissingPackageError
+from jumbot.errors import MissingPackageError
+from tests.refusals import refused
 
 
 @pytest.fixture
@@ -124,15 +125,15 @@ def test_transforms_of_the_recipes(rng, images, augment, views):
 
 
 def test_unknown_transforms():
-    with pytest.raises(ArgumentError, match="augment: 'mixup' came in; use 'none', 'crop', 'resized-crop'"):
+    with refused("augment"):
         make_transform("mixup", "whole")
-    with pytest.raises(ArgumentError, match="views: 'five' came in"):
+    with refused("views"):
         make_transform("crop", "five")
 
 
 def test_too_large_a_crop(images):
     for transform in (CentreCrop(34), RandomCrop(34), TenCrop(34)):
-        with pytest.raises(ArgumentError, match="34 pixels cannot be cut from images of 40x33"):
+        with refused("34 pixels cannot be cut from images of 40x33"):
             transform(images, np.random.default_rng(0))
 
 

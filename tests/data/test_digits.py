@@ -17,7 +17,8 @@ from scipy.io import savemat
 from jumbot.data import _digits as digits
 from jumbot.data import as_domain, load, make_mnistm
 from jumbot.data.embedded import embedded
-from jumbot.errors import ArgumentError, JumbotError, MissingPackageError
+from jumbot.errors import JumbotError, MissingPackageError
+from tests.refusals import refused
 
 
 @pytest.fixture(autouse=True)
@@ -120,9 +121,9 @@ def test_svhn_with_a_train_split_only(tmp_path: Path) -> None:
 
 
 def test_wrong_names(tmp_path: Path) -> None:
-    with pytest.raises(ArgumentError, match="name: 'minst' came in; the sets of digits are usps, mnist"):
+    with refused("name"):
         load("minst", "train", tmp_path)
-    with pytest.raises(ArgumentError, match="split: 'extra' came in"):
+    with refused("split"):
         load("mnist", "extra", tmp_path)
 
 
@@ -130,13 +131,13 @@ def test_broken_files(tmp_path: Path) -> None:
     (tmp_path / "usps").mkdir()
     for content in (b"rubbish", bz2.compress(b"1 a:b"), bz2.compress(b"77 1:0.5")):
         (tmp_path / "usps" / "usps.bz2").write_bytes(content)
-        with pytest.raises(ArgumentError, match=r"usps\.bz2"):
+        with refused(r"usps\.bz2"):
             load("usps", "train", tmp_path)
     (tmp_path / "usps" / "train.npz").write_bytes(b"rubbish")
-    with pytest.raises(ArgumentError, match=r"train\.npz: cannot be read"):
+    with refused(r"train\.npz: cannot be read"):
         load("usps", "train", tmp_path)
     np.savez(tmp_path / "usps" / "train.npz", images=np.zeros((2, 256)), labels=[0, 1])
-    with pytest.raises(ArgumentError, match=r"images are float64 of shape \(2, 256\)"):
+    with refused(r"images are float64 of shape \(2, 256\)"):
         load("usps", "train", tmp_path)
 
 
@@ -195,14 +196,14 @@ def test_mnistm_through_load(photographs: Path, tmp_path: Path, rng: np.random.G
 
 def test_mnistm_without_photographs(tmp_path: Path) -> None:
     black = np.zeros((1, 28, 28), np.uint8)
-    with pytest.raises(ArgumentError, match="holds no images"):
+    with refused("holds no images"):
         make_mnistm(black, tmp_path)
-    with pytest.raises(ArgumentError, match="is no folder"):
+    with refused("is no folder"):
         make_mnistm(black, tmp_path / "none")
     (tmp_path / "x.jpg").write_bytes(b"rubbish")
-    with pytest.raises(ArgumentError, match=r"x\.jpg cannot be read"):
+    with refused(r"x\.jpg cannot be read"):
         make_mnistm(black, tmp_path)
-    with pytest.raises(ArgumentError, match="give \\(n, h, w\\) uint8"):
+    with refused("give \\(n, h, w\\) uint8"):
         make_mnistm(black / 2, tmp_path)
 
 
@@ -230,7 +231,7 @@ def test_embedded_imbalanced_and_seeds() -> None:
     assert set(train.samples.indices) < set(balanced.samples.indices)
     np.testing.assert_array_equal(test.samples.indices, same.samples.indices)
     assert (embedded(seed=2)[2].samples.indices != same.samples.indices).any()
-    with pytest.raises(ArgumentError, match="target: 'skewed' came in"):
+    with refused("target"):
         embedded("skewed")
 
 

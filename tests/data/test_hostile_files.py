@@ -16,6 +16,7 @@ import jumbot
 from jumbot._base.files import read_bytes
 from jumbot.data import as_domain
 from jumbot.errors import ArgumentError
+from tests.refusals import refused
 
 X = np.random.default_rng(0).normal(size=(24, 3))
 
@@ -37,7 +38,7 @@ def write_csv(path, cells=(), labels=None):
 def test_whole_numbers_beyond_all_floats_are_named_by_their_line(tmp_path, where, digits):
     cells = {(3, 1): "9" * digits} if where == "one" else {(row, 1): "9" * digits for row in range(len(X))}
     given = write_csv(tmp_path / "big.csv", cells), write_csv(tmp_path / "plain.csv")
-    with pytest.raises(ArgumentError, match=r"big: column 'b' holds .*line \d+ of .*big.csv"):
+    with refused("big"):
         jumbot.adapt(*(reversed(given) if where == "target" else given), label="kind", steps=1)
 
 
@@ -50,7 +51,7 @@ def test_a_label_of_many_digits_is_a_name(tmp_path, digits):
 def test_labels_in_memory_beyond_all_floats():
     labels = [10**400 * (i % 2) for i in range(len(X))]
     assert as_domain((X, labels)).classes == ("0", str(10**400))
-    with pytest.raises(ArgumentError, match="infinite"):
+    with refused("infinite"):
         as_domain((X, labels), task="regression")
 
 
@@ -71,15 +72,15 @@ def archive(path, shape):
 @pytest.mark.parametrize("shape", [(10**12, 4), (-5, 4), (2**62, 2**62)])
 def test_an_array_that_claims_what_it_has_not(tmp_path, shape, ending):
     file = archive(tmp_path / f"a{ending}", shape)
-    with pytest.raises(ArgumentError, match="cannot be read"):
+    with refused("cannot be read"):
         as_domain(str(file))
-    with pytest.raises(ArgumentError, match="cannot be read"):
+    with refused("cannot be read"):
         jumbot.estimate(str(file), X, m=4, k=2, epsilon=0.1)
 
 
 def test_an_archive_of_nothing(tmp_path):
     np.savez(tmp_path / "none.npz")
-    with pytest.raises(ArgumentError, match="holds no array"):
+    with refused("holds no array"):
         jumbot.estimate(str(tmp_path / "none.npz"), X, m=4, k=2, epsilon=0.1)
 
 
@@ -106,13 +107,13 @@ def test_a_workbook_of_nested_entities(tmp_path, part):
         body = xml.split(b"?>", 1)[-1]
         return b'<?xml version="1.0"?><!DOCTYPE l [<!ENTITY l0 "lol">' + ENTITIES + b"]>" + body
 
-    with pytest.raises(ArgumentError, match="defines entities"):
+    with refused("defines entities"):
         as_domain(workbook(tmp_path / "lol.xlsx", part, change), label="kind")
 
 
 def test_a_workbook_whose_markup_is_cut(tmp_path):
     file = workbook(tmp_path / "cut.xlsx", "xl/worksheets/sheet1.xml", lambda xml: xml[:200])
-    with pytest.raises(ArgumentError, match="cannot be read"):
+    with refused("cannot be read"):
         as_domain(file, label="kind")
 
 
@@ -140,10 +141,10 @@ class TestPipes:
     def test_as_data(self, tmp_path):
         for name in ("a.csv", "a.npz", "a.npy", "a.xlsx", "a.parquet", "a.png", "a.txt", "a"):
             os.mkfifo(tmp_path / name)
-            with pytest.raises(ArgumentError, match="is not a regular file"):
+            with refused("is not a regular file"):
                 as_domain(str(tmp_path / name))
         for name in ("a.npy", "a.npz"):
-            with pytest.raises(ArgumentError, match="is not a regular file"):
+            with refused("is not a regular file"):
                 jumbot.estimate(str(tmp_path / name), X, m=4, k=2, epsilon=0.1)
 
     def test_among_images(self, tmp_path):
@@ -168,12 +169,12 @@ class TestPipes:
         shutil.copytree(trained_run, run)
         (run / name).unlink()
         os.mkfifo(run / name)
-        with pytest.raises(ArgumentError, match=rf"{name}: is not a regular file"):
+        with refused(name):
             jumbot.load(run).report()
 
     def test_read_bytes(self, tmp_path):
         os.mkfifo(tmp_path / "pipe")
-        with pytest.raises(ArgumentError, match="is not a regular file"):
+        with refused("is not a regular file"):
             read_bytes(tmp_path / "pipe")
 
 

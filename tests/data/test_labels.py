@@ -7,7 +7,7 @@ import pytest
 
 from jumbot.data import as_domain, match_classes, prepare
 from jumbot.data._labels import encode_labels
-from jumbot.errors import ArgumentError
+from tests.refusals import refused
 
 
 @pytest.mark.parametrize(
@@ -35,9 +35,9 @@ def test_numbers_and_their_texts_are_one_class() -> None:
 
 
 def test_labels_that_are_no_classes() -> None:
-    with pytest.raises(ArgumentError, match=r"0\.37 came in; labels are names or whole numbers"):
+    with refused(r"got 0\.37; labels are names or whole numbers"):
         encode_labels([0.37, 1.0])
-    with pytest.raises(ArgumentError, match="give one per sample"):
+    with refused("give one per sample"):
         encode_labels(np.zeros((3, 2)))
 
 
@@ -92,7 +92,7 @@ def test_labels_in_another_spelling_are_named_with_those_that_may_be_meant(label
     ],
 )
 def test_sources_that_cannot_teach(labels, match: str) -> None:
-    with pytest.raises(ArgumentError, match=match):
+    with refused(match):
         prepare(as_domain(np.zeros((3, 2)), labels, name="s"), as_domain(np.zeros((3, 2))))
 
 

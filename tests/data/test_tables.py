@@ -18,6 +18,7 @@ from jumbot.data import as_domain, load_table, prepare
 from jumbot.data._sources import read_domains
 from jumbot.data._tables import domains_of
 from jumbot.errors import ArgumentError
+from tests.refusals import refused
 
 X = np.array([[1.5, 2.0, 3.0], [4.0, 5.0, 6.25], [7.0, 8.0, 9.0], [0.0, -1.0, 2.0]])
 Y = ["cat", "dog", "cat", "eel"]
@@ -55,9 +56,9 @@ def test_one_domain_of_a_table(tmp_path: Path, ending: str) -> None:
     np.testing.assert_array_equal(webcam.samples.batch(np.arange(2)), X[2:])
     assert len(load_table(path, domain="amazon")) == 2
     assert domains_of(path) == ["amazon", "webcam"]
-    with pytest.raises(ArgumentError, match=r"2 domains \(amazon, webcam\); choose one, e\.g\. table\S+:amazon"):
+    with refused(r"2 domains \(amazon, webcam\); choose one, e\.g\. table\S+:amazon"):
         as_domain(path)
-    with pytest.raises(ArgumentError, match="domain: 'dslr' came in; the file holds amazon, webcam"):
+    with refused("domain"):
         as_domain(f"{path}:dslr")
 
 
@@ -65,7 +66,7 @@ def test_an_array_may_go_with_a_table_whose_label_is_named(tmp_path: Path) -> No
     np.save(tmp_path / "t.npy", X)
     path = _write(tmp_path, ".csv")
     assert len(read_domains(path, tmp_path / "t.npy", reading=Reading(label="label"))[1]) == 4
-    with pytest.raises(ArgumentError, match="label: 'label' came in, but there are no columns with names"):
+    with refused("label"):
         as_domain(tmp_path / "t.npy", label="label")
 
 
@@ -79,21 +80,21 @@ def test_domains_of_a_frame_are_asked_about() -> None:
 
 
 def test_selector_without_domains(tmp_path: Path) -> None:
-    with pytest.raises(ArgumentError, match="has no column 'domain'"):
+    with refused("has no column 'domain'"):
         as_domain(f"{_write(tmp_path, '.csv')}:amazon")
 
 
 @pytest.mark.parametrize("ending", [".csv", ".parquet"])
 def test_label_by_name(tmp_path: Path, ending: str) -> None:
     path = _write(tmp_path, ending, {"kind": [3, 1, 3, 1]})
-    with pytest.raises(ArgumentError, match=r"'kind' came in, and there is a column 'label' too.*drop='label'"):
+    with refused(r"got 'kind', and there is a column 'label' too.*drop='label'"):
         load_table(path, "kind")
     kinds = load_table(path, "kind", drop="label")
     assert (kinds.shape, kinds.classes) == ((3,), ("1", "3"))
-    with pytest.raises(ArgumentError, match="no column 'species'; there are f0, f1, f2, label, kind"):
+    with refused("no column 'species'; there are f0, f1, f2, label, kind"):
         load_table(path, "species")
     assert load_table(path).shape == (4,)
-    with pytest.raises(ArgumentError, match="columns label and y could both be meant"):
+    with refused("columns label and y could both be meant"):
         load_table(_write(tmp_path, ending, {"y": [1, 2, 3, 4]}))
 
 
@@ -113,39 +114,39 @@ def test_nan_rows_of_arrays(tmp_path: Path) -> None:
     features[3, 0] = np.nan
     np.savez(tmp_path / "x.npz", X=features, domain=np.array(DOMAINS))
     assert len(load_table(tmp_path / "x.npz", domain="amazon")) == 2
-    with pytest.raises(ArgumentError, match="row 3 of"):
+    with refused("row 3 of"):
         load_table(tmp_path / "x.npz", domain="webcam")
 
 
 def test_masked_entries_are_no_numbers() -> None:
     rows = np.ma.masked_array(np.ones((3, 2)), mask=[[0, 0], [0, 1], [0, 0]])
-    with pytest.raises(ArgumentError, match="data: a masked array with masked entries; fill them first"):
+    with refused("data"):
         as_domain(rows)
     assert len(as_domain(np.ma.masked_array(np.ones((3, 2))))) == 3
 
 
 def test_archives_that_are_no_tables(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", one=X, two=X)
-    with pytest.raises(ArgumentError, match="has no array `features`; it holds one, two"):
+    with refused("has no array `features`; it holds one, two"):
         load_table(tmp_path / "a.npz")
     np.savez(tmp_path / "b.npz", X=X, y=Y[:2])
-    with pytest.raises(ArgumentError, match="2 labels for 4 rows"):
+    with refused("2 labels for 4 rows"):
         load_table(tmp_path / "b.npz")
     np.savez(tmp_path / "c.npz", X=X, y=np.array([None, "a", 1, 2], dtype=object))
-    with pytest.raises(ArgumentError, match="cannot be read"):
+    with refused("cannot be read"):
         load_table(tmp_path / "c.npz")
     for name, match in [("d.npz", "cannot be read"), ("d.parquet", "cannot be read"), ("d.xls", "not known")]:
         (tmp_path / name).write_bytes(b"rubbish")
-        with pytest.raises(ArgumentError, match=match):
+        with refused(match):
             load_table(tmp_path / name)
     (tmp_path / "e.csv").write_text("a,label\n")
-    with pytest.raises(ArgumentError, match="holds no rows"):
+    with refused("holds no rows"):
         load_table(tmp_path / "e.csv")
     (tmp_path / "f.csv").touch()
-    with pytest.raises(ArgumentError, match=r"cannot be read|holds no rows"):
+    with refused(r"cannot be read|holds no rows"):
         load_table(tmp_path / "f.csv")
     (tmp_path / "g.csv").write_text("label\ncat\n")
-    with pytest.raises(ArgumentError, match="no columns of features"):
+    with refused("no columns of features"):
         load_table(tmp_path / "g.csv")
 
 
@@ -189,9 +190,9 @@ def test_datasets_that_cannot_be_used() -> None:
         def __iter__(self):
             return iter([1])
 
-    with pytest.raises(ArgumentError, match="has no length"):
+    with refused("has no length"):
         as_domain(Stream())
-    with pytest.raises(ArgumentError, match="is empty"):
+    with refused("is empty"):
         as_domain(TensorDataset(torch.zeros(0, 2)))
 
 

@@ -13,7 +13,7 @@ from torch.utils.data import TensorDataset
 
 from jumbot.data import ArraySamples, InputFormat, as_domain, prepare
 from jumbot.data._inputs import kind_of
-from jumbot.errors import ArgumentError
+from tests.refusals import refused
 
 
 def test_signals_pass_as_they_are(rng: np.random.Generator, tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_channels_are_standardised_by_the_source(rng: np.random.Generator) -> No
 
 
 def test_channels_last_are_asked_about() -> None:
-    with pytest.warns(UserWarning, match=r"128 channels and length 9 came in.*x\.transpose\(0, 2, 1\)"):
+    with pytest.warns(UserWarning, match=r"128 channels and length 9.*x\.transpose\(0, 2, 1\)"):
         as_domain(np.zeros((4, 128, 9)), kind="signal")
 
 
@@ -61,29 +61,29 @@ def test_raw_tensors_keep_shape_and_whole_numbers(rng: np.random.Generator) -> N
     tokens = rng.integers(0, 90, (4, 12))
     a, _, format = prepare(as_domain((tokens, [0, 1] * 2), kind="raw"), as_domain(tokens, kind="raw"))
     assert format.dtype == a.samples.batch(np.array([0])).dtype == torch.int64
-    with pytest.raises(ArgumentError, match="holds fractions where whole numbers are expected"):
+    with refused("holds fractions where whole numbers are expected"):
         format.apply(as_domain(tokens + 0.5, kind="raw"))
-    with pytest.raises(ArgumentError, match="standardise: 'source' came in, but raw tensors pass as they are"):
+    with refused("standardise"):
         prepare(as_domain((tokens, [0, 1] * 2), kind="raw"), as_domain(tokens, kind="raw"), standardise="source")
 
 
 def test_what_is_no_signal(rng: np.random.Generator, tmp_path: Path) -> None:
     source = as_domain((np.zeros((4, 2, 30)), [0, 1] * 2), kind="signal", name="here")
-    with pytest.raises(ArgumentError, match=r"there: samples of shape \(2, 20\) where \(2, 30\) is expected"):
+    with refused("there"):
         prepare(source, as_domain(np.zeros((4, 2, 20)), kind="signal", name="there"))
-    with pytest.raises(ArgumentError, match="source here holds signals and the target there features"):
+    with refused("source here holds signals and the target there features"):
         prepare(source, as_domain(np.zeros((4, 2)), name="there"))
-    with pytest.raises(ArgumentError, match=r"mine: samples of shape \(2, 3, 4\); signals are"):
+    with refused("mine"):
         as_domain(np.zeros((5, 2, 3, 4)), kind="signal", name="mine")
-    with pytest.raises(ArgumentError, match="kind: 'sound'"):
+    with refused("kind"):
         as_domain(np.zeros((5, 2)), kind="sound")
     (tmp_path / "x.csv").write_text("a,b\n1,2\n")
     for data in (tmp_path / "x.csv", tmp_path, "usps"):
-        with pytest.raises(ArgumentError, match="kind: 'signal' came in, which is for arrays"):
+        with refused("kind"):
             as_domain(data, kind="signal")
     holed = np.zeros((3, 1, 9))
     holed[1, 0, 4] = np.nan
-    with pytest.raises(ArgumentError, match=r"1 of 3 rows hold NaN.*row 1"):
+    with refused(r"1 of 3 rows hold NaN.*row 1"):
         as_domain(holed, kind="signal")
 
 
@@ -110,7 +110,7 @@ def test_images_of_many_channels(shape: tuple[int, ...], expected: tuple[int, ..
 
 @pytest.mark.parametrize("shape", [(2, 20, 18, 18), (2, 8, 8, 8), (2, 5, 7, 9)])
 def test_channels_that_cannot_be_found(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ArgumentError, match=r"images have (1 to 16 channels|channels last or first)"):
+    with refused(r"images have (1 to 16 channels|channels last or first)"):
         ArraySamples(np.zeros(shape))
 
 
@@ -121,7 +121,7 @@ def test_channels_that_do_not_fit() -> None:
     grey = prepare(many, as_domain(np.full((4, 30, 30), 255, np.uint8)))[1].samples.batch(np.array([0]))
     assert grey.shape == (1, 5, 30, 30)
     assert float(grey.min()) == 1
-    with pytest.raises(ArgumentError, match=r"camera: images of 3 channels, which cannot become 5"):
+    with refused("camera"):
         prepare(many, as_domain(np.zeros((4, 30, 30, 3), np.uint8), name="camera"))
-    with pytest.raises(ArgumentError, match=r"satellite: images of 5 channels, which cannot become 3"):
+    with refused("satellite"):
         prepare(many, many, channels=3)

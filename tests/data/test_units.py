@@ -99,11 +99,30 @@ def test_missing_numbers_and_huge_ones_play_no_part() -> None:
 @pytest.mark.skipif(not SHIFTS.is_dir(), reason="no real shifts beside the repository")
 def test_real_shifts_are_no_units() -> None:
     """What docs/adaptation/data.md records: at most one column in twenty."""
-    from benchmarks.units import count
+    from benchmarks.units import count, cuts, tasks
 
-    alarms, columns = count(SHIFTS)
-    assert columns > 400
-    assert alarms <= columns / 20
+    for found in (tasks(SHIFTS), cuts(SHIFTS)):
+        counted = count(one for one in found if one[0] != "amazon")
+        alarms, columns = (sum(pair[i] for pair in counted.values()) for i in (0, 1))
+        assert columns > 400
+        assert alarms <= columns / 20
+
+
+def test_an_absent_class_is_no_unit() -> None:
+    """The small ones are gone: every column has three times its median, as the proportions of the classes say."""
+    rng = np.random.default_rng(0)
+    sizes, labels = np.array([1.0, 1.1, 3.0]), np.arange(300) % 3
+    rows = np.exp(0.5 * rng.normal(size=(300, 4))) * sizes[labels][:, None] * [1, 5, 20, 1]
+    rows[:, 3] = rng.normal(10, 1, 300)
+    target = np.exp(0.5 * rng.normal(size=(80, 4))) * 3.0 * [1, 5, 20, 1]
+    target[:, 3] = rng.normal(10, 1, 80)
+    names = ["a", "b", "c", "d"]
+    assert len(other_units(rows, target, names)) >= 2, "without labels nothing tells"
+    assert other_units(rows, target, names, labels) == []
+    assert other_units(rows, target, names, sizes[labels] * 7) == [], "nor where labels are numbers"
+    target[:, 3] *= 2.2046
+    (said,) = other_units(rows, target, names, labels)
+    assert said.startswith("column d varies 2.2 times")
 
 
 def test_a_run_says_so_first_everywhere(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 import jumbot
 from jumbot.data import as_domain, prepare
 from jumbot.data._tables import domains_of, load_points
+from tests.refusals import refused
 
 
 def _csv(path: Path, labels: list[str], **columns: list[str]) -> Path:
@@ -108,7 +109,7 @@ def test_codes_are_categories(tmp_path: Path) -> None:
 
 def test_many_codes_are_asked_about(tmp_path: Path) -> None:
     path = _csv(tmp_path / "x.csv", ["a", "b", "c", "d"], zip=[f"{i:05}" for i in range(40)])
-    with pytest.raises(jumbot.ArgumentError, match=r"column 'zip' holds codes that begin with a zero \('00000'\)"):
+    with refused(r"column 'zip' holds codes that begin with a zero \('00000'\)"):
         prepare(as_domain(path), as_domain(path))
 
 

@@ -37,7 +37,7 @@ class Answer:
 
     @property
     def unit(self) -> float:
-        """Rounding of the precision that the answer came in."""
+        """got Rounding of the precision that the answer."""
         return float(np.finfo(self.plan.dtype).eps)
 
 

@@ -14,11 +14,11 @@ from torch.nn import functional as F
 
 import jumbot
 from jumbot.adaptation._networks.build import table_network
-from jumbot.errors import ArgumentError
 from jumbot.methods import make_method
 from jumbot.methods._joint_transport import moved_from
 from jumbot.methods.base import Batch
 from jumbot.methods.network import Network
+from tests.refusals import refused
 
 
 def problem(seed: int = 0, n: int = 7, m: int = 5) -> tuple[Network, Batch]:
@@ -215,7 +215,7 @@ def test_deepjdot_with_its_authors_weights() -> None:
     assert (options.eta1, options.eta2) == (0.001, 0.0001)
     assert type(options)(**dataclasses.asdict(options)) == options  # as a record is read again
     for wrong in ({"eta1": 0.1}, {"eta2": 0.2}):
-        with pytest.raises(ArgumentError, match="must be left out with cost_weights='original'"):
+        with refused("must be left out with cost_weights='original'"):
             make_method("deepjdot", {"cost_weights": "original", **wrong}, features=6, classes=3)
 
 

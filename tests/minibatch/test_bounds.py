@@ -7,6 +7,7 @@ import pytest
 
 import jumbot
 from jumbot import bounds
+from tests.refusals import refused
 
 from ..generators import clouds, weights
 
@@ -238,9 +239,9 @@ def test_marginal_bound_holds_and_the_printed_one_is_twice_as_large(rng):
         (lambda: bounds.loss_bound(1, loss="mmd", epsilon=0.1), "loss: 'mmd'"),
         (lambda: bounds.deviation_bound(1, n=3, m=4, k=1, delta=0.1), "m: 4"),
         (lambda: bounds.deviation_bound(1, n=4, m=4, k=0, delta=0.1), "k: 0"),
-        (lambda: bounds.marginal_bound(1, k=1, delta=1), "delta: 1 came in"),
+        (lambda: bounds.marginal_bound(1, k=1, delta=1), "delta must"),
     ],
 )
 def test_errors(call, message):
-    with pytest.raises(jumbot.JumbotError, match=message):
+    with refused(message):
         call()

@@ -9,6 +9,7 @@ import torch
 
 import jumbot
 from jumbot.minibatch._sampling import draw_subsets
+from tests.refusals import refused
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(60, 2)), RNG.normal(size=(50, 2)) + 0.5
@@ -70,7 +71,7 @@ def test_lifted_plan():
     rows = dense.sum(1)
     mapped = result.plan.barycentric_map(Y, missing=X)
     np.testing.assert_allclose(mapped[rows > 0], (dense @ Y)[rows > 0] / rows[rows > 0, None])
-    with pytest.raises(jumbot.ArgumentError, match="columns"):
+    with refused("columns"):
         result.plan.barycentric_map(Y[:3])
 
 
@@ -96,7 +97,7 @@ def test_balanced_weights_are_drawn_with_replacement():
     rows = result.plan.marginals[0]
     assert rows[3:].max() == 0
     np.testing.assert_allclose(rows[:3], a[:3], atol=0.03)
-    with pytest.raises(jumbot.ArgumentError, match="replacement"):
+    with refused("replacement"):
         jumbot.estimate(X[:5], Y[:5], np.arange(5.0) / 10, m=2, k="all", epsilon=0.1)
 
 
@@ -201,23 +202,23 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_bad_arguments_are_named(name):
     arguments = {"x": X, "y": Y, **KL, **BAD[name]}
-    with pytest.raises(jumbot.ArgumentError, match=name):
+    with refused(name):
         jumbot.estimate(arguments.pop("x"), arguments.pop("y"), **arguments)
 
 
 def test_complete_is_refused_with_the_count_where_it_is_too_much():
-    with pytest.raises(jumbot.ArgumentError, match=r"pairs of subsets.*k=1000"):
+    with refused(r"pairs of subsets.*k=1000"):
         jumbot.estimate(X, Y, m=20, k="all", **KL)
 
 
 def test_pictures_are_to_be_made_rows():
     pictures = np.zeros((6, 4, 4))
-    with pytest.raises(jumbot.ArgumentError, match=r"points of shape \(4, 4\); .* give x\.reshape\(len\(x\), -1\)"):
+    with refused(r"points of shape \(4, 4\); .* give x\.reshape\(len\(x\), -1\)"):
         jumbot.estimate(pictures, pictures, m=2, k=3, epsilon=0.1)
 
 
 def test_points_of_different_spaces_are_refused():
-    with pytest.raises(jumbot.ArgumentError, match="space"):
+    with refused("space"):
         jumbot.estimate(X, Y[:, :1], m=5, k=3, **KL)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jumbot.errors import ArgumentError
 from jumbot.report._card import write_card
 from jumbot.report._records import read_run
 from jumbot.report._top import _facts
+from tests.refusals import refused
 from tests.report.runs import make_run
 
 
@@ -76,7 +77,7 @@ def test_broken_files_are_named(tmp_path: Path) -> None:
     ):
         whole = (folder / name).read_bytes()
         (folder / name).write_bytes(whole[:40])
-        with pytest.raises(ArgumentError, match=rf"{name}: .*{words}"):
+        with refused(rf"{re.escape(name)}: .*{words}"):
             read_run(folder)
         (folder / name).write_bytes(whole)
 
@@ -84,7 +85,7 @@ def test_broken_files_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"before_source": np.zeros(3)}, r"before_source: an array of shape \(3,\) \(float64\) came in"),
+        ({"before_source": np.zeros(3)}, r"before_source: got an array of shape \(3,\) \(float64\)"),
         ({"source_labels": np.zeros(120)}, "source_labels: .*whole numbers along 1 axis"),
         ({"source_labels": np.zeros(7, int)}, "arrays of the source must be of the same length"),
         ({"target_labels": np.array(["a"] * 120)}, "target_labels: .*whole numbers"),
@@ -102,7 +103,7 @@ def test_embeddings_are_what_training_writes(
         arrays = dict(whole)
     monkeypatch.setattr("jumbot.report._records._LARGEST", 10**5)  # a gigabyte takes too long to write
     np.savez(folder / "embeddings.npz", allow_pickle=True, **arrays | changes)
-    with pytest.raises(ArgumentError, match=rf"embeddings\.npz: .*{words}"):
+    with refused(rf"embeddings\.npz: .*{words}"):
         read_run(folder)
 
 
@@ -113,9 +114,9 @@ def test_embeddings_are_what_training_writes(
         (lambda text: text.replace("id,label,confidence", "id,label,label"), "line 1: must name the columns"),
         (lambda text: text.rsplit("\n", 2)[0], "holds 4999 rows where config.json tells of 5000"),
         (lambda text: text[:-20], "must have as many cells"),
-        (lambda text: text.replace(",0.", ",1.", 1), r"row 1: confidence: '1\.\d+' came in"),
-        (lambda text: text.replace(",0.", ",many", 1), "row 1: confidence: 'many"),
-        (lambda text: text.replace(",0.", ",nan", 1), "row 1: confidence: 'nan"),
+        (lambda text: text.replace(",0.", ",1.", 1), r"row 1: confidence must be .*'1\.\d+'"),
+        (lambda text: text.replace(",0.", ",many", 1), "row 1: confidence must be .*'many"),
+        (lambda text: text.replace(",0.", ",nan", 1), "row 1: confidence must be .*'nan"),
         (lambda text: text.replace("photo", '"photo', 1), "is no table of text"),
         (lambda text: text.encode("utf-16").decode("latin-1"), "is no table of text|line 1"),
         (lambda text: "", "line 1"),
@@ -126,7 +127,7 @@ def test_predictions_are_what_training_writes(tmp_path: Path, change: Callable[[
     file = folder / "predictions.csv"
     text = file.read_text(encoding="utf-8")
     file.write_text(change(text), encoding="latin-1")
-    with pytest.raises(ArgumentError, match=rf"predictions\.csv: .*({words}).* delete it"):
+    with refused(rf"predictions\.csv: .*({words}).* delete it"):
         read_run(folder)
     file.write_text(text, encoding="utf-8-sig")  # as a spreadsheet saves it
     assert read_run(folder).predictions[0].id == "photo_0000.jpg"
@@ -142,9 +143,9 @@ def test_numbers_that_are_none(tmp_path: Path) -> None:
 
 
 def test_no_run(tmp_path: Path) -> None:
-    with pytest.raises(ArgumentError, match="is not a folder"):
+    with refused("is not a folder"):
         read_run(tmp_path / "nowhere")
-    with pytest.raises(ArgumentError, match=r"not the folder of a run.*config\.json"):
+    with refused(r"not the folder of a run.*config\.json"):
         read_run(tmp_path)
 
 
@@ -152,7 +153,7 @@ def test_other_format(tmp_path: Path) -> None:
     folder = make_run(tmp_path / "run")
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"format": 3, "jumbot": "9.9"}))
-    with pytest.raises(ArgumentError, match=r"9\.9 in another format"):
+    with refused(r"9\.9 in another format"):
         read_run(folder)
 
 

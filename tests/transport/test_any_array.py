@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import jumbot
+from tests.refusals import refused
 
 HALVES = [torch.bfloat16, torch.float16]
 
@@ -85,12 +86,12 @@ def test_another_byte_order(dtype: str) -> None:
 
 @pytest.mark.parametrize("bad", [torch.ones(2, 2, dtype=torch.complex64), np.ones((2, 2), dtype=complex), [["a"]]])
 def test_what_is_no_real_number_is_refused(bad: Any) -> None:
-    with pytest.raises(jumbot.ArgumentError, match=r"^cost"):
+    with refused(r"^cost"):
         jumbot.solve(bad, epsilon=0.1)
 
 
 def test_precisions_that_differ_are_still_refused() -> None:
-    with pytest.raises(jumbot.ArgumentError, match=r"^a"):
+    with refused(r"^a"):
         jumbot.solve(cost(), torch.ones(6, dtype=torch.float64), epsilon=0.1, tau=1.0)
 
 

@@ -82,7 +82,7 @@ HARD = {
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("case", HARD)
 def test_hard_problems(case, dtype, rng):
-    """No silent zero plan: certified to 1e-6 in either dtype, for the problem as it came in."""
+    """No silent zero plan: got certified to 1e-6 in either dtype, for the problem as it."""
     arguments = dict(HARD[case])
     cost = (arguments.pop("scale") * rng.random((20, 24))).astype(dtype)
     mass = 1.0 if arguments["tau"] == math.inf else 0.8  # of b; that of a is one

@@ -8,6 +8,7 @@ import torch
 
 import jumbot
 from jumbot.transport._checks import check_number, check_taus, probe
+from tests.refusals import refused
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
@@ -51,16 +52,16 @@ def test_numbers_of_any_type_are_the_same_number(value):
 
 @pytest.mark.parametrize("value", [-0.5, -math.inf, math.nan, True, "1", None, 0.0])
 def test_what_is_no_price_is_refused(value):
-    with pytest.raises(jumbot.ArgumentError, match="tau"):
+    with refused("tau"):
         check_taus(value)
-    with pytest.raises(jumbot.ArgumentError, match="tau"):
+    with refused("tau"):
         check_taus((1.0, value))
 
 
 def test_edges_of_the_range():
     assert check_number("x", 0.0, least=0) == 0.0
     for value, strict in ((0.0, True), (math.inf, False), (-1e-300, False)):
-        with pytest.raises(jumbot.ArgumentError, match="x"):
+        with refused("x"):
             check_number("x", value, least=0, strict=strict)
     assert check_number("x", math.inf, least=0, infinite=True) == math.inf
     assert check_taus(math.inf) == (math.inf, math.inf)

@@ -6,6 +6,7 @@ import torch
 from scipy import stats
 
 import jumbot
+from tests.refusals import refused
 
 
 def plans(rng, *batch, n=3, m=4, **setting):
@@ -114,12 +115,12 @@ def test_cells_without_mass_are_never_drawn():
 
 @pytest.mark.parametrize("n", [0, -1, 2.5, "many", None])
 def test_a_wrong_number_of_pairs_is_refused(rng, n):
-    with pytest.raises(jumbot.ArgumentError, match="n: "):
+    with refused("n"):
         plans(rng).sample(n)
 
 
 def test_a_seed_is_not_a_generator(rng):
-    with pytest.raises(jumbot.ArgumentError, match=r"generator: int came in.*manual_seed"):
+    with refused("generator"):
         plans(rng).sample(3, 0)
 
 
@@ -127,5 +128,5 @@ def test_a_plan_without_mass_is_refused():
     cost = np.stack([np.zeros((2, 2)), np.full((2, 2), 10.0)])
     solution = jumbot.solve(cost, epsilon=0.0, tau=1.0, divergence="tv")
     assert solution.mass[1] == 0
-    with pytest.raises(jumbot.ArgumentError, match="problem 1 of 2 has no mass"):
+    with refused("problem 1 of 2 has no mass"):
         solution.sample(3)

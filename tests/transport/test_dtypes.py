@@ -1,4 +1,4 @@
-"""numpy in, numpy out; torch in, torch out; the dtype that came in; float32 agrees with float64."""
+"""got numpy in, numpy out; torch in, torch out; the dtype that; float32 agrees with float64."""
 
 import numpy as np
 import pytest

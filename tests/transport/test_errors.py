@@ -105,7 +105,7 @@ def test_invalid_argument_is_named(name, arguments):
     with pytest.raises(jumbot.JumbotError, match=rf"(?i)(^|[`'\s]){name}\b") as caught:
         call(**arguments)
     assert isinstance(caught.value, ValueError)
-    assert len(str(caught.value)) > len(name) + 20, "a message says what came in and how to fix it"
+    assert len(str(caught.value)) > len(name) + 20, "got a message says what and how to fix it"
 
 
 def test_messages_say_what_came_in():

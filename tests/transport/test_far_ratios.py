@@ -12,6 +12,7 @@ import mpmath
 import pytest
 
 import jumbot
+from tests.refusals import refused
 
 PHI = {
     "kl": (lambda x: x * mpmath.log(x) - x + 1, mpmath.log),
@@ -90,7 +91,7 @@ def test_a_gap_of_zero_beside_a_negative_scale_is_not_solved() -> None:
     ],
 )
 def test_what_float64_cannot_hold_is_refused_by_name(problem: Any, argument: str) -> None:
-    with pytest.raises(jumbot.ArgumentError, match=rf"^{argument} must be within a factor of 1e\+290"):
+    with refused(argument):
         solved(*problem)
 
 

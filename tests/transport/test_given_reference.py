@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import jumbot
+from tests.refusals import refused
 
 RNG = np.random.default_rng(0)
 N, M = 6, 8
@@ -79,7 +80,7 @@ def test_zeros_are_never_matched() -> None:
     assert solution.converged
     tiny = jumbot.solve(COST, A, B, epsilon=0.1, tau=0.7, reference=np.where(holes > 0, holes, 1e-30), tol=1e-11)
     np.testing.assert_allclose(solution.value, tiny.value, rtol=1e-7)
-    with pytest.raises(jumbot.ArgumentError, match=r"cost|reference"):
+    with refused(r"cost|reference"):
         jumbot.solve(COST, A / A.sum(), B / B.sum(), epsilon=0.1, reference=holes)
 
 
@@ -126,7 +127,7 @@ def test_batches_and_float32() -> None:
     ids=["shape", "negative", "nan", "zero", "epsilon", "row", "number", "torch"],
 )
 def test_what_is_refused(reference: Any, epsilon: float) -> None:
-    with pytest.raises(jumbot.ArgumentError, match=r"^reference"):
+    with refused(r"^reference"):
         jumbot.solve(COST, A, B, epsilon=epsilon, tau=0.7, reference=reference)
 
 
@@ -136,5 +137,5 @@ def test_gradients_in_it_are_refused() -> None:
 
 
 def test_estimates_take_the_named_ones() -> None:
-    with pytest.raises(jumbot.ArgumentError, match=r"^reference"):
+    with refused(r"^reference"):
         jumbot.estimate(np.ones((9, 2)), np.ones((9, 2)), m=3, k=2, epsilon=0.1, reference=np.ones((3, 3)))  # type: ignore[arg-type]

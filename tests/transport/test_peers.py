@@ -1,9 +1,11 @@
 """Other libraries, where they are right: POT's plans and exact values, geomloss.ot.solve."""
 
+import cvxpy
 import numpy as np
 import pytest
 
 from ..generators import rectangular
+from ..oracles import Problem
 
 
 @pytest.fixture
@@ -91,6 +93,26 @@ def test_pot_partial_entropic(ot, rng):
         problem.a, problem.b, problem.cost, reg=0.1, m=0.5, numItermax=100_000, stopThr=1e-14
     )
     np.testing.assert_allclose(problem.solve(tol=1e-11).plan, theirs, atol=1e-6)
+
+
+@pytest.mark.parametrize("masses", [(1.0, 1.0), (1.0, 0.4)])
+def test_pot_l2_through_chi2(ot, masses, rng):
+    """Half of the squared miss is chi-square at tau = reg_m a / 2 for equal weights; a convex solver agrees."""
+    reg_m, epsilon, (n, m) = 3.0, 0.1, (9, 7)
+    a, b = np.full(n, masses[0] / n), np.full(m, masses[1] / m)
+    taus = reg_m * a[0] / 2, reg_m * b[0] / 2
+    problem = Problem(rng.random((n, m)), a, b, epsilon=epsilon, tau=taus, divergence="chi2")
+    plan = problem.solve().plan
+    theirs = ot.unbalanced.lbfgsb_unbalanced(
+        a, b, problem.cost, epsilon, reg_m, reg_div="kl", regm_div="l2", numItermax=20_000, stopThr=1e-15
+    )
+    np.testing.assert_allclose(plan, theirs, atol=1e-5)
+    entries = cvxpy.Variable((n, m), nonneg=True)
+    missed = cvxpy.sum_squares(cvxpy.sum(entries, 1) - a) + cvxpy.sum_squares(cvxpy.sum(entries, 0) - b)
+    entropy = cvxpy.sum(cvxpy.kl_div(entries, np.outer(a, b)))
+    objective = cvxpy.sum(cvxpy.multiply(problem.cost, entries)) + epsilon * entropy + reg_m / 2 * missed
+    cvxpy.Problem(cvxpy.Minimize(objective)).solve(solver=cvxpy.CLARABEL)
+    np.testing.assert_allclose(plan, entries.value, atol=1e-6)
 
 
 def test_pot_tv_through_lagrange(ot, rng):

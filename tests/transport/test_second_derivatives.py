@@ -9,6 +9,7 @@ import torch
 
 import jumbot
 from jumbot.cost import euclidean, squared_euclidean
+from tests.refusals import refused
 
 LABELS = torch.tensor([0, 1, 2, 0, 1])
 
@@ -71,7 +72,7 @@ def test_a_second_derivative_is_right_or_refused(name, clouds):
     x, y = clouds
     (gradient,) = torch.autograd.grad(CALLS[name](x, y), x, create_graph=True)
     if name in REFUSED:
-        with pytest.raises(jumbot.errors.UnsupportedError, match=f"differentiated again.*{REFUSED[name]}"):
+        with pytest.raises(jumbot.errors.UnsupportedError, match=rf"second derivatives[\s\S]*{REFUSED[name]}"):
             (x.sum() + gradient.square().sum()).backward()
         return
     (found,) = torch.autograd.grad(gradient.square().sum(), x)
@@ -207,7 +208,7 @@ def test_third_derivatives_are_refused(clouds):
     value = jumbot.solve(cost, epsilon=0.1, tau=1.0).value
     (gradient,) = torch.autograd.grad(value, cost, create_graph=True)
     (second,) = torch.autograd.grad(gradient.square().sum(), cost, create_graph=True)
-    with pytest.raises(jumbot.errors.UnsupportedError, match="third time"):
+    with pytest.raises(jumbot.errors.UnsupportedError, match="third derivatives"):
         second.sum().backward()
 
 
@@ -238,7 +239,7 @@ def test_where_points_coincide_second_derivatives_are_finite(clouds):
 @pytest.mark.parametrize("transform", [torch.vmap, torch.func.grad, torch.func.jacrev])
 def test_transforms_of_functions_are_refused(transform):
     costs = torch.rand(3, 4, 4)
-    with pytest.raises(jumbot.errors.ArgumentError, match=r"torch\.func"):
+    with refused(r"torch\.func"):
         transform(lambda cost: jumbot.solve(cost, epsilon=0.1, tau=1.0).value.sum())(costs)
 
 

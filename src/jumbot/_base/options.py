@@ -76,7 +76,7 @@ class Options(Checked):
     ...     words: Literal["few", "many"] = "few"
     >>> Mine(weight=-1)
     Traceback (most recent call last):
-    jumbot.errors.ArgumentError: weight: -1 came in; it must be a number, at least 0.
+    jumbot.errors.ArgumentError: weight must be a number, at least 0, got -1.
     >>> Mine(words="may")
     Traceback (most recent call last):
     jumbot.errors.ArgumentError: words: 'may' is not known; did you mean 'many'? Known: few, many.
@@ -107,20 +107,20 @@ def check(name: str, value: Any, kind: Any) -> Any:
             raise ArgumentError(f"{name}: {value!r} is not known; {suggest(value, map(str, inner))}")
     elif origin is tuple:
         if isinstance(value, str | bytes | Mapping) or not hasattr(value, "__iter__"):
-            raise ArgumentError(f"{name}: {value!r} came in; give several values.")
+            raise ArgumentError(f"{name}: got {value!r}; give several values.")
         if inner[1:] == (...,):
             return tuple(check(name, one, inner[0]) for one in value)
         if len(value) != len(inner):
-            raise ArgumentError(f"{name}: {len(value)} values came in; give {len(inner)}.")
+            raise ArgumentError(f"{name}: got {len(value)} values; give {len(inner)}.")
         return tuple(check(name, one, kind) for one, kind in zip(value, inner, strict=True))
     elif kind is bool:
         if not isinstance(value, bool):
-            raise ArgumentError(f"{name}: {value!r} came in; use True or False.")
+            raise ArgumentError(f"{name}: got {value!r}; use True or False.")
     elif kind in (int, float):
         return _number(name, value, kind, bounds or (_COUNT if kind is int else Bounds(at_least=0)))
     elif kind in (str, Path):
         if not isinstance(value, str | Path) or (bounds is None and not str(value).strip()):
-            raise ArgumentError(f"{name}: {value!r} came in; it must be a {'word' if kind is str else 'path'}.")
+            raise ArgumentError(f"{name} must be a {'word' if kind is str else 'path'}, got {value!r}.")
         return kind(value)
     return value
 
@@ -138,5 +138,5 @@ def _number(name: str, value: Any, kind: type, bounds: Bounds) -> int | float:
     except (ValueError, OverflowError):
         limits = str(bounds)
         came = f"{value:.15g}" if isinstance(value, float) else repr(value)
-        raise ArgumentError(f"{name}: {came} came in; it must be {what}{', ' if limits else ''}{limits}.") from None
+        raise ArgumentError(f"{name} must be {what}{', ' if limits else ''}{limits}, got {came}.") from None
     return number

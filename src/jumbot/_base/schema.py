@@ -77,7 +77,7 @@ def convert(content: Any, cls: type[T], where: str | Path) -> T:
     Point(x=2.0, kind='round')
     >>> convert({"x": "2"}, Point, "point.json")
     Traceback (most recent call last):
-    jumbot.errors.ArgumentError: point.json: x: text came in; it must be a number.
+    jumbot.errors.ArgumentError: point.json: x must be a number, got text.
     >>> convert({"x": 2, "kimd": "round"}, Point, "point.json")
     Traceback (most recent call last):
     jumbot.errors.ArgumentError: point.json: kimd is not known to this version of jumbot; did you mean 'kind'? ...
@@ -117,7 +117,7 @@ def _check_format(content: Mapping[str, Any], where: str | Path) -> int:
         raise ArgumentError(f"{where}: format: is missing; it must be a whole number from 1 to {FORMAT}.")
     if not isinstance(format, int) or isinstance(format, bool) or not 1 <= format <= FORMAT:
         raise ArgumentError(
-            f"{where}: format: {str(format)[:40]} came in; it was written by jumbot {made} in another format than this "
+            f"{where}: format: got {str(format)[:40]}; it was written by jumbot {made} in another format than this "
             f"version reads (1 to {FORMAT}). Use that version, or adapt again."
         )
     return format
@@ -135,14 +135,14 @@ _WORDS = {
 
 
 def _explained(error: str, cls: Any) -> str:
-    """What msgspec or a dataclass says, as field, what came in and what was expected."""
+    """What msgspec or a dataclass says, as field, what was expected and what was found."""
     said, _, place = error.rpartition(" - at `") if error.endswith("`") and " - at `" in error else (error, "", "")
     place = place.removeprefix("key in `").strip("`").removeprefix("$").removeprefix(".")
     if lacking := re.fullmatch(r"Object missing required field `(.*)`", said):
         return f"{_join(place, lacking[1])}: is missing."
     if expected := re.fullmatch(r"Expected (.*), got (.*)", said):
         wanted, got = (" or ".join(_word(one) for one in side.split(" | ")) for side in expected.groups())
-        return f"{place or 'its content'}: {got} came in; it must be {wanted}."
+        return f"{place or 'its content'} must be {wanted}, got {got}."
     if unknown := re.fullmatch(r"Invalid enum value (.*)", said, re.S):
         return f"{place}: {unknown[1][:80]} is not known; {suggest(unknown[1].strip(chr(39)), _choices(cls, place))}"
     return _join(place, said)

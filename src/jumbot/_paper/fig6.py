@@ -45,7 +45,7 @@ def run(
             raise ArgumentError(f"over: {name!r} is not known; {suggest(name, ['tau', 'epsilon', 'm'])}")
         if name in suite.changes:
             came = suite.changes[name]
-            raise ArgumentError(f"{name}: {came} came in, and the figure is over {name}; give one of both.")
+            raise ArgumentError(f"{name}: got {came}, and the figure is over {name}; give one of both.")
     points = {
         (option, method, task, value): suite.runs([task], [method], **{option: value})
         for (option, method), values in VALUES.items()

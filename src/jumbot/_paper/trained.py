@@ -151,7 +151,7 @@ class Suite:
 def only(tasks: Sequence[str]) -> Sequence[str]:
     """The one task of a figure that shows one."""
     if len(tasks) != 1:
-        raise ArgumentError(f"tasks: {', '.join(tasks) or 'none'} came in; the figure shows one task.")
+        raise ArgumentError(f"tasks: got {', '.join(tasks) or 'none'}; the figure shows one task.")
     return tasks
 
 

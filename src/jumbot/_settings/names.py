@@ -34,7 +34,7 @@ def check_weights(weights: str | Path, there: bool = True) -> None:
     file = Path(weights).expanduser()
     if file.suffix not in ENDINGS:
         raise ArgumentError(
-            f"weights: {str(weights)!r} came in; give 'imagenet', 'none' or a file that ends in {', '.join(ENDINGS)}."
+            f"weights: got {str(weights)!r}; give 'imagenet', 'none' or a file that ends in {', '.join(ENDINGS)}."
         )
     if there and not file.is_file():
         raise ArgumentError(f"weights: there is no file {file}.")

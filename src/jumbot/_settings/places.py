@@ -79,7 +79,7 @@ def check_run_place(folder: Path, resume: bool) -> None:
     _check_no_file(folder)
     if (folder / CONFIG).exists():
         if not resume:
-            raise ArgumentError(f"{folder}: holds a run already; go on with it by --resume, or give another name.")
+            raise ArgumentError(f"{folder}: already contains a run; pass --resume to continue it, or choose another.")
         check_header(folder / CONFIG)
     elif _has_others(folder):
         raise ArgumentError(f"{folder}: holds other files, and no run; give another name.")
@@ -105,7 +105,7 @@ def needed_start(start_from: Path | None, out: Path | None, resume: bool) -> Pat
 
 def settings_file(config: str | Path | None, out: str | Path | None, resume: bool, data: bool) -> Path | None:
     """The `config.json` that has a say in a run: the one that is named, or where no `data` are given that of the run
-    to go on with."""
+    to continue."""
     if config is None and resume and not data and out is not None:
         config = Path(out) / CONFIG
     if config is None:
@@ -136,7 +136,7 @@ def check_comparison_place(folder: Path) -> None:
 def check_table_place(out: Path) -> None:
     """Refuse a file that no table of features can be written to."""
     if out.suffix not in TABLES:
-        raise ArgumentError(f"out: {out.name!r} came in; the table ends in {', '.join(TABLES)}.")
+        raise ArgumentError(f"out: got {out.name!r}; the table ends in {', '.join(TABLES)}.")
     if out.exists():
         raise ArgumentError(f"{out}: exists already; give another name with --out.")
 
@@ -148,7 +148,7 @@ def model_folder(folder: Path) -> Path:
         raise ArgumentError(f"{folder}: there is no such folder; give that of a run, or of a saved model.")
     if not (folder / MODEL).exists():
         unfinished = (folder / CONFIG).exists()
-        hint = "the run there is not finished; go on with --resume" if unfinished else f"it holds no {MODEL}"
+        hint = "the run there is not finished; continue it with --resume" if unfinished else f"it holds no {MODEL}"
         raise ArgumentError(f"{folder}: no model to load; {hint}.")
     check_header(folder / MODEL)
     return folder

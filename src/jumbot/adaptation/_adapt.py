@@ -44,7 +44,7 @@ from jumbot.errors import ArgumentError
 from jumbot.methods import Method, make_method
 from jumbot.methods.network import Network
 
-_FOLDS, _TRAINED = 0.5, 0.8  # shares of a budget of time, after which folds and training are over
+_FOLDS, _TRAINED, _BESIDE = 0.5, 0.8, 0.9  # of a budget of time: when folds, training and the baseline are over
 
 
 def adapt(
@@ -427,7 +427,8 @@ def train(
     if trainer.accelerator.is_main_process:
         # a baseline is trained by one process, and for a report alone
         baseline = run.report and run.out is not None and trainer.accelerator.num_processes == 1
-        model = finish(model, trained, domains, config, folder, baseline, run.show, judged)
+        until = run.until(_BESIDE)
+        model = finish(model, trained, domains, config, folder, baseline, run.show, judged, until)
     model.network.cpu()  # after the figures, which are found where it was trained
     model.network.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # as it is loaded, to the last bit
     return model

@@ -139,7 +139,7 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             named = getattr(self, "feature_names_in_", None) if raw is None else None
             there = None if raw is None else raw[1]
             screen(
-                given if there else Domain("source", ArraySamples(X)),
+                given if there else Domain("source", ArraySamples(X), **source),
                 there or Domain("target", ArraySamples(target)),
                 named,
             )
@@ -187,14 +187,12 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def _settings(self) -> dict[str, Any]:
         """The estimator's own parameters as options of a run."""
         if not isinstance(self.options, Mapping | None):
-            raise ArgumentError(f"options: {self.options!r} came in; give a dictionary of the method's settings.")
+            raise ArgumentError(f"options: got {self.options!r}; give a dictionary of the method's settings.")
         for name in self.options or ():
             if name in PARAMETERS:
-                raise ArgumentError(
-                    f"options: {name} came in, which is the parameter {PARAMETERS[name]} here; set that."
-                )
+                raise ArgumentError(f"options: got {name}, which is the parameter {PARAMETERS[name]} here; set that.")
             if name in FIXED:
-                raise ArgumentError(f"options: {name} came in, which is of no use here; see jumbot.adapt.")
+                raise ArgumentError(f"options: {name} has no effect on the estimators; see jumbot.adapt.")
         given: dict[str, Any] = {
             "steps": check("steps", self.steps, Count | None),
             "batch_size": check("batch_size", self.batch_size, Count | None),
@@ -226,7 +224,7 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             return None
         if not isinstance(labelled_target, tuple | list) or len(labelled_target) != 2:
             raise ArgumentError(
-                f"labelled_target: {type(labelled_target).__name__} came in; give a pair (X, y) of target rows and "
+                f"labelled_target: got {type(labelled_target).__name__}; give a pair (X, y) of target rows and "
                 "their labels."
             )
         rows, labels = labelled_target
@@ -289,7 +287,7 @@ def sources_of(sample_domain: Any, kept: np.ndarray) -> dict[str, Any]:
     if names.shape != kept.shape:
         raise ArgumentError(f"sample_domain: shape {names.shape}; it must name a source for each of {len(kept)} rows.")
     if names.dtype.kind not in "iubUSO":
-        raise ArgumentError(f"sample_domain: {names.dtype} came in; give whole numbers or names.")
+        raise ArgumentError(f"sample_domain: got {names.dtype}; give whole numbers or names.")
     known, origins = np.unique(names[kept].astype(str), return_inverse=True)
     return {} if len(known) < 2 else {"origins": origins, "sources": tuple(known.tolist())}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,9 @@ _BEFORE = "the same network after its source-only start"
 _TRAINED = "source-only, trained beside it with the same settings and seed"
 
 
-def source_only(earlier: Network | None, domains: Domains, config: RunConfig) -> tuple[Network, str] | None:
+def source_only(
+    earlier: Network | None, domains: Domains, config: RunConfig, until: float = math.inf
+) -> tuple[Network, str] | None:
     """A network that saw the source alone, and what it is.
 
     That of the run itself where it began so (`earlier`); for rows of numbers one is trained, which takes seconds;
@@ -49,7 +52,7 @@ def source_only(earlier: Network | None, domains: Domains, config: RunConfig) ->
     options = options_class(SOURCE_ONLY)
     training = replace(config.training, sampler=options.sampler)
     alone = replace(config, method=SOURCE_ONLY, options=options(), training=training)
-    return train_network(domains.source, domains.target, alone, domains.task), _TRAINED
+    return train_network(domains.source, domains.target, alone, domains.task, until=until), _TRAINED
 
 
 def compared(network: Network, what: str, domains: Domains, labels: np.ndarray, judged: Judged) -> Baseline:

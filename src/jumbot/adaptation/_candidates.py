@@ -66,14 +66,14 @@ def check_shared(recipe: str | None, options: Mapping[str, Any], task: TaskName 
 
     >>> check_shared("table", {"tau": 0.3})
     Traceback (most recent call last):
-    jumbot.errors.ArgumentError: tau: 0.3 came in; options of methods are what tune chooses. Leave it out, or ...
+    jumbot.errors.ArgumentError: tau: got 0.3; options of methods are what tune chooses. Leave it out, or ...
     """
     shared = {field.name for part in PARTS.values() for field in fields(part)}
     owned = {field.name for name in METHODS for field in fields(options_class(name))}
     for option, value in options.items():
         if option not in shared and option in owned:
             raise ArgumentError(
-                f"{option}: {value!r} came in; options of methods are what tune chooses. Leave it out, or adapt with "
+                f"{option}: got {value!r}; options of methods are what tune chooses. Leave it out, or adapt with "
                 "a method and this option instead."
             )
         if option not in shared:

@@ -177,7 +177,7 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
         """Places in `classes_`."""
         strange = sorted({str(label) for label in labels.ravel()} - {str(label) for label in self.classes_})
         if labels.ndim != 1 or strange:
-            what = f"{', '.join(strange[:5])} came in" if strange else f"labels of shape {labels.shape}"
+            what = f"got {', '.join(strange[:5])}" if strange else f"labels of shape {labels.shape}"
             raise ArgumentError(f"labelled_target: {what}; each label must be one of y, one per row.")
         places = {str(label): place for place, label in enumerate(self.classes_)}
         return np.array([places[str(label)] for label in labels], np.int64)

@@ -46,14 +46,14 @@ def check_together(task: TaskName | None, method: str, changes: Mapping[str, Any
 
     >>> check_together("regression", "jumbot", {"select": "snd"})
     Traceback (most recent call last):
-    jumbot.errors.ArgumentError: select: 'snd' came in, but task='regression' predicts numbers, and this score is of ...
+    jumbot.errors.ArgumentError: select: got 'snd', but task='regression' predicts numbers, and this score is of ...
     """
     if task == "regression":
         check_predicts_numbers(method)
     for option, (wrong, why) in {"regression": FOR_NUMBERS, "classification": FOR_CLASSES}.get(str(task), {}).items():
         if option in changes and wrong(changes[option]):
             why = f"{_NUMBERS} {why}" if task == "regression" else why
-            raise ArgumentError(f"{option}: {changes[option]!r} came in, but {why}")
+            raise ArgumentError(f"{option}: got {changes[option]!r}, but {why}")
 
 
 def sampler_of(task: TaskName | None, method: str) -> str:
@@ -116,7 +116,9 @@ def make_config(
         wider = {"hidden": NUMBERS_HIDDEN} if name in ("table", "words") else {}
         for option, value in (NUMBERS | wider if found.numbers is None else found.numbers).items():
             values[owners[option]][option] = value
-    own = {**found.methods.get(method, {}), **(NUMBERS_METHODS.get(method, {}) if task == "regression" else {})}
+    own = dict(found.methods.get(method, {}))
+    if task == "regression":
+        own |= {**NUMBERS_METHODS.get(method, {}), **found.numbers_methods.get(method, {})}
     own = _without_replaced(own, changes)
     for option, value in {**own, **changes}.items():
         if option not in owners:
@@ -131,7 +133,7 @@ def make_config(
             values["network"][other] = 0
     for one, other in INSTEAD.items():
         if changes.get(one) is not None and changes.get(other) is not None:
-            raise ArgumentError(f"{one}: {changes[one]} came in together with {other}={changes[other]}; give one.")
+            raise ArgumentError(f"{one}: got {changes[one]} together with {other}={changes[other]}; give one.")
     config = RunConfig(
         method,
         name,
@@ -177,7 +179,7 @@ def recipe_for(source: Domain | None) -> str:
     from jumbot.data._row_kinds import kind_of_rows
 
     if source is None:
-        raise ArgumentError(f"recipe: none came in, and no data to choose it by; use one of {', '.join(RECIPES)}.")
+        raise ArgumentError(f"recipe: none given, and no data to choose it by; use one of {', '.join(RECIPES)}.")
     if kind_of(source) == "features":
         return {"features": "table"}.get(kind := kind_of_rows(source), kind)
     if kind_of(source) in ("signal", "raw"):
@@ -240,7 +242,7 @@ def _check_fits(source: Domain, config: RunConfig, changes: Mapping[str, Any]) -
     for option, what in in_vain.items():
         part = getattr(config, owners[option])
         if option in changes and getattr(part, option) != getattr(type(part)(), option):
-            raise ArgumentError(f"{option}: {changes[option]!r} came in, but is of no use for {what}.")
+            raise ArgumentError(f"{option} has no effect on {what}.")
 
 
 def _owners(method: str) -> dict[str, str]:

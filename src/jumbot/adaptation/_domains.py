@@ -47,7 +47,7 @@ class Domains:
         given = source, target, evaluate_on, labelled
         workers = config.training.workers
         if workers and not any(in_files(domain.samples) for domain in given if domain is not None):
-            raise ArgumentError(f"workers: {workers} came in, but is of no use without image files.")
+            raise ArgumentError("workers has no effect without image files.")
         self.module, self.kind = module, "user"
         self.extractor: Extractor | None = None
         self.labelled: Domain | None = None
@@ -66,7 +66,7 @@ class Domains:
         named = network.backbone not in (None, *BUILT_IN)
         if kind_of(source) in ("signal", "raw"):
             if module is None and kind_of(source) == "raw":
-                raise ArgumentError("backbone: kind='raw' came in without one; give a module that takes such tensors.")
+                raise ArgumentError("backbone: got kind='raw' without one; give a module that takes such tensors.")
             if network.freeze or named:
                 raise ArgumentError("backbone: pretrained and frozen ones are for images; give a module, or none.")
         if kind_of(source) != "image" or not (named or network.freeze):
@@ -118,7 +118,7 @@ class Domains:
         )
         if self.input.std is not None and not any(self.input.std):
             raise ArgumentError(
-                f"{source.name}: nothing in it varies, to seven digits; a network can learn nothing of it."
+                f"{source.name}: all features are constant in float32; a network cannot learn from them."
             )
         evaluated = None
         if evaluate_on is not None:

@@ -174,7 +174,7 @@ def export(model: Model, file: str | Path) -> Path:
     """
     path = Path(file)
     if path.suffix not in FORMATS:
-        raise ArgumentError(f"file: {path.name!r} came in; the name must end in {' or '.join(FORMATS)}.")
+        raise ArgumentError(f"file: got {path.name!r}; the name must end in {' or '.join(FORMATS)}.")
     if path.suffix == ".onnx":
         for package in ("onnx", "onnxscript", "onnxruntime"):
             need(package, f"export: {path.name}", "export")

@@ -18,16 +18,17 @@ from jumbot._base.schema import convert, plain, write
 from jumbot.adaptation._baseline import BASELINE, SAMPLES, compared, notable, source_only
 from jumbot.adaptation._config import RunConfig
 from jumbot.adaptation._evaluation.accuracy import EstimatedAccuracy
+from jumbot.adaptation._evaluation.decision import Harm
 from jumbot.adaptation._evaluation.diagnosis import Diagnosis, as_predicted, diagnose
 from jumbot.adaptation._evaluation.frozen import frozen_rows
 from jumbot.adaptation._evaluation.monitor import logits_of, outputs
 from jumbot.adaptation._evaluation.nearness import explained, of_domains, received_by
 from jumbot.adaptation._evaluation.rivals import compare_references
 from jumbot.adaptation._evaluation.whole_target import diagnose_domains
-from jumbot.adaptation._judging import Judged, calibrated, judge_after
+from jumbot.adaptation._judging import Judged, calibrated, guaranteed, judge_after
 from jumbot.adaptation._model import Model, explanations
 from jumbot.adaptation._runs.folder import RunFolder, final_mass, read_metrics
-from jumbot.adaptation._runs.results_json import Results
+from jumbot.adaptation._runs.results_json import Baseline, Results
 from jumbot.adaptation._training.checkpoint import load_module, load_weights, pack, save_weights
 from jumbot.adaptation._training.loop import Trained
 from jumbot.adaptation._training.witnesses import hear_rivals
@@ -106,15 +107,17 @@ def finish(
     baseline: bool = False,
     show: bool = False,
     judged: Judged | None = None,
+    until: float = math.inf,
 ) -> Model:
     """Everything that a run folder holds beside the records of training, and the model with its results.
 
-    `baseline` puts a source-only classifier beside it, and the samples to look at: what a report shows.
+    `baseline` puts a source-only classifier beside it, and the samples to look at: what a report shows.  One that has
+    to be trained for it ends at `until`, a time of `time.monotonic`.
     """
     log.info("trained in %.0f s; now the figures, the diagnosis and the predictions", trained.seconds)
     with progress(_PARTS, "after training", least=1, bar=show, slow=True) as reach:
         judged = Judged(False, why_not="this run was not judged") if judged is None else judged
-        return _finish(model, trained, domains, config, run, baseline, reach, judged)
+        return _finish(model, trained, domains, config, run, baseline, reach, judged, until)
 
 
 def _finish(
@@ -126,6 +129,7 @@ def _finish(
     baseline: bool,
     reach: Stretch,
     judged: Judged,
+    until: float,
 ) -> Model:
     reach(0, "evaluation")
     source, target, seed = domains.source, domains.target, config.training.seed
@@ -144,17 +148,27 @@ def _finish(
         before = _diagnose_some(earlier, source, target, seed)
     diagnosis, logits = diagnose_domains(model.network, source, target, model.task, before, seed)
     model = replace(model, nearness=of_domains(source, target, model.compared_by(target), seed))
+    near = None
     if frozen_rows(model.network, model.input, target):  # embeddings are what the plan has seen
-        diagnosis = explained(diagnosis, received_by(model.nearness, target, model.compared_by(target)))
+        near = received_by(model.nearness, target, model.compared_by(target))
+        diagnosis = explained(diagnosis, near)
     if source.labels is not None:
         found, accuracy = calibrated(judged, str(model.method["name"]), logits, diagnosis.class_proportions)
         model = replace(model, temperature=found.temperature, offset=found.offset)
+    model = replace(model, guarantee=guaranteed(judged, model, logits, diagnosis.class_proportions, near, accuracy))
     shares = diagnosis.source_shares
     scores = model.scores(logits)
     predictions = None if source.labels is None else scores.argmax(-1).numpy()
+    alone: tuple[Network, str] | None = None
+    beside: Baseline | None = None
     if predictions is not None and source.labels is not None:
-        harm = None if judged.decision is None else judged.decision.harm
-        diagnosis = as_predicted(diagnosis, predictions, source.labels, harm)
+        if baseline:
+            reach(1, "a classifier of the source alone")
+            alone = source_only(None if before is None else earlier, domains, config, until)
+            beside = None if alone is None else compared(*alone, domains, predictions, judged)
+        diagnosis = as_predicted(diagnosis, predictions, source.labels, _harm(judged, model, beside))
+    else:
+        diagnosis = replace(diagnosis, harm=_harm(judged, model, None))
     reach(1, "figures")
     results: dict[str, Any] = {
         "rule": config.training.select,
@@ -206,10 +220,8 @@ def _finish(
     first = {"data_remarks": told.pop("data_remarks")}
     write(run.path / "results.json", first | {name: value for name, value in told.items() if value is not None})
     if baseline and predictions is not None:
-        reach(1, "a classifier of the source alone")
-        alone = source_only(None if before is None else earlier, domains, config)
-        if alone is not None:
-            write(run.path / BASELINE, compared(*alone, domains, predictions, judged))
+        if beside is not None:
+            write(run.path / BASELINE, beside)
         old = None if alone is None else logits_of(alone[0], target).softmax(-1)
         write(
             run.path / SAMPLES,
@@ -230,6 +242,17 @@ def _finish(
 
     drawn(f"{run.path}: the model card", lambda: write_card(run.path))
     return model
+
+
+def _harm(judged: Judged, model: Model, beside: Baseline | None) -> Harm | None:
+    """What the evidence says of the model that is handed over: of one of the source alone, nothing.
+
+    Folds say what adaptation does; how many predictions this model changed is known once a baseline is beside it.
+    """
+    if judged.decision is None or judged.decision.harm is None or model.method["name"] == SOURCE_ONLY:
+        return None
+    harm = judged.decision.harm
+    return harm if beside is None else replace(harm, changed=beside.changed)
 
 
 def _short(trained: Trained) -> list[str]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from jumbot._base.files import read_arrays
-from jumbot._base.options import Count, Seed, Text, check
+from jumbot._base.options import Count, Positive, Seed, Text, check
 from jumbot._base.progress import in_notebook, progress
 from jumbot._base.schema import FORMAT, convert, plain, read, write
 from jumbot._settings.places import COMPARISON, check_comparison_place, writing
@@ -31,10 +31,12 @@ from jumbot.adaptation._runs.outcomes import by_rule, outcome
 from jumbot.adaptation._runs.provenance import OtherStartError, data_of, difference, has_come_as_far, settings_of, stamp
 from jumbot.adaptation._runs.searches_json import Comparison
 from jumbot.adaptation._runs.variants import Variant, read_variant, share_changes
+from jumbot.adaptation._training.bar import TimeUpError, pausing
 from jumbot.data._domain import Domain
 from jumbot.errors import ArgumentError, JumbotError, need, one_line
 from jumbot.methods import SOURCE_ONLY
 
+_TRAINED = 0.9  # of the minutes of a comparison; figures and pages come after it
 _EXPECTED = {
     "pairs": "give at least one, each a Pair.",
     "methods": "give a list of names.",
@@ -73,6 +75,10 @@ class Run:
     reading: Mapping[str, Any] = field(default_factory=dict)
     command: str | None = None
     start_from: Path | None = None
+    seconds: float = math.inf
+    """What is left for it; a run that is not done by then keeps its checkpoint and is not finished."""
+    judge: bool = False
+    """Whether its accuracy is estimated, as that of `adapt` is."""
 
     @property
     def name(self) -> str:
@@ -118,10 +124,11 @@ class Run:
         return self
 
     def train(self, show: bool = False) -> None:
-        try:
-            self._train(show, self.start_from)
-        except OtherStartError:  # what the target decides, such as the size of images, is known with the data alone
-            self._train(show, None)
+        with pausing(self.seconds):
+            try:
+                self._train(show, self.start_from)
+            except OtherStartError:  # what the target decides, such as the size of images, is known with the data alone
+                self._train(show, None)
 
     def _train(self, show: bool, start_from: Path | None) -> None:
         from jumbot.adaptation._adapt import adapt
@@ -138,7 +145,7 @@ class Run:
             start_from=start_from,
             show=show,
             report=False,
-            judge=False,
+            judge=self.judge,
             command=self.command,
             seed=self.seed,
             **self.reading,
@@ -162,6 +169,7 @@ def compare(
     options: Mapping[str, Mapping[str, Any]] | None = None,
     reading: Reading | None = None,
     command: str | None = None,
+    minutes: float | None = None,
     **common: Any,
 ) -> dict[str, Any]:
     """Train every (pair, method, seed), `jobs` at a time, and return what `compare.json` holds.
@@ -171,7 +179,11 @@ def compare(
     `common` are options of every run, `options` those of single methods, by the names in `methods`.  The table has
     the accuracy by the rule of selection; beside it stands what every other rule would have chosen among the
     evaluations along the way.
+
+    `minutes` is a budget of time.  Runs that are not done by then are left out of the table and named in `not_run`;
+    the one that was at work keeps its checkpoint, and the same call again goes on with them.
     """
+    begun, limit = time.monotonic(), check("minutes", minutes, Positive | None)
     place: Path = check("out", out, Path)
     check("jobs", jobs, Count)
     check("show", show, bool)
@@ -198,21 +210,32 @@ def compare(
         for seed in numbers
     ]
     with writing(place):
-        return _compare(place, runs, numbers, jobs, show, command)
+        until = math.inf if limit is None else begun + _TRAINED * 60 * limit
+        failed = train_all(runs, jobs, show, until=until)
+        return _recorded(place, runs, numbers, failed, command, limit)
 
 
-def _compare(
-    out: Path, runs: Sequence[Run], numbers: Sequence[int], jobs: int, show: bool, command: str | None
+def _recorded(
+    out: Path,
+    runs: Sequence[Run],
+    numbers: Sequence[int],
+    failed: Mapping[str, str],
+    command: str | None,
+    minutes: float | None,
 ) -> dict[str, Any]:
-    failed = train_all(runs, jobs, show)
+    """What `compare.json` holds, written there."""
     done = [run for run in runs if run.finished]
+    known = {str(run.folder) for run in done} | set(failed)
+    left = [str(run.folder) for run in runs if str(run.folder) not in known]
     record = stamp(command, [run.folder for run in done]) | {
         "format": FORMAT,
         "seeds": list(numbers),
         "settings": settings_of((run.variant.label, run.folder) for run in done),
         "data": data_of(run.folder for run in done),
         "runs": [run.outcome() | {"by_rule": by_rule(run.folder)} for run in done],
-        "failed": failed,
+        "failed": dict(failed),
+        "minutes": minutes,
+        "not_run": left,
     }
     write(out / COMPARISON, convert(record, Comparison, out / COMPARISON))
     return record
@@ -239,13 +262,17 @@ def train_all(
     """Train those that are not finished, `jobs` at a time; one that fails is named with its reason, the others go on.
 
     Steps on the source alone that another of them has done by then are not repeated.  After `until`, a time of
-    `time.monotonic`, none is started but the first `least` of them.
+    `time.monotonic`, none is started but the first `least` of them, which are always trained to their end; others keep
+    a checkpoint then.
     """
     failed: dict[str, str] = {}
     check("jobs", jobs, Count)
     waiting = [(number, run) for number, run in enumerate(runs) if not run.finished]
     starting = (
-        run if (run.folder / "config.json").exists() else run.begun_by(runs)
+        replace(
+            run if (run.folder / "config.json").exists() else run.begun_by(runs),
+            seconds=math.inf if number < least else until - time.monotonic(),
+        )
         for number, run in waiting
         if number < least or time.monotonic() < until
     )
@@ -298,6 +325,8 @@ def _train(run: Run, show: bool = False) -> str | None:
     """Why it failed, if it did."""
     try:
         run.train(show)
+    except TimeUpError:
+        return None
     except JumbotError as error:
         return str(error)
     return None

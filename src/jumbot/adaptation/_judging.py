@@ -17,10 +17,14 @@ from jumbot.adaptation._evaluation.accuracy import (
     EstimatedAccuracy,
     calibrate,
     estimate_accuracy,
+    target_shares,
     unknown,
 )
 from jumbot.adaptation._evaluation.decision import Decision, decide, kept, weigh_witnesses
+from jumbot.adaptation._evaluation.diagnosis import UNEXPLAINED
+from jumbot.adaptation._evaluation.sets import MOST_UNKNOWN, Guarantee, learn_guarantee
 from jumbot.adaptation._evaluation.task import Task
+from jumbot.adaptation._evaluation.votes import estimated_shares
 from jumbot.adaptation._training.witnesses import Heard, hear, hear_held_out
 from jumbot.data._domain import Domain
 from jumbot.data._inputs import kind_of
@@ -29,6 +33,7 @@ from jumbot.methods.network import Network
 
 if TYPE_CHECKING:
     from jumbot.adaptation._domains import Domains
+    from jumbot.adaptation._model import Model
 
 ADAPTED = "jumbot"
 PAPER = ("digits", "office-home", "office-home-partial", "visda")
@@ -199,3 +204,22 @@ def calibrated(judged: Judged, method: str, logits: Tensor, planned: Any) -> tup
     if accuracy.value is None:
         return found, accuracy
     return calibrate(logits, witness, planned, accuracy.value), accuracy
+
+
+def guaranteed(
+    judged: Judged, model: Model, logits: Tensor, planned: Any, near: Any, accuracy: EstimatedAccuracy | None
+) -> Guarantee | None:
+    """What the model keeps of the held-out source to make sets of; None where none was held out.
+
+    `near` is the mass that target samples receive, None where that is not known.
+    """
+    if judged.heard is None or (witness := judged.heard.by_method.get(str(model.method["name"]))) is None:
+        return None
+    strange = UNEXPLAINED if near is None else min(UNEXPLAINED, float(np.quantile(near, MOST_UNKNOWN)))
+    if witness.labels.ndim > 1:
+        return learn_guarantee(witness, None, None, None, strange)
+    estimated = estimated_shares(witness.probabilities(logits.double().numpy()), witness.shares)
+    shares = target_shares(estimated, np.asarray(planned), witness.shares)
+    told = accuracy is not None and accuracy.value is not None
+    probabilities = model.probabilities(logits).double().numpy() if told else None
+    return learn_guarantee(witness, Calibration(model.temperature, model.offset), shares, probabilities, strange)

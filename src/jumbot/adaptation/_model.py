@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 import jumbot
 from jumbot._base.files import replacing
-from jumbot._base.options import check
+from jumbot._base.options import Bounds, check
 from jumbot._base.progress import progress
 from jumbot._base.schema import FORMAT, convert, plain, read, write
 from jumbot._settings.places import MODEL, model_folder
@@ -29,6 +29,7 @@ from jumbot.adaptation._evaluation.measures import Evaluation
 from jumbot.adaptation._evaluation.monitor import logits_of, outputs
 from jumbot.adaptation._evaluation.nearness import Nearness, Rows, received_by
 from jumbot.adaptation._evaluation.regression import RegressionEvaluation
+from jumbot.adaptation._evaluation.sets import Guarantee, PredictionSets, class_sets, promise_of
 from jumbot.adaptation._evaluation.task import Regression, Task, task_from_json, task_to_json
 from jumbot.adaptation._networks.build import build_network, check_sizes
 from jumbot.adaptation._networks.features import Extractor
@@ -81,7 +82,7 @@ def model_text(model: Model) -> str:
         lines.append(f"  warning   negative transfer is likely: {one_line(model.diagnosis['reasons'][0])}")
     if model.run is not None:
         lines.append(f"  run       {one_line(model.run)}")
-    lines.append("  use       predict, predict_proba, evaluate, report, save, export")
+    lines.append("  use       predict, predict_proba, predict_set, evaluate, report, save, export")
     return "\n".join(lines)
 
 
@@ -121,6 +122,8 @@ class Model:
         What the source looked like; new samples that resemble none of it are found by it.
     offset : tuple of float or None
         What is added to the score of each class, so that predictions have the class sizes found for the target.
+    guarantee
+        Of the held-out source, by which sets of classes and intervals are made.
     """
 
     network: Network
@@ -135,6 +138,7 @@ class Model:
     temperature: float = 1.0
     nearness: Nearness | None = None
     offset: tuple[float, ...] | None = None
+    guarantee: Guarantee | None = None
 
     def __repr__(self) -> str:
         return model_text(self)
@@ -258,6 +262,62 @@ class Model:
         check("prior", prior, Prior)
         return self.probabilities(logits_of(self.network, self.domain(data, **reading)), prior).numpy()
 
+    def predict_set(self, data: Any, coverage: float = 0.9, **reading: Any) -> PredictionSets:
+        """The classes of each sample that cannot be excluded; of numbers, intervals.
+
+        Assumes that labels move with the features: a target sample has the labels of the source samples that it is
+        matched with.  Calibrated on source samples that were held out, each weighted by the mass that the plan moves
+        from it to the target in the adapted embedding and by the class proportions found; and on the model's
+        probabilities in the target, which agree with the accuracy that is estimated there.
+
+        Parameters
+        ----------
+        data
+            Samples, in any form that `adapt` takes.
+        coverage : float
+            Share of the sets that shall hold the truth, among samples that are not unknown; in (0, 1).
+        **reading
+            Options of `domain`.
+
+        Returns
+        -------
+        PredictionSets
+            `sets`, `unknown`, and `promise`: what they promise, or "no promise" where the plan leaves too much mass.
+
+        Raises
+        ------
+        ArgumentError
+            For a coverage outside (0, 1), and for a model that has no held-out source samples.
+        """
+        coverage = check("coverage", coverage, Annotated[float, Bounds(above=0, below=1)])
+        self.check_guarantee()
+        domain = self.domain(data, **reading)
+        near = received_by(self.nearness, domain, self.compared_by(domain))
+        return self.sets_of(logits_of(self.network, domain), near, coverage)
+
+    def check_guarantee(self) -> None:
+        """Refuse a model that has nothing to make sets of."""
+        if self.guarantee is None:
+            raise ArgumentError(
+                "coverage cannot be promised by this model: it keeps no held-out source samples; adapt again.",
+                argument="coverage",
+            )
+
+    def sets_of(self, logits: Tensor, near: np.ndarray | None, coverage: float) -> PredictionSets:
+        """What `predict_set` returns, of outputs and of what the source explains."""
+        assert self.guarantee is not None
+        thresholds = self.guarantee.thresholds(coverage)
+        sets: Any
+        if isinstance(self.task, Regression):
+            wide, middle = thresholds * np.array(self.task.std), self.task.decode(logits).reshape(len(logits), -1)
+            sets = np.stack([middle - wide, middle + wide], axis=-1)
+            sets = sets[:, 0] if self.task.outputs == 1 else sets
+        else:
+            sets = class_sets(self.probabilities(logits).double().numpy(), float(thresholds[0]), self.task.names())
+        unknown = np.zeros(len(logits), bool) if near is None else near < self.guarantee.strange
+        promise = promise_of(self.guarantee, coverage)
+        return PredictionSets(sets, unknown, coverage, promise, not self.guarantee.why_not)
+
     def probabilities(self, logits: Tensor, prior: Prior = "target") -> Tensor:
         """Of the classes, calibrated by the temperature."""
         return self.scores(logits, prior).softmax(-1)
@@ -324,6 +384,8 @@ class Model:
         tensors = pack("network", self.network.state_dict())
         if self.nearness is not None:
             tensors |= pack("nearness", self.nearness.to_tensors())
+        if self.guarantee is not None:
+            tensors |= pack("guarantee", self.guarantee.to_tensors())
         save_weights(folder / WEIGHTS, tensors, "model")
         write(folder / MODEL, record)
         return folder
@@ -360,8 +422,13 @@ class Model:
             frozen = frozen if widths[0] == widths[1] else None  # a model of before there was one
         return frozen or (lambda part: outputs(self.network, part)[0].numpy())
 
-    def write_predictions(self, data: Any, file: str | Path | TextIO, **reading: Any) -> Path | None:
+    def write_predictions(
+        self, data: Any, file: str | Path | TextIO, *, coverage: float | None = None, **reading: Any
+    ) -> Path | None:
         """A csv with id, label and confidence, or id and prediction; `reading` are options of `domain`.
+
+        With `coverage` also the classes of each sample that cannot be excluded, as `set` with | between them and
+        `set_size`, or the interval of each number as `low` and `high`: see `predict_set`.
 
         `received_mass` says how well the source explains a sample (1 is typical), and `unexplained` is 1 where it does
         not: by the features that the network gets, a frozen backbone's among them, by edges and shades of pictures and
@@ -370,13 +437,20 @@ class Model:
         """
         if not hasattr(file, "write"):
             file = check("file", file, Path)
+        if coverage is not None:
+            coverage = check("coverage", coverage, Annotated[float, Bounds(above=0, below=1)])
+            self.check_guarantee()
         domain = self.domain(data, **reading)
         near = received_by(self.nearness, domain, self.compared_by(domain))
-        self.write_outputs(file, domain, logits_of(self.network, domain), None if near is None else explanations(near))
+        logits = logits_of(self.network, domain)
+        more: dict[str, Any] = {} if near is None else explanations(near)
+        if coverage is not None:
+            more |= self._set_columns(self.sets_of(logits, near, coverage))
+        self.write_outputs(file, domain, logits, more or None)
         return Path(file) if isinstance(file, str | Path) else None
 
     def write_outputs(
-        self, file: str | Path | TextIO, domain: Domain, logits: Tensor, more: Mapping[str, np.ndarray] | None = None
+        self, file: str | Path | TextIO, domain: Domain, logits: Tensor, more: Mapping[str, Any] | None = None
     ) -> None:
         """One line per sample, with `more` columns of numbers; no spreadsheet takes an id or a label for a formula."""
         names = ["label", "confidence"]
@@ -394,9 +468,26 @@ class Model:
             for start in range(0, len(domain), _LINES):
                 part = slice(start, start + _LINES)
                 columns = [*self._words(logits[part])]
-                columns += [[f"{value:.6g}" for value in given[part]] for given in (more or {}).values()]
+                columns += [
+                    [value if isinstance(value, str) else f"{value:.6g}" for value in given[part]]
+                    for given in (more or {}).values()
+                ]
                 told = ids[part] if domain.ids is None else [safe(str(name)) for name in ids[part]]
                 writer.writerows(zip(told, *columns, strict=True))
+
+    def _set_columns(self, found: PredictionSets) -> dict[str, Any]:
+        """Columns of predictions with sets; intervals in the digits of the predictions."""
+        if isinstance(self.task, Regression):
+            ends = found.sets.reshape(len(found.sets), -1, 2)
+            names = self.task.output_names or ("",)
+            return {
+                "_".join(filter(None, (end, name))): [repr(float(value)) for value in ends[:, i, side]]
+                for i, name in enumerate(names)
+                for side, end in enumerate(("low", "high"))
+            }
+        order = {name: i for i, name in enumerate(self.task.names().tolist())}
+        texts = [safe("|".join(self.classes[i] for i in sorted(order[c] for c in one))) for one in found.sets]
+        return {"set": texts, "set_size": found.sizes}
 
     def _words(self, logits: Tensor) -> Iterator[list[str]]:
         """The columns of predictions in a table."""
@@ -448,7 +539,7 @@ def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
     """
     folder = check("path", path, Path)
     if backbone is not None and not isinstance(backbone, nn.Module):
-        raise ArgumentError(f"backbone: {type(backbone).__name__} came in; give the module that it was trained on.")
+        raise ArgumentError(f"backbone: got {type(backbone).__name__}; give the module that it was trained on.")
     folder = model_folder(folder)
     file = read(folder / MODEL, ModelFile)
     spec = plain(file.network)
@@ -473,4 +564,5 @@ def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
         file.temperature,
         Nearness.from_tensors(unpack("nearness", tensors), folder / WEIGHTS),
         file.offset,
+        Guarantee.from_tensors(unpack("guarantee", tensors), folder / WEIGHTS),
     )

@@ -39,7 +39,7 @@ class TargetScorer:
             estimator.steps[-1][1] if hasattr(estimator, "steps") and isinstance(estimator.steps, list) else estimator
         )
         if not isinstance(last, AdaptationEstimator):
-            raise ArgumentError(f"estimator: {type(last).__name__} came in; this scores estimators of jumbot.")
+            raise ArgumentError(f"estimator: got {type(last).__name__}; this scores estimators of jumbot.")
         known = OF_NUMBERS if last.task_.name == "regression" else OF_CLASSES
         if self.name not in known:
             raise ArgumentError(

@@ -14,14 +14,18 @@ import numpy as np
 from jumbot._base.progress import progress
 from jumbot.adaptation._candidates import FIRST
 from jumbot.adaptation._config import RunConfig
+from jumbot.adaptation._evaluation.decision import Harm, weigh_distances, weigh_harm
 from jumbot.adaptation._evaluation.modularity import Evidence, nearest, some_rows, weigh
 from jumbot.adaptation._evaluation.monitor import logits_of
 from jumbot.adaptation._evaluation.regression import NumberEvidence, weigh_numbers
+from jumbot.adaptation._evaluation.task import task_of
 from jumbot.adaptation._grid import Pair, Run, train_all
 from jumbot.adaptation._model import load
 from jumbot.adaptation._runs.folder import final_mass, read_metrics, read_results
 from jumbot.adaptation._runs.variants import Variant
+from jumbot.adaptation._training.witnesses import SHARE, learning_rows, reference_predictions
 from jumbot.data._domain import Domain
+from jumbot.methods import SOURCE_ONLY
 
 RUNG = 3  # a short run has one in so many steps
 LEAST_STEPS = 300  # of a whole run, below which short ones would save nothing
@@ -35,13 +39,19 @@ class Weighed:
     run: Run
     whole: bool
     evidence: Evidence | NumberEvidence
+    harm: Harm | None = None
+    """Beside source-only, by the rule of `decision`; None of source-only itself and where it was stopped early."""
+    secured: float | None = None
+    """What the votes on its accuracy secure, as in `Harm`."""
 
     def row(self, folder: Path) -> dict[str, Any]:
         """Its row of the table."""
         results = read_results(self.run.folder)
         assert results is not None
         diagnosis = results["diagnosis"]
+        estimate = results.get("estimated_accuracy") or {}
         of_classes = {
+            "estimated_accuracy": estimate.get("value"),
             "proportions_distance": _distance(diagnosis["class_proportions"], diagnosis["predicted_proportions"]),
             "accuracy_not_used": results.get("accuracy"),
         }
@@ -52,6 +62,7 @@ class Weighed:
             "settings": dict(self.run.variant.changes),
             "whole": self.whole,
             **self.evidence.to_row(),
+            "secured": self.secured,
             "mass": final_mass(read_metrics(self.run.folder)),
             **(of_classes if isinstance(self.evidence, Evidence) else of_numbers),
             "seconds": results["seconds"],
@@ -65,8 +76,9 @@ class Search:
 
     out: Path
     pair: Pair
+    source: Domain
+    """As the networks take it, and so is `target`."""
     target: Domain
-    """As the networks take it."""
     variants: Sequence[Variant]
     config: RunConfig
     changes: Mapping[str, Any]
@@ -103,7 +115,14 @@ class Search:
         runs = whole + stopped
         found = self._weigh(runs, sample, neighbours)
         order = [v.label for v in self.variants]
-        weighed = [Weighed(run, run.variant.label in labels, found[run.variant.label]) for run in runs]
+        harms = self._harms(whole, sample)
+        own = {name: harm.adapted for name, harm in harms.items()}
+        if harms:
+            own[SOURCE_ONLY] = next(iter(harms.values())).source_only
+        weighed = [
+            Weighed(run, label in labels, found[label], harms.get(label), own.get(label))
+            for run, label in ((run, run.variant.label) for run in runs)
+        ]
         return sorted(weighed, key=lambda w: order.index(w.run.variant.label))
 
     @property
@@ -119,8 +138,43 @@ class Search:
             source, adaptation = self.steps
             lengths = {"source_steps": source // RUNG, "steps": adaptation // RUNG}
             changes = {n: v for n, v in changes.items() if n not in ("epochs", "source_epochs")} | lengths
+        judged = whole and self.holds_out
+        if judged and not self.config.training.validation:
+            changes["validation"] = SHARE
         folder = self.out / variant.folder if whole else self.out / "rungs" / variant.folder
-        return Run(self.pair, variant, self.seed, folder, self.config.recipe, changes, command=self.command)
+        return Run(
+            self.pair, variant, self.seed, folder, self.config.recipe, changes, command=self.command, judge=judged
+        )
+
+    @property
+    def holds_out(self) -> bool:
+        """Whether a part of the source is kept from the candidates, to judge them by; numbers are judged without."""
+        labels = self.pair.source.labels
+        return labels is not None and round(SHARE * int(np.bincount(labels[labels >= 0]).max())) > 0
+
+    def _harms(self, runs: Sequence[Run], sample: Domain) -> dict[str, Harm]:
+        """Each candidate that adapts beside source-only."""
+        by_label = {run.variant.label: run for run in runs}
+        alone = by_label.pop(SOURCE_ONLY, None)
+        if alone is None or not by_label or not (self.holds_out or self.source.labels is None):
+            return {}
+        models = {name: load(run.folder) for name, run in {SOURCE_ONLY: alone, **by_label}.items()}
+        said = {name: model.scores(logits_of(model.network, sample)) for name, model in models.items()}
+        if self.source.labels is None:
+            index, rows = learning_rows(self.source, self.seed)
+            values = task_of(self.source).labels(self.source)[index]
+            others = [learning_rows(sample)[1]]
+            known = reference_predictions(rows, values, others, numbers=True, seed=self.seed)
+            outputs = {name: (f.double().numpy(),) for name, f in said.items()}
+            return {name: weigh_distances(outputs[name], outputs[SOURCE_ONLY], known) for name in by_label}
+        votes = {name: model.results["estimated_accuracy"]["votes"] for name, model in models.items()}
+        classes = {name: scores.argmax(-1) for name, scores in said.items()}
+        return {
+            name: weigh_harm(
+                votes[name], votes[SOURCE_ONLY], float((classes[name] != classes[SOURCE_ONLY]).double().mean())
+            )
+            for name in by_label
+        }
 
     def _weigh(self, runs: Sequence[Run], sample: Domain, neighbours: np.ndarray[Any, Any]) -> Weights:
         with progress(None, f"weighing {len(runs)} candidates", bar=self.show, slow=True):

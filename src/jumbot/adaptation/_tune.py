@@ -219,7 +219,7 @@ def _make_search(folder: Path, given: Given, recipe: str | None, options: dict[s
     return Search(
         folder,
         Pair("tune", *domains, few),
-        _as_the_network_takes_it(domains, config),
+        *_as_the_network_takes_it(domains, config),
         candidates(config.recipe, _task_of(domains[0]))[: limits.runs],
         config,
         options,
@@ -249,13 +249,14 @@ def _check_folder(folder: Path) -> None:
         read(folder / TUNING, Tuning)
 
 
-def _as_the_network_takes_it(read: tuple[Domain, Domain, Domain | None], config: Any) -> Domain:
-    """The target; features of a frozen backbone are extracted here, once for all candidates."""
+def _as_the_network_takes_it(read: tuple[Domain, Domain, Domain | None], config: Any) -> tuple[Domain, Domain]:
+    """Source and target; features of a frozen backbone are extracted here, once for all candidates."""
     from jumbot.adaptation._domains import Domains
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.training.seed)
-        return Domains(*read, config, None).target.unlabelled()
+        found = Domains(*read, config, None)
+        return found.source, found.target.unlabelled()
 
 
 def _task_of(source: Domain) -> TaskName:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from jumbot.adaptation._evaluation.decision import decide
 from jumbot.adaptation._evaluation.modularity import Evidence
 from jumbot.adaptation._evaluation.regression import UNKNOWN, NumberEvidence
 from jumbot.adaptation._runs.folder import read_results
@@ -13,6 +14,10 @@ from jumbot.methods import SOURCE_ONLY
 
 TIE = 0.002
 """A lead in evidence that decides nothing: another seed changes it by more."""
+RULE = (
+    "source-only or the recipe's JUMBOT by the rule of harm, as in jumbot.adapt, unless another that passes it has "
+    "more evidence and, of classes, surely a larger modularity"
+)
 WHOLE_TARGETS = ("alda", "cdan-e", "dann", "deepjdot", "mcc", "rot")
 """Methods whose pages advise against them where the target lacks classes of the source."""
 
@@ -20,26 +25,29 @@ WHOLE_TARGETS = ("alda", "cdan-e", "dann", "deepjdot", "mcc", "rot")
 def verdict(search: Search, weighed: Sequence[Weighed]) -> dict[str, Any]:
     """The picked candidate, why it was, and all of them, best first; only whole runs can be picked.
 
-    Of classes, the recipe's JUMBOT is kept, or source-only where that has more evidence, unless another candidate has
-    more and surely respects the neighbourhoods of the target better; of several such the largest evidence wins.  Of
-    numbers it wins in any case.  A lead of no more than `TIE` over the recipe's JUMBOT is a tie, which that wins.
+    The rule of harm of `decision` chooses between source-only and the recipe's JUMBOT, as in `jumbot.adapt`.  Another
+    candidate takes the place of the chosen one where that rule takes it over source-only, and it has more evidence, by
+    more than `TIE`, and of classes surely respects the neighbourhoods of the target better; of several such the largest
+    evidence wins.
 
     Where numbers are predicted and source-only predicts others than the source's, it is picked: see `UNKNOWN`.
     """
-    whole = [each for each in weighed if each.whole]
-    best = _best(whole, search.variants[1].label)
-    unknown = next((each for each in whole if _is_unknown(each)), None)
-    chosen = best if unknown is None else unknown
+    default = search.variants[1].label
+    whole = {each.run.variant.label: each for each in weighed if each.whole}
+    chosen, said = _pick(whole, default)
+    unknown = next((each for each in whole.values() if _is_unknown(each)), None)
+    if unknown is not None:
+        chosen, said = unknown, []
     rows = {each.run.variant.label: each.row(search.out) for each in weighed}
     picked = rows.pop(chosen.run.variant.label)
     rest = sorted(rows.values(), key=lambda row: (not row["whole"], -row["evidence"]))
     trained = {picked["candidate"], *rows}
     not_tried = [v.label for v in search.variants if v.label not in trained and v.label not in search.failed]
-    said = [_cannot_know(chosen, rest)] if unknown is not None else _why(chosen, picked, rest, search.variants[1].label)
+    said = [_cannot_know(chosen, rest)] if unknown is not None else [*said, *_more(chosen, picked)]
     return {
-        "rule": chosen.evidence.rule,
+        "rule": RULE,
         "picked": picked["candidate"],
-        "default": search.variants[1].label,
+        "default": default,
         "steps": search.steps[1],
         "why": said
         + [f"Warning: {text}" for text in advised_against(chosen)]
@@ -50,21 +58,54 @@ def verdict(search: Search, weighed: Sequence[Weighed]) -> dict[str, Any]:
     }
 
 
-def _best(whole: Sequence[Weighed], default: str) -> Weighed:
-    """Of those in a tie the default; of equal ones the first, so that source-only is taken where nothing differs."""
-    best = _largest(whole, default)
-    usual = next((each for each in whole if each.run.variant.label == default), best)
-    return usual if 0 < best.evidence.value - usual.evidence.value <= TIE else best
+def _pick(whole: Mapping[str, Weighed], default: str) -> tuple[Weighed, list[str]]:
+    """What is picked, and why."""
+    usual, alone = whole.get(default), whole.get(SOURCE_ONLY)
+    if usual is None or alone is None:  # one of the two failed, and there is nothing to compare with
+        only = usual or alone or max(whole.values(), key=lambda each: each.evidence.value)
+        missing = default if usual is None else SOURCE_ONLY
+        return only, [f"{_name(only)} was kept: {missing} could not be trained, so nothing was compared."]
+    if usual.harm is None:
+        return alone, [f"{SOURCE_ONLY} was chosen: the source has too few samples to hold some out."]
+    decision = decide(usual.harm, default)
+    kept = usual if decision.method == default else alone
+    better = [
+        each
+        for each in whole.values()
+        if each.harm is not None and each.harm.helps and each.evidence.value > kept.evidence.value + TIE
+    ]
+    sure = [each for each in better if _surely_beyond(each, kept)]
+    said = [_capital(decision.why)]
+    if not sure:
+        if better:
+            best = max(better, key=lambda each: each.evidence.value)
+            said.append(
+                f"{_name(best)} has more evidence, {best.evidence.words()}, than {_name(kept)}, {kept.evidence.words()}"
+                ", and not surely a larger modularity, so it was not taken."
+            )
+        return kept, said
+    best = max(sure, key=lambda each: each.evidence.value)
+    surely = " and surely a larger modularity" if isinstance(best.evidence, Evidence) else ""
+    said.append(
+        f"{_name(best)} was chosen over {_name(kept)}: its evidence is larger, {best.evidence.words()} against "
+        f"{kept.evidence.words()}{surely}, and nothing speaks for harm beside {SOURCE_ONLY}."
+    )
+    return best, said
 
 
-def _largest(whole: Sequence[Weighed], default: str) -> Weighed:
-    """Of equal ones the first."""
-    found = {each.run.variant.label: (each, each.evidence) for each in whole if isinstance(each.evidence, Evidence)}
-    if default not in found or SOURCE_ONLY not in found:
-        return max(whole, key=lambda each: each.evidence.value)
-    kept, evidence = max(found[SOURCE_ONLY], found[default], key=lambda one: one[1].value)
-    beyond = [each for each, own in found.values() if own.value > evidence.value and own.surely_beyond(evidence)]
-    return max(beyond, key=lambda each: each.evidence.value, default=kept)
+def _surely_beyond(each: Weighed, kept: Weighed) -> bool:
+    """Numbers have no modularity: there the evidence alone counts."""
+    if not isinstance(each.evidence, Evidence) or not isinstance(kept.evidence, Evidence):
+        return True
+    return each.evidence.surely_beyond(kept.evidence)
+
+
+def _name(each: Weighed) -> str:
+    return each.run.variant.label
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _is_unknown(each: Weighed) -> bool:
@@ -84,42 +125,15 @@ def _cannot_know(chosen: Weighed, rest: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _why(chosen: Weighed, picked: Mapping[str, Any], rest: Sequence[Mapping[str, Any]], default: str) -> list[str]:
-    """Why this one."""
-    whole = [row for row in rest if row["whole"]]
-    own = chosen.evidence.words()
-    name, alone = picked["candidate"], picked["candidate"] == SOURCE_ONLY
-    ahead = [row for row in whole if row["evidence"] > picked["evidence"]]
-    near = max((row["evidence"] - picked["evidence"] for row in whole), default=-1.0)
-    if name == default and abs(near) <= TIE:
-        other = max(whole, key=lambda row: row["evidence"])["candidate"]
-        ahead, tie = [], f"A tie: {name} has {own}, {other} {abs(near):.3f} {'more' if near > 0 else 'less'}."
-    else:
-        tie = ""
-    more = f"{ahead[0]['candidate']}, with {ahead[0]['evidence']:.3f}," if ahead else ""
-    if tie:
-        said = [f"{tie} {name}, what the recipe takes, was kept."]
-    elif more and alone:
-        said = [f"Adaptation was not used: source-only has {own}, and {more} has not surely a larger modularity."]
-    elif more and name == default:
-        said = [f"{name}, what the recipe takes, was kept: it has {own}, and {more} not surely a larger modularity."]
-    elif more:
-        kept = next(row["candidate"] for row in whole if row["candidate"] in (default, SOURCE_ONLY))
-        said = [f"{name} was chosen: it has {own} and surely a larger modularity than {kept}; {more} has not."]
-    elif alone:
-        beaten = f"; the best that adapts, {whole[0]['candidate']}, has {whole[0]['evidence']:.3f}" if whole else ""
-        said = [f"Adaptation was not used: source-only has the largest evidence, {own}{beaten}."]
-    else:
-        next_one = f"; the next is {whole[0]['candidate']} with {whole[0]['evidence']:.3f}" if whole else ""
-        said = [f"{name} was chosen: its evidence is the largest, {own}{next_one}."]
-    if not alone:
-        without = next((row for row in whole if row["candidate"] == SOURCE_ONLY), None)
-        if without is not None and without is not whole[0]:
-            said.append(f"Without adaptation, source-only has {without['evidence']:.3f}.")
-        if picked["mass"] is not None and "tau" in picked["settings"]:
-            said.append(f"tau is {picked['settings']['tau']:g}: {100 * picked['mass']:.0f} % of the mass moves.")
-        if isinstance(chosen.evidence, NumberEvidence):
-            said.append("That holds if the numbers of both domains are spread alike, which nothing here can tell.")
+def _more(chosen: Weighed, picked: Mapping[str, Any]) -> list[str]:
+    """What else is to be said of a candidate that adapts."""
+    said = []
+    if chosen.run.variant.method == SOURCE_ONLY:
+        return said
+    if picked["mass"] is not None and "tau" in picked["settings"]:
+        said.append(f"tau is {picked['settings']['tau']:g}: {100 * picked['mass']:.0f} % of the mass moves.")
+    if isinstance(chosen.evidence, NumberEvidence):
+        said.append("That holds if the numbers of both domains are spread alike, which nothing here can tell.")
     return said
 
 

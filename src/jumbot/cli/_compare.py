@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -11,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from jumbot._base.files import write_text
-from jumbot._base.options import Count
+from jumbot._base.options import Count, Positive
 from jumbot._settings.places import check_comparison_place
 from jumbot._settings.reading import Reading
 from jumbot.adaptation._config import check_changes
@@ -43,6 +45,7 @@ class Compare(TrainingData, Command):
         "methods",
         "seeds",
         "jobs",
+        "minutes",
         "label",
         "evaluate_on",
         "recipe",
@@ -65,6 +68,8 @@ class Compare(TrainingData, Command):
     """Runs of each method, with seeds 0, 1, ..."""
     jobs: Count = 1
     """Runs at the same time, each on one thread."""
+    minutes: Positive | None = None
+    """A budget of time: runs that are not done by then are left out and named; the same command goes on with them."""
     reports: bool = True
     """Write a report for each run beside that of the comparison; some six seconds each."""
 
@@ -94,6 +99,7 @@ def main(arguments: Sequence[str]) -> int:
     from jumbot.report._overview import format_evidence
 
     keep_freed_memory()
+    begun = time.monotonic()
     if wanted.target is None:
         pairs = all_pairs(wanted.source, wanted.domain_column)
     else:
@@ -109,16 +115,24 @@ def main(arguments: Sequence[str]) -> int:
         recipe=wanted.recipe,
         reading=Reading(**reading(wanted, Reading)),
         command=shlex.join(["jumbot", "compare", *arguments]),
+        minutes=wanted.minutes,
         **changes,
     )
     found = accuracies(record)
     for folder, why in record["failed"].items():
         say(f"jumbot compare: {folder}: {why}", sys.stderr)
+    if left := record["not_run"]:
+        say(
+            f"jumbot compare: the minutes were up before {len(left)} of {len(left) + len(record['runs'])} runs were "
+            f"done: {', '.join(left)}; the same command goes on with them",
+            sys.stderr,
+        )
     folders = [folder_of(wanted.out, row["task"], row["method"], row["seed"]) for row in record["runs"]]
+    in_time = math.inf if wanted.minutes is None else begun + 60 * wanted.minutes
     if wanted.reports:
         with progress(len(folders), "reports", least=1, slow=True) as advance:
             for folder in folders:
-                if not (folder / "report.html").exists():
+                if not (folder / "report.html").exists() and time.monotonic() < in_time:
                     drawn(f"{folder}: the report", partial(write_report, [folder], folder))
                 advance(1)
     numbers = numbers_table(record)
@@ -144,6 +158,8 @@ def main(arguments: Sequence[str]) -> int:
         if len(found) > 1:
             draw_comparison(found).savefig(wanted.out / "comparison.png", dpi=150)
     pages = "every run has a report.html of its own below it" if wanted.reports else "the runs have none of their own"
+    if wanted.reports and not all((folder / "report.html").exists() for folder in folders):
+        pages = "the minutes left no time for a report of every run"
     if page is not None:
         say(f"overview: {page}; {pages}")
     return 1 if record["failed"] or page is None else 0

@@ -81,9 +81,9 @@ class Distance(MinibatchLoss):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.m:
-            raise UsageError("--m: no number came in.")
+            raise UsageError("--m: no number given.")
         if self.k is not None and self.precision is not None:
-            raise UsageError("--k and --precision: both came in; give one.")
+            raise UsageError("--k and --precision: both were given; give one.")
 
 
 def main(arguments: Sequence[str]) -> int:

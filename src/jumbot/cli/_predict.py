@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar, TextIO, cast
 
+from jumbot._base.options import Bounds
 from jumbot._settings.reading import ReadingOptions
 from jumbot.cli._arguments import Argument
 from jumbot.cli._command import RunCommand
@@ -24,24 +26,35 @@ class Predict(ReadingOptions, RunCommand):
         ("into predictions.csv: id, label, confidence, how far the source explains it", "jumbot predict run new/"),
         ("into a file of your own", "jumbot predict run new.csv --csv labels.csv"),
         ("of image files", "jumbot predict run *.jpg"),
+        ("with the classes that cannot be excluded at 90 %", "jumbot predict run new.csv --coverage 0.9"),
         ("to another program", "jumbot predict run new.csv --csv - | head"),
     )
-    matter: ClassVar = ("csv",)
+    matter: ClassVar = ("csv", "coverage")
     data: Annotated[tuple[str, ...], Argument("DATA ...")]
     """Samples, in any form that `jumbot adapt` takes, or several image files."""
     csv: Path = Path("predictions.csv")
     """File for id, label and confidence; an existing one is not overwritten. "-" is standard output."""
+    coverage: Annotated[float, Bounds(above=0, below=1)] | None = None
+    """Also write the classes of each sample that cannot be excluded, or the interval of each number, such that this
+    share holds the truth where labels move with the features."""
 
 
 def main(arguments: Sequence[str]) -> int:
     wanted = parse(Predict, arguments, "jumbot predict")
+    from jumbot.adaptation._evaluation.sets import promise_of
+
     data = wanted.data[0] if len(wanted.data) == 1 else list(wanted.data)
     model = wanted.load()
+    how = reading(wanted) | {"coverage": wanted.coverage}
+    if wanted.coverage is not None:
+        model.check_guarantee()
+        assert model.guarantee is not None
+        say(promise_of(model.guarantee, wanted.coverage), sys.stderr)
     if wanted.csv == Path("-"):
-        model.write_predictions(data, cast(TextIO, Screen()), **reading(wanted))
+        model.write_predictions(data, cast(TextIO, Screen()), **how)
         return 0
     if wanted.csv.exists():
         raise ArgumentError(f"{wanted.csv}: exists already; give another name with --csv.")
-    model.write_predictions(data, wanted.csv, **reading(wanted))
+    model.write_predictions(data, wanted.csv, **how)
     say(f"predictions: {wanted.csv}")
     return 0

@@ -48,7 +48,7 @@ class Tune(TrainingData, Command):
     target: Annotated[str, Argument("TGT")]
     """Data to adapt to, labelled or not; its labels give a column of the table and decide nothing."""
     out: Path
-    """Folder of the runs, the table and the page; the same command goes on with what was stopped there, and `jumbot
+    """Folder of the runs, the table and the page; the same command continues what was stopped there, and `jumbot
     predict` takes it for the picked model."""
     minutes: Positive | None = None
     """No new run is started after so many; source-only and the recipe's JUMBOT are always trained."""

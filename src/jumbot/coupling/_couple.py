@@ -322,5 +322,5 @@ def _generator(seed: int | None, generator: Generator | None) -> Generator:
     if seed is None:
         return check_generator(generator)
     if generator is not None:
-        raise ArgumentError("seed, generator: both came in; pass one of them.")
+        raise ArgumentError("seed, generator: both were given; pass one of them.")
     return np.random.default_rng(check("seed", seed, Seed))

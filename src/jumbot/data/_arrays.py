@@ -72,7 +72,7 @@ def check_shape(shape: tuple[int, ...], kind: str) -> None:
         raise ArgumentError(f"data: samples of shape {shape}; signals are (n, channels, length), or (n, length).")
     if shape[0] > shape[1]:
         remark(
-            f"signals of {shape[0]} channels and length {shape[1]} came in, as (n, channels, length); if it is the "
+            f"got signals of {shape[0]} channels and length {shape[1]}, as (n, channels, length); if it is the "
             "other way round, give x.transpose(0, 2, 1).",
             stacklevel=2,
         )
@@ -166,7 +166,7 @@ def _number(value: Any, name: str) -> float:
         return np.nan
     found = number_in(value)
     if found is None:
-        raise ArgumentError(f"{name}: the label {value!r} came in; task='regression' predicts numbers.")
+        raise ArgumentError(f"{name}: got the label {value!r}; task='regression' predicts numbers.")
     return found
 
 

@@ -191,7 +191,7 @@ def make_transform(augment: str, views: str, size: int = CROPPED) -> Phases:
     }
     for argument, value, known in (("augment", augment, trainings), ("views", views, evaluations)):
         if value not in known:
-            raise ArgumentError(f"{argument}: {value!r} came in; use {', '.join(map(repr, known))}.")
+            raise ArgumentError(f"{argument}: got {value!r}; use {', '.join(map(repr, known))}.")
     return Phases(trainings[augment], evaluations[views])
 
 

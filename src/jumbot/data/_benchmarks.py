@@ -163,7 +163,7 @@ def partial_classes(spec: str | Sequence[str], classes: Sequence[str]) -> tuple[
         text = spec.removeprefix("first:").strip()
         if not text.isdecimal() or not 1 <= int(text) <= len(known):
             raise ArgumentError(
-                f"partial: {spec!r} came in; give first: and a number from 1 to {len(known)}, the classes there are."
+                f"partial: got {spec!r}; give first: and a number from 1 to {len(known)}, the classes there are."
             )
         return tuple(known[: int(text)])
     asked = [name.strip() for name in spec.split(",")] if isinstance(spec, str) else list(spec)

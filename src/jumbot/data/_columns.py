@@ -181,7 +181,7 @@ class Columns:
         if encoded:
             first, what = next(iter(encoded.items()))
             raise ArgumentError(
-                f"{name}: an array came in where column {first!r} holds {what}; give a table or a frame with names."
+                f"{name}: got an array where column {first!r} holds {what}; give a table or a frame with names."
             )
         if width != len(self.columns):
             raise ArgumentError(

@@ -232,7 +232,7 @@ def _collect(stream: Any, name: str, batched: bool) -> tuple[list[Any], list[Any
     size = 0
     for item in stream:
         if isinstance(item, dict):
-            raise ArgumentError(f"{name}: items with names ({', '.join(map(str, item))}) came in; give x or (x, y).")
+            raise ArgumentError(f"{name}: got items with names ({', '.join(map(str, item))}); give x or (x, y).")
         x, *rest = item if isinstance(item, tuple | list) else [item]
         if batched and is_picture(x):
             raise ArgumentError(f"{name}: the DataLoader gives lists of pictures; give its .dataset.")

@@ -234,10 +234,10 @@ def load(
     (2, (1, 16, 16), [4, 2])
     """
     if name not in NAMES:
-        raise ArgumentError(f"name: {name!r} came in; the sets of digits are {', '.join(NAMES)}.")
+        raise ArgumentError(f"name: got {name!r}; the sets of digits are {', '.join(NAMES)}.")
     if split not in SPLITS or (split == "extra" and name != "svhn"):
         raise ArgumentError(
-            f"split: {split!r} came in; use 'train' or 'test'" + (", or 'extra'." if name == "svhn" else ".")
+            f"split: got {split!r}; use 'train' or 'test'" + (", or 'extra'." if name == "svhn" else ".")
         )
     place = data_root(root)
     archive = place / name / f"{split}.npz"

@@ -71,7 +71,7 @@ def load_folder(
     if domain is not None and domain != NO_DOMAINS:
         if not (folder / domain).is_dir():
             known = ", ".join(sorted(f.name for f in folder.iterdir() if f.is_dir())) or "none"
-            raise ArgumentError(f"{folder}: domain: {domain!r} came in; the folders are {known}.")
+            raise ArgumentError(f"{folder}: domain: got {domain!r}; the folders are {known}.")
         folder = folder / domain
     files = images_below(folder)
     if unread := images_below(folder, UNREAD):
@@ -101,7 +101,7 @@ def load_files(paths: Sequence[str | Path], *, name: str = "data", corrupt: str 
         raise ArgumentError(f"{name}: {len(absent)} of {len(paths)} files are not there, the first is {absent[0]}.")
     other = [str(path) for path in paths if not str(path).lower().endswith(ENDINGS)]
     if other:
-        raise ArgumentError(f"{name}: a list of files must be of images ({', '.join(ENDINGS)}); {other[0]} came in.")
+        raise ArgumentError(f"{name}: a list of files must contain images ({', '.join(ENDINGS)}), got {other[0]}.")
     return _domain(Path(), [str(path) for path in paths], [None] * len(paths), name, corrupt)
 
 
@@ -209,7 +209,7 @@ def _refuse(error: OSError) -> None:
 
 def _domain(root: Path, files: list[str], kinds: Sequence[str | None], name: str, corrupt: str) -> Domain:
     if corrupt not in ("refuse", "skip"):
-        raise ArgumentError(f"corrupt: {corrupt!r} came in; use 'refuse' or 'skip'.")
+        raise ArgumentError(f"corrupt: got {corrupt!r}; use 'refuse' or 'skip'.")
     paths = [str(root / file) for file in files]
     with ThreadPoolExecutor(4) as pool:
         facts = list(pool.map(_facts, paths))

@@ -96,13 +96,13 @@ class InputFormat(Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.sample == ():
-            raise ArgumentError("sample: an empty list came in; it must be the shape of a sample.")
+            raise ArgumentError("sample must be the shape of a sample, got an empty list.")
         for name in ("mean", "std"):
             values, wide = getattr(self, name), self.shape[0]
             if values is not None and wide and len(values) != wide:
-                raise ArgumentError(f"{name}: {len(values)} numbers came in; there must be {wide}.")
+                raise ArgumentError(f"{name}: got {len(values)} numbers; there must be {wide}.")
         if self.columns is not None and self.width and len(self.columns.features) != self.width:
-            raise ArgumentError(f"width: {self.width} came in; the columns give {len(self.columns.features)} features.")
+            raise ArgumentError(f"width: got {self.width}; the columns give {len(self.columns.features)} features.")
 
     def check_complete(self) -> None:
         """Refuse a format that does not say what shape samples have."""

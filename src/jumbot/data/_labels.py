@@ -57,7 +57,7 @@ def _missing(value: Any) -> bool:
 
 def _class_name(value: Any, name: str) -> str:
     if isinstance(value, float) and not value.is_integer():
-        raise ArgumentError(f"{name}: {value!r} came in; labels are names or whole numbers.")
+        raise ArgumentError(f"{name}: got {value!r}; labels are names or whole numbers.")
     return plain_text(value)
 
 

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import nnls
 
 _FEWEST = 20  # numbers of each domain, below which quantiles say little
 _CODES = 20  # different numbers up to which a column may be one of codes or counts
-_PLAIN, _NARROW = math.log(1.7), math.log(1.5)  # factors from which a column is named: wide ones, narrow ones
+_PLAIN, _NARROW = math.log(1.5), math.log(1.4)  # factors from which a column is named: wide ones, narrow ones
 _WHOLE = math.log(5)  # factor from which all columns together are named: the gain of a sensor may double
 _APART = 15  # times the spread: what medians are apart by where zero is another one
-_DEVIATIONS = 1.5  # by which a narrow column has left its place
+_DEVIATIONS = 1.0  # by which a narrow column has left its place
 _OUTLYING = 3.0  # deviations of the other columns' factors: where all drift, none is odd
 _LEAST = 0.1  # deviation of the other columns' factors (of their logarithms), at least
 _MANY = 8  # columns that tell what is typical
@@ -26,6 +27,11 @@ _LARGEST = 1e150  # squares of larger numbers overflow
 _WIDE = 512  # columns above which only those are looked at whose means differ
 _ASKED = "are its units others than the source's?"
 _SHOWN = 5  # columns that are named one by one
+_GROUPS = 5  # of numbers to predict, in the place of classes
+_OF_CLASS = 5  # numbers of a class, below which it cannot stand for more of its kind
+_TOO_FEW = 4  # columns, up to which the one in question must help to tell the proportions
+_OTHERS = 64  # columns that tell the proportions of the classes
+_DRAWN = 2000  # numbers that a source with other proportions has
 _KNOWN = {
     1.609: "kilometres for miles",
     2.2046: "pounds for kilograms",
@@ -74,14 +80,19 @@ class _Found:
         return alike or (sure >= _NARROW and self.deviations >= _DEVIATIONS)
 
 
-def other_units(source: np.ndarray, target: np.ndarray, names: Sequence[str]) -> list[str]:
+def other_units(
+    source: np.ndarray, target: np.ndarray, names: Sequence[str], labels: np.ndarray | None = None
+) -> list[str]:
     """Sentences on the columns of `(n, d)` numbers that seem to be in other units; NaN is a missing number.
 
+    `labels` are those of the source: a column that other proportions of the classes would move as far is in no other
+    unit.
+
     A column of one sign is compared by its logarithms: in other units they are moved as a whole.  One that is narrow,
-    beside the move, is named from a factor of 1.5 on, a wide one from 1.7 on and where all quantiles are moved alike;
+    beside the move, is named from a factor of 1.4 on, a wide one from 1.5 on and where all quantiles are moved alike;
     a column of both signs likewise by the distances from its median.  Columns are compared with each other too: where
     all sensors drift by a factor of 2 to 4, none of them is odd.  Two zeros, of kelvins and of degrees, are told by
-    medians that are far apart beside the spread.  Not seen: fewer than 20 numbers, factors below 1.5, wide columns
+    medians that are far apart beside the spread.  Not seen: fewer than 20 numbers, factors below 1.4, wide columns
     that have changed their shape too, codes and counts that keep to the source's numbers.
 
     >>> rows = np.random.default_rng(0).normal(70, 10, size=(100, 2))
@@ -102,8 +113,10 @@ def other_units(source: np.ndarray, target: np.ndarray, names: Sequence[str]) ->
     if abs(typical) >= _WHOLE and deviation <= _LEAST * abs(typical):
         return [f"nearly every column {_times(typical)}; {_ASKED}{_known(typical)}"]
     said = []
-    for name, (here, there), one in zip(names, columns, found, strict=True):
+    for place, (name, (here, there), one) in enumerate(zip(names, columns, found, strict=True)):
         odd = one is not None and one.stands_out(typical, deviation)
+        if odd and one is not None and labels is not None:
+            odd = not _explained_by_proportions(source, target, labels, place, one.factor)
         zero, misfit = _other_zero(here, there) or ("", math.inf)
         if one is not None and odd and abs(one.shape) <= max(misfit, _NOISE):
             how = f"{_times(one.factor)}; {_ASKED}{_known(one.factor)}"
@@ -113,6 +126,45 @@ def other_units(source: np.ndarray, target: np.ndarray, names: Sequence[str]) ->
             continue
         said.append(f"column {name} {how} Its median is {np.median(there):.4g} instead of {np.median(here):.4g}.")
     return [*said[:_SHOWN], *([f"{len(said) - _SHOWN} more columns differ likewise."] * (len(said) > _SHOWN))]
+
+
+def _explained_by_proportions(
+    source: np.ndarray, target: np.ndarray, labels: np.ndarray, place: int, factor: float
+) -> bool:
+    """Whether a column has moved as it would where the classes have the proportions that the other columns suggest.
+
+    Of four columns or fewer it is one of those that suggest them, and may be like one class alone.  Numbers to predict
+    are taken in five groups.  The proportions are those of least squares between the distribution functions of these
+    columns, at 9 quantiles each.
+    """
+    if labels.dtype.kind == "f":
+        labels = np.searchsorted(np.quantile(labels, np.arange(1, _GROUPS) / _GROUPS), labels)
+    groups = [labels == one for one in np.unique(labels) if (labels == one).sum() >= _OF_CLASS]
+    few = source.shape[1] <= _TOO_FEW
+    others = [column for column in range(source.shape[1]) if few or column != place]
+    others = [others[i] for i in np.unique(np.linspace(0, len(others) - 1, min(len(others), _OTHERS)).astype(int))]
+    shares, wanted = [], []
+    for column in others:
+        parts = [np.sort(_finite(source[group, column])) for group in groups]
+        there = np.sort(_finite(target[:, column]))
+        if min(map(len, [*parts, there])) < _OF_CLASS:
+            continue
+        at = np.quantile(np.concatenate([*parts, there]), np.arange(1, 10) / 10)
+        shares.append(np.stack([np.searchsorted(part, at, side="right") / len(part) for part in parts], axis=1))
+        wanted.append(np.searchsorted(there, at, side="right") / len(there))
+    if len(groups) < 2 or not shares:
+        return False
+    sure = 1e3  # by which the proportions add up to 1
+    weights, _ = nnls(np.vstack([*shares, np.full((1, len(groups)), sure)]), np.append(np.concatenate(wanted), sure))
+    own = [np.sort(_finite(source[group, place])) for group in groups]
+    drawn = [
+        part[np.linspace(0, len(part) - 1, round(_DRAWN * float(weight))).round().astype(int)]
+        for part, weight in zip(own, weights, strict=True)
+        if len(part)
+    ]
+    there = _finite(target[:, place])
+    tried = [_compare(numbers, there) for numbers in [np.concatenate(drawn), *(own if few else [])]]
+    return any(one is not None and abs(one.factor) < max(_NARROW, abs(factor) / 2) for one in tried)
 
 
 def _finite(numbers: np.ndarray) -> np.ndarray:

@@ -93,10 +93,10 @@ def prepare(
         if not len(domain):
             raise ArgumentError(f"{domain.name}: holds no samples.")
     if pixels not in PIXELS:
-        raise ArgumentError(f"pixels: {pixels!r} came in; use {', '.join(map(repr, PIXELS))}.")
+        raise ArgumentError(f"pixels: got {pixels!r}; use {', '.join(map(repr, PIXELS))}.")
     check_standardise(standardise)
     if columns not in ("same", "shared"):
-        raise ArgumentError(f"columns: {columns!r} came in; use 'same' or 'shared'.")
+        raise ArgumentError(f"columns: got {columns!r}; use 'same' or 'shared'.")
     source = check_source(source, target.roles.features if target.roles is not None else ())
     target = match_classes(target, source.classes)
     kinds = kind_of(source), kind_of(target)
@@ -127,7 +127,7 @@ def _feature_format(
 ) -> InputFormat:
     tables = [d.samples.table if isinstance(d.samples, TableSamples) else None for d in (source, target)]
     if columns == "shared" and not all(table is not None and table.named for table in tables):
-        raise ArgumentError("columns: 'shared' came in, but not both domains have names of columns.")
+        raise ArgumentError("columns: got 'shared', but not both domains have names of columns.")
     for option, asked in (("dates", dates), ("text", text)):
         if asked is not None and tables[0] is None:
             raise ArgumentError(f"{option} must be left out where the source has no columns of a table.")
@@ -148,7 +148,7 @@ def _feature_format(
 def _tensor_format(source: Domain, kind: str, standardise: str) -> InputFormat:
     format = InputFormat(kind, sample=source.shape, whole=kind == "raw" and holds_whole(source))  # type: ignore[arg-type]
     if kind == "raw" and standardise == "source":
-        raise ArgumentError("standardise: 'source' came in, but raw tensors pass as they are; scale them first.")
+        raise ArgumentError("standardise: got 'source', but raw tensors pass as they are; scale them first.")
     if kind == "raw" or standardise == "none":
         return format
     mean = _mean_of_channels(source.samples, np.zeros(format.shape[0]), 1)
@@ -173,7 +173,7 @@ def _image_format(
         channels = 3 if pixels == "imagenet" else max(count for count, _ in facts)
     if channels not in range(1, MOST_CHANNELS + 1) or (pixels == "imagenet" and channels != 3):
         raise ArgumentError(
-            f"channels: {channels} came in; images have 1 to {MOST_CHANNELS}, and 3 with pixels='imagenet'."
+            f"channels: got {channels}; images have 1 to {MOST_CHANNELS}, and 3 with pixels='imagenet'."
         )
     for domain in (source, target):
         check_channels(domain, channels)
@@ -187,5 +187,5 @@ def _image_format(
     elif isinstance(size, int):
         size = (size, size)
     if len(size) != 2 or min(size) < 1:
-        raise ArgumentError(f"size: {size} came in; give one side or (height, width), in pixels.")
+        raise ArgumentError(f"size: got {size}; give one side or (height, width), in pixels.")
     return InputFormat("image", size=(int(size[0]), int(size[1])), channels=channels, pixels=pixels)  # type: ignore[arg-type]

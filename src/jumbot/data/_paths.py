@@ -34,7 +34,7 @@ def join_domains(parts: Sequence[Domain]) -> Domain:
     ([0, 1, 0], [0, 1, 1], ('a', 'b'))
     """
     if not parts:
-        raise ArgumentError("source: an empty list came in; give at least one source.")
+        raise ArgumentError("source: got an empty list; give at least one source.")
     if len(parts) == 1:
         return parts[0]
     for part in parts:
@@ -141,7 +141,7 @@ def from_path(text: str, name: str | None, reading: Reading, like: Known | None)
             return digits.load(path, selector, reading.root)
         if Path(path).exists():
             if reading.domain not in (None, selector):
-                raise ArgumentError(f"{text}: came in beside domain={reading.domain!r}; give one of them.")
+                raise ArgumentError(f"{text}: names a domain, and so does domain={reading.domain!r}; give one.")
             text, reading = path, replace(reading, domain=selector)
     elif not Path(text).exists() and text in digits.NAMES:
         check_kind(text, reading)
@@ -184,6 +184,6 @@ def _all_folders(place: Path, reading: Reading) -> Domain:
     """Every folder in `place` as a source of its own; their names stand before those of the files."""
     names = sorted(f.name for f in place.iterdir() if f.is_dir() and not f.name.startswith((".", "__MACOSX")))
     if len(names) < 2:
-        raise ArgumentError(f"{place}: domain: 'all' came in, but it holds {len(names)} folders of domains.")
+        raise ArgumentError(f"{place}: domain: got 'all', but it holds {len(names)} folders of domains.")
     parts = [folders.load_folder(place, name=name, corrupt=reading.corrupt, domain=name) for name in names]
     return join_domains([replace(p, ids=[f"{p.name}/{i}" for i in p.ids or ()]) for p in parts])

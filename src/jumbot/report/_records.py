@@ -83,7 +83,7 @@ def read_embeddings(file: Path) -> dict[str, np.ndarray]:
         if array.ndim != axes or array.dtype.kind not in kinds:
             what = "numbers" if kinds == "f" else "whole numbers"
             raise ArgumentError(
-                f"{file}: {name}: an array of shape {array.shape} ({array.dtype}) came in; it must hold {what} along "
+                f"{file}: {name}: got an array of shape {array.shape} ({array.dtype}); it must hold {what} along "
                 f"{axes} {'axes' if axes > 1 else 'axis'}."
             )
     for domain in ("source", "target"):
@@ -139,7 +139,7 @@ def _number(row: dict[str, str], column: str, kind: Any, where: str) -> float | 
     try:
         value: float = check(column, float(text), kind)
     except ValueError as error:  # an ArgumentError is one
-        raise ArgumentError(f"{where}: {column}: {text[:40]!r} came in; it must be a number, at least 0.") from error
+        raise ArgumentError(f"{where}: {column} must be a number, at least 0, got {text[:40]!r}.") from error
     return value
 
 

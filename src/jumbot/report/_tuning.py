@@ -18,7 +18,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SHOWN = ("evidence", "modularity", "agreement", "gap", "mass", "accuracy_not_used", "rmse_not_used", "r2_not_used")
+SHOWN = (
+    "secured",
+    "evidence",
+    "modularity",
+    "agreement",
+    "gap",
+    "mass",
+    "accuracy_not_used",
+    "rmse_not_used",
+    "r2_not_used",
+)
 _SHARES = ("mass", "proportions_distance", "accuracy_not_used")
 
 

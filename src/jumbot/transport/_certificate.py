@@ -66,8 +66,11 @@ class Certificate:
         return torch.where(sound, relative, torch.inf)
 
 
-def certify(problem: Problem, f: Tensor, g: Tensor) -> Certificate:
-    """The certificate of the potentials `(B, n)`, `(B, m)` for the problem as given, in float64."""
+def certify(problem: Problem, f: Tensor, g: Tensor, near: Tensor | None = None) -> Certificate:
+    """The certificate of the potentials `(B, n)`, `(B, m)` for the problem as given, in float64.
+
+    `near` is a plan that is nearly feasible, to be rounded instead of that of the potentials.
+    """
     epsilon, cost = problem.epsilon, problem.cost.double()
     r_a, r_b = problem.reference_weights
     log_plan = (f[..., :, None] + g[..., None, :] - cost) / epsilon
@@ -77,7 +80,7 @@ def certify(problem: Problem, f: Tensor, g: Tensor) -> Certificate:
     plan = torch.exp(log_plan)
     gap = torch.zeros_like(plan[:, 0, 0])
     if problem.source.hard or problem.target.hard:
-        rounded = round_to_marginals(problem, plan)
+        rounded = round_to_marginals(problem, plan if near is None else near)
         # Q log(Q/P) - Q + P with log P exact where P underflows
         log_ratio = torch.where(rounded > 0, torch.log(rounded) - log_plan, 0.0)
         terms = torch.where(rounded > 0, rounded * log_ratio - rounded, 0.0) + plan

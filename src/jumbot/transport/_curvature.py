@@ -136,7 +136,7 @@ def conjugate_gradients(system: Product, right: Tensor, inverse: Tensor, project
     return x
 
 
-_AGAIN = "a gradient of a transport value was differentiated again, which is not offered"
+_AGAIN = "a gradient of a transport value was differentiated again; second derivatives are not supported"
 
 
 def refusal(problem: Problem, in_weights: bool) -> str | None:

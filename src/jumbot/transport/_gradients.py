@@ -179,7 +179,7 @@ class _Slopes(torch.autograd.Function):
         return None, None, *(None if e is None else x for e, x in zip(ctx.edges, found, strict=True))
 
 
-_THIRD = "a gradient of a transport value was differentiated a third time, which is not offered; detach it before."
+_THIRD = "third derivatives of a transport value are not supported; detach its second derivatives first."
 
 
 class _Barred(torch.autograd.Function):
@@ -232,7 +232,7 @@ class _Held:
 
     def refusal(self, k: int) -> str:
         return (
-            "a gradient of solution.linear was differentiated again, which is not offered: it holds the plan fixed. "
+            "second derivatives of solution.linear are not supported: its gradient holds the plan fixed. "
             "Differentiate solution.value, or detach the gradient."
         )
 

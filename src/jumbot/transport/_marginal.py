@@ -217,7 +217,7 @@ def _marginals(
     constraint = phi.lower > 0 or phi.upper < math.inf
     if constraint and finite:
         raise ArgumentError(
-            f"tau: {taus[0]:g}, {taus[1]:g} came in with the constraint {phi!r}, which has no price; leave tau out."
+            f"tau: got {taus[0]:g}, {taus[1]:g} with the constraint {phi!r}, which has no price; leave tau out."
         )
     source, target = Marginal.of(phi, taus[0]), Marginal.of(phi, taus[1])
     if exact and not (source.exact and target.exact) and not isinstance(phi, KL | TV):

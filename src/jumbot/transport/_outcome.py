@@ -1,7 +1,7 @@
 """What every engine hands back.
 
 An engine is a function (problem, start, tol, limit, ...) -> outcome.  The potentials of an outcome are a start: what
-one engine leaves open, the next one goes on with.
+one engine leaves open, the next one continues.
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ def sinkhorn_divergence(
     a = None if a is None else as_tensor(a, "a", x, numpy)
     b = None if b is None else as_tensor(b, "b", x, numpy)
     if isinstance(tau, tuple | list):
-        raise ArgumentError("tau: a pair came in, but the Sinkhorn divergence is symmetric; pass one number.")
+        raise ArgumentError("tau: got a pair, but the Sinkhorn divergence is symmetric; pass one number.")
     for name, points in (("x", x), ("y", y)):
         if points.ndim < 2 or 0 in points.shape:
             raise ArgumentError(

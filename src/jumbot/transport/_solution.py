@@ -54,7 +54,7 @@ def check_generator(generator: Any) -> Generator:
         return np.random.default_rng()
     if not isinstance(generator, Generator):
         raise ArgumentError(
-            f"generator: {type(generator).__name__} came in; pass a torch.Generator or a numpy.random.Generator, "
+            f"generator: got {type(generator).__name__}; pass a torch.Generator or a numpy.random.Generator, "
             "e.g. torch.Generator().manual_seed(0)."
         )
     return generator

@@ -159,12 +159,18 @@ def test_folds_never_train_on_what_they_hold_out(n: int) -> None:
         assert abs(len(found[0][1]) - min(n / 5, 2000)) < 1
 
 
-def test_harm_is_a_fall_of_agreement_and_nothing_else() -> None:
-    assert weigh_harm({"trees": 0.6}, {"trees": 0.8}, 0.3).likely
-    assert not weigh_harm({"trees": 0.6}, {"trees": 0.8}, 0.01).likely  # nothing changed
-    assert not weigh_harm({"trees": 0.79}, {"trees": 0.8}, 0.3).likely
-    assert not weigh_harm({"trees": 0.9}, {"trees": 0.8}, 0.9).likely  # however much it changed
-    assert weigh_harm({"a": 0.6, "b": 0.8, "c": 0.9}, {"a": 0.8, "b": 0.8, "c": 0.8}, 0.3).gain == 0  # medians
+def test_harm_is_a_fall_of_what_the_votes_secure_and_nothing_else() -> None:
+    assert weigh_harm({"COT": 0.6}, {"COT": 0.8}, 0.3).likely
+    assert not weigh_harm({"COT": 0.6}, {"COT": 0.8}, 0.01).likely  # nothing changed
+    assert not weigh_harm({"COT": 0.79}, {"COT": 0.8}, 0.3).likely
+    assert not weigh_harm({"COT": 0.9}, {"COT": 0.8}, 0.9).likely  # however much it changed
+    names = ("COT", "ATC", "agreement with trees")
+    agreed = dict.fromkeys(names, 0.8)
+    split = dict(zip(names, (0.5, 0.8, 0.9), strict=True))
+    expected = np.mean([0.5, 0.8, 0.9]) - 1.5 * np.std([0.5, 0.8, 0.9]) - 0.8
+    assert weigh_harm(split, agreed, 0.3).gain == pytest.approx(expected)
+    aside = {"mean confidence": 0.1, "held-out accuracy": 0.1}
+    assert weigh_harm(agreed | aside, agreed, 0.3).gain == 0  # those are for comparison
 
 
 def test_the_decision_is_the_rule_of_harm() -> None:

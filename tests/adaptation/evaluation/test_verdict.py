@@ -1,4 +1,4 @@
-"""Which candidate is picked, and in which words: leads that decide nothing, and picks that are advised against."""
+"""Which candidate is picked, and in which words: by the rule of harm first, then by evidence; and warnings."""
 
 from __future__ import annotations
 
@@ -10,19 +10,25 @@ import numpy as np
 import pytest
 
 from jumbot.adaptation import _verdict as module
+from jumbot.adaptation._evaluation.decision import Harm, decide
 from jumbot.adaptation._evaluation.modularity import Evidence
 from jumbot.adaptation._evaluation.regression import NumberEvidence
 from jumbot.adaptation._search import Weighed
-from jumbot.adaptation._verdict import TIE, verdict
+from jumbot.adaptation._verdict import verdict
+
+HELPS, EVEN, HARMS = Harm(0.85, 0.8, 0.3), Harm(0.85, 0.8, 0.001), Harm(0.6, 0.8, 0.3)
+NEARER, AS_FAR = Harm(-0.3, -0.5, 0.3, numbers=True), Harm(-0.5, -0.5, 0.3, numbers=True)
 
 
-def candidate(method: str, value: float, numbers: bool = False, gain: float = 0.0) -> Weighed:
+def candidate(
+    method: str, value: float, numbers: bool = False, gain: float = 0.0, harm: Harm | None = HELPS
+) -> Weighed:
     """With that evidence; `gain` is what every sample adds to the modularity, so that a larger one is sure."""
     evidence: Any = NumberEvidence(value, 0.0, 0.0)
     if not numbers:
         evidence = Evidence(value - 0.5, 0.5, 0.0, 0.0, 0.0, np.full(50, gain))
     run: Any = SimpleNamespace(variant=SimpleNamespace(label=method, method=method, changes={}), folder=Path(method))
-    return Weighed(run, True, evidence)
+    return Weighed(run, True, evidence, None if method == "source-only" else harm)
 
 
 @pytest.fixture
@@ -52,26 +58,56 @@ def judged(*weighed: Weighed) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("numbers", [False, True])
-@pytest.mark.parametrize("lead", [-0.001, 0.001])
-def test_a_lead_of_a_thousandth_is_a_tie_and_the_default_is_kept(absent: list[int], lead: float, numbers: bool) -> None:
-    found = judged(candidate("source-only", 0.8 + lead, numbers, gain=1.0), candidate("jumbot", 0.8, numbers))
+def test_the_rule_of_harm_chooses_between_both_whatever_the_evidence(absent: list[int], numbers: bool) -> None:
+    alone = candidate("source-only", 0.9, numbers)
+    found = judged(alone, candidate("jumbot", 0.3, numbers, harm=NEARER if numbers else HELPS))
     assert found["picked"] == "jumbot"
-    assert found["why"][0].startswith("A tie: jumbot has 0.800")
-    assert f"source-only {abs(lead):.3f} {'more' if lead > 0 else 'less'}" in found["why"][0]
-    assert "was kept" in found["why"][0]
+    assert found["why"][0].startswith("Jumbot was chosen over source-only: ")
+    for harm in (AS_FAR,) if numbers else (EVEN, HARMS):
+        found = judged(candidate("source-only", 0.3, numbers), candidate("jumbot", 0.9, numbers, harm=harm))
+        assert found["picked"] == "source-only"
+        assert found["why"][0] == _said(harm)
 
 
-def test_another_method_in_a_tie_does_not_win_by_being_sure(absent: list[int]) -> None:
-    weighed = candidate("source-only", 0.6), candidate("jumbot", 0.8), candidate("mcc", 0.801, gain=1.0)
-    assert judged(*weighed)["picked"] == "jumbot"
+def _said(harm: Harm) -> str:
+    """The sentence of `jumbot.adapt` on the same evidence."""
+    said = str(decide(harm, "jumbot"))
+    return said[:1].upper() + said[1:]
 
 
-@pytest.mark.parametrize("numbers", [False, True])
-def test_a_larger_lead_decides(absent: list[int], numbers: bool) -> None:
-    assert TIE < 0.005
-    found = judged(candidate("source-only", 0.805, numbers), candidate("jumbot", 0.8, numbers))
+@pytest.mark.parametrize(
+    ("value", "gain", "harm", "picked"),
+    [
+        (0.9, 1.0, HELPS, "mcc"),
+        (0.801, 1.0, HELPS, "jumbot"),  # a tie
+        (0.9, 0.0, HELPS, "jumbot"),  # more evidence, and not surely a larger modularity
+        (0.9, 1.0, HARMS, "jumbot"),
+        (0.9, 1.0, EVEN, "jumbot"),
+    ],
+)
+def test_another_takes_its_place_by_evidence_if_it_does_no_harm(
+    absent: list[int], value: float, gain: float, harm: Harm, picked: str
+) -> None:
+    mcc = candidate("mcc", value, gain=gain, harm=harm)
+    found = judged(candidate("source-only", 0.6), candidate("jumbot", 0.8), mcc)
+    assert found["picked"] == picked
+    assert ("mcc was chosen over jumbot" in " ".join(found["why"])) == (picked == "mcc")
+    assert ("not surely a larger modularity" in " ".join(found["why"])) == (value == 0.9 and not gain)
+
+
+def test_another_may_help_where_the_recipe_harms(absent: list[int]) -> None:
+    weighed = candidate("source-only", 0.6), candidate("jumbot", 0.8, harm=HARMS), candidate("mcc", 0.9, gain=1.0)
+    found = judged(*weighed)
+    assert found["picked"] == "mcc"
+    assert found["why"][0].startswith("Source-only was chosen over jumbot")
+    assert found["why"][1].startswith("mcc was chosen over source-only")
+    assert judged(*weighed[:2])["picked"] == "source-only"
+
+
+def test_nothing_to_judge_by_is_no_reason_to_adapt(absent: list[int]) -> None:
+    found = judged(candidate("source-only", 0.6), candidate("jumbot", 0.9, harm=None))
     assert found["picked"] == "source-only"
-    assert "tie" not in " ".join(found["why"]).lower()
+    assert "too few samples" in found["why"][0]
 
 
 @pytest.mark.parametrize("missing", [[], [3], [3, 4]])

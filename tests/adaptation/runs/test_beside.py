@@ -13,9 +13,10 @@ import pytest
 from PIL import Image
 
 import jumbot
-from jumbot.errors import ArgumentError, MissingPackageError
+from jumbot.errors import MissingPackageError
 from jumbot.report._card import write_card
 from jumbot.report._records import read_run
+from tests.refusals import refused
 
 
 def test_the_baseline_of_rows_is_a_source_only_run(blobs: Any, tmp_path: Path) -> None:
@@ -87,7 +88,7 @@ def test_history_is_a_frame(blobs: Any, tmp_path: Path) -> None:
     np.testing.assert_allclose(steps["loss"], steps["terms.source"] + steps["terms.transport"])
     assert jumbot.load(tmp_path / "run").history.equals(model.history)
     assert model.diagnosis["class_proportions"] == model.results["diagnosis"]["class_proportions"]
-    with pytest.raises(ArgumentError, match="history: this model has no run folder"):
+    with refused("history"):
         jumbot.load(model.save(tmp_path / "saved")).history  # noqa: B018
 
 
@@ -105,7 +106,7 @@ def test_trackers_by_name(blobs: Any, tmp_path: Path) -> None:
         judge=False,
     )
     assert list((tmp_path / "run" / "tensorboard").rglob("events.out.tfevents*"))
-    with pytest.raises(ArgumentError, match="did you mean 'wandb'"):
+    with refused("did you mean 'wandb'"):
         jumbot.adapt("nowhere", "nowhere", trackers=["wandbb"], method="jumbot", judge=False)
     with pytest.raises(MissingPackageError, match="pip install clearml"):
         jumbot.adapt("nowhere", "nowhere", trackers=["clearml"], method="jumbot", judge=False)

@@ -17,8 +17,8 @@ from jumbot._settings.places import HOLDER, LOCK, writing
 from jumbot.adaptation._adapt import adapt
 from jumbot.adaptation._runs.folder import RunFolder
 from jumbot.cli import main
-from jumbot.errors import ArgumentError
 from tests.cli.test_adaptation_commands import write_table
+from tests.refusals import refused
 
 QUICK = ["--steps", "12", "--batch-size", "12", "--evaluate-every", "0"]
 
@@ -54,7 +54,7 @@ def test_a_signal_saves_and_the_folder_alone_goes_on(
     with monkeypatch.context() as patched:
         signal_at(patched, 4, number)
         assert main(["adapt", "here.csv", "there.csv", "--out", str(run), *options]) == 128 + number
-    assert "5 of 12 steps are done; go on with --resume" in capsys.readouterr().err
+    assert "5 of 12 steps are done; continue it with --resume" in capsys.readouterr().err
     assert len((run / "metrics.jsonl").read_text().splitlines()) == 5
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
@@ -98,7 +98,7 @@ def test_when_no_checkpoint_is_whole_it_is_said(tables: tuple[str, str], tmp_pat
         with pytest.raises(KeyboardInterrupt):
             adapt(*tables, out=run, steps=6, batch_size=12, report=False)
     (run / "checkpoints" / "last.safetensors").write_bytes(b"")
-    with pytest.raises(ArgumentError, match=r"last\.safetensors: cannot be read"):
+    with refused(r"last\.safetensors: cannot be read"):
         adapt(out=run, resume=True)
 
 
@@ -146,7 +146,7 @@ def test_what_is_missing_is_said(
 def test_data_from_memory_must_come_again(tmp_path: Path, blobs: Any) -> None:
     source, target = blobs()
     adapt(source, target, out=tmp_path / "run", steps=2, report=False, method="jumbot", judge=False)
-    with pytest.raises(ArgumentError, match="came from memory; give them again"):
+    with refused("came from memory; give them again"):
         adapt(out=tmp_path / "run", resume=True)
 
 
@@ -173,10 +173,10 @@ def test_a_folder_has_one_writer(tables: tuple[str, str], tmp_path: Path, capsys
 
 
 def test_a_folder_made_for_nothing_goes_again(tmp_path: Path) -> None:
-    with writing(tmp_path / "new"), pytest.raises(ArgumentError, match="is writing there"), writing(tmp_path / "new"):
+    with writing(tmp_path / "new"), refused("is writing there"), writing(tmp_path / "new"):
         pass
     assert not (tmp_path / "new").exists()
-    with pytest.raises(ArgumentError, match="nothere"):
+    with refused("nothere"):
         adapt(tmp_path / "nothere", tmp_path / "nothere", out=tmp_path / "run", method="jumbot", judge=False)
     assert not (tmp_path / "run").exists()
 
@@ -185,5 +185,5 @@ def test_a_run_goes_on_with_another_number_of_readers(blobs: Any, tmp_path: Path
     source, target = blobs()
     adapt(source, target, out=tmp_path / "run", steps=3, workers=0, report=False, method="jumbot", judge=False)
     adapt(source, target, out=tmp_path / "run", steps=3, report=False, resume=True)
-    with pytest.raises(ArgumentError, match=r"training\.steps was 3, now 4"):
+    with refused(r"training\.steps was 3, now 4"):
         adapt(source, target, out=tmp_path / "run", steps=4, report=False, resume=True)

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 import jumbot
 from jumbot.adaptation._grid import Pair, compare
 from jumbot.adaptation._runs.folder import read_config
 from jumbot.adaptation._runs.provenance import data_of
 from jumbot.data._content import domain_hash
-from jumbot.errors import ArgumentError
+from tests.refusals import refused
 
 SHORT: dict[str, Any] = {"steps": 2, "evaluate_every": 0, "batch_size": 4}
 
@@ -39,7 +38,7 @@ def test_a_run_goes_on_with_the_same_data_alone(tmp_path: Path) -> None:
     first = jumbot.adapt((X, y), X + 1, out=tmp_path / "run", **SHORT, method="jumbot", judge=False)
     again = jumbot.adapt((X, y), X + 1, out=tmp_path / "run", resume=True, **SHORT)
     np.testing.assert_array_equal(again.predict_proba(X), first.predict_proba(X))
-    with pytest.raises(ArgumentError, match=r"begun with other settings \(data"):
+    with refused(r"begun with other settings \(data"):
         jumbot.adapt((X, y), X + 2, out=tmp_path / "run", resume=True, **SHORT)
 
 

@@ -20,7 +20,8 @@ from jumbot.adaptation._adapt import adapt
 from jumbot.adaptation._runs.folder import read_metrics
 from jumbot.adaptation._training import checkpoint
 from jumbot.adaptation._training.checkpoint import load_tensors
-from jumbot.errors import ArgumentError, JumbotError, NotFiniteError
+from jumbot.errors import JumbotError, NotFiniteError
+from tests.refusals import refused
 
 SCRIPT = """
 import sys, numpy as np
@@ -189,15 +190,15 @@ def test_a_full_disk_keeps_the_last_checkpoint(tmp_path: Path, monkeypatch: pyte
 def test_a_folder_is_never_overwritten(blobs: Any, tmp_path: Path) -> None:
     source, target = blobs()
     adapt(source, target, out=tmp_path / "run", steps=3, method="jumbot", judge=False)
-    with pytest.raises(ArgumentError, match=r"holds a run already.*--resume"):
+    with refused(r"already contains a run.*--resume"):
         adapt(source, target, out=tmp_path / "run", steps=3, method="jumbot", judge=False)
-    with pytest.raises(ArgumentError, match=r"training.steps was 3, now 5"):
+    with refused(r"training.steps was 3, now 5"):
         adapt(source, target, out=tmp_path / "run", steps=5, resume=True)
     again = adapt(source, target, out=tmp_path / "run", steps=3, resume=True)
     assert again.results["accuracy"] is not None
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.tex").write_text("precious")
-    with pytest.raises(ArgumentError, match="holds other files"):
+    with refused("holds other files"):
         adapt(source, target, out=tmp_path / "other", steps=3, method="jumbot", judge=False)
 
 
@@ -206,7 +207,7 @@ def test_a_run_of_another_version_is_named(blobs: Any, tmp_path: Path) -> None:
     adapt(source, target, out=tmp_path / "run", steps=3, method="jumbot", judge=False)
     config = json.loads((tmp_path / "run" / "config.json").read_text())
     (tmp_path / "run" / "config.json").write_text(json.dumps(config | {"format": 99, "jumbot": "9.9"}))
-    with pytest.raises(ArgumentError, match=r"jumbot 9\.9.*another format"):
+    with refused(r"jumbot 9\.9.*another format"):
         adapt(source, target, out=tmp_path / "run", steps=3, resume=True)
 
 
@@ -227,7 +228,7 @@ def test_rules_of_selection(blobs: Any, tmp_path: Path, rule: str) -> None:
 
 def test_oracle_needs_labels(blobs: Any) -> None:
     source, target = blobs()
-    with pytest.raises(ArgumentError, match="oracle"):
+    with refused("oracle"):
         adapt(source, target.unlabelled(), steps=3, select="oracle", method="jumbot", judge=False)
 
 
@@ -235,7 +236,7 @@ def test_k_minibatches_a_step(blobs: Any) -> None:
     source, target = blobs()
     one, three = (adapt(source, target, steps=5, k=k, seed=2, method="jumbot", judge=False) for k in (1, 3))
     assert not torch.equal(one.network.classifier.weight, three.network.classifier.weight)
-    with pytest.raises(ArgumentError, match="k: 0"):
+    with refused("k"):
         adapt(source, target, k=0, method="jumbot", judge=False)
 
 
@@ -250,9 +251,9 @@ def test_devices_and_precision_that_are_not_there(blobs: Any) -> None:
     if torch.cuda.is_available():
         pytest.skip("this machine has a CUDA device")
     source, target = blobs()
-    with pytest.raises(ArgumentError, match="device"):
+    with refused("device"):
         adapt(source, target, steps=1, device="cuda", method="jumbot", judge=False)
-    with pytest.raises(ArgumentError, match="fp16"):
+    with refused("fp16"):
         adapt(source, target, steps=1, mixed_precision="fp16", method="jumbot", judge=False)
 
 

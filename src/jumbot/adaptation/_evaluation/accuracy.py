@@ -13,15 +13,15 @@ from torch import Tensor
 
 from jumbot._base.options import Checked, Portion
 from jumbot.adaptation._evaluation import votes
-from jumbot.adaptation._evaluation.votes import AGREEMENT, HELD_OUT, THRESHOLD, TRANSPORT, Witness
+from jumbot.adaptation._evaluation.votes import AGREEMENT, HELD_OUT, THRESHOLD, TRANSPORT, Witness, counted_votes
 
 LEVEL = 0.9
 """Of the interval."""
 LEAST = 30
 """Samples of the target, and of the held-out source, below which nothing is said."""
-#: From `benchmarks/trust.py`, each set so that families of data that were left out are covered: half the interval is
-#: _FACTOR (_BASE + the deviation of the votes).
-_BASE, _FACTOR = 0.1, 1.0
+FACTOR, _BASE = 1.0, 0.1
+"""Half the interval is FACTOR (_BASE + the deviation of the votes), from `benchmarks/trust.py`: as wide as the floors
+on its width allow, so that families of data that were left out are covered."""
 _WIDEST = 0.5  # an interval wider than that would say nothing
 _MOST = 0.85  # a lower end above it cannot be promised without labels: a class may be wrong as a whole
 _ONLY = 2.0  # times as wide where no reference has a say
@@ -53,7 +53,7 @@ class EstimatedAccuracy(Checked):
         return cls(found["value"], found["low"], found["high"], found["why"], dict(found.get("votes") or {}))
 
 
-def estimate_accuracy(votes: Mapping[str, float], target: int, held: int) -> EstimatedAccuracy:
+def estimate_accuracy(votes: Mapping[str, float], target: int, held: int, factor: float = FACTOR) -> EstimatedAccuracy:
     r"""One estimate and its interval from the votes of `Witness.votes`, for so many target and held-out samples.
 
     .. math:: \mathrm{median}(v) \pm c\, (b + \mathrm{sd}(v)) \text{ and the error of counting}
@@ -68,9 +68,9 @@ def estimate_accuracy(votes: Mapping[str, float], target: int, held: int) -> Est
     """
     if min(target, held) < LEAST:
         return unknown(f"{min(target, held)} samples are too few; at least {LEAST} of each domain are needed", votes)
-    used = [value for name, value in votes.items() if name.startswith(AGREEMENT) or name in (TRANSPORT, THRESHOLD)]
+    used = counted_votes(votes)
     value = float(np.median(used))
-    half = _FACTOR * (_BASE + float(np.std(used)))
+    half = factor * (_BASE + float(np.std(used)))
     half *= 1 if any(name.startswith(AGREEMENT) for name in votes) else _ONLY
     counted = value * (1 - value) * (1 / target + 1 / held)
     half = math.hypot(half, 1.64 * math.sqrt(counted))

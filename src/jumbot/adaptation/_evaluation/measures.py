@@ -139,7 +139,7 @@ def as_array(values: Any) -> np.ndarray[Any, Any]:
 def check_probabilities(values: np.ndarray[Any, Any]) -> None:
     """Refuse what is not a distribution over the last axis: NaN, negative numbers, rows that do not sum to one."""
     if np.isnan(values).any():
-        raise ArgumentError("probabilities: NaN came in; the network has diverged.")
+        raise ArgumentError("probabilities: got NaN; the network has diverged.")
     if values.size and (values.min() < 0 or np.abs(values.sum(-1) - 1).max() > 1e-2):
         raise ArgumentError("probabilities: rows must be >= 0 and sum to 1; apply softmax to logits first.")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from torch.nn import functional as F
@@ -37,7 +37,7 @@ def nearest(rows: Any, k: int = NEIGHBOURS) -> Array:
     if not np.isfinite(x).all():
         raise ArgumentError("rows: not all are finite numbers.")
     if k < 1:
-        raise ArgumentError(f"k: {k!r} came in; at least one neighbour is needed.")
+        raise ArgumentError(f"k: got {k!r}; at least one neighbour is needed.")
     x = x - x.mean(0)  # |x|^2 + |y|^2 - 2 xy loses what a large common offset would take
     squares = np.einsum("ij,ij->i", x, x)
     found = []
@@ -87,10 +87,16 @@ def modularity_parts(labels: Any, neighbours: Any) -> Array:
 
 def some_rows(domain: Domain, seed: int = 0) -> tuple[Array, Array]:
     """(indices, rows): at most `MOST` samples as the network gets them, as rows; images shrunk, views averaged."""
+    index = some_samples(domain, seed)
+    return index, rows_of(domain, index)
+
+
+def some_samples(domain: Domain, seed: int = 0) -> Array:
+    """Indices of at most `MOST` samples."""
     index = np.arange(len(domain))
     if len(index) > MOST:
         index = np.sort(np.random.default_rng((seed, 7)).choice(index, MOST, replace=False))
-    return index, rows_of(domain, index)
+    return index
 
 
 def rows_of(domain: Domain, index: Array | None = None) -> Array:
@@ -124,10 +130,6 @@ class Evidence:
     snd: float
     parts: Array = field(repr=False, compare=False)
     """`(n,)` what each sample adds to the modularity."""
-    rule: ClassVar[str] = (
-        "the recipe's JUMBOT, or source-only where that has more evidence = modularity + agreement, unless another has "
-        "more and surely a larger modularity"
-    )
 
     @property
     def value(self) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.stats import wasserstein_distance
@@ -122,7 +122,6 @@ class NumberEvidence:
     """Wasserstein distance between predicted numbers and the source's, in deviations of these."""
     smoothness: float
     """Moran's I among the neighbours of the target, to compare with."""
-    rule: ClassVar[str] = "the largest evidence = agreement - gap"
 
     @property
     def value(self) -> float:

@@ -139,6 +139,15 @@ AGREEMENT = "agreement with "
 """Begins the name of a vote by one of the references."""
 
 
+def counted_votes(votes: Mapping[str, float]) -> list[float]:
+    """Those votes of `Witness.votes` from which the estimate is made; the others are for comparison.
+
+    >>> counted_votes({"COT": 0.8, "mean confidence": 0.9, "agreement with trees": 0.7})
+    [0.8, 0.7]
+    """
+    return [value for name, value in votes.items() if name.startswith(AGREEMENT) or name in (TRANSPORT, THRESHOLD)]
+
+
 @dataclass(frozen=True)
 class Panel:
     """Predictions of the references: of the held-out rows, and of the target by those of each fold."""
@@ -163,6 +172,10 @@ class Witness:
     """(C,) what makes of z / T the logits for classes in these shares: their logarithms where training drew all classes
     equally often, 0 where it drew them as they come."""
     panel: Panel = field(default_factory=lambda: Panel({}, {}))
+    held_z: tuple[Array, ...] = ()
+    """Embeddings of the held-out rows, fold by fold."""
+    target_z: tuple[Array, ...] = ()
+    """Those of the target by the network of each fold."""
 
     @cached_property
     def temperature(self) -> float:

@@ -57,7 +57,7 @@ def make_backbone(
     if isinstance(backbone, nn.Module):
         found = _Found("user", backbone, 224, "imagenet", None)
     elif not isinstance(backbone, str):
-        raise ArgumentError(f"backbone: {type(backbone).__name__} came in; give a name or a torch.nn.Module.")
+        raise ArgumentError(f"backbone: got {type(backbone).__name__}; give a name or a torch.nn.Module.")
     else:
         found = _by_name(backbone, pretrained=weights == "imagenet")
     module, source = found.module, "none"

@@ -66,7 +66,7 @@ def extract(
     if isinstance(backbone, Backbone) and backbone.name != "user":
         module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     if batch_size < 1:
-        raise ArgumentError(f"batch_size: {batch_size} came in; it must be 1 or more.")
+        raise ArgumentError(f"batch_size must be 1 or more, got {batch_size}.")
     if not len(domain):
         raise ArgumentError(f"{domain.name}: holds no samples.")
     with _reading(domain, workers) as read:

@@ -41,10 +41,10 @@ class NetworkSpec(Record):
         super().__post_init__()
         check_name("kind", self.kind)
         if not self.shape:
-            raise ArgumentError("shape: an empty list came in; it must be the shape of a sample.")
+            raise ArgumentError("shape must be the shape of a sample, got an empty list.")
         ranks = {"table": 1, "signal": 2, "digits": 3}
         if len(self.shape) != ranks.get(self.kind, len(self.shape)):
-            raise ArgumentError(f"shape: {list(self.shape)} came in; a {self.kind} network takes {ranks[self.kind]}.")
+            raise ArgumentError(f"shape: got {list(self.shape)}; a {self.kind} network takes {ranks[self.kind]}.")
         if self.numbers and (not self.bins or max(self.numbers) >= self.shape[0]):
             raise ArgumentError(f"numbers: must be columns below {self.shape[0]}, with bins > 0, got {self.numbers}.")
         if self.bottleneck and self.width is None:
@@ -109,12 +109,12 @@ def check_classes(classes: tuple[str, ...], network: NetworkSpec, task: TaskFile
     """Refuse names of classes, or units of numbers, that are not those of the outputs."""
     if task.name == "regression" and (classes or len(task.mean) != network.classes):
         raise ArgumentError(
-            f"task: {len(task.mean)} numbers and {len(classes)} classes came in; there must be {network.classes} "
+            f"task: got {len(task.mean)} numbers and {len(classes)} classes; there must be {network.classes} "
             "numbers, as the network has outputs, and no classes."
         )
     if task.name == "classification" and len(classes) != network.classes:
         raise ArgumentError(
-            f"classes: {len(classes)} came in; there must be {network.classes}, as the network has outputs."
+            f"classes: got {len(classes)}; there must be {network.classes}, as the network has outputs."
         )
     if len(set(classes)) != len(classes):
         raise ArgumentError("classes: a name stands there twice.")

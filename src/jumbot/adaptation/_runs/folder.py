@@ -85,7 +85,7 @@ class RunFolder:
             read_config(self.path)
 
     def open(self, config: Mapping[str, Any], resume: bool) -> bool:
-        """Begin a run here, or go on with the one that is here; whether that is finished."""
+        """Begin a run here, or continue the one that is here; whether that is finished."""
         self.check(resume)
         file = self.path / CONFIG
         described = convert(dict(config), Config, file)
@@ -112,7 +112,7 @@ class RunFolder:
             with self.metrics.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(record) + "\n")
         except OSError as error:
-            raise JumbotError(f"{self.metrics}: cannot be written ({error}); go on with --resume.") from error
+            raise JumbotError(f"{self.metrics}: cannot be written ({error}); continue it with --resume.") from error
 
     def rewind(self, step: int) -> list[dict[str, Any]]:
         """Drop the lines after `step` steps, which a resumed run writes anew, and return the others.
@@ -161,7 +161,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
         event = record.get("event") if isinstance(record, dict) else None
         schema = LINES.get(event) if isinstance(event, str) else None
         if schema is None:
-            raise ArgumentError(f"{where}: event: must be {' or '.join(LINES)}; {str(event)[:40]} came in.")
+            raise ArgumentError(f"{where}: event must be {' or '.join(LINES)}, got {str(event)[:40]}.")
         convert(record, schema, where)
         records.append(record)
     return records

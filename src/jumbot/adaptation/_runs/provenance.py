@@ -33,7 +33,7 @@ def stamp(command: str | None, folders: Iterable[Path] = ()) -> dict[str, Any]:
 
 
 def describe_data(**domains: Domain | None) -> dict[str, dict[str, Any]]:
-    """Name, size and hash of each part of the data, as it came in."""
+    """Name, size and hash of each part of the data, as it was read."""
     return {
         part: {"name": domain.name, "n": len(domain), "hash": domain_hash(domain)}
         for part, domain in domains.items()

@@ -156,7 +156,7 @@ class ModelFile(Versioned):
             seen = (*seen[:1], *self.network.shape[1:])
         if seen != self.network.shape:
             raise ArgumentError(
-                f"network.shape: {list(self.network.shape)} came in; it must be {list(seen)}, as the input gives."
+                f"network.shape must be {list(seen)}, as the input gives, got {list(self.network.shape)}."
             )
 
 
@@ -192,7 +192,7 @@ class Sample(Record):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.picture is not None and not self.picture.startswith("data:image/"):
-            raise ArgumentError(f"picture: {self.picture[:40]!r} came in; it must begin with data:image/.")
+            raise ArgumentError(f"picture must begin with data:image/, got {self.picture[:40]!r}.")
 
 
 Samples = tuple[Sample, ...]

@@ -26,8 +26,11 @@ class CandidateRow(Record):
     mass: Measured | None
     seconds: Weight
     folder: str
+    secured: Measured | None = None
+    """What the rule of harm compares: what votes on its accuracy secure; of numbers, minus a distance in deviations."""
     modularity: Measured | None = None
     """This and what follows is of classes."""
+    estimated_accuracy: Portion | None = None
     entropy: Measured | None = None
     infomax: Measured | None = None
     snd: Measured | None = None
@@ -70,7 +73,7 @@ class Tuning(Versioned):
         super().__post_init__()
         first = self.candidates[0].candidate if self.candidates else None
         if self.picked != first:
-            raise ArgumentError(f"picked: {self.picked!r} came in; it must be {first!r}, the first of the candidates.")
+            raise ArgumentError(f"picked must be {first!r}, the first of the candidates, got {self.picked!r}.")
 
 
 @dataclass(frozen=True)
@@ -110,3 +113,6 @@ class Comparison(Versioned):
     runs: tuple[ComparedRun, ...]
     failed: dict[str, Text]
     """Folders of runs that failed, with the reason."""
+    minutes: Positive | None = None
+    not_run: tuple[Text, ...] = ()
+    """Folders of runs that the minutes left no time for."""

@@ -41,7 +41,7 @@ def read_variant(text: str) -> Variant:
         name, equals, value = one.partition("=")
         name = name.strip().replace("-", "_")
         if not name or not equals or not value.strip():
-            raise ArgumentError(f"methods: {text!r} came in; write NAME or NAME:OPTION=VALUE,OPTION=VALUE.")
+            raise ArgumentError(f"methods: got {text!r}; write NAME or NAME:OPTION=VALUE,OPTION=VALUE.")
         if name in changes:
             raise ArgumentError(f"methods: {text!r} gives {name} twice.")
         changes[name] = _value(value.strip())
@@ -63,7 +63,7 @@ def share_changes(
     variants = [read_variant(check("methods", name, str)) for name in dict.fromkeys(methods)]
     known = [option_names(variant.method) for variant in variants]
     if not variants:
-        raise ArgumentError(f"methods: none came in; {suggest('', METHODS)}")
+        raise ArgumentError(f"methods: none given; {suggest('', METHODS)}")
     for option in common:
         if not any(option in names for names in known):
             every = sorted(set().union(*known))

@@ -52,11 +52,11 @@ def check_able(training: Training, reports: bool = False) -> None:
     """Refuse what this machine cannot do: a device that it lacks, a package that is not installed."""
     kind, _, number = training.device.partition(":")
     if kind == "cuda" and not torch.cuda.is_available():
-        raise ArgumentError(f"device: {training.device!r} came in, but no CUDA device was found; use 'auto' or 'cpu'.")
+        raise ArgumentError(f"device: got {training.device!r}, but no CUDA device was found; use 'auto' or 'cpu'.")
     if number and int(number) >= torch.cuda.device_count():
-        raise ArgumentError(f"device: {training.device!r} came in, but there are {torch.cuda.device_count()} of them.")
+        raise ArgumentError(f"device: got {training.device!r}, but there are {torch.cuda.device_count()} of them.")
     if kind == "mps" and not torch.backends.mps.is_available():
-        raise ArgumentError("device: 'mps' came in, but no Metal device was found; use 'auto' or 'cpu'.")
+        raise ArgumentError("device: got 'mps', but no Metal device was found; use 'auto' or 'cpu'.")
     if training.mixed_precision == "fp16" and not device_of(training).startswith("cuda"):
         raise ArgumentError("mixed_precision: 'fp16' needs a CUDA device; use 'no' or 'bf16'.")
     for module in ("accelerate", "safetensors", "sklearn"):

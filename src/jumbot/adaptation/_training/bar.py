@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from types import FrameType
 from typing import Any
 
 from jumbot._base.progress import Drawing, Stretch, alive, first_to_tell, in_notebook
-from jumbot.errors import Stopped
+from jumbot.errors import JumbotError, Stopped
 
 Update = Callable[[dict[str, Any]], None]
 
@@ -109,6 +111,31 @@ def _outcome(record: dict[str, Any]) -> str:
         return f"target RMSE {record['rmse']:.4g} (evaluation)"
     name, value = next(iter(record["scores"].items()), ("entropy", float("nan")))
     return f"target {name} {value:.3f}"
+
+
+_DEADLINE = ContextVar("deadline", default=math.inf)
+
+
+class TimeUpError(JumbotError):
+    """The deadline of `pausing` passed; the run has a checkpoint and goes on when it is asked for again."""
+
+
+@contextmanager
+def pausing(seconds: float) -> Iterator[None]:
+    """Training inside that is not done after so many seconds saves a checkpoint and raises `TimeUpError`.
+
+    Unlike the budget of `adapt`, which hands over what was learned: runs that are compared are whole, or not there.
+    """
+    token = _DEADLINE.set(time.monotonic() + seconds)
+    try:
+        yield
+    finally:
+        _DEADLINE.reset(token)
+
+
+def time_is_up() -> bool:
+    """Whether the deadline of `pausing` has passed."""
+    return time.monotonic() >= _DEADLINE.get()
 
 
 @contextmanager

@@ -35,7 +35,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str,
             except SafetensorError as error:  # what it makes of a full disk
                 raise OSError(str(error)) from error
     except JumbotError as error:
-        raise JumbotError(f"{error} A run that was stopped goes on with --resume.") from error
+        raise JumbotError(f"{error} Continue a run that was stopped with --resume.") from error
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -187,7 +187,7 @@ class Keeper:
     def _restore(self, file: Path, total: int, optimizers: Optimizers) -> tuple[int, float]:
         tensors, header = load_weights(file, "checkpoint")
         if header.step is None or header.step > total:
-            raise ArgumentError(f"{file}: header: step: {header.step} came in; the run has {total} steps.")
+            raise ArgumentError(f"{file}: header: step: got {header.step}; the run has {total} steps.")
         self._load(tensors, file)
         for name, optimizer in optimizers.items():
             unpack_optimizer(name, optimizer, tensors, file)

@@ -21,7 +21,7 @@ from jumbot.adaptation._evaluation.task import Task, task_of
 from jumbot.adaptation._runs.folder import RunFolder
 from jumbot.adaptation._runs.provenance import Start
 from jumbot.adaptation._training.accelerator import begin_trackers, devices, flat, make_accelerator, seed_step
-from jumbot.adaptation._training.bar import stops
+from jumbot.adaptation._training.bar import TimeUpError, stops, time_is_up
 from jumbot.adaptation._training.batch_norms import check_has_batch_norms, estimate_batch_norms
 from jumbot.adaptation._training.batches import Batches, Loaded
 from jumbot.adaptation._training.checkpoint import Keeper
@@ -157,6 +157,9 @@ class Trainer:
                     if (signal := asked()) is not None:
                         self._save()
                         raise Stopped(f"{self.step} of {self.total} steps are done", signal)
+                    if self.step < self.total and time_is_up():
+                        self._save()
+                        raise TimeUpError(f"the minutes were up after {self.step} of {self.total} steps")
         self._save()
         for tracker in self.accelerator.trackers:
             tracker.finish()

@@ -13,12 +13,13 @@ import numpy as np
 import torch
 
 from jumbot.adaptation._config import RunConfig
-from jumbot.adaptation._evaluation.modularity import rows_of, some_rows
+from jumbot.adaptation._evaluation.modularity import rows_of, some_samples
 from jumbot.adaptation._evaluation.monitor import outputs
 from jumbot.adaptation._evaluation.rivals import MOST_LEARNED, rival_outputs
 from jumbot.adaptation._evaluation.task import Task
 from jumbot.adaptation._evaluation.votes import Panel, Witness
 from jumbot.adaptation._networks.build import make_network
+from jumbot.adaptation._networks.stems import Statistics
 from jumbot.adaptation._training.loop import Trainer
 from jumbot.data._domain import Domain
 from jumbot.errors import need
@@ -32,6 +33,18 @@ LEARNED = 4000
 """Rows of the source that they learn from, at most."""
 _WIDE = 400  # columns, above which rows are projected to their principal ones
 _COMPONENTS = 100
+_SHORTEST = 8  # signals that have a spectrum
+
+
+def learning_rows(domain: Domain, seed: int = 0, index: Array | None = None) -> tuple[Array, Array]:
+    """(indices, rows) of at most `LEARNED` of the samples in `index`; signals by their statistics and spectra."""
+    index = np.arange(len(domain)) if index is None else index
+    if len(index) > LEARNED:
+        index = np.sort(np.random.default_rng((seed, 9)).choice(index, LEARNED, replace=False))
+    if len(domain.shape) != 2 or domain.shape[1] < _SHORTEST:
+        return index, rows_of(domain, index)
+    signals = domain.samples.batch(index)
+    return index, Statistics(*signals.shape[1:]).measure(signals).double().numpy()
 
 
 def reference_predictions(
@@ -133,12 +146,15 @@ def hear(
 ) -> Heard:
     """Train every method of `configs` on each fold; ask it, and the references, for the held-out part and target."""
     seed = configs[0].training.seed
-    index, target_rows = some_rows(target, seed)
+    index = some_samples(target, seed)
     sample = target.subset(index).unlabelled()
+    target_rows = learning_rows(sample)[1]
     numbers = source.labels is None
     known = task.labels(source)
     held_outputs: dict[str, list[Array]] = {config.method: [] for config in configs}
     target_outputs: dict[str, list[Array]] = {config.method: [] for config in configs}
+    held_z: dict[str, list[Array]] = {config.method: [] for config in configs}
+    target_z: dict[str, list[Array]] = {config.method: [] for config in configs}
     held_said: dict[str, list[Array]] = {}
     target_said: dict[str, list[Array]] = {}
     order = []
@@ -147,10 +163,9 @@ def hear(
     for rest, held in parts:
         order.append(held)
         part, unseen = source.subset(rest), source.subset(held)
-        learned = _some(rest, seed)
-        said = reference_predictions(
-            rows_of(source, learned), known[learned], (rows_of(unseen), target_rows), numbers=numbers, seed=seed
-        )
+        learned, rows = learning_rows(source, seed, rest)
+        others = learning_rows(unseen)[1], target_rows
+        said = reference_predictions(rows, known[learned], others, numbers=numbers, seed=seed)
         for name, (there, here) in said.items():
             held_said.setdefault(name, []).append(there)
             target_said.setdefault(name, []).append(here)
@@ -158,8 +173,13 @@ def hear(
             now = time.monotonic()
             network = train_network(part, target, config, task, labelled, now + max(until - now, 0) / left)
             left -= 1
-            held_outputs[config.method].append(outputs(network, unseen)[1].double().numpy())
-            target_outputs[config.method].append(outputs(network, sample)[1].double().numpy())
+            for domain, said_by_fold, seen_by_fold in (
+                (unseen, held_outputs, held_z),
+                (sample, target_outputs, target_z),
+            ):
+                z, logits = outputs(network, domain)
+                said_by_fold[config.method].append(logits.double().numpy())
+                seen_by_fold[config.method].append(z.float().numpy())
     panel = Panel(
         {name: np.concatenate(parts) for name, parts in held_said.items()},
         {name: tuple(parts) for name, parts in target_said.items()},
@@ -168,7 +188,16 @@ def hear(
     for config in configs:
         shares, offset = shares_of(source, task.outputs, config.training.sampler == "stratified")
         held_out, said_here = np.concatenate(held_outputs[config.method]), tuple(target_outputs[config.method])
-        said_by[config.method] = Witness(held_out, truth, said_here, shares, offset, panel)
+        said_by[config.method] = Witness(
+            held_out,
+            truth,
+            said_here,
+            shares,
+            offset,
+            panel,
+            tuple(held_z[config.method]),
+            tuple(target_z[config.method]),
+        )
     return Heard(said_by, index)
 
 
@@ -177,26 +206,27 @@ def hear_held_out(
 ) -> Heard:
     """The same of networks that were trained on `source`, without `held`, already."""
     seed = config.training.seed
-    index, target_rows = some_rows(target, seed)
-    few, held_rows = some_rows(held, seed)
-    part, sample = held.subset(few), target.subset(index).unlabelled()
-    learned = _some(np.arange(len(source)), seed)
-    rows, others = rows_of(source, learned), (held_rows, target_rows)
+    index = some_samples(target, seed)
+    part, sample = held.subset(some_samples(held, seed)), target.subset(index).unlabelled()
+    learned, rows = learning_rows(source, seed)
+    others = [learning_rows(each)[1] for each in (part, sample)]
     said = reference_predictions(rows, task.labels(source)[learned], others, seed=seed)
     panel = Panel({name: one for name, (one, _) in said.items()}, {name: (one,) for name, (_, one) in said.items()})
     shares, offset = shares_of(source, task.outputs, config.training.sampler == "stratified")
     labels = task.labels(part)
-    by_method = {
-        name: Witness(
-            outputs(network, part)[1].double().numpy(),
+    by_method = {}
+    for name, network in networks.items():
+        (held_z, held_said), (target_z, target_said) = (outputs(network, domain) for domain in (part, sample))
+        by_method[name] = Witness(
+            held_said.double().numpy(),
             labels,
-            (outputs(network, sample)[1].double().numpy(),),
+            (target_said.double().numpy(),),
             shares,
             offset,
             panel,
+            (held_z.float().numpy(),),
+            (target_z.float().numpy(),),
         )
-        for name, network in networks.items()
-    }
     return Heard(by_method, index)
 
 
@@ -214,7 +244,7 @@ def hear_rivals(
         ]
     else:
         learned = _some(np.arange(len(source)), seed, MOST_LEARNED)
-        parts = [(source.subset(learned), held.subset(some_rows(held, seed)[0]))]
+        parts = [(source.subset(learned), held.subset(some_samples(held, seed)))]
     sample = target.subset(heard.index).unlabelled()
     said = [rival_outputs(part, (unseen, sample), task, seed) for part, unseen in parts]
     truth = np.concatenate([task.labels(unseen) for _, unseen in parts])
@@ -235,8 +265,8 @@ def shares_of(source: Domain, classes: int, stratified: bool) -> tuple[Array, Ar
     return shares, np.log(np.maximum(shares * classes, _RAREST)) if stratified else np.zeros(classes)
 
 
-def _some(index: Array, seed: int, most: int = LEARNED) -> Array:
-    """As many as the references learn from."""
+def _some(index: Array, seed: int, most: int) -> Array:
+    """At most so many of them."""
     if len(index) <= most:
         return index
     found: Array = np.sort(np.random.default_rng((seed, 9)).choice(index, most, replace=False))

@@ -33,8 +33,9 @@ def fits(problem: Problem) -> bool:
 
 
 def certifies(problem: Problem) -> bool:
-    kinds = [arguments(side, problem.epsilon)[0] for side, _ in problem.sides]
-    return is_balanced(problem) or sweeps.one_exact(*kinds)
+    if is_balanced(problem):
+        return True
+    return sweeps.one_exact(*(arguments(side, problem.epsilon)[0] for side, _ in problem.sides))
 
 
 def is_balanced(problem: Problem) -> bool:

@@ -44,6 +44,11 @@ def _half(problem: Problem, g: Tensor, rows: bool) -> tuple[Tensor, Tensor, Tens
     return side.step(soft, weights, problem.epsilon), soft, normalised
 
 
+def half_sweep(problem: Problem, g: Tensor, rows: bool) -> Tensor:
+    """The best potential of the rows, or of the columns, given that of the others."""
+    return _half(problem, g, rows)[0]
+
+
 def _semi_dual(problem: Problem, g: Tensor) -> Tensor:
     """The dual at (best f for g, g)."""
     f, soft, _ = _half(problem, g, rows=True)

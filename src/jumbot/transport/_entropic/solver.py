@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from jumbot.transport._certificate import Certificate, certify
-from jumbot.transport._entropic import compiled_sweeps, large_sweeps, newton_steps, torch_sweeps
+from jumbot.transport._entropic import barrier, compiled_sweeps, large_sweeps, newton_steps, torch_sweeps
 from jumbot.transport._entropic.translation import translate
 from jumbot.transport._kernels import policy
 from jumbot.transport._kernels.memory import plain
@@ -48,6 +48,7 @@ class Engine(Protocol):
 #: In the order of preference; the last one fits every problem.
 ENGINES: tuple[Engine, ...] = (compiled_sweeps, large_sweeps, torch_sweeps)
 _EMPTY = 1e12  # prices at which a point keeps no mass
+_FIRST, _EACH, _NEVER = 150, 2, 1 << 62  # sweeps before the interior point, and more of them for each point
 _ROUNDING = 1e-11  # a relative gap below which one round without much progress is the last
 
 
@@ -63,6 +64,8 @@ def solve_entropic(
 
     With `swept`, so many sweeps have led to `start` and left these problems open.
     """
+    if barrier.is_direct(problem):
+        return _by_barrier(problem, start, tol, max_iterations)
     engine = _engine(problem)
     symmetric = symmetric and compiled_sweeps.is_symmetric(problem)
     if start is None and not _alone(problem, engine) and (parts := _apart(problem)):
@@ -71,7 +74,7 @@ def solve_entropic(
     certified = not _hard(problem) or engine.certifies(problem)
     priced = _hard(problem) and not (engine is compiled_sweeps and certified)
     price = _price(problem) if priced else _no_price(problem.cost.shape[0], problem.cost.device)
-    limit = min(engine.PATIENCE, max_iterations) if newton_steps.fits(problem) else max_iterations
+    limit = min(_patience(problem, engine), max_iterations)
     if swept and start is not None:
         f, g = start
         taken = torch.full_like(f[:, 0], swept)
@@ -83,11 +86,47 @@ def solve_entropic(
     leaks = problem.blocked is not None and bool((outcome.plan[problem.blocked] > 0).any())
     if not certified or leaks:  # the compiled sweeps know neither of bounds nor which pairs are blocked
         outcome = Outcome(outcome.f, outcome.g, outcome.taken, certify(problem, outcome.f, outcome.g))
+    if not outcome.all_within(tol) and barrier.fits(problem):
+        _improve(problem, outcome, tol, max_iterations)
     if not outcome.all_within(tol):
         _finish(problem, outcome, engine, tol, max_iterations)
     if problem.closed is not None:
         _add_closed(problem, outcome)
     return outcome
+
+
+def _patience(problem: Problem, engine: Engine) -> int:
+    """Sweeps before something else is tried: of the interior point, about as many as take as long as that does."""
+    if barrier.fits(problem) and engine is compiled_sweeps:
+        return _FIRST + _EACH * min(problem.cost.shape[1:])
+    return engine.PATIENCE if newton_steps.fits(problem) else _NEVER
+
+
+def _by_barrier(problem: Problem, start: tuple[Tensor, Tensor] | None, tol: float, limit: int) -> AnyOutcome:
+    """The interior point, which has no use for a start that is not a solution."""
+    if start is not None:
+        f, g = start
+        given = Outcome(f, g, torch.zeros_like(f[:, 0]), certify(problem, f, g))
+        if given.all_within(tol):
+            return given
+    outcome = barrier.solve_all(problem, tol, limit)
+    if not outcome.all_within(tol):
+        _finish(problem, outcome, _engine(problem), tol, limit)
+    return outcome
+
+
+def _improve(problem: Problem, outcome: AnyOutcome, tol: float, max_iterations: int) -> None:
+    """By the interior point, in place, the problems that sweeps have left open."""
+    relative, taken = outcome.certificate.relative_gap, outcome.taken
+    at = torch.nonzero(~(relative <= tol) & (taken < max_iterations))[:, 0]
+    if at.numel() == 0:
+        return
+    found = barrier.solve_all(problem.take(at), tol, max_iterations - int(taken[at].max()))
+    better = found.certificate.relative_gap < relative[at]
+    taken[at] += found.taken.to(taken.dtype)
+    at = at[better]
+    outcome.f[at], outcome.g[at] = found.f[better], found.g[better]
+    outcome.certificate.put(at, found.certificate, better)
 
 
 def _add_closed(problem: Problem, outcome: AnyOutcome) -> None:

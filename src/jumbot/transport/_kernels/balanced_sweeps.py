@@ -37,7 +37,7 @@ from jumbot.transport._kernels.gibbs import (
 from jumbot.transport._kernels.memory import own
 from jumbot.transport._kernels.mixing import dot, mix, remember, shapes, subtract
 from jumbot.transport._kernels.policy import LONG
-from jumbot.transport._kernels.rounded_plan import begin, excess, plain_sweep, round_plan, sampled
+from jumbot.transport._kernels.rounded_plan import begin, excess, extremes, plain_sweep, round_plan, sampled
 from jumbot.transport._kernels.sides import step_exact, total
 from jumbot.transport._kernels.sweeps import best_factor, plain_rate, ramp, solved, stricter
 from jumbot.transport._kernels.vectormath import log
@@ -154,10 +154,12 @@ def solve_range(
         if cold > 0:
             set_all(G, 0.0)
             set_all(G0, 0.0)
-            built = begin(C, scale, -_NEAR, F0, K, low)
+            scalings(r_b, G, G0, w_b)
+            built = begin(C, scale, -_NEAR, F0, K, low, w_b, a, s, w_a, t)
             if cold > 1 and not built:
                 out[ITERATIONS] = -1.0
                 continue
+        begun = built  # and with it the first sweep
         mixing, held, rejected, last_norm = True, 0, 0, 1e300
         best_omega, ramped, last_residual, last_sweep = 1.0, 0, -1.0, 0
         sweep, safety, plain, probed = 0, 1.0, False, 0
@@ -180,7 +182,9 @@ def solve_range(
                 ramped += 1
                 omega = min(best_omega, ramp(ramped))
             # a plain sweep leaves rows exact, to the last bit: f = a/s takes no logarithm and no exponential
-            least, most = plain_sweep(K, w_b, a, s, w_a, t)
+            if not (begun and sweep == 1):
+                plain_sweep(K, w_b, a, s, w_a, t)
+            least, most = extremes(a, s)
             soften(F0, o_a, top_b, s, soft_a)
             direct, moved, top_a = omega == 1.0 and least > most * _LOWEST and least > 1e-280, False, -top_b
             if direct:

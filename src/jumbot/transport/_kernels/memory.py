@@ -17,7 +17,7 @@ from numpy.typing import DTypeLike
 
 from jumbot.transport._kernels import memory as shelf
 
-LEAST, _MOST = 1 << 23, 1 << 30  # bytes: malloc is quick with less, and more is too much to keep
+LEAST, _MOST = 1 << 22, 1 << 30  # bytes: malloc is quick with less, and more is too much to keep
 _FREE = getattr(mmap, "MADV_FREE", None)  # not on Windows
 #: Pieces that nobody holds, the last one first to be lent; each call of a deque is safe among threads.
 _shelf: deque[mmap.mmap] = deque(maxlen=3)
@@ -96,7 +96,11 @@ def empty(*shape: int) -> np.ndarray:
     size = math.prod(shape)
     if size < _LEAST:
         return np.empty(shape)
-    return parts(shape)[0] if 8 * size < shelf.LEAST else shelf.lent(*shape)
+    if 8 * size >= shelf.LEAST:
+        return shelf.lent(*shape)
+    whole = np.empty(size + _LINE)
+    first = -whole.__array_interface__["data"][0] % (8 * _LINE) // 8
+    return whole[first : first + size].reshape(shape)
 
 
 def plain(x: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from jumbot.transport._kernels.decorator import compiled
-from jumbot.transport._kernels.gibbs import inner, row_sums, set_all
+from jumbot.transport._kernels.gibbs import inner, set_all
 from jumbot.transport._kernels.sides import total
 from jumbot.transport._kernels.vectormath import exp, greater, lesser, log
 
@@ -26,18 +26,25 @@ _TINY = 1e-200  # a plan's entry below which its logarithm is taken from the pot
 
 
 @compiled()
-def begin(C: Any, scale: float, lowest: float, F0: Any, K: Any, low: Any) -> bool:
-    """K = e^{F0 - C/epsilon} around its row minima, in one pass; `low` holds the least entry of each row.
+def begin(
+    C: Any, scale: float, lowest: float, F0: Any, K: Any, low: Any, w: Any, a: Any, s: Any, f: Any, t: Any
+) -> bool:
+    """K = e^{F0 - C/epsilon} around its row minima, and the first `plain_sweep`, while rows are in the cache.
 
-    Returns False, with nothing of use, where an exponent is below `lowest`.
+    `low` holds the least entry of each row.  Returns False, with nothing of use, where an exponent is below `lowest`.
     """
-    for i in range(C.shape[0]):
+    n = C.shape[0]
+    set_all(t, 0.0)
+    for i in range(n):
         least, most = _ends(C[i])
         F0[i] = least * scale
         if not (least - most) * scale >= lowest:
             return False
         low[i] = math.exp((least - most) * scale)
         _fill_row(C[i], scale, F0[i], K[i])
+        if i % 4 == 3 or i == n - 1:
+            block = i // 4 * 4
+            _sweep_rows(K[block : i + 1], w, a[block : i + 1], s[block : i + 1], f[block : i + 1], t)
     return True
 
 
@@ -47,14 +54,17 @@ def _fill_row(row: Any, scale: float, shift: float, kernel: Any) -> None:
         kernel[j] = exp(shift - row[j] * scale)
 
 
-@compiled(fastmath=True)
-def plain_sweep(K: Any, w: Any, a: Any, s: Any, f: Any, t: Any) -> tuple[float, float]:
-    """s = K w, f = a/s and t = K' f, four rows at a time, which the cache holds in between.
-
-    Returns the least and the largest s of rows that have weight; below e^-650, f is of no use.
-    """
-    n, low, high = K.shape[0], 1e300, 0.0
+@compiled()
+def plain_sweep(K: Any, w: Any, a: Any, s: Any, f: Any, t: Any) -> None:
+    """s = K w, f = a/s and t = K' f."""
     set_all(t, 0.0)
+    _sweep_rows(K, w, a, s, f, t)
+
+
+@compiled(fastmath=True)
+def _sweep_rows(K: Any, w: Any, a: Any, s: Any, f: Any, t: Any) -> None:
+    """As `plain_sweep`, added to t: four rows at a time, which the cache holds in between."""
+    n = K.shape[0]
     for i in range(0, n // 4 * 4, 4):
         k0, k1, k2, k3, s0, s1, s2, s3 = K[i], K[i + 1], K[i + 2], K[i + 3], 0.0, 0.0, 0.0, 0.0
         for j in range(w.shape[0]):
@@ -74,7 +84,13 @@ def plain_sweep(K: Any, w: Any, a: Any, s: Any, f: Any, t: Any) -> tuple[float, 
         kernel, factor = K[i], f[i]
         for j in range(t.shape[0]):
             t[j] += factor * kernel[j]
-    for i in range(n):
+
+
+@compiled()
+def extremes(a: Any, s: Any) -> tuple[float, float]:
+    """The least and the largest s of rows that have weight; below e^-650, a/s cannot be used."""
+    low, high = 1e300, 0.0
+    for i in range(a.shape[0]):
         far = 0.0 if a[i] > 0.0 else 1e300
         low, high = lesser(low, s[i] + far), greater(high, s[i] - far)
     return low, high
@@ -238,14 +254,12 @@ def round_plan(
 ) -> tuple[float, float, float]:
     """K becomes Q; returns the gap of its filled entries in units of epsilon, <C, Q> and <|C|, Q>."""
     gap, inverse = 0.0, 1.0 / lacking if lacking > 0.0 else 0.0
-    row_sums(K, cut, u)
-    for i in range(C.shape[0]):
-        u[i] = (f[i] * u[i] if f[i] > 0.0 else a[i]) * inverse  # no f: a row of which nothing is left
-        if u[i] > 0.0:
-            gap += fill_gap(C, scale, K, f, w, low, a, i, u[i], lack, squares, negligible, A, B, terms)
     linear = size = 0.0
     set_all(columns, 0.0)
     for i in range(C.shape[0]):
+        u[i] = (f[i] * inner(K[i], cut) if f[i] > 0.0 else a[i]) * inverse  # no f: a row of which nothing is left
+        if u[i] > 0.0:
+            gap += fill_gap(C, scale, K, f, w, low, a, i, u[i], lack, squares, negligible, A, B, terms)
         rows[i], some_linear, some_size = _write(K[i], f[i], kept, u[i], lack, C[i], columns)
         linear += some_linear
         size += some_size
