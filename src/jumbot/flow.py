@@ -128,19 +128,8 @@ def gradient_flow(
             NotConvergedWarning,
             stacklevel=3,  # past `hinting`
         )
-    settings = {
-        "m": m,
-        "k": k,
-        "steps": steps,
-        "learning_rate": rate,
-        "epsilon": epsilon,
-        "tau": tau,
-        "loss": loss,
-        "cost": cost,
-        "divergence": divergence,
-        "seed": seed,
-        "tol": tol,
-    }
+    settings: dict[str, Any] = {"m": m, "k": k, "steps": steps, "learning_rate": rate, "seed": seed, "tol": tol}
+    settings |= {"epsilon": epsilon, "tau": tau, "loss": loss, "cost": cost, "divergence": divergence}
     return Trajectory(
         steps=np.array(shown.stops[: shown.taken], dtype=np.int64),
         snapshots=shown.out(shown.points[: shown.taken]),

@@ -252,8 +252,11 @@ def solve_problem(
     return Solution(problem, outcome, tol, limit, inputs, numpy, graph, device or inputs[0].device)
 
 
-def warn_if_short(*solutions: Solution) -> None:
-    """One `NotConvergedWarning` for all problems that stopped above `tol`; call from the public function itself."""
+def warn_if_short(*solutions: Solution, stacklevel: int = 4) -> None:
+    """One `NotConvergedWarning` for all problems that stopped above `tol`.
+
+    The `stacklevel` is that of a call from the public function itself, past its `hinting`.
+    """
     short = [s for s in solutions if not s._all_converged]
     if not short:
         return
@@ -265,7 +268,7 @@ def warn_if_short(*solutions: Solution) -> None:
             f"{len(statuses)} of {count} problems stopped at a relative gap of up to {worst:.1e} "
             f"(tol = {short[0]._tol:g}). {statuses[0]}",
             NotConvergedWarning,
-            stacklevel=4,  # past the public function and its `hinting`
+            stacklevel=stacklevel,
         )
 
 

@@ -65,7 +65,8 @@ def solve(
     kind = reg_type.lower() if isinstance(reg_type, str) else ""
     ours = method is None and str(unbalanced_type).lower() in ("kl", "tv") and (not reg or kind in ("kl", "entropy"))
     call = read(M, a, b) if ours else None
-    taus = (math.inf, math.inf) if unbalanced is None else pair(unbalanced)
+    exact = math.inf, math.inf
+    taus = exact if unbalanced is None else pair(unbalanced)
     if call is None or call.histograms or min(taus) <= 0 or _beyond(call, reg, taus, unbalanced_type):
         return pot("solvers").solve(
             M,
@@ -85,19 +86,15 @@ def solve(
             verbose=verbose,
             grad=grad,
         )
-    if not reg and taus == (math.inf, math.inf):
+    if not reg and taus == exact:
         return _exact(call, potentials_init)
-    matrix = None
-    if c is not None and kind == "kl" and reg and taus != (math.inf, math.inf):
-        matrix = call.M.new_tensor(call.nx.to_numpy(c))
-    if grad in ("envelope", "detach") and call.differentiable:
-        call_plain = Call(call.nx, tuple(call.nx.detach(x) for x in call.given), call.M, call.a, call.b)
-    else:
-        call_plain = call
+    tilted = c is not None and kind == "kl" and reg and taus != exact
+    matrix = call.M.new_tensor(call.nx.to_numpy(c)) if tilted else None
+    plain = _detached(call) if grad in ("envelope", "detach") and call.differentiable else call
     solution = solved(
         call,
         epsilon=reg or 0.0,
-        tau=math.inf if taus == (math.inf, math.inf) else taus,
+        tau=math.inf if taus == exact else taus,
         divergence=str(unbalanced_type).lower(),
         reference="product" if kind == "kl" or not reg else "ones",
         c=matrix,
@@ -106,7 +103,11 @@ def solve(
         start=_start(potentials_init, reg, call),
         verbose=verbose,
     )
-    return _result(call, call_plain, solution, kind, matrix, envelope=grad == "envelope")
+    return _result(call, plain, solution, kind, matrix, envelope=grad == "envelope")
+
+
+def _detached(call: Call) -> Call:
+    return Call(call.nx, tuple(call.nx.detach(x) for x in call.given), call.M, call.a, call.b)
 
 
 def solve_sample(
