@@ -1,7 +1,10 @@
 """Transport from points: how long, how much memory, at which proved gap.  `python -m benchmarks.points CASE`.
 
 Each case runs in a process of its own, on all cores; memory is the largest resident size above that of the interpreter
-with its packages and the points.  A record of each run is added to `results/points.jsonl`.
+with its packages and the points.  A record of each run is added to `results/points.jsonl`.  `--peers` solves the same
+problem by other libraries too, each at the first of its settings whose potentials our certificate finds within `tol`
+(`benchmarks/peers/online.py`); `picture` draws the records as time over the number of points, `clouds` two clouds of a
+million points.
 """
 
 from __future__ import annotations
@@ -9,10 +12,13 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import os
 import resource
 import sys
 import time
+from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -55,7 +61,18 @@ CASES: dict[str, Any] = {
     "ten-thousand-3d": lambda: cube(10_000, 3),
     "small-epsilon-2d": lambda: cube(100_000, 2, blur=0.005),
     "balanced-2d": lambda: cube(20_000, 2, price=np.inf),
+    "balanced-hundred-thousand-2d": lambda: cube(100_000, 2, price=np.inf),
+    "balanced-3d": lambda: cube(20_000, 3, price=np.inf),
+    "five-thousand-3d": lambda: cube(5_000, 3),
+    "five-thousand-30d": lambda: mixture(5_000, 30, 0.01, 1e-4),
+    "small-epsilon-30d": lambda: mixture(10_000, 30, 0.003, 1e-4),
 }
+CURVES = {2: 1_000_000, 3: 1_000_000, 10: 31_623, 50: 31_623}  # dimensions: the most points that a curve needs
+for _d in CURVES:
+    for _n in (1_000, 3_162, 10_000, 31_623, 100_000, 316_228):
+        if _n <= CURVES[_d]:
+            _make = partial(cube, _n, _d) if _d <= 3 else partial(mixture, _n, _d, 0.05, 1e-4)
+            CASES.setdefault(f"curve-{_d}d-{_n}", _make)
 
 
 def resident() -> float:
@@ -64,16 +81,19 @@ def resident() -> float:
 
 
 def run(case: str) -> dict[str, Any]:
+    load = os.getloadavg()[0]  # of other processes: well below 1 on a quiet machine
     x, y, settings = CASES[case]()
     jumbot.solve_sample(x[:300], y[:300], **settings)  # compiled, imported
-    before, begun = resident(), time.perf_counter()
+    before, begun, used = resident(), time.perf_counter(), time.process_time()
     found = jumbot.solve_sample(x, y, **settings)
-    seconds = time.perf_counter() - begun
+    seconds, used = time.perf_counter() - begun, time.process_time() - used
     out: dict[str, Any] = {
         "case": case,
         "points": len(x),
         "dimensions": x.shape[1],
         "seconds": round(seconds, 2),
+        "processor seconds": round(used, 2),
+        "load before": round(load, 1),
         "megabytes": round(resident() - before),
         "relative gap": float(found.relative_gap),
         "kept": found.kept,
@@ -85,18 +105,42 @@ def run(case: str) -> dict[str, Any]:
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes"),
         "command": f"python -m benchmarks.points {case}",
     }
-    if len(x) <= 5000:
-        begun = time.perf_counter()
-        matrix = squared_euclidean(torch.from_numpy(x), torch.from_numpy(y))
-        jumbot.solve(matrix, **settings)
-        out["seconds with the matrix"] = round(time.perf_counter() - begun, 2)
     return out
+
+
+def against_the_matrix(case: str, rounds: int = 5) -> dict[str, Any]:
+    """Medians of interleaved calls: from the points, and from the matrix with the time to make it."""
+    x, y, settings = CASES[case]()
+    points: list[float] = []
+    matrix: list[float] = []
+    for _ in range(rounds + 1):  # the first compiles
+        begun = time.perf_counter()
+        jumbot.solve_sample(x, y, **settings)
+        points.append(time.perf_counter() - begun)
+        begun = time.perf_counter()
+        jumbot.solve(squared_euclidean(torch.from_numpy(x), torch.from_numpy(y)), **settings)
+        matrix.append(time.perf_counter() - begun)
+    return {"seconds": median(points[1:]), "seconds with the matrix": median(matrix[1:])}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("case", choices=list(CASES))
-    record = run(parser.parse_args().case)
+    parser.add_argument("case", choices=[*CASES, "picture", "clouds"])
+    parser.add_argument("--points", type=int, default=1_000_000, help="of either of the clouds that are drawn")
+    parser.add_argument("--peers", action="store_true", help="other libraries too")
+    options = parser.parse_args()
+    if options.case in ("picture", "clouds"):
+        from benchmarks.points_picture import draw, draw_clouds
+
+        return draw(RECORD) if options.case == "picture" else draw_clouds(options.points)
+    record = run(options.case)
+    if record["points"] <= 5000:
+        record |= against_the_matrix(options.case)
+    if options.peers:
+        from benchmarks.peers.online import compare
+
+        record["peers"] = compare(*CASES[options.case]())
+        record["command"] += " --peers"
     print(json.dumps(record, indent=1))
     with RECORD.open("a", encoding="utf-8") as file:
         file.write(json.dumps(record) + "\n")

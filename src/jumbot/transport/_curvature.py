@@ -52,8 +52,13 @@ class System:
         first, second = (1.0 if side.exact else 1.0 + epsilon / side.tau for side, _ in self.problem.sides)
         return first, second
 
-    def moves(self, right: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-        """(df, dg) with s_a p df + P dg and P' df + s_b q dg as given; of many, one that changes dP no further."""
+    def moves(
+        self, right: tuple[Tensor, Tensor], goal: float = _RESIDUAL, limit: int = _STEPS, warn: bool = True
+    ) -> tuple[Tensor, Tensor]:
+        """(df, dg) with s_a p df + P dg and P' df + s_b q dg as given; of many, one that changes dP no further.
+
+        Solved to a relative residual of `goal`, or in `limit` steps.
+        """
         stiff = self._stiffness
         diagonal, other = stiff[0] * self.rows, stiff[1] * self.columns
         inverse, inverse_other = (torch.where(x > 0, 1 / x, 0.0) for x in (diagonal, other))
@@ -68,7 +73,14 @@ class System:
             return diagonal * v - self.forward(inverse_other * self.back(v))
 
         residual = projected(right[0] - self.forward(inverse_other * right[1]))
-        df = conjugate_gradients(system, residual, inverse, projected)
+        df, left = conjugate_gradients(system, residual, inverse, projected, goal, limit)
+        if warn and left > _POOR:
+            warnings.warn(
+                f"a linear system of a transport plan was solved to a relative residual of {left:.1e} only; raise "
+                "epsilon.",
+                NotConvergedWarning,
+                stacklevel=2,
+            )
         return df, inverse_other * (right[1] - self.back(df))
 
     def weighted(self, direction: Sequence[Tensor | None]) -> list[Tensor | None]:
@@ -109,13 +121,19 @@ class System:
         return moved, slopes
 
 
-def conjugate_gradients(system: Product, right: Tensor, inverse: Tensor, projected: Product) -> Tensor:
-    """x `(B, n)` with system(x) = right, for each of a batch; `inverse` of the diagonal, `projected` onto the range."""
+def conjugate_gradients(
+    system: Product, right: Tensor, inverse: Tensor, projected: Product, residual: float, limit: int
+) -> tuple[Tensor, float]:
+    """x `(B, n)` with system(x) = right for each of a batch, and the largest relative residual that is left.
+
+    `inverse` is that of the diagonal, `projected` the projection onto the range.
+    """
     x = torch.zeros_like(right)
     r, z = right, inverse * right
     p, size = z, (r * z).sum(-1, keepdim=True)
-    goal = _RESIDUAL**2 * size
-    for _ in range(_STEPS):
+    first = size.clamp_min(1e-300)
+    goal = residual**2 * size
+    for _ in range(limit):
         if bool((size <= goal).all()):
             break
         image = system(p)
@@ -125,15 +143,7 @@ def conjugate_gradients(system: Product, right: Tensor, inverse: Tensor, project
         z = inverse * r
         before, size = size, (r * z).sum(-1, keepdim=True)
         p = z + torch.where(before > 0, size / before, 0.0) * p
-    if not bool((size <= (_POOR / _RESIDUAL) ** 2 * goal).all()):
-        left = math.sqrt(float((size / goal.clamp_min(1e-300)).max())) * _RESIDUAL
-        warnings.warn(
-            f"a second derivative of a transport value was found to a relative residual of {left:.1e} only; raise "
-            "epsilon.",
-            NotConvergedWarning,
-            stacklevel=2,
-        )
-    return x
+    return x, math.sqrt(float((size / first).max()))
 
 
 _AGAIN = "a gradient of a transport value was differentiated again; second derivatives are not supported"

@@ -248,3 +248,19 @@ def test_rows_that_nothing_can_reach() -> None:
     assert found.value == pytest.approx(float(truth.value), rel=1e-7)
     np.testing.assert_array_equal(found.marginals[0][50:], 0)
     assert np.isnan(found.barycentric_map()[50:]).all()
+
+
+@pytest.mark.parametrize("far", [30.0, 300.0])
+def test_far_outliers_do_not_stall_balanced_transport(far: float) -> None:
+    """Their costs are the scale of the gap: measured by it, blocks that hold all other mass could be left out, and
+    groups that hardly touch each other need potentials that sweeps take thousands of steps to reach."""
+    draw = np.random.default_rng(0)
+    x, y = draw.random((2200, 2)), draw.random((2100, 2)) ** 1.3
+    y[:21] += far
+    solution = jumbot.solve_sample(x, y, epsilon=0.001)
+    assert solution.converged
+    assert solution.iterations < 400
+    assert solution.kept < 1
+    sums = solution.marginals
+    np.testing.assert_allclose(sums[0], 1 / 2200, rtol=1e-6)
+    np.testing.assert_allclose(sums[1], 1 / 2100, rtol=1e-6)

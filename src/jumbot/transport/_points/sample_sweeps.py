@@ -19,13 +19,16 @@ from jumbot.errors import ArgumentError
 from jumbot.transport._certificate import solved
 from jumbot.transport._kernels.mixing import RingMixing
 from jumbot.transport._kernels.policy import Relaxation, best_shift, kappa, stricter
+from jumbot.transport._points._newton import Newton
 from jumbot.transport._points.rounding import EMPTY, Proof, exponents, prove
 from jumbot.transport._problem import Problem
 from jumbot.transport.divergences import KL, Balanced
 
 _STALLED = 40  # sweeps without progress after which another way is tried, then another precision
+_SLOW = (60, 160, 320, 640)  # sweeps after which Newton steps are tried where marginals are exact
 _PATIENCE = 300  # sweeps without progress after which all is given up
 _SHARE = 0.15  # of tol, that left-out blocks may add to the gap
+_LITTLE = 1e-2  # of all mass, that left-out blocks may hold at most
 _FAR = 100 * EMPTY  # a soft minimum, in units of tau, beyond which nothing can be matched
 _MOVED = 0.25  # change of a potential, in units of epsilon, after which blocks are chosen again
 
@@ -60,6 +63,7 @@ class Sweeps:
         self.price = self.epsilon * stream.mean_cost(self.a, self.b) + self.epsilon if self.hard else 0.0
         self.dtype = np.float32 if self._single() else np.float64
         self.soft: list[np.ndarray | None] = [None, None]
+        self.newton = Newton(self)
         self.count, self.scale = 0, 0.0
 
     def _single(self) -> bool:
@@ -112,7 +116,7 @@ class Sweeps:
         """f from g, and the next g from f; the estimates of gap and scale are at (f, g)."""
         self.count += 1
         relaxed = self.count > 1 and self.mixing is None
-        self.omega = self.relaxation.next() if relaxed else 1.0
+        self.omega = self.relaxation.next() if relaxed and not self.newton.offered else 1.0
         _, G = exponents(self.problem, self.stream, torch.zeros_like(self.problem.a), g)
         soft_a = self._half(0, G)
         f = self._step(0, soft_a, f, self.omega)
@@ -167,7 +171,9 @@ class Sweeps:
 
     def _choose(self, f: Tensor, g: Tensor) -> None:
         if self.leave_out:
-            budget = _SHARE * self.tol * max(self.scale / self.epsilon, 1e-12)
+            # what is left out costs epsilon, and where it must be filled in, its price
+            budget = _SHARE * self.tol * max(self.scale / max(self.epsilon, self.price), 1e-12)
+            budget = min(budget, _LITTLE * float(min(self.a.sum(), self.b.sum())))
             self.stream.choose(*exponents(self.problem, self.stream, f, g), budget)
             self.chosen = f, g
 
@@ -188,6 +194,9 @@ class Sweeps:
         """Sweep until the gap is within tol; from `g` alone, or from both where blocks are to be left out at once."""
         safety, best, best_at, interrupted = 1.0, math.inf, 0, False
         f, g = None if f is None else self._emptied(0, f), self._emptied(1, g)
+        if f is not None:  # near the soft minima, so that no pass needs to find these first
+            pairs = zip((f, g), self.problem.offsets, strict=True)
+            self.soft = [((x - offset) / self.epsilon)[0].numpy() for x, offset in pairs]
         if f is not None and self.leave_out:
             self.scale = self.epsilon * float(min(self.a.sum(), self.b.sum()))
             self._choose(f, g)
@@ -209,8 +218,12 @@ class Sweeps:
                     if fine:
                         return Found(f, g, self.count, here, self.stream.kept)
                     safety = stricter(safety, self.tol, here.scale, here.gap)
-                if self.count - best_at == _STALLED and self._try_otherwise():
+                stalled = self.count - best_at == _STALLED
+                if stalled and self._try_otherwise():
                     (f, g), new = kept, kept[1]
+                if self.newton.offered and (stalled or self.count in _SLOW):
+                    f, g = self._agreed(*self.newton.run(*kept))
+                    new, self.mixing = g, None if self.mixing is None else RingMixing(len(self.b))
                 if self._moved(f, new):
                     self._choose(f, new)
                 f, g = self._agreed(*self.advance(f, g, new))
