@@ -98,6 +98,8 @@ ACCEPTED: dict[str, dict[str, str]] = {
     "random_state": {"0": "a seed", **NONE},
     "baseline": FLAG,
     "judge": FLAG,
+    "unknown": FLAG,
+    "coverage": NONE,
     "hidden_layer_sizes": NOTHING | NONE,
     "standardise": FLAG,
     "X_target": NONE,

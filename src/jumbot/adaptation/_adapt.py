@@ -10,7 +10,7 @@ import time
 import warnings
 import weakref
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack
@@ -25,6 +25,7 @@ from jumbot._base.schema import FORMAT
 from jumbot._settings.keywords import AdaptKeywords
 from jumbot._settings.places import CONFIG, MODEL, first_process, needed_start, settings_file, writing
 from jumbot._settings.reading import Reading, TaskName, make_reading, take_reading
+from jumbot._shift.found import SHIFT, compare_domains
 from jumbot.adaptation._config import RunConfig, check_changes, make_config
 from jumbot.adaptation._domains import Domains
 from jumbot.adaptation._evaluation.task import task_to_json
@@ -36,6 +37,7 @@ from jumbot.adaptation._runs.folder import RunFolder, read_config
 from jumbot.adaptation._runs.provenance import OtherStartError, describe_data, find_start, remember, request, stamp
 from jumbot.adaptation._training.accelerator import check_able, decided_by_first
 from jumbot.adaptation._training.loop import Trainer
+from jumbot.adaptation._unknown import mark_unknown, write_marks
 from jumbot.data._domain import Domain
 from jumbot.data._preflight import Encoding, Given, telling_every_problem
 from jumbot.data._remarks import noting
@@ -64,6 +66,7 @@ def adapt(
     config: str | Path | None = None,
     judge: bool = True,
     minutes: float | None = None,
+    unknown: bool = False,
     show: bool = False,
     **options: Unpack[AdaptKeywords],
 ) -> Model:
@@ -117,6 +120,10 @@ def adapt(
         the source, and estimates no accuracy.
     minutes : float, optional
         A time budget.  Training stops early enough for the figures and files to be written within it.
+    unknown : bool, default False
+        Mark target samples of classes that the source lacks, in the columns `unknown` and `unknown_score` of
+        `predictions.csv`: by how many classes cannot be excluded and how far the source is, at a threshold that 5 % of
+        held-out source samples exceed.  It needs `out`, classes and `judge`, and changes no prediction.
     show : bool, default False
         Draw a progress bar.
     **options
@@ -149,7 +156,7 @@ def adapt(
     """
     changes: dict[str, Any] = dict(options)
     evaluate_on = _former_name(changes.pop("labelled", None), evaluate_on)
-    run = _check_run(out, resume, start_from, judge, minutes, show, changes)
+    run = _check_run(out, resume, start_from, judge, minutes, unknown, show, changes)
     how = take_reading(reading, changes, task)
     changes, module = _take_backbone(backbone, changes, run)
     given = _Given(source, target, evaluate_on, labelled_target)
@@ -177,6 +184,7 @@ class _Run:
     resume: bool
     start_from: Path | None
     judge: bool
+    unknown: bool
     show: bool
     report: bool
     command: str | None
@@ -233,13 +241,21 @@ def _former_name(labelled: Any, evaluate_on: Any) -> Any:
 
 
 def _check_run(
-    out: Any, resume: bool, start_from: Any, judge: bool, minutes: Any, show: bool, options: dict[str, Any]
+    out: Any,
+    resume: bool,
+    start_from: Any,
+    judge: bool,
+    minutes: Any,
+    unknown: bool,
+    show: bool,
+    options: dict[str, Any],
 ) -> _Run:
     """The checked `_Run`; `report` and `command` leave the options."""
     report, command = options.pop("report", True), options.pop("command", None)
     place = check("out", out, Path | None)
     begun = check("start_from", start_from, Path | None)
-    for name, flag in {"resume": resume, "show": show, "report": report, "judge": judge}.items():
+    flags = {"resume": resume, "show": show, "report": report, "judge": judge, "unknown": unknown}
+    for name, flag in flags.items():
         check(name, flag, bool)
     check("command", command, Text | None)
     minutes = check("minutes", minutes, Positive | None)
@@ -249,7 +265,7 @@ def _check_run(
     if begun is not None:
         read_config(begun)
     seconds = math.inf if minutes is None else 60 * minutes
-    return _Run(place, resume, begun, judge, show, report, command, time.monotonic(), seconds)
+    return _Run(place, resume, begun, judge, unknown, show, report, command, time.monotonic(), seconds)
 
 
 def _take_backbone(backbone: Any, options: dict[str, Any], run: _Run) -> tuple[dict[str, Any], nn.Module | None]:
@@ -272,6 +288,8 @@ def _take_backbone(backbone: Any, options: dict[str, Any], run: _Run) -> tuple[d
 def _decide(given: _Given, settings: _Settings, run: _Run, config: str | Path | None) -> _Asked:
     """What to do, from the arguments, the run to continue and the file of settings; all that needs no data."""
     file = check("config", config, Path | None)
+    if run.unknown and (run.out is None or not run.judge or settings.reading.get("task") == "regression"):
+        raise ArgumentError("unknown needs out, classes and judge=True: it marks the predictions.csv of a run.")
     named = names_a_method(settings.method, settings.recipe, file, settings.options)
     automatic = run.judge and not named
     if run.resume and run.out is not None and (run.out / CONFIG).exists():
@@ -368,10 +386,21 @@ def _train_and_report(asked: _Asked, config: RunConfig, domains: Domains, judged
         return _train_nowhere(asked, config, domains, judged, origin)
     origin["request"] = request(*asked.given, asked.reading)
     model = train(asked, config, domains, judged, origin, RunFolder(run.out))
+    if run.unknown and first_process():
+        marks = mark_unknown(model, domains, judged, config.training.seed)
+        write_marks(run.out / "predictions.csv", marks)
     if run.report and first_process() and not (run.out / "report.html").exists():
+        _compare(read.source, read.target, config, run.out)
         with progress(None, "report", bar=run.show, slow=True):
             drawn(f"{run.out}: the report", model.report)
     return model
+
+
+def _compare(source: Domain, target: Domain, config: RunConfig, out: Path) -> None:
+    """Whether the target has shifted, for the first section of the report; none where data cannot be compared."""
+    with suppress(ArgumentError):
+        found = compare_domains(source, target, columns=config.inputs.columns, seed=config.training.seed)
+        found.save(out / SHIFT)
 
 
 def _train_nowhere(

@@ -31,6 +31,7 @@ from jumbot.report._page import (
     render,
 )
 from jumbot.report._records import RunRecord, read_run
+from jumbot.report._shift_page import shift_summary
 from jumbot.report._style import styled
 from jumbot.report._top import summary
 
@@ -81,7 +82,10 @@ def write_report(
 def _page(records: Sequence[RunRecord], title: str, where: Path, evidence: overview.Evidence) -> str:
     tasks = group_runs(records)
     pictures = Pictures()
-    parts = [summary(title, records, tasks, evidence), *_tables(tasks, pictures)]
+    parts = [summary(title, records, tasks, evidence)]
+    if len(records) == 1 and (compared := shift_summary(records[0].folder)) is not None:
+        parts.append(compared.write())
+    parts += _tables(tasks, pictures)
     parts += [overview.evidence_section(evidence).write()] if evidence else []
     count = sum(map(len, tasks.values()))
     if count <= DETAILED:
