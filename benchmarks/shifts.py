@@ -49,8 +49,8 @@ def tasks(data: Path = DATA / "shifts") -> Iterator[Task]:
 
         for a, b in (("books", "kitchen"), ("kitchen", "books")):
             names = f"amazon_{a}_train", f"amazon_{b}_test"
-            source, target = ((scipy.sparse.load_npz(data / f"{n}.npz"), np.load(data / f"{n}_y.npy")) for n in names)
-            yield f"amazon {a} -> {b}", source, target, {}
+            both = [(scipy.sparse.load_npz(data / f"{n}.npz"), np.load(data / f"{n}_y.npy")) for n in names]
+            yield f"amazon {a} -> {b}", *both, {}  # type: ignore[misc]
     if (data / "watch.npz").exists():
         with np.load(data / "watch.npz") as kept:
             X, y, right, subject = kept["X"].astype(np.float32), kept["y"], kept["side"] == 1, kept["subject"]
@@ -66,7 +66,7 @@ def plain(source: Any, target: Any, how: dict[str, Any], make: Callable[[], Any]
         import pandas
 
         frames = [pandas.read_csv(file) for file in (source, target)]
-        rows = encode(*frames, how["label"])
+        rows = encode(frames[0], frames[1], how["label"])
         y, truth = (frame[how["label"]].to_numpy() for frame in frames)
     else:
         (X, y), (T, truth) = source, target

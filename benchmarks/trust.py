@@ -203,10 +203,9 @@ def choices(lines: list[dict[str, Any]]) -> str:
     left_out = np.zeros(len(both), bool)
     for family in dict.fromkeys(families.tolist()):
         own = families == family
-        best = max(
-            by_constants.values(),
-            key=lambda chosen, rest=~own: _worth(chosen[rest], alone[rest], adapted[rest], np.array(names)[rest]),
-        )
+        rest, tasks_of = ~own, np.array(names)[~own]
+        worth = [_worth(each[rest], alone[rest], adapted[rest], tasks_of) for each in by_constants.values()]
+        best = list(by_constants.values())[worth.index(max(worth))]
         left_out[own] = best[own]
     rules["each family by the constants that are best on the others"] = left_out
     rules["the better one, by labels"] = adapted > alone

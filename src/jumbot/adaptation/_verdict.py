@@ -127,7 +127,7 @@ def _cannot_know(chosen: Weighed, rest: Sequence[Mapping[str, Any]]) -> str:
 
 def _more(chosen: Weighed, picked: Mapping[str, Any]) -> list[str]:
     """What else is to be said of a candidate that adapts."""
-    said = []
+    said: list[str] = []
     if chosen.run.variant.method == SOURCE_ONLY:
         return said
     if picked["mass"] is not None and "tau" in picked["settings"]:

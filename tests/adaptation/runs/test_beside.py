@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,11 @@ import pytest
 from PIL import Image
 
 import jumbot
+from jumbot.adaptation._evaluation.accuracy import unknown
+from jumbot.adaptation._evaluation.decision import Harm, decide
+from jumbot.adaptation._finish import _harm
+from jumbot.adaptation._judging import Judged
+from jumbot.adaptation._runs.results_json import Baseline
 from jumbot.errors import MissingPackageError
 from jumbot.report._card import write_card
 from jumbot.report._records import read_run
@@ -110,3 +116,20 @@ def test_trackers_by_name(blobs: Any, tmp_path: Path) -> None:
         jumbot.adapt("nowhere", "nowhere", trackers=["wandbb"], method="jumbot", judge=False)
     with pytest.raises(MissingPackageError, match="pip install clearml"):
         jumbot.adapt("nowhere", "nowhere", trackers=["clearml"], method="jumbot", judge=False)
+
+
+@pytest.mark.parametrize("changed", [None, 0.0, 0.5])
+def test_harm_is_said_of_what_is_handed_over(blobs: Any, changed: float | None) -> None:
+    """Folds say what adaptation does; a model of the source alone has done nothing, nor one that changed nothing."""
+    source, target = blobs()
+    model = jumbot.adapt(source, target, method="source-only", steps=2, judge=False)
+    judged = Judged(True, None, decide(Harm(0.5, 0.9, 0.4), "jumbot"))
+    beside = None
+    if changed is not None:
+        beside = Baseline(what="source-only", changed=changed, estimated_accuracy=unknown("no folds"))
+    assert _harm(judged, model, beside) is None
+    adapted = replace(model, method={"name": "jumbot"})
+    harm = _harm(judged, adapted, beside)
+    assert harm is not None
+    assert harm.likely == (changed != 0.0)
+    assert harm.changed == (0.4 if changed is None else changed)

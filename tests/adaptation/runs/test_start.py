@@ -48,6 +48,23 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return done
 
 
+@pytest.mark.parametrize("validation", [0.0, 0.2])
+@pytest.mark.parametrize("method", ["jumbot", None])
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of small data
+def test_a_start_changes_nothing_that_is_judged(tmp_path: Path, method: str | None, validation: float) -> None:
+    """By folds of the source, and by a part of it that the run itself holds out."""
+    settings = SETTINGS | {"judge": True, "validation": validation}
+    adapt(SOURCE, TARGET, method="deepjdot", out=tmp_path / "first", **settings)
+    alone = adapt(SOURCE, TARGET, method=method, out=tmp_path / "alone", **settings)
+    taken = adapt(SOURCE, TARGET, method=method, out=tmp_path / "taken", start_from=tmp_path / "first", **settings)
+    assert weights(tmp_path / "taken") == weights(tmp_path / "alone")
+    assert taken.estimated_accuracy == alone.estimated_accuracy
+    assert len(taken.estimated_accuracy.votes) > 5
+    assert taken.decision == alone.decision
+    assert taken.decision.harm is not None
+    assert taken.decision.asked == (method is not None)
+
+
 def test_another_method_goes_on_from_the_same_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     adapt(SOURCE, TARGET, method="deepjdot", out=tmp_path / "first", **SETTINGS)
     alone, taken = tmp_path / "alone", tmp_path / "taken"

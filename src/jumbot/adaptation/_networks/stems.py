@@ -130,7 +130,7 @@ def number_columns(x: Tensor, target: Tensor | None = None) -> tuple[int, ...]:
 
 def _moved(x: Tensor, other: Tensor) -> bool:
     deviation = float(x.double().std(correction=0))
-    return wasserstein_distance(x.double().numpy(), other.double().numpy()) > _MOVED * deviation
+    return bool(wasserstein_distance(x.double().numpy(), other.double().numpy()) > _MOVED * deviation)
 
 
 def _quantiles(x: Tensor, grid: Tensor) -> Tensor:
