@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import everyday
+from benchmarks.ours import TOLERANCE
 from benchmarks.run import Entry, Row
 
 
@@ -17,6 +18,7 @@ def write(
     """Write the three files into `folder`; `common` are the rows of `everyday.py`."""
     folder.mkdir(parents=True, exist_ok=True)
     record = {"command": command, "date": date, "machine": machine, "regimes": [as_dict(row) for row in rows]}
+    record["gap"] = TOLERANCE
     head, lines = everyday.table(common)
     record["everyday"] = {"table": [head, *lines], "rows": common}
     (folder / "bench.json").write_text(json.dumps(record, indent=1, default=float) + "\n")

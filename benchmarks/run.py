@@ -25,10 +25,10 @@ class Effort:
     """How much to run: distinct problems, seconds of timing and problems to certify in each regime."""
 
     problems: int = 5
-    budget: float = 6.0
+    budget: float = 4.0
     rounds: int = 5
-    certify: int = 1000
-    certify_large: int = 200  # where m is 500 and more
+    certify: int = 500
+    certify_large: int = 100  # where m is 500 and more
     patience: float = 15.0  # a peer slower than the best by this factor is not pursued
     margin: float = 20.0  # nor one that is slower than ours by this multiple of the floor
     tuned: bool = True

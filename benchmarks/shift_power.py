@@ -111,7 +111,7 @@ def shifted(name: str, n: int, rng: np.random.Generator, d: int = 10) -> tuple[A
         y = turned
     elif name == "outliers":
         share = rng.choice([0.01, 0.03, 0.05])
-        y[rng.random(n) < share] *= 2.2
+        y[rng.random(n) < share] *= 3.0
     elif name == "labels":
         x, y = _clouds(n, np.full(4, 0.25), rng), _clouds(n, np.array([0.33, 0.25, 0.25, 0.17]), rng)
     elif name == "column":
@@ -169,7 +169,7 @@ def null_sets(kind: str, n: int, m: int, d: int, rng: np.random.Generator) -> tu
     return both[:n], both[n:]
 
 
-def null(trials: int, seed: int, exchanges: int = 99) -> dict[str, Any]:
+def null(trials: int, seed: int, exchanges: int = 39) -> dict[str, Any]:
     """Rejections where there is nothing to find, in all and by setting."""
     settings = [
         ("plain", 200, 200, 1),

@@ -11,6 +11,7 @@ into one table.
 from __future__ import annotations
 
 import json
+import math
 import re
 import statistics
 import sys
@@ -288,7 +289,10 @@ def speed() -> str:
             )
         )
     head = ("problem (points, epsilon, tau)", "jumbot, ms", "best peer, ms", "ratio", "with the peer's options tuned")
-    return f"`{record['command']}`, {record['date']}:\n\n{markdown(head, rows)}"
+    made = (
+        f"`{record['command']}`, {record['date']}, at a relative gap of 1e{round(math.log10(record.get('gap', 1e-6)))}"
+    )
+    return f"{made}:\n\n{markdown(head, rows)}"
 
 
 def everyday() -> str:

@@ -95,6 +95,7 @@ def test_pot_partial_entropic(ot, rng):
     np.testing.assert_allclose(problem.solve(tol=1e-11).plan, theirs, atol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:scipy.optimize:DeprecationWarning")  # POT asks SciPy for an old option
 @pytest.mark.parametrize("masses", [(1.0, 1.0), (1.0, 0.4)])
 def test_pot_l2_through_chi2(ot, masses, rng):
     """Half of the squared miss is chi-square at tau = reg_m a / 2 for equal weights; a convex solver agrees."""

@@ -95,9 +95,14 @@ def free_memory() -> float:
 
 
 def bytes_per_entry(epsilon: float, exact: bool, partial: bool) -> int:
+    """For each entry of the cost, measured as the growth of the resident set at 1,200 to 2,500 points.
+
+    18 to 22 where tau is finite; with exact marginals 8 to 16, and 40 where epsilon is so small that larger ones come
+    first; 128 for partial transport, 17 to 31 at epsilon = 0.
+    """
     if epsilon == 0:
         return 31
-    return 128 if partial else 90 if exact else 20
+    return 128 if partial else 42 if exact else 20
 
 
 def check_room(name: str, entries: int, each: float, what: str, announce: bool = False) -> None:
