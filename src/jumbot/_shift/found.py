@@ -74,6 +74,18 @@ class Shift:
         "labels", "features" or "both", with labels in the reference and where there is a shift.
     next : str
         What to do about it, in one sentence.
+    distance_interval : (float, float) or None
+        Of `distance`, of 95 %.
+    names, sizes, looked_at : pairs
+        Of the two sets: their names, their rows, and the rows that the test saw.
+    exchanges : int
+        Permutations that the test drew.
+    views : dict
+        The p-value of each view that the test aggregates, uncorrected.
+    remarks : tuple of str
+        What is odd about single columns, such as other units.
+    interrupted : bool
+        Whether Ctrl-C ended it.
     """
 
     p_value: float
@@ -89,12 +101,9 @@ class Shift:
     names: tuple[str, str]
     sizes: tuple[int, int]
     looked_at: tuple[int, int]
-    """Rows of each set that the test saw."""
     exchanges: int
     views: Mapping[str, float] = field(default_factory=dict)
-    """The p-value of each view that the test aggregates, uncorrected."""
     remarks: tuple[str, ...] = ()
-    """What is odd about single columns, such as other units."""
     interrupted: bool = False
 
     @property

@@ -45,17 +45,29 @@ def write_report(
     title: str = "Adaptation report",
     evidence: overview.Evidence | None = None,
 ) -> Path:
-    """Write the report on one run or several, and return its path.
+    """Write the report on one run or several.
 
     Parameters
     ----------
-    runs
+    runs : sequence of paths or RunRecord
         Run folders, or what `read_run` made of them. Runs of one method on one task that differ in their seed are
         shown as mean and spread.
-    out
+    out : path
         A name ending in `.html`, or a folder, in which the file is `report.html`. A report of that name is replaced.
-    evidence
+    title : str
+        The title of the page.
+    evidence : dict, optional
         What ranks several methods without labels, `{method: {task: [one value per seed]}}`.
+
+    Returns
+    -------
+    pathlib.Path
+        The page.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If there is no run, or one of its files is damaged.
     """
     records = [run if isinstance(run, RunRecord) else read_run(run) for run in runs]
     if not records:
