@@ -31,6 +31,7 @@ autodoc_class_signature = "separated"
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 add_module_names = False
+napoleon_use_ivar = True  # attributes in a docstring do not repeat the members below it
 
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",

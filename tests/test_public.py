@@ -42,14 +42,24 @@ CALLS = {
     "jumbot.CoupledLoader([torch.ones(2, 2)], [torch.ones(2, 2)], batch=2, minibatch=1)": "CoupledLoader",
     "jumbot.shift('a', 'b')": "Shift",
     "jumbot.adapt('a', 'b')": "Model",
+    "jumbot.adapt('a', 'b', tau=0.5, steps=9, hidden=[8], label='y', report=False)": "Model",
+    "jumbot.adapt('a', 'b', reading={'label': 'y'}, dates=True)": "Model",
     "jumbot.load('run')": "Model",
     "jumbot.tune('a', 'b')": "Tuned",
+    "jumbot.tune('a', 'b', steps=9, backbone='resnet50', seed=1)": "Tuned",
     "jumbot.DomainAdaptationClassifier().fit([[0]], [0])": "DomainAdaptationClassifier",
     "jumbot.bounds.mass_bound(1.0, epsilon=0.1, tau=1.0)": "float",
     "jumbot.data.load('usps')": "Domain",
     "jumbot.methods.method_class('jumbot')": "type[Method]",
     "jumbot.report.read_run('run')": "RunRecord",
 }
+WRONG = {
+    "jumbot.slove": "has no attribute",
+    "jumbot.adapt('a', 'b', taau=0.5)": 'keyword argument "taau"',
+    "jumbot.adapt('a', 'b', tau='small')": 'Argument "tau"',
+    "jumbot.tune('a', 'b', tau=0.5)": 'keyword argument "tau"',
+}
+"""What a type checker refuses, and a part of what it says."""
 
 
 @pytest.mark.parametrize("public", MODULES)
@@ -77,7 +87,7 @@ def test_each_public_name_stands_in_the_reference() -> None:
 
 
 def test_a_users_type_checker_knows_every_public_name(tmp_path: Path) -> None:
-    """As mypy sees the installed package: `py.typed`, no name of type Any, and a misspelt one an error."""
+    """As mypy sees the installed package: `py.typed`, no name of type Any; misspelt names and options are errors."""
     assert (Path(jumbot.__file__).parent / "py.typed").exists()
     shown = [*NAMES, *CALLS]
     lines = [
@@ -85,7 +95,7 @@ def test_a_users_type_checker_knows_every_public_name(tmp_path: Path) -> None:
         "import numpy as np",
         "import torch",
         *(f"reveal_type({each})" for each in shown),
-        "jumbot.slove",
+        *WRONG,
     ]
     script = tmp_path / "script.py"
     script.write_text("\n".join(lines), encoding="utf-8")
@@ -106,5 +116,6 @@ def test_a_users_type_checker_knows_every_public_name(tmp_path: Path) -> None:
         found = re.sub(r"(\w+\.)+", "", types[call])  # without the modules
         assert re.fullmatch(rf"{re.escape(kind)}(\[.*\])?", found), (call, found)
     errors = re.findall(r"script\.py:(\d+): error: (.*)", done.stdout)
-    assert [int(number) for number, _ in errors] == [len(lines)], done.stdout
-    assert "has no attribute" in errors[0][1]
+    assert [lines[int(number) - 1] for number, _ in errors] == list(WRONG), done.stdout
+    for (_, said), part in zip(errors, WRONG.values(), strict=True):
+        assert part in said

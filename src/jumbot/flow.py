@@ -89,7 +89,15 @@ def gradient_flow(
         Bound on the relative gap of each minibatch problem.  The gradient's error goes like its square root, and
         like the gap itself where the marginals are exact.
 
-    Ctrl-C returns what is done so far, marked `interrupted`.
+    Returns
+    -------
+    Trajectory
+        Where the points went.  Ctrl-C returns what is done so far, marked `interrupted`.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If an argument is out of its range, or the learning rate sends points to infinity.
 
     Examples
     --------
@@ -111,72 +119,86 @@ def gradient_flow(
     flow = _Flow(x0.to(torch.float64, copy=True), y.double(), cost, h, m=m, k=k, rate=rate, seed=seed)
     steps = check_whole("steps", steps, least=1)
     if callback is not None and not callable(callback):
-        raise ArgumentError(f"callback: got {type(callback).__name__}; pass a function, or None.")
-    stops = _stops(snapshots, steps)
-    due = {stop: place for place, stop in enumerate(stops)}
-    shown = x0.new_empty((len(stops), *x0.shape))  # filled on the way: a list that is stacked takes the memory twice
-
-    def out(points: Tensor) -> Array:
-        points = points.to(x0.dtype)
-        return points.numpy() if numpy else points
-
-    losses: list[float] = []
-    taken = 0
-
-    def show(done: int) -> None:
-        nonlocal taken
-        if done in due:
-            shown[due[done]] = flow.x
-            taken += 1
-
-    show(0)
-    interrupted = False
-    try:
-        with progress(steps, "steps") as advance:
-            for step in range(steps):
-                losses.append(flow.advance(step))
-                show(step + 1)
-                if callback is not None:
-                    callback(step + 1, out(flow.x.clone()), losses[-1])
-                advance(1)
-    except KeyboardInterrupt:
-        interrupted = True
+        raise ArgumentError(f"callback must be a function or None, got {type(callback).__name__}.")
+    shown = _Shown(x0, _stops(snapshots, steps), numpy)
+    losses, interrupted = _run(flow, steps, shown, callback)
     if flow.short:
         warnings.warn(
             f"{flow.short} minibatch problems stopped above tol = {tol:g}; the points still moved by their gradients.",
             NotConvergedWarning,
             stacklevel=3,  # past `hinting`
         )
-    settings = {
-        "m": m,
-        "k": k,
-        "steps": steps,
-        "learning_rate": rate,
-        "epsilon": epsilon,
-        "tau": tau,
-        "loss": loss,
-        "cost": cost,
-        "divergence": divergence,
-        "seed": seed,
-        "tol": tol,
-    }
+    settings: dict[str, Any] = {"m": m, "k": k, "steps": steps, "learning_rate": rate, "seed": seed, "tol": tol}
+    settings |= {"epsilon": epsilon, "tau": tau, "loss": loss, "cost": cost, "divergence": divergence}
     return Trajectory(
-        steps=np.array(stops[:taken], dtype=np.int64),
-        snapshots=out(shown[:taken]),
+        steps=np.array(shown.stops[: shown.taken], dtype=np.int64),
+        snapshots=shown.out(shown.points[: shown.taken]),
         losses=np.array(losses),
-        points=out(flow.x),
-        target=out(y.clone()),
+        points=shown.out(flow.x),
+        target=shown.out(y.clone()),
         settings=settings,
         interrupted=interrupted,
     )
 
 
+class _Shown:
+    """Snapshots, filled on the way: a list that is stacked takes the memory twice."""
+
+    def __init__(self, x0: Tensor, stops: list[int], numpy: bool) -> None:
+        self.stops, self.numpy = stops, numpy
+        self.points = x0.new_empty((len(stops), *x0.shape))
+        self._places = {stop: place for place, stop in enumerate(stops)}
+        self.taken = 0
+
+    def take(self, done: int, x: Tensor) -> None:
+        """Keep the points after `done` steps, where a snapshot is due."""
+        if done in self._places:
+            self.points[self._places[done]] = x
+            self.taken += 1
+
+    def out(self, points: Tensor) -> Array:
+        """As the caller gave x0."""
+        points = points.to(self.points.dtype)
+        return points.numpy() if self.numpy else points
+
+
+def _run(flow: _Flow, steps: int, shown: _Shown, callback: Callback | None) -> tuple[list[float], bool]:
+    """The loss before each step, and whether Ctrl-C came before the last."""
+    losses: list[float] = []
+    shown.take(0, flow.x)
+    try:
+        with progress(steps, "steps") as advance:
+            for step in range(steps):
+                losses.append(flow.advance(step))
+                shown.take(step + 1, flow.x)
+                if callback is not None:
+                    callback(step + 1, shown.out(flow.x.clone()), losses[-1])
+                advance(1)
+    except KeyboardInterrupt:
+        return losses, True
+    return losses, False
+
+
 @dataclass(frozen=True, repr=False)
 class Trajectory:
-    """Where the points went, with the kind and dtype of x0.
+    """Where the points of a gradient flow went, with the kind and dtype of x0.
 
-    `snapshots` `(s, n, d)` were taken after `steps` `(s,)`; `losses` holds the minibatch loss before each step, and
-    `points` `(n, d)` the end.
+    Attributes
+    ----------
+    steps : array of shape (s,)
+        The steps after which snapshots were taken.
+    snapshots : array of shape (s, n, d)
+        The points then.
+    losses : array
+        The minibatch loss before each step.
+    points : array of shape (n, d)
+        The points at the end.
+    target : array
+        The points y.
+    settings : dict
+        The arguments of the flow.
+    interrupted : bool
+        Whether Ctrl-C ended it.
     """
 
     steps: np.ndarray

@@ -24,10 +24,20 @@ _SUMS = 1e-2  # by which the sum of probabilities in half precision may miss 1
 
 @dataclass(frozen=True)
 class JointLoss:
-    """`loss` = <plan, C> and `value`, the full unbalanced objective, have the same gradients; the rest is detached.
+    """What `JointTransportLoss` returns; `loss` and `value` have the same gradients, the rest is detached.
 
-    As a score, to compare models or epochs, use `value`: <plan, C> falls when mass is destroyed.  `wrong_mass` is the
-    share of the mass between different labels, where target labels were given.
+    Attributes
+    ----------
+    loss : Tensor
+        <plan, C>, to train with.
+    value : Tensor
+        The full unbalanced objective, to compare models or epochs by: <plan, C> falls when mass is destroyed.
+    plan : Tensor of shape (n, m)
+        The plan.
+    mass : Tensor
+        The sum of the plan.
+    wrong_mass : Tensor or None
+        The share of the mass between different labels, where target labels were given.
     """
 
     loss: Tensor
@@ -45,23 +55,50 @@ class JointTransportLoss(nn.Module):
         + \tau\, \mathrm{KL}(P^\top 1 \mid \tfrac1m), \quad
         C_{ij} = \eta_1 \|z_i - z_j\|^2 + \eta_2\, L(y_i, f(z_j))
 
-    L is the cross-entropy of classes, unless `label_loss` says otherwise.  `tau=math.inf` is balanced transport,
-    `epsilon=0` exact.  `reference` "product" is the paper's text, "ones" its published code.  The two minibatches may
-    differ in size.  For the paper's k > 1, add the losses of k pairs of minibatches and divide by k.  Under autocast
-    the cost and the solver stay in float32 or float64.
+    with L the cross-entropy of classes, unless `label_loss` says otherwise.  The two minibatches may differ in size.
+    For the paper's k > 1, add the losses of k pairs of minibatches and divide by k.  Under autocast the cost and the
+    solver stay in float32 or float64.
 
-    Other marginals: `divergence` names another penalty than KL, as in `jumbot.solve`, and `mass` moves exactly that
-    share instead (m-POT; then `tau` is `math.inf`).  `reward` is subtracted from every cost, so that pairs that cost
-    less earn something: with `divergence="range(0,1)"` they move, and the others stay (ELOT).
+    Parameters
+    ----------
+    eta1 : float
+        Weight of the squared distance between features.
+    eta2 : float
+        Weight of the label loss.
+    tau : float
+        Strength of the marginal penalties; `math.inf` is balanced transport.
+    epsilon : float
+        Strength of the entropy; 0 is exact transport.
+    reference : {"product", "ones"}, default "product"
+        R: "product" is the paper's text, "ones" its published code.
+    scale : float or "auto", optional
+        Let distances follow the scale of the embedding: eta1 then means what it means where source samples have this
+        mean squared distance, whatever the network makes of them ("auto": 360, as on the paper's image networks).  The
+        scale is a running mean over training.  By default distances count as they are.
+    label_loss : {"cross-entropy", "squared", "huber"}, default "cross-entropy"
+        "squared" and "huber" are for numbers: labels are then `(n,)` or `(n, k)`, and predictions `(m, k)` take the
+        place of logits.
+    divergence : str, default "kl"
+        The marginal penalty, as in `jumbot.solve`.
+    mass : float, optional
+        Transport exactly this share (m-POT); `tau` must then be `math.inf`.
+    reward : float, default 0
+        Subtracted from every cost, so that pairs that cost less earn something: with `divergence="range(0,1)"` they
+        move, and the others stay (ELOT).
+    tol : float, default 1e-6
+        Bound on the relative gap, as in `jumbot.solve`.
+    engine : {"auto", "cpu", "device"}, default "auto"
+        Where minibatches on a GPU are solved, as in `jumbot.solve`.
 
-    `scale` lets the distances follow the scale of the embedding: eta1 then means what it means where source samples
-    have that mean squared distance, whatever the network at hand makes of them ("auto": 360, as on the paper's image
-    networks).  The scale is a running mean over training, see `EmbeddingScale`; without it distances count as they are.
-    `engine` says where minibatches on a GPU are solved, as in `jumbot.solve`.
+    Raises
+    ------
+    jumbot.ArgumentError
+        If an argument is out of its range.
+    jumbot.NotFiniteError
+        When called, if the cost between the minibatches is NaN or infinite.
 
-    For numbers instead of classes, `label_loss` "squared" or "huber" takes the place of the cross-entropy (see
-    `cost.label_cost`): labels are then numbers `(n,)` or `(n, k)`, and what stands for logits are predictions `(m, k)`.
-
+    Examples
+    --------
     >>> torch.manual_seed(0)  # doctest: +ELLIPSIS
     <torch...>
     >>> loss = JointTransportLoss(0.1, 0.1, tau=1.0, epsilon=0.1)
@@ -124,9 +161,27 @@ class JointTransportLoss(nn.Module):
         *,
         weights_s: Tensor | None = None,
     ) -> JointLoss:
-        """The loss of `(n, d)` source features with labels `(n,)` against `(m, d)` features and `(m, c)` logits.
+        """The loss between a source and a target minibatch.
 
-        `weights_s` `(n,)` says how much the source samples count, relative to each other: all alike by default.
+        Parameters
+        ----------
+        features_s : Tensor of shape (n, d)
+            Features of the source samples.
+        labels_s : Tensor of shape (n,) or (n, c)
+            Their classes, or probabilities of classes; numbers where `label_loss` is for numbers.
+        features_t : Tensor of shape (m, d)
+            Features of the target samples.
+        logits_t : Tensor of shape (m, c)
+            Their logits, or predicted numbers.
+        labels_t : Tensor of shape (m,), optional
+            Classes of the target samples, for `wrong_mass` only; below 0 where they are unknown.
+        weights_s : Tensor of shape (n,), optional
+            How much the source samples count, relative to each other; all alike by default.
+
+        Returns
+        -------
+        JointLoss
+            `loss`, `value`, `plan`, `mass` and `wrong_mass`.
         """
         if torch.compiler.is_compiling():  # one break of the graph, instead of one for each check
             return _uncompiled(self, features_s, labels_s, features_t, logits_t, labels_t, weights_s=weights_s)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import jumbot
+from jumbot._settings.keywords import ReadingKeywords
 from jumbot.adaptation._config import option_names
 from jumbot.adaptation._grid import Pair, compare
 from jumbot.methods import METHODS
@@ -97,6 +98,8 @@ ACCEPTED: dict[str, dict[str, str]] = {
     "random_state": {"0": "a seed", **NONE},
     "baseline": FLAG,
     "judge": FLAG,
+    "unknown": FLAG,
+    "coverage": NONE,
     "hidden_layer_sizes": NOTHING | NONE,
     "standardise": FLAG,
     "X_target": NONE,
@@ -119,6 +122,8 @@ ACCEPTED: dict[str, dict[str, str]] = {
         NONE,
     ),
     **dict.fromkeys(("freeze", "global_plan", "tensorboard", "entropy_gradient", "ramp"), FLAG),
+    "adapt.reading": NONE | {"{}": "nothing is said"},
+    "tune.reading": NONE | {"{}": "nothing is said"},
     "compare.out": NAME,
     "compare.jobs": {},
     "model.domain": NONE,
@@ -187,13 +192,14 @@ def test_adapt(method: str) -> None:
         names = names - option_names("source-only")
         walk("adapt", jumbot.adapt, sorted(names), source=(X, Y), target=X, method=method)
         return
-    own = parameters(jumbot.adapt, "labelled", *DATA)
+    own = [*parameters(jumbot.adapt, *DATA), *ReadingKeywords.__annotations__, "report", "command"]
     walk("adapt", jumbot.adapt, [*own, *sorted(names - {"backbone"})], source=(X, Y), target=X)
 
 
 @pytest.mark.usefixtures("nothing_is_read")
 def test_tune() -> None:
-    walk("tune", jumbot.tune, parameters(jumbot.tune, *DATA), source=(X, Y), target=X)
+    own = [*parameters(jumbot.tune, *DATA), *ReadingKeywords.__annotations__, "seed", "command"]
+    walk("tune", jumbot.tune, own, source=(X, Y), target=X)
     names = option_names("source-only") - {"backbone", "seed"}
     walk("tune", jumbot.tune, sorted(names), source=(X, Y), target=X, recipe="table")
 
@@ -206,7 +212,7 @@ def test_compare() -> None:
 @pytest.mark.slow
 def test_data_of_adapt_and_tune(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    for place in ("adapt.train", "adapt._train_nowhere", "judgement.tune.Search"):
+    for place in ("_adapt.train", "_adapt._train_nowhere", "_tune.Search"):
         monkeypatch.setattr(f"jumbot.adaptation.{place}", accepted)
     for call, use in (("adapt", jumbot.adapt), ("tune", jumbot.tune)):
         walk(call, use, list(DATA), source=(X, Y), target=X)

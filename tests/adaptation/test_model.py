@@ -139,7 +139,7 @@ def test_minibatch_larger_than_both_sets() -> None:
 
 def test_what_cannot_be_adapted(blobs: Any) -> None:
     source, target = blobs()
-    with refused("no target data"):
+    with refused("target"):
         jumbot.adapt(source, None, method="jumbot", judge=False)
     with refused("label"):
         jumbot.adapt(source.unlabelled(), target, method="jumbot", judge=False)

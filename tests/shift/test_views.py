@@ -77,6 +77,19 @@ def test_minibatches_are_those_of_the_divergence() -> None:
     assert float(found[0]) == pytest.approx(float(expected), rel=1e-3)
 
 
+def test_radii_and_extremes_by_hand() -> None:
+    rows = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, -2.0], [0.0, 0.0], [3.0, 4.0]])
+    found = views.radii(rows, views.squared_distances(rows), count=1)
+    np.testing.assert_allclose(found[:, 0], [0, 1, 4, 0, 25])
+    np.testing.assert_allclose(found[:, 1], [0, 1, 2, 0, 7])
+    np.testing.assert_allclose(found[:, 2], [0, 1, 2, 0, 4])
+    np.testing.assert_allclose(found[:, 3], [0, 1, 4, 0, 20])
+    values = np.array([[5.0], [4.0], [4.0], [4.0], [1.0], [0.0]])
+    current = np.array([[True], [True], [True], [False], [False], [False]])
+    (extreme,) = views.exceedances(values, views.signed_weights(current), (0.01,))
+    assert float(extreme[0]) == pytest.approx((3 / 3 - 1 / 3) ** 2)  # three at least, and the tie
+
+
 def test_neighbours_by_hand() -> None:
     rows = np.array([[0.0], [0.1], [0.2], [10.0], [10.1], [10.2]])
     current = np.array([[False, True], [False, False], [False, True], [True, False], [True, True], [True, False]])

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
 from jumbot._base.options import Options, check
-from jumbot.errors import ArgumentError
+from jumbot.errors import ArgumentError, suggest_option
 
 Corrupt = Literal["refuse", "skip"]
+Kind = Literal["signal", "raw"]
 TaskName = Literal["classification", "regression"]
 
 
@@ -37,14 +38,46 @@ class ReadingOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class Reading(ReadingOptions):
-    """How data are read that a model is made from."""
+    """How data are read that a model is made from: the value of `reading=` in `jumbot.adapt` and `jumbot.tune`.
+
+    Parameters
+    ----------
+    label : str, optional
+        Column of the labels; several are separated by commas.
+    id : str, optional
+        Column of the row names.
+    domain : str, optional
+        The domain to use; "all" makes each a source, "none" treats them as classes or as a feature.
+    domain_column : str, optional
+        Column of the domains.
+    corrupt : {"refuse", "skip"}, default "refuse"
+        What to do with image files that cannot be read.
+    root : str, optional
+        Folder of the digits.
+    drop : tuple of str
+        Columns to leave out.
+    task : {"classification", "regression"}, optional
+        What labels are; by default classes, unless they have fractions.
+    kind : {"signal", "raw"}, optional
+        What arrays hold that are neither features nor images.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If a value is not of its kind.
+
+    Examples
+    --------
+    >>> Reading(label="sold", drop=("notes",)).label
+    'sold'
+    """
 
     drop: tuple[str, ...] = ()
     """Columns of a table to leave out."""
     task: TaskName | None = None
     """What labels are: classes, or numbers to predict ("regression"). By default classes, unless they have
     fractions."""
-    kind: Literal["signal", "raw"] | None = None
+    kind: Kind | None = None
     """What arrays hold that are neither rows of numbers nor images: "signal", (n, channels, length), or "raw", tensors
     that pass as they are to a backbone of your own."""
 
@@ -69,3 +102,36 @@ def make_reading(
     given = (drop,) if isinstance(drop, str) else drop
     path = str(root) if isinstance(root, Path) else root
     return Reading(label=label, drop=given, root=path, **values)  # type: ignore[arg-type]
+
+
+def take_reading(
+    reading: Reading | Mapping[str, Any] | None, options: dict[str, Any], task: TaskName | None = None
+) -> dict[str, Any]:
+    """The options of reading that a call gives: in the one value `reading`, and as keywords, which leave `options`.
+
+    >>> options = {"drop": "notes", "steps": 9}
+    >>> take_reading({"label": "sold"}, options), options
+    ({'label': 'sold', 'drop': 'notes'}, {'steps': 9})
+    >>> take_reading({"label": "sold"}, {"label": "price"})
+    Traceback (most recent call last):
+    jumbot.errors.ArgumentError: label is given twice, in reading ('sold') and as a keyword ('price'); give it once.
+    """
+    usual = {field.name: field.default for field in fields(Reading)}
+    if isinstance(reading, Reading):
+        found = {name: getattr(reading, name) for name in usual if getattr(reading, name) != usual[name]}
+    elif isinstance(reading, Mapping | None):
+        found = dict(reading or {})
+    else:
+        raise ArgumentError(f"reading must be a jumbot.data.Reading or a dict of its options, got {reading!r}.")
+    for name in found:
+        if name not in usual:
+            raise ArgumentError(f"reading has no option {name!r}; {suggest_option(str(name), usual)}")
+    keywords = {name: options.pop(name) for name in usual if name in options}
+    if task is not None:
+        keywords["task"] = task
+    for name, value in keywords.items():
+        if name in found and found[name] != value:
+            raise ArgumentError(
+                f"{name} is given twice, in reading ({found[name]!r}) and as a keyword ({value!r}); give it once."
+            )
+    return found | keywords

@@ -16,9 +16,11 @@ from jumbot._shift.pooled import Pool
 from jumbot._shift.views import (
     blurred_distances,
     column_distances,
+    exceedances,
     minibatch_divergences,
     neighbour_shares,
     principal_directions,
+    radii,
     signed_weights,
     squared_distances,
     typical,
@@ -69,6 +71,8 @@ def run_test(
         views["directions"] = _largest(column_distances(principal_directions(pool.rows), weights))
     names = [*(f"kernel {width:g}" for width in WIDTHS), "energy"]
     views |= dict(zip(names, blurred_distances(squared, weights, WIDTHS, scale), strict=True))
+    out = radii(pool.rows, squared)
+    views |= {"radii": _largest(column_distances(out, weights)), "extremes": _largest(exceedances(out, weights))}
     views["neighbours"] = neighbour_shares(squared, current)
     del squared
     done, parts, interrupted = 0, [], False

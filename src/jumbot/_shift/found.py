@@ -6,7 +6,7 @@ import json
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,6 +29,7 @@ from jumbot._shift.whereabouts import (
     find_samples,
     what_shifted,
 )
+from jumbot.data._domain import Domain
 from jumbot.data._inputs import kind_of
 from jumbot.data._remarks import noting
 from jumbot.data._screening import screen
@@ -41,6 +42,9 @@ SMALL = 0.05
 """Share without a counterpart below which a shift is called small."""
 _ASKED = 20  # samples that labels are asked for
 _FEW = 0.3  # share of unexplained rows up to which they are single samples, and not the whole set
+SHIFT = "shift.json"
+"""In the folder of a run: whether its target has shifted."""
+_FEW_ROWS, _FEW_EXCHANGES = 500, 99  # of the first section of a report on an adaptation
 _Columns = Literal["same", "shared"]
 
 
@@ -70,6 +74,18 @@ class Shift:
         "labels", "features" or "both", with labels in the reference and where there is a shift.
     next : str
         What to do about it, in one sentence.
+    distance_interval : (float, float) or None
+        Of `distance`, of 95 %.
+    names, sizes, looked_at : pairs
+        Of the two sets: their names, their rows, and the rows that the test saw.
+    exchanges : int
+        Permutations that the test drew.
+    views : dict
+        The p-value of each view that the test aggregates, uncorrected.
+    remarks : tuple of str
+        What is odd about single columns, such as other units.
+    interrupted : bool
+        Whether Ctrl-C ended it.
     """
 
     p_value: float
@@ -85,12 +101,9 @@ class Shift:
     names: tuple[str, str]
     sizes: tuple[int, int]
     looked_at: tuple[int, int]
-    """Rows of each set that the test saw."""
     exchanges: int
     views: Mapping[str, float] = field(default_factory=dict)
-    """The p-value of each view that the test aggregates, uncorrected."""
     remarks: tuple[str, ...] = ()
-    """What is odd about single columns, such as other units."""
     interrupted: bool = False
 
     @property
@@ -192,23 +205,40 @@ def shift(
         raise ArgumentError(f"{min(unknown)}: there is no such option of shift; see help(jumbot.shift).")
     rng = np.random.default_rng((seed, 32))
     first, second, _ = read_domains(reference, current, reading=make_reading(label=label, **reading))
+    until = np.inf if minutes is None else time.monotonic() + 60 * minutes
+    return _find(*_pooled(first, second, groups, blocks, columns, rng), rng, until)
+
+
+def compare_domains(first: Domain, second: Domain, *, columns: str = "same", seed: int = 0) -> Shift:
+    """`shift` of domains that are read already, on a few rows and in a second or two."""
+    rng = np.random.default_rng((seed, 32))
+    few = [one.subset(np.sort(rng.permutation(len(one))[:_FEW_ROWS])) for one in (first, second)]
+    found = _find(*_pooled(few[0], few[1], None, None, columns, rng), rng, np.inf, _FEW_EXCHANGES)
+    return replace(found, sizes=(len(first), len(second)), samples=found.samples[:_ASKED])
+
+
+def _pooled(
+    first: Domain, second: Domain, groups: Any, blocks: int | None, columns: str, rng: np.random.Generator
+) -> tuple[Pool, tuple[str, ...]]:
+    """The pool, and remarks on its columns."""
     with noting() as noted, warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
         pool = make_pool(first, second, groups, blocks, columns, rng)
         if kind_of(first) == "features":
             screen(first, second)
-    until = np.inf if minutes is None else time.monotonic() + 60 * minutes
-    return _find(pool, tuple(noted), rng, until)
+    return pool, tuple(noted)
 
 
-def _find(pool: Pool, remarks: tuple[str, ...], rng: np.random.Generator, until: float) -> Shift:
+def _find(
+    pool: Pool, remarks: tuple[str, ...], rng: np.random.Generator, until: float, count: int = EXCHANGES
+) -> Shift:
     """Stage by stage; Ctrl-C keeps the stages that are done."""
     effect: Effect | None = None
     samples: tuple[Sample, ...] = ()
     columns: tuple[ColumnShift, ...] = ()
     proportions, where, stopped = None, None, False
-    with progress(EXCHANGES + 1, "shift", least=1, slow=True) as told:
-        tested = run_test(pool, rng, told, until=until)
+    with progress(count + 1, "shift", least=1, slow=True) as told:
+        tested = run_test(pool, rng, told, count, until)
         if not tested.interrupted:
             try:
                 told(0, "effect")

@@ -5,6 +5,7 @@
   (alpha - beta) x (alpha - beta), which for the cost 1 - k(x, y) is the squared distance of the means in the space of
   the kernel k, and for |x - y| the energy distance;
 - `column_distances`: transport of single columns, and of single directions, weighted towards the tails;
+- `radii`, whose transport and whose extremes are compared: how far a row is from the middle and from its neighbours;
 - `neighbour_shares`: how often the nearest rows are of the same set, the limit of small epsilon.
 
 Every one is large where the sets differ.  The first column of `current` is the data as they are.
@@ -111,6 +112,29 @@ def principal_directions(rows: Array, most: int = 20) -> Array:
     _, vectors = np.linalg.eigh(centred.T @ centred)
     found: Array = centred @ vectors[:, ::-1][:, :most]
     return found
+
+
+def radii(rows: Array, squared: Array, count: int = 5) -> Array:
+    """(N, 4) how far out each row of the pool lies: from the medians by squares, by sums and by its largest column, and
+    from its nearest rows."""
+    away = np.abs(rows - np.median(rows, axis=0))
+    few = min(count, len(rows) - 1)
+    nearest = np.sort(np.partition(squared, few, axis=1)[:, : few + 1], axis=1)[:, 1:].mean(1)
+    return np.stack([(away**2).sum(1), away.sum(1), away.max(1), nearest], axis=1)
+
+
+def exceedances(values: Array, weights: Array, shares: Sequence[float] = (0.01, 0.02, 0.05)) -> Array:
+    """(columns * shares, exchanges): the squared difference of the sets' shares of the most extreme rows.
+
+    The extreme rows are those that reach the value at the given share from the top, three at least; ties are in.
+    """
+    found = []
+    for column in values.T:
+        ordered = np.sort(column)[::-1]
+        for share in shares:
+            least = ordered[min(max(round(share * len(column)), 3), len(column)) - 1]
+            found.append(weights[column >= least].sum(0, dtype=np.float64) ** 2)
+    return np.stack(found)
 
 
 def neighbour_shares(squared: Array, current: Array, count: int = 5) -> Array:

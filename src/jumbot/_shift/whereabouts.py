@@ -60,34 +60,42 @@ class Proportion:
 
 @dataclass(frozen=True, eq=False)
 class Explained:
-    """What one half of the reference says of the current rows, and of its other half."""
+    """What the reference says of the current rows, and of its own."""
 
     shares: Array
-    """(half, current) columns of the plan, each of sum 1."""
+    """(half, current) columns of the plan from half of the reference, each of sum 1."""
     own: Array
     """(half, other half) likewise."""
     levels: tuple[Array, Array]
-    """Potentials of current rows and of the other half: high where nothing is near."""
+    """Potentials of current rows and of the reference's: high where nothing is near."""
     price: float
     halves: tuple[Array, Array]
     """Rows of the pool."""
 
 
 def explain(pool: Pool, rng: np.random.Generator) -> Explained:
-    """The semi-relaxed plan from half of the reference, whose rows may give any mass: columns are by themselves.
+    """The semi-relaxed plan from the reference, whose rows may give any mass: columns are by themselves.
 
     A row y has the potential g = -epsilon log mean_i e^{-C(x_i, y) / epsilon}, and receives e^{-g / tau} of its mass,
-    at the price tau of the median cost between a row of the reference and its nearest.  What a current row has does not
-    depend on the others, so its rank among rows of the other half is an exact p-value for "one more like these".
+    at the price tau of the median cost between a row of the reference and its nearest.  Potentials are from all of the
+    reference, those of its own rows without themselves: what a current row has does not depend on the others, so its
+    rank among rows of the reference is a p-value for "one more like these".
     """
     half, rest = np.array_split(rng.permutation(np.flatnonzero(~pool.current)), 2)
-    x = torch.from_numpy(pool.rows[half])
-    some = (np.flatnonzero(pool.current), rest)
-    costs = [squared_euclidean(x, torch.from_numpy(pool.rows[rows])).numpy() for rows in some]
-    neighbours = float(np.median(costs[1].min(0)))
-    price = neighbours if neighbours > 0 else max(float(costs[1].mean()), 1e-12)
-    (shares, levels), (own, own_levels) = (_columns(cost, _SHARP * price) for cost in costs)
-    return Explained(shares, own, (levels, own_levels), price, (half, rest))
+    here, there = np.flatnonzero(~pool.current), np.flatnonzero(pool.current)
+
+    def costs(first: Array, second: Array) -> Array:
+        found: Array = squared_euclidean(*(torch.from_numpy(pool.rows[rows]) for rows in (first, second))).numpy()
+        return found
+
+    own = costs(here, here)
+    np.fill_diagonal(own, np.inf)
+    neighbours = float(np.median(own.min(0)))
+    price = neighbours if neighbours > 0 else max(float(own[np.isfinite(own)].mean()), 1e-12)
+    epsilon = _SHARP * price
+    levels = _columns(costs(here, there), epsilon)[1], _columns(own, epsilon)[1]
+    shares = [_columns(costs(half, rows), epsilon)[0] for rows in (there, rest)]
+    return Explained(shares[0], shares[1], levels, price, (half, rest))
 
 
 def _columns(cost: Array, epsilon: float) -> tuple[Array, Array]:

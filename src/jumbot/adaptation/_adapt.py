@@ -9,11 +9,11 @@ import tempfile
 import time
 import warnings
 import weakref
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Unpack
 
 import torch
 from torch import nn
@@ -22,8 +22,10 @@ from jumbot._base.options import Positive, Text, check
 from jumbot._base.pages import drawn
 from jumbot._base.progress import progress
 from jumbot._base.schema import FORMAT
+from jumbot._settings.keywords import AdaptKeywords
 from jumbot._settings.places import CONFIG, MODEL, first_process, needed_start, settings_file, writing
-from jumbot._settings.reading import Corrupt, TaskName, make_reading
+from jumbot._settings.reading import Reading, TaskName, make_reading, take_reading
+from jumbot._shift.found import SHIFT, compare_domains
 from jumbot.adaptation._config import RunConfig, check_changes, make_config
 from jumbot.adaptation._domains import Domains
 from jumbot.adaptation._evaluation.task import task_to_json
@@ -35,11 +37,14 @@ from jumbot.adaptation._runs.folder import RunFolder, read_config
 from jumbot.adaptation._runs.provenance import OtherStartError, describe_data, find_start, remember, request, stamp
 from jumbot.adaptation._training.accelerator import check_able, decided_by_first
 from jumbot.adaptation._training.loop import Trainer
+from jumbot.adaptation._unknown import mark_unknown, write_marks
+from jumbot.data._domain import Domain
 from jumbot.data._preflight import Encoding, Given, telling_every_problem
 from jumbot.data._remarks import noting
 from jumbot.data._sources import check_used, read_domains, read_labelled
 from jumbot.errors import ArgumentError
-from jumbot.methods import make_method
+from jumbot.methods import Method, make_method
+from jumbot.methods.network import Network
 
 _FOLDS, _TRAINED, _BESIDE = 0.5, 0.8, 0.9  # of a budget of time: when folds, training and the baseline are over
 
@@ -52,72 +57,95 @@ def adapt(
     backbone: str | nn.Module | None = None,
     recipe: str | None = None,
     task: TaskName | None = None,
+    reading: Reading | Mapping[str, Any] | None = None,
     labelled_target: Any = None,
     evaluate_on: Any = None,
-    label: str | Sequence[str] | None = None,
-    id: str | None = None,
-    drop: str | Sequence[str] = (),
-    domain: str | None = None,
-    domain_column: str | None = None,
-    kind: str | None = None,
-    corrupt: Corrupt = "refuse",
-    root: str | Path | None = None,
     out: str | Path | None = None,
     resume: bool = False,
     start_from: str | Path | None = None,
     config: str | Path | None = None,
-    show: bool = False,
-    report: bool = True,
-    command: str | None = None,
-    labelled: Any = None,
     judge: bool = True,
     minutes: float | None = None,
-    **options: Any,
+    unknown: bool = False,
+    show: bool = False,
+    **options: Unpack[AdaptKeywords],
 ) -> Model:
     """Train a classifier on labelled `source` data and adapt it to `target`, whose labels training never sees.
 
-    `source` and `target` are folders of images, tables (`.csv`, `.parquet`, `.xlsx`, `.npz`), frames, arrays, pairs
-    (X, y), or torch Datasets.  Labels of the target, where it has any, and those of `evaluate_on`, another part of
-    the target, are for evaluation alone.
+    Without a `method`, a classifier of the source alone and JUMBOT are both trained and compared, without labels of
+    the target, and the better one is returned: `model.decision` says which and why.
 
-    A list is several sources, and so is a table or folder of several domains with `domain="all"`.  Minibatches then
-    have as many samples of each, and JUMBOT takes from each what its plan takes: one that does not fit, or whose labels
-    are wrong, counts for less and less.
+    Parameters
+    ----------
+    source : path, array, frame, pair (X, y), Dataset, Domain, or list of these
+        The labelled data: a folder of images (`class/name.jpg`), a table (`.csv`, `.parquet`, `.xlsx`, `.npz`), a
+        frame, a pair (X, y) of arrays, or a torch Dataset; see `jumbot.data.as_domain`.  A list holds several sources.
+        Minibatches have as many samples of each, and JUMBOT lowers the weight of a source that does not fit the target.
+    target : path, array, frame, Dataset or Domain
+        The data to predict.  Its labels, where it has any, are used for evaluation only.
+    method : str, optional
+        "jumbot", "deepjdot", "source-only", or another name in `jumbot.methods.METHODS`.  A named method is always
+        kept.  By default, source-only and JUMBOT are compared and source-only is kept unless JUMBOT is better; a
+        `recipe`, a `config` or an option of JUMBOT such as `tau` selects JUMBOT.
+    backbone : str or torch.nn.Module, optional
+        The name of a network ("resnet50", "timm:NAME", ...) or your own module, which maps a batch to `(b, d)`
+        features.  By default it follows the data.
+    recipe : str, optional
+        The name of a set of defaults for one kind of data, such as "table" or "photographs".  By default it follows the
+        data.  `options` override it.
+    task : {"classification", "regression"}, optional
+        Whether labels are classes, or numbers to predict, one or several per sample.  By default they are classes,
+        unless they have fractions.
+    reading : jumbot.data.Reading or dict, optional
+        How the data are read: the columns of labels (`label`), of row names (`id`) and of domains (`domain_column`),
+        columns to leave out (`drop`), the domain of the source to use (`domain`; "all" makes each a source of its own),
+        what arrays hold (`kind`: "signal" or "raw"), what to do with broken image files (`corrupt`: "refuse" or
+        "skip"), and the folder of the digits (`root`).  Each of these is also accepted as a keyword: `label="sold"`.
+    labelled_target : pair (X, y) or any labelled data, optional
+        Target samples whose labels are known.  They are trained on, and evaluation leaves them out.
+    evaluate_on : pair (X, y) or any labelled data, optional
+        Another part of the target, with labels, for evaluation only.
+    out : path, optional
+        The folder of the run: configuration, metrics, checkpoints, model, predictions and a report.  By default, a
+        temporary folder that is removed with the model.
+    resume : bool, default False
+        Continue the run that was stopped in `out`.  Without data, the data and settings of that run are used.
+    start_from : path, optional
+        The folder of a run whose steps on the source alone are the same as those of this run.  They are copied instead
+        of repeated, and the result is the same.
+    config : path, optional
+        The `config.json` of a run.  Its settings are used where none are given here, and its data where none are given.
+    judge : bool, default True
+        Hold out a part of the source to choose the method and to estimate the accuracy.  False trains once, on all of
+        the source, and estimates no accuracy.
+    minutes : float, optional
+        A time budget.  Training stops early enough for the figures and files to be written within it.
+    unknown : bool, default False
+        Mark target samples of classes that the source lacks, in the columns `unknown` and `unknown_score` of
+        `predictions.csv`: by how many classes cannot be excluded and how far the source is, at a threshold that 5 % of
+        held-out source samples exceed.  It needs `out`, classes and `judge`, and changes no prediction.
+    show : bool, default False
+        Draw a progress bar.
+    **options
+        Changes to the defaults: of the method (`tau`, `epsilon`, `eta1`, ...), of training (`steps`, `learning_rate`,
+        `select`, `seed`, ...), of the network (`features`, `freeze`, ...), of the inputs (`size`, `standardise`,
+        `columns`, ...), and of `reading`.  `jumbot adapt --help` lists all of them.  `report=False` writes no report,
+        and `command` is a text to record as the origin of the run.
 
-    `labelled_target` is a part of the target with labels, such as a pair (X, y), that are trained on; in the plan of
-    JUMBOT and DeepJDOT they are certain.  Evaluation leaves out samples that look the same as one of these.
+    Returns
+    -------
+    jumbot.Model
+        The trained model, which predicts, evaluates, explains, saves and exports itself.
 
-    `task="regression"` predicts numbers, one or several per sample, in the units of the source's; by default classes
-    are, unless the labels have fractions.
+    Raises
+    ------
+    jumbot.ArgumentError
+        If an argument cannot be right.  Whatever can be checked without the data is checked before they are read.
+    jumbot.NotFiniteError
+        If the loss becomes NaN or infinite during training.
 
-    `recipe` names settings that fit a kind of data (by default it follows the data), and `options` change them: those
-    of the method (`tau`, `epsilon`, `eta1`, ...), of `Training` (`steps`, `learning_rate`, `select`, `seed`, ...), of
-    the network (`features`, `freeze`, ...) and of the inputs (`size`, `standardise`, ...).  `backbone` is a name or a
-    module of your own that maps a batch to `(b, d)`.
-
-    Columns of tables are matched by name.  `label` names the column of labels, which the target may lack, `id` that of
-    the names of the rows, and `drop` columns to leave out; `columns="shared"` takes those that both tables have.  All
-    of it is part of the model, which reads later tables in the same way.  Several numbers to predict are several
-    columns of labels.  `domain` takes one domain of a source that holds several, named in the column `domain_column`.
-    `kind` says what arrays hold that are neither features nor images: "signal", which is `(n, channels, length)`, or
-    "raw", tensors that pass as they are to a `backbone` of your own.  `corrupt` says if broken image files are refused
-    or skipped ("skip"), `root` is where the digits are.
-
-    `out` is the folder of the run: configuration, metrics, checkpoints, model, predictions, and with `report` a page.
-    `resume` continues a run that was stopped there; alone with `out` it takes data and settings from the folder.
-    `start_from` is the folder of a run whose steps on the source alone are the same as this one's: they are taken over,
-    with the result that repeating them would have.  `config` is the `config.json` of a run whose settings this one
-    shall have, but for those given here, and whose data where none are given.
-
-    Without a `method`, a classifier of the source alone and JUMBOT are both trained, judged by a part of the source
-    that they never saw and by the target without its labels, and the better one is handed over: `model.decision` says
-    which and why.  Where the evidence is even, that is source-only.  `recipe`, `config` and options of JUMBOT (`tau`)
-    name it, and a method that is named is always kept.  `judge=False` trains once, on all of the source, and estimates
-    no accuracy.  `minutes` is a budget of time: training ends where it is, so that figures and files come in time.
-
-    `show` draws a progress bar.  Whatever can be refused is refused before any data are read.  (`labelled` is the
-    former name of `evaluate_on`.)
-
+    Examples
+    --------
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> y = rng.integers(0, 2, 100)
@@ -126,160 +154,262 @@ def adapt(
     >>> float((model.predict(X + 0.5) == y).mean()) > 0.9
     True
     """
-    if labelled is not None:
-        if evaluate_on is not None:
-            raise ArgumentError("labelled: the former name of evaluate_on, and both were given; give evaluate_on.")
-        warnings.warn("labelled= is called evaluate_on= now.", DeprecationWarning, stacklevel=2)
-        evaluate_on = labelled
-    out, config = check("out", out, Path | None), check("config", config, Path | None)
+    changes: dict[str, Any] = dict(options)
+    evaluate_on = _former_name(changes.pop("labelled", None), evaluate_on)
+    run = _check_run(out, resume, start_from, judge, minutes, unknown, show, changes)
+    how = take_reading(reading, changes, task)
+    changes, module = _take_backbone(backbone, changes, run)
+    given = _Given(source, target, evaluate_on, labelled_target)
+    asked = _decide(given, _Settings(method, recipe, changes, how, module), run, config)
+    with _held(asked) as noted:
+        read = _read(asked)
+        made, domains, judged = _prepare(asked, read, noted)
+        return _train_and_report(asked, made, domains, judged, read)
+
+
+class _Given(NamedTuple):
+    """The data, as the caller gives them."""
+
+    source: Any
+    target: Any
+    evaluate_on: Any
+    labelled_target: Any
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Where a run is written, and how much time it has."""
+
+    out: Path | None
+    resume: bool
+    start_from: Path | None
+    judge: bool
+    unknown: bool
+    show: bool
+    report: bool
+    command: str | None
+    begun: float
+    seconds: float
+
+    def until(self, share: float) -> float:
+        """When this share of the time is over."""
+        return self.begun + share * self.seconds
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """What is trained, and how the data are read."""
+
+    method: str | None
+    recipe: str | None
+    options: dict[str, Any]
+    reading: dict[str, Any]
+    module: nn.Module | None = None
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What a call asks for, once files of settings are read too."""
+
+    given: _Given
+    settings: _Settings
+    run: _Run
+    method: str
+    reading: Reading
+    encoding: Encoding
+    automatic: bool
+    """Whether the better one of source-only and JUMBOT is returned."""
+
+
+class _Read(NamedTuple):
+    """The data, as they were read."""
+
+    source: Domain
+    target: Domain
+    evaluate_on: Domain | None
+    labelled_target: Domain | None
+
+
+def _former_name(labelled: Any, evaluate_on: Any) -> Any:
+    """`evaluate_on`, also where it is given by its former name."""
+    if labelled is None:
+        return evaluate_on
+    if evaluate_on is not None:
+        raise ArgumentError("labelled is the former name of evaluate_on; give evaluate_on only.")
+    warnings.warn("labelled= is now called evaluate_on=.", DeprecationWarning, stacklevel=3)
+    return labelled
+
+
+def _check_run(
+    out: Any,
+    resume: bool,
+    start_from: Any,
+    judge: bool,
+    minutes: Any,
+    unknown: bool,
+    show: bool,
+    options: dict[str, Any],
+) -> _Run:
+    """The checked `_Run`; `report` and `command` leave the options."""
+    report, command = options.pop("report", True), options.pop("command", None)
+    place = check("out", out, Path | None)
     begun = check("start_from", start_from, Path | None)
-    flags = {"resume": resume, "show": show, "report": report, "judge": judge}
+    flags = {"resume": resume, "show": show, "report": report, "judge": judge, "unknown": unknown}
     for name, flag in flags.items():
         check(name, flag, bool)
     check("command", command, Text | None)
-    minutes, begun_at = check("minutes", minutes, Positive | None), time.monotonic()
-    budget = math.inf if minutes is None else 60 * minutes
-    if resume and out is None:
-        raise ArgumentError("resume: got True without out, the folder of the run to continue.")
-    begun = needed_start(begun, None if out is None else Path(out), resume)
+    minutes = check("minutes", minutes, Positive | None)
+    if resume and place is None:
+        raise ArgumentError("resume=True needs out, the folder of the run to continue.", argument="resume")
+    begun = needed_start(begun, place, resume)
     if begun is not None:
         read_config(begun)
-    module = backbone if isinstance(backbone, nn.Module) else None
-    if module is not None and begun is not None:
-        raise OtherStartError(
-            "start_from: got a backbone of your own, and no run records the weights that it began with; leave out "
-            "one of both."
-        )
-    if module is not None:  # a recipe's own backbone gives way to the user's
-        options = {"backbone": None, "weights": None, "freeze": False, **options}
-    elif backbone is not None:
-        if not isinstance(backbone, str):
-            kind = backbone.__name__ if isinstance(backbone, type) else type(backbone).__name__
-            raise ArgumentError(f"backbone: got {kind}; give a name, or a torch.nn.Module that is made already.")
-        options["backbone"] = backbone
-    how: dict[str, Any] = dict(
-        label=label,
-        id=id,
-        drop=drop,
-        domain=domain,
-        domain_column=domain_column,
-        kind=kind,
-        task=task,
-        corrupt=corrupt,
-        root=root,
-    )
-    named = names_a_method(method, recipe, config, options)
-    automatic = judge and not named
-    if resume and out is not None and (Path(out) / CONFIG).exists():
-        begun_with = read_config(Path(out))
+    seconds = math.inf if minutes is None else 60 * minutes
+    return _Run(place, resume, begun, judge, unknown, show, report, command, time.monotonic(), seconds)
+
+
+def _take_backbone(backbone: Any, options: dict[str, Any], run: _Run) -> tuple[dict[str, Any], nn.Module | None]:
+    """The options with the name of the backbone, or the caller's own module, to which that of a recipe gives way."""
+    if isinstance(backbone, nn.Module):
+        if run.start_from is not None:
+            raise OtherStartError(
+                "start_from cannot be used with your own backbone: no run records the weights that it began with. "
+                "Leave out one of them."
+            )
+        return {"backbone": None, "weights": None, "freeze": False, **options}, backbone
+    if backbone is None:
+        return options, None
+    if not isinstance(backbone, str):
+        kind = backbone.__name__ if isinstance(backbone, type) else type(backbone).__name__
+        raise ArgumentError(f"backbone must be a name or an instance of torch.nn.Module, got {kind}.")
+    return {**options, "backbone": backbone}, None
+
+
+def _decide(given: _Given, settings: _Settings, run: _Run, config: str | Path | None) -> _Asked:
+    """What to do, from the arguments, the run to continue and the file of settings; all that needs no data."""
+    file = check("config", config, Path | None)
+    if run.unknown and (run.out is None or not run.judge or settings.reading.get("task") == "regression"):
+        raise ArgumentError("unknown needs out, classes and judge=True: it marks the predictions.csv of a run.")
+    named = names_a_method(settings.method, settings.recipe, file, settings.options)
+    automatic = run.judge and not named
+    if run.resume and run.out is not None and (run.out / CONFIG).exists():
+        begun_with = read_config(run.out)
         automatic = begun_with["automatic"]
-        method = begun_with["method"]["name"] if automatic and method is None else method
-    config = settings_file(config, out, resume, data=source is not None or target is not None)
-    if config is not None:
-        asked = remember(config, method, recipe, options)
-        method, recipe, options = asked.method, asked.recipe, asked.options
-        if source is None and target is None:
-            more = {"evaluate_on": evaluate_on, "labelled_target": labelled_target}
-            lost = [name for name in asked.lost if more.get(name) is None]
-            if asked.source is None or asked.target is None or lost:
-                which = lost[0] if lost else "source"
-                raise ArgumentError(
-                    f"{which}: {config} does not say where the data are: they came from memory; give them again."
-                )
-            source, target, how = asked.source, asked.target, asked.reading
-            evaluate_on = asked.evaluate_on if evaluate_on is None else evaluate_on
-            labelled_target = asked.labelled_target if labelled_target is None else labelled_target
-    if target is None:
-        raise ArgumentError("target: no target data; give the unlabelled data that the classifier is meant for.")
-    method = "jumbot" if method is None else method
-    asked_for = check_changes(method, recipe, options, how.get("task"))
-    check_able(asked_for.training, reports=report and out is not None)
+        if automatic and settings.method is None:
+            settings = replace(settings, method=begun_with["method"]["name"])
+    file = settings_file(file, run.out, run.resume, data=given.source is not None or given.target is not None)
+    if file is not None:
+        given, settings = _remembered(file, given, settings)
+    if given.target is None:
+        raise ArgumentError("target is missing; give the unlabelled data to predict.")
+    method = "jumbot" if settings.method is None else settings.method
+    possible = check_changes(method, settings.recipe, settings.options, settings.reading.get("task"))
+    check_able(possible.training, reports=run.report and run.out is not None)
+    reading, encoding = make_reading(**settings.reading), Encoding.of(possible.inputs)
+    return _Asked(given, settings, run, method, reading, encoding, automatic)
+
+
+def _remembered(file: Path, given: _Given, settings: _Settings) -> tuple[_Given, _Settings]:
+    """Data and settings with those of a `config.json` where none are given."""
+    found = remember(file, settings.method, settings.recipe, settings.options)
+    settings = replace(settings, method=found.method, recipe=found.recipe, options=found.options)
+    if given.source is not None or given.target is not None:
+        return given, settings
+    lost = [name for name in found.lost if getattr(given, name) is None]
+    if found.source is None or found.target is None or lost:
+        which = lost[0] if lost else "source"
+        raise ArgumentError(f"{which} must be given again: it came from memory, and {file} does not contain it.")
+    evaluate_on = found.evaluate_on if given.evaluate_on is None else given.evaluate_on
+    labelled = found.labelled_target if given.labelled_target is None else given.labelled_target
+    given = _Given(found.source, found.target, evaluate_on, labelled)
+    return given, replace(settings, reading=found.reading | settings.reading)
+
+
+@contextmanager
+def _held(asked: _Asked) -> Iterator[list[str]]:
+    """Holds the folder of the run, and yields the list that remarks on the data are collected in."""
+    out, given = asked.run.out, asked.given
     with ExitStack() as held:
         if out is not None and first_process():
-            RunFolder(out).check(resume)
+            RunFolder(out).check(asked.run.resume)
             held.enter_context(writing(out))
         noted = held.enter_context(noting())
-        reading = make_reading(**how)
-        encoding = Encoding.of(asked_for.inputs)
-        held.enter_context(
-            telling_every_problem(Given(source, target, reading, encoding, evaluate_on, labelled_target))
+        problem = Given(
+            given.source, given.target, asked.reading, asked.encoding, given.evaluate_on, given.labelled_target
         )
-        raw_source, raw_target, raw_evaluated = read_domains(source, target, evaluate_on, reading)
-        raw_labelled = None if labelled_target is None else read_labelled(labelled_target, raw_source, reading)
-        given = source, target, evaluate_on, labelled_target
-        check_used(reading, given, (raw_source, raw_target, raw_evaluated, raw_labelled))
-        made = make_config(raw_source, method, recipe, options)
-        mode, why_not = how_judged(raw_source, made, recipe, judge)
-        made = with_held_out(made) if mode == "held-out" else made
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(made.training.seed)
-            domains = Domains(raw_source, raw_target, raw_evaluated, made, module, raw_labelled)
-        domains.remarks = tuple(noted)
-        judged = Judged(automatic, why_not=why_not)
-        if mode in ("folds", "few") and not (out is not None and (Path(out) / MODEL).exists()):
-            again = maker(raw_source, recipe, options)
-            with progress(None, "folds of the source", bar=show, slow=True):
-                judged, made = judge_before(
-                    domains,
-                    again("jumbot") if automatic else made,
-                    again,
-                    automatic=automatic,
-                    until=begun_at + _FOLDS * budget,
-                    why_not=why_not,
-                )
-        origin: dict[str, Any] = {"automatic": automatic}
-        if out is not None or begun is not None:
-            origin["data"] = describe_data(
-                source=raw_source, target=raw_target, evaluate_on=raw_evaluated, labelled_target=raw_labelled
-            )
-        if out is None:
-            return _train_nowhere(made, domains, show, command, origin, begun, judged, begun_at + _TRAINED * budget)
-        origin["request"] = request(source, target, evaluate_on, labelled_target, reading)
-        model = train(
-            made,
+        held.enter_context(telling_every_problem(problem))
+        yield noted
+
+
+def _read(asked: _Asked) -> _Read:
+    """The domains, as they are in files or memory."""
+    given, reading = asked.given, asked.reading
+    source, target, evaluated = read_domains(given.source, given.target, given.evaluate_on, reading)
+    labelled = None if given.labelled_target is None else read_labelled(given.labelled_target, source, reading)
+    found = _Read(source, target, evaluated, labelled)
+    check_used(reading, given, found)
+    return found
+
+
+def _prepare(asked: _Asked, read: _Read, noted: list[str]) -> tuple[RunConfig, Domains, Judged]:
+    """What to train with, the domains as the network takes them, and what is known of the method before it is."""
+    run, settings = asked.run, asked.settings
+    made = make_config(read.source, asked.method, settings.recipe, settings.options)
+    mode, why_not = how_judged(read.source, made, settings.recipe, run.judge)
+    made = with_held_out(made) if mode == "held-out" else made
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(made.training.seed)
+        domains = Domains(read.source, read.target, read.evaluate_on, made, settings.module, read.labelled_target)
+    domains.remarks = tuple(noted)
+    finished = run.out is not None and (run.out / MODEL).exists()
+    if mode not in ("folds", "few") or finished:
+        return made, domains, Judged(asked.automatic, why_not=why_not)
+    again = maker(read.source, settings.recipe, settings.options)
+    with progress(None, "folds of the source", bar=run.show, slow=True):
+        judged, made = judge_before(
             domains,
-            RunFolder(out),
-            resume=resume,
-            show=show,
-            command=command,
-            origin=origin,
-            module=module,
-            baseline=report,
-            start_from=begun,
-            judged=judged,
-            until=begun_at + _TRAINED * budget,
-            beside_until=begun_at + _BESIDE * budget,
+            again("jumbot") if asked.automatic else made,
+            again,
+            automatic=asked.automatic,
+            until=run.until(_FOLDS),
+            why_not=why_not,
         )
-        if report and first_process() and not (Path(out) / "report.html").exists():
-            with progress(None, "report", bar=show, slow=True):
-                drawn(f"{out}: the report", model.report)
-        return model
+    return made, domains, judged
+
+
+def _train_and_report(asked: _Asked, config: RunConfig, domains: Domains, judged: Judged, read: _Read) -> Model:
+    """The trained model, with its report where it has a folder."""
+    run, origin = asked.run, dict[str, Any](automatic=asked.automatic)
+    if run.out is not None or run.start_from is not None:
+        origin["data"] = describe_data(**read._asdict())
+    if run.out is None:
+        return _train_nowhere(asked, config, domains, judged, origin)
+    origin["request"] = request(*asked.given, asked.reading)
+    model = train(asked, config, domains, judged, origin, RunFolder(run.out))
+    if run.unknown and first_process():
+        marks = mark_unknown(model, domains, judged, config.training.seed)
+        write_marks(run.out / "predictions.csv", marks)
+    if run.report and first_process() and not (run.out / "report.html").exists():
+        _compare(read.source, read.target, config, run.out)
+        with progress(None, "report", bar=run.show, slow=True):
+            drawn(f"{run.out}: the report", model.report)
+    return model
+
+
+def _compare(source: Domain, target: Domain, config: RunConfig, out: Path) -> None:
+    """Whether the target has shifted, for the first section of the report; none where data cannot be compared."""
+    with suppress(ArgumentError):
+        found = compare_domains(source, target, columns=config.inputs.columns, seed=config.training.seed)
+        found.save(out / SHIFT)
 
 
 def _train_nowhere(
-    config: RunConfig,
-    domains: Domains,
-    show: bool,
-    command: str | None,
-    origin: Mapping[str, Any],
-    start_from: Path | None,
-    judged: Judged,
-    until: float,
+    asked: _Asked, config: RunConfig, domains: Domains, judged: Judged, origin: Mapping[str, Any]
 ) -> Model:
-    """In a folder that goes with the model."""
+    """In a folder that is removed with the model."""
     temporary = Path(tempfile.mkdtemp(prefix="jumbot-"))
     try:
-        model = train(
-            config,
-            domains,
-            RunFolder(temporary / "run"),
-            show=show,
-            command=command,
-            origin=origin,
-            start_from=start_from,
-            judged=judged,
-            until=until,
-        )
+        model = train(asked, config, domains, judged, origin, RunFolder(temporary / "run"))
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
@@ -288,22 +418,53 @@ def _train_nowhere(
 
 
 def train(
-    config: RunConfig,
-    domains: Domains,
-    run: RunFolder,
-    *,
-    resume: bool = False,
-    show: bool = False,
-    command: str | None = None,
-    origin: Mapping[str, Any] | None = None,
-    module: nn.Module | None = None,
-    baseline: bool = False,
-    start_from: Path | None = None,
-    judged: Judged | None = None,
-    until: float = math.inf,
-    beside_until: float = math.inf,
+    asked: _Asked, config: RunConfig, domains: Domains, judged: Judged, origin: Mapping[str, Any], folder: RunFolder
 ) -> Model:
     """Train on domains that are ready, in the folder of a run; one that is finished there is loaded."""
+    run = asked.run
+    network, spec, method = _make(config, domains)
+    described = describe(config, domains, spec) | stamp(run.command) | dict(origin)
+    begin = None if run.start_from is None else find_start(run.start_from, described)
+    described["start_from"] = None if run.start_from is None else _relative(run.start_from, folder.path)
+    trainer = Trainer(
+        domains.source,
+        domains.target.unlabelled(),
+        network,
+        method,
+        config.training,
+        task=domains.task,
+        labelled=domains.labelled,
+        watch=domains.watch,
+        run=folder,
+        show=run.show,
+        until=run.until(_TRAINED),
+    )
+    if decided_by_first(trainer.accelerator, lambda: folder.open(described, run.resume)):
+        return load(folder.path, asked.settings.module)
+    trainer.before_adaptation = Before(folder.before, network)
+    trained = trainer.fit(run.resume, begin)
+    model = Model(
+        network.eval(),
+        domains.task,
+        domains.input,
+        spec,
+        described["method"],
+        run=folder.path,
+        extractor=domains.extractor,
+        crops=domains.crops,
+    )
+    if trainer.accelerator.is_main_process:
+        # a baseline is trained by one process, and for a report alone
+        baseline = run.report and run.out is not None and trainer.accelerator.num_processes == 1
+        until = run.until(_BESIDE)
+        model = finish(model, trained, domains, config, folder, baseline, run.show, judged, until)
+    model.network.cpu()  # after the figures, which are found where it was trained
+    model.network.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # as it is loaded, to the last bit
+    return model
+
+
+def _make(config: RunConfig, domains: Domains) -> tuple[Network, dict[str, Any], Method]:
+    """The network, what describes it, and the method, all from the seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.training.seed)
         network, spec = make_network(
@@ -324,42 +485,7 @@ def train(
             classes=network.classes,
             label_loss=domains.task.label_loss,
         )
-    described = describe(config, domains, spec) | stamp(command) | dict(origin or {})
-    begin = None if start_from is None else find_start(start_from, described)
-    described["start_from"] = None if start_from is None else _relative(start_from, run.path)
-    trainer = Trainer(
-        domains.source,
-        domains.target.unlabelled(),
-        network,
-        method,
-        config.training,
-        task=domains.task,
-        labelled=domains.labelled,
-        watch=domains.watch,
-        run=run,
-        show=show,
-        until=until,
-    )
-    if decided_by_first(trainer.accelerator, lambda: run.open(described, resume)):
-        return load(run.path, module)
-    trainer.before_adaptation = Before(run.before, network)
-    trained = trainer.fit(resume, begin)
-    model = Model(
-        network.eval(),
-        domains.task,
-        domains.input,
-        spec,
-        described["method"],
-        run=run.path,
-        extractor=domains.extractor,
-        crops=domains.crops,
-    )
-    if trainer.accelerator.is_main_process:
-        alone = trainer.accelerator.num_processes == 1  # a baseline is trained by one process
-        model = finish(model, trained, domains, config, run, baseline and alone, show, judged, beside_until)
-    model.network.cpu()  # after the figures, which are found where it was trained
-    model.network.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # as it is loaded, to the last bit
-    return model
+    return network, spec, method
 
 
 def _relative(folder: Path, run: Path) -> str:

@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any
 
 from jumbot._base.options import MOST, Bounds
+from jumbot._settings.reading import Reading
 from jumbot.adaptation._config import DEFAULTS, PARTS, make_config
 from jumbot.adaptation._runs.variants import Variant
 from jumbot.errors import ArgumentError, suggest_option
@@ -76,8 +77,9 @@ def check_shared(recipe: str | None, options: Mapping[str, Any], task: TaskName 
                 "a method and this option instead."
             )
         if option not in shared:
+            known = sorted(shared | {field.name for field in fields(Reading)})
             raise ArgumentError(
-                f"{option}: not an option of training, network or inputs; {suggest_option(option, shared)}"
+                f"{option} is not an option of training, network, inputs or reading; {suggest_option(option, known)}"
             )
     if options.get("select") == "oracle":
         raise ArgumentError("select: 'oracle' looks at target labels, and tune must not; choose another rule.")

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from jumbot._settings.names import BUILT_IN, check_weights
+from jumbot._settings.reading import Reading
 from jumbot._settings.recipes import NUMBERS, NUMBERS_HIDDEN, NUMBERS_METHODS, RECIPES, Recipe
 from jumbot._settings.training import Inputs, NetworkOptions, Training
 from jumbot.errors import ArgumentError, suggest, suggest_option
@@ -255,4 +256,4 @@ def _where(option: str, method: str) -> str:
     others = [name for name in METHODS if name != method and option in _owners(name)]
     if others:
         return f"it is one of {', '.join(others)}."
-    return suggest_option(option, _owners(method))
+    return suggest_option(option, [*_owners(method), *(field.name for field in fields(Reading))])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from torch import nn
 
@@ -40,41 +42,63 @@ class Domains:
         module: nn.Module | None,
         labelled: Domain | None = None,
     ) -> None:
-        inputs, training, network = config.inputs, config.training, config.network
         self.remarks: tuple[str, ...] = ()
         """What is odd about the data, where somebody has noted it."""
         given = source, target, evaluate_on, labelled
-        if training.workers and not any(in_files(domain.samples) for domain in given if domain is not None):
+        workers = config.training.workers
+        if workers and not any(in_files(domain.samples) for domain in given if domain is not None):
             raise ArgumentError("workers has no effect without image files.")
         self.module, self.kind = module, "user"
         self.extractor: Extractor | None = None
-        pixels: str = inputs.pixels
-        size, channels = inputs.size, inputs.channels
+        self.labelled: Domain | None = None
+        self.crops = (config.inputs.augment, config.inputs.views) if kind_of(source) == "image" else NO_CROPS
+        images = self._take_backbone(source, config)
+        evaluated = self._prepare(given, config, *images)
+        evaluated = self._study(evaluated, config)
+        self.pictures = self.target if self.input.kind == "image" else None
+        """The target as images, also where the network sees their features."""
+        evaluated = self._to_rows(evaluated, config)
+        self._set_apart(evaluated, config)
+
+    def _take_backbone(self, source: Domain, config: RunConfig) -> tuple[int | None, int | None, str]:
+        """Make the pretrained backbone; size, channels and pixels of images, its own where it has some."""
+        inputs, training, network, module = config.inputs, config.training, config.network, self.module
         named = network.backbone not in (None, *BUILT_IN)
         if kind_of(source) in ("signal", "raw"):
             if module is None and kind_of(source) == "raw":
                 raise ArgumentError("backbone: got kind='raw' without one; give a module that takes such tensors.")
             if network.freeze or named:
                 raise ArgumentError("backbone: pretrained and frozen ones are for images; give a module, or none.")
-        if kind_of(source) == "image" and (named or network.freeze):
-            if module is None and not named:
-                raise ArgumentError("freeze: there is no pretrained backbone to freeze; name one with backbone.")
-            backbone = make_backbone(
-                module if module is not None else str(network.backbone),
-                network.weights,
-                freeze=network.freeze,
-                size=size,
-            )
-            if network.freeze:
-                self.module = None
-                self.extractor = Extractor(
-                    backbone, network.weights, device=device_of(training), workers=training.workers
-                )
-            else:
-                self.module, self.kind = backbone.module, backbone.name
-            if module is None:
-                size, channels, pixels = backbone.size, 3, backbone.pixels
-        self.crops = (inputs.augment, inputs.views) if kind_of(source) == "image" else NO_CROPS
+        if kind_of(source) != "image" or not (named or network.freeze):
+            return inputs.size, inputs.channels, inputs.pixels
+        if module is None and not named:
+            raise ArgumentError("freeze: there is no pretrained backbone to freeze; name one with backbone.")
+        backbone = make_backbone(
+            module if module is not None else str(network.backbone),
+            network.weights,
+            freeze=network.freeze,
+            size=inputs.size,
+        )
+        if network.freeze:
+            self.module = None
+            self.extractor = Extractor(backbone, network.weights, device=device_of(training), workers=training.workers)
+        else:
+            self.module, self.kind = backbone.module, backbone.name
+        if module is None:
+            return backbone.size, 3, backbone.pixels
+        return inputs.size, inputs.channels, inputs.pixels
+
+    def _prepare(
+        self,
+        given: tuple[Domain, Domain, Domain | None, Domain | None],
+        config: RunConfig,
+        size: int | None,
+        channels: int | None,
+        pixels: str,
+    ) -> Domain | None:
+        """Source, target and labelled samples as network input; returns those to evaluate on."""
+        source, target, evaluate_on, labelled = given
+        inputs = config.inputs
         transform = crop_transform(self.crops)
         if transform is not None:
             from jumbot.data._augment import RESIZED
@@ -107,29 +131,40 @@ class Domains:
             for more in (evaluate_on, labelled):
                 if more is not None:
                     screen(source, more)
-        if inputs.partial is not None:
-            from jumbot.data._benchmarks import keep_classes, partial_classes
+        return evaluated
 
-            kept = partial_classes(inputs.partial, self.source.classes)
+    def _study(self, evaluated: Domain | None, config: RunConfig) -> Domain | None:
+        """Leave out what `partial` and `thin` ask for, of the target and of what is returned."""
+        from jumbot.data._benchmarks import keep_classes, partial_classes, thin_classes
+
+        if config.inputs.partial is not None:
+            kept = partial_classes(config.inputs.partial, self.source.classes)
             self.target = keep_classes(self.target, kept)
             evaluated = None if evaluated is None else keep_classes(evaluated, kept)
-        if inputs.thin is not None:
-            from jumbot.data._benchmarks import thin_classes
+        if config.inputs.thin is not None:
+            self.target = thin_classes(self.target, config.inputs.thin)
+            evaluated = None if evaluated is None else thin_classes(evaluated, config.inputs.thin)
+        return evaluated
 
-            self.target = thin_classes(self.target, inputs.thin)
-            evaluated = None if evaluated is None else thin_classes(evaluated, inputs.thin)
-        self.pictures = self.target if self.input.kind == "image" else None
-        """The target as images, also where the network sees their features."""
+    def _to_rows(self, evaluated: Domain | None, config: RunConfig) -> Domain | None:
+        """Extract the features of a frozen backbone, and reduce wide rows to `rank` directions."""
         if self.extractor is not None:
-            self.extractor = self.extractor.scaled_on(self.source, inputs.standardise)
-            self.source, self.target = self.extractor(self.source), self.extractor(self.target)
-            evaluated = None if evaluated is None else self.extractor(evaluated)
-            self.labelled = None if self.labelled is None else self.extractor(self.labelled)
-        if network.rank and len(self.source.shape) == 1:
-            stem = learn_directions(self.source, network.rank, self.labelled)
-            self.source, self.target = project(stem, self.source), project(stem, self.target)
-            evaluated = None if evaluated is None else project(stem, evaluated)
-            self.labelled = None if self.labelled is None else project(stem, self.labelled)
+            self.extractor = self.extractor.scaled_on(self.source, config.inputs.standardise)
+            evaluated = self._through(self.extractor, evaluated)
+        if config.network.rank and len(self.source.shape) == 1:
+            stem = learn_directions(self.source, config.network.rank, self.labelled)
+            evaluated = self._through(lambda domain: project(stem, domain), evaluated)
+        return evaluated
+
+    def _through(self, change: Callable[[Domain], Domain], evaluated: Domain | None) -> Domain | None:
+        self.source, self.target = change(self.source), change(self.target)
+        found = None if evaluated is None else change(evaluated)
+        self.labelled = None if self.labelled is None else change(self.labelled)
+        return found
+
+    def _set_apart(self, evaluated: Domain | None, config: RunConfig) -> None:
+        """What is evaluated on, and the part of the source that training does not see."""
+        training = config.training
         own = self.target if self.target.known.any() else None
         self.evaluated = own if evaluated is None else evaluated
         if self.labelled is not None and self.evaluated is not None:

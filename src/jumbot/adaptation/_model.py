@@ -93,15 +93,41 @@ _LINES = 10_000  # of a table of predictions that are made at once
 
 @dataclass(frozen=True)
 class Model:
-    """What `jumbot.adapt` returns and `jumbot.load` reads.
+    """A trained model: what `jumbot.adapt` returns and `jumbot.load` reads.
 
     `predict`, `predict_proba`, `transform` and `evaluate` take what `adapt` takes: a folder, a table, an array, a
-    Dataset.  `results` holds what was found at the end of training, `run` the folder with the records, if any.
+    Dataset.  `print(model)` shows what it predicts, from what, and how good it seems.
+
+    Attributes
+    ----------
+    network : torch.nn.Module
+        The trained network.
+    task
+        Classes, or numbers with their units.
+    input : jumbot.data.InputFormat
+        How raw samples become network input.
+    spec, method : dict
+        Descriptions of the network and of the method with its options.
+    results : dict
+        What was found at the end of training.
+    run : pathlib.Path or None
+        The folder with the records of the run.
+    extractor
+        The frozen backbone that features come from, if there is one.
+    crops : pair of str
+        What is cut from images, for training and for prediction.
+    temperature : float
+        What logits are divided by before they become probabilities.
+    nearness
+        What the source looked like; new samples that resemble none of it are found by it.
+    offset : tuple of float or None
+        What is added to the score of each class, so that predictions have the class sizes found for the target.
+    guarantee
+        Of the held-out source, by which sets of classes and intervals are made.
     """
 
     network: Network
     task: Task
-    """Classes, or numbers with their units."""
     input: InputFormat
     spec: Mapping[str, Any]
     method: Mapping[str, Any]
@@ -109,15 +135,10 @@ class Model:
     run: Path | None = None
     extractor: Extractor | None = None
     crops: tuple[str, str] = NO_CROPS
-    """What was cut from images: for training, and for prediction."""
     temperature: float = 1.0
-    """What logits are divided by before they become probabilities, so that these say how sure they may be."""
     nearness: Nearness | None = None
-    """What the source looked like, by which new samples are told that resemble nothing of it."""
     offset: tuple[float, ...] | None = None
-    """What is then added to each class, so that predictions have the class sizes that were found for the target."""
     guarantee: Guarantee | None = None
-    """Of the held-out source, by which sets of classes and intervals are made."""
 
     def __repr__(self) -> str:
         return model_text(self)
@@ -190,15 +211,52 @@ class Model:
         return outputs(self.network, self.domain(data, **reading))
 
     def predict(self, data: Any, *, prior: Prior = "target", **reading: Any) -> np.ndarray:
-        """The class of each sample, in the type of the labels that were given; or its number, in the source's units.
+        """Predict the class of each sample, or its number, in the source's units.
 
-        `prior="target"` predicts for the class sizes that were found for the target, "equal" for classes of one size.
+        Parameters
+        ----------
+        data : path, array, frame or Dataset
+            The samples, as `jumbot.adapt` takes them.
+        prior : {"target", "equal"}, default "target"
+            Class sizes to predict for: those that were found for the target, or classes of one size.
+        **reading
+            Options of `Model.domain`, such as `id`.
+
+        Returns
+        -------
+        ndarray
+            One prediction per sample, in the type of the labels that were given.
+
+        Raises
+        ------
+        jumbot.ArgumentError
+            If the data do not fit the model.
         """
         check("prior", prior, Prior)
         return self.task.decode(self.scores(logits_of(self.network, self.domain(data, **reading)), prior))
 
     def predict_proba(self, data: Any, *, prior: Prior = "target", **reading: Any) -> np.ndarray:
-        """Probabilities, a column per class in the order of `classes`; `prior` as in `predict`."""
+        """Predict the probability of each class.
+
+        Parameters
+        ----------
+        data : path, array, frame or Dataset
+            The samples, as `jumbot.adapt` takes them.
+        prior : {"target", "equal"}, default "target"
+            As in `predict`.
+        **reading
+            Options of `Model.domain`.
+
+        Returns
+        -------
+        ndarray of shape (n, classes)
+            A column per class, in the order of `classes`.
+
+        Raises
+        ------
+        jumbot.ArgumentError
+            If the data do not fit the model, or it predicts numbers.
+        """
         if self.task.name == "regression":
             raise ArgumentError("predict_proba: this model predicts numbers, which have no probabilities; see predict.")
         check("prior", prior, Prior)
@@ -275,7 +333,27 @@ class Model:
         return self.outputs(data, **reading)[0].numpy()
 
     def evaluate(self, data: Any, labels: Any = None, **reading: Any) -> Evaluation | RegressionEvaluation:
-        """Accuracies and confusion on labelled data, or RMSE, MAE and R2; `reading` are options of `domain`."""
+        """Compare predictions with labels.
+
+        Parameters
+        ----------
+        data : path, array, frame or Dataset
+            The samples.
+        labels : array, optional
+            Their labels, where `data` does not contain them.
+        **reading
+            Options of `Model.domain`, such as `label`.
+
+        Returns
+        -------
+        Evaluation or RegressionEvaluation
+            Accuracies and confusion, or RMSE, MAE and R2.
+
+        Raises
+        ------
+        jumbot.ArgumentError
+            If there are no labels that the model knows.
+        """
         domain = self.domain(data, labels, **reading)
         if not domain.known.any():
             label = reading.get("label")
@@ -428,9 +506,36 @@ def explanations(received: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
-    """The model in a run folder, in a folder that `Model.save` wrote, or the one that `tune` picked in its folder.
+    """Read a model from disk.
 
-    No code in it is run.  `backbone` is needed for a model that was trained on a module of your own.
+    No code in the folder is run.
+
+    Parameters
+    ----------
+    path : path
+        A run folder, a folder that `Model.save` wrote, or the folder of `jumbot.tune`, whose picked model is read.
+    backbone : torch.nn.Module, optional
+        Your own module, for a model that was trained on one.
+
+    Returns
+    -------
+    Model
+        The model, on the CPU.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If there is no model, it is damaged or of a later version, or `backbone` does not fit it.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np, jumbot
+    >>> X, y = np.eye(4).repeat(5, 0), np.arange(4).repeat(5)
+    >>> model = jumbot.adapt((X, y), X, method="source-only", steps=2, judge=False)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     again = load(model.save(folder))
+    >>> bool((again.predict(X) == model.predict(X)).all())
+    True
     """
     folder = check("path", path, Path)
     if backbone is not None and not isinstance(backbone, nn.Module):

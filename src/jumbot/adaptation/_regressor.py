@@ -29,15 +29,42 @@ from jumbot.methods import SOURCE_ONLY
 
 
 class DomainAdaptationRegressor(SkadaCalls, RegressorMixin, AdaptationEstimator):
-    """Numbers, one or several per row, learned from source rows and adapted to unlabelled target rows.
+    """A regressor trained on labelled source rows and adapted to unlabelled target rows.
 
-    The parameters are those of `DomainAdaptationClassifier`; `method` is "jumbot", "deepjdot", "dann" or "source-only",
-    and `options={"label_loss": "huber"}` lets outliers count less.  y may have any units: it is scaled inside by its
-    mean and deviation, and predictions come in its units.  `fit(X, y, X_target=...)` adapts to the rows of `X_target`;
-    without it, to X itself.  `diagnosis_` tells what distances alone tell of the target: which rows no source row
-    explains, and how much mass is transported; it is None without a target.  Without a `method`, source-only and JUMBOT
-    are trained, and the one is kept whose numbers are nearer to those of plain models of the source (`decision_`):
-    source-only where that is not sure.
+    y may have any units and one or several columns: it is scaled inside by its mean and deviation, and predictions
+    have its units.  `fit(X, y, X_target=...)` adapts to the rows of `X_target`; without it, to X itself.
+
+    Parameters
+    ----------
+    method : str, optional
+        "jumbot", "deepjdot", "dann" or "source-only".  By default, source-only and JUMBOT are trained and JUMBOT is
+        kept if its numbers are surely nearer to those of plain models of the source (`decision_`).
+    options : dict, optional
+        Changes to the method's own settings; `{"label_loss": "huber"}` lets outliers count less.
+    hidden_layer_sizes : sequence of int, optional
+        Widths of the ReLU layers before the embedding; by default as `jumbot.adapt` on the same rows.
+    n_components : int, default 256
+        Width of the embedding, which `transform` returns.
+    steps, batch_size, learning_rate : numbers, optional
+        Length and rate of training; by default as `jumbot.adapt`.
+    standardise : {"auto", "source", "none"} or bool, default "auto"
+        How rows are scaled, as in `DomainAdaptationClassifier`.
+    random_state : int, RandomState or None
+        Seed; an int gives the same regressor at every fit.
+
+    Attributes
+    ----------
+    method_ : str
+        The method that was kept.
+    decision_
+        Which method was kept, and why; None where `fit` had no target.
+    diagnosis_ : Diagnosis or None
+        What distances alone say about the target: which rows no source row explains, and how much mass is transported;
+        None where `fit` had no target.
+    columns_
+        How the columns of a frame become numbers; None where X was an array.
+    history_
+        Loss terms of every step.
 
     Examples
     --------

@@ -54,11 +54,27 @@ class TargetScorer:
 def target_scorer(name: str = "modularity") -> TargetScorer:
     """A scorer that needs no target labels, for `GridSearchCV(..., scoring=target_scorer())`.
 
-    Its own score is of folds of the source and says little of the target.  This one takes the fitted estimator's
-    predictions on the `X_target` of `fit` (2,000 rows at most).  "modularity": how far they respect the neighbourhoods
-    of the target beyond what class sizes alone give, which is what `jumbot.tune` goes by; "infomax", "snd" and
-    "entropy" are known rules, each with a blind spot; "smoothness" is for numbers.  Larger is better in all of them.
+    The score of an estimator itself is of folds of the source and says little about the target.  This scorer uses the
+    fitted estimator's predictions on the `X_target` of `fit` (2,000 rows at most).  Larger is better.
 
+    Parameters
+    ----------
+    name : {"modularity", "infomax", "snd", "entropy", "smoothness"}, default "modularity"
+        "modularity": how far predictions respect the neighbourhoods of the target beyond what class sizes alone give;
+        "infomax", "snd" and "entropy" are known rules, each with a blind spot; "smoothness" is for numbers.
+
+    Returns
+    -------
+    TargetScorer
+        A callable `(estimator, X, y) -> float`, as scikit-learn takes it.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If the name is unknown.
+
+    Examples
+    --------
     >>> target_scorer("modularty")
     Traceback (most recent call last):
     jumbot.errors.ArgumentError: name: 'modularty' is not known; did you mean 'modularity'? Known: modularity, ...

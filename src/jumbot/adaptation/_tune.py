@@ -9,11 +9,11 @@ import shutil
 import tempfile
 import warnings
 import weakref
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 import torch
 
@@ -23,8 +23,9 @@ from jumbot._base.options import Count, Positive, Seed, Text, check
 from jumbot._base.pages import drawn
 from jumbot._base.progress import progress
 from jumbot._base.schema import FORMAT, convert, plain, read, write
+from jumbot._settings.keywords import TuneKeywords
 from jumbot._settings.places import BEST, TUNING, check_tuning_place, writing
-from jumbot._settings.reading import TaskName, make_reading
+from jumbot._settings.reading import Reading, TaskName, make_reading, take_reading
 from jumbot._settings.training import Inputs
 from jumbot.adaptation._candidates import Candidates, candidates, check_shared
 from jumbot.adaptation._config import make_config
@@ -46,16 +47,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Tuned:
-    """What `jumbot.tune` returns."""
+    """What `jumbot.tune` returns; `print` shows why the model was picked.
+
+    Attributes
+    ----------
+    model : jumbot.Model
+        The picked model, of a whole run with predictions and report.
+    table : pandas.DataFrame
+        One row per candidate, the picked one first, with its evidence and the folder of its run.
+    why : tuple of str
+        What was decided and why, in sentences.
+    out : pathlib.Path
+        The folder of all runs; `jumbot.load` takes it too.
+    """
 
     model: Model
-    """The picked model, of a whole run with predictions and report."""
     table: pandas.DataFrame
-    """A row per candidate, the picked one first, with its evidence and the folder of its run."""
     why: tuple[str, ...]
-    """What was decided and why, in sentences."""
     out: Path
-    """The folder of it all: `jumbot.load` takes it too."""
 
     def __str__(self) -> str:
         return "\n".join(self.why)
@@ -69,23 +78,14 @@ def tune(
     minutes: float | None = None,
     runs: int | None = None,
     jobs: int | None = None,
-    seed: int = 0,
+    stop_early: bool = True,
     recipe: str | None = None,
     task: TaskName | None = None,
+    reading: Reading | Mapping[str, Any] | None = None,
     labelled_target: Any = None,
     evaluate_on: Any = None,
-    stop_early: bool = True,
-    label: str | Sequence[str] | None = None,
-    id: str | None = None,
-    drop: str | Sequence[str] = (),
-    domain: str | None = None,
-    domain_column: str | None = None,
-    kind: str | None = None,
-    corrupt: str = "refuse",
-    root: str | Path | None = None,
     show: bool = False,
-    command: str | None = None,
-    **options: Any,
+    **options: Unpack[TuneKeywords],
 ) -> Tuned:
     """Try candidates on the same data and pick one by evidence that needs no target labels.
 
@@ -97,18 +97,46 @@ def tune(
 
     Numbers (`task="regression"`) are predicted by source-only, DeepJDOT, DANN and JUMBOT at five values of tau, and the
     evidence is `agreement - gap`, which assumes that the numbers of both domains are spread alike.  Where source-only
-    predicts other numbers than the source's, nobody can tell without labels whether adaptation helps: source-only is
+    predicts other numbers than the source's, labels are needed to know whether adaptation helps: source-only is
     picked then, and `why` says so.
 
-    `source`, `target`, `labelled_target`, `evaluate_on`, `recipe` and the options of reading are those of
-    `jumbot.adapt`, and so are `options`: of training, network and inputs, the same for every candidate. Labels of the
-    target, where there are any, give a column of the table and are used for nothing else.
+    Parameters
+    ----------
+    source, target : path, array, frame, pair (X, y), Dataset or Domain
+        The labelled data and the data to predict, as in `jumbot.adapt`.
+    out : path, optional
+        The folder of all runs.  Called again with the same data and settings, `tune` continues where it was stopped.
+        By default, a temporary folder that is removed with the model.
+    minutes : float, optional
+        No new candidate is started after this time; source-only and the recipe's JUMBOT are always trained.
+    runs : int, optional
+        The largest number of candidates; by default all.
+    jobs : int, optional
+        How many candidates are trained at the same time; by default one per core.
+    stop_early : bool, default True
+        Train every candidate for a third of the steps, and continue with the better half only.
+    recipe, task, reading, labelled_target, evaluate_on
+        As in `jumbot.adapt`.  Labels of the target give a column of the table and are used for nothing else.
+    show : bool, default False
+        Draw a progress bar.
+    **options
+        Options of training, network, inputs and reading, as in `jumbot.adapt`, the same for every candidate: `seed`,
+        `steps`, `backbone`, `label`, ...  Options of methods are what `tune` chooses, and are refused.
 
-    Candidates are trained `jobs` at a time (by default one per core) in folders below `out`.  Called again with the
-    same data and settings, it goes on where it was stopped.  Every candidate is trained first for a third of the steps,
-    and the better half goes on; `stop_early=False` trains all of them whole.  `runs` is the most candidates, and after
-    `minutes` no new one is started; source-only and the recipe's JUMBOT are always trained.
+    Returns
+    -------
+    Tuned
+        The picked `model`, the `table` of all candidates, and `why`.
 
+    Raises
+    ------
+    jumbot.ArgumentError
+        If an argument cannot be right, or `out` was begun with other data or settings.
+    jumbot.JumbotError
+        If no candidate could be trained.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> y = rng.integers(0, 2, 60)
@@ -118,75 +146,101 @@ def tune(
     (3, True)
     """
     if target is None:
-        raise ArgumentError("target: no target data; give the unlabelled data that the classifier is meant for.")
-    minutes = check("minutes", minutes, Positive | None)
-    runs = check("runs", runs, Candidates | None)
-    jobs = check("jobs", _cores() if jobs is None else jobs, Count)
-    seed = check("seed", seed, Seed)
+        raise ArgumentError("target is missing; give the unlabelled data to predict.")
+    changes: dict[str, Any] = dict(options)
+    limits = _check_limits(minutes, runs, jobs, stop_early, show, changes)
+    how = take_reading(reading, changes, task)
+    if isinstance(changes.get("backbone"), torch.nn.Module):
+        raise ArgumentError(
+            "backbone must be a name, got a module, which every candidate would train in turn; tune on the features "
+            "that your module computes instead."
+        )
+    check_shared(recipe, changes, task)
+    own = {name: changes[name] for name in ("columns", "dates", "text") if name in changes}
+    given = Given(source, target, make_reading(**how), Encoding.of(Inputs(**own)), evaluate_on, labelled_target)
+    with _folder(check("out", out, Path | None)) as (folder, temporary):
+        with telling_every_problem(given):
+            search = _make_search(folder, given, recipe, changes, limits)
+            found = _search(search, limits, changes)
+        if temporary is not None:
+            weakref.finalize(found.model, shutil.rmtree, temporary, ignore_errors=True)
+        return found
+
+
+class _Limits(NamedTuple):
+    """How much is tried, and how it is recorded."""
+
+    minutes: float | None
+    runs: int | None
+    jobs: int
+    stop_early: bool
+    show: bool
+    seed: int
+    command: str | None
+
+
+def _check_limits(minutes: Any, runs: Any, jobs: Any, stop_early: bool, show: bool, options: dict[str, Any]) -> _Limits:
+    """The checked `_Limits`; `seed` and `command` leave the options."""
     for name, flag in {"stop_early": stop_early, "show": show}.items():
         check(name, flag, bool)
-    out, command = check("out", out, Path | None), check("command", command, Text | None)
-    if isinstance(options.get("backbone"), torch.nn.Module):
-        raise ArgumentError(
-            "backbone: got a module, which every candidate would train in turn; give the name of a backbone, or "
-            "tune on the rows that your module gives."
-        )
-    check_shared(recipe, options, task)
+    return _Limits(
+        check("minutes", minutes, Positive | None),
+        check("runs", runs, Candidates | None),
+        check("jobs", _cores() if jobs is None else jobs, Count),
+        stop_early,
+        show,
+        check("seed", options.pop("seed", 0), Seed),
+        check("command", options.pop("command", None), Text | None),
+    )
+
+
+@contextmanager
+def _folder(out: Path | None) -> Iterator[tuple[Path, Path | None]]:
+    """The folder of the runs, held for this process, and the temporary one around it, removed where the block fails."""
     temporary = Path(tempfile.mkdtemp(prefix="jumbot-")) if out is None else None
     folder = temporary / "tune" if temporary is not None else Path(str(out))
-    held = ExitStack()
     try:
         _check_folder(folder)
-        held.enter_context(writing(folder))
-        reading = make_reading(
-            label=label,
-            id=id,
-            drop=drop,
-            domain=domain,
-            domain_column=domain_column,
-            kind=kind,
-            task=task,
-            corrupt=corrupt,
-            root=root,
-        )
-        own = {name: options[name] for name in ("columns", "dates", "text") if name in options}
-        encoding = Encoding.of(Inputs(**own))
-        held.enter_context(
-            telling_every_problem(Given(source, target, reading, encoding, evaluate_on, labelled_target))
-        )
-        domains = read_domains(source, target, evaluate_on, reading)
-        few = None if labelled_target is None else read_labelled(labelled_target, domains[0], reading)
-        check_used(reading, (source, target, evaluate_on, labelled_target), (*domains, few))
-        config = make_config(domains[0], "jumbot", recipe, {**options, "seed": seed})
-        search = Search(
-            folder,
-            Pair("tune", *domains, few),
-            *_as_the_network_takes_it(domains, config),
-            candidates(config.recipe, _task_of(domains[0]))[:runs],
-            config,
-            options,
-            seed,
-            jobs,
-            show,
-            command,
-        )
-        record = _begin(search, options)
-        weighed = search.weigh_all(minutes, stop_early)
-        if not weighed:
-            reasons = "; ".join(f"{name}: {reason}" for name, reason in search.failed.items())
-            raise JumbotError(f"{folder}: no candidate could be trained ({reasons}).")
-        record |= verdict(search, weighed) | {"minutes": minutes, "runs": runs, "jobs": jobs, "stop_early": stop_early}
-        with progress(None, "reports", bar=show, slow=True):
-            found = _finish(search, record)
+        with writing(folder):
+            yield folder, temporary
     except BaseException:
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)
         raise
-    finally:
-        held.close()
-    if temporary is not None:
-        weakref.finalize(found.model, shutil.rmtree, temporary, ignore_errors=True)
-    return found
+
+
+def _make_search(folder: Path, given: Given, recipe: str | None, options: dict[str, Any], limits: _Limits) -> Search:
+    """Read the data and say what is to be tried on them."""
+    domains = read_domains(given.source, given.target, given.evaluate_on, given.reading)
+    known = given.labelled_target
+    few = None if known is None else read_labelled(known, domains[0], given.reading)
+    check_used(given.reading, (given.source, given.target, given.evaluate_on, known), (*domains, few))
+    config = make_config(domains[0], "jumbot", recipe, {**options, "seed": limits.seed})
+    return Search(
+        folder,
+        Pair("tune", *domains, few),
+        *_as_the_network_takes_it(domains, config),
+        candidates(config.recipe, _task_of(domains[0]))[: limits.runs],
+        config,
+        options,
+        limits.seed,
+        limits.jobs,
+        limits.show,
+        limits.command,
+    )
+
+
+def _search(search: Search, limits: _Limits, options: Mapping[str, Any]) -> Tuned:
+    """Train and weigh the candidates, and pick one."""
+    record = _begin(search, options)
+    weighed = search.weigh_all(limits.minutes, limits.stop_early)
+    if not weighed:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in search.failed.items())
+        raise JumbotError(f"{search.out}: no candidate could be trained ({reasons}).")
+    record |= verdict(search, weighed)
+    record |= {name: getattr(limits, name) for name in ("minutes", "runs", "jobs", "stop_early")}
+    with progress(None, "reports", bar=limits.show, slow=True):
+        return _finish(search, record)
 
 
 def _check_folder(folder: Path) -> None:
@@ -259,7 +313,7 @@ def _finish(search: Search, record: dict[str, Any]) -> Tuned:
     write_text(out / BEST, folder + "\n")
     for text in record["why"]:
         if text.startswith("Warning: "):
-            warnings.warn(f"{record['picked']}: {text.removeprefix('Warning: ')}", stacklevel=3)
+            warnings.warn(f"{record['picked']}: {text.removeprefix('Warning: ')}", stacklevel=4)
     drawn(f"{out}: the page of all candidates", lambda: write_tuning(record, out))
     model = load(out)
     drawn(f"{model.run}: the report", model.report)

@@ -58,6 +58,8 @@ class Adapt(TrainingData, Command):
     """How to adapt; by default the better one of source-only and jumbot, or as in --config."""
     minutes: Positive | None = None
     """A budget of time: training ends where it is, so that figures and files come in time."""
+    unknown: bool = False
+    """Mark target samples of classes that the source lacks, in the column `unknown` of predictions.csv."""
     resume: bool = False
     """Go on with the run that was stopped in this folder; its data and settings need not be given again."""
     start_from: Path | None = None
@@ -108,6 +110,7 @@ def main(arguments: Sequence[str]) -> int:
             start_from=wanted.start_from,
             config=wanted.config,
             minutes=wanted.minutes,
+            unknown=wanted.unknown,
             show=True,
             command=shlex.join(["jumbot", "adapt", *arguments]),
             **given,

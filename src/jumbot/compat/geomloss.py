@@ -27,8 +27,7 @@ class SamplesLoss(nn.Module):
         C(x, y) = \|x - y\| \ (p = 1) \ \text{or} \ \tfrac12 \|x - y\|^2 \ (p = 2)
 
     It is called with (x, y) or (a, x, b, y); x is `(N, D)` or `(B, N, D)`.  Values and gradients are those of the
-    optimum.  `diameter`, `scaling`, `truncate` and `cluster_scale` say how closely the descent of GeomLoss comes to it
-    and change nothing here.
+    optimum.
 
     Parameters
     ----------
@@ -38,8 +37,12 @@ class SamplesLoss(nn.Module):
         1 or 2.
     blur, reach
         The roots of epsilon and tau; `reach=None` is balanced transport, between equal masses.
+    diameter, scaling, truncate, cluster_scale
+        How closely the descent of GeomLoss reaches the optimum; without effect here.
     cost
         A function of (x, y) `(B, N, D)`, `(B, M, D)` that returns `(B, N, M)`, instead of that of p.
+    kernel, verbose
+        As in GeomLoss, which computes the losses with a kernel.
     debias
         The divergence S (default), or the value of the entropic problem alone.
     potentials

@@ -96,12 +96,38 @@ def load_benchmark(
     *,
     partial: str | Sequence[str] | None = None,
 ) -> dict[str, Domain]:
-    """Domains of a published benchmark below `root`, by name; all of them if `domains` is None.
+    """Domains of a published benchmark.
 
     Image folders `domain/class/name.jpg`, list files of `path label` lines (VisDA's `domain/image_list.txt`; list files
-    `domain.txt` or `domain_list.txt` beside the folders), and Office-Caltech10's `features.npz` are found. Counts that
-    differ from the published ones give a warning, missing domains an error that says where they are offered.
-    `partial` keeps some classes of each domain, in the words of `partial_classes`.
+    `domain.txt` or `domain_list.txt` beside the folders), and Office-Caltech10's `features.npz` are found.  Counts that
+    differ from the published ones give a warning.
+
+    Parameters
+    ----------
+    benchmark : str
+        Its name, such as "office-home".
+    root : path
+        The folder that it was unpacked to.
+    domains : sequence of str, optional
+        Names of the domains to read; by default all.
+    partial : str or sequence of str, optional
+        Classes to keep: "first:25", or names.
+
+    Returns
+    -------
+    dict of str to Domain
+        The domains by name.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If the benchmark is unknown, or a domain is missing; the message says where it is offered.
+
+    Examples
+    --------
+    >>> load_benchmark("office-hme", ".")
+    Traceback (most recent call last):
+    jumbot.errors.ArgumentError: benchmark: 'office-hme' is not known; did you mean 'office-home'? Known: ...
     """
     facts = BENCHMARKS.get(_plain(benchmark, "-"))
     if facts is None:

@@ -97,11 +97,29 @@ _READERS = {"mnist": _mnist, "usps": _usps, "svhn": _svhn}
 
 
 def make_mnistm(images: np.ndarray, folder: str | Path, seed: int | Sequence[int] = 0) -> np.ndarray:
-    """`(n, h, w, 3)` bytes: `|crop - digit|` in each channel, the crop of digit size from a random photograph.
+    """Blend digits with crops of photographs: `|crop - digit|` in each channel.
 
-    `images` is `(n, h, w)` uint8. The photograph, and the place in it, are drawn for each digit from `seed`; a
-    photograph smaller than the digit is enlarged until it covers it. One photograph is in memory at a time.
+    Parameters
+    ----------
+    images : array of uint8 of shape (n, h, w)
+        The digits.
+    folder : path
+        A folder of photographs; those smaller than a digit are enlarged.  One is in memory at a time.
+    seed : int or sequence of int, default 0
+        The photograph of each digit, and the place in it, are drawn from it.
 
+    Returns
+    -------
+    array of uint8 of shape (n, h, w, 3)
+        The blended digits.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If the images are not such an array, or the folder contains no photographs.
+
+    Examples
+    --------
     >>> import tempfile, PIL.Image
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     PIL.Image.new("RGB", (40, 30), (250, 100, 0)).save(Path(folder) / "wall.png")
@@ -174,15 +192,39 @@ def load(
     photographs: str | Path | None = None,
     seed: int = 0,
 ) -> Domain:
-    """The digits `name` = "usps", "mnist", "mnistm" or "svhn", `split` = "train" or "test" (svhn also "extra").
+    """A set of digits: USPS, MNIST, M-MNIST or SVHN.
 
-    Read from the first of these that is there, below `root` (else JUMBOT_DATA, else ~/.cache/jumbot):
-    `<name>/<split>.npz` with `images` (n x h x w or n x h x w x 3, uint8) and `labels`; the published files as
-    torchvision stores them. What is absent is downloaded by torchvision if `download` and there is a network. M-MNIST
-    is on no server: without its `.npz` it is built of MNIST and the `photographs` in a folder (`make_mnistm`, `seed`).
+    It is read from the first of these that exists: `<name>/<split>.npz` with `images` (n x h x w or n x h x w x 3,
+    uint8) and `labels`; the published files as torchvision stores them; a download by torchvision. M-MNIST is on no
+    server: without its `.npz` it is made of MNIST and photographs (`make_mnistm`).
 
-    Samples are bytes in their own size (USPS 16, MNIST and M-MNIST 28, SVHN 32); `prepare` resizes.
+    Parameters
+    ----------
+    name : {"usps", "mnist", "mnistm", "svhn"}
+        Which digits.
+    split : {"train", "test", "extra"}, default "train"
+        Which part; "extra" is of svhn only.
+    root : path, optional
+        The folder of all digits; by default that in JUMBOT_DATA, or ~/.cache/jumbot.
+    download : bool, default True
+        Download what is missing.
+    photographs : path, optional
+        A folder of photographs, to make M-MNIST of.
+    seed : int, default 0
+        Seed of M-MNIST.
 
+    Returns
+    -------
+    Domain
+        Bytes in their own size (USPS 16, MNIST and M-MNIST 28, SVHN 32); `prepare` resizes.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If the name or split is unknown, or the files are missing or damaged.
+
+    Examples
+    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as root:
     ...     (Path(root) / "usps").mkdir()

@@ -18,7 +18,7 @@ MOST_CHANNELS = 16
 
 @runtime_checkable
 class Samples(Protocol):
-    """Anything with a length whose rows can be asked for as one tensor; decoding happens there and not before."""
+    """The protocol of samples: a length, and `batch`, which returns rows as one tensor; nothing is decoded before."""
 
     def __len__(self) -> int: ...
 
@@ -28,11 +28,21 @@ class Samples(Protocol):
 
 
 class ArraySamples:
-    """Samples of one array, in memory or memory-mapped, turned into float32 at the batch and not before.
+    """Samples of one array, in memory or memory-mapped, converted to float32 batch by batch.
 
-    `(n, d)` numbers are features. `(n, h, w)`, `(n, h, w, c)` and `(n, c, h, w)` with c from 1 to 16 are images: a
-    batch of them is `(b, c, h, w)`, bytes divided by 255, floats as they are.
+    Parameters
+    ----------
+    array : ndarray
+        `(n, d)` numbers are features. `(n, h, w)`, `(n, h, w, c)` and `(n, c, h, w)` with c from 1 to 16 are images: a
+        batch of them is `(b, c, h, w)`, bytes divided by 255, floats as they are.
 
+    Raises
+    ------
+    jumbot.ArgumentError
+        If the array is empty, has another shape, or does not hold numbers.
+
+    Examples
+    --------
     >>> ArraySamples(np.full((4, 8, 8), 255, np.uint8)).batch(np.array([0, 2])).shape
     torch.Size([2, 1, 8, 8])
     """
@@ -148,6 +158,36 @@ def sample_shape(samples: Samples) -> tuple[int, ...]:
 class Domain:
     """Samples of one place, with labels where they are known.
 
+    Attributes
+    ----------
+    name : str
+        What messages and reports call it.
+    samples : Samples
+        The samples.
+    labels : array of int64, optional
+        Indices into `classes`; -1 is no label, or a class that the source does not have.
+    classes : tuple of str
+        Names of the classes, sorted; labels that are numbers in the order of the numbers.
+    ids : sequence of str, optional
+        Names of the samples (files); None for row numbers.
+    roles : Roles, optional
+        What the columns of the table are for that it was read from.
+    origins : array of int64, optional
+        Indices into `sources`, where samples of several sources were joined.
+    sources : tuple of str
+        Names of the joined sources.
+    values : array of shape (n, outputs), optional
+        The numbers to predict, where these are not classes; NaN where they are unknown.
+    label_dtype : str, optional
+        The numpy type of class labels that were given as an array.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If labels, values and samples do not fit together.
+
+    Examples
+    --------
     >>> usps = Domain("usps", ArraySamples(np.zeros((3, 2))), np.array([0, 1, 1]), ("cat", "dog"))
     >>> len(usps), usps.shape, usps.counts().tolist()
     (3, (2,), [1, 2])
@@ -158,21 +198,13 @@ class Domain:
     name: str
     samples: Samples
     labels: np.ndarray | None = None
-    """int64 indices into `classes`; -1 = no label, or a class that the source does not have."""
     classes: tuple[str, ...] = ()
-    """Names of the classes, sorted; labels that are numbers in the order of the numbers."""
     ids: Sequence[str] | None = None
-    """Names of the samples (files); None = row numbers."""
     roles: Roles | None = None
-    """What the columns of the table are for that it was read from."""
     origins: np.ndarray | None = None
-    """int64 `(n,)` indices into `sources`, where samples of several sources were joined."""
     sources: tuple[str, ...] = ()
-    """Names of the joined sources."""
     values: np.ndarray | None = None
-    """float64 `(n, outputs)`, where numbers are to be predicted and not classes; NaN = not known."""
     label_dtype: str | None = None
-    """Of labels of classes that were given as an array, as numpy writes it; None = by what their names look like."""
 
     def __post_init__(self) -> None:
         for what, values in (("labels", self.labels), ("ids", self.ids), ("values", self.values)):

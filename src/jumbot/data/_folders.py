@@ -28,15 +28,34 @@ _DEEP = 0.9  # of the files, of which some may be a preview or a stray one
 def load_folder(
     folder: str | Path, *, name: str | None = None, corrupt: str = "refuse", domain: str | None = None
 ) -> Domain:
-    """Images below `folder`; the first folder on the way to a file is its class, files right in `folder` have none.
-
-    A folder of domains, `camera/class/name.jpg`, is refused: give one of them, as its own folder or as `domain`; "none"
-    says that the folders are classes all the same.
+    """Images below a folder; the first folder on the way to a file is its class, files right in `folder` have none.
 
     Hidden files and files that are no images by their ending are passed over, with a warning if they seem to be
-    pictures of another format. `corrupt` says what happens to image files that cannot be read: "refuse" names them and
-    stops, "skip" names them in a warning and goes on.
+    pictures of another format.
 
+    Parameters
+    ----------
+    folder : path
+        The folder, `class/name.jpg`.  A folder of domains, `camera/class/name.jpg`, is refused: choose one by `domain`.
+    name : str, optional
+        What messages call it; by default the name of the folder.
+    corrupt : {"refuse", "skip"}, default "refuse"
+        Whether image files that cannot be read are an error or a warning.
+    domain : str, optional
+        The domain to use of a folder of domains; "none" says that the folders are classes all the same.
+
+    Returns
+    -------
+    Domain
+        The images, decoded when they are used.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If there is no such folder, or it contains no images, several domains, or broken images.
+
+    Examples
+    --------
     >>> import tempfile, PIL.Image
     >>> with tempfile.TemporaryDirectory() as pets:
     ...     for kind in ("cat", "dog"):
@@ -109,9 +128,32 @@ def from_list(
 ) -> Domain:
     """Images named by the lines of a text file, `path label` or `path`, as Office-Home and VisDA publish them.
 
-    Paths are read from `root`, by default the folder of the list. The label is the last word of a line that as a whole
-    is no path; empty lines and lines that begin with # are passed over.
+    The label is the last word of a line that as a whole is no path; empty lines and lines that begin with # are passed
+    over.
 
+    Parameters
+    ----------
+    file : path
+        The text file.
+    root : path, optional
+        The folder that paths are relative to; by default that of the list.
+    name : str, optional
+        What messages call it; by default the name of the file.
+    corrupt : {"refuse", "skip"}, default "refuse"
+        Whether image files that cannot be read are an error or a warning.
+
+    Returns
+    -------
+    Domain
+        The images, decoded when they are used.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If there is no such file, or an image that it names is missing or broken.
+
+    Examples
+    --------
     >>> import tempfile, PIL.Image
     >>> with tempfile.TemporaryDirectory() as root:
     ...     PIL.Image.new("RGB", (8, 6)).save(Path(root) / "a.png")

@@ -40,32 +40,48 @@ Transform = Callable[[Tensor, np.random.Generator | None], Tensor]
 class InputFormat(Checked):
     """How raw samples become network input; JSON-able with `dataclasses.asdict`, read back with `from_dict`.
 
+    Attributes
+    ----------
+    kind : {"image", "features", "signal", "raw"}
+        What samples are.
+    width : int, optional
+        Number of features.
+    size : pair of int, optional
+        Height and width to which images are resized, bilinear; the aspect is not kept.
+    channels : int, optional
+        1 to 16: grey is repeated to any number, three become grey by luma, others stay what they are.
+    pixels : {"symmetric", "imagenet", "unit", "as-is"}
+        Pixels to [-1, 1] ("symmetric"), [0, 1] ("unit"), by ImageNet's mean and deviation ("imagenet"), or "as-is".
+    mean : tuple of float, optional
+        Subtracted from features, or from each channel of signals, where they are standardised.
+    std : tuple of float, optional
+        What they are then divided by; 0 leaves one out.
+    factor : float
+        What all features are then multiplied by: the number that brings the source to one scale.
+    columns : Columns, optional
+        How the columns of a table become features; None where the source was an array.
+    sample : tuple of int, optional
+        Shape of a signal, or of raw tensors.
+    whole : bool
+        Whether raw tensors hold whole numbers, such as tokens.
+
+    Examples
+    --------
     >>> InputFormat("image", size=(28, 28), channels=1).shape
     (1, 28, 28)
     """
 
     kind: Literal["image", "features", "signal", "raw"]
-    """"image", "features", "signal" or "raw"."""
     width: Count | None = None
-    """Number of features."""
     size: tuple[Side, Side] | None = None
-    """Height and width to which images are resized, bilinear, aspect not kept."""
     channels: Annotated[int, Bounds(at_least=1, at_most=MOST_CHANNELS)] | None = None
-    """1 to 16: grey is repeated to any number, three become grey by luma, others stay what they are."""
     pixels: Literal["symmetric", "imagenet", "unit", "as-is"] = "symmetric"
-    """Pixels to [-1, 1] ("symmetric"), [0, 1] ("unit"), by ImageNet's mean and deviation ("imagenet"), or "as-is"."""
     mean: tuple[Number, ...] | None = None
-    """Subtracted from features, or from each channel of signals, where they are standardised."""
     std: tuple[float, ...] | None = None
-    """What they are then divided by, where they are standardised; 0 leaves one out."""
     factor: Number = 1.0
-    """What all features are then multiplied by: the number that brings the source to one scale."""
     columns: Columns | None = None
-    """How the columns of a table become features; None where the source was an array."""
     sample: tuple[Count, ...] | None = None
-    """Shape of a signal, or of raw tensors."""
     whole: bool = False
-    """Whether raw tensors hold whole numbers, such as tokens."""
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -80,11 +80,23 @@ def _order(text: str) -> tuple[int, int, str]:
 
 
 def match_classes(domain: Domain, classes: Sequence[str]) -> Domain:
-    """`domain` with its labels as positions in `classes`, matched by name; -1 for a class that is not among them.
+    """Match the labels of a domain to other classes by name.
 
-    A warning says how many these are.  Labels that have no name in common with `classes` say nothing (folders named
-    after years, say): they are dropped, with a warning.
+    Parameters
+    ----------
+    domain : Domain
+        The domain to relabel.
+    classes : sequence of str
+        Names of the classes, those of a source.
 
+    Returns
+    -------
+    Domain
+        The same samples, with labels as positions in `classes`; -1 for a class that is not among them, with a warning.
+        Labels that have no name in common with `classes` are dropped, with a warning.
+
+    Examples
+    --------
     >>> from jumbot.data._domain import ArraySamples
     >>> target = Domain("target", ArraySamples(np.zeros((2, 1))), np.array([0, -1]), ("dog",))
     >>> match_classes(target, ("cat", "dog")).labels

@@ -49,14 +49,39 @@ def prepare(
 ) -> tuple[Domain, Domain, InputFormat]:
     """Both domains as input of one network, and the format that does the same to later data.
 
-    Labels of the target are matched to the source's classes by name; a target class that the source does not have
-    becomes -1. Images come to one `size` (default: the larger height and width of the two; 224 for photographs that
-    differ) and one number of `channels` (default: the larger of the two). Features are brought to one scale that is
-    learned on the source (`standardise` is what `learn_scaling` takes), signals channel by channel. Columns of tables
-    are matched by name and must be the same, in any order; `columns="shared"` takes those that both domains have.
-    `dates` and `text` name columns whose dates or free text become numbers, an empty list all that are such.  A
-    warning says if the numbers of a column differ between the domains as they do in other units.
+    A warning says if the numbers of a column differ between the domains as they do in other units.
 
+    Parameters
+    ----------
+    source, target : Domain
+        The domains.  Labels of the target are matched to the source's classes by name; others become -1.
+    size : int or pair of int, optional
+        Size of the images; by default the larger height and width of the two, 224 for photographs that differ.
+    channels : int, optional
+        Channels of the images; by default the larger number of the two.
+    pixels : {"symmetric", "imagenet", "unit", "as-is"}, default "symmetric"
+        How pixels are scaled.
+    standardise : {"auto", "source", "none"}, default "auto"
+        How features are scaled, learned on the source; signals channel by channel.
+    columns : {"same", "shared"}, default "same"
+        Columns of tables are matched by name and must be the same, in any order; "shared" takes those of both domains.
+    dates, text : sequence of str, optional
+        Columns whose dates or free text become numbers; an empty list means all such columns.
+    transform : callable, optional
+        What is cut from images, for training and for prediction.
+
+    Returns
+    -------
+    tuple of Domain, Domain and InputFormat
+        The prepared source and target, and the format.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If a domain is empty, or the two hold different kinds of samples or columns.
+
+    Examples
+    --------
     >>> from jumbot.data._domain import ArraySamples
     >>> grey = Domain("usps", ArraySamples(np.zeros((2, 16, 16), np.uint8)), np.array([0, 1]), ("0", "1"))
     >>> colour = Domain("svhn", ArraySamples(np.full((2, 32, 32, 3), 255, np.uint8)))

@@ -80,27 +80,61 @@ def as_domain(
     task: TaskName | None = None,
     like: Known | None = None,
 ) -> Domain:
-    """A `Domain` of what `data` is; samples stay raw, `prepare` makes two domains alike.
+    """Read any data as a `Domain`; samples stay raw, and `prepare` makes two domains alike.
 
-    - a `Domain`: itself;
-    - an array or tensor X, with `labels` or as a pair (X, y): `(n, d)` features, `(n, h, w)` or `(n, h, w, 3)` images;
-    - a frame of pandas or polars, or a pyarrow.Table, with its labels in a column, as `labels`, or as a pair (X, y);
-    - rows of a scipy.sparse matrix;
-    - a torch Dataset of `x` or `(x, y)`, or a `datasets.Dataset` of Hugging Face, by the names of its columns;
-    - a list of image files or of PIL images;
-    - with `like`, also a DataLoader or an iterable, which is read once and kept;
-    - a path: a folder of images (`class/name.jpg`, or flat and then without labels), a list of images (`.txt`), a table
-      (`.csv`, `.tsv`, `.parquet`, `.xlsx`, `.npz`, `.npy`); "features.npz:amazon" or `domain="amazon"` takes one domain
-      of a table;
-    - the name of a set of digits, "mnist" or "mnist:test" (`root`: where its files are, see `load`).
+    Parameters
+    ----------
+    data
+        One of:
 
-    In a table, `label` names the column of labels, `id` that of the names of the rows, and `drop` columns to leave out;
-    `domain_column` is the column that names domains, by default `domain`; `domain="all"` takes all of them, each as a
-    source of its own. `like` says how the table was read that this one goes with, so that it may lack these columns.
-    `kind` says what arrays hold that are neither features nor images: "signal", `(n, channels, length)`, or "raw",
-    which pass as they are to a backbone of your own. `task` says if labels are classes or numbers to predict
-    ("regression"); by default classes, unless they have fractions. `corrupt` says what to do with broken image files.
+        - a `Domain`: itself;
+        - an array or tensor X, or a pair (X, y): `(n, d)` features, `(n, h, w)` or `(n, h, w, 3)` images;
+        - a frame of pandas or polars, or a pyarrow.Table, with its labels in a column, or a pair (X, y);
+        - a scipy.sparse matrix;
+        - a torch Dataset of `x` or `(x, y)`, or a `datasets.Dataset` of Hugging Face, by the names of its columns;
+        - a list of image files or of PIL images;
+        - with `like`, also a DataLoader or an iterable, which is read once and kept;
+        - a path: a folder of images (`class/name.jpg`, or flat and then without labels), a list of images (`.txt`), a
+          table (`.csv`, `.tsv`, `.parquet`, `.xlsx`, `.npz`, `.npy`); "features.npz:amazon" takes one of its domains;
+        - the name of a set of digits, "mnist" or "mnist:test".
+    labels : array, optional
+        The labels, where `data` does not contain them.
+    name : str, optional
+        What messages call it; by default the name of the file.
+    label : str or sequence of str, optional
+        Column of the labels, or several with numbers to predict.
+    id : str, optional
+        Column of the row names.
+    drop : str or sequence of str
+        Columns to leave out.
+    domain : str, optional
+        The domain of the data to use; "all" takes all of them, each as a source of its own.
+    domain_column : str, optional
+        Column of the domains; by default `domain`.
+    corrupt : {"refuse", "skip"}, default "refuse"
+        What to do with broken image files.
+    root : path, optional
+        Where the files of the digits are, see `load`.
+    kind : {"signal", "raw"}, optional
+        What arrays hold that are neither features nor images: "signal", `(n, channels, length)`, or "raw", which
+        pass as they are to a backbone of your own.
+    task : {"classification", "regression"}, optional
+        Whether labels are classes or numbers to predict; by default classes, unless they have fractions.
+    like : Roles or Columns, optional
+        How the table was read that this one goes with (`domain.roles`); this one may then lack its columns of labels.
 
+    Returns
+    -------
+    Domain
+        The samples, with labels where there are any.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If the data cannot be read, or an option has no effect on them.
+
+    Examples
+    --------
     >>> as_domain(([[0.0, 1.0], [1.0, 0.0]], ["cat", "dog"]), name="pets").classes
     ('cat', 'dog')
     """

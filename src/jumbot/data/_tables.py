@@ -79,14 +79,41 @@ def load_table(
     drop: str | Sequence[str] = (),
     like: Known | None = None,
 ) -> Domain:
-    """A Domain of a table in a file: features, and labels if the file has them.
+    """A table in a file: features, and labels if the file has them.
 
-    `.csv` (with , ; or tab), `.tsv`, both also as `.gz`, `.parquet`, `.xlsx`: every column is a feature but for the
-    labels (the column `label`, by default the one named label, labels, y, target or class), the names of the rows (the
-    column `id`, by default one of that name), the column `domain`, of which the argument chooses a value, and those in
-    `drop`. `.npz`: arrays `features`, `X` or `images`, and `label`, `labels` or `y`, `domain`, `id`. `.npy`: features
-    alone, memory-mapped. `like` says how another table was read, for one that goes with it.
+    `.csv` (with , ; or tab), `.tsv`, both also as `.gz`, `.parquet`, `.xlsx`: every column is a feature but for those
+    of labels, row names and domains and those in `drop`. `.npz`: arrays `features`, `X` or `images`, and `label`,
+    `labels` or `y`, `domain`, `id`. `.npy`: features alone, memory-mapped.
 
+    Parameters
+    ----------
+    path : path
+        The file.
+    label : str, optional
+        Column of the labels; by default the one named label, labels, y, target or class.
+    domain : str, optional
+        The value of the column `domain` to use.
+    name : str, optional
+        What messages call it; by default the name of the file.
+    id : str, optional
+        Column of the row names; by default one named id.
+    drop : str or sequence of str
+        Columns to leave out.
+    like : Roles or Columns, optional
+        How another table was read, for one that goes with it.
+
+    Returns
+    -------
+    Domain
+        The rows.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If the file cannot be read, or a column is missing.
+
+    Examples
+    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     _ = (Path(folder) / "pets.csv").write_text("weight,length,label\\n4,46,cat\\n30,90,dog\\n")

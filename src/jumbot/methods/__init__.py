@@ -40,8 +40,25 @@ METHODS = {
 
 
 def method_class(name: str) -> type[Method]:
-    """The class of the method with this name.
+    """The class of a method.
 
+    Parameters
+    ----------
+    name : str
+        A key of `METHODS`.
+
+    Returns
+    -------
+    type of Method
+        The class; its file is imported now.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If the name is unknown.
+
+    Examples
+    --------
     >>> method_class("jumbot").Options().tau
     0.5
     """
@@ -51,8 +68,25 @@ def method_class(name: str) -> type[Method]:
 
 
 def options_class(name: str) -> type[MethodOptions]:
-    """The dataclass of its hyper-parameters: of class X it is XOptions, found without importing the method.
+    """The dataclass of a method's options; of class X it is XOptions, found without importing the method.
 
+    Parameters
+    ----------
+    name : str
+        A key of `METHODS`.
+
+    Returns
+    -------
+    type of MethodOptions
+        The dataclass.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If the name is unknown.
+
+    Examples
+    --------
     >>> options_class("mcc")().temperature
     2.5
     """
@@ -61,7 +95,30 @@ def options_class(name: str) -> type[MethodOptions]:
 
 
 def method_options(name: str, options: Mapping[str, Any]) -> MethodOptions:
-    """The options of a method: its defaults with these changes."""
+    """The options of a method: its defaults with changes.
+
+    Parameters
+    ----------
+    name : str
+        A key of `METHODS`.
+    options : mapping of str to value
+        The changes.
+
+    Returns
+    -------
+    MethodOptions
+        The checked options.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If the method has no such option, or a value is not of its kind.
+
+    Examples
+    --------
+    >>> method_options("jumbot", {"tau": 2.0}).tau
+    2.0
+    """
     cls = options_class(name)
     known = [field.name for field in fields(cls)]
     for option in options:
@@ -78,9 +135,35 @@ def make_method(
     classes: int,
     label_loss: str = "cross-entropy",
 ) -> Method:
-    """A method for a network with that width of embedding; `options` is its dataclass, a mapping, or None.
+    """A method for a network of this width.
 
-    For numbers instead of classes, `classes` is how many, and `label_loss` "squared" or "huber".
+    Parameters
+    ----------
+    name : str
+        A key of `METHODS`.
+    options : MethodOptions or mapping, optional
+        Its options; by default those of its authors.
+    features : int
+        Width of the embedding.
+    classes : int
+        How many classes, or numbers to predict.
+    label_loss : {"cross-entropy", "squared", "huber"}, default "cross-entropy"
+        What a wrong prediction costs; the last two are for numbers.
+
+    Returns
+    -------
+    Method
+        The method, with the layers that it owns.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If the name or an option is unknown, or the method does not predict numbers.
+
+    Examples
+    --------
+    >>> make_method("jumbot", {"tau": 2.0}, features=8, classes=3).options.tau
+    2.0
     """
     if options is None or isinstance(options, Mapping):
         options = method_options(name, options or {})

@@ -61,8 +61,23 @@ class Method(nn.Module):
 
     It may own layers (a discriminator): they are trained with the rate of new layers, or by an `own_optimizer`.
     `refresh` is called with the network's outputs on all target samples before the first step and then every
-    `refresh_interval` steps.  `label_loss` is what a wrong prediction costs: where the options say `predict_numbers`,
-    these may be numbers.
+    `refresh_interval` steps.
+
+    Parameters
+    ----------
+    options : MethodOptions
+        The options, an instance of the class attribute `Options`.
+    features : int
+        Width of the embedding.
+    classes : int
+        How many classes, or numbers to predict.
+
+    Attributes
+    ----------
+    name : str
+        The name of the method.
+    label_loss : str
+        What a wrong prediction costs: "cross-entropy", or "squared" or "huber" where numbers are predicted.
     """
 
     name: ClassVar[str]

@@ -19,8 +19,12 @@ Sampler = Literal["stratified", "shuffled"]
 class MethodOptions(Options):
     """Base of the options of a method: numbers must be finite and not negative, counts at least 1, words known.
 
-    `sampler` is how its authors draw source minibatches, unless the training says otherwise; `predict_numbers` says if
-    the method is for numbers too, and not for classes alone.
+    Attributes
+    ----------
+    sampler : {"shuffled", "stratified"}
+        How its authors draw source minibatches, unless the training says otherwise.
+    predict_numbers : bool
+        Whether the method is for numbers too, and not for classes alone.
     """
 
     sampler: ClassVar[Sampler] = "shuffled"

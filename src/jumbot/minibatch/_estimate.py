@@ -115,9 +115,20 @@ def estimate(
         Minibatches solved at once; bounds the memory.
     cost_bound
         A bound of the ground cost for `Estimate.bound`, where the data's bounding boxes do not give one.
+    budget
+        The largest number of minibatches that `precision` may draw.
 
-    Under `torchrun` the minibatches are split among the processes and every one returns the same numbers.
-    Ctrl-C returns what is done so far, marked by `.interrupted`.
+    Returns
+    -------
+    Estimate or BiasCurve
+        The mean over minibatches with its uncertainty; for a list of sizes, one estimate each.  Under `torchrun` the
+        minibatches are split among the processes, and every one returns the same numbers.  Ctrl-C returns what is done
+        so far, marked by `.interrupted`.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If an argument is out of its range, or `k="all"` means too many pairs of subsets.
 
     Examples
     --------
@@ -129,38 +140,35 @@ def estimate(
     >>> low < result.value < high
     True
     """
-    if isinstance(m, Sequence | np.ndarray) and not isinstance(m, str):
-        sizes = list(m)
-        if not sizes:
-            raise ArgumentError("m: got an empty list; give at least one minibatch size.")
-        same = _Settings(
-            k=k,
-            precision=precision,
-            loss=loss,
-            cost=cost,
-            epsilon=epsilon,
-            tau=tau,
-            divergence=divergence,
-            reference=reference,
-            tol=tol,
-            seed=seed,
-            plan=plan,
-            chunk=chunk,
-            cost_bound=cost_bound,
-            budget=budget,
-        )
-        return BiasCurve(tuple(estimate(x, y, a, b, m=size, **same) for size in sizes))
+    settings = _Settings(
+        k=k,
+        precision=precision,
+        loss=loss,
+        cost=cost,
+        epsilon=epsilon,
+        tau=tau,
+        divergence=divergence,
+        reference=reference,
+        tol=tol,
+        seed=seed,
+        plan=plan,
+        chunk=chunk,
+        cost_bound=cost_bound,
+        budget=budget,
+    )
+    if not isinstance(m, Sequence | np.ndarray) or isinstance(m, str):
+        return _estimate(x, y, a, b, m, settings)
+    if not list(m):
+        raise ArgumentError("m must have at least one minibatch size, got an empty list.")
+    return BiasCurve(tuple(_estimate(x, y, a, b, size, settings) for size in m))
 
+
+def _estimate(x: Any, y: Any, a: Any, b: Any, m: int, given: _Settings) -> Estimate:
+    """`estimate` at one minibatch size."""
     check_same_columns("x, y", x, y)
-    source, target = Points.of("x", x), Points.of("y", y)
-    if source.shape != target.shape:
-        raise ArgumentError(f"x, y: points of shapes {source.shape} and {target.shape}; both must live in one space.")
-    if len(source.shape) > 1 and not callable(cost):
-        raise ArgumentError(
-            f"x, y: points of shape {source.shape}; distances are between rows of coordinates, so give "
-            "x.reshape(len(x), -1), or a callable as cost."
-        )
-    m, seed = check_whole("m", m, least=1), check("seed", seed, Seed)
+    cost, k, precision = given["cost"], given["k"], given["precision"]
+    source, target = _read_points(x, y, cost)
+    m, seed = check_whole("m", m, least=1), check("seed", given["seed"], Seed)
     for name, points in (("x", source), ("y", target)):
         if m > points.n:
             raise ArgumentError(f"m: {m} is more than the {points.n} points of {name}; use m <= {points.n}.")
@@ -169,36 +177,24 @@ def estimate(
     if precision is not None:
         check_number("precision", precision, least=0, strict=True)
     weights = as_weights("a", a, source.n), as_weights("b", b, target.n)
-    function = Loss(
-        loss, check_number("epsilon", epsilon, least=0), tau, divergence, reference, check_number("tol", tol, least=0)
+    epsilon, tol = check_number("epsilon", given["epsilon"], least=0), check_number("tol", given["tol"], least=0)
+    function = Loss(given["loss"], epsilon, given["tau"], given["divergence"], given["reference"], tol)
+    constrained = all(side.hard for side in marginals(given["divergence"], given["tau"], exact=epsilon == 0))
+    chunk = (
+        max(1, _CHUNK_ENTRIES // (m * m)) if given["chunk"] is None else check_whole("chunk", given["chunk"], least=1)
     )
-    constrained = all(side.hard for side in marginals(divergence, tau, exact=function.epsilon == 0))
-    chunk = max(1, _CHUNK_ENTRIES // (m * m)) if chunk is None else check_whole("chunk", chunk, least=1)
-    budget = check_whole("budget", budget, least=2)
+    budget = check_whole("budget", given["budget"], least=2)
     if isinstance(k, str) and k != "all":
         raise ArgumentError(f"k: got {k!r}; give a number, or 'all'.")
     if k is not None and k != "all":
         k = check_whole("k", k, least=1)
     if not callable(cost):
         parse_cost(cost)
-    if cost_bound is not None:
-        cost_bound = check_number("cost_bound", cost_bound, least=0)
-    plan = check_flag("plan", plan)
+    bound = None if given["cost_bound"] is None else check_number("cost_bound", given["cost_bound"], least=0)
+    plan = check_flag("plan", given["plan"])
     work = _Work(source, target, weights, m, function, cost, constrained, seed, chunk, plan)
-
     if k == "all":
-        pairs = sampling.count_pairs(source.n, target.n, m)
-        if constrained and any(w is not None for w in weights):
-            raise ArgumentError(
-                "k: with exact marginals and non-uniform weights minibatches are drawn with replacement, "
-                "so there is no complete estimator over subsets; give a number."
-            )
-        if pairs > MOST_PAIRS:
-            raise ArgumentError(
-                f"k: 'all' means {pairs:.3g} pairs of subsets here, more than {MOST_PAIRS:,}; give a number, such as "
-                "k=1000, and look at .standard_error('complete')."
-            )
-        work.run_all(pairs)
+        work.run_all(_count_pairs(work))
     elif k is not None:
         work.run(k)
     else:
@@ -208,9 +204,38 @@ def estimate(
         warnings.warn(
             f"{work.short} minibatches stopped above tol = {tol:g}; each still has its certified gap.",
             NotConvergedWarning,
-            stacklevel=3,  # past `hinting`
+            stacklevel=4,  # past `estimate` and `hinting`
         )
-    return work.result(complete=k == "all", cost_bound=cost_bound)
+    return work.result(complete=k == "all", cost_bound=bound)
+
+
+def _read_points(x: Any, y: Any, cost: str | Cost) -> tuple[Points, Points]:
+    """Both clouds, in one space in which the cost is defined."""
+    source, target = Points.of("x", x), Points.of("y", y)
+    if source.shape != target.shape:
+        raise ArgumentError(f"x, y: points of shapes {source.shape} and {target.shape}; both must live in one space.")
+    if len(source.shape) > 1 and not callable(cost):
+        raise ArgumentError(
+            f"x, y: points of shape {source.shape}; distances are between rows of coordinates, so give "
+            "x.reshape(len(x), -1), or a callable as cost."
+        )
+    return source, target
+
+
+def _count_pairs(work: _Work) -> int:
+    """How many pairs of subsets the complete estimator has, if there is one and it can be computed."""
+    pairs = sampling.count_pairs(work.x.n, work.y.n, work.m)
+    if work.constrained and any(w is not None for w in work.weights):
+        raise ArgumentError(
+            "k: with exact marginals and non-uniform weights minibatches are drawn with replacement, "
+            "so there is no complete estimator over subsets; give a number."
+        )
+    if pairs > MOST_PAIRS:
+        raise ArgumentError(
+            f"k: 'all' means {pairs:.3g} pairs of subsets here, more than {MOST_PAIRS:,}; give a number, such as "
+            "k=1000, and look at .standard_error('complete')."
+        )
+    return pairs
 
 
 @dataclass

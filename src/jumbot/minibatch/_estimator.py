@@ -22,17 +22,29 @@ if TYPE_CHECKING:
 class LiftedPlan:
     """(1/k) sum over minibatches of Q_I' P Q_J, an n_x x n_y matrix with at most k m^2 entries.
 
-    `matrix` is a `scipy.sparse.csr_array`; entries of points drawn together several times are summed exactly.
+    Attributes
+    ----------
+    matrix : scipy.sparse.csr_array
+        The plan; entries of points drawn together several times are summed exactly.
+
+    Examples
+    --------
+    >>> import numpy as np, jumbot
+    >>> x = np.arange(6.0)[:, None]
+    >>> jumbot.estimate(x, x, m=3, k=20, epsilon=0.1, plan=True).plan.shape
+    (6, 6)
     """
 
     matrix: Any
 
     @property
     def shape(self) -> tuple[int, int]:
+        """(n_x, n_y)."""
         return self.matrix.shape
 
     @property
     def mass(self) -> float:
+        """The sum of the plan."""
         return float(self.matrix.sum())
 
     @property
@@ -59,9 +71,11 @@ class LiftedPlan:
         return out
 
     def to_scipy(self) -> Any:
+        """The plan as a `scipy.sparse.csr_array`."""
         return self.matrix
 
     def to_dense(self) -> np.ndarray:
+        """The plan as a numpy array."""
         return self.matrix.toarray()
 
 
@@ -98,7 +112,35 @@ class Bound(float):
 
 @dataclass(frozen=True, repr=False)
 class Estimate:
-    """The mean of `values`, one per minibatch, and how far it may be off."""
+    """The mean of `values`, one per minibatch, and how far it may be off; what `jumbot.estimate` returns.
+
+    Attributes
+    ----------
+    values : array of shape (k,)
+        The loss of each minibatch.
+    m : int
+        Points per side in a minibatch.
+    n : pair of int
+        Points of x and of y.
+    complete : bool
+        Whether all pairs of subsets were used.
+    point_variances, degrees, concentrations : pairs of float
+        What the interval for the population is computed from: the variance that the points of each side cause, its
+        degrees of freedom, and how unequal the weights are.
+    interrupted : bool
+        Whether Ctrl-C ended the draw.
+    plan : LiftedPlan or None
+        The average plan, where it was asked for.
+    loss, masses, points, cost_name, cost_bound
+        What was estimated, on which data; `bound` reads them.
+
+    Examples
+    --------
+    >>> import numpy as np, jumbot
+    >>> x = np.arange(6.0)[:, None]
+    >>> jumbot.estimate(x, x + 1, m=3, k=20, epsilon=0.1).k
+    20
+    """
 
     values: np.ndarray
     m: int
@@ -117,6 +159,7 @@ class Estimate:
 
     @cached_property
     def value(self) -> float:
+        """The estimate: the mean of `values`."""
         return math.fsum(self.values) / len(self.values)
 
     @property
@@ -207,16 +250,31 @@ class Estimate:
 
 @dataclass(frozen=True)
 class BiasCurve:
-    """Estimates over minibatch sizes: how the minibatch bias falls with m."""
+    """Estimates over minibatch sizes: how the minibatch bias falls with m.
+
+    Attributes
+    ----------
+    estimates : tuple of Estimate
+        One per minibatch size; the curve can be indexed like them.
+
+    Examples
+    --------
+    >>> import numpy as np, jumbot
+    >>> x = np.arange(6.0)[:, None]
+    >>> jumbot.estimate(x, x + 1, m=[2, 3], k=20, epsilon=0.1).m
+    [2, 3]
+    """
 
     estimates: tuple[Estimate, ...]
 
     @property
     def m(self) -> list[int]:
+        """The minibatch sizes."""
         return [e.m for e in self.estimates]
 
     @property
     def values(self) -> np.ndarray:
+        """The estimate at each size."""
         return np.array([e.value for e in self.estimates])
 
     def intervals(self, confidence: float = 0.95, target: str = "population") -> np.ndarray:

@@ -42,9 +42,33 @@ def outlier_upper_bound(value: float, mean_cost: float, *, zeta: float, tau: flo
         \mathrm{OT}(\zeta\alpha + (1-\zeta)\delta_z, \beta) \le \zeta\, \mathrm{OT}(\alpha, \beta)
         + (1-\zeta)\, s\, (1 - e^{-m(z)/s}), \qquad s = 2\tau + \varepsilon
 
-    for KL and probability measures; `value` is OT(alpha, beta), `mean_cost` is m(z), the mean of C(z, y) over beta.
-    The paper states epsilon = 0; its proof holds for any, with this s.
+    for KL and probability measures.  The paper states epsilon = 0; its proof holds for any epsilon, with this s.
 
+    Parameters
+    ----------
+    value : float
+        OT(alpha, beta), the value without the outlier.
+    mean_cost : float
+        m(z), the mean of C(z, y) over beta.
+    zeta : float
+        The mass of alpha in the contaminated measure, between 0 and 1.
+    tau : float
+        Strength of the marginal penalty.
+    epsilon : float, default 0
+        Strength of the entropy.
+
+    Returns
+    -------
+    float
+        An upper bound of the value with the outlier.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If an argument is not a number in its range.
+
+    Examples
+    --------
     >>> outlier_upper_bound(0.3, 1e9, zeta=0.9, tau=0.5)  # however far away z is
     0.37
     """
@@ -61,10 +85,34 @@ def outlier_lower_bound(value: float, cost: Any, g: Any, b: Any = None, *, zeta:
         \mathrm{OT}(\zeta\alpha + (1-\zeta)\delta_z, \beta) \ge \zeta\, \mathrm{OT}(\alpha, \beta)
         + (1-\zeta) \Big( \min_y \big[C(z, y) - g(y)\big] + \int g\, d\beta \Big)
 
-    for epsilon = 0 and probability measures; `value` is OT(alpha, beta), `cost` `(m,)` holds C(z, y_j), `g` the optimal
-    potentials and `b` the weights of beta (uniform by default).  The paper allows any y* of the support in place of
-    the minimiser, and then the inequality is false.
+    for epsilon = 0 and probability measures.  The paper allows any y* of the support in place of the minimiser, and
+    then the inequality is false.
 
+    Parameters
+    ----------
+    value : float
+        OT(alpha, beta), the value without the outlier.
+    cost : array of shape (m,)
+        C(z, y_j), the costs from the outlier to the points of beta.
+    g : array of shape (m,)
+        The optimal potentials on the points of beta.
+    b : array of shape (m,), optional
+        The weights of beta; uniform by default.
+    zeta : float
+        The mass of alpha in the contaminated measure, between 0 and 1.
+
+    Returns
+    -------
+    float
+        A lower bound of the value with the outlier.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If the shapes differ, or `b` does not sum to 1.
+
+    Examples
+    --------
     >>> outlier_lower_bound(0.0, [100.0, 81.0], [0.0, 0.0], zeta=0.9)
     8.1
     """
@@ -98,6 +146,31 @@ def value_bound(
     Where a b' breaks a constraint (exact marginals of a mass other than one) the nearest multiple s a b' that keeps
     it takes its place: M, tau phi(.) and the entropy are then taken at s.
 
+    Parameters
+    ----------
+    cost_bound : float
+        M, the largest cost.
+    mass_a, mass_b : float, default 1
+        The masses of both sides.
+    epsilon : float
+        Strength of the entropy.
+    tau : float or pair of floats, default math.inf
+        Strength of the marginal penalties; `math.inf` makes a marginal exact.
+    divergence : str or Divergence, default "kl"
+        The marginal penalty, as in `jumbot.solve`.
+
+    Returns
+    -------
+    float
+        An upper bound of the value of every such problem.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If an argument is out of its range, or no plan keeps both marginals.
+
+    Examples
+    --------
     >>> value_bound(4.0, epsilon=0.1, tau=0.5)
     4.0
     """
@@ -131,6 +204,31 @@ def divergence_bound(
     where the paper prints 2 M m_a m_b, which leaves too little for the self terms.  The right side also bounds the
     width of the interval in which S lies.
 
+    Parameters
+    ----------
+    cost_bound : float
+        M, the largest cost.
+    mass_a, mass_b : float, default 1
+        The masses of both sides.
+    epsilon : float
+        Strength of the entropy.
+    tau : float, default math.inf
+        Strength of the marginal penalties.
+    divergence : str or Divergence, default "kl"
+        The marginal penalty, as in `jumbot.solve`.
+
+    Returns
+    -------
+    float
+        An upper bound of every such divergence.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If an argument is out of its range, or `tau` is a pair.
+
+    Examples
+    --------
     >>> divergence_bound(4.0, epsilon=0.1, tau=0.5)
     8.0
     """
@@ -157,6 +255,33 @@ def loss_bound(
 ) -> float:
     """`value_bound` for the loss "transport", `divergence_bound` for "sinkhorn_divergence".
 
+    Parameters
+    ----------
+    cost_bound : float
+        The largest cost.
+    mass_a, mass_b : float, default 1
+        The masses of both sides.
+    loss : {"transport", "sinkhorn_divergence"}
+        Which loss is bounded.
+    epsilon : float
+        Strength of the entropy.
+    tau : float or pair of floats, default math.inf
+        Strength of the marginal penalties.
+    divergence : str or Divergence, default "kl"
+        The marginal penalty, as in `jumbot.solve`.
+
+    Returns
+    -------
+    float
+        An upper bound of the loss.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If an argument is out of its range, or the loss is unknown.
+
+    Examples
+    --------
     >>> loss_bound(4.0, loss="sinkhorn_divergence", epsilon=0.1, tau=0.5)
     8.0
     """
@@ -176,15 +301,42 @@ def mass_bound(
     divergence: str | Divergence = "kl",
     cost_least: float = 0.0,
 ) -> float:
-    r"""Lemma 2.2: no optimal plan is heavier than the largest p for which
+    r"""Lemma 2.2: a bound on the mass of every optimal plan, the largest p for which
 
     .. math::
         p \min C + \tau_a m_a \varphi(p/m_a) + \tau_b m_b \varphi(p/m_b)
         + \varepsilon m_a m_b\, \varphi_{KL}\big(p/(m_a m_b)\big) \le \text{value\_bound}.
 
     The left side is below the objective of any plan of mass p (Jensen), the right side above the optimum.  The
-    paper shows that such a p exists and prints none.  `cost_least` is a lower bound of the cost.
+    paper shows that such a p exists and prints none.
 
+    Parameters
+    ----------
+    cost_bound : float
+        The largest cost.
+    mass_a, mass_b : float, default 1
+        The masses of both sides.
+    epsilon : float
+        Strength of the entropy.
+    tau : float or pair of floats, default math.inf
+        Strength of the marginal penalties.
+    divergence : str or Divergence, default "kl"
+        The marginal penalty, as in `jumbot.solve`.
+    cost_least : float, default 0
+        A lower bound of the cost.
+
+    Returns
+    -------
+    float
+        The bound; `math.inf` where a divergence lets mass grow for nothing.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If an argument is out of its range.
+
+    Examples
+    --------
     >>> mass_bound(1.0, epsilon=0.0, tau=0.5)
     2.718
     """
@@ -221,12 +373,38 @@ def deviation_bound(
 
     .. math::
         |\tilde h^m_k - E_h| \le M_h \sqrt{\frac{\log(4/\delta)}{2 \lfloor n/m \rfloor}}
-        + M_h \sqrt{\frac{2 \log(4/\delta)}{k}}
+        + M_h \sqrt{\frac{2 \log(4/\delta)}{k}}.
 
-    with M_h = `loss_bound`.  Two events of probability delta/2 each make log(4/delta); the paper prints
-    log(2/delta), `printed=True`.  For the complete estimator, `k=None`, the first term remains alone, with
-    log(2/delta) (Lemma 5).  With clouds of different sizes n is the smaller.
+    Two events of probability delta/2 each make log(4/delta); the paper prints log(2/delta).  For the complete
+    estimator the first term remains alone, with log(2/delta) (Lemma 5).
 
+    Parameters
+    ----------
+    loss_bound : float
+        M_h, a bound of the loss of one minibatch; see `jumbot.bounds.loss_bound`.
+    n : int
+        The number of points; with clouds of different sizes, the smaller one.
+    m : int
+        Points per side in a minibatch.
+    k : int, optional
+        The number of minibatches; None for the complete estimator.
+    delta : float
+        The probability that the bound fails, strictly between 0 and 1.
+    printed : bool, default False
+        Use the constant as the paper prints it.
+
+    Returns
+    -------
+    float
+        The largest deviation.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If an argument is out of its range, or m > n.
+
+    Examples
+    --------
     >>> deviation_bound(1.0, n=1000, m=10, k=500, delta=0.05)
     0.280
     """
@@ -244,11 +422,33 @@ def marginal_bound(mass: float, *, k: int, delta: float, printed: bool = False) 
     r"""Theorem 1.2: for each row i, with probability 1 - delta over the draw of k minibatches,
 
     .. math::
-        |(\tilde\Pi^m_k 1)_i - (\bar\Pi^m 1)_i| \le \mathfrak M \sqrt{\frac{\log(2/\delta)}{2k}}
+        |(\tilde\Pi^m_k 1)_i - (\bar\Pi^m 1)_i| \le \mathfrak M \sqrt{\frac{\log(2/\delta)}{2k}}.
 
-    with `mass` the largest mass of a minibatch plan (see `mass_bound`).  This is what the proof's last line gives; the
-    paper prints twice as much, `printed=True`.
+    This is what the proof's last line gives; the paper prints twice as much.
 
+    Parameters
+    ----------
+    mass : float
+        The largest mass of a minibatch plan; see `mass_bound`.
+    k : int
+        The number of minibatches.
+    delta : float
+        The probability that the bound fails, strictly between 0 and 1.
+    printed : bool, default False
+        Use the constant as the paper prints it.
+
+    Returns
+    -------
+    float
+        The largest deviation of a row's mass.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If an argument is out of its range.
+
+    Examples
+    --------
     >>> marginal_bound(1.0, k=500, delta=0.05)
     0.0607
     """

@@ -31,6 +31,7 @@ from jumbot.report._page import (
     render,
 )
 from jumbot.report._records import RunRecord, read_run
+from jumbot.report._shift_page import shift_summary
 from jumbot.report._style import styled
 from jumbot.report._top import summary
 
@@ -44,17 +45,29 @@ def write_report(
     title: str = "Adaptation report",
     evidence: overview.Evidence | None = None,
 ) -> Path:
-    """Write the report on one run or several, and return its path.
+    """Write the report on one run or several.
 
     Parameters
     ----------
-    runs
+    runs : sequence of paths or RunRecord
         Run folders, or what `read_run` made of them. Runs of one method on one task that differ in their seed are
         shown as mean and spread.
-    out
+    out : path
         A name ending in `.html`, or a folder, in which the file is `report.html`. A report of that name is replaced.
-    evidence
+    title : str
+        The title of the page.
+    evidence : dict, optional
         What ranks several methods without labels, `{method: {task: [one value per seed]}}`.
+
+    Returns
+    -------
+    pathlib.Path
+        The page.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If there is no run, or one of its files is damaged.
     """
     records = [run if isinstance(run, RunRecord) else read_run(run) for run in runs]
     if not records:
@@ -69,7 +82,10 @@ def write_report(
 def _page(records: Sequence[RunRecord], title: str, where: Path, evidence: overview.Evidence) -> str:
     tasks = group_runs(records)
     pictures = Pictures()
-    parts = [summary(title, records, tasks, evidence), *_tables(tasks, pictures)]
+    parts = [summary(title, records, tasks, evidence)]
+    if len(records) == 1 and (compared := shift_summary(records[0].folder)) is not None:
+        parts.append(compared.write())
+    parts += _tables(tasks, pictures)
     parts += [overview.evidence_section(evidence).write()] if evidence else []
     count = sum(map(len, tasks.values()))
     if count <= DETAILED:

@@ -84,10 +84,30 @@ def compare(accuracies: Accuracies, aside: Collection[str] = ()) -> Table:
 
 
 def format_table(accuracies: Accuracies, style: Literal["markdown", "text"] = "markdown") -> str:
-    """Accuracies in per cent, `mean ± spread` over seeds, the best of each column bold (markdown) or starred (text).
+    """A table of accuracies in per cent, `mean ± spread` over seeds.
 
-    A column says how many seeds a row has, where not all have one.
+    The best of each column is bold (markdown) or starred (text).  A column says how many seeds a row has, where not all
+    have one.
 
+    Parameters
+    ----------
+    accuracies : dict
+        `{method: {task: [one accuracy per seed]}}`.
+    style : {"markdown", "text"}, default "markdown"
+        How the table is written.
+
+    Returns
+    -------
+    str
+        The table.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If there are no accuracies, or the style is unknown.
+
+    Examples
+    --------
     >>> print(format_table({"a": {"t": [0.5, 0.7]}, "b": {"t": [0.8]}}))
     | method | seeds | t           |
     | ---    | ---   | ---         |
@@ -168,7 +188,23 @@ def rank(accuracies: Accuracies, level: float = 0.05) -> Ranking:
 
 
 def draw_comparison(accuracies: Accuracies) -> Figure:
-    """Above, the mean ranks and which of them Nemenyi's test tells from the best; below, wins of row over column."""
+    """Draw the mean ranks of methods and, below, the wins of row over column.
+
+    Parameters
+    ----------
+    accuracies : dict
+        `{method: {task: [one accuracy per seed]}}`.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Above, the ranks and which of them Nemenyi's test distinguishes from the best; below, the wins.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If there are too few methods or tasks to rank.
+    """
     found = rank(accuracies)
     with styled():
         figure = new_figure(6.4, 1.2 + 0.62 * len(found.methods) + 1.5)

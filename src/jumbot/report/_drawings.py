@@ -30,10 +30,25 @@ def support(plan: np.ndarray) -> np.ndarray:
 def draw_plan(
     axes: Axes, x: Any, y: Any, plan: Any, x_groups: Any = None, y_groups: Any = None, unit: float | None = None
 ) -> None:
-    """Circles `x` `(n, 2)` and squares `y` `(m, 2)`, and a line as strong as the entry of `plan` `(n, m)` between them.
+    """Draw two clouds in the plane and a line as strong as the entry of the plan between their points.
 
-    `unit` is the mass of a full line, by default the plan's largest entry.  `x_groups` and `y_groups`, 0 or 1 for each
-    point, colour the points and the lines between unlike groups.
+    Parameters
+    ----------
+    axes : matplotlib.axes.Axes
+        Where to draw.
+    x, y : arrays of shape (n, 2) and (m, 2)
+        The points: circles and squares.
+    plan : array of shape (n, m)
+        The plan.
+    x_groups, y_groups : arrays of 0 and 1, optional
+        Groups that colour the points, and the lines between unlike groups.
+    unit : float, optional
+        The mass of a full line; by default the plan's largest entry.
+
+    Returns
+    -------
+    None
+        The axes are changed.
     """
     x, y, plan = np.asarray(x), np.asarray(y), np.asarray(plan)
     x_groups, y_groups = (

@@ -145,7 +145,29 @@ def _number(row: dict[str, str], column: str, kind: Any, where: str) -> float | 
 
 @dataclass(frozen=True)
 class RunRecord:
-    """One run: `steps` and `evaluations` in the order of their step."""
+    """The records of one run, as `read_run` reads them.
+
+    Attributes
+    ----------
+    folder : pathlib.Path
+        The run folder.
+    config : dict
+        What is in `config.json`.
+    steps, evaluations : sequences of dict
+        The records of training, in the order of their step.
+    results : dict or None
+        What was found at the end; None where the run is not finished.
+    embeddings : dict of str to array
+        Embeddings of some samples.
+    predictions : sequence
+        The lines of `predictions.csv`.
+    baseline : dict
+        Figures of a classifier that saw the source alone, where the run has one.
+    samples : sequence of dict
+        Target samples to look at: the least explained and the most changed.
+    why : sequence of str
+        Why `jumbot tune` picked this run, if it did.
+    """
 
     folder: Path
     config: Mapping[str, Any]
@@ -155,11 +177,8 @@ class RunRecord:
     embeddings: Mapping[str, np.ndarray] = field(default_factory=dict)
     predictions: Sequence[Prediction] = ()
     baseline: Mapping[str, Any] = field(default_factory=dict)
-    """Figures of a classifier that saw the source alone, where the run has one."""
     samples: Sequence[Mapping[str, Any]] = ()
-    """Target samples to look at: the least explained and the most changed."""
     why: Sequence[str] = ()
-    """Sentences of `jumbot tune`, if it picked this run."""
 
     @property
     def finished(self) -> bool:
@@ -305,10 +324,30 @@ def number(value: Any) -> float | None:
 
 
 def read_run(folder: str | Path) -> RunRecord:
-    """The record of a run, finished or not.
+    """Read the records of a run, finished or not.
 
-    A folder that is not a run, or one of whose files is damaged, raises `ArgumentError`. A last line of `metrics.jsonl`
-    that a kill cut short is left out; optional files may be absent.
+    A last line of `metrics.jsonl` that a kill cut short is left out; optional files may be absent.
+
+    Parameters
+    ----------
+    folder : path
+        The run folder, as `jumbot adapt --out` wrote it.
+
+    Returns
+    -------
+    RunRecord
+        Its records.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If the folder is not a run, or one of its files is damaged.
+
+    Examples
+    --------
+    >>> read_run("nowhere")
+    Traceback (most recent call last):
+    jumbot.errors.ArgumentError: nowhere: is not a folder; ...
     """
     folder = Path(folder)
     if not folder.is_dir():

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jumbot
 from jumbot._base.files import write_text
+from jumbot._shift.found import LEVEL, SHIFT
 from jumbot.report._answer import Answer
 from jumbot.report._page import Html, Name, Picture, Pictures, Section, Table, document, render
 from jumbot.report._style import BLUE, GREY, VERMILION, new_figure, percent_axis, plain, styled
-from jumbot.report._words import HOW, percent, percent_whole
+from jumbot.report._words import HOW, listed, percent, percent_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,20 +51,20 @@ def shift_sections(found: Shift, pictures: Pictures, level: int) -> list[Section
     ]
 
 
-def shift_summary(found: Shift) -> Section:
+def shift_summary(folder: Path) -> Section | None:
     """The first section of a report on an adaptation: whether there was anything to adapt to."""
-    low, high = found.interval or (0.0, 1.0)
-    rows = [[said(found), f"{found.p_value:.3g}", percent(found.effect), f"{percent(low)} to {percent(high)}"]]
-    moved = ", ".join(column.name for column in found.columns if column.p_value <= 0.05)
-    rows[0].append(moved or "none")
-    head = ["is there a shift?", "p-value", "without a counterpart", "interval of 95 %", "columns that moved"]
-    where = _WHERE.get(found.where or "", "")
-    return Section(
-        "Has the target shifted?",
-        id="shift",
-        table=Table(head, rows, words=(0, 4)),
-        how=f"{HOW['shift']} {where}".strip(),
-    )
+    file = folder / SHIFT
+    if not file.is_file():
+        return None
+    found = json.loads(file.read_text(encoding="utf-8"))
+    moved = [column["name"] for column in found["columns"] if column["p_value"] <= LEVEL]
+    answer = "yes" if found["p_value"] <= LEVEL else "no sign of it"
+    low, high = found["interval"] or (0.0, 1.0)
+    share = f"{percent(found['effect'])} ({percent_whole(low)} to {percent_whole(high)})"
+    row = [answer, f"{found['p_value']:.3g}", share, listed(moved, most=8) if moved else "none"]
+    head = ["has it shifted?", "p-value", "without a counterpart", "columns that moved"]
+    how = f"{HOW['shift']} {_WHERE.get(found['where'] or '', '')}".strip()
+    return Section("Has the target shifted?", id="shift", table=Table(head, [row], words=(0, 3)), how=how)
 
 
 def said(found: Shift) -> str:

@@ -88,20 +88,29 @@ class Certificate:
     """What a plan or a pair of potentials proves; of a batch each field has the batch shape.
 
     The optimum of the problem lies in [`dual`, `value`].  Numbers are in float64, detached.
+
+    Attributes
+    ----------
+    value
+        The objective at the plan; where a marginal is constrained, at the plan rounded to it.
+    dual
+        A lower bound of the optimum.
+    gap
+        value - dual >= 0, from an identity in which no two large numbers are subtracted.
+    relative_gap
+        gap / (<|C|, P> + tau_a D_a + tau_b D_b + epsilon mass), as in `Solution`.
+    marginal_error : pair
+        (source, target): by how much the plan as given misses the marginals that the problem prescribes, sum |P1 - a|
+        over sum a; zero on a side with a finite tau, which allows every marginal.
+    verdict : str, or array of str
+        One sentence per problem.
     """
 
-    #: The objective at the plan; where a marginal is constrained, at the plan rounded to it.
     value: Any
-    #: A lower bound of the optimum.
     dual: Any
-    #: value - dual >= 0, from an identity in which no two large numbers are subtracted.
     gap: Any
-    #: gap / (<|C|, P> + tau_a D_a + tau_b D_b + epsilon mass), as in `Solution`.
     relative_gap: Any
-    #: (source, target): by how much the plan as given misses the marginals that the problem prescribes, sum |P1 - a|
-    #: over sum a; zero on a side with a finite tau, which allows every marginal.
     marginal_error: tuple[Any, Any]
-    #: One sentence, or an array of them for a batch.
     verdict: Any
 
     def __repr__(self) -> str:

@@ -90,10 +90,39 @@ def sinkhorn_divergence(
         S(\alpha, \beta) = \mathrm{OT}(\alpha, \beta) - \tfrac12 \mathrm{OT}(\alpha, \alpha)
         - \tfrac12 \mathrm{OT}(\beta, \beta) + \tfrac\varepsilon2 (m_\alpha - m_\beta)^2
 
-    `x` is `(..., n, d)`, `y` `(..., m, d)`; `a`, `b` and the other arguments are those of `jumbot.solve`, but `tau`
-    is one number (a pair would not be symmetric).  Returns a tensor of the batch shape (numpy in, numpy out),
-    differentiable in x, y, a and b.  The values of the three problems enter on the side that makes the result an
-    upper bound, so it is never negative where e^{-C/epsilon} is a positive definite kernel.
+    The values of the three problems enter on the side that makes the result an upper bound, so it is never negative
+    where e^{-C/epsilon} is a positive definite kernel.
+
+    Parameters
+    ----------
+    x, y : arrays of shape (..., n, d) and (..., m, d)
+        The points, torch or numpy; leading axes are a batch of problems.
+    a, b : arrays of shape (..., n) and (..., m), optional
+        Weights of any positive mass; uniform of mass one by default.
+    cost : str or callable, default "sqeuclidean"
+        The ground cost, by name or as a function `(x, y) -> C`.
+    epsilon : float
+        Strength of the entropy.
+    tau : float, default math.inf
+        Strength of the marginal penalties, one number: a pair would not be symmetric.
+    divergence : str or Divergence, default "kl"
+        The marginal penalty, as in `jumbot.solve`.
+    tol : float, default 1e-10
+        Bound on the relative gap; the three problems are solved more tightly than this.
+    max_iterations : int
+        The largest number of sweeps.
+    engine : {"auto", "cpu", "device"}, default "auto"
+        Where points on a GPU are solved, as in `jumbot.solve`.
+
+    Returns
+    -------
+    Tensor or ndarray
+        One value per problem, of the batch shape (numpy in, numpy out), differentiable in x, y, a and b.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If an argument is out of its range, or the shapes do not match.
 
     Examples
     --------
@@ -123,6 +152,23 @@ def sinkhorn_divergence(
     y = as_tensor(y, "y", x, numpy)
     a = None if a is None else as_tensor(a, "a", x, numpy)
     b = None if b is None else as_tensor(b, "b", x, numpy)
+    _check_clouds(x, y, tau)
+    ground = parse_cost(cost)
+    tol, epsilon = finer(check_number("tol", tol, least=0)), check_number("epsilon", epsilon, least=0)
+    limit = check_whole("max_iterations", max_iterations, least=1)
+    # all three where the largest is: their values are subtracted in float64
+    batch, size = x.shape[:-2].numel(), max(x.shape[-2], y.shape[-2])
+    engine = "cpu" if on_cpu(engine, x.device.type, batch, size, size, epsilon) else "device"
+    settings: dict[str, Any] = {"epsilon": epsilon, "tau": tau, "divergence": divergence}
+    if batch == 1 and epsilon > 0 and size * size > _MOST and engine == "cpu":
+        result = _streamed((x, y, a, b), cost, settings, tol, limit)
+    else:
+        result = _by_matrices((x, y, a, b), ground, settings, tol, limit, engine)
+    result = returned(result, x.dtype, x.device)
+    return result.detach().numpy() if numpy else result
+
+
+def _check_clouds(x: Tensor, y: Tensor, tau: Any) -> None:
     if isinstance(tau, tuple | list):
         raise ArgumentError("tau: got a pair, but the Sinkhorn divergence is symmetric; pass one number.")
     for name, points in (("x", x), ("y", y)):
@@ -136,41 +182,34 @@ def sinkhorn_divergence(
         raise ArgumentError(f"x, y: {x.shape[-1]} and {y.shape[-1]} coordinates; both clouds must live in one space.")
     if x.shape[:-2] != y.shape[:-2]:
         _check_broadcast(tuple(x.shape[:-2]), tuple(y.shape[:-2]))
-    ground = parse_cost(cost)
-    tol, epsilon = finer(check_number("tol", tol, least=0)), check_number("epsilon", epsilon, least=0)
-    limit = check_whole("max_iterations", max_iterations, least=1)
-    # all three where the largest is: their values are subtracted in float64
-    batch, size = x.shape[:-2].numel(), max(x.shape[-2], y.shape[-2])
-    engine = "cpu" if on_cpu(engine, x.device.type, batch, size, size, epsilon) else "device"
 
-    streamed = batch == 1 and epsilon > 0 and size * size > _MOST and engine == "cpu"
-    if engine == "cpu" and not streamed:
+
+def _by_matrices(inputs: Any, ground: Cost, settings: dict[str, Any], tol: float, limit: int, engine: str) -> Tensor:
+    """Of clouds whose three matrices fit into memory."""
+    x, y, a, b = inputs
+    epsilon = settings["epsilon"]
+    if engine == "cpu":
         n, m = x.shape[-2], y.shape[-2]
         # three costs and three plans are kept, and one of the problems is being solved
-        kept, entries = x.dtype.itemsize + 8, batch * (n * m + n * n + m * m)
-        each = kept + bytes_per_entry(epsilon, tau == math.inf, False) / 3
+        kept, entries = x.dtype.itemsize + 8, x.shape[:-2].numel() * (n * m + n * n + m * m)
+        each = kept + bytes_per_entry(epsilon, settings["tau"] == math.inf, False) / 3
         check_room("x, y", entries, each, f"the divergence of {n:,} and {m:,} points", announce=True)
-    settings: dict[str, Any] = {"epsilon": epsilon, "tau": tau, "divergence": divergence}
-    if streamed:
-        result = _streamed((x, y, a, b), cost, settings, tol, limit)
-    elif plain_divergence.fits(ground, x, y):
-        solutions = plain_divergence.solve_three((x, y, a, b), settings, tol, limit)
-        warn_if_short(*solutions)
-        result = plain_divergence.divergence((x, y, a, b), solutions)
-    else:
+    if plain_divergence.fits(ground, x, y):
+        solutions = plain_divergence.solve_three(inputs, settings, tol, limit)
+        warn_if_short(*solutions, stacklevel=5)
+        return plain_divergence.divergence(inputs, solutions)
 
-        def transport(u: Tensor, v: Tensor, p: Tensor | None, q: Tensor | None) -> Solution:
-            c, p, q = placed(engine, epsilon, ground(u, v), p, q)
-            problem = make_problem(c, p, q, **settings, reference="product", mass=None)
-            return solve_problem(problem, None, tol, limit, (c, p, q), False, symmetric=u is v)
+    def transport(u: Tensor, v: Tensor, p: Tensor | None, q: Tensor | None) -> Solution:
+        c, p, q = placed(engine, epsilon, ground(u, v), p, q)
+        problem = make_problem(c, p, q, **settings, reference="product", mass=None)
+        return solve_problem(problem, None, tol, limit, (c, p, q), False, symmetric=u is v)
 
-        between, *within = transport(x, y, a, b), transport(x, x, a, a), transport(y, y, b, b)
-        warn_if_short(between, *within)
-        mass_a, mass_b = (1.0 if w is None else w.double().sum(-1) for w in between._inputs[1:])
-        (value, _), (value_x, gap_x), (value_y, gap_y) = (s._in_double for s in (between, *within))
-        result = debiased(value, value_x - gap_x, value_y - gap_y, epsilon, mass_a - mass_b)
-    result = returned(result, x.dtype, x.device)
-    return result.detach().numpy() if numpy else result
+    between, *within = transport(x, y, a, b), transport(x, x, a, a), transport(y, y, b, b)
+    warn_if_short(between, *within, stacklevel=5)
+    mass_a, mass_b = (1.0 if w is None else w.double().sum(-1) for w in between._inputs[1:])
+    (value, _), (value_x, gap_x), (value_y, gap_y) = (s._in_double for s in (between, *within))
+    found: Tensor = debiased(value, value_x - gap_x, value_y - gap_y, epsilon, mass_a - mass_b)
+    return found
 
 
 def _streamed(inputs: Any, cost: str | Cost, settings: dict[str, Any], tol: float, limit: int) -> Tensor:

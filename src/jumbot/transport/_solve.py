@@ -112,6 +112,20 @@ def solve(
         ("auto"): small problems take less time on the CPU than their operations take to launch.  The answer lies
         where the cost does; a cost on the CPU is solved there.
 
+    Returns
+    -------
+    Solution
+        The plan, what it costs, and the proof of how good it is; one problem is the batch of one, squeezed.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If an argument is out of its range, the shapes do not match, or no plan keeps both marginals.
+    jumbot.UnboundedError
+        If some cost is so negative that transporting ever more mass pays.
+    jumbot.TooLargeError
+        If the problem does not fit into memory.
+
     Examples
     --------
     >>> import torch, jumbot
@@ -238,8 +252,11 @@ def solve_problem(
     return Solution(problem, outcome, tol, limit, inputs, numpy, graph, device or inputs[0].device)
 
 
-def warn_if_short(*solutions: Solution) -> None:
-    """One `NotConvergedWarning` for all problems that stopped above `tol`; call from the public function itself."""
+def warn_if_short(*solutions: Solution, stacklevel: int = 4) -> None:
+    """One `NotConvergedWarning` for all problems that stopped above `tol`.
+
+    The `stacklevel` is that of a call from the public function itself, past its `hinting`.
+    """
     short = [s for s in solutions if not s._all_converged]
     if not short:
         return
@@ -251,7 +268,7 @@ def warn_if_short(*solutions: Solution) -> None:
             f"{len(statuses)} of {count} problems stopped at a relative gap of up to {worst:.1e} "
             f"(tol = {short[0]._tol:g}). {statuses[0]}",
             NotConvergedWarning,
-            stacklevel=4,  # past the public function and its `hinting`
+            stacklevel=stacklevel,
         )
 
 

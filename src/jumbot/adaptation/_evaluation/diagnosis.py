@@ -40,34 +40,51 @@ _LEAST_MASS = 1e-3  # between source samples: below it the settings explain noth
 
 @dataclass(frozen=True, eq=False)
 class Diagnosis:
-    """What the averaged plan between source and target says about the target; see `diagnose`."""
+    """What the averaged plan between source and target says about the target.
+
+    Attributes
+    ----------
+    class_proportions : array of shape (classes,)
+        Estimated shares of the classes in the target, outliers left out.
+    predicted_proportions : array of shape (classes,)
+        Shares of the predicted classes.
+    entropy : float
+        Mean entropy of the predictions.
+    absent_classes : tuple of int
+        Source classes that seem absent from the target.
+    received_mass : array of shape (n,)
+        Mass that each target sample receives; 1 is what a typical source sample receives from the source.
+    unexplained : array of int
+        Indices of target samples that no source sample explains: `received_mass` < 0.25.
+    transported_mass : float
+        Mass of the plan, as a share of the mass between minibatches of the source.
+    disagreement : float
+        Share of the explained samples whose embedding lies with another source class than the predicted one.
+    signs : tuple of str
+        What is unusual about the target or its predictions, and worth a look; it is no verdict.
+    settings : PlanSettings
+        The problem that was solved.
+    scaled : bool
+        Whether `settings` were taken from the scale of the source embeddings.
+    source_shares : array of shape (n, sources) or None
+        Shares of what each target sample receives, where there are several sources.
+    harm : Harm or None
+        The comparison with a classifier of the source alone, where there is one.
+    """
 
     class_proportions: Array
-    """(C,) estimated shares of the classes in the target, outliers left out."""
     predicted_proportions: Array
-    """(C,) shares of the predicted classes."""
     entropy: float
-    """Mean entropy of the predictions."""
     absent_classes: tuple[int, ...]
-    """Source classes that seem absent from the target."""
     received_mass: Array
-    """(n,) mass that each target sample receives; 1 is what a typical source sample receives from the source."""
     unexplained: Array
-    """Indices of target samples that no source sample explains: `received_mass` < 0.25."""
     transported_mass: float
-    """Mass of the plan, as a share of the mass between minibatches of the source."""
     disagreement: float
-    """Share of the explained samples whose embedding lies with another source class than the predicted one."""
     signs: tuple[str, ...]
-    """What is unusual about the target or its predictions, and worth a look; it is no verdict."""
     settings: PlanSettings
-    """The problem that was solved."""
     scaled: bool
-    """Whether `settings` were taken from the scale of the source embeddings."""
     source_shares: Array | None = None
-    """(n, sources) shares of what each target sample receives, where the source is made of several."""
     harm: Harm | None = None
-    """The predictions beside those of a classifier of the source alone; None where there is none to compare with."""
 
     @property
     def reasons(self) -> tuple[str, ...]:

@@ -110,6 +110,8 @@ class Heard:
     by_method: Mapping[str, Witness]
     index: Array
     """Which samples of the target."""
+    held: Array | None = None
+    """Which samples of the source were held out, fold by fold; None where they are a part of their own."""
 
 
 def folds(labels: Array | None, n: int, seed: int) -> list[tuple[Array, Array]]:
@@ -198,7 +200,7 @@ def hear(
             tuple(held_z[config.method]),
             tuple(target_z[config.method]),
         )
-    return Heard(said_by, index)
+    return Heard(said_by, index, np.concatenate(order))
 
 
 def hear_held_out(

@@ -24,7 +24,34 @@ def emd(
     check_marginals: bool = True,
     potentials_init: Any = None,
 ) -> Any:
-    """The plan of exact balanced transport, as `ot.emd`: `log` holds cost, u, v, warning, result_code, certificate."""
+    """The plan of exact balanced transport, as `ot.emd`.
+
+    Parameters
+    ----------
+    a, b, M
+        Weights and cost, in any of POT's backends.
+    log
+        Also return a dict with cost, u, v, warning, result_code and certificate.
+    center_dual, check_marginals, potentials_init
+        As in POT.
+    numItermax, numThreads
+        Accepted as POT takes them; the solver here needs neither.
+
+    Returns
+    -------
+    array, or pair of array and dict
+        The plan.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If the masses differ or the shapes do not match.
+
+    Examples
+    --------
+    >>> emd([0.5, 0.5], [0.5, 0.5], [[0.0, 1.0], [1.0, 0.0]]).tolist()
+    [[0.5, 0.0], [0.0, 0.5]]
+    """
     call = read(M, a, b)
     if call is None or call.histograms:
         return pot("lp").emd(
@@ -56,7 +83,34 @@ def emd2(
     check_marginals: bool = True,
     potentials_init: Any = None,
 ) -> Any:
-    """The cost of exact balanced transport, as `ot.emd2`, differentiable in cost and weights; a list for several b."""
+    """The cost of exact balanced transport, as `ot.emd2`, differentiable in cost and weights.
+
+    Parameters
+    ----------
+    a, b, M
+        Weights and cost, in any of POT's backends; `b` may hold several histograms.
+    log, return_matrix
+        Also return a dict, with the plan in it.
+    center_dual, check_marginals, potentials_init
+        As in POT.
+    processes, numItermax, numThreads
+        Accepted as POT takes them; the solver here needs none of them.
+
+    Returns
+    -------
+    float, or pair of float and dict
+        The cost; a list for several b.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If the masses differ or the shapes do not match.
+
+    Examples
+    --------
+    >>> float(emd2([0.5, 0.5], [0.5, 0.5], [[0.0, 1.0], [1.0, 0.0]]))
+    0.0
+    """
     call = read(M, a, b)
     if call is None:
         return pot("lp").emd2(

@@ -28,10 +28,33 @@ def sinkhorn(
     warmstart: Any = None,
     **kwargs: Any,
 ) -> Any:
-    """The plan of entropic balanced transport, as `ot.sinkhorn`; the costs where b holds several histograms.
+    """The plan of entropic balanced transport, as `ot.sinkhorn`.
 
-    All methods solve the same problem, and one solver answers them.  `log` holds err, niter, u, v, log_u, log_v, alpha,
-    beta, warmstart, certificate.
+    Parameters
+    ----------
+    a, b, M, reg
+        Weights, cost and strength of the entropy; `b` may hold several histograms.
+    method
+        POT's methods all solve the same problem, and one solver answers them.
+    numItermax, stopThr, verbose, warn, warmstart, **kwargs
+        As in POT.
+    log
+        Also return a dict with err, niter, u, v, log_u, log_v, alpha, beta, warmstart and certificate.
+
+    Returns
+    -------
+    array, or pair of array and dict
+        The plan; the costs where `b` holds several histograms.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If the masses differ or the method is unknown.
+
+    Examples
+    --------
+    >>> sinkhorn([0.5, 0.5], [0.5, 0.5], [[0.0, 1.0], [1.0, 0.0]], 1.0).round(4).tolist()
+    [[0.3655, 0.1345], [0.1345, 0.3655]]
     """
     call = _read(M, a, b, method, warmstart)
     if call is None:
@@ -68,7 +91,30 @@ def sinkhorn2(
     warmstart: Any = None,
     **kwargs: Any,
 ) -> Any:
-    """<P, M> of entropic balanced transport, as `ot.sinkhorn2`, differentiable in cost and weights."""
+    """<P, M> of entropic balanced transport, as `ot.sinkhorn2`, differentiable in cost and weights.
+
+    Parameters
+    ----------
+    a, b, M, reg
+        Weights, cost and strength of the entropy; `b` may hold several histograms.
+    method, numItermax, stopThr, verbose, log, warn, warmstart, **kwargs
+        As in `sinkhorn`.
+
+    Returns
+    -------
+    float, or pair of float and dict
+        The cost; one per histogram.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If the masses differ or the method is unknown.
+
+    Examples
+    --------
+    >>> round(float(sinkhorn2([0.5, 0.5], [0.5, 0.5], [[0.0, 1.0], [1.0, 0.0]], 1.0)), 4)
+    0.2689
+    """
     call = _read(M, a, b, method, warmstart, _METHODS2)
     if call is None:
         return pot("bregman").sinkhorn2(

@@ -38,12 +38,35 @@ def solve(
 ) -> Any:
     """As `ot.solve`: exact, entropic, unbalanced with KL and TV; the rest (L2, own regularisers) is POT's.
 
-    `result.log["certificate"]` is ours.  Gradients of "autodiff" and "last_step" are those of the optimum.
+    Parameters
+    ----------
+    M, a, b, reg, c, reg_type, unbalanced, unbalanced_type
+        The problem, as in POT.
+    method, n_threads, max_iter, plan_init, potentials_init, tol, verbose
+        As in POT; with a `method`, POT itself solves.
+    grad
+        Gradients of "autodiff" and "last_step" are those of the optimum.
+
+    Returns
+    -------
+    ot.utils.OTResult
+        `result.log["certificate"]` is ours.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If the problem has no plan.
+
+    Examples
+    --------
+    >>> round(float(solve([[0.0, 1.0], [1.0, 0.0]]).value), 6)
+    0.0
     """
     kind = reg_type.lower() if isinstance(reg_type, str) else ""
     ours = method is None and str(unbalanced_type).lower() in ("kl", "tv") and (not reg or kind in ("kl", "entropy"))
     call = read(M, a, b) if ours else None
-    taus = (math.inf, math.inf) if unbalanced is None else pair(unbalanced)
+    exact = math.inf, math.inf
+    taus = exact if unbalanced is None else pair(unbalanced)
     if call is None or call.histograms or min(taus) <= 0 or _beyond(call, reg, taus, unbalanced_type):
         return pot("solvers").solve(
             M,
@@ -63,19 +86,15 @@ def solve(
             verbose=verbose,
             grad=grad,
         )
-    if not reg and taus == (math.inf, math.inf):
+    if not reg and taus == exact:
         return _exact(call, potentials_init)
-    matrix = None
-    if c is not None and kind == "kl" and reg and taus != (math.inf, math.inf):
-        matrix = call.M.new_tensor(call.nx.to_numpy(c))
-    if grad in ("envelope", "detach") and call.differentiable:
-        call_plain = Call(call.nx, tuple(call.nx.detach(x) for x in call.given), call.M, call.a, call.b)
-    else:
-        call_plain = call
+    tilted = c is not None and kind == "kl" and reg and taus != exact
+    matrix = call.M.new_tensor(call.nx.to_numpy(c)) if tilted else None
+    plain = _detached(call) if grad in ("envelope", "detach") and call.differentiable else call
     solution = solved(
         call,
         epsilon=reg or 0.0,
-        tau=math.inf if taus == (math.inf, math.inf) else taus,
+        tau=math.inf if taus == exact else taus,
         divergence=str(unbalanced_type).lower(),
         reference="product" if kind == "kl" or not reg else "ones",
         c=matrix,
@@ -84,13 +103,43 @@ def solve(
         start=_start(potentials_init, reg, call),
         verbose=verbose,
     )
-    return _result(call, call_plain, solution, kind, matrix, envelope=grad == "envelope")
+    return _result(call, plain, solution, kind, matrix, envelope=grad == "envelope")
+
+
+def _detached(call: Call) -> Call:
+    return Call(call.nx, tuple(call.nx.detach(x) for x in call.given), call.M, call.a, call.b)
 
 
 def solve_sample(
     X_a: Any, X_b: Any, a: Any = None, b: Any = None, metric: Any = "sqeuclidean", reg: Any = None, **kwargs: Any
 ) -> Any:
-    """As `ot.solve_sample`: from points, by the cost between them; lazy, low-rank and other methods are POT's."""
+    """As `ot.solve_sample`: from points, by the cost between them; lazy, low-rank and other methods are POT's.
+
+    Parameters
+    ----------
+    X_a, X_b, a, b
+        The points and their weights.
+    metric
+        The ground cost: "sqeuclidean" or "euclidean"; others are POT's.
+    reg, **kwargs
+        As in `solve`.
+
+    Returns
+    -------
+    ot.utils.OTResult
+        `result.log["certificate"]` is ours.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If the problem has no plan.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> float(solve_sample(np.zeros((2, 1)), np.ones((2, 1))).value)
+    1.0
+    """
     taken = set(inspect.signature(solve).parameters) - {"M", "a", "b", "reg"}
     plain = set(kwargs) <= taken and metric in _PLAIN and kwargs.get("method") is None
     if not plain:
@@ -115,6 +164,23 @@ def solve_batch(
     """As `ot.batch.solve_batch`: a batch of balanced problems, entropic or, without `reg`, exact.
 
     Where the plans are to be differentiated ("autodiff", "last_step") POT answers.
+
+    Parameters
+    ----------
+    M, reg, a, b
+        The costs `(batch, n, m)`, strength of the entropy, and weights.
+    max_iter, tol, method, inner_iter, inner_reg, reg_type, grad
+        As in POT.
+
+    Returns
+    -------
+    ot.utils.OTResult
+        One value and plan per problem.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If a problem has no plan.
     """
     module = pot("batch")
     nx = pot("backend").get_backend(*(x for x in (M, a, b) if x is not None))

@@ -31,10 +31,36 @@ def sinkhorn_unbalanced(
     log: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """The plan of entropic unbalanced transport, as `ot.unbalanced.sinkhorn_unbalanced`; costs for several b.
+    """The plan of entropic unbalanced transport, as `ot.unbalanced.sinkhorn_unbalanced`.
 
-    All methods solve the same problem, and one solver answers them.  `log` holds err, logu, logv, cost, total_cost,
-    certificate.
+    Parameters
+    ----------
+    a, b, M, reg, reg_m
+        Weights, cost, strength of the entropy, and of the marginal penalties (a number or a pair).
+    method
+        POT's methods all solve the same problem, and one solver answers them.
+    reg_type, c
+        The reference of the entropy, as in POT.
+    warmstart, numItermax, stopThr, verbose, **kwargs
+        As in POT.
+    log
+        Also return a dict with err, logu, logv, cost, total_cost and certificate.
+
+    Returns
+    -------
+    array, or pair of array and dict
+        The plan; the costs where `b` holds several histograms.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If the method or the reference is unknown.
+
+    Examples
+    --------
+    >>> cost = [[0.0, 1.0], [1.0, 0.0]]
+    >>> sinkhorn_unbalanced([0.5, 0.5], [0.5, 0.5], cost, 1.0, 1.0).shape
+    (2, 2)
     """
     if not isinstance(method, str) or method.lower() not in _METHODS:
         raise ArgumentError(f"method: {method!r} is not known; {suggest(method, _METHODS)}")
@@ -123,7 +149,33 @@ def sinkhorn_unbalanced2(
     log: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """<P, M>, or the whole objective with `returnCost="total"`, as `ot.unbalanced.sinkhorn_unbalanced2`."""
+    """The cost of entropic unbalanced transport, as `ot.unbalanced.sinkhorn_unbalanced2`.
+
+    Parameters
+    ----------
+    a, b, M, reg, reg_m
+        Weights, cost, strength of the entropy, and of the marginal penalties.
+    method, reg_type, c, warmstart, numItermax, stopThr, verbose, log, **kwargs
+        As in `sinkhorn_unbalanced`.
+    returnCost
+        "linear" for <P, M>, "total" for the whole objective.
+
+    Returns
+    -------
+    float, or pair of float and dict
+        The cost; one per histogram.
+
+    Raises
+    ------
+    jumbot.ArgumentError
+        If the method, the reference or `returnCost` is unknown.
+
+    Examples
+    --------
+    >>> cost = [[0.0, 1.0], [1.0, 0.0]]
+    >>> float(sinkhorn_unbalanced2([0.5, 0.5], [0.5, 0.5], cost, 1.0, 1.0)) > 0
+    True
+    """
     if returnCost not in _COSTS:
         raise ArgumentError(f"returnCost: {returnCost!r} is not known; {suggest(returnCost, _COSTS)}")
     array = pot("utils").list_to_array(b)
