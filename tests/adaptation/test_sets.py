@@ -156,6 +156,7 @@ def test_a_coverage_that_is_none_is_refused(model, coverage) -> None:
     assert error.value.argument == "coverage"
 
 
+@pytest.mark.judged
 def test_intervals_of_numbers() -> None:
     def numbers(n: int, seed: int):
         rng = np.random.default_rng(seed)

@@ -96,8 +96,9 @@ def test_a_table_on_a_terminal_is_shown_and_to_a_program_it_is_as_it_is(monkeypa
 
 _SPEAKS = """
 import sys, warnings
-from jumbot.cli import doctor, main
-from jumbot.minibatch.progress import log
+from jumbot.cli import _doctor as doctor
+from jumbot.cli import main
+from jumbot._base.progress import log
 
 def speaks(arguments):
     for line in range(2):
@@ -128,7 +129,7 @@ def test_brackets_in_a_name_are_no_markup_of_a_bar(monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore::jumbot.NegativeTransferWarning")
-@pytest.mark.parametrize("page", ["report.adaptation.write_report", "report.card.write_card"])
+@pytest.mark.parametrize("page", ["report._adaptation.write_report", "report._card.write_card"])
 def test_a_page_that_cannot_be_drawn_costs_no_model(tmp_path, capsys, monkeypatch, page):
     def fails(*arguments):
         raise ZeroDivisionError("no page")

@@ -12,7 +12,7 @@ from jumbot.transport._outcome import KL, TV
 
 SOURCE = '''
 import numpy as np
-from jumbot.transport.compiled.decorator import compiled
+from jumbot.transport._kernels.decorator import compiled
 {comment}
 DEPTH = {depth}
 
@@ -81,7 +81,7 @@ def test_every_compiled_function_has_this_cache():
 
 SCRIPT = """
 import sys
-from jumbot.transport.compiled.decorator import compiled
+from jumbot.transport._kernels.decorator import compiled
 
 @compiled()
 def inner(x):

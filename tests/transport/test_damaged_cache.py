@@ -17,7 +17,7 @@ from jumbot.transport._kernels import code_cache
 
 SOURCE = """
 import numpy as np
-from jumbot.transport.compiled.decorator import compiled
+from jumbot.transport._kernels.decorator import compiled
 
 def times(factor):
     @compiled()

@@ -77,7 +77,7 @@ def test_python_and_compiled_callers_get_the_same():
 
 CLOSURES = """
 import numpy as np
-from jumbot.transport.compiled.decorator import compiled
+from jumbot.transport._kernels.decorator import compiled
 
 def inner_of(times):
     @compiled()
@@ -103,7 +103,7 @@ def call(name):
 """
 SCRIPT = """
 import numpy as np
-from jumbot.transport.compiled.decorator import compiled
+from jumbot.transport._kernels.decorator import compiled
 
 @compiled()
 def inner(x):

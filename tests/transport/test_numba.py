@@ -42,7 +42,7 @@ HIDDEN = {
 }
 SCRIPT = """
 import numpy as np
-from jumbot.transport.compiled import decorator
+from jumbot.transport._kernels import decorator
 print(*(getattr(part, "__name__", part) for part in (decorator.CACHE, decorator.LINKED)))
 
 @decorator.compiled()

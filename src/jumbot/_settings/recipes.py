@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from jumbot.methods.options import DeepJDOTOptions
+DEEPJDOT_WEIGHTS = {"eta1": 0.001, "eta2": 0.0001}
+"""Weights of the cost that DeepJDOT's authors have."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ _AS_PUBLISHED: dict[str, dict[str, Any]] = {
 #: entropies, and looks at the target every 500 steps whatever the length of the run.
 _ON_PHOTOGRAPHS: dict[str, dict[str, Any]] = {
     **_AS_PUBLISHED,
-    "deepjdot": {**DeepJDOTOptions.ORIGINAL, "eta3": 1.0},
+    "deepjdot": {**DEEPJDOT_WEIGHTS, "eta3": 1.0},
     "cdan-e": {"entropy_gradient": True},
     "pada": {**_AS_PUBLISHED["pada"], "refresh_every": 500},
     "ba3us": {"refresh_every": 500},

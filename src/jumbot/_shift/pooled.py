@@ -273,7 +273,7 @@ def squashed(values: Array) -> Array:
     """Columns around their medians in units of their robust deviation; beyond three of them they grow like a logarithm.
 
     >>> squashed(np.array([[0.0], [1.0], [2.0], [3.0], [1e9]])).ravel().round(1).tolist()
-    [-1.3, -0.7, 0.0, 0.7, 61.1]
+    [-1.3, -0.7, 0.0, 0.7, 60.7]
     """
     low, middle, high = np.quantile(values, (0.25, 0.5, 0.75), axis=0)
     scale, plain = (high - low) / 1.349, values.std(0)

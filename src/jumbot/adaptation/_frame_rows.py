@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +38,7 @@ class Taken(NamedTuple):
 
 def take(estimator: Any, X: Any, y: Any, X_target: Any, is_source: np.ndarray | None, **how: Any) -> Taken:
     """What `fit` was given; medians, categories, dates and texts are found on the rows of the source alone."""
-    table, options = _table(X, "X"), estimator.options or {}
+    table, options = _table(X, "X"), estimator.options if isinstance(estimator.options, Mapping) else {}
     asked = Inputs(**{name: options[name] for name in ("dates", "text") if name in options})
     if table is None:
         for name in ("dates", "text"):

@@ -41,12 +41,12 @@ class Predict(ReadingOptions, RunCommand):
 
 def main(arguments: Sequence[str]) -> int:
     wanted = parse(Predict, arguments, "jumbot predict")
-    from jumbot.adaptation._evaluation.sets import promise_of
-
     data = wanted.data[0] if len(wanted.data) == 1 else list(wanted.data)
     model = wanted.load()
     how = reading(wanted) | {"coverage": wanted.coverage}
     if wanted.coverage is not None:
+        from jumbot.adaptation._evaluation.sets import promise_of
+
         model.check_guarantee()
         assert model.guarantee is not None
         say(promise_of(model.guarantee, wanted.coverage), sys.stderr)

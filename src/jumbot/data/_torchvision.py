@@ -5,7 +5,7 @@ torchvision::nms does not exist` when it is imported, and takes timm with it, al
 needed for models, transforms and data sets. Declaring the two operators that it asks for is enough for these;
 `torchvision.ops.nms` and `torchvision.io` still need a torchvision that fits.
 
-    from jumbot.data.torchvision import import_torchvision
+    from jumbot.data._torchvision import import_torchvision
     torchvision = import_torchvision()          # or this line alone, and then `import torchvision` anywhere else
 """
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 from jumbot._base.options import Bounds, Options, Positive, Share, Width
+from jumbot._settings.recipes import DEEPJDOT_WEIGHTS
 from jumbot.errors import ArgumentError
 
 Sampler = Literal["stratified", "shuffled"]
@@ -73,7 +74,7 @@ class DeepJDOTOptions(TransportOptions):
     cost_weights: Literal["recipe", "original"] = "recipe"
     """"original" sets eta1 = .001 and eta2 = .0001, those of its authors and of its rows in the JUMBOT paper; "recipe":
     eta1 and eta2 are what the recipe or you say."""
-    ORIGINAL: ClassVar[Mapping[str, float]] = {"eta1": 0.001, "eta2": 0.0001}
+    ORIGINAL: ClassVar[Mapping[str, float]] = DEEPJDOT_WEIGHTS
     """Its authors' weights of the cost."""
 
     def __post_init__(self) -> None:

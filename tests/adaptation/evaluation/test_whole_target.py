@@ -140,9 +140,9 @@ def test_rare_classes_of_a_large_source_are_kept_whole(small):
 _PEAK = """
 import resource, sys
 import numpy as np, torch
-from jumbot.adaptation.judgement import _whole_target
-from jumbot.adaptation.task import Classification
-from jumbot.data.domain import ArraySamples, Domain
+from jumbot.adaptation._evaluation import whole_target as _whole_target
+from jumbot.adaptation._evaluation.task import Classification
+from jumbot.data._domain import ArraySamples, Domain
 _whole_target.MOST, _whole_target._PART = 2000, 1000
 n, d = 30_000, 4096
 labels = np.arange(n) % 3

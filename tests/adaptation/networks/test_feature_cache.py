@@ -22,8 +22,8 @@ import sys, time
 from pathlib import Path
 import numpy as np, torch
 from torch import nn
-from jumbot.adaptation.networks.features import extract
-from jumbot.data.domain import ArraySamples, Domain
+from jumbot.adaptation._networks.features import extract
+from jumbot.data._domain import ArraySamples, Domain
 
 folder, name, pause = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
 

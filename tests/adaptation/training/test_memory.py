@@ -7,7 +7,7 @@ import pytest
 
 STEPS = """
 import resource, torch
-from jumbot.adaptation.training.memory import keep_freed_memory
+from jumbot.adaptation._training.accelerator import keep_freed_memory
 listened = {keep} and keep_freed_memory()
 def step():
     torch.empty(1 << 24).fill_(1.0)  # 64 MB, touched and freed

@@ -14,11 +14,11 @@ import torch
 TRAINED = """
 import sys, numpy as np, torch
 from dataclasses import fields, replace
-from jumbot.adaptation.networks.build import table_network
-from jumbot.adaptation.settings import Training
-from jumbot.adaptation.training.batches import Batches
-from jumbot.adaptation.training.loop import Trainer
-from jumbot.data.domain import ArraySamples, Domain
+from jumbot.adaptation._networks.build import table_network
+from jumbot._settings.training import Training
+from jumbot.adaptation._training.batches import Batches
+from jumbot.adaptation._training.loop import Trainer
+from jumbot.data._domain import ArraySamples, Domain
 from jumbot.methods import make_method
 
 method, seen, joined = sys.argv[1], eval(sys.argv[2]), sys.argv[3] == "one"

@@ -25,8 +25,8 @@ from tests.refusals import refused
 
 SCRIPT = """
 import sys, numpy as np
-from jumbot.adaptation.adapt import adapt
-from jumbot.data.domain import ArraySamples, Domain
+from jumbot.adaptation._adapt import adapt
+from jumbot.data._domain import ArraySamples, Domain
 
 out, resume, options = sys.argv[1], sys.argv[2] == "resume", eval(sys.argv[3])
 rng = np.random.default_rng(0)

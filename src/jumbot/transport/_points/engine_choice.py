@@ -13,7 +13,6 @@ from torch import Tensor
 
 from jumbot.cost import Cost, parse_cost
 from jumbot.errors import ArgumentError
-from jumbot.transport._points import engine_choice as coarse
 from jumbot.transport._points._team import ALONE, team_of
 from jumbot.transport._points.callable_tiles import CallableTiles
 from jumbot.transport._points.kd_cells import Cells
@@ -195,11 +194,11 @@ def solve_one(problem: Problem, x: Tensor, y: Tensor, call: Call, begin: tuple[T
     _check_reach(problem, ground, *clouds)
     taken = 0
     if begin is None:
-        most = coarse.FEWEST if spare is None else min(coarse.FEWEST, int(math.sqrt(spare / _ENTRY)))
+        most = FEWEST if spare is None else min(FEWEST, int(math.sqrt(spare / _ENTRY)))
         if max(n, m) > most:
-            begin = coarse.start(problem, *clouds, ground, most)
+            begin = start(problem, *clouds, ground, most)
         else:
-            *pair, taken = coarse.start_dense(problem, *clouds, ground, call.tol / 2, call.limit)
+            *pair, taken = start_dense(problem, *clouds, ground, call.tol / 2, call.limit)
             begin = pair[0], pair[1]
     tiles = Tiles(*clouds, ground)
     first, second = problem.reference_weights
