@@ -9,7 +9,7 @@ plan; on the way it keeps entries that an exponential would lose.  Sweeps, and N
 thousands of iterations where epsilon is a small part of the costs and the plan falls into groups; these do not.
 
 Partial transport has one more row and column, of the mass that is not moved, without cost or entropy; that they
-meet is ruled out.  The linear systems are those of `exact/elimination.py`, factored without a subtraction.
+meet is ruled out.  The linear systems are those of `linear_algebra.py`, factored without a subtraction.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import torch
 
 from jumbot.transport._certificate import certify
 from jumbot.transport._entropic.newton_steps import half_sweep
-from jumbot.transport._exact.linear_algebra import factor, padded, solve
 from jumbot.transport._kernels.decorator import compiled
+from jumbot.transport._kernels.linear_algebra import factor, padded, solve
 from jumbot.transport._kernels.memory import empty, zeros
 from jumbot.transport._kernels.sides import total
 from jumbot.transport._kernels.threads import Stop, run
@@ -64,7 +64,7 @@ def solve_all(problem: Problem, tol: float, limit: int = PATIENCE) -> Outcome:
     stop = Stop()
 
     def one(k: int) -> None:
-        part = problem.take(torch.tensor([k]))
+        part = problem.take(slice(k, k + 1))
         taken[k] = _solve_one(part, tol, min(limit, PATIENCE), stop, f[k].numpy(), g[k].numpy(), plan[k].numpy())
 
     run(one, range(batch), stop) if batch > 1 or n * m > _LONG else one(0)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from jumbot.errors import UnboundedError
 from jumbot.transport._exact.assignment import assignment_with_prices, is_assignment
 from jumbot.transport._exact.balanced import balanced
-from jumbot.transport._exact.linear_algebra import lowest
+from jumbot.transport._kernels.linear_algebra import lowest
 
 Array = NDArray[np.float64]
 Solved = tuple[Array, Array, Array, tuple[float, float]]
