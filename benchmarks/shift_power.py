@@ -30,7 +30,7 @@ from scipy.stats import mannwhitneyu
 import jumbot
 from benchmarks.machine import describe
 from benchmarks.origin import origin
-from jumbot._shift.exact_test import run_test
+from jumbot._shift.permutations import run_test
 from jumbot._shift.pooled import make_pool
 from jumbot._shift.whereabouts import explain, find_samples
 from jumbot.data._sources import as_domain

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import jumbot
-from jumbot._shift import effect, exact_test, found, pooled, whereabouts
+from jumbot._shift import effect, permutations, found, pooled, whereabouts
 from jumbot.data import as_domain
 from tests.refusals import refused
 
@@ -138,7 +138,7 @@ def test_tables_with_categories_and_gaps_are_level() -> None:
             )
 
         pool = pool_of(table(60), table(40))
-        rejected += exact_test.run_test(pool, rng, count=39).p_value <= 0.05
+        rejected += permutations.run_test(pool, rng, count=39).p_value <= 0.05
     assert rejected <= 9  # P(more | .05) < .01 %
 
 
@@ -172,8 +172,8 @@ def test_groups_make_dependent_rows_harmless() -> None:
         centres = np.repeat(rng.normal(size=(12, 2)), 10, axis=0) * 2
         x, y = np.split(centres + 0.3 * rng.normal(size=(120, 2)), 2)
         names = (np.arange(60) // 10, np.arange(60) // 10 + 6)
-        rows += exact_test.run_test(pool_of(x, y), rng, count=39).p_value <= 0.05
-        groups += exact_test.run_test(pool_of(x, y, groups=names), rng, count=39).p_value <= 0.05
+        rows += permutations.run_test(pool_of(x, y), rng, count=39).p_value <= 0.05
+        groups += permutations.run_test(pool_of(x, y, groups=names), rng, count=39).p_value <= 0.05
     assert rows >= 25
     assert groups <= 7
 
@@ -240,13 +240,13 @@ def test_bad_data_are_refused_by_name() -> None:
 def test_ctrl_c_keeps_the_exchanges_that_are_done(monkeypatch) -> None:
     calls = []
 
-    def divergences(*arguments, real=exact_test.minibatch_divergences):
+    def divergences(*arguments, real=permutations.minibatch_divergences):
         calls.append(1)
         if len(calls) > 2:
             raise KeyboardInterrupt
         return real(*arguments)
 
-    monkeypatch.setattr(exact_test, "minibatch_divergences", divergences)
+    monkeypatch.setattr(permutations, "minibatch_divergences", divergences)
     result = jumbot.shift(cloud(60, 0), cloud(60, 1) + 2)
     assert (result.interrupted, result.exchanges) == (True, 79)
     assert result.p_value == pytest.approx(1 / 80)
@@ -258,9 +258,9 @@ def test_ctrl_c_keeps_the_exchanges_that_are_done(monkeypatch) -> None:
 def test_a_budget_of_time_ends_the_test(monkeypatch) -> None:
     start = time.monotonic()
     ticks = iter(range(1000))
-    monkeypatch.setattr(exact_test.time, "monotonic", lambda: start + 20 * next(ticks))
+    monkeypatch.setattr(permutations.time, "monotonic", lambda: start + 20 * next(ticks))
     result = jumbot.shift(cloud(60, 0), cloud(60, 1) + 2, minutes=1)
-    assert 19 <= result.exchanges < exact_test.EXCHANGES
+    assert 19 <= result.exchanges < permutations.EXCHANGES
     assert not result.interrupted
 
 
@@ -276,7 +276,7 @@ def test_json_and_page(moved, tmp_path) -> None:
 
 
 def test_advice_on_a_small_shift() -> None:
-    tested = exact_test.Tested(0.01, 399, {}, np.zeros(0), 1.0)
+    tested = permutations.Tested(0.01, 399, {}, np.zeros(0), 1.0)
     small = effect.Effect(0.01, 0.0, 0.02, 1.1, 1.0, 1.2)
     assert "small" in found._advice(tested, small, (), (), None)
     assert "proportions" in found._advice(tested, small, (), (), "labels")

@@ -17,7 +17,7 @@ from jumbot._base.options import Count, Positive, Seed, check
 from jumbot._base.progress import progress
 from jumbot._settings.reading import make_reading
 from jumbot._shift.effect import Effect, find_effect
-from jumbot._shift.exact_test import EXCHANGES, Tested, run_test
+from jumbot._shift.permutations import EXCHANGES, Tested, run_test
 from jumbot._shift.pooled import Pool, make_pool
 from jumbot._shift.whereabouts import (
     ColumnShift,

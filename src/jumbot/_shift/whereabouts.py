@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from scipy.optimize import nnls
 
-from jumbot._shift.exact_test import FEWEST, Tested, run_test
+from jumbot._shift.permutations import FEWEST, Tested, run_test
 from jumbot._shift.pooled import Pool
 from jumbot.cost import squared_euclidean
 from jumbot.transport._solve import solve
