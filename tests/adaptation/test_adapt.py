@@ -41,7 +41,7 @@ def test_evaluate_on_was_called_labelled(blobs: Any) -> None:
     with pytest.warns(DeprecationWarning, match="evaluate_on"):
         old = jumbot.adapt(source, target.unlabelled(), labelled=target, steps=3, method="jumbot", judge=False)
     assert old.results["accuracy"] == model.results["accuracy"]
-    with refused("both were given"):
+    with refused("labelled"):
         jumbot.adapt(source, target, evaluate_on=target, labelled=target, steps=3, method="jumbot", judge=False)
 
 

@@ -146,7 +146,7 @@ def test_what_is_missing_is_said(
 def test_data_from_memory_must_come_again(tmp_path: Path, blobs: Any) -> None:
     source, target = blobs()
     adapt(source, target, out=tmp_path / "run", steps=2, report=False, method="jumbot", judge=False)
-    with refused("came from memory; give them again"):
+    with refused("source"):
         adapt(out=tmp_path / "run", resume=True)
 
 
