@@ -278,7 +278,9 @@ def main() -> None:
     else:
         found = (foreign if asked.part == "foreign" else large)(asked.seed)
     asked.out.mkdir(parents=True, exist_ok=True)
-    made = origin("shift_power", [*words, "--seed", str(asked.seed)]) | found
+    settings = {name: found[name] for name in ("n", "trials", "level", "rows", "columns") if name in found}
+    said = {"seed": asked.seed, "settings": settings or {"part": asked.part}}
+    made = origin("shift_power", [*words, "--seed", str(asked.seed)]) | said | found
     (asked.out / f"{asked.part}.json").write_text(json.dumps(made, indent=2) + "\n")
     print(json.dumps(found, indent=2))
 

@@ -270,5 +270,5 @@ def test_animation_errors(tmp_path, rng, monkeypatch):
 def test_errors(change, message, rng):
     x, y = clouds(rng, 5, 5)
     call = {"x0": x, "y": y, "m": 3, "steps": 2, "learning_rate": 0.1, "epsilon": 0.1, "tau": 1.0, **change}
-    with pytest.raises(jumbot.JumbotError, match=message):
+    with refused(message):
         jumbot.gradient_flow(**call)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib.metadata import version
 
 import pytest
 
+import jumbot
 from jumbot.cli import main
 
 
@@ -36,7 +36,7 @@ def test_unknown_command_names_it_and_the_known_ones(capsys: pytest.CaptureFixtu
 
 def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert status_of(["--version"]) == 0
-    assert capsys.readouterr().out.strip() == f"jumbot {version('jumbot')}"
+    assert capsys.readouterr().out.strip() == f"jumbot {jumbot.__version__}"
     assert status_of(["--help"]) == 0
     assert "demo" in capsys.readouterr().out
 

@@ -1,7 +1,8 @@
-"""Record everything again: `python -m tests.golden`."""
+"""Record everything again, or the records that are named: `python -m tests.golden [NAME ...]`."""
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from pathlib import Path
 
@@ -10,7 +11,8 @@ from tests.golden.records import RECORDS, write
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        for name, compute in RECORDS.items():
+        for name in sys.argv[1:] or RECORDS:
+            compute = RECORDS[name]
             write(name, compute(Path(folder) / name))
             print(f"recorded {name}")
 

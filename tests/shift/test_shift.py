@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import jumbot
-from jumbot._shift import effect, permutations, found, pooled, whereabouts
+from jumbot._shift import effect, found, permutations, pooled, whereabouts
 from jumbot.data import as_domain
 from tests.refusals import refused
 

@@ -181,7 +181,7 @@ def compare(
     evaluations along the way.
 
     `minutes` is a budget of time.  Runs that are not done by then are left out of the table and named in `not_run`;
-    the one that was at work keeps its checkpoint, and the same call again goes on with them.
+    the one that was at work keeps its checkpoint, and the same call continues them.
     """
     begun, limit = time.monotonic(), check("minutes", minutes, Positive | None)
     place: Path = check("out", out, Path)

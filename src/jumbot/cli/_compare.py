@@ -69,7 +69,7 @@ class Compare(TrainingData, Command):
     jobs: Count = 1
     """Runs at the same time, each on one thread."""
     minutes: Positive | None = None
-    """A budget of time: runs that are not done by then are left out and named; the same command goes on with them."""
+    """A budget of time: runs that are not done by then are left out and named; the same command continues them."""
     reports: bool = True
     """Write a report for each run beside that of the comparison; some six seconds each."""
 
@@ -124,7 +124,7 @@ def main(arguments: Sequence[str]) -> int:
     if left := record["not_run"]:
         say(
             f"jumbot compare: the minutes were up before {len(left)} of {len(left) + len(record['runs'])} runs were "
-            f"done: {', '.join(left)}; the same command goes on with them",
+            f"done: {', '.join(left)}; the same command continues them",
             sys.stderr,
         )
     folders = [folder_of(wanted.out, row["task"], row["method"], row["seed"]) for row in record["runs"]]

@@ -1,8 +1,10 @@
 """Two gloo processes solve one problem between points together, and get what one gets."""
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -51,8 +53,10 @@ def clouds() -> tuple[np.ndarray, np.ndarray]:
 def test_two_processes_agree_with_one(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
+    root = str(Path(__file__).parents[3])
+    here = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))}
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
-    done = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, timeout=600)
+    done = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, timeout=600, env=here)
     assert done.returncode == 0, done.stderr
     both = [json.loads((tmp_path / rank).read_text()) for rank in ("0", "1")]
     x, y = clouds()
