@@ -88,7 +88,6 @@ def model_text(model: Model) -> str:
 
 WEIGHTS = "model.safetensors"
 _LINES = 10_000  # of a table of predictions that are made at once
-"""The file in which `tune` names the folder of the run that it picked."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Networks trained without a part of the source, for what they say of it: the witnesses of `judgement.witness`."""
+"""Networks trained without a part of the source, for what they say of it: the witnesses of `_evaluation.votes`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """One large problem at a time on the CPU: a float32 kernel, its rows shared among threads.
 
 Above a million entries a sweep is bound by memory, so K is stored in float32 and read once a sweep.  The sweeps
-are those of `compiled/sweeps.py`, mixed at every tau, with the loop in Python; the certificate is made in float64 at
+are those of `_kernels/sweeps.py`, mixed at every tau, with the loop in Python; the certificate is made in float64 at
 the plan.
 """
 

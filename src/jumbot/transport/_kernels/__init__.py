@@ -11,7 +11,7 @@ first call takes 3.9 s of processor time on an empty cache (2026-11-17; 5.1 befo
 - `x[:] = y` between arrays costs 2 s: its error message brings in formatting of texts.  `np.empty` and `np.zeros` of
   another shape or dtype, integer `min` and `max` cost .03 s each; a literal True or False compiles a function again.
 - Counting references to arrays takes a seventh, and functions that allocate need it; so others work in memory of their
-  caller (`allocates` in `decorator.py`, `own` in `aligned.py`).
+  caller (`allocates` in `decorator.py`, `own` in `memory.py`).
 - Looking for garbage while numba makes its objects takes a sixth; it is paused (`decorator.py`).
 - All functions of a pair of divergences are compiled for one signature: contiguous, writable, float64.
 

@@ -88,7 +88,7 @@ def empty(*shape: int) -> np.ndarray:
     NumPy's begins at any multiple of 16 bytes, and then each other vector that is loaded lies across two lines: a
     twelfth of the time of a sweep.  torch's begins at a line, but NumPy asks the system for large pages: with memory
     that is new, a batch of 1,000 plans takes 23.5 ms instead of 30.7.  Small problems gain less than it takes.  Of very
-    large ones the memory is used again (`shelf.py`).
+    large ones the memory is used again (`lent`).
 
     >>> empty(128, 128).ctypes.data % 64
     0
