@@ -139,6 +139,14 @@ def test_few_numbers_with_other_signs_are_categories_with_a_word(rng: np.random.
     assert fitted.columns.columns[-1].categories == ("$1,000", "$2,500", "$900")
 
 
+def test_numbers_beside_numbers_as_text_are_categories_with_a_word(rng: np.random.Generator) -> None:
+    """As a workbook may have them; texts alone are categories without one."""
+    frame = _frame(rng, size=[1, 2.5, "3"] * (ROWS // 3))
+    with pytest.warns(UserWarning, match=r"'size' holds numbers, some of them as text \('3'\)"):
+        prepare(as_domain(frame), as_domain(frame))
+    prepare(*[as_domain(frame.assign(size=["1", "2", "3"] * (ROWS // 3)))] * 2)
+
+
 def test_a_column_whose_accent_is_stored_in_another_way_is_named(rng: np.random.Generator) -> None:
     """As files from macOS have it."""
     frame = _frame(rng, **{"ta\N{LATIN SMALL LETTER I WITH ACUTE}n": np.arange(1.5, ROWS + 1)})

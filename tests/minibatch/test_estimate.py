@@ -239,3 +239,10 @@ def test_every_kind_of_points_takes_the_fast_path(kind, loss, rng, monkeypatch):
         x, y = x.astype(kind), y.astype(kind)
     np.testing.assert_array_equal(jumbot.estimate(x, y, **options).values, expected)
     assert seen
+
+
+def test_the_mean_of_values_whose_sum_overflows(rng):
+    weights = np.full(4, 1e154)
+    found = jumbot.estimate(rng.random((4, 2)), rng.random((4, 2)), weights, weights, m=2, k=40, epsilon=1.0, tau=1.0)
+    assert 0.0 < found.values.min() <= found.value <= found.values.max() < math.inf
+    assert math.isinf(sum(found.values))

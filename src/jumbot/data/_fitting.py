@@ -135,6 +135,13 @@ def _find(
     rows = int(values.notna().sum())
     most = MOST_CATEGORIES if kind == "categories" else min(max(min(20, rows / 2), rows / 10), MOST_CATEGORIES)
     if len(distinct) <= most:
+        told = next((value for value in values.dropna() if isinstance(value, str)), None)
+        if kind == "text" and all(number_in(one) is not None for one in distinct) and not _are_texts(values):
+            remark(
+                f"{name}: column {column!r} holds numbers, some of them as text ({told!r}), and is taken as "
+                "categories; make all of them numbers if their size matters.",
+                stacklevel=3,
+            )
         if kind == "text" and len(distinct) > 2 and all(map(_is_decorated, distinct)):
             remark(
                 f"{name}: column {column!r} holds numbers written with other signs ({distinct[0]!r}) and is taken as "
@@ -147,6 +154,10 @@ def _find(
     if text is not None and not text and "text" in error.remedy:
         return _of_text(table, column, name)
     raise error
+
+
+def _are_texts(values: Any) -> bool:
+    return all(isinstance(value, str) for value in values.dropna())
 
 
 def _is_decorated(text: str) -> bool:
