@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -241,8 +242,6 @@ def test_every_kind_of_points_takes_the_fast_path(kind, loss, rng, monkeypatch):
     assert seen
 
 
-def test_the_mean_of_values_whose_sum_overflows(rng):
-    weights = np.full(4, 1e154)
-    found = jumbot.estimate(rng.random((4, 2)), rng.random((4, 2)), weights, weights, m=2, k=40, epsilon=1.0, tau=1.0)
-    assert 0.0 < found.values.min() <= found.value <= found.values.max() < math.inf
-    assert math.isinf(sum(found.values))
+def test_the_mean_of_values_whose_sum_overflows():
+    found = jumbot.estimate(np.zeros((4, 2)), np.ones((4, 2)), m=2, k=4, epsilon=1.0, tau=1.0)
+    assert replace(found, values=np.full(4, 1.5e308)).value == pytest.approx(1.5e308)

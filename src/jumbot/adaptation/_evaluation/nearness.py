@@ -21,7 +21,7 @@ _NEAREST = 3
 _ROUNDS = 10
 _SEEN = 4000  # samples that centres and typical distances are learned on
 _CHUNK = 4096
-_APART = 20.0  # deviations of the source by which no shift moves a whole target
+_APART = 100.0  # deviations of the source by which no shift moves a whole target
 _OWN = 0.95  # quantile of the source's own distances, up to which nothing is far
 
 
@@ -101,7 +101,7 @@ def learn_nearness(source: np.ndarray, target: np.ndarray, seed: int = 0) -> Nea
     The features are those that the network gets, a frozen backbone's among them: however long it is trained, a sample
     that is far from all of the source stays so.  Distances are to the three nearest centres of the source, each domain
     around its own mean, and are compared with those of the target itself: that all of it has moved says nothing about
-    one sample.  Where it has moved by more than twenty deviations of the source, the source explains none of it.
+    one sample.  Where it has moved by more than a hundred deviations of the source, the source explains none of it.
 
     >>> rng = np.random.default_rng(0)
     >>> found = learn_nearness(rng.normal(size=(200, 4)), rng.normal(size=(100, 4)) + 3)
