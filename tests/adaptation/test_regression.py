@@ -232,5 +232,5 @@ def test_numbers_of_signals_are_not_adapted_unasked(rng: np.random.Generator) ->
     model = jumbot.adapt((X, y), X, **how)
     assert model.decision is not None
     assert (model.method["name"], model.decision.asked) == ("source-only", False)
-    assert "predictors of numbers are judged" in model.decision.why
+    assert "cannot be told without labels" in model.decision.why
     assert jumbot.adapt((X, y), X, method="jumbot", **how).method["name"] == "jumbot"

@@ -42,8 +42,8 @@ UNTOLD = (
     "whether to adapt numbers cannot be told without labels, for inputs that were moved and a target whose numbers "
     "differ look alike; name method='jumbot' where you know that the inputs were moved"
 )
-HELD_OUT = 0.1  # share of the source that a network of images or signals is not trained on
-_CHEAP = 3000  # steps up to which a network of rows is trained again without a part of the source
+HELD_OUT = 0.1  # share of the source that a network which is trained once is not trained on
+_CHEAP = 3000  # steps up to which a network of rows or signals is trained again without a part of the source
 Again = Callable[[str], RunConfig]
 How = Literal["folds", "held-out", "few", "not"]
 
@@ -84,8 +84,12 @@ def names_a_method(method: str | None, recipe: str | None, config: Any, options:
     return not (method is None and recipe is None and config is None) or not own.isdisjoint(options)
 
 
-def how_judged(source: Domain, config: RunConfig, recipe: str | None, judge: bool) -> tuple[How, str]:
-    """ "folds" for rows, whose networks are trained in seconds, "held-out" for others; and why not, if it is not.
+def how_judged(
+    source: Domain, config: RunConfig, recipe: str | None, judge: bool, own: bool = False
+) -> tuple[How, str]:
+    """ "folds" for rows and signals, whose networks are trained in seconds, "held-out" for others; and why not.
+
+    A backbone of the user's `own` cannot be made anew for a fold.
 
     "few": nothing can be held out, as no class has samples enough, or what is predicted are numbers of a network that
     is trained once; source-only is what is trained then, unless a method was named.
@@ -97,12 +101,12 @@ def how_judged(source: Domain, config: RunConfig, recipe: str | None, judge: boo
         return "held-out", ""
     if recipe in PAPER:
         return "not", f"the recipe {recipe} trains on all of the source, as the paper does"
-    rows = kind_of(source) == "features" or config.network.freeze
+    quick = kind_of(source) in ("features", "signal") or config.network.freeze
     steps = sum(config.training.lengths(len(source))[1:])
-    if rows and steps <= _CHEAP:
+    if quick and not own and steps <= _CHEAP:
         return "folds", ""
     if numbers:
-        return "few", "predictors of numbers are judged where a network of rows takes few steps"
+        return "few", "predictors of numbers are judged where a built-in network of rows or signals takes few steps"
     most = int(np.unique(source.labels, return_counts=True)[1].max()) if source.labels is not None else len(source)
     if config.training.select != "source_validation" and round(HELD_OUT * most) == 0:
         return "few", f"the largest class of the source has {most} samples, too few to hold one in ten out"
