@@ -3,9 +3,9 @@
     python -m benchmarks.shifts [--tasks heart adult ...] [--seeds 0 1 2] [--tune] [--out results/shifts]
 
 A line per run in `records.jsonl`: accuracy and mean over classes on the target (of numbers R2, as `accuracy`), the
-estimate with its interval, the decision, held-out source accuracy (`held_out`), seconds and date.  Runs that are
-there are not repeated; seeds come one after the other, so that a part of the study has whole seeds.  `--table` prints
-the table.
+estimate with its interval, the decision, held-out source accuracy (`held_out`), seconds and date.  Runs that are there
+are not repeated; seeds come one after the other, so that a part of the study has whole seeds.  `--table` prints the
+table.
 """
 
 from __future__ import annotations

@@ -373,6 +373,7 @@ def _prepare(asked: _Asked, read: _Read, noted: list[str]) -> tuple[RunConfig, D
             automatic=asked.automatic,
             until=run.until(_FOLDS),
             why_not=why_not,
+            given=settings.options,
         )
     return made, domains, judged
 
