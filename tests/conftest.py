@@ -94,9 +94,9 @@ def quick_drawing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
     """Where pictures are not what is tested, pages of reports are written with empty ones.
 
     Figures are still made from the data; what is left out is matplotlib's layout and its svg, which take longer than a
-    small training.  `tests/report` and `pytest.mark.drawn` draw them.
+    small training.  `pytest.mark.drawn` draws them.
     """
-    inside = {"adaptation", "cli", "data"} & set(request.path.relative_to(request.config.rootpath).parts)
+    inside = {"adaptation", "cli", "data", "report"} & set(request.path.relative_to(request.config.rootpath).parts)
     if inside and request.node.get_closest_marker("drawn") is None:
         monkeypatch.setattr("jumbot.report._page.inline_svg", _empty_picture)
 
