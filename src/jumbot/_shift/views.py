@@ -5,6 +5,7 @@
   (alpha - beta) x (alpha - beta), which for the cost 1 - k(x, y) is the squared distance of the means in the space of
   the kernel k, and for |x - y| the energy distance;
 - `column_distances`: transport of single columns, and of single directions, weighted towards the tails;
+- `mean_distances`: how far the means are apart, in the pool's own deviations;
 - `radii`, whose transport and whose extremes are compared: how far a row is from the middle and from its neighbours;
 - `neighbour_shares`: how often the nearest rows are of the same set, the limit of small epsilon.
 
@@ -111,6 +112,16 @@ def principal_directions(rows: Array, most: int = 20) -> Array:
     centred = rows - rows.mean(0)
     _, vectors = np.linalg.eigh(centred.T @ centred)
     found: Array = centred @ vectors[:, ::-1][:, :most]
+    return found
+
+
+def mean_distances(directions: Array, weights: Array) -> Array:
+    """The squared distance of the two means, along directions that are orthogonal in the pool and in their deviations:
+    Hotelling's statistic, up to a factor."""
+    deviations = directions.std(0)
+    seen = deviations > 1e-6 * deviations.max(initial=0.0)
+    moved = (directions[:, seen] / deviations[seen]).T @ weights.astype(np.float64)
+    found: Array = (moved**2).sum(0)
     return found
 
 
