@@ -1,7 +1,7 @@
 """Whether `jumbot.shift` keeps its level and how often it sees shifts that are there, beside two rivals.
 
     python -m benchmarks.shift_power null [--trials 2000] [--seed 0]
-    python -m benchmarks.shift_power power [--trials 100] [--n 250] [--data normal|skewed|measured] [--seed 0]
+    python -m benchmarks.shift_power power [--trials 100] [--n 250] [--data normal|skewed|measured|pictures] [--seed 0]
     python -m benchmarks.shift_power foreign [--seed 0]
     python -m benchmarks.shift_power large [--seed 0]
 
@@ -190,7 +190,36 @@ def shifted_measured(name: str, n: int, rng: np.random.Generator) -> tuple[Array
     return x, y
 
 
-DATA = {"normal": shifted, "skewed": shifted_skewed, "measured": shifted_measured}
+def shifted_pictures(name: str, n: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """As `shifted`, of scikit-learn's digits: 64 pixels from 0 to 16, many of them always 0."""
+    from sklearn.datasets import load_digits
+
+    data = load_digits()
+    order = rng.permutation(len(data.data))
+    x, y, label = data.data[order[:n]], data.data[order[n : 2 * n]].copy(), data.target[order[n : 2 * n]]
+    if name == "location":
+        y = y + 0.4 * (data.data.std(0) > 0)
+    elif name == "scale":
+        y = y * 0.95
+    elif name == "rotation":  # by three degrees
+        from scipy.ndimage import rotate
+
+        y = rotate(y.reshape(-1, 8, 8), 3.0, axes=(1, 2), reshape=False, order=1).reshape(-1, 64)
+    elif name == "outliers":
+        strange = np.stack([rng.permutation(column) for column in y.T], axis=1)
+        y = np.where((rng.random(len(y)) < rng.choice([0.01, 0.03, 0.05]))[:, None], strange, y)
+    elif name == "labels":
+        y = y[(label > 2) | (rng.random(len(y)) < 0.6)]
+    elif name == "column":
+        y[:, 20] = np.clip(y[:, 20] + 2.0, 0, 16)
+    elif name == "cluster":
+        y = y[(label != 4) | (rng.random(len(y)) < 0.4)]
+    elif name == "tails":
+        y = np.clip(y + rng.standard_t(2, size=y.shape) * 0.3, 0, 16)
+    return x, y
+
+
+DATA = {"pictures": shifted_pictures, "normal": shifted, "skewed": shifted_skewed, "measured": shifted_measured}
 
 
 def power(trials: int, n: int, seed: int, data: str = "normal") -> dict[str, Any]:

@@ -79,22 +79,23 @@ def test_minibatches_are_those_of_the_divergence() -> None:
 
 def test_means_are_those_of_hotelling() -> None:
     current = exchange(CURRENT[:, 0], np.arange(50), 40, np.random.default_rng(1))
-    ours = views.mean_distances(views.principal_directions(ROWS), views.signed_weights(current))
+    ours = views.mean_distances(views.whitened(views.principal_directions(ROWS)), views.signed_weights(current))
     spread = np.linalg.inv(np.cov(ROWS.T, bias=True))
     apart = [ROWS[c].mean(0) - ROWS[~c].mean(0) for c in current.T]
     np.testing.assert_allclose(ours, [a @ spread @ a for a in apart], rtol=1e-4)
     twice = np.concatenate([ROWS, ROWS], axis=1)  # a direction in which nothing varies counts for nothing
-    again = views.mean_distances(views.principal_directions(twice), views.signed_weights(current))
+    again = views.mean_distances(views.whitened(views.principal_directions(twice)), views.signed_weights(current))
     np.testing.assert_allclose(again, ours, rtol=1e-4)
 
 
 def test_radii_and_extremes_by_hand() -> None:
     rows = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, -2.0], [0.0, 0.0], [3.0, 4.0]])
-    found = views.radii(rows, views.squared_distances(rows), count=1)
+    found = views.radii(rows, rows, views.squared_distances(rows), count=1)
     np.testing.assert_allclose(found[:, 0], [0, 1, 4, 0, 25])
     np.testing.assert_allclose(found[:, 1], [0, 1, 2, 0, 7])
     np.testing.assert_allclose(found[:, 2], [0, 1, 2, 0, 4])
-    np.testing.assert_allclose(found[:, 3], [0, 1, 4, 0, 20])
+    np.testing.assert_allclose(found[:, 3], [0, 1, 4, 0, 25])  # of the rows that are called whitened here
+    np.testing.assert_allclose(found[:, 4], [0, 1, 4, 0, 20])
     values = np.array([[5.0], [4.0], [4.0], [4.0], [1.0], [0.0]])
     current = np.array([[True], [True], [True], [False], [False], [False]])
     (extreme,) = views.exceedances(values, views.signed_weights(current), (0.01,))

@@ -26,6 +26,7 @@ from jumbot._shift.views import (
     signed_weights,
     squared_distances,
     typical,
+    whitened,
 )
 
 Array = np.ndarray[Any, Any]
@@ -70,13 +71,14 @@ def run_test(
     weights = signed_weights(current)
     columns = column_distances(pool.rows, weights)
     views = {"columns": _largest(columns)}
+    directions = principal_directions(pool.rows)
+    white = whitened(directions)
     if pool.rows.shape[1] > 1:
-        directions = principal_directions(pool.rows)
         views["directions"] = _largest(column_distances(directions, weights))
-        views["means"] = mean_distances(directions, weights)
+        views["means"] = mean_distances(white, weights)
     names = [*(f"kernel {width:g}" for width in WIDTHS), "energy"]
     views |= dict(zip(names, blurred_distances(squared, weights, WIDTHS, scale), strict=True))
-    out = radii(pool.rows, squared)
+    out = radii(pool.rows, white, squared)
     views |= {"radii": _largest(column_distances(out, weights)), "extremes": _largest(exceedances(out, weights))}
     views["neighbours"] = neighbour_shares(squared, current)
     del squared
