@@ -81,6 +81,8 @@ def run_test(
     out = radii(pool.rows, white, squared)
     views |= {"radii": _largest(column_distances(out, weights)), "extremes": _largest(exceedances(out, weights))}
     views["neighbours"] = neighbour_shares(squared, current)
+    if pool.rows.shape[1] > 1:
+        views["whitened neighbours"] = neighbour_shares(squared_distances(white), current)
     del squared
     done, parts, interrupted = 0, [], False
     try:

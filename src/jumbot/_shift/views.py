@@ -7,7 +7,8 @@
 - `column_distances`: transport of single columns, and of single directions, weighted towards the tails;
 - `mean_distances`: how far the means are apart, in the pool's own deviations;
 - `radii`, whose transport and whose extremes are compared: how far a row is from the middle and from its neighbours;
-- `neighbour_shares`: how often the nearest rows are of the same set, the limit of small epsilon.
+- `neighbour_shares`: how often the nearest rows are of the same set, the limit of small epsilon; also in whitened
+  rows, where columns that depend on each other weigh as much as others.
 
 Every one is large where the sets differ.  The first column of `current` is the data as they are.
 """
