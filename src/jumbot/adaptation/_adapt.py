@@ -355,7 +355,7 @@ def _prepare(asked: _Asked, read: _Read, noted: list[str]) -> tuple[RunConfig, D
     """What to train with, the domains as the network takes them, and what is known of the method before it is."""
     run, settings = asked.run, asked.settings
     made = make_config(read.source, asked.method, settings.recipe, settings.options)
-    mode, why_not = how_judged(read.source, made, settings.recipe, run.judge)
+    mode, why_not = how_judged(read.source, made, settings.recipe, run.judge, settings.module is not None)
     made = with_held_out(made) if mode == "held-out" else made
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(made.training.seed)
@@ -373,6 +373,7 @@ def _prepare(asked: _Asked, read: _Read, noted: list[str]) -> tuple[RunConfig, D
             automatic=asked.automatic,
             until=run.until(_FOLDS),
             why_not=why_not,
+            given=settings.options,
         )
     return made, domains, judged
 
