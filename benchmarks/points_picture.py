@@ -13,7 +13,7 @@ import jumbot
 from jumbot.report._style import new_figure, styled
 
 STATIC = Path(__file__).parent.parent / "docs" / "_static"
-COLOURS = {2: "C0", 3: "C1", 30: "C2", 50: "C3"}
+COLOURS = {2: "C0", 3: "C1", 10: "C2", 50: "C3"}
 
 
 def curves(record: Path) -> dict[int, dict[int, float]]:
@@ -28,8 +28,8 @@ def curves(record: Path) -> dict[int, dict[int, float]]:
 
 def _seconds(run: dict[str, Any]) -> float:
     """Of two free cores: where other work ran on them, by the processor time, if that is known."""
-    load = run.get("load before", 0.0)
-    if isinstance(load, float) and load > 1:
+    others = run.get("processor seconds of others", run.get("load before", 0.0) if "processor seconds" in run else 0.0)
+    if others > max(0.5, 0.2 * run["seconds"]):
         return float(run["processor seconds"]) / int(run["threads"])
     return float(run["seconds"])
 

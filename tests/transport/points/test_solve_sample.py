@@ -252,3 +252,71 @@ def test_ctrl_c_returns_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
         found = jumbot.solve_sample(x, y, a, b, epsilon=0.005, tau=0.5, tol=1e-12, init=(0 * a, 0 * b))
     assert found.status is jumbot.Status.INTERRUPTED
     assert found.value - found.gap <= truth.value <= found.value
+
+
+def test_ctrl_c_before_the_first_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a coarser problem, or a matrix, gives the start: the gap is large, and true."""
+    from jumbot.transport._points import engine_choice
+
+    def interrupted(*arguments: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(engine_choice, "find_outcome", interrupted)
+    for n, tau in ((130, 0.5), (2500, 0.5), (130, math.inf)):
+        x, y, a, b = clouds(n, 90)
+        truth = jumbot.solve(matrix("sqeuclidean", x, y).numpy(), a, b, epsilon=0.02, tau=tau)
+        with pytest.warns(NotConvergedWarning, match="Ctrl-C"):
+            found = jumbot.solve_sample(x, y, a, b, epsilon=0.02, tau=tau)
+        assert found.status is jumbot.Status.INTERRUPTED
+        assert found.value - found.gap <= truth.value <= found.value < math.inf
+
+
+@pytest.mark.parametrize(
+    ("settings", "reference"),
+    [({"tau": 0.5}, "product"), ({"tau": (0.5, 2.0)}, "ones"), ({"tau": 0.3, "divergence": "tv"}, "product")],
+)
+@pytest.mark.parametrize("cost", ["sqeuclidean", "cosine"])
+def test_where_no_pair_can_be_left_out_the_matrix_is_the_same_answer(
+    settings: dict[str, Any], reference: str, cost: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In many dimensions: in all that can be read of it, and not made where `memory` does not allow it."""
+    from jumbot.transport._points import engine_choice
+
+    draw = np.random.default_rng(0)
+    x, y = draw.normal(size=(330, 12)), draw.normal(size=(270, 12)) + 0.3
+    x, y = (torch.tensor(z / 5, requires_grad=True) for z in (x, y))
+    a, b = torch.tensor(draw.random(330)), torch.tensor(draw.random(270))
+    settings = {"epsilon": 0.05, "reference": reference, "tol": 1e-9, "cost": cost, **settings}
+    by_matrix = jumbot.solve_sample(x, y, a, b, **settings)
+    monkeypatch.setattr(engine_choice, "_MATRIX", 0)
+    streamed = jumbot.solve_sample(x, y, a, b, **settings)
+    assert by_matrix.converged
+    assert streamed.converged
+    assert by_matrix.kept == 1
+    assert abs(float(by_matrix.value.detach()) - float(streamed.value.detach())) <= float(by_matrix.gap + streamed.gap)
+    for name in ("linear", "mass", "dual"):
+        assert float(getattr(by_matrix, name)) == pytest.approx(float(getattr(streamed, name)), rel=1e-4)
+    torch.testing.assert_close(by_matrix.barycentric_map(), streamed.barycentric_map(), rtol=1e-3, atol=1e-6)
+    torch.testing.assert_close(by_matrix.marginals[1], by_matrix.apply(torch.ones(330), transpose=True).to(b))
+    torch.testing.assert_close(by_matrix.row(7).sum(), by_matrix.marginals[0][7])
+    for own, other in zip(*(torch.autograd.grad(s.value, (x, y)) for s in (by_matrix, streamed)), strict=True):
+        assert float((own - other).abs().max()) <= 2e-4 * float(other.abs().max())
+
+
+def test_no_matrix_where_memory_does_not_allow_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    from jumbot.transport._points import engine_choice
+
+    made: list[int] = []
+    whole = engine_choice.find_outcome
+
+    def recorded(problem: Any, *rest: Any) -> Any:
+        made.append(problem.cost.numel())
+        return whole(problem, *rest)
+
+    monkeypatch.setattr(engine_choice, "find_outcome", recorded)
+    draw = np.random.default_rng(0)
+    x, y = draw.normal(size=(2, 2500, 10))
+    jumbot.solve_sample(x, y, epsilon=1.0, tau=10.0)
+    assert made == [2500 * 2500]
+    jumbot.solve_sample(x, y, epsilon=1.0, tau=10.0, memory=90_000_000)
+    assert max(made[1:]) * 20 < 90_000_000

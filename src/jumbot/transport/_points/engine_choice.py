@@ -11,21 +11,24 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot.cost import Cost, parse_cost
+from jumbot.cost import Cost, parse_cost, squared_euclidean
 from jumbot.errors import ArgumentError
+from jumbot.transport._outcome import AnyOutcome
+from jumbot.transport._placement import bytes_per_entry, free_memory
 from jumbot.transport._points._team import ALONE, team_of
 from jumbot.transport._points.callable_tiles import CallableTiles
 from jumbot.transport._points.kd_cells import Cells
 from jumbot.transport._points.point_tiles import Tiles
-from jumbot.transport._points.rounding import Solved, exponents
+from jumbot.transport._points.rounding import Proof, Solved, StreamedPlan, exponents
 from jumbot.transport._points.sample_sweeps import Sweeps
-from jumbot.transport._points.tile_math import PRODUCT, ROOT, SQUARED, WFR, Ground, ground_of, scaled
+from jumbot.transport._points.tile_math import PRODUCT, SQUARED, WFR, Ground, ground_of, scaled
 from jumbot.transport._problem import Problem
 from jumbot.transport._solve import find_outcome
 
 #: Points of a side that need no coarser ones, and points that one coarse point stands for.
 FEWEST = 2048
 _EACH = 8
+_MATRIX = 1 << 25  # pairs up to which a matrix is made where no pair can be left out
 _WIDE = 1.0  # mean squared distance from the centre, in units of epsilon, up to which a mean stands for its cell
 _TOL, _SWEEPS = 1e-4, 60
 _BUDGET = 1e-4
@@ -41,13 +44,37 @@ class Side:
     cell: np.ndarray | None = None  # of each finer point, where these are coarse
 
 
-def start_dense(
-    problem: Problem, x: np.ndarray, y: np.ndarray, ground: Ground, tol: float, limit: int
-) -> tuple[Tensor, Tensor, int]:
-    """Potentials of a small problem from its matrix, and the sweeps that they took: small epsilon is annealed there."""
+def solve_dense(problem: Problem, x: np.ndarray, y: np.ndarray, ground: Ground, tol: float, limit: int) -> AnyOutcome:
+    """A small problem from its matrix: small epsilon is annealed there."""
     sides = Side(x, problem.a[0].numpy(), np.empty(0)), Side(y, problem.b[0].numpy(), np.empty(0))
-    outcome = find_outcome(replace_cost(problem, sides, ground), None, tol, limit)
-    return outcome.f, outcome.g, int(outcome.taken)
+    return find_outcome(replace_cost(problem, sides, ground), None, tol, limit)
+
+
+def _whole(problem: Problem, ground: Ground, n: int, m: int, spare: float) -> bool:
+    """Whether the matrix is the quicker way for all of the problem: no pair can be left out, and it fits with ease."""
+    if ground.kind != PRODUCT or problem.source.hard or problem.target.hard or n * m > _MATRIX:
+        return False
+    return n * m * bytes_per_entry(problem.epsilon, False, False) <= min(spare, free_memory() / 4)
+
+
+def _read_off(problem: Problem, outcome: AnyOutcome, tiles: Tiles, points: Any, call: Call) -> Solved:
+    """From the solution by the matrix, whose plan is that of the potentials where no marginal is exact."""
+    by = outcome.certificate
+    linear, objective, gap, scale = (float(v) for v in (by.linear, by.objective, by.gap, by.scale))
+    plan = StreamedPlan(*exponents(problem, tiles, outcome.f, outcome.g))
+    proof = Proof(plan, by.rows[0].numpy(), by.columns[0].numpy(), linear, objective, gap, scale)
+    return Solved(
+        problem,
+        tiles,
+        outcome.f,
+        outcome.g,
+        int(outcome.taken),
+        proof,
+        kept=1.0,
+        interrupted=False,
+        points=points,
+        directions=call.cost == "cosine",
+    )
 
 
 class Open:
@@ -115,12 +142,13 @@ def _problem(like: Problem, a: Side, b: Side) -> Problem:
 def replace_cost(problem: Problem, sides: tuple[Side, Side], ground: Ground) -> Problem:
     """The problem with its matrix of costs."""
     x, y = (torch.from_numpy(side.points) for side in sides)
-    z = torch.cdist(x, y)
     if ground.kind in (SQUARED, PRODUCT):
-        z = z.square_()
-    elif ground.kind != ROOT:
-        z = -2 * ground.scale * torch.log(torch.cos(z.clamp_max(math.pi / 2 * (1 - 1e-6))))
-    full = replace(problem, cost=problem.epsilon * z[None])
+        z = squared_euclidean(x, y)
+    else:
+        z = torch.cdist(x, y)
+        if ground.kind == WFR:
+            z = -2 * ground.scale * torch.log(torch.cos(z.clamp_max(math.pi / 2 * (1 - 1e-6))))
+    full = replace(problem, cost=z[None].mul_(problem.epsilon))
     full.__dict__["reference_weights"] = problem.reference_weights
     return full
 
@@ -192,18 +220,23 @@ def solve_one(problem: Problem, x: Tensor, y: Tensor, call: Call, begin: tuple[T
     ground = ground_of(call.cost, problem.epsilon, d)
     clouds = scaled(ground, *points)
     _check_reach(problem, ground, *clouds)
-    taken = 0
-    if begin is None:
-        most = FEWEST if spare is None else min(FEWEST, int(math.sqrt(spare / _ENTRY)))
-        if max(n, m) > most:
+    room, taken, stopped = math.inf if spare is None else spare, 0, False
+    most = int(min(FEWEST, math.sqrt(min(room, 1e18) / _ENTRY)))
+    whole = begin is None and _whole(problem, ground, n, m, room)
+    try:
+        if whole or (begin is None and max(n, m) <= most):
+            outcome = solve_dense(problem, *clouds, ground, call.tol if whole else call.tol / 2, call.limit)
+            begin, taken = (outcome.f, outcome.g), int(outcome.taken)
+            if whole and outcome.all_within(call.tol):
+                return _read_off(problem, outcome, Tiles(*clouds, ground), points, call)
+        elif begin is None:
             begin = start(problem, *clouds, ground, most)
-        else:
-            *pair, taken = start_dense(problem, *clouds, ground, call.tol / 2, call.limit)
-            begin = pair[0], pair[1]
+    except KeyboardInterrupt:  # what is there is nothing yet, and has a gap all the same
+        begin, stopped = (torch.zeros_like(problem.a), torch.zeros_like(problem.b)), True
     tiles = Tiles(*clouds, ground)
     first, second = problem.reference_weights
     tiles.close((first[0].numpy(), second[0].numpy()))
-    return _swept(problem, tiles, call, begin, points, taken)
+    return _swept(problem, tiles, call, begin, points, taken, stopped)
 
 
 def _check_reach(problem: Problem, ground: Ground, x: np.ndarray, y: np.ndarray) -> None:
@@ -218,7 +251,13 @@ def _check_reach(problem: Problem, ground: Ground, x: np.ndarray, y: np.ndarray)
 
 
 def _swept(
-    problem: Problem, tiles: Any, call: Call, begin: tuple[Tensor, Tensor] | None, points: Any, taken: int
+    problem: Problem,
+    tiles: Any,
+    call: Call,
+    begin: tuple[Tensor, Tensor] | None,
+    points: Any,
+    taken: int,
+    stopped: bool = False,
 ) -> Solved:
     from jumbot._base.progress import progress
 
@@ -234,7 +273,7 @@ def _swept(
     pairs = math.prod(tiles.shape)
     large = pairs >= _LARGE
     with progress(None, f"{tiles.shape[0]:,} x {tiles.shape[1]:,} points", bar=large, slow=large) as stretch:
-        found = sweeps.run(f, g, max(1, call.limit - taken), tell=_teller(stretch, tiles))
+        found = sweeps.run(f, g, max(1, call.limit - taken), True, _teller(stretch, tiles), stopped)
     assert found.proof is not None
     tiles.team = ALONE  # what is asked of the solution later, one process may ask alone
     return Solved(

@@ -218,7 +218,7 @@ def _draw_in_cells(solved: Solved, i: np.ndarray, within: np.ndarray) -> np.ndar
     order = np.lexsort((targets, place))
     edges = np.searchsorted(place[order], np.arange(own.count * own.width + 1))
     begin, end = (x.reshape(own.count, own.width).copy() for x in (edges[:-1], edges[1:]))
-    wanted = (begin < end).reshape(own.count, -1, ROWS).any(2)
+    wanted = np.asarray((begin < end).reshape(own.count, -1, ROWS).any(2))
     places, passed = np.full(len(i), -1, dtype=np.int64), np.zeros(begin.shape)
     tiling = _tiling(stream, solved.proof.plan, wanted)
     stream.each(_levels, 0, tiling, (begin, end, targets[order], passed, places))

@@ -190,8 +190,12 @@ class Sweeps:
         limit: int,
         prove_it: bool = True,
         tell: Callable[[int, float], None] | None = None,
+        stopped: bool = False,
     ) -> Found:
-        """Sweep until the gap is within tol; from `g` alone, or from both where blocks are to be left out at once."""
+        """Sweep until the gap is within tol; from `g` alone, or from both where blocks are to be left out at once.
+
+        Where somebody has `stopped` what went before, no sweep is made, and the start is what is there.
+        """
         safety, best, best_at, interrupted = 1.0, math.inf, 0, False
         f, g = None if f is None else self._emptied(0, f), self._emptied(1, g)
         if f is not None:  # near the soft minima, so that no pass needs to find these first
@@ -202,6 +206,8 @@ class Sweeps:
             self._choose(f, g)
         kept = torch.zeros_like(self.problem.a) if f is None else f, g
         try:
+            if stopped:
+                raise KeyboardInterrupt
             while True:
                 f, new = self.sweep(f, g)
                 relative = self.gap / max(self.scale, 1e-300)
