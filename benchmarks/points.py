@@ -83,7 +83,7 @@ def resident() -> float:
 def busy() -> float:
     """Processor seconds that all processes of this machine have used, NaN where it does not tell (not Linux)."""
     try:
-        user, nice, system, _, _, irq, soft, steal, *_ = map(int, Path("/proc/stat").read_text().split()[1:12])
+        user, nice, system, _, _, irq, soft, steal, *_ = map(int, Path("/proc/stat").read_text().split()[1:11])
     except (OSError, ValueError):
         return float("nan")
     return (user + nice + system + irq + soft + steal) / os.sysconf("SC_CLK_TCK")

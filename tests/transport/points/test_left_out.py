@@ -264,3 +264,34 @@ def test_far_outliers_do_not_stall_balanced_transport(far: float) -> None:
     sums = solution.marginals
     np.testing.assert_allclose(sums[0], 1 / 2200, rtol=1e-6)
     np.testing.assert_allclose(sums[1], 1 / 2100, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("tails", "divergence"), [(1.5, "kl"), (1.1, "kl"), (1.5, "range(0.8,1.25)")], ids=["t(1.5)", "t(1.1)", "range"]
+)
+def test_heavy_tails_do_not_stall(tails: float, divergence: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No point stands for the farthest ones: epsilon is larger first, and smaller step by step."""
+    monkeypatch.setattr(coarse, "FEWEST", 100)
+    draw = np.random.default_rng(3)
+    x, y = draw.standard_t(tails, (400, 2)), draw.standard_t(tails, (360, 2))
+    found = jumbot.solve_sample(x, y, epsilon=0.1, divergence=divergence)
+    truth = jumbot.solve(((x[:, None] - y) ** 2).sum(-1), epsilon=0.1, divergence=divergence, tol=1e-6)
+    assert found.converged
+    assert found.iterations < 700  # those of "range" have no Newton steps
+    slack = 1e-6 * abs(float(truth.value))
+    assert found.value - found.gap - slack <= truth.value <= found.value + slack
+
+
+@pytest.mark.parametrize("cost", ["sqeuclidean", "euclidean", "wfr"])
+def test_a_larger_epsilon_is_the_same_problem(cost: str) -> None:
+    """What annealing warms up has the costs of the points, over the larger epsilon."""
+    draw = np.random.default_rng(0)
+    x, y = draw.random((30, 2)), draw.random((20, 2))
+    ground = ground_of(cost, 0.01, 2)
+    problem = problem_of(x, y, 0.01, 0.1)
+    sides = [coarse.Side(z, np.full(len(z), 1 / len(z)), np.ones(len(z))) for z in scaled(ground, x, y)]
+    warm, warm_sides, warm_ground = coarse._warmed(problem, (sides[0], sides[1]), ground, 9.0)
+    full = coarse.replace_cost(warm, warm_sides, warm_ground)
+    truth = COSTS[cost](torch.from_numpy(x), torch.from_numpy(y))
+    assert warm.epsilon == pytest.approx(0.09)
+    torch.testing.assert_close(full.cost[0], truth, rtol=1e-9, atol=1e-12)

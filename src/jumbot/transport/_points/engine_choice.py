@@ -13,6 +13,7 @@ from torch import Tensor
 
 from jumbot.cost import Cost, parse_cost, squared_euclidean
 from jumbot.errors import ArgumentError
+from jumbot.transport._kernels.memory import lent
 from jumbot.transport._outcome import AnyOutcome
 from jumbot.transport._placement import bytes_per_entry, free_memory
 from jumbot.transport._points._team import ALONE, team_of
@@ -21,7 +22,7 @@ from jumbot.transport._points.kd_cells import Cells
 from jumbot.transport._points.point_tiles import Tiles
 from jumbot.transport._points.rounding import Proof, Solved, StreamedPlan, exponents
 from jumbot.transport._points.sample_sweeps import Sweeps
-from jumbot.transport._points.tile_math import PRODUCT, SQUARED, WFR, Ground, ground_of, scaled
+from jumbot.transport._points.tile_math import FEW, PRODUCT, SQUARED, WFR, Ground, ground_of, scaled
 from jumbot.transport._problem import Problem
 from jumbot.transport._solve import find_outcome
 
@@ -31,6 +32,9 @@ _EACH = 8
 _MATRIX = 1 << 25  # pairs up to which a matrix is made where no pair can be left out
 _WIDE = 1.0  # mean squared distance from the centre, in units of epsilon, up to which a mean stands for its cell
 _TOL, _SWEEPS = 1e-4, 60
+_COOLER, _WARM_TOL = 3.0, 1e-3  # from one larger epsilon to the next, and the gap at each
+_REACH = 20  # the largest cost over the largest epsilon
+_FARTHEST = 4.0  # cost over epsilon between a point and the one that stands for it, where marginals are exact
 _BUDGET = 1e-4
 
 
@@ -42,6 +46,9 @@ class Side:
     weights: np.ndarray
     reference: np.ndarray
     cell: np.ndarray | None = None  # of each finer point, where these are coarse
+
+
+Sides = tuple[Side, Side]
 
 
 def solve_dense(problem: Problem, x: np.ndarray, y: np.ndarray, ground: Ground, tol: float, limit: int) -> AnyOutcome:
@@ -92,10 +99,13 @@ def start(
     return _start(problem, sides, ground, fewest)
 
 
-def _start(problem: Problem, sides: tuple[Side, Side], ground: Ground, fewest: int) -> tuple[Tensor, Tensor] | None:
+def _start(problem: Problem, sides: Sides, ground: Ground, fewest: int) -> tuple[Tensor, Tensor] | None:
     if max(len(side.points) for side in sides) <= fewest:
         return None
-    coarse = coarsened(sides[0], ground, fewest), coarsened(sides[1], ground, fewest)
+    (first, spread), (second, other) = (coarsened(side, ground, fewest) for side in sides)
+    if max(spread, other) > _FARTHEST and (problem.source.hard or problem.target.hard):
+        return _annealed(problem, sides, ground, fewest, max(spread, other) / _FARTHEST)
+    coarse = first, second
     small = _problem(problem, *coarse)
     begun = _start(small, coarse, ground, fewest)
     if begun is None:
@@ -108,26 +118,62 @@ def _start(problem: Problem, sides: tuple[Side, Side], ground: Ground, fewest: i
     return extended(problem, sides, small, coarse, ground, f, g)
 
 
-def coarsened(side: Side, ground: Ground, fewest: int) -> Side:
-    """A point for every few: their mean where they are close, else one of them, with the weight of all."""
+def _annealed(problem: Problem, sides: Sides, ground: Ground, fewest: int, times: float) -> tuple[Tensor, Tensor]:
+    """Potentials from epsilon `times` as large, at which coarse points can stand for others, and those between.
+
+    Where marginals are exact the mass of far points must go somewhere.  From potentials that are off by many epsilons,
+    as random points in the place of such cells give them, that takes thousands of sweeps.
+    """
+    both = np.concatenate([side.points for side in sides])
+    most = _cost(ground, float((np.ptp(both, axis=0) ** 2).sum())) / _REACH
+    level = max(1, math.ceil(math.log(max(min(times, most), 1.0)) / math.log(_COOLER)))
+    begun: tuple[Tensor | None, Tensor] | None = None
+    while level > 0:
+        warm, warm_sides, warm_ground = _warmed(problem, sides, ground, _COOLER**level)
+        if begun is None:
+            begun = _start(warm, warm_sides, warm_ground, fewest) if times < most else (None, torch.zeros_like(warm.b))
+        assert begun is not None
+        tiles = Tiles(warm_sides[0].points, warm_sides[1].points, warm_ground)
+        found = Sweeps(warm, tiles, _WARM_TOL).run(*begun, _SWEEPS, prove_it=False)
+        begun, level = (found.f, found.g), level - 1
+    return found.f, found.g
+
+
+def _warmed(problem: Problem, sides: Sides, ground: Ground, times: float) -> tuple[Problem, Sides, Ground]:
+    """The same problem at a larger epsilon, and what its tiles take."""
+    warm = replace(problem, epsilon=times * problem.epsilon)
+    warm.__dict__["reference_weights"] = problem.reference_weights
+    units = ground_of(ground.name, warm.epsilon, sides[0].points.shape[1])
+    first, second = (replace(side, points=side.points * (units.factor / ground.factor)) for side in sides)
+    return warm, (first, second), units
+
+
+def coarsened(side: Side, ground: Ground, fewest: int) -> tuple[Side, float]:
+    """A point for every few, with the weight of all: their mean where they are close, else one of them.
+
+    With the cost between a point and its mean, over epsilon, at most.
+    """
     if len(side.points) <= fewest:
-        return replace(side, cell=None)
+        return replace(side, cell=None), 0.0
     cells = Cells.of(side.points, _EACH)
     mean, mass, scatter = cells.means(side.weights)
     cell = cells.at // cells.width
     reference = np.bincount(cell, side.reference, cells.count)
-    wide = (
-        scatter
-        if ground.kind in (SQUARED, PRODUCT)
-        else math.sqrt(scatter) * (ground.scale if ground.kind == WFR else 1)
-    )
-    if wide <= _WIDE:
-        return Side(mean, mass, reference, cell)
+    usual, largest = (_cost(ground, z) for z in (scatter @ side.weights / mass.sum(), scatter[side.weights > 0].max()))
+    if usual <= _WIDE:
+        return Side(mean, mass, reference, cell), largest
     order = np.random.default_rng(0).permutation(len(cell))
     chosen = np.empty(cells.count, dtype=np.int64)
     order = order[np.argsort(side.weights[order] > 0, kind="stable")]  # one that has weight, where there is one
     chosen[cell[order]] = order
-    return Side(side.points[chosen], mass, reference, cell)
+    return Side(side.points[chosen], mass, reference, cell), largest
+
+
+def _cost(ground: Ground, squared: float) -> float:
+    """Over epsilon, at a squared distance in scaled units that is small."""
+    if ground.kind in (SQUARED, PRODUCT):
+        return squared
+    return math.sqrt(squared) * (ground.scale if ground.kind == WFR else 1)
 
 
 def _problem(like: Problem, a: Side, b: Side) -> Problem:
@@ -139,23 +185,34 @@ def _problem(like: Problem, a: Side, b: Side) -> Problem:
     return small
 
 
-def replace_cost(problem: Problem, sides: tuple[Side, Side], ground: Ground) -> Problem:
+def replace_cost(problem: Problem, sides: Sides, ground: Ground) -> Problem:
     """The problem with its matrix of costs."""
     x, y = (torch.from_numpy(side.points) for side in sides)
     if ground.kind in (SQUARED, PRODUCT):
-        z = squared_euclidean(x, y)
+        unit = math.sqrt(problem.epsilon)
+        z = _squared(unit * x, unit * y)
     else:
         z = torch.cdist(x, y)
         if ground.kind == WFR:
             z = -2 * ground.scale * torch.log(torch.cos(z.clamp_max(math.pi / 2 * (1 - 1e-6))))
-    full = replace(problem, cost=z[None].mul_(problem.epsilon))
+        z *= problem.epsilon
+    full = replace(problem, cost=z[None])
     full.__dict__["reference_weights"] = problem.reference_weights
     return full
 
 
+def _squared(x: Tensor, y: Tensor) -> Tensor:
+    """|x - y|^2 of points around a common centre.  Memory that is new takes longer to write than the product."""
+    if x.shape[1] <= FEW:
+        return squared_euclidean(x, y)
+    out = torch.from_numpy(lent(len(x), len(y)))
+    torch.add(x.square().sum(1)[:, None], y.square().sum(1), out=out)
+    return out.addmm_(x, y.mT, alpha=-2).clamp_min_(0)
+
+
 def extended(
     problem: Problem,
-    sides: tuple[Side, Side],
+    sides: Sides,
     small: Problem,
     coarse: tuple[Side, Side],
     ground: Ground,

@@ -68,15 +68,14 @@ class Cells:
             low[:, e], high[:, e] = np.minimum.reduceat(column, starts), np.maximum.reduceat(column, starts)
         return low, high
 
-    def means(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-        """Weighted means and weights of the cells, and the mean squared distance of the points from theirs."""
+    def means(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Weighted means and weights of the cells, and the squared distances of the points from theirs."""
         cell = self.at // self.width
         mass = np.bincount(cell, weights, self.count)
         number = np.bincount(cell, minlength=self.count)
         share = np.where(mass[cell] > 0, weights / np.where(mass > 0, mass, 1.0)[cell], 1.0 / number[cell])
         centre = np.stack([np.bincount(cell, share * column, self.count) for column in self.points.T], axis=1)
-        scatter = ((self.points - centre[cell]) ** 2).sum(1)
-        return centre, mass, float(scatter @ weights / weights.sum())
+        return centre, mass, ((self.points - centre[cell]) ** 2).sum(1)
 
 
 @compiled()

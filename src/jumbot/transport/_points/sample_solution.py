@@ -117,7 +117,7 @@ class SampleSolution(Generic[ArrayT]):
 
     @cached_property
     def iterations(self) -> Any:
-        """Sweeps over the points themselves; those over coarser ones before are not counted."""
+        """Sweeps over the points themselves; those over coarser ones, or at larger epsilons, before are not counted."""
         return self._solved[0].taken if self._single else self._out([s.taken for s in self._solved])
 
     @cached_property

@@ -22,7 +22,7 @@ from jumbot.transport._problem import Problem, check_masses, check_weights
 from jumbot.transport._solution import Solution, Status
 from jumbot.transport.divergences import Divergence
 
-MAX_ITERATIONS = 1000
+MAX_ITERATIONS = 10_000
 
 
 class _Settings(TypedDict, total=False):
