@@ -14,6 +14,7 @@ from torch import Tensor
 import jumbot
 from jumbot.cost import COSTS
 from jumbot.errors import ArgumentError, JumbotError, NotConvergedWarning, UnsupportedError
+from jumbot.transport import _placement
 from tests.refusals import refused
 
 
@@ -219,7 +220,7 @@ def test_the_sinkhorn_divergence_of_large_clouds(monkeypatch: pytest.MonkeyPatch
     x, y, a, b = (torch.tensor(z, requires_grad=True) for z in clouds())
     settings = {"epsilon": 0.05, "tau": 0.5, "tol": 1e-7}
     dense = jumbot.sinkhorn_divergence(x, y, a, 2 * b, **settings)
-    monkeypatch.setattr(sys.modules["jumbot.transport._sinkhorn_divergence"], "_MOST", 1000)
+    monkeypatch.setattr(_placement, "LARGEST_MATRIX", 1000)
     monkeypatch.setattr(
         sys.modules["jumbot.transport._sinkhorn_divergence"], "parse_cost", lambda cost: lambda x, y: 1 / 0
     )
@@ -228,6 +229,22 @@ def test_the_sinkhorn_divergence_of_large_clouds(monkeypatch: pytest.MonkeyPatch
     truth = torch.autograd.grad(dense, (x, y, a, b))
     for own, other in zip(torch.autograd.grad(streamed, (x, y, a, b)), truth, strict=True):
         assert float((own - other).abs().max()) <= 1e-4 * float(other.abs().max())
+
+
+@pytest.mark.parametrize("loss", ["transport", "sinkhorn_divergence"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_large_minibatches_make_no_matrix(loss: str, weighted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`estimate`, and with it `jumbot distance`: the same values and the same errors."""
+    x, y, a, b = clouds()
+    weights = {"a": a, "b": b} if weighted else {}
+    settings: dict[str, Any] = {"m": 60, "k": 4, "epsilon": 0.05, "tau": 0.5, "loss": loss, "tol": 1e-9, **weights}
+    dense = jumbot.estimate(x, y, **settings)
+    monkeypatch.setattr(_placement, "LARGEST_MATRIX", 1000)
+    monkeypatch.setattr("jumbot.minibatch._costs.Minibatches.cost", lambda *_: 1 / 0)
+    monkeypatch.setattr("jumbot.minibatch._losses.solve_tiles", lambda *_: 1 / 0)
+    streamed = jumbot.estimate(x, y, **settings)
+    np.testing.assert_allclose(streamed.values, dense.values, rtol=1e-6)
+    assert streamed.standard_error() == pytest.approx(dense.standard_error(), rel=1e-3)
 
 
 def test_solve_names_this_function_where_a_plan_would_not_fit() -> None:
