@@ -183,6 +183,7 @@ def test_stopping_short_warns_and_stays_certified() -> None:
         ({"a": np.array([1.0, -1.0, 1.0])}, ArgumentError, "^a"),
         ({"a": np.array([2.0, 1.0, 1.0])}, ArgumentError, "^a, b"),
         ({"reference": "sum"}, ArgumentError, "^reference"),
+        ({"reference": np.ones((3, 3))}, ArgumentError, "^reference"),
         ({"memory": 1000}, ArgumentError, "^memory"),
         ({"init": (np.zeros(2), np.zeros(3))}, ArgumentError, "^init"),
         ({"tol": -1.0}, ArgumentError, "^tol"),
@@ -207,6 +208,26 @@ def test_refusals_of_what_is_read() -> None:
     ):
         with refused(match):
             wrong()
+
+
+def test_a_plan_that_is_asked_for_says_what_to_ask_instead() -> None:
+    found = jumbot.solve_sample(np.eye(3, 2), np.eye(4, 2), epsilon=0.1, tau=1.0)
+    assert not hasattr(found, "plan")
+    with pytest.raises(AttributeError, match="to_sparse"):
+        found.plan  # noqa: B018
+    with pytest.raises(AttributeError, match="'plann'"):
+        found.plann  # noqa: B018
+
+
+def test_half_precision_is_solved_in_float32() -> None:
+    x, y, *_ = clouds()
+    for half in (x.astype(np.float16), torch.tensor(x).bfloat16()):
+        other = y.astype(np.float16) if isinstance(half, np.ndarray) else torch.tensor(y).bfloat16()
+        single = (half.astype(np.float32), other.astype(np.float32)) if isinstance(half, np.ndarray) else None
+        found = jumbot.solve_sample(half, other, epsilon=0.05, tau=0.5).value
+        assert str(found.dtype).endswith("float32")
+        if single is not None:
+            assert found == jumbot.solve_sample(*single, epsilon=0.05, tau=0.5).value
 
 
 def test_integer_points_are_taken_as_numbers() -> None:

@@ -149,6 +149,14 @@ class SampleSolution(Generic[ArrayT]):
         done = [status is Status.CONVERGED for status in self._statuses]
         return done[0] if self._single else self._out(done)
 
+    def __getattr__(self, name: str) -> Any:
+        if name == "plan":
+            raise AttributeError(
+                "plan: it is never stored here; use apply, barycentric_map, row, top, sample or to_sparse, or "
+                "jumbot.solve on the matrix of costs."
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     def apply(self, v: Any, transpose: bool = False) -> ArrayT:
         """P v, or P' v: `v` is `(..., m)` or `(..., m, k)`, or with n where transposed; what comes back is alike.
 
