@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import html
 import zlib
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -57,16 +59,24 @@ def rng(request: pytest.FixtureRequest) -> np.random.Generator:
 
 @pytest.fixture(autouse=True)
 def quick_judging(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where it is not what is tested, runs are judged by one fold of the source and small forests.
+    """Where it is not what is tested, runs are judged by one fold, small forests and few exchanges of their data.
 
-    `pytestmark = pytest.mark.judged` keeps what ships: three folds of small sources, forests of a hundred trees.
+    `pytestmark = pytest.mark.judged` keeps what ships: three folds of small sources, forests of a hundred trees, 99
+    exchanges.
     """
     inside = {"adaptation", "cli", "data", "paper", "report"} & set(
         request.path.relative_to(request.config.rootpath).parts
     )
     if inside and request.node.get_closest_marker("judged") is None:
-        monkeypatch.setattr("jumbot.adaptation._training.witnesses.SMALL", 0)
-        monkeypatch.setattr("jumbot.adaptation._training.witnesses.TREES_GROWN", 10)
+        judge_quickly(monkeypatch)
+
+
+def judge_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For fixtures of a module too, which are made before those of a test."""
+    monkeypatch.setattr("jumbot.adaptation._training.witnesses.SMALL", 0)
+    monkeypatch.setattr("jumbot.adaptation._training.witnesses.TREES_GROWN", 10)
+    monkeypatch.setattr("jumbot._shift.found._FEW_EXCHANGES", 19)
+    monkeypatch.setattr("jumbot._shift.effect._BOOTSTRAPS", 3)
 
 
 @pytest.fixture(autouse=True)
@@ -77,3 +87,21 @@ def small_maps(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     """
     if {"adaptation", "cli", "paper", "test_docs.py"} & set(request.path.relative_to(request.config.rootpath).parts):
         monkeypatch.setattr("jumbot.report._curves.SHOWN", 20)
+
+
+@pytest.fixture(autouse=True)
+def quick_drawing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where pictures are not what is tested, pages of reports are written with empty ones.
+
+    Figures are still made from the data; what is left out is matplotlib's layout and its svg, which take longer than a
+    small training.  `pytest.mark.drawn` draws them.
+    """
+    inside = {"adaptation", "cli", "data", "report"} & set(request.path.relative_to(request.config.rootpath).parts)
+    if inside and request.node.get_closest_marker("drawn") is None:
+        monkeypatch.setattr("jumbot.report._page.inline_svg", _empty_picture)
+
+
+def _empty_picture(figure: Any, label: str, prefix: str) -> str:
+    from jumbot.report._page import Html
+
+    return Html(f'<svg id="{prefix}-figure" role="img" aria-label="{html.escape(label)}" viewBox="0 0 1 1"></svg>')

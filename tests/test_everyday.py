@@ -1,8 +1,11 @@
-"""What judges the everyday calls of the benchmark."""
+"""What judges the everyday calls of the benchmark, and how a long run is continued."""
+
+import json
 
 import numpy as np
 import pytest
 
+import benchmarks.__main__ as bench
 import jumbot
 from benchmarks import certify, everyday
 
@@ -41,3 +44,39 @@ def test_the_table_names_who_breaks_down_and_who_wins():
     assert lines[0][-1] == "0.5x"
     assert "breaks down" in lines[1][3]
     assert lines[1][-1] == "-"
+
+
+def test_a_run_that_was_ended_is_continued(tmp_path, capsys, monkeypatch):
+    """Rows that are there are not measured again, those of another command are, and the file goes with the record."""
+    measured = []
+
+    def fake(make, quick, say):
+        measured.append(make)
+        return {
+            "group": "g",
+            "problem": str(len(measured)),
+            "threads": 1,
+            "solvers": [_solver("jumbot"), _solver("POT")],
+        }
+
+    monkeypatch.setattr(everyday, "run", fake)
+    monkeypatch.setattr(everyday, "tasks", lambda quick: ["first", "second", "third"])
+    now = iter([0.0, 1.0, 200.0])
+    monkeypatch.setattr(bench.time, "perf_counter", lambda: next(now, 0.0))
+    arguments = ["--only", "everyday", "--minutes", "3", "--out", str(tmp_path)]
+    bench.main(arguments)
+    assert measured == ["first"]
+    assert not (tmp_path / "bench.json").exists()
+    bench.main(arguments)
+    assert measured == ["first", "second", "third"]
+    record = json.loads((tmp_path / "bench.json").read_text())
+    assert [row["problem"] for row in record["everyday"]["rows"]] == ["1", "2", "3"]
+    assert [file.name for file in tmp_path.iterdir() if "unfinished" in file.name] == []
+    now = iter([0.0, 1.0, 200.0])
+    bench.main(arguments)
+    bench.main([*arguments[:3], "4", *arguments[4:]])
+    assert measured[3:] == ["first", "first", "second", "third"]
+
+
+def _solver(name):
+    return {"name": name, "seconds": 1e-3, "error": None, "calls": 3}

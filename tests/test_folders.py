@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,9 +58,10 @@ def imports(tree: ast.AST, everywhere: bool = False, checking: bool = False) -> 
             yield from imports(node, everywhere, checking)
 
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
-    for file in sorted(SOURCE.rglob("*.py")):
-        yield file.relative_to(SOURCE).as_posix(), ast.parse(file.read_text(encoding="utf-8"))
+@functools.cache
+def modules() -> list[tuple[str, ast.Module]]:
+    files = sorted(SOURCE.rglob("*.py"))
+    return [(file.relative_to(SOURCE).as_posix(), ast.parse(file.read_text(encoding="utf-8"))) for file in files]
 
 
 def place(module: str) -> int:

@@ -122,6 +122,7 @@ def test_pictures_have_a_description(single: Page) -> None:
     assert all(each["role"] == "img" and each["aria-label"] for each in pictures)
 
 
+@pytest.mark.drawn
 def test_same_runs_same_file(single: Page, tmp_path: Path) -> None:
     runs = [make_run(tmp_path / "run", rows=20)]
     first = write_report(runs, tmp_path / "a.html").read_bytes()
@@ -131,6 +132,7 @@ def test_same_runs_same_file(single: Page, tmp_path: Path) -> None:
 ODD = ('<b>&"', "a$b$c", "_hidden", "写真", "</svg><script>alert(1)</script>", "x" * 80, "url(#p) id='f'", "%s {0}")
 
 
+@pytest.mark.drawn
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("labelled", [True, False])
 def test_names_are_text(tmp_path: Path, labelled: bool) -> None:
@@ -155,6 +157,7 @@ def test_names_are_text(tmp_path: Path, labelled: bool) -> None:
     assert "<u>y</u>" in page.text
 
 
+@pytest.mark.drawn
 def test_without_labels(tmp_path: Path) -> None:
     page = Page(write_report([make_run(tmp_path / "run", accuracy=None, rows=20)], tmp_path))
     assert "No target labels were given" in page.text
@@ -164,6 +167,7 @@ def test_without_labels(tmp_path: Path) -> None:
         assert words not in page.text
 
 
+@pytest.mark.drawn
 def test_class_missing_in_the_target(tmp_path: Path) -> None:
     page = Page(write_report([make_run(tmp_path / "run", missing=(3, 7), rows=30)], tmp_path))
     assert "Without a sample in the target: 3 and 7." in page.text
@@ -232,6 +236,7 @@ def test_runs_that_differ_in_an_option_are_told_apart(tmp_path: Path, monkeypatc
     assert "(eta1" not in page.text
 
 
+@pytest.mark.drawn
 def test_large_table_is_small(tmp_path: Path) -> None:
     runs = [
         make_run(
@@ -301,6 +306,7 @@ def test_map_keeps_apart_what_is_apart() -> None:
     assert nearest == labels.tolist()
 
 
+@pytest.mark.drawn
 def test_callers_settings_are_left_alone(tmp_path: Path) -> None:
     with matplotlib.rc_context({"axes.facecolor": "black", "text.color": "white"}):
         before = dict(matplotlib.rcParams)
@@ -417,6 +423,7 @@ def test_the_verdict_without_labels_follows_the_rule_of_harm(tmp_path: Path) -> 
         assert re.search(words, verdict(read_run(run))), name
 
 
+@pytest.mark.drawn
 def test_numbers_are_drawn_beside_the_true_ones_and_the_source(tmp_path: Path, rng: np.random.Generator) -> None:
     X = rng.normal(size=(40, 2))
     y = np.stack([X[:, 0], 100 * X[:, 1]], 1)

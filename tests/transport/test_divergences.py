@@ -175,7 +175,8 @@ class TestNamed(DivergenceCase):
 
 
 def test_every_registered_name_is_tested():
-    assert {name.partition("(")[0] for name in NAMED} == set(REGISTRY)
+    named = {name.partition("(")[0] for name in NAMED}
+    assert named == set(REGISTRY) - {"l2"}  # which is no function of p/a (`test_l2.py`)
 
 
 @pytest.mark.parametrize("name", ENTROPIES)

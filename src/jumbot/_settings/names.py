@@ -40,8 +40,8 @@ def check_weights(weights: str | Path, there: bool = True) -> None:
         raise ArgumentError(f"weights: there is no file {file}.")
 
 
-NAMES = ("kl", "tv", "chi2", "range", "power", "balanced")
-_SHOWN = ("kl", "tv", "chi2", "range(lo,hi)", "power(p)", "balanced")
+NAMES = ("kl", "tv", "chi2", "l2", "range", "power", "balanced")
+_SHOWN = ("kl", "tv", "chi2", "l2", "range(lo,hi)", "power(p)", "balanced")
 
 
 def read_divergence(text: str) -> tuple[str, list[float]]:

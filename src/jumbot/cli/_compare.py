@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from jumbot._base.files import write_text
 from jumbot._base.options import Count, Positive
@@ -24,6 +24,9 @@ from jumbot.cli._parsing import UsageError, parse_with, usage_errors
 from jumbot.cli._run_options import TrainingData, every_option, groups, reading
 from jumbot.cli._terminal import say
 from jumbot.methods import METHODS
+
+if TYPE_CHECKING:
+    from jumbot.adaptation._grid import Pair
 
 THREE = ("source-only", "deepjdot", "jumbot")
 
@@ -89,22 +92,12 @@ def main(arguments: Sequence[str]) -> int:
         raise UsageError("--more-sources and --labelled-target go with SRC and TGT, not with every pair of domains.")
     wanted.check_places()
     check_comparison_place(wanted.out)
-    from jumbot._base.pages import drawn
-    from jumbot._base.progress import progress
-    from jumbot.adaptation._grid import Pair, all_pairs, compare, evidence_of, folder_of
-    from jumbot.adaptation._runs.outcomes import accuracies, numbers_table, rules_table
+    from jumbot.adaptation._grid import compare, folder_of
     from jumbot.adaptation._training.accelerator import keep_freed_memory
-    from jumbot.report._adaptation import write_report
-    from jumbot.report._comparison import draw_comparison, format_table
-    from jumbot.report._overview import format_evidence
 
     keep_freed_memory()
     begun = time.monotonic()
-    if wanted.target is None:
-        pairs = all_pairs(wanted.source, wanted.domain_column)
-    else:
-        name = f"{Path(wanted.source).name}-{Path(wanted.target).name}".replace(":", "_")
-        pairs = [Pair(name, wanted.sources, wanted.target, wanted.evaluate_on, wanted.labelled_target)]
+    pairs = _pairs(wanted)
     record = compare(
         pairs,
         wanted.methods,
@@ -118,7 +111,26 @@ def main(arguments: Sequence[str]) -> int:
         minutes=wanted.minutes,
         **changes,
     )
-    found = accuracies(record)
+    _say_what_is_missing(record)
+    folders = [folder_of(wanted.out, row["task"], row["method"], row["seed"]) for row in record["runs"]]
+    if wanted.reports:
+        _write_reports(folders, math.inf if wanted.minutes is None else begun + 60 * wanted.minutes)
+    page = _write_tables(wanted, record, pairs, folders)
+    if page is not None:
+        say(f"overview: {page}; {_about_reports(wanted, folders)}")
+    return 1 if record["failed"] or page is None else 0
+
+
+def _pairs(wanted: Compare) -> list[Pair]:
+    from jumbot.adaptation._grid import Pair, all_pairs
+
+    if wanted.target is None:
+        return all_pairs(wanted.source, wanted.domain_column)
+    name = f"{Path(wanted.source).name}-{Path(wanted.target).name}".replace(":", "_")
+    return [Pair(name, wanted.sources, wanted.target, wanted.evaluate_on, wanted.labelled_target)]
+
+
+def _say_what_is_missing(record: dict[str, Any]) -> None:
     for folder, why in record["failed"].items():
         say(f"jumbot compare: {folder}: {why}", sys.stderr)
     if left := record["not_run"]:
@@ -127,15 +139,34 @@ def main(arguments: Sequence[str]) -> int:
             f"done: {', '.join(left)}; the same command continues them",
             sys.stderr,
         )
-    folders = [folder_of(wanted.out, row["task"], row["method"], row["seed"]) for row in record["runs"]]
-    in_time = math.inf if wanted.minutes is None else begun + 60 * wanted.minutes
-    if wanted.reports:
-        with progress(len(folders), "reports", least=1, slow=True) as advance:
-            for folder in folders:
-                if not (folder / "report.html").exists() and time.monotonic() < in_time:
-                    drawn(f"{folder}: the report", partial(write_report, [folder], folder))
-                advance(1)
-    numbers = numbers_table(record)
+
+
+def _write_reports(folders: Sequence[Path], until: float) -> None:
+    """A report for every run that has none, as long as there is time."""
+    from jumbot._base.pages import drawn
+    from jumbot._base.progress import progress
+    from jumbot.report._adaptation import write_report
+
+    with progress(len(folders), "reports", least=1, slow=True) as advance:
+        for folder in folders:
+            if not (folder / "report.html").exists() and time.monotonic() < until:
+                drawn(f"{folder}: the report", partial(write_report, [folder], folder))
+            advance(1)
+
+
+def _write_tables(
+    wanted: Compare, record: dict[str, Any], pairs: Sequence[Pair], folders: Sequence[Path]
+) -> Path | None:
+    """Print and write the table, and the page of all runs, whose path is returned."""
+    from jumbot._base.pages import drawn
+    from jumbot._base.progress import progress
+    from jumbot.adaptation._grid import evidence_of
+    from jumbot.adaptation._runs.outcomes import accuracies, numbers_table, rules_table
+    from jumbot.report._adaptation import write_report
+    from jumbot.report._comparison import draw_comparison, format_table
+    from jumbot.report._overview import format_evidence
+
+    found, numbers = accuracies(record), numbers_table(record)
     page: Path | None = None
     with progress(None, "overview", slow=True):
         evidence = {} if found or numbers else evidence_of(record, pairs, wanted.out, reading(wanted, Reading))
@@ -146,20 +177,22 @@ def main(arguments: Sequence[str]) -> int:
     if numbers:
         say(numbers, end="")
         write_text(wanted.out / "table.md", numbers)
-    elif not found:
-        if evidence:
-            say("no target labels were given: ranked by evidence that needs none (larger is better)")
-            say(format_evidence(evidence))
-            write_text(wanted.out / "table.md", f"```text\n{format_evidence(evidence)}\n```\n")
-    else:
+    elif found:
         say(format_table(found, "text"))
         text = f"{format_table(found)}\n\nMean accuracy by the rule that chooses the model:\n\n{rules_table(record)}"
         write_text(wanted.out / "table.md", text)
         if len(found) > 1:
             draw_comparison(found).savefig(wanted.out / "comparison.png", dpi=150)
-    pages = "every run has a report.html of its own below it" if wanted.reports else "the runs have none of their own"
-    if wanted.reports and not all((folder / "report.html").exists() for folder in folders):
-        pages = "the minutes left no time for a report of every run"
-    if page is not None:
-        say(f"overview: {page}; {pages}")
-    return 1 if record["failed"] or page is None else 0
+    elif evidence:
+        say("no target labels were given: ranked by evidence that needs none (larger is better)")
+        say(format_evidence(evidence))
+        write_text(wanted.out / "table.md", f"```text\n{format_evidence(evidence)}\n```\n")
+    return page
+
+
+def _about_reports(wanted: Compare, folders: Sequence[Path]) -> str:
+    if not wanted.reports:
+        return "the runs have none of their own"
+    if all((folder / "report.html").exists() for folder in folders):
+        return "every run has a report.html of its own below it"
+    return "the minutes left no time for a report of every run"

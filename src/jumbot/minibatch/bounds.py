@@ -14,9 +14,9 @@ import numpy as np
 import torch
 
 from jumbot._base.lazy import public
-from jumbot.errors import ArgumentError
+from jumbot.errors import ArgumentError, UnsupportedError
 from jumbot.transport._checks import check_flag, check_number, check_whole
-from jumbot.transport._marginal import Marginal, marginals
+from jumbot.transport._marginal import L2Marginal, Marginal, marginals
 from jumbot.transport.divergences import Divergence
 
 __all__ = [
@@ -489,6 +489,8 @@ def _feasible_multiple(mass_a: float, mass_b: float, source: Marginal, target: M
 
 def _price(side: Marginal, ratio: float) -> float:
     """tau phi(ratio), zero for constraints."""
+    if isinstance(side, L2Marginal):
+        raise UnsupportedError("divergence: there are no bounds for 'l2', whose price depends on the weights.")
     x = torch.tensor(ratio, dtype=torch.float64, device="cpu")
     return 0.0 if side.hard else side.tau * float(side.divergence.phi(x))
 

@@ -9,12 +9,14 @@ a sum of non-negative terms, so rounding cannot make it lie.  Q = P unless a mar
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from jumbot.transport._marginal import Marginal
 from jumbot.transport._problem import Problem
 
 _OVERFLOWN = 1e200  # a scale from which on a gap means nothing
@@ -104,61 +106,99 @@ def certify(problem: Problem, f: Tensor, g: Tensor, near: Tensor | None = None) 
 
 
 def round_to_marginals(problem: Problem, plan: Tensor) -> Tensor:
-    """A plan near `plan` whose marginals lie within their bounds.
+    """A plan near `plan` whose marginals lie within their bounds."""
+
+    def sums(u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        scaled = plan * u[:, :, None] * v[:, None, :]  # no product of matrices: its bits depend on the batch
+        return scaled.sum(-1), scaled.sum(-2)
+
+    factors = rounding(problem.source, problem.target, problem.a, problem.b, sums)
+    return plan if factors is None else factors.block(plan, slice(None))
+
+
+#: The marginals `(B, n)`, `(B, m)` of diag(u) P diag(v).
+Sums = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+_LEAST = 1e-300
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """The factors of Q: u `(B, n)`, v `(B, m)`, and pairs (l, r) of the same shapes."""
+
+    u: Tensor
+    v: Tensor
+    terms: tuple[tuple[Tensor, Tensor], ...] = ()
+
+    def block(self, plan: Tensor, rows: slice) -> Tensor:
+        """The rows of Q, from those of P."""
+        out = plan * self.u[:, rows, None] * self.v[:, None, :]
+        for left, right in self.terms:
+            out += left[:, rows, None] * right[:, None, :]
+        return out
+
+
+def rounding(source: Marginal, target: Marginal, a: Tensor, b: Tensor, sums: Sums) -> Rounding | None:
+    """The factors that bring the marginals of the plan behind `sums` within their bounds; None where it has none.
 
     With one constrained side its rows are rescaled.  With two, rows and columns are scaled down to their upper
     bounds and what is missing is filled in by a rank-one term (Altschuler, Weed & Rigollet, 2017).
     """
-    (source, a), (target, b) = problem.sides
-    if not (source.hard and target.hard):
-        if target.hard:
-            return _rescale(plan.mT, *target.bounds(b)).mT
-        return _rescale(plan, *source.bounds(a))
-    low_a, high_a = source.bounds(a)
-    low_b, high_b = target.bounds(b)
-    fixed = getattr(source, "mass", None)
-    if fixed is not None:
-        plan = plan * (fixed / plan.sum((-2, -1), keepdim=True)).clamp_max(1.0)
-    plan = _rescale(plan, torch.zeros_like(low_a), high_a)
-    plan = _rescale(plan.mT, torch.zeros_like(low_b), high_b).mT
-    rows, columns = plan.sum(-1), plan.sum(-2)
+    u, v = torch.ones_like(a), torch.ones_like(b)
+    if not (source.hard or target.hard):
+        return None
+    if not target.hard:
+        u, fill = _rescaled(sums(u, v)[0], *source.bounds(a))
+        return Rounding(u, v, ((fill, _shares(b)),))
+    if not source.hard:
+        v, fill = _rescaled(sums(u, v)[1], *target.bounds(b))
+        return Rounding(u, v, ((_shares(a), fill),))
+    (low_a, high_a), (low_b, high_b) = source.bounds(a), target.bounds(b)
+    mass = getattr(source, "mass", None)
+    rows, _ = sums(u, v)
+    if mass is not None:
+        u = u * (mass / rows.sum(-1, keepdim=True).clamp_min(_LEAST)).clamp_max(1.0)
+    u = u * _rescaled(u * rows, torch.zeros_like(low_a), high_a)[0]
+    v = _rescaled(sums(u, v)[1], torch.zeros_like(low_b), high_b)[0]
+    rows, columns = sums(u, v)
     lack_a, lack_b = (low_a - rows).clamp_min(0), (low_b - columns).clamp_min(0)
     total = torch.maximum(lack_a.sum(-1), lack_b.sum(-1))
-    if fixed is not None:
-        total = (fixed - rows.sum(-1)).clamp_min(0)
-    fill_a = spread(lack_a, (high_a - rows).clamp_min(0), total)
-    fill_b = spread(lack_b, (high_b - columns).clamp_min(0), total)
-    plan = plan + fill_a[..., :, None] * (fill_b / total.clamp_min(1e-300)[..., None])[..., None, :]
-    if source.exact or fixed is not None:
-        return plan
-    return _mix_into_bounds(plan, a, b, (low_a, high_a), (low_b, high_b))
+    if mass is not None:
+        total = (mass - rows.sum(-1)).clamp_min(0)
+    left = spread(lack_a, (high_a - rows).clamp_min(0), total)
+    right = spread(lack_b, (high_b - columns).clamp_min(0), total) / total.clamp_min(_LEAST)[:, None]
+    if source.exact or mass is not None:
+        return Rounding(u, v, ((left, right),))
+    rows, columns = rows + left * right.sum(-1, keepdim=True), columns + left.sum(-1, keepdim=True) * right
+    return _mixed(Rounding(u, v, ((left, right),)), (rows, a, low_a, high_a), (columns, b, low_b, high_b))
 
 
-def _mix_into_bounds(
-    plan: Tensor, a: Tensor, b: Tensor, bounds_a: tuple[Tensor, Tensor], bounds_b: tuple[Tensor, Tensor]
-) -> Tensor:
-    """Move towards a multiple of a b' that is well within all bounds, as far as the worst violation asks for."""
-    mass_a, mass_b = a.sum(-1, keepdim=True), b.sum(-1, keepdim=True)
-    sums = [x.sum(-1, keepdim=True) for x in (*bounds_a, *bounds_b)]
-    middle = (torch.maximum(sums[0], sums[2]) + torch.minimum(sums[1], sums[3]).clamp_max(1e200)) / 2
+_Side = tuple[Tensor, Tensor, Tensor, Tensor]
+
+
+def _mixed(near: Rounding, source: _Side, target: _Side) -> Rounding:
+    """Moved towards a multiple of a b' that is well within all bounds, as far as the worst violation asks for."""
+    (_, a, low_a, high_a), (_, b, low_b, high_b) = source, target
+    low_a, high_a, low_b, high_b = (x.sum(-1, keepdim=True) for x in (low_a, high_a, low_b, high_b))
+    middle = (torch.maximum(low_a, low_b) + torch.minimum(high_a, high_b).clamp_max(1e200)) / 2
     share = torch.zeros_like(middle)
-    rows, columns = plan.sum(-1), plan.sum(-2)
-    for marginal, inside, (low, high) in (
-        (rows, a * middle / mass_a, bounds_a),
-        (columns, b * middle / mass_b, bounds_b),
-    ):
+    for marginal, weights, low, high in (source, target):
+        inside = weights * middle / weights.sum(-1, keepdim=True)
         excess = torch.maximum(marginal - high, low - marginal)
-        distance = (marginal - inside).abs().clamp_min(1e-300)
+        distance = (marginal - inside).abs().clamp_min(_LEAST)
         share = torch.maximum(share, torch.where(excess > 0, excess / distance, 0.0).amax(-1, keepdim=True))
-    share = (share * (1 + 1e-12)).clamp_max(1.0)[..., None]
-    inside_plan = (a * middle / (mass_a * mass_b))[..., :, None] * b[..., None, :]
-    return torch.where(share > 0, (1 - share) * plan + share * inside_plan, plan)
+    share = torch.where(share > 0, share * (1 + 1e-12), 0.0).clamp_max(1.0)
+    terms = tuple(((1 - share) * left, right) for left, right in near.terms)
+    return Rounding((1 - share) * near.u, near.v, (*terms, (share * middle * _shares(a), _shares(b))))
 
 
-def _rescale(plan: Tensor, low: Tensor, high: Tensor) -> Tensor:
-    rows = plan.sum(-1)
-    factor = torch.clamp(rows, low, high) / torch.where(rows > 0, rows, 1.0)
-    return plan * factor[..., None]
+def _rescaled(sums: Tensor, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+    """The factor that brings each sum within its bounds, and what is missing where there is nothing to scale."""
+    bounded = torch.clamp(sums, low, high)
+    return torch.where(sums > 0, bounded / torch.where(sums > 0, sums, 1.0), 1.0), torch.where(sums > 0, 0.0, bounded)
+
+
+def _shares(weights: Tensor) -> Tensor:
+    return weights / weights.sum(-1, keepdim=True)
 
 
 def spread(lack: Tensor, room: Tensor, total: Tensor) -> Tensor:

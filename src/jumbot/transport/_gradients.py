@@ -27,27 +27,12 @@ from jumbot.errors import UnsupportedError
 from jumbot.transport._curvature import DenseCurvature
 from jumbot.transport._entropic import newton_steps
 from jumbot.transport._entropic.translation import centre
-from jumbot.transport._marginal import Marginal, PartialMarginal
+from jumbot.transport._marginal import L2Marginal, Marginal, PartialMarginal
 from jumbot.transport._outcome import AnyOutcome
 from jumbot.transport._problem import Problem
 from jumbot.transport.divergences import KL
 
 _STEP = 1e-6  # of epsilon: potentials are moved so far to see which level they fill the weights to
-
-
-class Unoffered(torch.autograd.Function):
-    """Weights as they are; who asks for the gradient of <C, P> in them is refused, and nobody else."""
-
-    @staticmethod
-    def forward(ctx: Any, weights: Tensor) -> Tensor:
-        return weights.view_as(weights)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        raise UnsupportedError(
-            "linear: its gradient in the weights is not supported at epsilon = 0 with a finite tau, where the plan may "
-            "jump. Differentiate solution.value, or pass epsilon > 0."
-        )
 
 
 def linear_weight_gradient(problem: Problem, outcome: AnyOutcome, k: int) -> Tensor:
@@ -294,15 +279,28 @@ def with_plan(linear: Tensor, problem: Problem, outcome: AnyOutcome, inputs: Inp
     edges, slope = [edge(x) for x in inputs], partial(linear_weight_gradient, problem, outcome)
     if problem.epsilon == 0 and problem.source.hard and problem.target.hard:  # there it is the value
         slope = partial(weight_gradient, problem, outcome)
-    elif problem.epsilon == 0:
-        a, b = (None if w is None else Unoffered.apply(w) for w in inputs[1:])
+    elif (why := _unoffered(problem)) is not None:
+        a, b = (None if w is None else _Barred.apply(why, w) for w in inputs[1:])
         inputs = (inputs[0], a, b)
         slope = partial(_none, problem)
     return _Total.apply(linear, slope, outcome.plan, edges, _Held(), *inputs)
 
 
+def _unoffered(problem: Problem) -> str | None:
+    """Why d<C, P>/da is not supported; None where it is."""
+    instead = "Differentiate solution.value, or pass"
+    if problem.epsilon == 0:
+        return (
+            "linear: its gradient in the weights is not supported at epsilon = 0 with a finite tau, where the plan may "
+            f"jump. {instead} epsilon > 0."
+        )
+    if isinstance(problem.source, L2Marginal) or isinstance(problem.target, L2Marginal):
+        return f"linear: its gradient in the weights is not supported for the divergence 'l2'. {instead} 'chi2'."
+    return None
+
+
 def _none(problem: Problem, k: int) -> Tensor:
-    """What `Unoffered` gets, which is computed for the cost's sake where weights have gradients of their own."""
+    """What `_Barred` gets, which is computed for the cost's sake where weights have gradients of their own."""
     return torch.zeros_like(problem.given[k])
 
 
@@ -336,7 +334,7 @@ def weight_gradient(problem: Problem, outcome: AnyOutcome, k: int) -> Tensor:
         gradient = side.weight_gradient(potential, weights)
     if problem.closed is not None:  # a closed point loses all of its weight
         closed = problem.closed.rows if k == 0 else problem.closed.columns
-        lost = side.tau * side.divergence.phi(torch.zeros_like(gradient))
+        lost = side.lost_gradient(problem.given[k])
         gradient = torch.where(closed, lost + (epsilon * mass if problem.reference == "product" else 0.0), gradient)
     if problem.source.exact and problem.target.exact:
         # under "ones" the slope at a weight of zero is -inf

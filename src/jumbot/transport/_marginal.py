@@ -19,7 +19,7 @@ from torch import Tensor
 
 from jumbot.errors import ArgumentError, UnsupportedError
 from jumbot.transport._checks import check_number, check_taus
-from jumbot.transport.divergences import KL, TV, Balanced, Divergence, Range, parse
+from jumbot.transport.divergences import KL, L2, TV, Balanced, Divergence, Range, lambert, parse
 
 _LEAST_SHARE = 0.05  # of mass that is not saturated, in steps to a level
 _ROUNDING = 1e-9  # of a constraint, relative to the mass
@@ -40,7 +40,9 @@ class Marginal:
     def of(cls, divergence: Divergence, tau: float) -> Marginal:
         if divergence.lower > 0 or divergence.upper < math.inf:
             return cls(divergence, 1.0)  # a constraint: tau plays no part
-        return cls(Balanced(), 1.0) if math.isinf(tau) else cls(divergence, tau)
+        if math.isinf(tau):
+            return cls(Balanced(), 1.0)
+        return L2Marginal(divergence, tau) if isinstance(divergence, L2) else cls(divergence, tau)
 
     @cached_property
     def hard(self) -> bool:
@@ -97,10 +99,50 @@ class Marginal:
         # a price at its bound exceeds it by rounding, where phi* would be infinite
         return -self.tau * self.divergence.conjugate((-f / self.tau).clamp_max(self.divergence.recession))
 
+    def wanted(self, f: Tensor, a: Tensor) -> Tensor:
+        """The marginal that the potential asks for, grad F*(-f); zero where there is no weight."""
+        return torch.where(a > 0, a * self.divergence.conjugate_gradient(-f / self.tau), 0.0)
+
+    def lost_gradient(self, a: Tensor) -> Tensor:
+        """dF(0)/da, of a point that loses all of its weight."""
+        return self.tau * self.divergence.phi(torch.zeros_like(a))
+
     def slope(self, f: Tensor, a: Tensor, epsilon: float) -> Tensor:
         """The Jacobian `(B, n, n)` of `step` in `f`, by central differences: phi need not be smooth."""
         h = 1e-5 * epsilon
         return torch.diag_embed((self.step(f + h, a, epsilon) - self.step(f - h, a, epsilon)) / (2 * h))
+
+
+@dataclass(frozen=True)
+class L2Marginal(Marginal):
+    """F(p) = tau |p - a|^2 / 2: as half the chi-square, with a price of its own, tau a_i, for each point."""
+
+    def step(self, f: Tensor, a: Tensor, epsilon: float) -> Tensor:
+        price = self.tau * a / epsilon
+        return epsilon * (price - lambert(torch.log(price) + price - f / epsilon))
+
+    def relaxed_step(self, h: Tensor, f: Tensor, a: Tensor, epsilon: float, omega: Tensor) -> Tensor:
+        return h + omega * (self.step(f, a, epsilon) - h)
+
+    def penalty(self, p: Tensor, a: Tensor) -> Tensor:
+        return self.tau / 2 * ((p - a) ** 2).sum(-1)
+
+    def dual(self, f: Tensor, a: Tensor) -> Tensor:
+        paid = torch.minimum(f, self.tau * a)  # a marginal is not below zero
+        return (paid * (a - paid / (2 * self.tau))).sum(-1)
+
+    def fenchel_young(self, p: Tensor, f: Tensor, a: Tensor) -> Tensor:
+        inside = self.tau / 2 * (p - a + f / self.tau) ** 2
+        return torch.where(f <= self.tau * a, inside, p * (self.tau * (p / 2 - a) + f)).sum(-1)
+
+    def weight_gradient(self, f: Tensor, a: Tensor) -> Tensor:
+        return torch.minimum(f, self.tau * a)
+
+    def wanted(self, f: Tensor, a: Tensor) -> Tensor:
+        return (a - f / self.tau).clamp_min(0)
+
+    def lost_gradient(self, a: Tensor) -> Tensor:
+        return self.tau * a
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ def _large(x: Tensor) -> Tensor:
 
 #: Pairs of points above which losses between clouds make no matrix, but go by `solve_sample`.
 LARGEST_MATRIX = 1 << 27
-_LARGE = 1 << 26  # entries: fewer fit anywhere
+LARGE = 1 << 26  # entries: fewer fit anywhere
 _ANNOUNCED = 4e9  # bytes from which on a call that builds its own costs says what it will take
 _GROUPS = Path("/sys/fs/cgroup")
 
@@ -109,7 +109,7 @@ def bytes_per_entry(epsilon: float, exact: bool, partial: bool) -> int:
 
 def check_room(name: str, entries: int, each: float, what: str, announce: bool = False) -> None:
     """An error where `entries` of `each` bytes do not fit; with `announce`, a warning where they are very many."""
-    if entries < _LARGE:
+    if entries < LARGE:
         return
     need, free = entries * each, free_memory()
     instead = (

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot.errors import ArgumentError
+from jumbot.errors import ArgumentError, UnsupportedError
 from jumbot.transport._checks import check_number, probe
-from jumbot.transport._marginal import Marginal, PartialMarginal, marginals
+from jumbot.transport._marginal import L2Marginal, Marginal, PartialMarginal, marginals
 from jumbot.transport.divergences import Divergence
 
 #: The cost of a blocked pair in the sweeps: beyond any potential, so that e^{(f+g-C)/epsilon} is zero.
@@ -87,6 +87,14 @@ def _refuse_closed(closed: Tensor, side: Marginal, name: str) -> None:
         raise ArgumentError(
             f"cost: a {name} is +inf throughout, but its marginal may not be zero; "
             "give that side a finite tau and a divergence such as 'kl'."
+        )
+
+
+def _refuse_absent(side: Marginal, weights: Tensor, name: str) -> None:
+    if isinstance(side, L2Marginal) and bool((weights <= 0).any()):
+        raise UnsupportedError(
+            f"{name} must be > 0 where the divergence is 'l2' and the reference is not 'product', got zeros; "
+            "drop those points, or use reference='product'."
         )
 
 
@@ -284,6 +292,9 @@ def make_problem(
     batch, (n, m) = cost.shape[:-2], cost.shape[-2:]
     weights_a = check_weights("a", a, n, cost, batch)
     weights_b = check_weights("b", b, m, cost, batch)
+    if reference != "product":
+        _refuse_absent(source, weights_a, "a")
+        _refuse_absent(target, weights_b, "b")
     flat = cost.detach().reshape(-1, n, m)
     size = abs(probe(flat))
     modest = (

@@ -18,7 +18,7 @@ from jumbot.transport._certificate import reachable
 from jumbot.transport._checks import Array, as_tensor, autocast, check_number, check_whole, uncompiled
 from jumbot.transport._gradients import Inputs
 from jumbot.transport._outcome import AnyOutcome
-from jumbot.transport._placement import bytes_per_entry, check_room, placed
+from jumbot.transport._placement import LARGE, bytes_per_entry, check_room, placed
 from jumbot.transport._problem import Problem, make_problem
 from jumbot.transport._restated import (
     capped,
@@ -94,8 +94,8 @@ def solve(
     tau
         Price of missing a marginal, a number or a pair (source, target); `math.inf` makes that marginal exact.
     divergence
-        "kl", "tv", "chi2", "range(lo,hi)" (marginals within [lo a, hi a]; leave tau out), "power(p)",
-        or a `Divergence`.
+        "kl", "tv", "chi2", "l2" (tau/2 times the squared miss, POT's), "range(lo,hi)" (marginals within
+        [lo a, hi a]; leave tau out), "power(p)", or a `Divergence`.
     reference
         R: "product" is a b' (the paper), "ones" the all-ones matrix (its published code), or a matrix `(..., n, m)`
         of your own, >= 0 (POT's `c`); pairs where it is zero are never matched.
@@ -158,7 +158,7 @@ def solve(
     epsilon, given = check_number("epsilon", epsilon, least=0), cost.device
     cost, a, b, R = placed(engine, epsilon, cost, a, b, R)
     cost = _broadcast(cost, a, b)
-    if cost.device.type == "cpu":
+    if cost.device.type == "cpu" and cost.numel() >= LARGE:
         exact = tau == math.inf or (isinstance(tau, tuple | list) and math.inf in tau)
         each = bytes_per_entry(epsilon, exact, mass is not None)
         check_room("cost", cost.numel(), each, f"to solve problems of shape {tuple(cost.shape)}")

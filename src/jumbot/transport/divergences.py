@@ -185,6 +185,21 @@ class ChiSquare(Divergence):
 
 
 @dataclass(frozen=True)
+class L2(Divergence):
+    """|p - a|^2/2, half of the squared miss in mass whatever the weight: POT's L2 penalty, with tau its `reg_m`.
+
+    It is no a phi(p/a): what stands here is that of a weight of one, and `L2Marginal` knows the others.
+    """
+
+    def phi(self, x: Tensor) -> Tensor:
+        return (x - 1) ** 2 / 2
+
+    def conjugate(self, s: Tensor) -> Tensor:
+        s = s.clamp_min(-1)
+        return s + s * s / 2
+
+
+@dataclass(frozen=True)
 class Range(Divergence):
     """phi = 0 on [lower, upper] and +inf outside: the marginal lies in [lower a, upper a].  tau plays no part."""
 
@@ -266,7 +281,7 @@ class Power(Divergence):
 
     def step(self, f: Tensor, tau: float, epsilon: float) -> Tensor:
         q = self.p - 1
-        return (tau - epsilon * _lambert(math.log(tau / epsilon) + (tau - q * f) / epsilon)) / q
+        return (tau - epsilon * lambert(math.log(tau / epsilon) + (tau - q * f) / epsilon)) / q
 
     def relaxed_step(self, h: Tensor, f: Tensor, tau: float, epsilon: float, omega: Tensor) -> Tensor:
         """One step of Newton for the y of `step` from that of h: sweeps and it converge together, in ten operations."""
@@ -280,7 +295,7 @@ class Power(Divergence):
         return h.clamp_min_(-tau * self.recession) if self.p < 1 else h
 
 
-def _lambert(z: Tensor) -> Tensor:
+def lambert(z: Tensor) -> Tensor:
     """W(e^z): y with y + log y = z, by Newton, which needs no e^z where z is large."""
     z = z.clamp_min(-700)
     y = torch.where(z > 1, z - torch.log(z.clamp_min(1)), torch.exp(z.clamp_max(1)))
@@ -296,6 +311,7 @@ REGISTRY: dict[str, Callable[..., Divergence]] = {
     "balanced": Balanced,
     "tv": TV,
     "chi2": ChiSquare,
+    "l2": L2,
     "range": Range,
     "power": Power,
 }

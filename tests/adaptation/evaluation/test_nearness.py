@@ -24,7 +24,7 @@ def _things(seed: int, n: int = 200, strange: int = 0, shift: float = 0.0) -> tu
     return X, y
 
 
-@pytest.mark.parametrize("steps", [20, 300])
+@pytest.mark.parametrize("steps", [20, pytest.param(300, marks=pytest.mark.slow)])
 def test_the_alarm_does_not_depend_on_the_length_of_training(tmp_path: Path, steps: int) -> None:
     X, y = _things(0)
     target, _ = _things(1, strange=6, shift=0.5)

@@ -45,14 +45,14 @@ def test_they_are_the_statistics_of_all_samples() -> None:
 
 @pytest.mark.parametrize("options", [{}, {"select": "entropy"}], ids=["last", "selected"])
 def test_a_run_ends_with_those_of_the_target(options: Any, tmp_path: Path) -> None:
-    source, target = images(90, 0.0, 0), images(600, 90.0, 1)
+    source, target = images(90, 0.0, 0), images(300, 90.0, 1)
     settings = {"recipe": "digits", "method": "source-only", "batch_size": 30, "source_steps": 0, "steps": 12}
     common = {**settings, "evaluate_every": 4, "judge": False, **options}
     running, settled = (
         adapt(source, target, out=tmp_path / how, batch_norm=how, **common) for how in ("running", "target")
     )
     first = batch_norms(settled.network)[0]
-    pixels = torch.from_numpy(target.samples.array).reshape(600, 1, 16, 16).float()
+    pixels = torch.from_numpy(target.samples.array).reshape(300, 1, 16, 16).float()
     with torch.no_grad():
         inputs = settled.network.backbone[0](pixels / 127.5 - 1)
     np.testing.assert_allclose(first.running_mean, inputs.mean((0, 2, 3)), rtol=1e-3, atol=1e-4)

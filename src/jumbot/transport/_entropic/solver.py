@@ -86,10 +86,11 @@ def solve_entropic(
     leaks = problem.blocked is not None and bool((outcome.plan[problem.blocked] > 0).any())
     if not certified or leaks:  # the compiled sweeps know neither of bounds nor which pairs are blocked
         outcome = Outcome(outcome.f, outcome.g, outcome.taken, certify(problem, outcome.f, outcome.g))
-    if not outcome.all_within(tol) and barrier.fits(problem):
-        _improve(problem, outcome, tol, max_iterations)
     if not outcome.all_within(tol):
-        _finish(problem, outcome, engine, tol, max_iterations)
+        if barrier.fits(problem):
+            _improve(problem, outcome, tol, max_iterations)
+        if not outcome.all_within(tol):
+            _finish(problem, outcome, engine, tol, max_iterations)
     if problem.closed is not None:
         _add_closed(problem, outcome)
     return outcome

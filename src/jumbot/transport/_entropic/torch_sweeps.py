@@ -33,7 +33,7 @@ from jumbot.transport._kernels.policy import (
 from jumbot.transport._marginal import Marginal, PartialMarginal
 from jumbot.transport._outcome import Outcome
 from jumbot.transport._problem import Problem
-from jumbot.transport.divergences import KL, Balanced
+from jumbot.transport.divergences import KL, L2, Balanced
 
 _CUT, _SPREAD = 400.0, 125.0  # entries of K below e^-CUT are dropped; log-scalings lie this far from their middle
 _LARGEST = 600.0  # exponents beyond are wrong but finite until the next check
@@ -172,7 +172,7 @@ class _Sweeps:
         if partial and finite:
             self.lengths = [torch.full_like(f[:, :1], problem.epsilon) for _ in range(2)]
             self._set_goals()
-        self.direct = finite and not partial
+        self.direct = finite and not partial and L2 not in kinds
         finite = finite and self.known
         self.kappas = kappas if finite else None
         self.mixing: BatchMixing | None = None

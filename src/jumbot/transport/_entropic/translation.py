@@ -38,9 +38,7 @@ def translate(problem: Problem, f: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
     count = 1 + int(torch.maximum(rows.max(), columns.max()))
 
     def slope(t: Tensor) -> Tensor:
-        up = a * source.divergence.conjugate_gradient(-(f + t.gather(-1, rows)) / source.tau)
-        down = b * target.divergence.conjugate_gradient(-(g - t.gather(-1, columns)) / target.tau)
-        up, down = torch.where(a > 0, up, 0.0), torch.where(b > 0, down, 0.0)
+        up, down = source.wanted(f + t.gather(-1, rows), a), target.wanted(g - t.gather(-1, columns), b)
         up = torch.zeros_like(t).scatter_add(-1, rows, up.nan_to_num(posinf=1e300))
         return up - torch.zeros_like(t).scatter_add(-1, columns, down.nan_to_num(posinf=1e300))
 

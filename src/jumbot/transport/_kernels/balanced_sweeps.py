@@ -37,7 +37,15 @@ from jumbot.transport._kernels.gibbs import (
 from jumbot.transport._kernels.memory import own
 from jumbot.transport._kernels.mixing import dot, mix, remember, shapes, subtract
 from jumbot.transport._kernels.policy import LONG
-from jumbot.transport._kernels.rounded_plan import begin, excess, extremes, plain_sweep, round_plan, sampled
+from jumbot.transport._kernels.rounded_plan import (
+    begin,
+    excess,
+    extremes,
+    plain_sweep,
+    round_plan,
+    sampled,
+    sampled_size,
+)
 from jumbot.transport._kernels.sides import step_exact, total
 from jumbot.transport._kernels.sweeps import best_factor, plain_rate, ramp, solved, stricter
 from jumbot.transport._kernels.vectormath import log
@@ -49,7 +57,7 @@ _LOWEST = math.exp(-SPREAD)
 _NEAR = 0.8 * SPREAD  # exponents within which K is built around row minima alone
 _PROBE = 60  # over-relaxed sweeps after which a plain one is made to see how large the gap is
 _SURE = 0.1  # of tol, for what is estimated from some rows
-_NEGLIGIBLE = 1e-12  # a gap, beside its scale, of which a bound says enough
+_NEGLIGIBLE = 5e-12  # a gap, beside its scale, of which a bound says enough: it is part of the value
 
 
 def memory(n: int, m: int) -> list[np.ndarray]:
@@ -117,7 +125,7 @@ def solve_range(
     of others the count of sweeps is -1, and nothing is done.  `symmetric` promises C = C' and a = b.  Without `rounded`
     only F and G are of use.  Once `stop[0]` is not zero it returns, with nothing of use.
     """
-    m, scale, negligible = costs.shape[2], 1.0 / epsilon, min(0.01 * tol, _NEGLIGIBLE)
+    m, scale, negligible = costs.shape[2], 1.0 / epsilon, min(0.05 * tol, _NEGLIGIBLE)
     F0, soft_a, s, w_a, log_r_a, low, A, spare_a = (
         work_a[0],
         work_a[1],
@@ -215,18 +223,21 @@ def solve_range(
                 plain = False
                 lacking, part, squares = excess(b, w_b, t, kept, cut, lack, terms)
                 if worth < 0.0 or part <= tol * worth:
+                    worth = sampled_size(C, K, w_a, w_b, a, sweep) * scale + mass
+                if part <= tol * worth:
                     subtract(F, -1.0, log_r_a, A)
                     subtract(G, -1.0, log_r_b, B)
-                    filled, bound, size = sampled(
-                        C, scale, K, w_a, w_b, low, a, cut, lack, lacking, squares, A, B, sweep, terms
+                    enough = negligible * worth / mass
+                    filled, bound = sampled(
+                        C, scale, K, w_a, w_b, low, a, cut, lack, lacking, squares, enough, A, B, sweep, terms
                     )
                     falls = residual < 0.1 * seen
-                    worth, estimate, seen, probed = size * scale + mass, part + filled, residual, sweep
+                    estimate, seen, probed = part + filled, residual, sweep
                     close = solved(estimate, worth, _SURE * safety * tol)
                     # a sweep or two more, where they fall so fast, cost less than the logarithms of all entries
-                    near = ends or (
-                        close and not (falls and mixing and bound > _SURE * negligible * worth and bound < 1e280)
-                    )
+                    near = ends or (close and not (falls and mixing and bound > negligible * worth and bound < 1e280))
+                elif seen >= 1e300:
+                    estimate, seen, probed = part, residual, sweep
             if near:
                 if not rounded:
                     break

@@ -201,25 +201,45 @@ def sampled(
     lack: Any,
     lacking: float,
     squares: float,
+    enough: float,
     A: Any,
     B: Any,
     turn: int,
     terms: Any,
-) -> tuple[float, float, float]:
-    """What the filled entries would add to the gap, a bound of it, and <|C|, P>, all estimated from some rows."""
-    n, seen, gap, bound, size = C.shape[0], 0.0, 0.0, 0.0, 0.0
+) -> tuple[float, float]:
+    """What the filled entries would add to the gap, and a bound of it, both estimated from some rows.
+
+    Where the bound of a row is `enough` per mass, it is all that is looked at.
+    """
+    n, seen, gap, bound = C.shape[0], 0.0, 0.0, 0.0
+    if lacking <= 0.0:
+        return 0.0, 0.0
+    count = min(_SAMPLE, n)
+    for k in range(count):
+        i = (k * n) // count + turn % max(n // count, 1)
+        if a[i] > 0.0:
+            seen += a[i]
+            u = f[i] * inner(K[i], cut) / lacking
+            most = min(0.5 * u * u * squares / max(f[i] * low[i], 1e-290), 1e290)
+            bound += most
+            if most > enough * a[i]:
+                most = _fill_terms(K[i], f[i], w, u, lack, C[i], scale, A[i], B, terms)
+            gap += most
+    share = total(a) / max(seen, 1e-300)
+    return gap * share, bound * share
+
+
+@compiled()
+def sampled_size(C: Any, K: Any, f: Any, w: Any, a: Any, turn: int) -> float:
+    """<|C|, P>, estimated from some rows."""
+    n, seen, size = C.shape[0], 0.0, 0.0
     count = min(_SAMPLE, n)
     for k in range(count):
         i = (k * n) // count + turn % max(n // count, 1)
         if a[i] > 0.0:
             seen += a[i]
             size += f[i] * _size(K[i], w, C[i])
-            if lacking > 0.0:
-                u = f[i] * inner(K[i], cut) / lacking
-                gap += _fill_terms(K[i], f[i], w, u, lack, C[i], scale, A[i], B, terms)
-                bound += min(0.5 * u * u * squares / max(f[i] * low[i], 1e-290), 1e290)
-    share = total(a) / max(seen, 1e-300)
-    return gap * share, bound * share, size * share
+    return size * total(a) / max(seen, 1e-300)
 
 
 @compiled(fastmath=True)

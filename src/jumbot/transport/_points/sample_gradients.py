@@ -57,8 +57,7 @@ def weight_gradient(solved: Solved, k: int) -> Tensor:
         gradient = side.weight_gradient(potential, weights)
     closed = solved.stream.closed[k]
     if closed is not None and closed.any():  # a closed point loses all of its weight
-        lost = side.tau * side.divergence.phi(torch.zeros_like(gradient))
-        lost = lost + (epsilon * mass if problem.reference == "product" else 0.0)
+        lost = side.lost_gradient(problem.given[k]) + (epsilon * mass if problem.reference == "product" else 0.0)
         gradient = torch.where(torch.from_numpy(closed)[None], lost, gradient)
     if problem.source.exact and problem.target.exact:
         mean = torch.where(weights > 0, weights * gradient, 0.0).sum(-1, keepdim=True) / weights.sum(-1, keepdim=True)
