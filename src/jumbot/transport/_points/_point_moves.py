@@ -115,7 +115,7 @@ class _Scaled:
     def __init__(self, tiles: Tiles, F: np.ndarray, G: np.ndarray, moves: Sequence[np.ndarray]) -> None:
         self.tiles, self.factor, self.layout = tiles, tiles.ground.factor, tiles.in_double()
         self.exponents = tiles.padded(0, F, G)
-        self.rows = self.layout.rows
+        self.rows = [self.layout.rows(side) for side in (0, 1)]
         self.plain = [np.ascontiguousarray(x.transpose(0, 2, 1)) for x in self.rows]
         self.moves = [
             _padded_rows(c, v * self.factor, x) for c, v, x in zip(tiles.cells, moves, self.rows, strict=True)

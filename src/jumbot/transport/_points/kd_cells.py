@@ -53,7 +53,8 @@ class Cells:
         wide = d if d <= 3 else -(-d // 4) * 4
         out: np.ndarray = np.zeros((self.count * self.width, wide), dtype=dtype)
         out[:, :d] = self.points[0] * factor
-        out[self.at, :d] = self.points * factor
+        for e in range(d):  # a coordinate at a time: a second copy of all would be the largest array of a problem
+            out[self.at, e] = self.points[:, e] * factor
         return out.reshape(self.count, self.width, wide)
 
     @cached_property

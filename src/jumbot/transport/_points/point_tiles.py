@@ -6,6 +6,7 @@ Potentials enter as exponents F = f/epsilon + log r_a, with r the reference weig
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,14 +29,32 @@ Lists = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class Layout:
-    """The coordinates of both sides as the passes take them, in one precision."""
+    """The coordinates of a side as the passes take them, in one precision, made when asked for."""
 
     def __init__(self, cells: tuple[Cells, Cells], ground: Ground, dtype: type) -> None:
-        factor = ground.base if dtype == np.float32 else 1.0
-        # with products z = -<x, 2 y>, and the squared norms go to the potentials
-        self.rows = [c.rows(dtype, factor) for c in cells]
-        twice = dtype(2.0 if ground.kind == PRODUCT else 1.0)
-        self.columns = [np.ascontiguousarray((x * twice).transpose(0, 2, 1)) for x in self.rows]
+        self.cells, self.ground, self.dtype = cells, ground, dtype
+        self._rows: list[np.ndarray | None] = [None, None]
+        self._columns: list[np.ndarray | None] = [None, None]
+
+    def rows(self, side: int) -> np.ndarray:
+        """Points `(cells, width, d)`."""
+        found = self._rows[side]
+        if found is None:
+            factor = self.ground.base if self.dtype == np.float32 else 1.0
+            found = self._rows[side] = self.cells[side].rows(self.dtype, factor)
+        return found
+
+    def columns(self, side: int) -> np.ndarray:
+        """Points `(cells, d, width)`; with products z = -<x, 2 y>, and the squared norms go to the potentials."""
+        found = self._columns[side]
+        if found is None:
+            found = np.ascontiguousarray(self.rows(side).transpose(0, 2, 1))
+            if self.ground.kind == PRODUCT:
+                found *= self.dtype(2.0)
+            self._columns[side] = found
+            if self.dtype == np.float64:  # the rows of this side may never be needed
+                self._rows[side] = None
+        return found
 
 
 class Tiles:
@@ -106,24 +125,57 @@ class Tiles:
     def log_sums(self, side: int, other: np.ndarray, guess: np.ndarray | None, dtype: type) -> np.ndarray:
         """log sum_j e^(G_j - C_ij/epsilon) of the points of a side; near -guess, it takes one pass less."""
         dtype = dtype if self.ground.single else np.float64
-        layout, G = self._in(dtype), self._exponents(1 - side, other, dtype)
-        out = np.zeros(layout.rows[side].shape[:2])
         if guess is None:
             guess = self._minima(side, other, None, np.zeros(len(self.norms[side])))
-        kernel = passes.sums_single if dtype == np.float32 else passes.sums_double
-        F = self._exponents(side, guess, dtype)
-        self._run(kernel, side, self.tiling(side, F, G, layout), (out,), out)
-        sums = self.cells[side].taken(out)
+        sums, shift = self._sums(side, other, guess, dtype, None)
         wrong = ~((sums > _LOW) & (sums < _HIGH))
         if wrong.any():
             again = np.unique(self.cells[side].at[wrong] // self.cells[side].width)
-            guess, out[again] = self._minima(side, other, again, guess), 0.0
-            F = self._exponents(side, guess, dtype)
-            self._run(kernel, side, self.tiling(side, F, G, layout), (out,), out, again)
-            sums = self.cells[side].taken(out)
-        if dtype == np.float32:  # the shift as float32 holds it
+            guess = self._minima(side, other, again, guess)
+            new, new_shift = self._sums(side, other, guess, dtype, again)
+            here = np.isin(self.cells[side].at // self.cells[side].width, again)
+            sums, shift = np.where(here, new, sums), np.where(here, new_shift, shift)
+        return np.log(np.maximum(sums, 1e-300)) - shift
+
+    def _sums(
+        self, side: int, other: np.ndarray, guess: np.ndarray, dtype: type, cells: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """sum_j e^(guess_i + G_j - C_ij/epsilon) of the points in some cells, and the guess as `dtype` holds it."""
+        F, G = self._exponents(side, guess, dtype), self._exponents(1 - side, other, dtype)
+        out = np.zeros(F.shape)
+        kernel = passes.sums_single if dtype == np.float32 else passes.sums_double
+        self._run(kernel, side, self.tiling(side, F, G, self._in(dtype)), (out,), out, cells)
+        if dtype == np.float32:
             guess = self.cells[side].taken(F).astype(np.float64) * _LN2 + self.norms[side]
-        return np.log(np.maximum(sums, 1e-300)) - guess
+        return self.cells[side].taken(out), guess
+
+    def both_log_sums(
+        self, G: np.ndarray, guesses: Any, dtype: type, rows_at: Callable[[np.ndarray], np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """`log_sums` of the rows, and of the columns at F = rows_at(those of the rows): with one all-reduce.
+
+        Each process sums up its own rows, and what these add to the columns.
+        """
+        dtype = dtype if self.ground.single else np.float64
+        team, lists, own = self.team, self.lists, self.cells[0]
+        mine = np.arange(own.count)[self._part(0, np.arange(own.count))]
+        here = np.isin(own.at // own.width, mine)
+        self.team = ALONE
+        try:
+            sums, shift = self._sums(0, G, guesses[0], dtype, mine)
+            if (here & ~((sums > _LOW) & (sums < _HIGH))).any():
+                guess = self._minima(0, G, mine, guesses[0])
+                sums, shift = self._sums(0, G, guess, dtype, mine)
+            rows = np.where(here, np.log(np.maximum(sums, 1e-300)) - shift, 0.0)
+            self.lists = lists[0], _within(lists[1], mine)
+            added, shift = self._sums(1, np.where(here, rows_at(rows), NOTHING), guesses[1], dtype, None)
+        finally:
+            self.team, self.lists = team, lists
+        both = team.joined(np.concatenate([rows, added]))
+        rows, sums = both[: len(rows)], both[len(rows) :]
+        if not ((sums > _LOW) & (sums < _HIGH)).all():
+            return rows, self.log_sums(1, rows_at(rows), guesses[1], dtype)
+        return rows, np.log(sums) - shift
 
     def _minima(self, side: int, other: np.ndarray, cells: np.ndarray | None, guess: np.ndarray) -> np.ndarray:
         """min_j C_ij/epsilon - G_j, of the points in some cells; else the guess."""
@@ -137,7 +189,7 @@ class Tiles:
         self, side: int, own: np.ndarray, other: np.ndarray, layout: Layout, wanted: np.ndarray = passes.EVERY
     ) -> tuple[Any, ...]:
         """What every pass takes after its cells: the points of a side as rows, with padded exponents of both sides."""
-        rows, columns = layout.rows[side], layout.columns[1 - side]
+        rows, columns = layout.rows(side), layout.columns(1 - side)
         norms, ground = self.padded_norms, self.ground
         lists = self.lists[side]
         return rows, norms[side], own, columns, norms[1 - side], other, *lists, wanted, ground.kind, ground.scale
@@ -289,6 +341,14 @@ class Tiles:
 
 def _every(a: int, b: int) -> Lists:
     return np.zeros(a, dtype=np.int64), np.full(a, b), np.arange(b, dtype=np.int32)
+
+
+def _within(lists: Lists, cells: np.ndarray) -> Lists:
+    """The lists of column cells with those of a run of row cells alone; they rise."""
+    first, last, met = lists
+    edges = (cells[0], cells[-1] + 1) if len(cells) else (0, 0)
+    below, through = (np.concatenate([[0], np.cumsum(met < edge)]) for edge in edges)
+    return first + below[last] - below[first], first + through[last] - through[first], met
 
 
 def _log_mass(cells: Cells, values: np.ndarray) -> np.ndarray:

@@ -289,8 +289,10 @@ def scaled(ground: Ground, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np
         x, y = x / norms("x", x), y / norms("y", y)
     else:
         centre = (x.mean(0) + y.mean(0)) / 2
-        x, y = x - centre, y - centre
-    x, y = x * ground.factor, y * ground.factor
+        for points in (x, y):  # copies of what was given
+            points -= centre
+    for points in (x, y):
+        points *= ground.factor
     if not max(np.abs(x).max(), np.abs(y).max()) < _LARGEST:
         raise ArgumentError("epsilon: too small beside the distances of the points; raise it, or rescale the points.")
     return x, y
