@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -22,16 +21,8 @@ def curves(record: Path) -> dict[int, dict[int, float]]:
     for line in record.read_text(encoding="utf-8").splitlines():
         run = json.loads(line)
         if "small" not in run["case"] and math.isfinite(run["tau"]):
-            found.setdefault(run["dimensions"], {})[run["points"]] = _seconds(run)
+            found.setdefault(run["dimensions"], {})[run["points"]] = float(run["seconds"])
     return found
-
-
-def _seconds(run: dict[str, Any]) -> float:
-    """Of two free cores: where other work ran on them, by the processor time, if that is known."""
-    others = run.get("processor seconds of others", run.get("load before", 0.0) if "processor seconds" in run else 0.0)
-    if others > max(0.5, 0.2 * run["seconds"]):
-        return float(run["processor seconds"]) / int(run["threads"])
-    return float(run["seconds"])
 
 
 def two_clouds(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -77,7 +68,7 @@ def draw(record: Path) -> None:
         figure = new_figure(6.4, 4.0)
         axes = figure.add_subplot()
         for d, times in sorted(curves(record).items()):
-            if len(times) < 2:
+            if d not in COLOURS:
                 continue
             n = sorted(times)
             axes.loglog(n, [times[k] for k in n], marker="o", color=COLOURS.get(d), label=f"{d} dimensions")

@@ -266,18 +266,21 @@ def test_far_outliers_do_not_stall_balanced_transport(far: float) -> None:
     np.testing.assert_allclose(sums[1], 1 / 2100, rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("tails", "divergence"), [(1.5, "kl"), (1.1, "kl"), (1.5, "range(0.8,1.25)")], ids=["t(1.5)", "t(1.1)", "range"]
-)
-def test_heavy_tails_do_not_stall(tails: float, divergence: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("family", ["t(1.5)", "t(1.1)", "range"])
+def test_heavy_tails_do_not_stall(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """No point stands for the farthest ones: epsilon is larger first, and smaller step by step."""
     monkeypatch.setattr(coarse, "FEWEST", 100)
-    draw = np.random.default_rng(3)
-    x, y = draw.standard_t(tails, (400, 2)), draw.standard_t(tails, (360, 2))
-    found = jumbot.solve_sample(x, y, epsilon=0.1, divergence=divergence)
-    truth = jumbot.solve(((x[:, None] - y) ** 2).sum(-1), epsilon=0.1, divergence=divergence, tol=1e-6)
+    draw, settings = np.random.default_rng(3), {"epsilon": 0.1}
+    if family == "range":
+        x, y, settings = draw.random((400, 2)), draw.random((360, 2)) ** 1.3, {"epsilon": 0.01}
+        settings |= {"divergence": "range(0.8,1.25)"}
+        y[:4] += 30
+    else:
+        x, y = (draw.standard_t(float(family[2:5]), (k, 2)) for k in (400, 360))
+    found = jumbot.solve_sample(x, y, **settings)
+    truth = jumbot.solve(((x[:, None] - y) ** 2).sum(-1), **settings, tol=1e-6)
     assert found.converged
-    assert found.iterations < 700  # those of "range" have no Newton steps
+    assert found.iterations < 300
     slack = 1e-6 * abs(float(truth.value))
     assert found.value - found.gap - slack <= truth.value <= found.value + slack
 
