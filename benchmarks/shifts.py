@@ -1,16 +1,18 @@
-"""Every real shift that is present, by what people would try: plain classifiers, the default, JUMBOT, tune.
+"""Every real shift that is present, by what people would try: plain models, the default, JUMBOT, tune.
 
     python -m benchmarks.shifts [--tasks heart adult ...] [--seeds 0 1 2] [--tune] [--out results/shifts]
 
-A line per run in `records.jsonl`: accuracy and mean over classes on the target, the estimate with its interval, the
-decision, held-out source accuracy (`held_out`) and seconds.  Runs that are there are not repeated.  `--table` prints
-the table.
+A line per run in `records.jsonl`: accuracy and mean over classes on the target (of numbers R2, as `accuracy`), the
+estimate with its interval, the decision, held-out source accuracy (`held_out`), seconds and date.  Runs that are there
+are not repeated; seeds come one after the other, so that a part of the study has whole seeds.  `--table` prints the
+table.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -18,15 +20,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 import jumbot
+from benchmarks.origin import origin
 from benchmarks.shift_tasks import DATA, encode
 from jumbot.adaptation._evaluation.votes import HELD_OUT
+from jumbot.adaptation._networks.stems import Statistics
 from jumbot.adaptation._training.witnesses import folds
 
 OUT = Path("results/shifts")
 GENERAL = {"eta1": 0.01, "eta2": 0.5, "eta3": 1.0, "tau": 0.5}
-PARTIAL = {"eta1": 0.003, "eta2": 0.75, "eta3": 10.0, "tau": 0.12}
+PARTIAL = {"eta1": 0.003, "eta2": 0.75, "eta3": 10.0, "tau": 0.06}
+PLAIN = ("linear model", "boosted trees")
 Task = tuple[str, Any, Any, dict[str, Any]]
 """Name, labelled source, labelled target, and how they are read."""
 
@@ -56,55 +62,68 @@ def tasks(data: Path = DATA / "shifts") -> Iterator[Task]:
             X, y, right, subject = kept["X"].astype(np.float32), kept["y"], kept["side"] == 1, kept["subject"]
         for name, mask in (("right -> left", right), ("subjects", subject <= 5)):
             yield f"watch {name}", (X[mask], y[mask]), (X[~mask], y[~mask]), {"kind": "signal"}
+    if (data / "bike_2011.csv").exists():
+        bike = (str(data / f"bike_{year}.csv") for year in (2011, 2012))
+        yield "bike", *bike, {"label": "count", "task": "regression"}  # type: ignore[misc]
 
 
-def plain(source: Any, target: Any, how: dict[str, Any], make: Callable[[], Any]) -> dict[str, Any]:
-    """A classifier of scikit-learn on the source alone; it is held out as ours is."""
-    from sklearn.metrics import accuracy_score, balanced_accuracy_score
+def plain(source: Any, target: Any, how: dict[str, Any], make: Callable[[bool, bool], Any]) -> dict[str, Any]:
+    """A model of scikit-learn on the source alone; it is held out as ours is."""
+    from sklearn.metrics import balanced_accuracy_score, r2_score
 
+    numbers, y, truth, rows = "task" in how, *_rows(source, target, how)
+
+    def fitted(X: Any, y: np.ndarray) -> Any:
+        return make(numbers, hasattr(X, "toarray")).fit(X, y)
+
+    said = fitted(rows[0], y).predict(rows[1])
+    parts = folds(None if numbers else np.unique(y, return_inverse=True)[1], len(y), 0)
+    held = np.concatenate([fitted(rows[0][rest], y[rest]).predict(rows[0][unseen]) for rest, unseen in parts])
+    known = np.concatenate([y[unseen] for _, unseen in parts])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if numbers:
+            return {"accuracy": float(r2_score(truth, said)), "held_out": float(r2_score(known, held))}
+        return {
+            "accuracy": float(np.mean(truth == said)),
+            "mean": float(balanced_accuracy_score(truth, said)),
+            "held_out": float(np.mean(known == held)),
+        }
+
+
+def _rows(source: Any, target: Any, how: dict[str, Any]) -> tuple[np.ndarray, np.ndarray, tuple[Any, Any]]:
+    """Labels of both, and their samples as people would give them to such a model."""
     if isinstance(source, str):
         import pandas
 
         frames = [pandas.read_csv(file) for file in (source, target)]
-        rows = encode(frames[0], frames[1], how["label"])
         y, truth = (frame[how["label"]].to_numpy() for frame in frames)
-    else:
-        (X, y), (T, truth) = source, target
-        rows = (X, T) if not how else (_statistics(X), _statistics(T))
-    said = make().fit(rows[0], y).predict(rows[1])
-    parts = folds(np.unique(y, return_inverse=True)[1], len(y), 0)
-    right = [make().fit(rows[0][rest], y[rest]).predict(rows[0][held]) == y[held] for rest, held in parts]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return {
-            "accuracy": float(accuracy_score(truth, said)),
-            "mean": float(balanced_accuracy_score(truth, said)),
-            "held_out": float(np.concatenate(right).mean()),
-        }
+        return y, truth, encode(frames[0], frames[1], how["label"])
+    (X, y), (T, truth) = source, target
+    if "kind" in how:
+        X, T = (Statistics(*x.shape[1:]).measure(torch.from_numpy(x)).double().numpy() for x in (X, T))
+    return y, truth, (X, T)
 
 
-def _statistics(X: np.ndarray) -> np.ndarray:
-    spectrum = np.log(np.abs(np.fft.rfft(X, axis=-1))[..., 1:33] + 1e-3)
-    return np.concatenate([X.mean(-1), X.std(-1), X.min(-1), X.max(-1), spectrum.reshape(len(X), -1)], 1)
-
-
-def linear() -> Any:
-    """Logistic regression on scaled rows."""
-    from sklearn.linear_model import LogisticRegression
+def linear(numbers: bool, words: bool) -> Any:
+    """Logistic or ridge regression on scaled columns; counts of words each divided by its maximum."""
+    from sklearn.linear_model import LogisticRegression, Ridge
     from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
+    from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
-    return make_pipeline(StandardScaler(with_mean=False), LogisticRegression(max_iter=1000))
+    scaler = MaxAbsScaler() if words else StandardScaler()
+    return make_pipeline(scaler, Ridge() if numbers else LogisticRegression(max_iter=2000))
 
 
-def boosted() -> Any:
+def boosted(numbers: bool, words: bool) -> Any:
     """Boosted trees, which want dense rows."""
-    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import FunctionTransformer
 
-    dense = FunctionTransformer(lambda X: X.toarray() if hasattr(X, "toarray") else X, accept_sparse=True)
-    return make_pipeline(dense, HistGradientBoostingClassifier(random_state=0))
+    model = (HistGradientBoostingRegressor if numbers else HistGradientBoostingClassifier)(random_state=0)
+    dense = FunctionTransformer(lambda X: X.toarray(), accept_sparse=True)
+    return make_pipeline(dense, model) if words else model
 
 
 def ours(source: Any, target: Any, how: dict[str, Any], seed: int, **asked: Any) -> dict[str, Any]:
@@ -112,8 +131,7 @@ def ours(source: Any, target: Any, how: dict[str, Any], seed: int, **asked: Any)
     model = jumbot.adapt(source, target, seed=seed, **how, **asked)
     estimate = model.estimated_accuracy
     return {
-        "accuracy": model.results["accuracy"],
-        "mean": model.results["mean_class_accuracy"],
+        **_figures(model),
         "estimate": None if estimate is None else estimate.to_json(),
         "decision": None if model.decision is None else model.decision.method,
         "held_out": None if estimate is None else estimate.votes.get(HELD_OUT),
@@ -123,24 +141,24 @@ def ours(source: Any, target: Any, how: dict[str, Any], seed: int, **asked: Any)
 def tuned(source: Any, target: Any, how: dict[str, Any], seed: int) -> dict[str, Any]:
     """What `jumbot.tune` picks."""
     best = jumbot.tune(source, target, seed=seed, jobs=1, **how)
-    results = best.model.results
-    return {
-        "accuracy": results["accuracy"],
-        "mean": results["mean_class_accuracy"],
-        "decision": best.table["candidate"][0],
-    }
+    return {**_figures(best.model), "decision": best.table["candidate"][0]}
+
+
+def _figures(model: jumbot.Model) -> dict[str, Any]:
+    found = model.results
+    return {"accuracy": found.get("accuracy", found.get("r2")), "mean": found.get("mean_class_accuracy")}
 
 
 def methods(tune: bool) -> dict[str, Callable[..., dict[str, Any]]]:
     """By name: (source, target, how, seed) -> figures."""
     found: dict[str, Callable[..., dict[str, Any]]] = {
-        "logistic regression": lambda s, t, how, seed: plain(s, t, how, linear),
-        "boosted trees": lambda s, t, how, seed: plain(s, t, how, boosted),
+        PLAIN[0]: lambda s, t, how, seed: plain(s, t, how, linear),
+        PLAIN[1]: lambda s, t, how, seed: plain(s, t, how, boosted),
         "source-only": lambda s, t, how, seed: ours(s, t, how, seed, method="source-only"),
-        "default": ours,
         "jumbot": lambda s, t, how, seed: ours(s, t, how, seed, method="jumbot"),
         "jumbot general": lambda s, t, how, seed: ours(s, t, how, seed, method="jumbot", **GENERAL),
         "jumbot partial": lambda s, t, how, seed: ours(s, t, how, seed, method="jumbot", **PARTIAL),
+        "default": ours,
     }
     return found | ({"tune": tuned} if tune else {})
 
@@ -183,27 +201,29 @@ def main() -> None:
     lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
     done = {(x["task"], x["method"], x["seed"]) for x in lines}
     wanted.out.mkdir(parents=True, exist_ok=True)
-    for name, source, target, how in () if wanted.table else tasks():
-        for method, run in methods(wanted.tune).items():
-            if not name.startswith(tuple(wanted.tasks)) or (wanted.methods and method not in wanted.methods):
-                continue
-            for seed in wanted.seeds[:1] if method in ("logistic regression", "boosted trees") else wanted.seeds:
-                if (name, method, seed) in done:
-                    continue
-                start = time.perf_counter()
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    found = run(source, target, how, seed)
-                found |= {
-                    "task": name,
-                    "method": method,
-                    "seed": seed,
-                    "seconds": round(time.perf_counter() - start, 1),
-                }
-                lines.append(found)
-                with file.open("a") as opened:
-                    opened.write(json.dumps(found) + "\n")
-                print(name, method, seed, found["accuracy"], found["mean"], found["seconds"], flush=True)
+    runs = [
+        (seed, *task, method, run)
+        for seed in wanted.seeds
+        for task in (() if wanted.table else tasks())
+        for method, run in methods(wanted.tune).items()
+        if task[0].startswith(tuple(wanted.tasks)) and (not wanted.methods or method in wanted.methods)
+    ]
+    for seed, name, source, target, how, method, run in runs:
+        seed = 0 if method in PLAIN else seed
+        if (name, method, seed) in done:
+            continue
+        done.add((name, method, seed))
+        start = time.perf_counter(), time.process_time()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = {"task": name, "method": method, "seed": seed} | run(source, target, how, seed)
+        seconds = time.perf_counter() - start[0], time.process_time() - start[1]
+        found |= {"seconds": round(seconds[0], 1), "processor_seconds": round(seconds[1], 1)}
+        found |= origin("shifts", sys.argv[1:])
+        lines.append(found)
+        with file.open("a") as opened:
+            opened.write(json.dumps(found) + "\n")
+        print(name, method, seed, found["accuracy"], found.get("mean"), *seconds, flush=True)
     print(table(lines))
 
 

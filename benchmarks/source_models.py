@@ -86,7 +86,8 @@ def predictions(name: str, X: Any, y: np.ndarray, other: Any, numbers: bool) -> 
     """What a model of (X, y) says of other samples."""
     if name == "source-only":
         how: dict[str, Any] = {"kind": "signal"} if X.ndim == 3 else {"task": "regression"} if numbers else {}
-        return jumbot.adapt((X, y), other, method=name, seed=0, evaluate_every=0, judge=False, **how).predict(other)
+        # of numbers the network follows from folds of what it learns
+        return jumbot.adapt((X, y), other, method=name, seed=0, evaluate_every=0, judge=numbers, **how).predict(other)
     if X.ndim == 3:
         measure = Statistics(*X.shape[1:]).measure
         X, other = (measure(torch.from_numpy(x)).numpy() for x in (X, other))

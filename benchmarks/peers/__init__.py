@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 from importlib.metadata import PackageNotFoundError, version
 
+import jumbot
 from benchmarks.peers.base import Peer
 from benchmarks.regimes import Regime
 
@@ -35,7 +36,6 @@ def peers_for(regime: Regime) -> tuple[list[Peer], list[str]]:
 def versions() -> dict[str, str]:
     """Installed versions of everything that the figures depend on."""
     names = (
-        "jumbot",
         "torch",
         "numpy",
         "scipy",
@@ -47,7 +47,7 @@ def versions() -> dict[str, str]:
         "cvxpy",
         "clarabel",
     )
-    found = {}
+    found = {"jumbot": jumbot.__version__}  # of the code that runs, wherever another one is installed
     for name in names:
         try:
             found[name] = version(name)

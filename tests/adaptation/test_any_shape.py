@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,10 @@ import torch
 from torch import Tensor, nn
 
 import jumbot
+from jumbot.adaptation._config import make_config
+from jumbot.adaptation._judging import how_judged
 from jumbot.adaptation._networks.stems import signal_network
+from jumbot.data import as_domain
 from tests.refusals import refused
 
 SHORT: dict[str, Any] = {"source_steps": 3, "steps": 3, "batch_size": 12, "evaluate_every": 3}
@@ -112,3 +116,19 @@ def test_what_does_not_combine_is_refused(rng: np.random.Generator) -> None:
         jumbot.adapt(pair, signals, kind="signal", backbone=nn.Flatten(), freeze=True, method="jumbot", judge=False)
     with refused("backbone"):
         jumbot.adapt((signals[:, 0], labels), signals[:, 0], backbone="signal", method="jumbot", judge=False)
+
+
+def test_what_can_be_trained_again_is_judged_by_folds(rng: np.random.Generator) -> None:
+    """A backbone of the user's cannot be: folds of another network would say nothing of it."""
+    signals, labels = _waves(rng, 60, 0.0)
+    for samples, how in ((signals, {"kind": "signal"}), (signals[:, 0], {})):
+        source = as_domain(samples, labels, **how)
+        config = make_config(source, "jumbot", None, {})
+        assert how_judged(source, config, None, True)[0] == "folds"
+        assert how_judged(source, config, None, True, own=True)[0] == "held-out"
+
+
+def test_the_baseline_of_a_signal_run_is_trained_as_long(rng: np.random.Generator, tmp_path: Path) -> None:
+    source, target = _waves(rng, 60, 0.0), _waves(rng, 60, 1.0)
+    jumbot.adapt(source, target, kind="signal", method="jumbot", source_steps=5, steps=10, out=tmp_path / "run")
+    assert "trained beside it" in json.loads((tmp_path / "run" / "baseline.json").read_text())["what"]

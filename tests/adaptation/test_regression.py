@@ -232,5 +232,17 @@ def test_numbers_of_signals_are_not_adapted_unasked(rng: np.random.Generator) ->
     model = jumbot.adapt((X, y), X, **how)
     assert model.decision is not None
     assert (model.method["name"], model.decision.asked) == ("source-only", False)
-    assert "predictors of numbers are judged" in model.decision.why
+    assert "cannot be told without labels" in model.decision.why
     assert jumbot.adapt((X, y), X, method="jumbot", **how).method["name"] == "jumbot"
+
+
+@pytest.mark.judged
+def test_the_network_follows_held_out_error(rng: np.random.Generator) -> None:
+    """Noise asks for a smooth network, a wave for many bins; an option that was given is kept."""
+    X = rng.uniform(size=(160, 3))
+    noisy = X[:, 0] + 2 * rng.normal(size=160)
+    wave = np.sin(25 * X[:, 0])
+    how: dict[str, Any] = {"task": "regression", "method": "source-only", "steps": 120, "seed": 0}
+    assert jumbot.adapt((X, noisy), X, **how).spec["bins"] == 8
+    assert jumbot.adapt((X, wave), X, **how).spec["bins"] == 32
+    assert jumbot.adapt((X, noisy), X, bins=32, **how).spec["bins"] == 32

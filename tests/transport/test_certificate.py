@@ -375,3 +375,24 @@ def test_costs_of_zero_are_solved_exactly(divergence, tau, rng):
             solution = jumbot.solve(cost, a, b, epsilon=0.0, tau=tau, divergence=divergence)
             assert np.all(solution.converged)
             assert abs(np.atleast_1d(solution.value)[-1]) <= 1e-15
+
+
+@pytest.mark.parametrize("tol", [1e-10, 1e-5])
+@pytest.mark.parametrize("epsilon", [0.5, 0.05, 0.02, 0.005])
+@pytest.mark.parametrize("size", [(40, 40), (130, 90)])
+def test_a_bound_stands_for_the_gap_only_where_it_is_next_to_nothing(size, epsilon, tol, rng):
+    """The gap of a balanced plan is epsilon KL(Q | P), and where a bound replaces it, larger by 5e-12 at most."""
+    x, y = rng.normal(size=(size[0], 2)), rng.normal(size=(size[1], 2)) + 0.5
+    cost = ((x[:, None] - y) ** 2).sum(-1)
+    cost /= cost.max()
+    a, b = rng.random(size[0]) + 0.1, rng.random(size[1]) + 0.1
+    a, b = a / a.sum(), b / b.sum()
+    solution = jumbot.solve(cost, a, b, epsilon=epsilon, tol=tol)
+    f, g = solution.potentials
+    log_P = (f[:, None] + g - cost) / epsilon + np.log(a)[:, None] + np.log(b)
+    P, Q = np.exp(log_P), solution.plan
+    z = np.log(Q) - log_P
+    terms = np.where(np.abs(z) < 1e-4, P * z**2 * (0.5 + z / 3), Q * z - Q + P)
+    exact, scale = epsilon * terms.sum(), (cost * Q).sum() + epsilon
+    assert exact * (1 - 1e-3) - 1e-15 * scale <= solution.gap <= exact + 6e-12 * scale
+    assert solution.relative_gap <= tol

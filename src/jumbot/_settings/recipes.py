@@ -26,6 +26,10 @@ class Recipe:
     """Changes of it where numbers are predicted; None: `NUMBERS`, which fits what was made for classes."""
     numbers_methods: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """The same for one method alone."""
+    numbers_smooth: Mapping[str, Any] = field(default_factory=dict)
+    """Further changes, of the network, for a source whose held-out numbers are predicted better with them."""
+    numbers_passes: int | None = None
+    """Of source-only over a source with numbers, at most: what a small one teaches is learned in fewer steps."""
 
 
 def _transport(
@@ -104,6 +108,9 @@ RECIPES: dict[str, Recipe] = {
         numbers={"steps": 1000, "learning_rate": 3e-3, "dropout": 0.0, "bins": 32},
         # a network that fits every sample by itself confirms what it says of the target instead of moving it
         numbers_methods={"jumbot": {"dropout": 0.2}},
+        # few or noisy numbers are fitted one by one by many bins; bikes by the hour need them
+        numbers_smooth={"dropout": 0.3, "bins": 8},
+        numbers_passes=40,
     ),
     "words": Recipe(
         "wide rows that are mostly zero, such as counts of words",

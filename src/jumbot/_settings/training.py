@@ -12,7 +12,7 @@ from jumbot.errors import ArgumentError
 
 Tracker = Literal["tensorboard", "wandb", "mlflow", "comet_ml", "aim", "clearml", "dvclive", "swanlab", "trackio"]
 Rule = Literal["last", "entropy", "infomax", "snd", "smoothness", "source_validation", "transport", "oracle"]
-_EPOCHS, _FEWEST, _MOST = 10, 200, 1000  # of a run whose length nobody has said
+_EPOCHS, FEWEST, _MOST = 10, 200, 1000  # of a run whose length nobody has said
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Training(Options):
             return epoch, source, self.steps
         if self.epochs is not None:
             return epoch, source, epoch * self.epochs
-        return epoch, source, min(max(_EPOCHS * epoch, _FEWEST), _MOST)
+        return epoch, source, min(max(_EPOCHS * epoch, FEWEST), _MOST)
 
 
 @dataclass(frozen=True)

@@ -179,7 +179,9 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self._judgement = Judged(automatic)
         if adapts:
             beside = getattr(self, "baseline", True)
-            self._judgement, config = judge_before(pair, config, again, automatic=automatic, beside=beside)
+            self._judgement, config = judge_before(
+                pair, config, again, automatic=automatic, beside=beside, given=self.options or ()
+            )
         elif automatic:  # nothing to adapt to
             config = again(SOURCE_ONLY)
         return config

@@ -40,15 +40,13 @@ def source_only(
 ) -> tuple[Network, str] | None:
     """A network that saw the source alone, and what it is.
 
-    That of the run itself where it began so (`earlier`); for rows of numbers one is trained, which takes seconds;
-    elsewhere there is none.
+    For rows of numbers and signals one is trained as long as the run was, which takes seconds; elsewhere it is that of
+    the run itself where it began so (`earlier`), or there is none.
     """
     if config.method == SOURCE_ONLY:
         return None
-    if earlier is not None:
-        return earlier, _BEFORE
-    if len(domains.shape) != 1 or domains.module is not None:
-        return None
+    if domains.module is not None or not (len(domains.shape) == 1 or domains.input.kind == "signal"):
+        return None if earlier is None else (earlier, _BEFORE)
     options = options_class(SOURCE_ONLY)
     training = replace(config.training, sampler=options.sampler)
     alone = replace(config, method=SOURCE_ONLY, options=options(), training=training)

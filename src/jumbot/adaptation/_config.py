@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from jumbot._settings.names import BUILT_IN, check_weights
 from jumbot._settings.reading import Reading
 from jumbot._settings.recipes import NUMBERS, NUMBERS_HIDDEN, NUMBERS_METHODS, RECIPES, Recipe
-from jumbot._settings.training import Inputs, NetworkOptions, Training
+from jumbot._settings.training import FEWEST, Inputs, NetworkOptions, Training
 from jumbot.errors import ArgumentError, suggest, suggest_option
-from jumbot.methods import METHODS, check_predicts_numbers, method_options, options_class
+from jumbot.methods import METHODS, SOURCE_ONLY, check_predicts_numbers, method_options, options_class
 from jumbot.methods.options import DeepJDOTOptions, MethodOptions, TransportOptions
 
 if TYPE_CHECKING:
@@ -148,7 +148,31 @@ def make_config(
         raise ArgumentError("views: 'ten-crop' averages probabilities of classes; with task='regression' say 'whole'.")
     if source is not None:
         _check_fits(source, config, changes)
+        if task == "regression" and {"steps", "epochs"}.isdisjoint(changes):
+            config = _with_fewer_steps(config, len(source))
     return config
+
+
+def _with_fewer_steps(config: RunConfig, samples: int) -> RunConfig:
+    """Those of source-only over a small source with numbers."""
+    passes, training = find_recipe(config.recipe).numbers_passes, config.training
+    if passes is None or config.method != SOURCE_ONLY or training.steps is None:
+        return config
+    steps = min(training.steps, max(passes * samples // training.batch_size, FEWEST))
+    return replace(config, training=replace(training, steps=steps))
+
+
+def smoother(config: RunConfig, given: Collection[str]) -> RunConfig | None:
+    """The same with what may predict numbers better; None where the user has `given` any of it, or there is none.
+
+    >>> config = make_config(None, "source-only", "measurements", {}, "regression")
+    >>> smoother(config, ()).network.bins, smoother(config, ["bins"])
+    (8, None)
+    """
+    changes = find_recipe(config.recipe).numbers_smooth
+    if not changes or not changes.keys().isdisjoint(given) or config.method != SOURCE_ONLY or not config.network.bins:
+        return None
+    return replace(config, network=replace(config.network, **changes))
 
 
 def _without_replaced(own: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from torch import Tensor
 
-from jumbot.adaptation._config import PARTS, RunConfig, make_config
+from jumbot.adaptation._config import PARTS, RunConfig, make_config, smoother
 from jumbot.adaptation._evaluation.accuracy import (
     LEAST,
     Calibration,
@@ -42,8 +43,8 @@ UNTOLD = (
     "whether to adapt numbers cannot be told without labels, for inputs that were moved and a target whose numbers "
     "differ look alike; name method='jumbot' where you know that the inputs were moved"
 )
-HELD_OUT = 0.1  # share of the source that a network of images or signals is not trained on
-_CHEAP = 3000  # steps up to which a network of rows is trained again without a part of the source
+HELD_OUT = 0.1  # share of the source that a network which is trained once is not trained on
+_CHEAP = 3000  # steps up to which a network of rows or signals is trained again without a part of the source
 Again = Callable[[str], RunConfig]
 How = Literal["folds", "held-out", "few", "not"]
 
@@ -84,8 +85,12 @@ def names_a_method(method: str | None, recipe: str | None, config: Any, options:
     return not (method is None and recipe is None and config is None) or not own.isdisjoint(options)
 
 
-def how_judged(source: Domain, config: RunConfig, recipe: str | None, judge: bool) -> tuple[How, str]:
-    """ "folds" for rows, whose networks are trained in seconds, "held-out" for others; and why not, if it is not.
+def how_judged(
+    source: Domain, config: RunConfig, recipe: str | None, judge: bool, own: bool = False
+) -> tuple[How, str]:
+    """ "folds" for rows and signals, whose networks are trained in seconds, "held-out" for others; and why not.
+
+    A backbone of the user's `own` cannot be made anew for a fold.
 
     "few": nothing can be held out, as no class has samples enough, or what is predicted are numbers of a network that
     is trained once; source-only is what is trained then, unless a method was named.
@@ -97,12 +102,12 @@ def how_judged(source: Domain, config: RunConfig, recipe: str | None, judge: boo
         return "held-out", ""
     if recipe in PAPER:
         return "not", f"the recipe {recipe} trains on all of the source, as the paper does"
-    rows = kind_of(source) == "features" or config.network.freeze
+    quick = kind_of(source) in ("features", "signal") or config.network.freeze
     steps = sum(config.training.lengths(len(source))[1:])
-    if rows and steps <= _CHEAP:
+    if quick and not own and steps <= _CHEAP:
         return "folds", ""
     if numbers:
-        return "few", "predictors of numbers are judged where a network of rows takes few steps"
+        return "few", "predictors of numbers are judged where a built-in network of rows or signals takes few steps"
     most = int(np.unique(source.labels, return_counts=True)[1].max()) if source.labels is not None else len(source)
     if config.training.select != "source_validation" and round(HELD_OUT * most) == 0:
         return "few", f"the largest class of the source has {most} samples, too few to hold one in ten out"
@@ -125,6 +130,7 @@ def judge_before(
     beside: bool = True,
     until: float = math.inf,
     why_not: str = "",
+    given: Collection[str] = (),
 ) -> tuple[Judged, RunConfig]:
     """Train on folds, weigh, and decide; the configuration is that of the method to train on everything.
 
@@ -132,6 +138,7 @@ def judge_before(
     numbers, and source-only's were right.
 
     `again(method)` makes the configuration of another method; `beside` puts source-only beside one that is named.
+    Options that the user has `given` are kept.
     Where it cannot be judged, for `why_not` or because there are too few samples, no fold is trained.
     """
     few = min(len(pair.source), len(pair.target))
@@ -141,10 +148,10 @@ def judge_before(
             Decision(SOURCE_ONLY, f"{SOURCE_ONLY} was chosen: {why}.") if automatic else kept(config.method, None)
         )
         return Judged(automatic, None, decision, why), again(SOURCE_ONLY) if automatic else config
-    if automatic and pair.source.labels is None:
-        config = again(SOURCE_ONLY)
-        heard = hear(pair.source, pair.target, [config], pair.task, pair.labelled, until)
-        return Judged(automatic, heard, Decision(SOURCE_ONLY, f"{SOURCE_ONLY} was chosen: {UNTOLD}.")), config
+    if pair.source.labels is None and (automatic or config.method == SOURCE_ONLY):
+        heard, config = _hear_numbers(pair, again(SOURCE_ONLY) if automatic else config, until, given)
+        untold = Decision(SOURCE_ONLY, f"{SOURCE_ONLY} was chosen: {UNTOLD}.")
+        return Judged(automatic, heard, untold if automatic else kept(SOURCE_ONLY, None)), config
     compared = config.method != SOURCE_ONLY and (automatic or beside)
     configs = [again(SOURCE_ONLY), config] if compared else [config]
     heard = hear(pair.source, pair.target, configs, pair.task, pair.labelled, until)
@@ -154,6 +161,22 @@ def judge_before(
     decision = decide(harm, config.method) if automatic and harm is not None else kept(config.method, harm)
     chosen = config if decision.method == config.method else again(decision.method)
     return Judged(automatic, heard, decision), chosen
+
+
+def _hear_numbers(pair: Pair, config: RunConfig, until: float, given: Collection[str]) -> tuple[Heard, RunConfig]:
+    """Source-only of numbers, by the network that predicts held-out ones better: the recipe's, or a smoother one."""
+    found: list[tuple[Heard, RunConfig]] = []
+    every = [one for one in (config, smoother(config, given)) if one is not None]
+    for number, one in enumerate(every):
+        now = time.monotonic()
+        end = now + max(until - now, 0) / (len(every) - number)
+        found.append((hear(pair.source, pair.target, [one], pair.task, pair.labelled, end), one))
+
+    def squares(heard: Heard) -> float:
+        witness = heard.by_method[SOURCE_ONLY]
+        return float(np.mean((witness.held - witness.labels) ** 2))
+
+    return min(found, key=lambda each: squares(each[0]))
 
 
 def judge_after(

@@ -62,7 +62,7 @@ _NEGLIGIBLE = 5e-12  # a gap, beside its scale, of which a bound says enough: it
 
 def memory(n: int, m: int) -> list[np.ndarray]:
     """What a call of the solver works in, of this thread alone."""
-    return own((8, n), (11, m), *shapes(m, LONG))
+    return own((8, n), (12, m), *shapes(m, LONG))
 
 
 @compiled()
@@ -136,7 +136,7 @@ def solve_range(
         work_a[6],
         work_a[7],
     )
-    G0, soft_b, t, w_b, log_r_b, kept, cut, lack, terms, B, spare_b = (
+    G0, soft_b, t, w_b, log_r_b, kept, cut, lack, terms, B, spare_b, shares = (
         work_b[0],
         work_b[1],
         work_b[2],
@@ -148,6 +148,7 @@ def solve_range(
         work_b[8],
         work_b[9],
         work_b[10],
+        work_b[11],
     )
     for k in range(first, last):
         ka, kb = (k if a_all.shape[0] > 1 else 0), (k if b_all.shape[0] > 1 else 0)
@@ -218,10 +219,10 @@ def solve_range(
             shift = 0.0 if symmetric else inner(b, terms) / mass
             residual = max(dot(b, terms, terms) - mass * shift * shift, 0.0)
 
-            ends, near, lacking, part, squares = sweep >= limit, sweep >= limit, 0.0, 0.0, 0.0
+            ends, near, lacking, part, squares, bound = sweep >= limit, sweep >= limit, 0.0, 0.0, 0.0, 1e290
             if direct:
                 plain = False
-                lacking, part, squares = excess(b, w_b, t, kept, cut, lack, terms)
+                lacking, part, squares = excess(b, w_b, t, kept, cut, lack, shares, terms)
                 if worth < 0.0 or part <= tol * worth:
                     worth = sampled_size(C, K, w_a, w_b, a, sweep) * scale + mass
                 if part <= tol * worth:
@@ -229,7 +230,7 @@ def solve_range(
                     subtract(G, -1.0, log_r_b, B)
                     enough = negligible * worth / mass
                     filled, bound = sampled(
-                        C, scale, K, w_a, w_b, low, a, cut, lack, lacking, squares, enough, A, B, sweep, terms
+                        C, scale, K, w_a, w_b, low, a, cut, lack, shares, lacking, squares, enough, A, B, sweep, terms
                     )
                     falls = residual < 0.1 * seen
                     estimate, seen, probed = part + filled, residual, sweep
@@ -250,7 +251,7 @@ def solve_range(
                     set_all(t, 0.0)
                     add_columns(K, w_a, t)
                     set_all(low, 0.0)
-                    lacking, part, squares = excess(b, w_b, t, kept, cut, lack, terms)
+                    lacking, part, squares = excess(b, w_b, t, kept, cut, lack, shares, terms)
                 subtract(F, -1.0, log_r_a, A)
                 subtract(G, -1.0, log_r_b, B)
                 per_mass = negligible * max(worth / mass, 1.0)
@@ -265,9 +266,11 @@ def solve_range(
                     kept,
                     cut,
                     lack,
+                    shares,
                     lacking,
                     squares,
                     per_mass,
+                    bound <= negligible * worth,
                     A,
                     B,
                     spare_a,
