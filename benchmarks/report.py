@@ -3,27 +3,45 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from benchmarks import everyday
+from benchmarks.certification import Failure
 from benchmarks.ours import TOLERANCE
+from benchmarks.regimes import REGIMES
 from benchmarks.run import Entry, Row
 
 
 def write(
     rows: list[Row], common: list[dict[str, Any]], machine: dict[str, object], command: str, date: str, folder: Path
 ) -> None:
-    """Write the three files into `folder`; `common` are the rows of `everyday.py`."""
+    """Write the three files into `folder`; `common` are the rows of `everyday.py`.
+
+    Everyday calls that were measured alone replace those of the record that is there, with a command of their own.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    record = {"command": command, "date": date, "machine": machine, "regimes": [as_dict(row) for row in rows]}
-    record["gap"] = TOLERANCE
+    file, said = folder / "bench.json", {"command": command, "date": date}
     head, lines = everyday.table(common)
-    record["everyday"] = {"table": [head, *lines], "rows": common}
-    (folder / "bench.json").write_text(json.dumps(record, indent=1, default=float) + "\n")
-    (folder / "bench.md").write_text(markdown(rows, common, machine, command, date))
+    calls = {**said, "table": [head, *lines], "rows": common}
+    if not rows and common and file.exists():
+        record = json.loads(file.read_text())
+        rows, said = [from_dict(row) for row in record["regimes"]], {key: record[key] for key in said}
+        machine = record["machine"] if record["machine"]["versions"] == machine["versions"] else machine
+    record = {**said, "machine": machine, "regimes": [as_dict(row) for row in rows], "gap": TOLERANCE}
+    record["everyday"] = calls
+    file.write_text(json.dumps(record, indent=1, default=float) + "\n")
+    (folder / "bench.md").write_text(markdown(rows, calls, machine, **said))
     chart(rows, folder / "bench.png")
+
+
+def from_dict(row: dict[str, Any]) -> Row:
+    """A row of a record, its regime by name."""
+    regime = next(regime for regime in REGIMES if regime.name == row["regime"])
+    ours, peers = ([Entry(**entry) for entry in row[key]] for key in ("ours", "peers"))
+    failures = [Failure(**failure) for failure in row["failures"]]
+    return Row(replace(regime, size=row["problems in a call"]), ours, peers, row["of"], failures, row["remarks"])
 
 
 def as_dict(row: Row) -> dict[str, object]:
@@ -70,7 +88,7 @@ def ratio_text(row: Row) -> str:
     return f"> {row.at_least():.0f}x" if row.at_least() else "-"
 
 
-def markdown(rows: list[Row], common: list[dict[str, Any]], machine: dict[str, object], command: str, date: str) -> str:
+def markdown(rows: list[Row], calls: dict[str, Any], machine: dict[str, object], command: str, date: str) -> str:
     """The table, then every solver that was tried, then the machine."""
     lines = [
         "# Benchmark",
@@ -96,9 +114,10 @@ def markdown(rows: list[Row], common: list[dict[str, Any]], machine: dict[str, o
             f"| {best.name if best else '-'} | {milliseconds(best)} | {ratio} | {verdict(row)} | {tuned} "
             f"| {certified} |"
         )
-    head, calls = everyday.table(common)
+    head, *found = calls["table"]
     lines += ["", "## What people call every day", "", (everyday.__doc__ or "").split("\n\n")[2].replace("\n", " "), ""]
-    lines += [f"| {' | '.join(line)} |" for line in (head, ("---",) * len(head), *calls)]
+    lines += [f"`{calls['command']}`, {calls['date']}:", ""]
+    lines += [f"| {' | '.join(line)} |" for line in (head, ("---",) * len(head), *found)]
     lines += ["", "## Every solver", ""]
     lines += [
         "| regime | solver | ms | relative gap, or gradient error | setting (median) |",

@@ -1,7 +1,7 @@
 """Whether `jumbot.shift` keeps its level and how often it sees shifts that are there, beside two rivals.
 
     python -m benchmarks.shift_power null [--trials 2000] [--seed 0]
-    python -m benchmarks.shift_power power [--trials 100] [--n 250] [--seed 0]
+    python -m benchmarks.shift_power power [--trials 100] [--n 250] [--data normal|skewed|measured|pictures] [--seed 0]
     python -m benchmarks.shift_power foreign [--seed 0]
     python -m benchmarks.shift_power large [--seed 0]
 
@@ -10,7 +10,7 @@
 Laplace kernels of ten bandwidths each, levels corrected by a second set of permutations) and a classifier two-sample
 test (boosted trees on one half, Mann-Whitney's test of its scores on the other). `foreign`: the AUROC with which
 samples put in by hand are ranked. `large`: seconds and memory of 10^6 rows of 50 columns against as many. Each part
-is kept in results/shift/PART.json.
+is kept in results/shift.
 """
 
 from __future__ import annotations
@@ -127,13 +127,109 @@ def shifted(name: str, n: int, rng: np.random.Generator, d: int = 10) -> tuple[A
     return x, y
 
 
-def power(trials: int, n: int, seed: int) -> dict[str, Any]:
+def shifted_skewed(name: str, n: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """As `shifted`, with columns that are lognormal and depend on each other, and sets of unequal size."""
+    m, d = 5 * n // 8, 6
+
+    def base(rows: int, columns: int = d) -> Array:
+        return np.exp(rng.normal(size=(rows, columns)) / 2) + 0.3 * rng.normal(size=(rows, 1))
+
+    x, y = base(n), base(m)
+    if name == "location":
+        y += 0.1
+    elif name == "scale":
+        y = (y - y.mean(0)) * 1.12 + y.mean(0)
+    elif name == "rotation":
+        lengths, (c, s) = np.array([0.4, 1.6, 0.6, 1.4, 0.8, 1.2]), (np.cos(0.3), np.sin(0.3))
+        x, y = rng.laplace(size=(n, d)) * lengths, rng.laplace(size=(m, d)) * lengths
+        y = np.stack([c * y[:, ::2] - s * y[:, 1::2], s * y[:, ::2] + c * y[:, 1::2]], axis=2).reshape(m, d)
+    elif name == "outliers":
+        here = rng.random(m) < rng.choice([0.01, 0.03, 0.05])
+        y[here] += rng.normal(size=(here.sum(), d)) * 3
+    elif name == "labels":
+        centres = np.random.default_rng(3).normal(size=(3, d)) * 2
+        x = centres[rng.choice(3, n, p=(0.3, 0.4, 0.3))] + rng.laplace(size=(n, d))
+        y = centres[rng.choice(3, m, p=(0.4, 0.4, 0.2))] + rng.laplace(size=(m, d))
+    elif name == "column":
+        x, y = base(n, 20), base(m, 20)
+        y[:, 7] *= 1.18
+    elif name == "cluster":
+        shares = np.array([*np.full(7, 0.137), 0.041])
+        x, y = _clouds(n, shares, rng, d), _clouds(m, np.where(shares < 0.1, 0.0, shares), rng, d)
+    elif name == "tails":
+        x, y = rng.laplace(size=(n, d)), rng.standard_t(4, size=(m, d))
+    return x, y
+
+
+def shifted_measured(name: str, n: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """As `shifted`, of scikit-learn's breast cancer: 30 measured columns, standardised, most of them skewed."""
+    from sklearn.datasets import load_breast_cancer
+
+    data = load_breast_cancer()
+    rows = (data.data - data.data.mean(0)) / data.data.std(0)
+    order = rng.permutation(len(rows))
+    x, y, label = rows[order[:n]], rows[order[n : 2 * n]], data.target[order[n : 2 * n]]
+    if name == "location":
+        y = y + 0.15 * np.sign(np.random.default_rng(1).normal(size=30))
+    elif name == "scale":
+        y = y * 1.15
+    elif name == "rotation":
+        c, s = np.cos(0.15), np.sin(0.15)
+        y = np.concatenate([c * y[:, :15] - s * y[:, 15:], s * y[:, :15] + c * y[:, 15:]], axis=1)
+    elif name == "outliers":
+        y = np.where((rng.random(len(y)) < rng.choice([0.01, 0.03, 0.05]))[:, None], y * 3, y)
+    elif name == "labels":
+        y = y[(label == 1) | (rng.random(len(y)) < 0.7)]
+    elif name == "column":
+        y = y.copy()
+        y[:, 11] += 0.33
+    elif name == "cluster":  # the largest tumours are not there
+        y = y[y[:, 0] < np.quantile(rows[:, 0], 0.95)]
+    elif name == "tails":
+        y = np.sign(y) * np.abs(y) ** 1.15
+    return x, y
+
+
+def shifted_pictures(name: str, n: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """As `shifted`, of scikit-learn's digits: 64 pixels from 0 to 16, many of them always 0."""
+    from sklearn.datasets import load_digits
+
+    data = load_digits()
+    order = rng.permutation(len(data.data))
+    x, y, label = data.data[order[:n]], data.data[order[n : 2 * n]].copy(), data.target[order[n : 2 * n]]
+    if name == "location":
+        y = y + 0.4 * (data.data.std(0) > 0)
+    elif name == "scale":
+        y = y * 0.95
+    elif name == "rotation":  # by three degrees
+        from scipy.ndimage import rotate
+
+        y = rotate(y.reshape(-1, 8, 8), 3.0, axes=(1, 2), reshape=False, order=1).reshape(-1, 64)
+    elif name == "outliers":
+        strange = np.stack([rng.permutation(column) for column in y.T], axis=1)
+        y = np.where((rng.random(len(y)) < rng.choice([0.01, 0.03, 0.05]))[:, None], strange, y)
+    elif name == "labels":
+        y = y[(label > 2) | (rng.random(len(y)) < 0.6)]
+    elif name == "column":
+        y[:, 20] = np.clip(y[:, 20] + 2.0, 0, 16)
+    elif name == "cluster":
+        y = y[(label != 4) | (rng.random(len(y)) < 0.4)]
+    elif name == "tails":
+        y = np.clip(y + rng.standard_t(2, size=y.shape) * 0.3, 0, 16)
+    return x, y
+
+
+DATA = {"pictures": shifted_pictures, "normal": shifted, "skewed": shifted_skewed, "measured": shifted_measured}
+
+
+def power(trials: int, n: int, seed: int, data: str = "normal") -> dict[str, Any]:
     """The share of trials in which each test rejects at .05, by shift."""
-    found: dict[str, Any] = {"n": n, "trials": trials, "level": 0.05, "seed": seed, "power": {}, "seconds": {}}
+    found: dict[str, Any] = {"data": data, "n": n, "trials": trials, "level": 0.05, "seed": seed}
+    found |= {"power": {}, "seconds": {}}
     for name in SHIFTS:
         rejected: dict[str, list[bool]] = {"jumbot": [], "aggregated MMD": [], "classifier": []}
         for trial in range(trials):
-            x, y = shifted(name, n, np.random.default_rng((seed, trial, 5)))
+            x, y = DATA[data](name, n, np.random.default_rng((seed, trial, 5)))
             for test, run in (
                 ("jumbot", lambda: ours(x, y, trial, 299) <= 0.05),  # noqa: B023
                 ("aggregated MMD", lambda: aggregated_mmd(x, y, trial)),  # noqa: B023
@@ -265,6 +361,7 @@ def main() -> None:
     parser.add_argument("part", choices=("null", "power", "foreign", "large"))
     parser.add_argument("--trials", type=int)
     parser.add_argument("--n", type=int, default=250)
+    parser.add_argument("--data", choices=tuple(DATA), default="normal")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=OUT)
     asked = parser.parse_args()
@@ -273,15 +370,16 @@ def main() -> None:
         found = null(asked.trials or 2000, asked.seed)
         words += ["--trials", str(asked.trials or 2000)]
     elif asked.part == "power":
-        found = power(asked.trials or 100, asked.n, asked.seed)
-        words += ["--trials", str(asked.trials or 100), "--n", str(asked.n)]
+        found = power(asked.trials or 100, asked.n, asked.seed, asked.data)
+        words += ["--trials", str(asked.trials or 100), "--n", str(asked.n), "--data", asked.data]
     else:
         found = (foreign if asked.part == "foreign" else large)(asked.seed)
     asked.out.mkdir(parents=True, exist_ok=True)
-    settings = {name: found[name] for name in ("n", "trials", "level", "rows", "columns") if name in found}
+    settings = {name: found[name] for name in ("data", "n", "trials", "level", "rows", "columns") if name in found}
     said = {"seed": asked.seed, "settings": settings or {"part": asked.part}}
     made = origin("shift_power", [*words, "--seed", str(asked.seed)]) | said | found
-    (asked.out / f"{asked.part}.json").write_text(json.dumps(made, indent=2) + "\n")
+    name = f"power-{asked.data}" if asked.part == "power" else asked.part
+    (asked.out / f"{name}.json").write_text(json.dumps(made, indent=2) + "\n")
     print(json.dumps(found, indent=2))
 
 

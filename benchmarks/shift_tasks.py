@@ -8,7 +8,7 @@ Families whose files are absent are left out.
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import permutations
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,9 +30,11 @@ class Rows(NamedTuple):
     y_target: Array
 
 
-def tasks(data: Path = DATA, seed: int = 0) -> Iterator[Rows]:
+def tasks(data: Path = DATA, seed: int = 0, families: Sequence[str] | None = None) -> Iterator[Rows]:
     """Every task whose data are there; the seed draws subsets of what is large, and resampled classes."""
     for family, make in FAMILIES.items():
+        if families is not None and family not in families:
+            continue
         try:
             found = list(make(data, np.random.default_rng(seed)))
         except FileNotFoundError:

@@ -1,13 +1,14 @@
 """What judges the everyday calls of the benchmark, and how a long run is continued."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import benchmarks.__main__ as bench
 import jumbot
-from benchmarks import certify, everyday
+from benchmarks import certify, everyday, report
 
 
 def test_partial_plans_are_judged_by_a_bound_and_by_their_constraints(rng):
@@ -80,3 +81,20 @@ def test_a_run_that_was_ended_is_continued(tmp_path, capsys, monkeypatch):
 
 def _solver(name):
     return {"name": name, "seconds": 1e-3, "error": None, "calls": 3}
+
+
+def test_everyday_calls_alone_replace_those_of_the_record(tmp_path):
+    """The regimes of the record stay as they are."""
+    before = Path("results", "bench.json").read_text()
+    (tmp_path / "bench.json").write_text(before)
+    row = {"group": "g", "problem": "p", "threads": 1, "solvers": [_solver("jumbot"), _solver("POT")]}
+    old = json.loads(before)
+    report.write([], [row], old["machine"], "another command", "2030-01-01", tmp_path)
+    new = json.loads((tmp_path / "bench.json").read_text())
+    assert {key: new[key] for key in ("command", "date", "machine", "gap")} == {
+        key: old[key] for key in ("command", "date", "machine", "gap")
+    }
+    assert new["regimes"] == old["regimes"]
+    assert new["everyday"]["rows"] == [row]
+    assert new["everyday"]["command"] == "another command"
+    assert "another command" in (tmp_path / "bench.md").read_text()

@@ -301,7 +301,8 @@ def everyday() -> str:
     if "everyday" not in record:
         return NOT_RUN
     head, *lines = record["everyday"]["table"]
-    return f"`{record['command']}`, {record['date']}:\n\n{markdown(head, lines, words=2)}"
+    made = {**record, **record["everyday"]}
+    return f"`{made['command']}`, {made['date']}:\n\n{markdown(head, lines, words=2)}"
 
 
 def _ms(seconds: float) -> str:

@@ -66,11 +66,12 @@ def test_the_plan_finds_the_ratio() -> None:
 
 def test_expected_coverage_by_hand() -> None:
     p = np.random.default_rng(0).dirichlet(np.ones(4), 50)
-    thresholds, covered = sets.expected_coverage(p)
+    thresholds, covered, sizes = sets.expected_coverage(p)
     for place in (0, 57, 120, len(thresholds) - 1):
         inside = 1 - p <= thresholds[place] + 1e-12
         inside[np.arange(50), p.argmax(1)] = True
         assert covered[place] == pytest.approx((p * inside).sum(1).mean())
+        assert sizes[place] == pytest.approx(inside.sum(1).mean())
     assert (np.diff(covered) >= -1e-12).all()
 
 
@@ -87,6 +88,24 @@ def test_a_target_without_counterpart_gets_no_promise() -> None:
         told = None if "accuracy" in said else np.full((10, 2), 0.5)
         found = sets.learn_guarantee(witness, Calibration(), np.full(2, 0.5), told, 0.25)
         assert sets.promise_of(found, 0.9).startswith(said)
+
+
+def test_sets_stay_near_the_usual_size_or_promise_nothing() -> None:
+    """Of probabilities with a long flat tail: holding more of them takes many classes."""
+    scores = np.linspace(0.0, 0.6, 200)[:, None]
+    p = np.full((100, 11), 0.0)
+    p[:90, 0], p[:90, 1:] = 0.96, 0.004
+    p[90:, 0], p[90:, 1:] = 0.5, 0.05
+    sure = sets.Guarantee(scores, np.ones(200), 1.0, sets.expected_coverage(p), 0.25)
+    assert not sure.why_not(0.9)
+    assert len(sets.class_sets(p, float(sure.thresholds(0.9)[0]), np.arange(11))[0]) == 1
+    p[:, 0], p[:, 1:] = 0.8, 0.02
+    unsure = sets.Guarantee(scores, np.ones(200), 1.0, sets.expected_coverage(p), 0.25)
+    assert "several times" in unsure.why_not(0.9)
+    assert len(sets.class_sets(p, float(unsure.thresholds(0.9)[0]), np.arange(11))[0]) > 5
+    old = sets.Guarantee(scores, np.ones(200), 1.0, unsure.curve[:2], 0.25)  # of a model that kept no sizes
+    assert not old.why_not(0.9)
+    np.testing.assert_array_equal(old.thresholds(0.9), unsure.thresholds(0.9))
 
 
 def data(n: int, seed: int, by: float = 0.0):

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import csv
 import json
+from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold
 
 import jumbot
 from jumbot.adaptation import _unknown
+from jumbot.data._domain import ArraySamples, Domain
+from tests.refusals import refused
 
 
 def clouds(n: int, classes: int, seed: int):
@@ -66,7 +72,41 @@ def test_cosines_by_hand() -> None:
 
 def test_it_is_refused_where_it_cannot_mark() -> None:
     X, y = clouds(60, 3, 0)
-    for given in ({}, {"out": "r", "judge": False}, {"out": "r", "task": "regression"}):
+    for given in ({}, {"out": "r", "task": "regression"}):
         with pytest.raises(jumbot.ArgumentError) as error:
             jumbot.adapt((X, y), X, unknown=True, **given)
         assert error.value.argument == "unknown"
+
+
+def test_a_source_of_one_class_is_refused() -> None:
+    domain = Domain("one", ArraySamples(np.zeros((5, 2), np.float32)), np.zeros(5, np.int64), ("a",))
+    model = SimpleNamespace(compared_by=lambda _: lambda part: part.samples.array)
+    with refused("unknown"):
+        _unknown.mark_unknown(model, SimpleNamespace(source=domain, target=domain), 0)
+
+
+def test_entropies_are_those_of_regressions_that_did_not_see_the_row() -> None:
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1], 30)
+    source = rng.normal(size=(60, 3)) + 4 * (2 * labels[:, None] - 1) * [1, 0, 0]
+    labels[0] = 1  # a mistake, which a regression that saw it would be surer of
+    target = np.array([[0.0, 0.0, 0.0], [5.0, 0.0, 0.0]])
+    found, own = _unknown.source_entropies(source, labels, target)
+    assert found[0] == pytest.approx(np.log(2), abs=0.2)
+    assert found[1] < 0.2
+    scaled = source / source.std(0)
+    for train, test in StratifiedKFold(3).split(scaled, labels):
+        fitted = LogisticRegression(C=1.0, max_iter=200).fit(scaled[train], labels[train])
+        p = fitted.predict_proba(scaled[test])
+        np.testing.assert_allclose(own[test], -(p * np.log(p)).sum(1), rtol=1e-6)
+
+
+def test_the_score_does_not_depend_on_the_length_of_training(tmp_path) -> None:
+    X, y = clouds(60, 3, 0)
+    T, _ = clouds(60, 4, 1)
+    found = []
+    for steps in (2, 20):
+        out = tmp_path / str(steps)
+        jumbot.adapt((X, y), T, steps=steps, out=out, unknown=True, report=False, judge=False, method="jumbot")
+        found.append(pd.read_csv(out / "predictions.csv")["unknown_score"])
+    pd.testing.assert_series_equal(*found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import json
+import unicodedata
 import warnings
 from dataclasses import asdict
 from functools import partial
@@ -112,6 +113,8 @@ def test_numbers_of_every_kind(rng: np.random.Generator) -> None:
         ([datetime.date(2024, 1, 1)] * ROWS, r"'notes' holds dates \(2024-01-01\)"),
         (["2024-01-01 10:00", None] * (ROWS // 2), "'notes' holds dates"),
         (["3/12/24"] * ROWS, "'notes' holds dates"),
+        ([f"1,{100 + i}" for i in range(ROWS)], r"'notes' holds numbers written with other signs \('1,100'\)"),
+        ([f"{i} %" for i in range(ROWS)], r"'notes' holds numbers written with other signs \('0 %'\)"),
         (pd.date_range("2024", periods=ROWS), "'notes' holds dates"),
         ([np.nan] * ROWS, "'notes' is empty"),
         ([[1, 2], [1]] * (ROWS // 2), "'notes' holds list values"),
@@ -126,6 +129,30 @@ def test_columns_that_say_nothing_are_refused_with_the_remedy(
         prepare(as_domain(frame), as_domain(frame))
     assert "drop='notes'" in str(caught.value)
     prepare(as_domain(frame, drop="notes"), as_domain(frame, drop=["notes"]))
+
+
+def test_few_numbers_with_other_signs_are_categories_with_a_word(rng: np.random.Generator) -> None:
+    frame = _frame(rng, price=["$1,000", "$2,500", "$900"] * (ROWS // 3))
+    with pytest.warns(UserWarning, match=r"'price' holds numbers written with other signs \('\$1,000'\)"):
+        _, _, fitted = prepare(as_domain(frame), as_domain(frame))
+    assert fitted.columns is not None
+    assert fitted.columns.columns[-1].categories == ("$1,000", "$2,500", "$900")
+
+
+def test_numbers_beside_numbers_as_text_are_categories_with_a_word(rng: np.random.Generator) -> None:
+    """As a workbook may have them; texts alone are categories without one."""
+    frame = _frame(rng, size=[1, 2.5, "3"] * (ROWS // 3))
+    with pytest.warns(UserWarning, match=r"'size' holds numbers, some of them as text \('3'\)"):
+        prepare(as_domain(frame), as_domain(frame))
+    prepare(*[as_domain(frame.assign(size=["1", "2", "3"] * (ROWS // 3)))] * 2)
+
+
+def test_a_column_whose_accent_is_stored_in_another_way_is_named(rng: np.random.Generator) -> None:
+    """As files from macOS have it."""
+    frame = _frame(rng, **{"ta\N{LATIN SMALL LETTER I WITH ACUTE}n": np.arange(1.5, ROWS + 1)})
+    there = frame.rename(columns=lambda name: unicodedata.normalize("NFD", name))
+    with refused("Rename"):
+        prepare(as_domain(frame), as_domain(there))
 
 
 def test_text_among_the_targets_numbers(rng: np.random.Generator) -> None:

@@ -96,7 +96,12 @@ def test_sources_that_cannot_teach(labels, match: str) -> None:
         prepare(as_domain(np.zeros((3, 2)), labels, name="s"), as_domain(np.zeros((3, 2))))
 
 
-@pytest.mark.parametrize(("one", "other"), [("Hair drier", "hair_drier"), ("Yes", "yes")])
+_COMPOSED, _COMBINED = "caf\N{LATIN SMALL LETTER E WITH ACUTE}", "cafe\N{COMBINING ACUTE ACCENT}"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("Hair drier", "hair_drier"), ("Yes", "yes"), ("-0", "0"), (_COMBINED, _COMPOSED)]
+)
 def test_classes_that_differ_in_spelling_alone(one: str, other: str) -> None:
     target = as_domain(np.zeros((1, 2)))
     with pytest.warns(UserWarning, match=f"'{one}' and '{other}' are two classes; give them one name if they are"):

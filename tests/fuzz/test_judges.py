@@ -266,6 +266,20 @@ def test_the_watch_finds_slow_calls_writes_warnings_and_foreign_exceptions(monke
         watch(time.sleep, 10)
 
 
+def test_the_watch_looks_at_large_arrays_of_any_kind():
+    """Complex ones too, whose sum is no float: a large case of the family of refusals broke down on it."""
+
+    def write(x):
+        x[0, 0] += 1
+
+    for kind in (np.complex64, np.float64):
+        watch = Watch()
+        watch(lambda x: x, np.ones((300, 300), dtype=kind))
+        assert not watch.faults
+        watch(write, np.ones((300, 300), dtype=kind))
+        assert watch.faults == ["an input was written to"]
+
+
 def test_a_case_depends_on_its_number_alone(monkeypatch):
     labels = [run_case(3, number, "refusals")[1].label for number in (4, 5, 4)]
     assert labels[0] == labels[2] != labels[1]

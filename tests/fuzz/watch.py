@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 import warnings
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -99,4 +100,4 @@ def _bytes(x: Any) -> Any:
         x = x.detach().numpy()
     if not isinstance(x, np.ndarray):
         return None
-    return x.tobytes() if x.size < 1 << 16 else float(np.nansum(np.where(np.isfinite(x), x, 0)))
+    return x.tobytes() if x.size < 1 << 16 else zlib.crc32(x.tobytes())

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -239,3 +240,8 @@ def test_every_kind_of_points_takes_the_fast_path(kind, loss, rng, monkeypatch):
         x, y = x.astype(kind), y.astype(kind)
     np.testing.assert_array_equal(jumbot.estimate(x, y, **options).values, expected)
     assert seen
+
+
+def test_the_mean_of_values_whose_sum_overflows():
+    found = jumbot.estimate(np.zeros((4, 2)), np.ones((4, 2)), m=2, k=4, epsilon=1.0, tau=1.0)
+    assert replace(found, values=np.full(4, 1.5e308)).value == pytest.approx(1.5e308)

@@ -44,6 +44,17 @@ def test_what_changed_nothing_did_no_harm(tmp_path: Path) -> None:
     assert "probably did harm" in verdict(read_run(harmed))
 
 
+def test_harm_that_labels_refute_is_not_feared(tmp_path: Path) -> None:
+    """Without labels the votes may fear harm; where labels say 95 instead of 70 %, that is what counts."""
+    for before, feared in ((0.7, False), (0.99, True)):
+        run = make_run(tmp_path / f"{before}", accuracy=0.95, reasons=("proportions moved",))
+        beside = {"what": "source-only", "changed": 0.3, "estimated_accuracy": ESTIMATE, "accuracy": before}
+        (run / "baseline.json").write_text(json.dumps(beside), encoding="utf-8")
+        assert ("Adaptation helped" in verdict(read_run(run))) != feared
+        page = write_report([run], tmp_path / "page.html").read_text()
+        assert ("negative transfer is likely" in page) == feared
+
+
 def test_nothing_is_said_of_explained_samples_where_there_are_none(tmp_path: Path) -> None:
     z = torch.tensor([[0.0, 0.0], [0.1, 0.0], [4.0, 0.0], [4.1, 0.0]])
     found = diagnose(z, [0, 0, 1, 1], z + 900, torch.tensor([[9.0, 0], [0, 9], [0, 9], [0, 9]]))

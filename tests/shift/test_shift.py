@@ -46,7 +46,7 @@ def test_a_moved_column_is_found(moved) -> None:
 
 
 def test_nothing_to_do_where_nothing_has_shifted() -> None:
-    same = jumbot.shift(cloud(200, 2), cloud(150, 3))
+    same = jumbot.shift(cloud(200, 4), cloud(150, 5))
     assert same.p_value > 0.05
     assert same.effect < 0.1
     assert 0.7 < same.distance < 1.4

@@ -77,13 +77,25 @@ def test_minibatches_are_those_of_the_divergence() -> None:
     assert float(found[0]) == pytest.approx(float(expected), rel=1e-3)
 
 
+def test_means_are_those_of_hotelling() -> None:
+    current = exchange(CURRENT[:, 0], np.arange(50), 40, np.random.default_rng(1))
+    ours = views.mean_distances(views.whitened(views.principal_directions(ROWS)), views.signed_weights(current))
+    spread = np.linalg.inv(np.cov(ROWS.T, bias=True))
+    apart = [ROWS[c].mean(0) - ROWS[~c].mean(0) for c in current.T]
+    np.testing.assert_allclose(ours, [a @ spread @ a for a in apart], rtol=1e-4)
+    twice = np.concatenate([ROWS, ROWS], axis=1)  # a direction in which nothing varies counts for nothing
+    again = views.mean_distances(views.whitened(views.principal_directions(twice)), views.signed_weights(current))
+    np.testing.assert_allclose(again, ours, rtol=1e-4)
+
+
 def test_radii_and_extremes_by_hand() -> None:
     rows = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, -2.0], [0.0, 0.0], [3.0, 4.0]])
-    found = views.radii(rows, views.squared_distances(rows), count=1)
+    found = views.radii(rows, rows, views.squared_distances(rows), count=1)
     np.testing.assert_allclose(found[:, 0], [0, 1, 4, 0, 25])
     np.testing.assert_allclose(found[:, 1], [0, 1, 2, 0, 7])
     np.testing.assert_allclose(found[:, 2], [0, 1, 2, 0, 4])
-    np.testing.assert_allclose(found[:, 3], [0, 1, 4, 0, 20])
+    np.testing.assert_allclose(found[:, 3], [0, 1, 4, 0, 25])  # of the rows that are called whitened here
+    np.testing.assert_allclose(found[:, 4], [0, 1, 4, 0, 20])
     values = np.array([[5.0], [4.0], [4.0], [4.0], [1.0], [0.0]])
     current = np.array([[True], [True], [True], [False], [False], [False]])
     (extreme,) = views.exceedances(values, views.signed_weights(current), (0.01,))
@@ -133,3 +145,19 @@ def test_the_aggregated_p_value_is_uniform(views_of: int) -> None:
         p.append(permutations.aggregate([np.exp(common + rng.normal(size=40) * k) for k in range(1, views_of + 1)]))
     shares = [np.mean(np.array(p) <= level) for level in (0.05, 0.1, 0.5)]
     np.testing.assert_allclose(shares, (0.05, 0.1, 0.5), atol=3 * np.sqrt(0.25 * 0.8 / 600))
+
+
+def test_a_large_value_does_not_widen_its_own_tail() -> None:
+    values = np.random.default_rng(0).gamma(2.0, size=300)
+    for far in (12.0, 24.0):
+        values[0] = far
+        assert permutations.log_tail(values)[0] == pytest.approx(gamma.logsf(far, 2.0), rel=0.2)
+
+
+def test_views_that_agree_count_more_than_one_of_them() -> None:
+    rng = np.random.default_rng(3)
+    views_of = rng.gamma(2.0, size=(6, 200))
+    views_of[:, 0] = np.median(views_of)
+    alone, together = views_of.copy(), views_of.copy()
+    alone[0, 0] = together[:, 0] = np.quantile(views_of, 0.95)
+    assert permutations.aggregate(list(together)) <= 0.05 < permutations.aggregate(list(alone))

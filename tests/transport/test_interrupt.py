@@ -14,26 +14,31 @@ import torch
 import jumbot
 from jumbot.transport._kernels.threads import Stop, run
 
-#: each would take at least half a minute; tol = 0 is never reached
+#: each would take many seconds; tol = 0 is never reached
 LONG = {
     "a batch": "jumbot.solve(rng.random((4000, 64, 64)), epsilon=1e-4, tau=100.0, tol=0.0)",
     "one problem": "jumbot.solve(rng.random((1000, 1000)), epsilon=1e-5, tau=100.0, tol=0.0)",
     "balanced": "jumbot.solve(rng.random((700, 64, 64)), epsilon=1e-4, tol=0.0)",
     "a large problem": "jumbot.solve(rng.random((3000, 2000)), epsilon=1e-5, tau=100.0, tol=0.0)",
-    "torch operations": "jumbot.solve(rng.random((300, 64, 64)), epsilon=1e-4, mass=0.5, tol=0.0)",
-    "the network simplex": "jumbot.solve(rng.random((7000, 7000)), epsilon=0.0)",
+    "a fixed mass": "jumbot.solve(rng.random((300, 64, 64)), epsilon=1e-4, mass=0.5, tol=0.0)",
+    "torch operations": "jumbot.solve(rng.random((1100, 1100)), epsilon=1e-4, mass=0.5, tol=0.0)",
     "the interior point": "jumbot.solve(rng.random((2500, 2500)), epsilon=0.0, tau=5.0, tol=0.0)",
     "a divergence": "jumbot.sinkhorn_divergence(rng.random((2000, 64, 2)), rng.random((2000, 64, 2)), epsilon=1e-4, "
     "tau=100.0, tol=0.0)",
+    # last: its thread cannot be stopped, and would take a core from the others
+    "the network simplex": "jumbot.solve(rng.random((7000, 7000)), epsilon=0.0)",
 }
-MOST = 8.0  # seconds after the signal: one at rest, the others for what else a machine does
+MOST = 8.0  # seconds after the signal, by the wall or of this process: on a busy machine the wall counts the others
 
 PROGRAM = """
 import os, signal, sys, threading, time, numpy as np, torch, jumbot
 
+def clocks():
+    return np.array([time.perf_counter(), time.process_time()])
+
 def interrupt():
     global sent
-    sent = time.perf_counter()
+    sent = clocks()
     os.kill(os.getpid(), signal.SIGINT)
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
@@ -43,8 +48,10 @@ rng = np.random.default_rng(0)
 for epsilon in (0.0, 0.1):
     jumbot.solve(rng.random((300, 300)), epsilon=epsilon, tau=1.0)
 jumbot.solve(rng.random((1100, 1000)), epsilon=0.1, tau=1.0)
-jumbot.solve(rng.random((2, 64, 64)), epsilon=0.1)
-jumbot.solve(rng.random((2, 64, 64)), epsilon=0.1, mass=0.5)
+for epsilon in (1e-4, 0.1):
+    jumbot.solve(rng.random((2, 64, 64)), epsilon=epsilon, tau=100.0)
+    jumbot.solve(rng.random((2, 64, 64)), epsilon=epsilon)
+    jumbot.solve(rng.random((2, 64, 64)), epsilon=epsilon, mass=0.5)
 jumbot.sinkhorn_divergence(rng.random((2, 64, 2)), rng.random((2, 64, 2)), epsilon=0.1, tau=1.0)
 for name, call in {{{calls}}}.items():
     threading.Timer(1.0, interrupt).start()
@@ -52,7 +59,7 @@ for name, call in {{{calls}}}.items():
         call()
         print(name, "was over too soon")
     except KeyboardInterrupt:
-        taken = time.perf_counter() - sent
+        taken = min(clocks() - sent)
         if taken > {most}:
             print(name, "went on for", taken)
 print("end", flush=True)
@@ -65,7 +72,7 @@ def test_ctrl_c(threads):
     """The end comes soon too, though the thread of a simplex is still at work."""
     calls = ", ".join(f"{name!r}: lambda: {call}" for name, call in LONG.items())
     program = PROGRAM.format(threads=threads, calls=calls, most=MOST)
-    child = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=180)
+    child = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=600)
     assert child.stdout == "end\n", child.stdout + child.stderr
     assert child.returncode == 0, child.stderr
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import logsumexp
 from scipy.stats import gamma
 
 from jumbot._base.progress import Stretch
@@ -17,6 +18,7 @@ from jumbot._shift.views import (
     blurred_distances,
     column_distances,
     exceedances,
+    mean_distances,
     minibatch_divergences,
     neighbour_shares,
     principal_directions,
@@ -24,6 +26,7 @@ from jumbot._shift.views import (
     signed_weights,
     squared_distances,
     typical,
+    whitened,
 )
 
 Array = np.ndarray[Any, Any]
@@ -36,6 +39,7 @@ WIDTHS = (0.1, 0.5, 2.0)
 """Of the kernels of blurred distances, in the same units."""
 _AT_ONCE = 40  # exchanges between two looks at the clock
 _LEAST_SKEW = 1e-3
+_LEAST_VARIANCE = 1e-12  # of values whose largest is about one
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,13 +71,18 @@ def run_test(
     weights = signed_weights(current)
     columns = column_distances(pool.rows, weights)
     views = {"columns": _largest(columns)}
+    directions = principal_directions(pool.rows)
+    white = whitened(directions)
     if pool.rows.shape[1] > 1:
-        views["directions"] = _largest(column_distances(principal_directions(pool.rows), weights))
+        views["directions"] = _largest(column_distances(directions, weights))
+        views["means"] = mean_distances(white, weights)
     names = [*(f"kernel {width:g}" for width in WIDTHS), "energy"]
     views |= dict(zip(names, blurred_distances(squared, weights, WIDTHS, scale), strict=True))
-    out = radii(pool.rows, squared)
+    out = radii(pool.rows, white, squared)
     views |= {"radii": _largest(column_distances(out, weights)), "extremes": _largest(exceedances(out, weights))}
     views["neighbours"] = neighbour_shares(squared, current)
+    if pool.rows.shape[1] > 1:
+        views["whitened neighbours"] = neighbour_shares(squared_distances(white), current)
     del squared
     done, parts, interrupted = 0, [], False
     try:
@@ -111,24 +120,30 @@ def rank_p(values: Array) -> float:
 
 
 def aggregate(views: Sequence[Array]) -> float:
-    """One p-value of several views: that of the smallest tail among them, under the same exchanges.
+    """One p-value of several views: that of the mean of 1 / sqrt(tail) over them, under the same exchanges.
 
-    What is ranked is the same symmetric function of all columns for the data and for every exchange, so the p-value is
-    exact whatever the views are, and however they depend on each other.
+    One view with a tiny tail decides, as with the smallest tail alone; views that agree count more than that.  What is
+    ranked is the same symmetric function of all columns for the data and for every exchange, so the p-value is exact
+    whatever the views are, and however they depend on each other.
     """
-    return rank_p(-np.min([log_tail(values) for values in views], axis=0))
+    return rank_p(logsumexp([-0.5 * log_tail(values) for values in views], axis=0))
 
 
 def log_tail(values: Array) -> Array:
-    """The logarithm of the upper tail at each value, by a gamma distribution with mean, variance and skewness of all.
+    """The logarithm of the upper tail at each value, by a gamma distribution with the moments of all the others.
 
-    Ranks would tie: of 400 exchanges one is the largest in every view.
+    Ranks would tie: of 400 exchanges one is the largest in every view.  With its own value among the moments, a large
+    one would widen the distribution that it is judged by, most of all where it is one of many columns.
     """
-    deviation = float(values.std())
-    if not deviation > 1e-9 * max(float(np.abs(values).max()), 1e-300):
+    size = float(np.abs(values).max())
+    if not float(values.std()) > 1e-9 * max(size, 1e-300):
         return np.zeros(len(values))
-    z = (values - values.mean()) / deviation
-    shape = 4 / max(float((z**3).mean()), _LEAST_SKEW) ** 2
+    x = (values - np.median(values)) / size
+    first, second, third = ((float((x**k).sum()) - x**k) / (len(x) - 1) for k in (1, 2, 3))
+    deviation = np.sqrt(np.maximum(second - first**2, _LEAST_VARIANCE))
+    skew = (third - 3 * first * second + 2 * first**3) / deviation**3
+    z = (x - first) / deviation
+    shape = 4 / np.maximum(skew, _LEAST_SKEW) ** 2
     found: Array = gamma.logsf(np.maximum(z * np.sqrt(shape) + shape, 0.0), shape)
     return np.maximum(found, -600.0) - 1e-6 * z  # beyond, the order alone
 

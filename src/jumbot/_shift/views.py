@@ -5,8 +5,10 @@
   (alpha - beta) x (alpha - beta), which for the cost 1 - k(x, y) is the squared distance of the means in the space of
   the kernel k, and for |x - y| the energy distance;
 - `column_distances`: transport of single columns, and of single directions, weighted towards the tails;
+- `mean_distances`: how far the means are apart, in the pool's own deviations;
 - `radii`, whose transport and whose extremes are compared: how far a row is from the middle and from its neighbours;
-- `neighbour_shares`: how often the nearest rows are of the same set, the limit of small epsilon.
+- `neighbour_shares`: how often the nearest rows are of the same set, the limit of small epsilon; also in whitened
+  rows, where columns that depend on each other weigh as much as others.
 
 Every one is large where the sets differ.  The first column of `current` is the data as they are.
 """
@@ -106,21 +108,35 @@ def column_distances(rows: Array, weights: Array) -> Array:
     return found
 
 
-def principal_directions(rows: Array, most: int = 20) -> Array:
-    """The pool along its principal directions."""
+def principal_directions(rows: Array, most: int = 50) -> Array:
+    """The pool along its principal directions, those with the largest deviations first."""
     centred = rows - rows.mean(0)
     _, vectors = np.linalg.eigh(centred.T @ centred)
     found: Array = centred @ vectors[:, ::-1][:, :most]
     return found
 
 
-def radii(rows: Array, squared: Array, count: int = 5) -> Array:
-    """(N, 4) how far out each row of the pool lies: from the medians by squares, by sums and by its largest column, and
-    from its nearest rows."""
+def whitened(directions: Array) -> Array:
+    """Principal directions in units of their deviations; those in which nothing varies are left out."""
+    deviations = directions.std(0)
+    seen = deviations > 1e-6 * deviations.max(initial=0.0)
+    found: Array = directions[:, seen] / deviations[seen]
+    return found
+
+
+def mean_distances(white: Array, weights: Array) -> Array:
+    """The squared distance of the means of the sets in whitened rows: Hotelling's statistic, up to a factor."""
+    found: Array = ((white.T @ weights.astype(np.float64)) ** 2).sum(0)
+    return found
+
+
+def radii(rows: Array, white: Array, squared: Array, count: int = 5) -> Array:
+    """(N, 5) how far out each row of the pool lies: from the medians by squares, by sums and by its largest column;
+    from the mean in whitened rows, which sees what columns have to do with each other; from its nearest rows."""
     away = np.abs(rows - np.median(rows, axis=0))
     few = min(count, len(rows) - 1)
     nearest = np.sort(np.partition(squared, few, axis=1)[:, : few + 1], axis=1)[:, 1:].mean(1)
-    return np.stack([(away**2).sum(1), away.sum(1), away.max(1), nearest], axis=1)
+    return np.stack([(away**2).sum(1), away.sum(1), away.max(1), (white**2).sum(1), nearest], axis=1)
 
 
 def exceedances(values: Array, weights: Array, shares: Sequence[float] = (0.01, 0.02, 0.05)) -> Array:

@@ -123,7 +123,7 @@ def adapt(
     unknown : bool, default False
         Mark target samples of classes that the source lacks, in the columns `unknown` and `unknown_score` of
         `predictions.csv`: by how many classes cannot be excluded and how far the source is, at a threshold that 5 % of
-        held-out source samples exceed.  It needs `out`, classes and `judge`, and changes no prediction.
+        held-out source samples exceed.  It needs `out` and classes, and changes no prediction.
     show : bool, default False
         Draw a progress bar.
     **options
@@ -288,8 +288,8 @@ def _take_backbone(backbone: Any, options: dict[str, Any], run: _Run) -> tuple[d
 def _decide(given: _Given, settings: _Settings, run: _Run, config: str | Path | None) -> _Asked:
     """What to do, from the arguments, the run to continue and the file of settings; all that needs no data."""
     file = check("config", config, Path | None)
-    if run.unknown and (run.out is None or not run.judge or settings.reading.get("task") == "regression"):
-        raise ArgumentError("unknown needs out, classes and judge=True: it marks the predictions.csv of a run.")
+    if run.unknown and (run.out is None or settings.reading.get("task") == "regression"):
+        raise ArgumentError("unknown needs out and classes: it marks the predictions.csv of a run.")
     named = names_a_method(settings.method, settings.recipe, file, settings.options)
     automatic = run.judge and not named
     if run.resume and run.out is not None and (run.out / CONFIG).exists():
@@ -388,7 +388,7 @@ def _train_and_report(asked: _Asked, config: RunConfig, domains: Domains, judged
     origin["request"] = request(*asked.given, asked.reading)
     model = train(asked, config, domains, judged, origin, RunFolder(run.out))
     if run.unknown and first_process():
-        marks = mark_unknown(model, domains, judged, config.training.seed)
+        marks = mark_unknown(model, domains, config.training.seed)
         write_marks(run.out / "predictions.csv", marks)
     if run.report and first_process() and not (run.out / "report.html").exists():
         _compare(read.source, read.target, config, run.out)

@@ -315,7 +315,7 @@ class Model:
             sets = class_sets(self.probabilities(logits).double().numpy(), float(thresholds[0]), self.task.names())
         unknown = np.zeros(len(logits), bool) if near is None else near < self.guarantee.strange
         promise = promise_of(self.guarantee, coverage)
-        return PredictionSets(sets, unknown, coverage, promise, not self.guarantee.why_not)
+        return PredictionSets(sets, unknown, coverage, promise, not self.guarantee.why_not(coverage))
 
     def probabilities(self, logits: Tensor, prior: Prior = "target") -> Tensor:
         """Of the classes, calibrated by the temperature."""

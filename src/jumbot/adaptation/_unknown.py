@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,19 +11,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jumbot._base.files import replacing
-from jumbot.adaptation._evaluation.modularity import some_rows
-from jumbot.adaptation._evaluation.monitor import logits_of
 from jumbot.errors import ArgumentError
 
 if TYPE_CHECKING:
     from jumbot.adaptation._domains import Domains
-    from jumbot.adaptation._judging import Judged
     from jumbot.adaptation._model import Model
 
 Array = np.ndarray[Any, Any]
 FALSE_ALARMS = 0.05
 """Share of held-out source samples that would be marked."""
 _NEAREST = 3
+_FOLDS = 3
+_EFFECTIVE, _ITERATIONS = 20.0, 200  # of a logistic regression: its C times the number of columns
 _SOURCE = 2000  # samples of the source that others are compared with
 _PART = 4096
 
@@ -86,30 +86,41 @@ def unexplained(rows: Array, source: Array, own: bool = False) -> Array:
     return np.concatenate(found)
 
 
-def mark_unknown(model: Model, domains: Domains, judged: Judged, seed: int) -> Unknown:
-    """Mark the target; the threshold is that of source samples which the judging networks did not see."""
-    name = str(model.method["name"])
-    source, target, held = domains.source, domains.target, domains.watch.validation
+def source_entropies(source: Array, labels: Array, target: Array) -> tuple[Array, Array]:
+    """Of target rows and of source rows, the entropies of a logistic regression that was fitted without the row.
+
+    Not those of the adapted network, which has learned to be sure of the target: with five of ten classes hidden on
+    Office-Caltech10 it is surer of samples whose class it does not know.
+    """
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import StratifiedKFold, cross_val_predict
+
+    spread = source.std(0)
+    spread[spread < 1e-9 * max(float(spread.max()), 1e-300)] = np.inf
+    here, there = source / spread, target / spread
+    plain = LogisticRegression(C=min(1.0, _EFFECTIVE / here.shape[1]), max_iter=_ITERATIONS)
+    few = np.bincount(labels)[np.unique(labels)].max()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of classes with fewer samples than folds, and of iterations
+        folds = StratifiedKFold(min(_FOLDS, int(few)))
+        own = cross_val_predict(plain, here, labels, cv=folds, method="predict_log_proba")
+        found = plain.fit(here, labels).predict_log_proba(there)
+    return effective_classes(found), effective_classes(np.maximum(own, -700.0))
+
+
+def mark_unknown(model: Model, domains: Domains, seed: int) -> Unknown:
+    """Mark the target, by features that adaptation leaves alone; the threshold is that of held-out source samples."""
+    source, target = domains.source, domains.target
+    assert source.labels is not None
     compared = model.compared_by(target)
-    here, there = compared(source).astype(np.float64), compared(target).astype(np.float64)
-    middle = here.mean(0)
-    some = np.sort(np.random.default_rng((seed, 23)).permutation(len(here))[:_SOURCE])
-    near = here[some] - middle
-    logits = logits_of(model.network, target).double().numpy() / model.temperature
-    scores = effective_classes(logits), unexplained(there - there.mean(0), near)
-    if judged.heard is not None and judged.heard.held is not None:
-        rows, said = judged.heard.held, judged.heard.by_method[name].held
-        place = {row: i for i, row in enumerate(some.tolist())}
-        seen = np.array([row in place for row in rows.tolist()])
-        alone = unexplained(near, near, own=True)
-        own = alone[[place[row] for row in rows[seen].tolist()]]
-        return combine(scores, (effective_classes(said[seen] / model.temperature), own))
-    if held is None:
-        raise ArgumentError("unknown needs source samples that are held out: leave judge on, or give validation.")
-    few = held.subset(some_rows(held, seed)[0])
-    said = logits_of(model.network, few).double().numpy() / model.temperature
-    own = unexplained(compared(few).astype(np.float64) - middle, near)
-    return combine(scores, (effective_classes(said), own))
+    some = np.sort(np.random.default_rng((seed, 23)).permutation(len(source))[:_SOURCE])
+    labels = np.asarray(source.labels)[some]
+    if len(np.unique(labels)) < 2 or np.bincount(labels).max() < 2:
+        raise ArgumentError("unknown needs two classes in the source, one of them with two samples.")
+    here, there = compared(source.subset(some)).astype(np.float64), compared(target).astype(np.float64)
+    here, there = here - here.mean(0), there - there.mean(0)
+    surprise, own = source_entropies(here, labels, there)
+    return combine((surprise, unexplained(there, here)), (own, unexplained(here, here, own=True)))
 
 
 def write_marks(file: Path, found: Unknown) -> None:

@@ -95,7 +95,8 @@ def summary(model: Model) -> str:
     lines.append(f"target samples that no source sample explains: {len(diagnosis['unexplained'])}")
     lines += results.get("decisions", ())
     if model.method["name"] != SOURCE_ONLY:
-        lines += [f"warning: negative transfer is likely: {reason}" for reason in diagnosis["reasons"]]
+        beside = ", judged without the labels" if results.get("accuracy") is not None else ""
+        lines += [f"warning: negative transfer is likely{beside}: {reason}" for reason in diagnosis["reasons"]]
     lines += [f"warning: {sign}" for sign in diagnosis.get("signs", ())]
     lines += [f"warning: {remark}" for remark in results.get("remarks", ())]
     return "\n".join(lines)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import re
+import unicodedata
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
@@ -92,4 +93,5 @@ def number_in(value: Any) -> float | None:
 
 
 def squeezed(name: str) -> str:
-    return re.sub(r"[\W_]+", "", name).casefold()
+    """What names have in common that differ in capitals, signs, and the way that an accent is stored."""
+    return re.sub(r"[\W_]+", "", unicodedata.normalize("NFKC", name)).casefold()

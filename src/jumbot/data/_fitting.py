@@ -22,6 +22,7 @@ MOST_CATEGORIES = 1000
 _ROWS = 10  # fewer rows say nothing about a column that counts them
 _NAMES_ROWS = re.compile(r"(.*[\W_])?(id|ids|idx|index|uid|uuid|key|rownames?)|Unnamed: \d+", re.IGNORECASE)
 _CAMEL = re.compile(r".*[a-z](Id|ID|Idx|Index)")  # PassengerId
+_SIGNS = re.compile(r"[\s,'%$\u00a3\u00a5\u20ac\u2019\u2212]")
 _REMEDY = 'Leave columns out with drop (--drop), or take those that both have with columns="shared" (--columns shared).'
 
 
@@ -134,11 +135,38 @@ def _find(
     rows = int(values.notna().sum())
     most = MOST_CATEGORIES if kind == "categories" else min(max(min(20, rows / 2), rows / 10), MOST_CATEGORIES)
     if len(distinct) <= most:
+        told = next((value for value in values.dropna() if isinstance(value, str)), None)
+        if kind == "text" and all(number_in(one) is not None for one in distinct) and not _are_texts(values):
+            remark(
+                f"{name}: column {column!r} holds numbers, some of them as text ({told!r}), and is taken as "
+                "categories; make all of them numbers if their size matters.",
+                stacklevel=3,
+            )
+        if kind == "text" and len(distinct) > 2 and all(map(_is_decorated, distinct)):
+            remark(
+                f"{name}: column {column!r} holds numbers written with other signs ({distinct[0]!r}) and is taken as "
+                "categories; write them as plain numbers, without signs for thousands, currencies or per cent, if "
+                "their size matters.",
+                stacklevel=3,
+            )
         return Column(column, categories=tuple(distinct))
     error = _too_many(table, column, name, distinct, rows)
     if text is not None and not text and "text" in error.remedy:
         return _of_text(table, column, name)
     raise error
+
+
+def _are_texts(values: Any) -> bool:
+    return all(isinstance(value, str) for value in values.dropna())
+
+
+def _is_decorated(text: str) -> bool:
+    """Whether a text is a number but for signs that part thousands, or name a currency or a share.
+
+    >>> [_is_decorated(text) for text in ("1,234.5", "7 %", "1.234,5", "\N{MINUS SIGN}3", "12", "20-30", "")]
+    [True, True, True, True, False, False, False]
+    """
+    return number_in(text) is None and number_in(_SIGNS.sub("", text)) is not None
 
 
 def _leave_out(column: str) -> str:
@@ -211,6 +239,12 @@ def _too_many(table: Table, column: str, name: str, distinct: list[str], rows: i
         return ArgumentError(
             f"{name}: column {column!r} holds {what}: {counted}; leave missing numbers empty, {_leave_out(column)}.",
             remedy={"id": column} if names_them else {"drop": (column,)},
+        )
+    if all(map(_is_decorated, distinct)):
+        return ArgumentError(
+            f"{name}: column {column!r} holds numbers written with other signs ({distinct[0]!r}): {counted}; write "
+            f"them as plain numbers, without signs for thousands, currencies or per cent, {_leave_out(column)}.",
+            remedy={"drop": (column,)},
         )
     remedy = f"make numbers of it with text={column!r} (--text {shlex.quote(column)})"
     if len(distinct) == rows:

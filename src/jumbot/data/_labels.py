@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -153,15 +154,17 @@ def _shifted(domain: Domain, classes: Sequence[str]) -> str:
 
 
 def _spelt(name: str) -> str:
-    """What names have in common that differ in capitals, spaces and underscores alone, or are one number, as "1" and
-    "01" are; "-1" and "1" are not.
+    """What names have in common that differ in capitals, spaces, underscores and the way that an accent is stored
+    alone, or are one number, as "1" and "01" are; "-1" and "1" are not.
 
     >>> _spelt("Red mug") == _spelt("red_mug"), _spelt("1e2") == _spelt("0100"), _spelt("-1") == _spelt("1")
     (True, True, False)
+    >>> _spelt("caf\N{LATIN SMALL LETTER E WITH ACUTE}") == _spelt("cafe\N{COMBINING ACUTE ACCENT}")
+    True
     """
-    squeezed = re.sub(r"[\s_]+", "", name).casefold()
+    squeezed = re.sub(r"[\s_]+", "", unicodedata.normalize("NFKC", name)).casefold()
     value = number_in(name)
-    return squeezed if value is None or not math.isfinite(value) else repr(value)
+    return squeezed if value is None or not math.isfinite(value) else repr(value + 0.0)
 
 
 def check_source(domain: Domain, beside: Sequence[str] = ()) -> Domain:

@@ -160,7 +160,10 @@ class Estimate:
     @cached_property
     def value(self) -> float:
         """The estimate: the mean of `values`."""
-        return math.fsum(self.values) / len(self.values)
+        try:
+            return math.fsum(self.values) / len(self.values)
+        except OverflowError:  # of the sum, not of the mean
+            return math.fsum(self.values / len(self.values))
 
     @property
     def k(self) -> int:

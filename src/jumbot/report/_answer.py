@@ -9,7 +9,7 @@ from typing import Any
 
 from jumbot.adaptation._evaluation.decision import FEW
 from jumbot.methods import SOURCE_ONLY
-from jumbot.report._presence import HARM, absent_classes, data_remarks, unchanged, warnings_of
+from jumbot.report._presence import HARM, absent_classes, baseline_accuracy, data_remarks, unchanged, warnings_of
 from jumbot.report._records import RunRecord, number
 from jumbot.report._words import estimated, listed, percent, percent_whole
 
@@ -202,12 +202,6 @@ def mood(run: RunRecord) -> str:
     """ "good", "bad" or nothing, for the colour beside the verdict."""
     said = _helped(run)
     return "bad" if "did harm" in said else "good" if "helped" in said and "cannot" not in said else ""
-
-
-def baseline_accuracy(run: RunRecord) -> float | None:
-    """On the same target labels, of the classifier that saw the source alone."""
-    found = run.baseline.get("accuracy")
-    return run.accuracy_before if found is None else found
 
 
 def describe_baseline(run: RunRecord) -> str:

@@ -53,9 +53,22 @@ def unchanged(run: RunRecord) -> bool:
     return changed is not None and changed < _UNCHANGED
 
 
+def baseline_accuracy(run: RunRecord) -> float | None:
+    """On the same target labels, of the classifier that saw the source alone."""
+    found = run.baseline.get("accuracy")
+    return run.accuracy_before if found is None else found
+
+
+def helped(run: RunRecord) -> bool:
+    """Whether target labels say that adaptation gained: what was feared without them is not said beside it."""
+    before = baseline_accuracy(run)
+    return run.accuracy is not None and before is not None and run.accuracy > before
+
+
 def warnings_of(run: RunRecord) -> list[str]:
     """Why the predictions may be worse than they could be, or than without adaptation."""
-    harmful = () if run.method == SOURCE_ONLY or unchanged(run) else run.diagnosis.get("reasons", ())
+    harmless = run.method == SOURCE_ONLY or unchanged(run) or helped(run)
+    harmful = () if harmless else run.diagnosis.get("reasons", ())
     remarks = [*run.diagnosis.get("signs", ()), *(run.results or {}).get("remarks", ())]
     return [*(f"{HARM}: {each}." for each in harmful), *(f"{each}." for each in remarks)]
 

@@ -106,7 +106,7 @@ def components(pairs: np.ndarray) -> np.ndarray:
     return connected_components(bmat([[None, csr_array(pairs)], [csr_array(pairs.T), None]]), directed=False)[1]
 
 
-_LEAST, _MOST = 1e-40, 1e40  # of what is surely modest: the square or the sum of all costs, and the prices
+_LEAST, _MOST = 1e-40, 1e40  # of what is surely modest: the square or the sum of all costs, prices, and masses
 
 
 @dataclass(frozen=True)
@@ -125,9 +125,9 @@ class Problem:
     reference: str
     blocked: Tensor | None = None  # where the cost as given was +inf: never matched
     closed: Closed | None = None
-    tilt: Tensor | None = None  # epsilon log R of a reference matrix, taken from the cost (`given_reference.py`)
+    tilt: Tensor | None = None  # epsilon log R of a reference matrix, taken from the cost (`_restated.py`)
     reference_mass: Tensor | None = None
-    modest: bool = True  # whether no number is so large or small that another unit may be needed (`units.py`)
+    modest: bool = True  # whether no number is so large or small that another unit may be needed (`_restated.py`)
 
     @property
     def sides(self) -> tuple[tuple[Marginal, Tensor], tuple[Marginal, Tensor]]:
@@ -262,6 +262,11 @@ def check_weights(name: str, weights: Tensor | None, size: int, cost: Tensor, ba
         ) from None
 
 
+def _heaviest(weights: Tensor) -> float:
+    """A bound on every weight: their products may overflow where neither cost nor price is large."""
+    return float(np.add.reduce(weights.numpy(), axis=None) if weights.device.type == "cpu" else weights.sum())
+
+
 def check_reference(reference: object) -> None:
     """A name; matrices are for `jumbot.solve` alone."""
     if not isinstance(reference, str):
@@ -302,6 +307,8 @@ def make_problem(
         and (epsilon == 0 or _LEAST < epsilon < _MOST)
         and min(source.tau, target.tau) > _LEAST
         and max(source.tau, target.tau) < _MOST
+        and (a is None or _heaviest(weights_a) < _MOST)
+        and (b is None or _heaviest(weights_b) < _MOST)
     )
     flat, blocked = block(flat, modest, epsilon, source, target)
     closed = None

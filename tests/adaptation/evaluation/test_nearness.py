@@ -42,6 +42,16 @@ def test_the_alarm_does_not_depend_on_the_length_of_training(tmp_path: Path, ste
     assert ((found["received_mass"] < 0.25) == found["unexplained"]).all()
 
 
+@pytest.mark.parametrize(("shift", "none"), [(3.0, False), (500.0, True)])
+def test_a_target_that_is_somewhere_else_altogether_is_not_explained(shift: float, none: bool) -> None:
+    """Every domain is taken around its mean, but no shift moves all of it by hundreds of deviations."""
+    (here, _), (there, _) = _things(0), _things(1, shift=shift)
+    found = learn_nearness(here, there)
+    assert found is not None
+    assert float((found.received(there) < 0.25).mean()) == pytest.approx(1.0 if none else 0.0, abs=0.1)
+    assert float((found.received(here) < 0.25).mean()) == pytest.approx(0.0 if none else 1.0, abs=0.1)
+
+
 def test_images_are_compared_by_their_embeddings(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     y = np.arange(80) % 2

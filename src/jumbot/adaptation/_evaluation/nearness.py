@@ -21,6 +21,7 @@ _NEAREST = 3
 _ROUNDS = 10
 _SEEN = 4000  # samples that centres and typical distances are learned on
 _CHUNK = 4096
+_APART = 100.0  # deviations of the source by which no shift moves a whole target
 _OWN = 0.95  # quantile of the source's own distances, up to which nothing is far
 
 
@@ -31,9 +32,9 @@ class Nearness:
     centres: np.ndarray
     """(k, d) of the source, around its mean: means of several samples, never one of them."""
     middle: np.ndarray
-    """(d,) mean of the target: what moves all of it makes nothing an outlier."""
+    """(d,) mean of the target: what moves all of it makes nothing an outlier.  Of the source, where that is too far."""
     typical: float
-    """Median distance of target samples."""
+    """Median distance of target samples; of the source's own where `middle` is the source's."""
     deviation: float
     """Of these distances, robust."""
     own: float
@@ -100,7 +101,7 @@ def learn_nearness(source: np.ndarray, target: np.ndarray, seed: int = 0) -> Nea
     The features are those that the network gets, a frozen backbone's among them: however long it is trained, a sample
     that is far from all of the source stays so.  Distances are to the three nearest centres of the source, each domain
     around its own mean, and are compared with those of the target itself: that all of it has moved says nothing about
-    one sample.
+    one sample.  Where it has moved by more than a hundred deviations of the source, the source explains none of it.
 
     >>> rng = np.random.default_rng(0)
     >>> found = learn_nearness(rng.normal(size=(200, 4)), rng.normal(size=(100, 4)) + 3)
@@ -111,9 +112,13 @@ def learn_nearness(source: np.ndarray, target: np.ndarray, seed: int = 0) -> Nea
         return None
     rng = np.random.default_rng((seed, 11))
     source, target = (rows[np.sort(rng.permutation(len(rows))[:_SEEN])] for rows in (source, target))
-    source, middle = source - source.mean(0), target.mean(0)
+    home, middle = source.mean(0), target.mean(0)
+    source = source - home
+    apart = bool(((middle - home) ** 2).sum() > _APART**2 * (source**2).sum(1).mean())
+    middle = home if apart else middle
     centres = _centres(source, rng)
-    own, distances = _distances(source, centres), _distances(target - middle, centres)
+    own = _distances(source, centres)
+    distances = own if apart else _distances(target - middle, centres)
     typical = float(np.median(distances))
     deviation = 1.4826 * float(np.median(abs(distances - typical)))
     if not (np.isfinite(typical) and deviation > 1e-6 * max(typical, 1e-30)):

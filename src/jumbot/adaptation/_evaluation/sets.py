@@ -40,6 +40,7 @@ _RATIO = 10.0  # of class proportions, at most
 #: Share of what may be missed that the model's own probabilities may spend: found on six families of data, each left
 #: out in turn.
 _SPENT = 0.5
+_LARGEST = 1.25  # size of the sets beside plain split conformal's, where they promise something
 _POINTS = 1000  # of the curve of expected coverage
 
 
@@ -54,24 +55,28 @@ class Guarantee:
     moved: float
     """Mass that the plan moves to the target, over what it moves between parts of the held-out source."""
     curve: Array
-    """(2, k) thresholds of the score, and the coverage of the target that the model's probabilities expect of each;
-    (2, 0) for numbers, and where the accuracy on the target could not be estimated."""
+    """(3, k) thresholds of the score, the coverage of the target that the model's probabilities expect of each, and the
+    mean size of the sets there; (3, 0) for numbers, and where the accuracy on the target could not be estimated. Models
+    of before sizes were kept have two rows."""
     strange: float
     """Received mass below which a sample is unknown."""
 
     kind: int = 0
     """0: classes, 1: numbers."""
 
-    @property
-    def why_not(self) -> str:
+    def why_not(self, coverage: float) -> str:
         """Why nothing is promised; empty where something is."""
         if self.moved < LEAST_MOVED:
             return (
                 f"the plan moves {100 * self.moved:.0f} % of the mass to the target that it moves inside the source: "
                 "too much of the target has no counterpart"
             )
-        if not self.kind and not self.curve.size:
+        if self.kind:
+            return ""
+        if not self.curve.size:
             return "the accuracy on the target cannot be estimated"
+        if self._limited(coverage) is None:
+            return "on the target the model expects to cover less, unless the sets have several times the usual size"
         return ""
 
     def thresholds(self, coverage: float) -> Array:
@@ -79,8 +84,27 @@ class Guarantee:
         found = np.array([weighted_quantile(column, self.weights, coverage) for column in self.scores.T])
         if not self.curve.size:
             return found
+        limited = self._limited(coverage)
+        return np.maximum(found, self._asked(coverage) if limited is None else limited)
+
+    def _asked(self, coverage: float) -> float:
+        """The threshold at which the model's probabilities expect the coverage, and half of the misses in reserve."""
         place = int(np.searchsorted(self.curve[1], 1 - _SPENT * (1 - coverage) - 1e-9))
-        return np.maximum(found, self.curve[0, place] if place < self.curve.shape[1] else 1.0)
+        return float(self.curve[0, place]) if place < self.curve.shape[1] else 1.0
+
+    def _limited(self, coverage: float) -> float | None:
+        """The same with sets little larger than those of plain split conformal; None where they would cover less."""
+        asked = self._asked(coverage)
+        if len(self.curve) < 3:  # a model of before sizes were kept
+            return asked
+        plain = max(
+            weighted_quantile(self.scores[:, 0], w, coverage) for w in (np.ones(len(self.scores)), self.weights)
+        )
+        usual = np.interp(min(plain, 1.0), self.curve[0], self.curve[2])
+        within = np.flatnonzero(self.curve[2] <= _LARGEST * usual)
+        found = max(min(asked, float(self.curve[0, within[-1]]) if len(within) else 0.0), min(plain, asked))
+        expected = float(np.interp(found, self.curve[0], self.curve[1]))
+        return found if expected >= coverage - 1e-9 else None
 
     def to_tensors(self) -> dict[str, Tensor]:
         """For the file of a model."""
@@ -193,25 +217,27 @@ def learn_guarantee(
         weights[part], share = plan_weights(z, there, ratio[part], groups, seed + number)
         moved.append(share)
         start += len(z)
-    curve = np.zeros((2, 0)) if target is None else expected_coverage(target)
+    curve = np.zeros((3, 0)) if target is None else expected_coverage(target)
     return Guarantee(scores, weights, float(np.mean(moved)), curve, strange, int(calibration is None))
 
 
 def expected_coverage(probabilities: Array) -> Array:
-    """(2, k): thresholds of 1 - p, and the mean probability of the classes up to each, with the likeliest in any case.
+    """(3, k): thresholds of 1 - p, the mean probability of the classes up to each, with the likeliest in any case, and
+    the mean number of these classes.
 
     >>> expected_coverage(np.array([[0.75, 0.25]])).round(2).tolist()
-    [[0.25, 0.75], [0.75, 1.0]]
+    [[0.25, 0.75], [0.75, 1.0], [1.0, 2.0]]
     """
     scores = np.sort(np.unique(1 - probabilities))
     if len(scores) > _POINTS:
         scores = np.unique(np.quantile(scores, np.linspace(0, 1, _POINTS), method="higher"))
     best = probabilities.max(1).mean()
-    top = probabilities == probabilities.max(1, keepdims=True)
+    top = np.zeros(probabilities.shape, bool)
+    top[np.arange(len(top)), probabilities.argmax(1)] = True
     others, order = probabilities[~top], np.argsort(1 - probabilities[~top], kind="stable")
     sums = np.concatenate([[0.0], np.cumsum(others[order])]) / len(probabilities)
-    covered = best + sums[np.searchsorted(1 - others[order], scores + 1e-12, side="right")]
-    return np.stack([scores, covered])
+    count = np.searchsorted(1 - others[order], scores + 1e-12, side="right")
+    return np.stack([scores, best + sums[count], 1 + count / len(probabilities)])
 
 
 def _probabilities(calibration: Calibration | None, logits: Array) -> Array:
@@ -266,8 +292,8 @@ def class_sets(probabilities: Array, threshold: float, names: Array) -> list[fro
 
 def promise_of(guarantee: Guarantee, coverage: float) -> str:
     """What is promised, in one sentence."""
-    if guarantee.why_not:
-        return f"no promise: {guarantee.why_not}"
+    if why_not := guarantee.why_not(coverage):
+        return f"no promise: {why_not}"
     what = "intervals" if guarantee.kind else "sets"
     return (
         f"{100 * coverage:.0f} % of the {what} hold the truth where labels move with the features, among samples that "

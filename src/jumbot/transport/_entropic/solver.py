@@ -49,6 +49,7 @@ class Engine(Protocol):
 ENGINES: tuple[Engine, ...] = (compiled_sweeps, large_sweeps, torch_sweeps)
 _EMPTY = 1e12  # prices at which a point keeps no mass
 _FIRST, _EACH, _NEVER = 150, 2, 1 << 62  # sweeps before the interior point, and more of them for each point
+_POWERS = 600  # of 3, which are floats
 _ROUNDING = 1e-11  # a relative gap below which one round without much progress is the last
 
 
@@ -245,7 +246,8 @@ def anneal(problem: Problem, engine: Engine, price: Tensor) -> tuple[Tensor, Ten
     for level in range(int(levels.max()), 0, -1):
         at = torch.nonzero(levels >= level)[:, 0]
         part = problem.take(at)
-        larger = replace(part, epsilon=3.0**level * part.epsilon)
+        times = 3.0 ** min(level, _POWERS) * part.epsilon * 3.0 ** max(level - _POWERS, 0)
+        larger = replace(part, epsilon=times)
         outcome = engine.sweep(larger, (f[at], g[at]), 1e-3, 60, price[at], False)
         f[at], g[at] = translate(part, outcome.f, outcome.g)
     return f, g

@@ -7,6 +7,7 @@ anew around the current potentials.  All is in units of epsilon: F = f/epsilon.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from jumbot.transport._kernels.decorator import compiled
@@ -14,7 +15,7 @@ from jumbot.transport._kernels.vectormath import exp, greater, lesser, log
 
 CUT = 400.0
 SPREAD = 250.0
-#: Entries of a plan below e^-LEAST are zero, and above e^MOST wrong but finite, also times weights.
+#: Entries of a plan below e^-LEAST are zero, and above e^MOST wrong but finite, also times weights: see `cut_off`.
 LEAST, MOST = 650.0, 600.0
 
 
@@ -111,6 +112,17 @@ def fill(C: Any, scale: float, F: Any, G: Any, cut: float, K: Any) -> None:
         for j in range(row.shape[0]):
             x = min(shift + G[j] - row[j] * scale, MOST)
             kernel[j] = exp(x) if x > -cut else 0.0
+
+
+@compiled()
+def cut_off(K: Any) -> bool:
+    """Whether `fill` has cut off an entry at e^MOST: weights may make such a plan look harmless, but it is another."""
+    most, bound = 0.0, math.exp(MOST - 0.1)
+    for i in range(K.shape[0]):
+        row = K[i]
+        for j in range(row.shape[0]):
+            most = greater(most, row[j])
+    return most > bound
 
 
 @compiled()

@@ -13,8 +13,17 @@ from typing import Any
 import numpy as np
 
 from jumbot.transport._kernels.decorator import compiled
-from jumbot.transport._kernels.gibbs import LEAST, add_columns, fill, lower_column_minima, negated, row_minima, set_all
-from jumbot.transport._kernels.sides import STEPS
+from jumbot.transport._kernels.gibbs import (
+    LEAST,
+    add_columns,
+    cut_off,
+    fill,
+    lower_column_minima,
+    negated,
+    row_minima,
+    set_all,
+)
+from jumbot.transport._kernels.sides import OVER, STEPS
 from jumbot.transport._kernels.vectormath import exp, exp_single, lesser, log
 
 _WIDTH = 1280  # terms of a row in a partial sum
@@ -178,7 +187,7 @@ def write_plan(C: Any, scale: float, F: Any, G: Any, P: Any, rows: Any, columns:
         some_linear, some_size = _plan_sums(P[s], C[s], rows[s], columns)
         linear += some_linear
         size += some_size
-    return linear, size
+    return linear, OVER if cut_off(rows.reshape(1, -1)) else size
 
 
 @compiled()

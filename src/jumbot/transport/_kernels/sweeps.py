@@ -24,6 +24,7 @@ from jumbot.transport._kernels.gibbs import (
     SPREAD,
     add_columns,
     build,
+    cut_off,
     fill,
     inner,
     row_sums,
@@ -255,10 +256,13 @@ def solver(kind_a: int, kind_b: int) -> Any:
                     if exact_b:
                         reached = reached and refit(b, w_b, t, times)
                         shifted(soft_b, 0.0, G)
+                    over = False
                     if not reached:  # the kernel does not reach so far
                         fill(C, scale, F, G, LEAST, K)
-                        u, v, times = r_a, r_b, 1.0
+                        u, v, times, over = r_a, r_b, 1.0, cut_off(K)
                     linear, size = scale_to_plan(K, times, u, v, C, rows, columns)
+                    if over:
+                        size = OVER
                     log_ratios(rows, a, log_a)
                     log_ratios(columns, b, log_b)
                     at_plan = True

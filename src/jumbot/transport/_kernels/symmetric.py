@@ -13,6 +13,7 @@ from jumbot.transport._kernels.gibbs import (
     CUT,
     LEAST,
     SPREAD,
+    cut_off,
     fill,
     row_sums,
     scale_to_plan,
@@ -125,8 +126,11 @@ def solver(kind: int) -> Any:
                     if not (ends or solved(estimate, worth, safety * tol)):
                         break
                     fill(C, scale, F, F, LEAST, K)
+                    over = cut_off(K)
                     set_all(columns, 0.0)
                     linear, size = scale_to_plan(K, 1.0, r, r, C, rows, columns)
+                    if over:
+                        size = OVER
                     log_ratios(rows, a, log_a)
                     at_plan = True
                 if done:
