@@ -152,7 +152,8 @@ def judge_before(
         heard, config = _hear_numbers(pair, again(SOURCE_ONLY) if automatic else config, until, given)
         untold = Decision(SOURCE_ONLY, f"{SOURCE_ONLY} was chosen: {UNTOLD}.")
         return Judged(automatic, heard, untold if automatic else kept(SOURCE_ONLY, None)), config
-    compared = config.method != SOURCE_ONLY and (automatic or beside)
+    # of numbers nothing is said: plain models of the source, which would be the judges, are wrong where inputs moved
+    compared = config.method != SOURCE_ONLY and (automatic or beside) and pair.source.labels is not None
     configs = [again(SOURCE_ONLY), config] if compared else [config]
     heard = hear(pair.source, pair.target, configs, pair.task, pair.labelled, until)
     harm = None
