@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,7 @@ import jumbot
 from jumbot.report._style import new_figure, styled
 
 STATIC = Path(__file__).parent.parent / "docs" / "_static"
-COLOURS = {2: "C0", 3: "C1", 30: "C2", 50: "C3"}
+COLOURS = {2: "C0", 3: "C1", 10: "C2", 50: "C3"}
 
 
 def curves(record: Path) -> dict[int, dict[int, float]]:
@@ -22,16 +21,8 @@ def curves(record: Path) -> dict[int, dict[int, float]]:
     for line in record.read_text(encoding="utf-8").splitlines():
         run = json.loads(line)
         if "small" not in run["case"] and math.isfinite(run["tau"]):
-            found.setdefault(run["dimensions"], {})[run["points"]] = _seconds(run)
+            found.setdefault(run["dimensions"], {})[run["points"]] = float(run["seconds"])
     return found
-
-
-def _seconds(run: dict[str, Any]) -> float:
-    """Of two free cores: where other work ran on them, by the processor time, if that is known."""
-    load = run.get("load before", 0.0)
-    if isinstance(load, float) and load > 1:
-        return float(run["processor seconds"]) / int(run["threads"])
-    return float(run["seconds"])
 
 
 def two_clouds(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -77,7 +68,7 @@ def draw(record: Path) -> None:
         figure = new_figure(6.4, 4.0)
         axes = figure.add_subplot()
         for d, times in sorted(curves(record).items()):
-            if len(times) < 2:
+            if d not in COLOURS:
                 continue
             n = sorted(times)
             axes.loglog(n, [times[k] for k in n], marker="o", color=COLOURS.get(d), label=f"{d} dimensions")

@@ -200,11 +200,12 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
         )
         domain = Domain("target", ArraySamples(rows))
         by = partial(rows_as_trained_on, self.network_)
-        diagnosis = explained(diagnosis, received_by(of_domains(source, domain, by, seed), domain, by))
+        near = received_by(of_domains(source, domain, by, seed), domain, by)
+        diagnosis = explained(diagnosis, near)
         harm = None if judged.decision is None else judged.decision.harm
         if self.method_ == SOURCE_ONLY or self.n_iter_ < LEAST_STEPS:
             harm = None
-        self.calibration_, accuracy = calibrated(judged, self.method_, logits, diagnosis.class_proportions)
+        self.calibration_, accuracy = calibrated(judged, self.method_, logits, diagnosis.class_proportions, near)
         predicted = self.calibration_.scores(logits, self.prior).argmax(-1).numpy()
         return as_predicted(diagnosis, predicted, source.labels, harm), accuracy, harm
 

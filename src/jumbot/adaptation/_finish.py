@@ -153,7 +153,7 @@ def _finish(
         near = received_by(model.nearness, target, model.compared_by(target))
         diagnosis = explained(diagnosis, near)
     if source.labels is not None:
-        found, accuracy = calibrated(judged, str(model.method["name"]), logits, diagnosis.class_proportions)
+        found, accuracy = calibrated(judged, str(model.method["name"]), logits, diagnosis.class_proportions, near)
         model = replace(model, temperature=found.temperature, offset=found.offset)
     model = replace(model, guarantee=guaranteed(judged, model, logits, diagnosis.class_proportions, near, accuracy))
     shares = diagnosis.source_shares

@@ -22,7 +22,7 @@ from jumbot.adaptation._evaluation.accuracy import (
     unknown,
 )
 from jumbot.adaptation._evaluation.decision import Decision, decide, kept, weigh_witnesses
-from jumbot.adaptation._evaluation.diagnosis import UNEXPLAINED
+from jumbot.adaptation._evaluation.diagnosis import UNEXPLAINED, one_class
 from jumbot.adaptation._evaluation.sets import MOST_UNKNOWN, Guarantee, learn_guarantee
 from jumbot.adaptation._evaluation.task import Task
 from jumbot.adaptation._evaluation.votes import estimated_shares
@@ -43,6 +43,7 @@ UNTOLD = (
     "whether to adapt numbers cannot be told without labels, for inputs that were moved and a target whose numbers "
     "differ look alike; name method='jumbot' where you know that the inputs were moved"
 )
+MOST_STRANGE = 0.5  # share of a target that nothing explains, above which no accuracy is estimated
 HELD_OUT = 0.1  # share of the source that a network which is trained once is not trained on
 _CHEAP = 3000  # steps up to which a network of rows or signals is trained again without a part of the source
 Again = Callable[[str], RunConfig]
@@ -152,7 +153,8 @@ def judge_before(
         heard, config = _hear_numbers(pair, again(SOURCE_ONLY) if automatic else config, until, given)
         untold = Decision(SOURCE_ONLY, f"{SOURCE_ONLY} was chosen: {UNTOLD}.")
         return Judged(automatic, heard, untold if automatic else kept(SOURCE_ONLY, None)), config
-    compared = config.method != SOURCE_ONLY and (automatic or beside)
+    # of numbers nothing is said: plain models of the source, which would be the judges, are wrong where inputs moved
+    compared = config.method != SOURCE_ONLY and (automatic or beside) and pair.source.labels is not None
     configs = [again(SOURCE_ONLY), config] if compared else [config]
     heard = hear(pair.source, pair.target, configs, pair.task, pair.labelled, until)
     harm = None
@@ -225,19 +227,35 @@ def estimate_of(heard: Heard, method: str, logits: Tensor, predicted: Tensor) ->
     return estimate_accuracy(witness.votes(own, said), len(logits), len(witness.labels))
 
 
-def calibrated(judged: Judged, method: str, logits: Tensor, planned: Any) -> tuple[Calibration, EstimatedAccuracy]:
+def calibrated(
+    judged: Judged, method: str, logits: Tensor, planned: Any, near: Any = None
+) -> tuple[Calibration, EstimatedAccuracy]:
     """Temperature and class sizes of a network with these logits of the target, and the estimate of its accuracy.
 
-    `planned` are the class shares that the plan gives the target.
+    `planned` are the class shares that the plan gives the target, and `near` the mass that its samples receive, None
+    where that is not known.
     """
     if judged.heard is None or method not in judged.heard.by_method:
         return Calibration(), unknown(judged.why_not or "there is no held-out part of the source")
     witness = judged.heard.by_method[method]
     found = calibrate(logits, witness, planned, None)
-    accuracy = estimate_of(judged.heard, method, logits, found.scores(logits).argmax(-1))
+    predicted = found.scores(logits).argmax(-1)
+    accuracy = estimate_of(judged.heard, method, logits, predicted)
+    if accuracy.value is not None and (why := _unlike_the_source(predicted.numpy(), witness.shares, near)):
+        accuracy = unknown(why, accuracy.votes)
     if accuracy.value is None:
         return found, accuracy
     return calibrate(logits, witness, planned, accuracy.value), accuracy
+
+
+def _unlike_the_source(predicted: np.ndarray, shares: np.ndarray, near: np.ndarray | None) -> str:
+    """Why votes that were learned on the source say nothing of this target; empty where they may.
+
+    Far from the source classifiers agree with each other, and are sure: none of them has learned anything there.
+    """
+    if near is not None and (strange := float((near < UNEXPLAINED).mean())) > MOST_STRANGE:
+        return f"nothing in the source explains {100 * strange:.0f} % of the target"
+    return one_class(np.bincount(predicted, minlength=len(shares)) / len(predicted), shares)
 
 
 def guaranteed(

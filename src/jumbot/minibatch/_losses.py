@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,9 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot.errors import ArgumentError, suggest
+from jumbot.errors import ArgumentError, NotConvergedWarning, suggest
 from jumbot.minibatch._costs import Minibatches
 from jumbot.minibatch._tiles import SWEEPS, Sides, Solved, solve_tiles
+from jumbot.transport import _placement
 from jumbot.transport._certificate import reachable
 from jumbot.transport._gradients import weight_gradient
 from jumbot.transport._marginal import marginals
@@ -68,6 +70,9 @@ class Loss:
         self, batch: Minibatches, first: str, second: str, a: Tensor | None, b: Tensor | None, tol: float, plan: bool
     ) -> Solved:
         """In tiles where the problem is of the common kind; what they leave open goes on in the general solver."""
+        many = batch.I.shape[1] * batch.J.shape[1] > _placement.LARGEST_MATRIX
+        if many and self.epsilon > 0 and isinstance(batch.ground, str) and not plan:
+            return self._from_points(batch, first, second, a, b, tol)
         sides = self._sides(batch, a, b)
         if sides is None:
             return self._general(batch, first, second, a, b, tol, plan)
@@ -83,6 +88,37 @@ class Loss:
             solved.put(at, part)
             left.append(at[part.unsolved])
         return replace(solved, unsolved=np.concatenate(left)) if left else solved
+
+    def _from_points(
+        self, batch: Minibatches, first: str, second: str, a: Tensor | None, b: Tensor | None, tol: float
+    ) -> Solved:
+        """Minibatches whose matrices would not fit, one after the other."""
+        from jumbot.transport._points.sample_gradients import weight_gradient as slope
+        from jumbot.transport._points.solve_sample import solve_sample
+
+        found, slopes = [], []
+        for k in range(len(batch.I)):
+            x, y = (points.rows(index[k]) for points, index in map(batch.side, (first, second)))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", NotConvergedWarning)  # `estimate` counts them
+                solution = solve_sample(
+                    x,
+                    y,
+                    None if a is None else a[k],
+                    None if b is None else b[k],
+                    cost=batch.ground,
+                    epsilon=self.epsilon,
+                    tau=self.tau,
+                    divergence=self.divergence,
+                    reference=self.reference,
+                    tol=tol,
+                )
+            (solved,) = solution._solved
+            found.append((float(solution.value), solved.proof.gap, solution.converged))
+            slopes.append([_array(slope(solved, side)) for side in (0, 1)])
+        value, gap, converged = map(np.array, zip(*found, strict=True))
+        unsolved = np.flatnonzero(~converged)
+        return Solved(value, gap, unsolved, tuple(np.stack(part) for part in zip(*slopes, strict=True)))
 
     def _sides(self, batch: Minibatches, a: Tensor | None, b: Tensor | None) -> Sides | None:
         """The problem as tiles take it, None where they do not."""

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from jumbot.errors import ArgumentError, UnsupportedError
 from jumbot.transport._checks import check_number, check_taus
-from jumbot.transport.divergences import KL, L2, TV, Balanced, Divergence, Range, lambert, parse
+from jumbot.transport.divergences import KL, L2, TV, Balanced, Divergence, Range, _lambert, parse
 
 _LEAST_SHARE = 0.05  # of mass that is not saturated, in steps to a level
 _ROUNDING = 1e-9  # of a constraint, relative to the mass
@@ -119,7 +119,7 @@ class L2Marginal(Marginal):
 
     def step(self, f: Tensor, a: Tensor, epsilon: float) -> Tensor:
         price = self.tau * a / epsilon
-        return epsilon * (price - lambert(torch.log(price) + price - f / epsilon))
+        return epsilon * (price - _lambert(torch.log(price) + price - f / epsilon))
 
     def relaxed_step(self, h: Tensor, f: Tensor, a: Tensor, epsilon: float, omega: Tensor) -> Tensor:
         return h + omega * (self.step(f, a, epsilon) - h)

@@ -71,6 +71,8 @@ def _large(x: Tensor) -> Tensor:
     return torch.from_numpy(lent(*x.shape, dtype=np.float32)).copy_(x)
 
 
+#: Pairs of points above which losses between clouds make no matrix, but go by `solve_sample`.
+LARGEST_MATRIX = 1 << 27
 LARGE = 1 << 26  # entries: fewer fit anywhere
 _ANNOUNCED = 4e9  # bytes from which on a call that builds its own costs says what it will take
 _GROUPS = Path("/sys/fs/cgroup")

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from jumbot.cost import Cost, parse_cost
 from jumbot.errors import ArgumentError, hinting
+from jumbot.transport import _placement
 from jumbot.transport import _plain_divergence as plain_divergence
 from jumbot.transport._checks import (
     Array,
@@ -32,8 +33,6 @@ from jumbot.transport.divergences import Divergence
 #: The divergence is a small difference of three values: each is solved this much more tightly.
 _MARGIN = 1e-3
 _FINEST = 1e-13
-#: Entries of the largest of the three matrices above which none is made: a gigabyte.
-_MOST = 1 << 27
 
 
 def finer(tol: float) -> float:
@@ -160,7 +159,7 @@ def sinkhorn_divergence(
     batch, size = x.shape[:-2].numel(), max(x.shape[-2], y.shape[-2])
     engine = "cpu" if on_cpu(engine, x.device.type, batch, size, size, epsilon) else "device"
     settings: dict[str, Any] = {"epsilon": epsilon, "tau": tau, "divergence": divergence}
-    if batch == 1 and epsilon > 0 and size * size > _MOST and engine == "cpu":
+    if batch == 1 and epsilon > 0 and size * size > _placement.LARGEST_MATRIX and engine == "cpu":
         result = _streamed((x, y, a, b), cost, settings, tol, limit)
     else:
         result = _by_matrices((x, y, a, b), ground, settings, tol, limit, engine)

@@ -281,7 +281,7 @@ class Power(Divergence):
 
     def step(self, f: Tensor, tau: float, epsilon: float) -> Tensor:
         q = self.p - 1
-        return (tau - epsilon * lambert(math.log(tau / epsilon) + (tau - q * f) / epsilon)) / q
+        return (tau - epsilon * _lambert(math.log(tau / epsilon) + (tau - q * f) / epsilon)) / q
 
     def relaxed_step(self, h: Tensor, f: Tensor, tau: float, epsilon: float, omega: Tensor) -> Tensor:
         """One step of Newton for the y of `step` from that of h: sweeps and it converge together, in ten operations."""
@@ -295,7 +295,7 @@ class Power(Divergence):
         return h.clamp_min_(-tau * self.recession) if self.p < 1 else h
 
 
-def lambert(z: Tensor) -> Tensor:
+def _lambert(z: Tensor) -> Tensor:
     """W(e^z): y with y + log y = z, by Newton, which needs no e^z where z is large."""
     z = z.clamp_min(-700)
     y = torch.where(z > 1, z - torch.log(z.clamp_min(1)), torch.exp(z.clamp_max(1)))

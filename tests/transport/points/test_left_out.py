@@ -264,3 +264,37 @@ def test_far_outliers_do_not_stall_balanced_transport(far: float) -> None:
     sums = solution.marginals
     np.testing.assert_allclose(sums[0], 1 / 2200, rtol=1e-6)
     np.testing.assert_allclose(sums[1], 1 / 2100, rtol=1e-6)
+
+
+@pytest.mark.parametrize("family", ["t(1.5)", "t(1.1)", "range"])
+def test_heavy_tails_do_not_stall(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No point stands for the farthest ones: epsilon is larger first, and smaller step by step."""
+    monkeypatch.setattr(coarse, "FEWEST", 100)
+    draw, settings = np.random.default_rng(3), {"epsilon": 0.1}
+    if family == "range":
+        x, y, settings = draw.random((400, 2)), draw.random((360, 2)) ** 1.3, {"epsilon": 0.01}
+        settings |= {"divergence": "range(0.8,1.25)"}
+        y[:4] += 30
+    else:
+        x, y = (draw.standard_t(float(family[2:5]), (k, 2)) for k in (400, 360))
+    found = jumbot.solve_sample(x, y, **settings)
+    truth = jumbot.solve(((x[:, None] - y) ** 2).sum(-1), **settings, tol=1e-6)
+    assert found.converged
+    assert found.iterations < 300
+    slack = 1e-6 * abs(float(truth.value))
+    assert found.value - found.gap - slack <= truth.value <= found.value + slack
+
+
+@pytest.mark.parametrize("cost", ["sqeuclidean", "euclidean", "wfr"])
+def test_a_larger_epsilon_is_the_same_problem(cost: str) -> None:
+    """What annealing warms up has the costs of the points, over the larger epsilon."""
+    draw = np.random.default_rng(0)
+    x, y = draw.random((30, 2)), draw.random((20, 2))
+    ground = ground_of(cost, 0.01, 2)
+    problem = problem_of(x, y, 0.01, 0.1)
+    sides = [coarse.Side(z, np.full(len(z), 1 / len(z)), np.ones(len(z))) for z in scaled(ground, x, y)]
+    warm, warm_sides, warm_ground = coarse._warmed(problem, (sides[0], sides[1]), ground, 9.0)
+    full = coarse.replace_cost(warm, warm_sides, warm_ground)
+    truth = COSTS[cost](torch.from_numpy(x), torch.from_numpy(y))
+    assert warm.epsilon == pytest.approx(0.09)
+    torch.testing.assert_close(full.cost[0], truth, rtol=1e-9, atol=1e-12)

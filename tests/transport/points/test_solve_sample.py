@@ -14,6 +14,7 @@ from torch import Tensor
 import jumbot
 from jumbot.cost import COSTS
 from jumbot.errors import ArgumentError, JumbotError, NotConvergedWarning, UnsupportedError
+from jumbot.transport import _placement
 from tests.refusals import refused
 
 
@@ -182,6 +183,7 @@ def test_stopping_short_warns_and_stays_certified() -> None:
         ({"a": np.array([1.0, -1.0, 1.0])}, ArgumentError, "^a"),
         ({"a": np.array([2.0, 1.0, 1.0])}, ArgumentError, "^a, b"),
         ({"reference": "sum"}, ArgumentError, "^reference"),
+        ({"reference": np.ones((3, 3))}, ArgumentError, "^reference"),
         ({"memory": 1000}, ArgumentError, "^memory"),
         ({"init": (np.zeros(2), np.zeros(3))}, ArgumentError, "^init"),
         ({"tol": -1.0}, ArgumentError, "^tol"),
@@ -208,6 +210,26 @@ def test_refusals_of_what_is_read() -> None:
             wrong()
 
 
+def test_a_plan_that_is_asked_for_says_what_to_ask_instead() -> None:
+    found = jumbot.solve_sample(np.eye(3, 2), np.eye(4, 2), epsilon=0.1, tau=1.0)
+    assert not hasattr(found, "plan")
+    with pytest.raises(AttributeError, match="to_sparse"):
+        found.plan  # noqa: B018
+    with pytest.raises(AttributeError, match="'plann'"):
+        found.plann  # noqa: B018
+
+
+def test_half_precision_is_solved_in_float32() -> None:
+    x, y, *_ = clouds()
+    for half in (x.astype(np.float16), torch.tensor(x).bfloat16()):
+        other = y.astype(np.float16) if isinstance(half, np.ndarray) else torch.tensor(y).bfloat16()
+        single = (half.astype(np.float32), other.astype(np.float32)) if isinstance(half, np.ndarray) else None
+        found = jumbot.solve_sample(half, other, epsilon=0.05, tau=0.5).value
+        assert str(found.dtype).endswith("float32")
+        if single is not None:
+            assert found == jumbot.solve_sample(*single, epsilon=0.05, tau=0.5).value
+
+
 def test_integer_points_are_taken_as_numbers() -> None:
     x = np.arange(6).reshape(3, 2)
     value = jumbot.solve_sample(x, x + 1, epsilon=0.5, tau=1.0).value
@@ -219,7 +241,7 @@ def test_the_sinkhorn_divergence_of_large_clouds(monkeypatch: pytest.MonkeyPatch
     x, y, a, b = (torch.tensor(z, requires_grad=True) for z in clouds())
     settings = {"epsilon": 0.05, "tau": 0.5, "tol": 1e-7}
     dense = jumbot.sinkhorn_divergence(x, y, a, 2 * b, **settings)
-    monkeypatch.setattr(sys.modules["jumbot.transport._sinkhorn_divergence"], "_MOST", 1000)
+    monkeypatch.setattr(_placement, "LARGEST_MATRIX", 1000)
     monkeypatch.setattr(
         sys.modules["jumbot.transport._sinkhorn_divergence"], "parse_cost", lambda cost: lambda x, y: 1 / 0
     )
@@ -228,6 +250,22 @@ def test_the_sinkhorn_divergence_of_large_clouds(monkeypatch: pytest.MonkeyPatch
     truth = torch.autograd.grad(dense, (x, y, a, b))
     for own, other in zip(torch.autograd.grad(streamed, (x, y, a, b)), truth, strict=True):
         assert float((own - other).abs().max()) <= 1e-4 * float(other.abs().max())
+
+
+@pytest.mark.parametrize("loss", ["transport", "sinkhorn_divergence"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_large_minibatches_make_no_matrix(loss: str, weighted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`estimate`, and with it `jumbot distance`: the same values and the same errors."""
+    x, y, a, b = clouds()
+    weights = {"a": a, "b": b} if weighted else {}
+    settings: dict[str, Any] = {"m": 60, "k": 4, "epsilon": 0.05, "tau": 0.5, "loss": loss, "tol": 1e-9, **weights}
+    dense = jumbot.estimate(x, y, **settings)
+    monkeypatch.setattr(_placement, "LARGEST_MATRIX", 1000)
+    monkeypatch.setattr("jumbot.minibatch._costs.Minibatches.cost", lambda *_: 1 / 0)
+    monkeypatch.setattr("jumbot.minibatch._losses.solve_tiles", lambda *_: 1 / 0)
+    streamed = jumbot.estimate(x, y, **settings)
+    np.testing.assert_allclose(streamed.values, dense.values, rtol=1e-6)
+    assert streamed.standard_error() == pytest.approx(dense.standard_error(), rel=1e-3)
 
 
 def test_solve_names_this_function_where_a_plan_would_not_fit() -> None:
@@ -252,3 +290,71 @@ def test_ctrl_c_returns_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
         found = jumbot.solve_sample(x, y, a, b, epsilon=0.005, tau=0.5, tol=1e-12, init=(0 * a, 0 * b))
     assert found.status is jumbot.Status.INTERRUPTED
     assert found.value - found.gap <= truth.value <= found.value
+
+
+def test_ctrl_c_before_the_first_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a coarser problem, or a matrix, gives the start: the gap is large, and true."""
+    from jumbot.transport._points import engine_choice
+
+    def interrupted(*arguments: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(engine_choice, "find_outcome", interrupted)
+    for n, tau in ((130, 0.5), (2500, 0.5), (130, math.inf)):
+        x, y, a, b = clouds(n, 90)
+        truth = jumbot.solve(matrix("sqeuclidean", x, y).numpy(), a, b, epsilon=0.02, tau=tau)
+        with pytest.warns(NotConvergedWarning, match="Ctrl-C"):
+            found = jumbot.solve_sample(x, y, a, b, epsilon=0.02, tau=tau)
+        assert found.status is jumbot.Status.INTERRUPTED
+        assert found.value - found.gap <= truth.value <= found.value < math.inf
+
+
+@pytest.mark.parametrize(
+    ("settings", "reference"),
+    [({"tau": 0.5}, "product"), ({"tau": (0.5, 2.0)}, "ones"), ({"tau": 0.3, "divergence": "tv"}, "product")],
+)
+@pytest.mark.parametrize("cost", ["sqeuclidean", "cosine"])
+def test_where_no_pair_can_be_left_out_the_matrix_is_the_same_answer(
+    settings: dict[str, Any], reference: str, cost: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In many dimensions: in all that can be read of it, and not made where `memory` does not allow it."""
+    from jumbot.transport._points import engine_choice
+
+    draw = np.random.default_rng(0)
+    x, y = draw.normal(size=(330, 12)), draw.normal(size=(270, 12)) + 0.3
+    x, y = (torch.tensor(z / 5, requires_grad=True) for z in (x, y))
+    a, b = torch.tensor(draw.random(330)), torch.tensor(draw.random(270))
+    settings = {"epsilon": 0.05, "reference": reference, "tol": 1e-9, "cost": cost, **settings}
+    by_matrix = jumbot.solve_sample(x, y, a, b, **settings)
+    monkeypatch.setattr(engine_choice, "_MATRIX", 0)
+    streamed = jumbot.solve_sample(x, y, a, b, **settings)
+    assert by_matrix.converged
+    assert streamed.converged
+    assert by_matrix.kept == 1
+    assert abs(float(by_matrix.value.detach()) - float(streamed.value.detach())) <= float(by_matrix.gap + streamed.gap)
+    for name in ("linear", "mass", "dual"):
+        assert float(getattr(by_matrix, name)) == pytest.approx(float(getattr(streamed, name)), rel=1e-4)
+    torch.testing.assert_close(by_matrix.barycentric_map(), streamed.barycentric_map(), rtol=1e-3, atol=1e-6)
+    torch.testing.assert_close(by_matrix.marginals[1], by_matrix.apply(torch.ones(330), transpose=True).to(b))
+    torch.testing.assert_close(by_matrix.row(7).sum(), by_matrix.marginals[0][7])
+    for own, other in zip(*(torch.autograd.grad(s.value, (x, y)) for s in (by_matrix, streamed)), strict=True):
+        assert float((own - other).abs().max()) <= 2e-4 * float(other.abs().max())
+
+
+def test_no_matrix_where_memory_does_not_allow_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    from jumbot.transport._points import engine_choice
+
+    made: list[int] = []
+    whole = engine_choice.find_outcome
+
+    def recorded(problem: Any, *rest: Any) -> Any:
+        made.append(problem.cost.numel())
+        return whole(problem, *rest)
+
+    monkeypatch.setattr(engine_choice, "find_outcome", recorded)
+    draw = np.random.default_rng(0)
+    x, y = draw.normal(size=(2, 2500, 10))
+    jumbot.solve_sample(x, y, epsilon=1.0, tau=10.0)
+    assert made == [2500 * 2500]
+    jumbot.solve_sample(x, y, epsilon=1.0, tau=10.0, memory=90_000_000)
+    assert max(made[1:]) * 20 < 90_000_000

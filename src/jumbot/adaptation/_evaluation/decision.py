@@ -106,9 +106,7 @@ def weigh_harm(adapted: Mapping[str, float], alone: Mapping[str, float], changed
 
 
 def weigh_witnesses(adapted: Witness, alone: Witness) -> Harm:
-    """Of two methods on the same folds: classes by their votes, numbers by their distances to the references."""
-    if adapted.labels.ndim > 1:
-        return weigh_distances(adapted.target, alone.target, adapted.panel.target)
+    """Of two methods that predict classes on the same folds, by their votes."""
     both = zip(adapted.predicted, alone.predicted, strict=True)
     return weigh_harm(adapted.votes(), alone.votes(), float(np.mean([(a != b).mean() for a, b in both])))
 

@@ -239,7 +239,7 @@ def read_plans(
     predicted = np.bincount(predictions, minlength=source.classes) / len(predictions)
     absent = np.flatnonzero(present & (proportions < ABSENT / present.sum()))
     signs = _signs(float(1 - explained.mean()), disagreement, predicted, proportions)
-    signs += _one_class(predicted, source.labels)
+    signs += _collapse(predicted, source.labels)
     entropy = float(torch.distributions.Categorical(logits=logits.double()).entropy().mean())
     if before is not None:
         signs += _signs_of_change(before, proportions, entropy)
@@ -331,21 +331,26 @@ def _distance(p: Array, q: Array) -> float:
 def as_predicted(diagnosis: Diagnosis, predictions: Array, labels: Array, harm: Harm | None) -> Diagnosis:
     """The diagnosis of a target for which these classes are predicted, not those of the logits alone, and the harm."""
     predicted = np.bincount(predictions, minlength=len(diagnosis.class_proportions)) / len(predictions)
-    old = _one_class(diagnosis.predicted_proportions, labels)
-    signs = tuple(sign for sign in diagnosis.signs if sign not in old) + _one_class(predicted, labels)
+    old = _collapse(diagnosis.predicted_proportions, labels)
+    signs = tuple(sign for sign in diagnosis.signs if sign not in old) + _collapse(predicted, labels)
     return replace(diagnosis, predicted_proportions=predicted, signs=signs, harm=harm)
 
 
-def _one_class(predicted: Array, labels: Array) -> tuple[str, ...]:
-    """Nearly one class for the whole target, where the source has several."""
-    shares = np.bincount(labels[labels >= 0], minlength=len(predicted)) / max(int((labels >= 0).sum()), 1)
+def one_class(predicted: Array, shares: Array) -> str:
+    """Nearly one class for the whole target, where the source has several in these shares; empty otherwise."""
     most = int(predicted.argmax())
     if len(predicted) < 2 or predicted[most] < NEARLY_ONE or shares[most] > MOST_OF_SOURCE:
-        return ()
+        return ""
     return (
         f"{100 * predicted[most]:.0f} % of the target are predicted as one class, which is "
-        f"{100 * shares[most]:.0f} % of the source",
+        f"{100 * shares[most]:.0f} % of the source"
     )
+
+
+def _collapse(predicted: Array, labels: Array) -> tuple[str, ...]:
+    known = labels[labels >= 0]
+    found = one_class(predicted, np.bincount(known, minlength=len(predicted)) / max(len(known), 1))
+    return (found,) if found else ()
 
 
 def _signs(unexplained: float, disagreement: float, predicted: Array, proportions: Array) -> tuple[str, ...]:

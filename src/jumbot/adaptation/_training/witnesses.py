@@ -166,10 +166,10 @@ def hear(
         order.append(held)
         part, unseen = source.subset(rest), source.subset(held)
         said = {}
-        if not numbers or len(configs) > 1:  # of numbers they weigh two methods, and nothing else
+        if not numbers:  # of which nothing is asked of them
             learned, rows = learning_rows(source, seed, rest)
             others = learning_rows(unseen)[1], target_rows
-            said = reference_predictions(rows, known[learned], others, numbers=numbers, seed=seed)
+            said = reference_predictions(rows, known[learned], others, seed=seed)
         for name, (there, here) in said.items():
             held_said.setdefault(name, []).append(there)
             target_said.setdefault(name, []).append(here)

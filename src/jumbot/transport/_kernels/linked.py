@@ -50,7 +50,8 @@ class _Library(JITCodeLibrary):
 
     def add_ir_module(self, module: Any) -> None:
         for function in module.functions if self._loops else ():
-            if sum(len(block.instructions) for block in function.blocks) > _SMALL:
+            long = sum(len(block.instructions) for block in function.blocks) > _SMALL
+            if long and "alwaysinline" not in function.attributes:
                 function.attributes.add("noinline")
         super().add_ir_module(module)
 

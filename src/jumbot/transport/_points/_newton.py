@@ -32,7 +32,7 @@ class Newton:
     @property
     def offered(self) -> bool:
         kinds = {type(side.divergence) for side, _ in self.problem.sides}
-        return self.sweeps.hard and kinds <= {KL, Balanced} and self.stream.closed == [None, None]
+        return self.sweeps.hard and kinds <= {KL, Balanced} and all(closed is None for closed in self.stream.closed)
 
     def run(self, f: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
         """Potentials of a larger dual, or those that came."""

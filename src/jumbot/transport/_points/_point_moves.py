@@ -25,10 +25,10 @@ from torch import Tensor
 from jumbot.transport._curvature import System, refusal
 from jumbot.transport._kernels.decorator import compiled
 from jumbot.transport._points.callable_tiles import CallableTiles
-from jumbot.transport._points.passes import _entries
+from jumbot.transport._points.passes import entries, over_blocks, visiting
 from jumbot.transport._points.point_tiles import Tiles
 from jumbot.transport._points.rounding import Solved
-from jumbot.transport._points.tile_math import NOTHING, PRODUCT, ROOT, ROWS, WFR, add_up, costs, distances, dot
+from jumbot.transport._points.tile_math import ROOT, WFR, add_up, dot
 
 _NEAR = 1e-3  # of the distance, below which tan(r)/r is a series
 _LIMIT = np.pi**2 / 4 * (1 - 1e-12)
@@ -66,119 +66,81 @@ def _along(x: Any, u: Any, columns: Any, moves: Any, t: Any) -> None:
             t[j] += (x_e - y[j]) * (u_e - w[j])
 
 
-@compiled(allocates=True)
-def moved_sums(
-    cells: Any,
-    x: Any,
-    norm_x: Any,
-    F: Any,
-    y: Any,
-    norm_y: Any,
-    G: Any,
-    first: Any,
-    last: Any,
-    met: Any,
-    kind: int,
-    scale: float,
-    plain: Any,
-    u: Any,
-    w: Any,
-    dF: Any,
-    dG: Any,
-    out: Any,
-) -> None:
-    """out `(A, W, 1)` = sum_j P W, or `(A, W, 2 + 2 d)` = sums of A, B, A y and B eta.
+@visiting
+def _push(a: int, i: int, b: int, z: Any, work: Any, tiles: Any, state: Any) -> None:
+    plain, u, w, out = state
+    h, p, t = work[0], work[1], work[2]
+    _bends(tiles[10], tiles[11], z, h, t)
+    entries(a, i, b, z, p, tiles)
+    _along(tiles[0][a, i], u[a, i], plain[b], w[b], t)
+    for j in range(p.shape[0]):
+        h[j] *= 2.0 * t[j]
+    out[a, i] += dot(p, h)
 
-    `plain` `(B, d, V)` holds y as it is, `u` `(A, W, d)` and `w` `(B, d, V)` the moves.
-    """
-    z, p, t = np.empty((ROWS, y.shape[2])), np.empty(y.shape[2]), np.empty(y.shape[2])
-    h, bend, d = np.empty(y.shape[2]), np.empty(y.shape[2]), x.shape[2]
-    for at in range(cells.shape[0]):
-        a = cells[at]
-        for i in range(x.shape[1]):
-            for e in range(out.shape[2]):
-                out[a, i, e] = 0.0
-        for k in range(first[a], last[a]):
-            b = met[k]
-            for i in range(0, x.shape[1], ROWS):
-                distances(x[a, i : i + ROWS], y[b], kind == PRODUCT, z)
-                for r in range(ROWS):
-                    sums = out[a, i + r]
-                    _bends(kind, scale, z[r], h, bend)
-                    costs(kind, scale, norm_x[a, i + r], norm_y[b], z[r])
-                    _entries(F[a, i + r], G[b], z[r], p)
-                    _along(x[a, i + r], u[a, i + r], plain[b], w[b], t)
-                    if out.shape[2] == 1:
-                        for j in range(p.shape[0]):
-                            h[j] *= 2.0 * t[j]
-                        sums[0] += dot(p, h)
-                    else:
-                        shift = dF[a, i + r]
-                        for j in range(p.shape[0]):
-                            slope = 2.0 * h[j]
-                            h[j] = p[j] * slope
-                            bend[j] = h[j] * (shift + dG[b, j] - slope * t[j]) + 4.0 * p[j] * bend[j] * t[j]
-                        sums[0] += add_up(bend)
-                        sums[1] += add_up(h)
-                        for e in range(d):
-                            sums[2 + e] += dot(bend, plain[b, e])
-                            sums[2 + d + e] += dot(h, w[b, e])
+
+@compiled()
+def _turned(shift: float, dG: Any, p: Any, t: Any, h: Any, bend: Any) -> None:
+    """`bend` becomes A, and `h` becomes B."""
+    for j in range(p.shape[0]):
+        slope = 2.0 * h[j]
+        h[j] = p[j] * slope
+        bend[j] = h[j] * (shift + dG[j] - slope * t[j]) + 4.0 * p[j] * bend[j] * t[j]
+
+
+@visiting
+def _turn(a: int, i: int, b: int, z: Any, work: Any, tiles: Any, state: Any) -> None:
+    plain, u, w, dF, dG, out = state
+    h, bend, p, t = work[0], work[1], work[2], z
+    _bends(tiles[10], tiles[11], z, h, bend)
+    entries(a, i, b, z, p, tiles)
+    _along(tiles[0][a, i], u[a, i], plain[b], w[b], t)
+    _turned(dF[a, i], dG[b], p, t, h, bend)
+    sums, d = out[a, i], plain.shape[1]
+    sums[0] += add_up(bend)
+    sums[1] += add_up(h)
+    for e in range(d):
+        sums[2 + e] += dot(bend, plain[b, e])
+        sums[2 + d + e] += dot(h, w[b, e])
+
+
+#: state (plain, u, w, out): out_i += sum_j P W.  `plain` `(B, d, V)` holds y as it is, u and w the moves.
+pushes = over_blocks(_push)
+#: state (plain, u, w, dF, dG, out): out `(A, W, 2 + 2 d)` += sums of A, B, A y and B eta.
+turns = over_blocks(_turn)
 
 
 class _Scaled:
     """The moves of the tiles of a named cost."""
 
     def __init__(self, tiles: Tiles, F: np.ndarray, G: np.ndarray, moves: Sequence[np.ndarray]) -> None:
-        self.tiles, self.factor = tiles, tiles.ground.factor
-        layout = tiles.in_double()
-        exponents = [c.padded(np.maximum(v, NOTHING), NOTHING) for c, v in zip(tiles.cells, (F, G), strict=True)]
-        self.rows, self.columns, self.exponents = layout.rows, layout.columns, exponents
-        self.plain = [np.ascontiguousarray(x.transpose(0, 2, 1)) for x in layout.rows]
+        self.tiles, self.factor, self.layout = tiles, tiles.ground.factor, tiles.in_double()
+        self.exponents = tiles.padded(0, F, G)
+        self.rows = [self.layout.rows(side) for side in (0, 1)]
+        self.plain = [np.ascontiguousarray(x.transpose(0, 2, 1)) for x in self.rows]
         self.moves = [
-            _padded_rows(c, v * self.factor, x) for c, v, x in zip(tiles.cells, moves, layout.rows, strict=True)
+            _padded_rows(c, v * self.factor, x) for c, v, x in zip(tiles.cells, moves, self.rows, strict=True)
         ]
         self.moves_across = [np.ascontiguousarray(x.transpose(0, 2, 1)) for x in self.moves]
 
-    def _pass(self, side: int, dF: np.ndarray, dG: np.ndarray, width: int) -> np.ndarray:
-        tiles, other, cells = self.tiles, 1 - side, self.tiles.cells
-        x, out = self.rows[side], np.empty((*self.rows[side].shape[:2], width))
-        first, second = cells[side].padded(dF, 0.0), cells[other].padded(dG, 0.0)
-
-        def task(part: np.ndarray) -> None:
-            moved_sums(
-                part,
-                x,
-                tiles.padded_norms[side],
-                self.exponents[side],
-                self.columns[other],
-                tiles.padded_norms[other],
-                self.exponents[other],
-                *tiles.lists[side],
-                tiles.ground.kind,
-                tiles.ground.scale,
-                self.plain[other],
-                self.moves[side],
-                self.moves_across[other],
-                first,
-                second,
-                out,
-            )
-
-        tiles.each(side, task)
-        return cells[side].taken(out)
+    def _pass(self, kernel: Any, side: int, *state: np.ndarray) -> np.ndarray:
+        """What the pass has written to the last of its arrays."""
+        tiling = self.tiles.tiling(side, self.exponents[side], self.exponents[1 - side], self.layout)
+        moved = self.plain[1 - side], self.moves[side], self.moves_across[1 - side]
+        self.tiles.each(kernel, side, tiling, (*moved, *state))
+        return self.tiles.cells[side].taken(state[-1])
 
     def pushed(self, side: int) -> np.ndarray:
         """sum P W over the other side, in units of epsilon."""
-        n, m = (len(c.points) for c in (self.tiles.cells[side], self.tiles.cells[1 - side]))
-        return self._pass(side, np.zeros(n), np.zeros(m), 1)[:, 0]
+        return self._pass(pushes, side, np.zeros(self.rows[side].shape[:2]))
 
     def slopes(self, side: int, dF: np.ndarray, dG: np.ndarray) -> np.ndarray:
         """The move of the gradient of the value over epsilon, in the points of a side."""
-        d = self.rows[side].shape[2]
-        sums = self._pass(side, dF, dG, 2 + 2 * d)
-        points, moves = (self.tiles.cells[side].taken(x[side]) for x in (self.rows, self.moves))
+        cells, (count, width, d) = self.tiles.cells, self.rows[side].shape
+        shifts = cells[side].padded(dF, 0.0), cells[1 - side].padded(dG, 0.0)
+        sums = self._pass(turns, side, *shifts, np.zeros((count, width, 2 + 2 * d)))
+        points, moves = (cells[side].taken(x[side]) for x in (self.rows, self.moves))
         moved = sums[:, :1] * points - sums[:, 2 : 2 + d] + sums[:, 1:2] * moves - sums[:, 2 + d :]
-        return self.factor * moved[:, : self.tiles.cells[side].points.shape[1]]
+        return self.factor * moved[:, : cells[side].points.shape[1]]
 
 
 def _padded_rows(cells: Any, moves: np.ndarray, like: np.ndarray) -> np.ndarray:

@@ -11,23 +11,30 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot.cost import Cost, parse_cost
+from jumbot.cost import Cost, parse_cost, squared_euclidean
 from jumbot.errors import ArgumentError
+from jumbot.transport._kernels.memory import lent
+from jumbot.transport._outcome import AnyOutcome
+from jumbot.transport._placement import bytes_per_entry, free_memory
 from jumbot.transport._points._team import ALONE, team_of
 from jumbot.transport._points.callable_tiles import CallableTiles
 from jumbot.transport._points.kd_cells import Cells
 from jumbot.transport._points.point_tiles import Tiles
-from jumbot.transport._points.rounding import Solved, exponents
+from jumbot.transport._points.rounding import Proof, Solved, StreamedPlan, exponents
 from jumbot.transport._points.sample_sweeps import Sweeps
-from jumbot.transport._points.tile_math import PRODUCT, ROOT, SQUARED, WFR, Ground, ground_of, scaled
+from jumbot.transport._points.tile_math import FEW, PRODUCT, SQUARED, WFR, Ground, ground_of, scaled
 from jumbot.transport._problem import Problem
 from jumbot.transport._solve import find_outcome
 
 #: Points of a side that need no coarser ones, and points that one coarse point stands for.
 FEWEST = 2048
 _EACH = 8
+_MATRIX = 1 << 25  # pairs up to which a matrix is made where no pair can be left out
 _WIDE = 1.0  # mean squared distance from the centre, in units of epsilon, up to which a mean stands for its cell
 _TOL, _SWEEPS = 1e-4, 60
+_COOLER, _WARM_TOL = 3.0, 1e-3  # from one larger epsilon to the next, and the gap at each
+_REACH = 20  # the largest cost over the largest epsilon
+_FARTHEST = 4.0  # cost over epsilon between a point and the one that stands for it, where marginals are exact
 _BUDGET = 1e-4
 
 
@@ -41,13 +48,40 @@ class Side:
     cell: np.ndarray | None = None  # of each finer point, where these are coarse
 
 
-def start_dense(
-    problem: Problem, x: np.ndarray, y: np.ndarray, ground: Ground, tol: float, limit: int
-) -> tuple[Tensor, Tensor, int]:
-    """Potentials of a small problem from its matrix, and the sweeps that they took: small epsilon is annealed there."""
+Sides = tuple[Side, Side]
+
+
+def solve_dense(problem: Problem, x: np.ndarray, y: np.ndarray, ground: Ground, tol: float, limit: int) -> AnyOutcome:
+    """A small problem from its matrix: small epsilon is annealed there."""
     sides = Side(x, problem.a[0].numpy(), np.empty(0)), Side(y, problem.b[0].numpy(), np.empty(0))
-    outcome = find_outcome(replace_cost(problem, sides, ground), None, tol, limit)
-    return outcome.f, outcome.g, int(outcome.taken)
+    return find_outcome(replace_cost(problem, sides, ground), None, tol, limit)
+
+
+def _whole(problem: Problem, ground: Ground, n: int, m: int, spare: float) -> bool:
+    """Whether the matrix is the quicker way for all of the problem: no pair can be left out, and it fits with ease."""
+    if ground.kind != PRODUCT or problem.source.hard or problem.target.hard or n * m > _MATRIX:
+        return False
+    return n * m * bytes_per_entry(problem.epsilon, False, False) <= min(spare, free_memory() / 4)
+
+
+def _read_off(problem: Problem, outcome: AnyOutcome, tiles: Tiles, points: Any, call: Call) -> Solved:
+    """From the solution by the matrix, whose plan is that of the potentials where no marginal is exact."""
+    by = outcome.certificate
+    linear, objective, gap, scale = (float(v) for v in (by.linear, by.objective, by.gap, by.scale))
+    plan = StreamedPlan(*exponents(problem, tiles, outcome.f, outcome.g))
+    proof = Proof(plan, by.rows[0].numpy(), by.columns[0].numpy(), linear, objective, gap, scale)
+    return Solved(
+        problem,
+        tiles,
+        outcome.f,
+        outcome.g,
+        int(outcome.taken),
+        proof,
+        kept=1.0,
+        interrupted=False,
+        points=points,
+        directions=call.cost == "cosine",
+    )
 
 
 class Open:
@@ -65,10 +99,13 @@ def start(
     return _start(problem, sides, ground, fewest)
 
 
-def _start(problem: Problem, sides: tuple[Side, Side], ground: Ground, fewest: int) -> tuple[Tensor, Tensor] | None:
+def _start(problem: Problem, sides: Sides, ground: Ground, fewest: int) -> tuple[Tensor, Tensor] | None:
     if max(len(side.points) for side in sides) <= fewest:
         return None
-    coarse = coarsened(sides[0], ground, fewest), coarsened(sides[1], ground, fewest)
+    (first, spread), (second, other) = (coarsened(side, ground, fewest) for side in sides)
+    if max(spread, other) > _FARTHEST and (problem.source.hard or problem.target.hard):
+        return _annealed(problem, sides, ground, fewest, max(spread, other) / _FARTHEST)
+    coarse = first, second
     small = _problem(problem, *coarse)
     begun = _start(small, coarse, ground, fewest)
     if begun is None:
@@ -81,26 +118,62 @@ def _start(problem: Problem, sides: tuple[Side, Side], ground: Ground, fewest: i
     return extended(problem, sides, small, coarse, ground, f, g)
 
 
-def coarsened(side: Side, ground: Ground, fewest: int) -> Side:
-    """A point for every few: their mean where they are close, else one of them, with the weight of all."""
+def _annealed(problem: Problem, sides: Sides, ground: Ground, fewest: int, times: float) -> tuple[Tensor, Tensor]:
+    """Potentials from epsilon `times` as large, at which coarse points can stand for others, and those between.
+
+    Where marginals are exact the mass of far points must go somewhere.  From potentials that are off by many epsilons,
+    as random points in the place of such cells give them, that takes thousands of sweeps.
+    """
+    both = np.concatenate([side.points for side in sides])
+    most = _cost(ground, float((np.ptp(both, axis=0) ** 2).sum())) / _REACH
+    level = max(1, math.ceil(math.log(max(min(times, most), 1.0)) / math.log(_COOLER)))
+    begun: tuple[Tensor | None, Tensor] | None = None
+    while level > 0:
+        warm, warm_sides, warm_ground = _warmed(problem, sides, ground, _COOLER**level)
+        if begun is None:
+            begun = _start(warm, warm_sides, warm_ground, fewest) if times < most else (None, torch.zeros_like(warm.b))
+        assert begun is not None
+        tiles = Tiles(warm_sides[0].points, warm_sides[1].points, warm_ground)
+        found = Sweeps(warm, tiles, _WARM_TOL).run(*begun, _SWEEPS, prove_it=False)
+        begun, level = (found.f, found.g), level - 1
+    return found.f, found.g
+
+
+def _warmed(problem: Problem, sides: Sides, ground: Ground, times: float) -> tuple[Problem, Sides, Ground]:
+    """The same problem at a larger epsilon, and what its tiles take."""
+    warm = replace(problem, epsilon=times * problem.epsilon)
+    warm.__dict__["reference_weights"] = problem.reference_weights
+    units = ground_of(ground.name, warm.epsilon, sides[0].points.shape[1])
+    first, second = (replace(side, points=side.points * (units.factor / ground.factor)) for side in sides)
+    return warm, (first, second), units
+
+
+def coarsened(side: Side, ground: Ground, fewest: int) -> tuple[Side, float]:
+    """A point for every few, with the weight of all: their mean where they are close, else one of them.
+
+    With the cost between a point and its mean, over epsilon, at most.
+    """
     if len(side.points) <= fewest:
-        return replace(side, cell=None)
+        return replace(side, cell=None), 0.0
     cells = Cells.of(side.points, _EACH)
     mean, mass, scatter = cells.means(side.weights)
     cell = cells.at // cells.width
     reference = np.bincount(cell, side.reference, cells.count)
-    wide = (
-        scatter
-        if ground.kind in (SQUARED, PRODUCT)
-        else math.sqrt(scatter) * (ground.scale if ground.kind == WFR else 1)
-    )
-    if wide <= _WIDE:
-        return Side(mean, mass, reference, cell)
+    usual, largest = (_cost(ground, z) for z in (scatter @ side.weights / mass.sum(), scatter[side.weights > 0].max()))
+    if usual <= _WIDE:
+        return Side(mean, mass, reference, cell), largest
     order = np.random.default_rng(0).permutation(len(cell))
     chosen = np.empty(cells.count, dtype=np.int64)
     order = order[np.argsort(side.weights[order] > 0, kind="stable")]  # one that has weight, where there is one
     chosen[cell[order]] = order
-    return Side(side.points[chosen], mass, reference, cell)
+    return Side(side.points[chosen], mass, reference, cell), largest
+
+
+def _cost(ground: Ground, squared: float) -> float:
+    """Over epsilon, at a squared distance in scaled units that is small."""
+    if ground.kind in (SQUARED, PRODUCT):
+        return squared
+    return math.sqrt(squared) * (ground.scale if ground.kind == WFR else 1)
 
 
 def _problem(like: Problem, a: Side, b: Side) -> Problem:
@@ -112,22 +185,34 @@ def _problem(like: Problem, a: Side, b: Side) -> Problem:
     return small
 
 
-def replace_cost(problem: Problem, sides: tuple[Side, Side], ground: Ground) -> Problem:
+def replace_cost(problem: Problem, sides: Sides, ground: Ground) -> Problem:
     """The problem with its matrix of costs."""
     x, y = (torch.from_numpy(side.points) for side in sides)
-    z = torch.cdist(x, y)
     if ground.kind in (SQUARED, PRODUCT):
-        z = z.square_()
-    elif ground.kind != ROOT:
-        z = -2 * ground.scale * torch.log(torch.cos(z.clamp_max(math.pi / 2 * (1 - 1e-6))))
-    full = replace(problem, cost=problem.epsilon * z[None])
+        unit = math.sqrt(problem.epsilon)
+        z = _squared(unit * x, unit * y)
+    else:
+        z = torch.cdist(x, y)
+        if ground.kind == WFR:
+            z = -2 * ground.scale * torch.log(torch.cos(z.clamp_max(math.pi / 2 * (1 - 1e-6))))
+        z *= problem.epsilon
+    full = replace(problem, cost=z[None])
     full.__dict__["reference_weights"] = problem.reference_weights
     return full
 
 
+def _squared(x: Tensor, y: Tensor) -> Tensor:
+    """|x - y|^2 of points around a common centre.  Memory that is new takes longer to write than the product."""
+    if x.shape[1] <= FEW:
+        return squared_euclidean(x, y)
+    out = torch.from_numpy(lent(len(x), len(y)))
+    torch.add(x.square().sum(1)[:, None], y.square().sum(1), out=out)
+    return out.addmm_(x, y.mT, alpha=-2).clamp_min_(0)
+
+
 def extended(
     problem: Problem,
-    sides: tuple[Side, Side],
+    sides: Sides,
     small: Problem,
     coarse: tuple[Side, Side],
     ground: Ground,
@@ -192,18 +277,23 @@ def solve_one(problem: Problem, x: Tensor, y: Tensor, call: Call, begin: tuple[T
     ground = ground_of(call.cost, problem.epsilon, d)
     clouds = scaled(ground, *points)
     _check_reach(problem, ground, *clouds)
-    taken = 0
-    if begin is None:
-        most = FEWEST if spare is None else min(FEWEST, int(math.sqrt(spare / _ENTRY)))
-        if max(n, m) > most:
+    room, taken, stopped = math.inf if spare is None else spare, 0, False
+    most = int(min(FEWEST, math.sqrt(min(room, 1e18) / _ENTRY)))
+    whole = begin is None and _whole(problem, ground, n, m, room)
+    try:
+        if whole or (begin is None and max(n, m) <= most):
+            outcome = solve_dense(problem, *clouds, ground, call.tol if whole else call.tol / 2, call.limit)
+            begin, taken = (outcome.f, outcome.g), int(outcome.taken)
+            if whole and outcome.all_within(call.tol):
+                return _read_off(problem, outcome, Tiles(*clouds, ground), points, call)
+        elif begin is None:
             begin = start(problem, *clouds, ground, most)
-        else:
-            *pair, taken = start_dense(problem, *clouds, ground, call.tol / 2, call.limit)
-            begin = pair[0], pair[1]
+    except KeyboardInterrupt:  # what is there is nothing yet, and has a gap all the same
+        begin, stopped = (torch.zeros_like(problem.a), torch.zeros_like(problem.b)), True
     tiles = Tiles(*clouds, ground)
     first, second = problem.reference_weights
     tiles.close((first[0].numpy(), second[0].numpy()))
-    return _swept(problem, tiles, call, begin, points, taken)
+    return _swept(problem, tiles, call, begin, points, taken, stopped)
 
 
 def _check_reach(problem: Problem, ground: Ground, x: np.ndarray, y: np.ndarray) -> None:
@@ -218,7 +308,13 @@ def _check_reach(problem: Problem, ground: Ground, x: np.ndarray, y: np.ndarray)
 
 
 def _swept(
-    problem: Problem, tiles: Any, call: Call, begin: tuple[Tensor, Tensor] | None, points: Any, taken: int
+    problem: Problem,
+    tiles: Any,
+    call: Call,
+    begin: tuple[Tensor, Tensor] | None,
+    points: Any,
+    taken: int,
+    stopped: bool = False,
 ) -> Solved:
     from jumbot._base.progress import progress
 
@@ -234,7 +330,7 @@ def _swept(
     pairs = math.prod(tiles.shape)
     large = pairs >= _LARGE
     with progress(None, f"{tiles.shape[0]:,} x {tiles.shape[1]:,} points", bar=large, slow=large) as stretch:
-        found = sweeps.run(f, g, max(1, call.limit - taken), tell=_teller(stretch, tiles))
+        found = sweeps.run(f, g, max(1, call.limit - taken), True, _teller(stretch, tiles), stopped)
     assert found.proof is not None
     tiles.team = ALONE  # what is asked of the solution later, one process may ask alone
     return Solved(

@@ -8,14 +8,85 @@ from typing import Any
 import numpy as np
 import torch
 
-from jumbot.transport._points import readout
+from jumbot.transport._kernels.decorator import compiled
 from jumbot.transport._points.callable_tiles import CallableTiles
+from jumbot.transport._points.passes import EVERY, entries, over_blocks, visiting
 from jumbot.transport._points.point_tiles import Tiles
 from jumbot.transport._points.rounding import Solved, StreamedPlan
-from jumbot.transport._points.tile_math import NOTHING, ROOT, WFR
+from jumbot.transport._points.tile_math import ROOT, ROWS, WFR, add_up
 
 _ENTRIES = 1 << 20
-_READ: Any = readout
+
+
+@compiled()
+def _insert(p: Any, place: int, values: Any, places: Any) -> None:
+    """Entries into a list that falls, where they are larger than its last."""
+    for j in range(p.shape[0]):
+        k = values.shape[0] - 1
+        if p[j] > values[k]:
+            while k > 0 and values[k - 1] < p[j]:
+                values[k], places[k] = values[k - 1], places[k - 1]
+                k -= 1
+            values[k], places[k] = p[j], place + j
+
+
+@visiting
+def _find_largest(a: int, i: int, b: int, z: Any, work: Any, tiles: Any, state: Any) -> None:
+    entries(a, i, b, z, work[0], tiles)
+    _insert(work[0], b * z.shape[0], state[0][a, i], state[1][a, i])
+
+
+@compiled()
+def _list(p: Any, alpha: float, beta: Any, threshold: float, write: bool, at: int, place: int, out: Any) -> int:
+    """Count, or write, the entries above the threshold; where the next one goes."""
+    for j in range(p.shape[0]):
+        value = p[j] + alpha * beta[j]
+        if value > threshold:
+            if write:
+                out[0][at], out[1][at] = place + j, value
+            at += 1
+    return at
+
+
+@visiting
+def _find_above(a: int, i: int, b: int, z: Any, work: Any, tiles: Any, state: Any) -> None:
+    alpha, beta, threshold, write, begin, places, values = state
+    entries(a, i, b, z, work[0], tiles)
+    out = places, values
+    begin[a, i] = _list(work[0], alpha[a, i], beta[b], threshold, write, begin[a, i], b * z.shape[0], out)
+
+
+@visiting
+def _find_levels(a: int, i: int, b: int, z: Any, work: Any, tiles: Any, state: Any) -> None:
+    begin, end, levels, passed, places = state
+    if begin[a, i] < end[a, i]:
+        entries(a, i, b, z, work[0], tiles)
+        begin[a, i] = _pass_levels(work[0], begin[a, i], end[a, i], levels, passed[a, i], b * z.shape[0], places)
+        passed[a, i] += add_up(work[0])
+
+
+@compiled()
+def _pass_levels(p: Any, at: int, end: int, levels: Any, before: float, place: int, places: Any) -> int:
+    """Write where the running sum passes the levels that lie in this block; the first level that does not."""
+    whole = before + add_up(p)
+    while at < end and levels[at] < whole:
+        running, j = before, 0
+        while j < p.shape[0] - 1 and running + p[j] <= levels[at]:
+            running += p[j]
+            j += 1
+        places[at] = place + j
+        at += 1
+    return at
+
+
+#: state (values, places): the largest entries of each row, `(A, W, k)`, and where they are; what is there counts too.
+_largest = over_blocks(_find_largest)
+#: state (alpha, beta, threshold, write, begin, places, values): count the entries of each row above the threshold in
+#: `begin` `(A, W)`, or write them from there on.
+_above = over_blocks(_find_above)
+#: state (begin, end, levels, passed, places): for each row the columns at which its running sum, from `passed` on,
+#: passes `levels[begin:end]`, which rise.
+_levels = over_blocks(_find_levels)
 
 
 def rows(solved: Solved, i: np.ndarray) -> np.ndarray:
@@ -56,21 +127,8 @@ def _chunks(solved: Solved) -> Iterator[np.ndarray]:
         yield np.arange(first, min(first + step, n))
 
 
-def _arguments(stream: Tiles, plan: StreamedPlan) -> tuple[Any, ...]:
-    """What the passes of `readout` take after the row cells."""
-    layout, (own, other) = stream.in_double(), stream.cells
-    F, G = own.padded(np.maximum(plan.F, NOTHING), NOTHING), other.padded(np.maximum(plan.G, NOTHING), NOTHING)
-    return (
-        layout.rows[0],
-        stream.padded_norms[0],
-        F,
-        layout.columns[1],
-        stream.padded_norms[1],
-        G,
-        *stream.lists[0],
-        stream.ground.kind,
-        stream.ground.scale,
-    )
+def _tiling(stream: Tiles, plan: StreamedPlan, wanted: np.ndarray = EVERY) -> tuple[Any, ...]:
+    return stream.tiling(0, *stream.padded(0, plan.F, plan.G), stream.in_double(), wanted)
 
 
 def top(solved: Solved, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -82,8 +140,7 @@ def top(solved: Solved, k: int) -> tuple[np.ndarray, np.ndarray]:
         own, other = stream.cells
         best = np.full((own.count, own.width, k), -1.0)
         places = np.zeros((own.count, own.width, k), dtype=np.int64)
-        arguments = _arguments(stream, plan)
-        stream.each(0, lambda cells: _READ.largest(cells, *arguments, best, places))
+        stream.each(_largest, 0, _tiling(stream, plan), (best, places))
         back = _back(other)
         values[:], columns[:] = own.taken(best), back[own.taken(places)]
         short = np.flatnonzero((values < 0).any(1) | (columns < 0).any(1))  # fewer kept than asked for
@@ -118,18 +175,17 @@ def above(solved: Solved, threshold: float) -> tuple[np.ndarray, np.ndarray, np.
         found = [np.concatenate([part[k] for part in parts]) for k in range(3)]
         return found[0], found[1], found[2]
     own, other = stream.cells
-    arguments = _arguments(stream, plan)
+    tiling = _tiling(stream, plan)
     alpha = own.padded(np.zeros(len(own.at)) if plan.alpha is None else plan.alpha, 0.0)
     beta = other.padded(np.zeros(len(other.at)) if plan.beta is None else plan.beta, 0.0)
     begin, none = np.zeros((own.count, own.width), dtype=np.int64), np.empty(0, dtype=np.int64)
-    empty = np.empty(0)
-    stream.each(0, lambda cells: _READ.above(cells, *arguments, alpha, beta, threshold, False, begin, none, empty))
+    stream.each(_above, 0, tiling, (alpha, beta, threshold, False, begin, none, np.empty(0)))
     numbers = own.taken(begin)
     total = np.cumsum(begin.ravel())
     begin = np.concatenate([[0], total[:-1]]).reshape(begin.shape)
     starts = own.taken(begin)
     places, values = np.empty(int(total[-1]), dtype=np.int64), np.empty(int(total[-1]))
-    stream.each(0, lambda cells: _READ.above(cells, *arguments, alpha, beta, threshold, True, begin, places, values))
+    stream.each(_above, 0, tiling, (alpha, beta, threshold, True, begin, places, values))
     order = np.repeat(starts - np.concatenate([[0], np.cumsum(numbers)[:-1]]), numbers) + np.arange(int(total[-1]))
     return np.repeat(np.arange(len(numbers)), numbers), _back(other)[places[order]], values[order]
 
@@ -162,12 +218,10 @@ def _draw_in_cells(solved: Solved, i: np.ndarray, within: np.ndarray) -> np.ndar
     order = np.lexsort((targets, place))
     edges = np.searchsorted(place[order], np.arange(own.count * own.width + 1))
     begin, end = (x.reshape(own.count, own.width).copy() for x in (edges[:-1], edges[1:]))
-    places, arguments, ordered = (
-        np.full(len(i), -1, dtype=np.int64),
-        _arguments(stream, solved.proof.plan),
-        targets[order],
-    )
-    stream.each(0, lambda cells: _READ.draw(cells, *arguments, begin, end, ordered, places))
+    wanted = np.asarray((begin < end).reshape(own.count, -1, ROWS).any(2))
+    places, passed = np.full(len(i), -1, dtype=np.int64), np.zeros(begin.shape)
+    tiling = _tiling(stream, solved.proof.plan, wanted)
+    stream.each(_levels, 0, tiling, (begin, end, targets[order], passed, places))
     j = np.empty(len(i), dtype=np.int64)
     j[order] = np.where(places >= 0, _back(other)[places], -1)
     lost = np.flatnonzero(j < 0)  # by rounding of the last bit: the largest entry of the row

@@ -53,7 +53,8 @@ class Cells:
         wide = d if d <= 3 else -(-d // 4) * 4
         out: np.ndarray = np.zeros((self.count * self.width, wide), dtype=dtype)
         out[:, :d] = self.points[0] * factor
-        out[self.at, :d] = self.points * factor
+        for e in range(d):  # a coordinate at a time: a second copy of all would be the largest array of a problem
+            out[self.at, e] = self.points[:, e] * factor
         return out.reshape(self.count, self.width, wide)
 
     @cached_property
@@ -68,15 +69,14 @@ class Cells:
             low[:, e], high[:, e] = np.minimum.reduceat(column, starts), np.maximum.reduceat(column, starts)
         return low, high
 
-    def means(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-        """Weighted means and weights of the cells, and the mean squared distance of the points from theirs."""
+    def means(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Weighted means and weights of the cells, and the squared distances of the points from theirs."""
         cell = self.at // self.width
         mass = np.bincount(cell, weights, self.count)
         number = np.bincount(cell, minlength=self.count)
         share = np.where(mass[cell] > 0, weights / np.where(mass > 0, mass, 1.0)[cell], 1.0 / number[cell])
         centre = np.stack([np.bincount(cell, share * column, self.count) for column in self.points.T], axis=1)
-        scatter = ((self.points - centre[cell]) ** 2).sum(1)
-        return centre, mass, float(scatter @ weights / weights.sum())
+        return centre, mass, ((self.points - centre[cell]) ** 2).sum(1)
 
 
 @compiled()

@@ -1,8 +1,8 @@
 """Passes over the blocks of the plan that are kept: sums of rows, least costs, marginals, products, mixtures.
 
-Each takes row cells `(A, W, d)`, column cells `(B, d, V)`, and for each row cell the list of column cells that it
-meets: `met[first[a]:last[a]]`.  F and G hold potentials over epsilon plus the logarithms of the reference weights;
-padding has the exponent `NOTHING`.
+One walk, `over_blocks`, goes through the strips; what is done with a row of a strip makes it a pass.  Row cells are
+`(A, W, d)`, column cells `(B, d, V)`, and `met[first[a]:last[a]]` lists the column cells that row cell `a` meets.
+F and G hold potentials over epsilon plus the logarithms of the reference weights; padding has the exponent `NOTHING`.
 """
 
 from __future__ import annotations
@@ -28,44 +28,52 @@ from jumbot.transport._points.tile_math import (
 )
 
 _HUGE = 1e200  # a cost of which the plan holds nothing
+_BUFFERS = 3  # rows that a visit may write to
+#: `wanted` of a walk through all strips.
+EVERY = np.empty((0, 0), dtype=np.bool_)
+
+#: A visit is part of the walk: a call for each row would hand over a hundred numbers.
+visiting = compiled(forceinline=True)
 
 
-@compiled(allocates=True)
-def sums_single(
-    cells: Any, x: Any, F: Any, y: Any, G: Any, first: Any, last: Any, met: Any, kind: int, scale: float, out: Any
-) -> None:
-    """out_i = sum_j 2^(F_i + G_j - C_ij), entries in float32, added up in float64."""
-    z = np.empty((ROWS, y.shape[2]), dtype=np.float32)
-    for at in range(cells.shape[0]):
-        a = cells[at]
-        for i in range(x.shape[1]):
-            out[a, i] = 0.0
-        for k in range(first[a], last[a]):
-            b = met[k]
-            for i in range(0, x.shape[1], ROWS):
-                distances(x[a, i : i + ROWS], y[b], kind == PRODUCT, z)
-                for r in range(ROWS):
-                    entries_single(kind, scale, G[b], F[a, i + r], z[r])
-                    out[a, i + r] += add_up(z[r])
+def over_blocks(visit: Any) -> Any:
+    """A pass: `visit(a, i, b, z, work, tiles, state)` for each row i of each kept block (a, b).
+
+    z `(V,)` holds the distances of the row, as `tile_math.distances` makes them, and `work` is memory to write to.  The
+    arguments of a pass are the row cells that it goes through; `tiles`, which is (x, norms of x, F, y, norms of y, G,
+    first, last, met, wanted, kind, scale), with `wanted` `(A, W / 4)` the strips to look at, or `EVERY`; and `state`,
+    the arrays that belong to the visit alone.  Sums are added to what they hold.
+    """
+
+    @compiled(allocates=True)
+    def walk(cells: Any, tiles: Any, state: Any) -> None:
+        x, _, _, y, _, _, first, last, met, wanted, kind, _ = tiles
+        z, work = np.empty((ROWS, y.shape[2]), y.dtype), np.empty((_BUFFERS, y.shape[2]), y.dtype)
+        for at in range(cells.shape[0]):
+            a = cells[at]
+            for k in range(first[a], last[a]):
+                b = met[k]
+                for i in range(0, x.shape[1], ROWS):
+                    if wanted.shape[0] == 0 or wanted[a, i // ROWS]:
+                        distances(x[a, i : i + ROWS], y[b], kind == PRODUCT, z)
+                        for r in range(ROWS):
+                            visit(a, i + r, b, z[r], work, tiles, state)
+
+    return walk
 
 
-@compiled(allocates=True)
-def sums_double(
-    cells: Any, x: Any, F: Any, y: Any, G: Any, first: Any, last: Any, met: Any, kind: int, scale: float, out: Any
-) -> None:
-    """out_i = sum_j e^(F_i + G_j - C_ij)."""
-    z = np.empty((ROWS, y.shape[2]))
-    for at in range(cells.shape[0]):
-        a = cells[at]
-        for i in range(x.shape[1]):
-            out[a, i] = 0.0
-        for k in range(first[a], last[a]):
-            b = met[k]
-            for i in range(0, x.shape[1], ROWS):
-                distances(x[a, i : i + ROWS], y[b], kind == PRODUCT, z)
-                for r in range(ROWS):
-                    entries_double(kind, scale, G[b], F[a, i + r], z[r])
-                    out[a, i + r] += add_up(z[r])
+@visiting
+def _add_single(a: int, i: int, b: int, z: Any, work: Any, tiles: Any, state: Any) -> None:
+    _, _, F, _, _, G, _, _, _, _, kind, scale = tiles
+    entries_single(kind, scale, G[b], F[a, i], z)
+    state[0][a, i] += add_up(z)
+
+
+@visiting
+def _add_double(a: int, i: int, b: int, z: Any, work: Any, tiles: Any, state: Any) -> None:
+    _, _, F, _, _, G, _, _, _, _, kind, scale = tiles
+    entries_double(kind, scale, G[b], F[a, i], z)
+    state[0][a, i] += add_up(z)
 
 
 @compiled(fastmath=True)
@@ -75,43 +83,28 @@ def _least(z: Any, G: Any, least: float) -> float:
     return least
 
 
-@compiled(allocates=True)
-def minima(
-    cells: Any,
-    x: Any,
-    norm_x: Any,
-    y: Any,
-    norm_y: Any,
-    G: Any,
-    first: Any,
-    last: Any,
-    met: Any,
-    kind: int,
-    scale: float,
-    out: Any,
-) -> None:
-    """out_i = min_j C_ij - G_j, in float64."""
-    z = np.empty((ROWS, y.shape[2]))
-    for at in range(cells.shape[0]):
-        a = cells[at]
-        for i in range(x.shape[1]):
-            out[a, i] = 1e300
-        for k in range(first[a], last[a]):
-            b = met[k]
-            for i in range(0, x.shape[1], ROWS):
-                distances(x[a, i : i + ROWS], y[b], kind == PRODUCT, z)
-                for r in range(ROWS):
-                    costs(kind, scale, norm_x[a, i + r], norm_y[b], z[r])
-                    out[a, i + r] = _least(z[r], G[b], out[a, i + r])
+@visiting
+def _keep_least(a: int, i: int, b: int, z: Any, work: Any, tiles: Any, state: Any) -> None:
+    _, norm_x, _, _, norm_y, G, _, _, _, _, kind, scale = tiles
+    costs(kind, scale, norm_x[a, i], norm_y[b], z)
+    state[0][a, i] = _least(z, G[b], state[0][a, i])
 
 
 @compiled()
-def _entries(shift: float, G: Any, c: Any, p: Any) -> None:
+def _exponentials(shift: float, G: Any, c: Any, p: Any) -> None:
     """p = e^(G + shift - c); c becomes zero where it is so large that nothing is there."""
     for j in range(c.shape[0]):
         x = G[j] + shift - c[j]
         p[j] = exp(lesser(x, 700.0)) if x > -700.0 else 0.0
         c[j] = c[j] if c[j] < _HUGE else 0.0
+
+
+@visiting
+def entries(a: int, i: int, b: int, z: Any, p: Any, tiles: Any) -> None:
+    """p = the entries of the plan in row i of a block; z becomes their costs."""
+    _, norm_x, F, _, norm_y, G, _, _, _, _, kind, scale = tiles
+    costs(kind, scale, norm_x[a, i], norm_y[b], z)
+    _exponentials(F[a, i], G[b], z, p)
 
 
 @compiled(fastmath=True)
@@ -124,83 +117,29 @@ def _gather(p: Any, c: Any, columns: Any) -> tuple[float, float]:
     return mass, linear
 
 
-@compiled(allocates=True)
-def plan_sums(
-    cells: Any,
-    x: Any,
-    norm_x: Any,
-    F: Any,
-    y: Any,
-    norm_y: Any,
-    G: Any,
-    first: Any,
-    last: Any,
-    met: Any,
-    kind: int,
-    scale: float,
-    rows: Any,
-    linear: Any,
-    columns: Any,
-) -> None:
-    """Marginals of P = e^(F + G - C) and sum_j P_ij C_ij, in float64; columns are added to what is there."""
-    z, p = np.empty((ROWS, y.shape[2])), np.empty(y.shape[2])
-    for at in range(cells.shape[0]):
-        a = cells[at]
-        for i in range(x.shape[1]):
-            rows[a, i] = linear[a, i] = 0.0
-        for k in range(first[a], last[a]):
-            b = met[k]
-            for i in range(0, x.shape[1], ROWS):
-                distances(x[a, i : i + ROWS], y[b], kind == PRODUCT, z)
-                for r in range(ROWS):
-                    costs(kind, scale, norm_x[a, i + r], norm_y[b], z[r])
-                    _entries(F[a, i + r], G[b], z[r], p)
-                    mass, paid = _gather(p, z[r], columns[b])
-                    rows[a, i + r] += mass
-                    linear[a, i + r] += paid
+@visiting
+def _add_plan(a: int, i: int, b: int, z: Any, work: Any, tiles: Any, state: Any) -> None:
+    rows, linear, columns = state
+    entries(a, i, b, z, work[0], tiles)
+    mass, paid = _gather(work[0], z, columns[b])
+    rows[a, i] += mass
+    linear[a, i] += paid
 
 
-@compiled(allocates=True)
-def products(
-    cells: Any,
-    x: Any,
-    norm_x: Any,
-    F: Any,
-    y: Any,
-    norm_y: Any,
-    G: Any,
-    first: Any,
-    last: Any,
-    met: Any,
-    kind: int,
-    scale: float,
-    by_slopes: bool,
-    v: Any,
-    out: Any,
-) -> None:
-    """out `(A, W, k)` = P v, v `(B, k, V)`; with `by_slopes`, each entry times dC/d(|x - y|^2) in scaled units."""
-    z, p, c = np.empty((ROWS, y.shape[2])), np.empty(y.shape[2]), np.empty(y.shape[2])
-    for at in range(cells.shape[0]):
-        a = cells[at]
-        for i in range(x.shape[1]):
-            for e in range(v.shape[1]):
-                out[a, i, e] = 0.0
-        for k in range(first[a], last[a]):
-            b = met[k]
-            for i in range(0, x.shape[1], ROWS):
-                distances(x[a, i : i + ROWS], y[b], kind == PRODUCT, z)
-                for r in range(ROWS):
-                    if by_slopes:
-                        for j in range(c.shape[0]):
-                            c[j] = z[r, j]
-                        slopes(kind, scale, c)
-                    costs(kind, scale, norm_x[a, i + r], norm_y[b], z[r])
-                    _entries(F[a, i + r], G[b], z[r], p)
-                    if by_slopes:
-                        for j in range(c.shape[0]):
-                            p[j] *= c[j]
-                    for e in range(v.shape[1]):
-                        out[a, i + r, e] += dot(p, v[b, e])
+@visiting
+def _add_products(a: int, i: int, b: int, z: Any, work: Any, tiles: Any, state: Any) -> None:
+    by_slopes, v, out = state
+    p, c = work[0], work[1]
+    if by_slopes:
+        for j in range(c.shape[0]):
+            c[j] = z[j]
+        slopes(tiles[10], tiles[11], c)
+    entries(a, i, b, z, p, tiles)
+    if by_slopes:
+        for j in range(c.shape[0]):
+            p[j] *= c[j]
+    for e in range(v.shape[1]):
+        out[a, i, e] += dot(p, v[b, e])
 
 
 @compiled()
@@ -222,50 +161,28 @@ def _mixed(
         paid[j] = q * cost if cost < _HUGE else 0.0
 
 
-@compiled(allocates=True)
-def mixture(
-    cells: Any,
-    x: Any,
-    norm_x: Any,
-    F: Any,
-    y: Any,
-    norm_y: Any,
-    G: Any,
-    first: Any,
-    last: Any,
-    met: Any,
-    kind: int,
-    scale: float,
-    log_u: Any,
-    log_v: Any,
-    log_alpha: Any,
-    log_beta: Any,
-    out: Any,
-) -> None:
-    """out[a] = KL(Q | P) and <C, Q> over the blocks of a row cell, Q = u P v + alpha beta'."""
-    z, terms, paid = np.empty((ROWS, y.shape[2])), np.empty(y.shape[2]), np.empty(y.shape[2])
-    for at in range(cells.shape[0]):
-        a = cells[at]
-        out[a, 0] = out[a, 1] = 0.0
-        for k in range(first[a], last[a]):
-            b = met[k]
-            for i in range(0, x.shape[1], ROWS):
-                distances(x[a, i : i + ROWS], y[b], kind == PRODUCT, z)
-                for r in range(ROWS):
-                    costs(kind, scale, norm_x[a, i + r], norm_y[b], z[r])
-                    _mixed(
-                        F[a, i + r],
-                        G[b],
-                        log_u[a, i + r],
-                        log_v[b],
-                        log_alpha[a, i + r],
-                        log_beta[b],
-                        z[r],
-                        terms,
-                        paid,
-                    )
-                    out[a, 0] += add_up(terms)
-                    out[a, 1] += add_up(paid)
+@visiting
+def _add_mixture(a: int, i: int, b: int, z: Any, work: Any, tiles: Any, state: Any) -> None:
+    _, norm_x, F, _, norm_y, G, _, _, _, _, kind, scale = tiles
+    log_u, log_v, log_alpha, log_beta, out = state
+    costs(kind, scale, norm_x[a, i], norm_y[b], z)
+    _mixed(F[a, i], G[b], log_u[a, i], log_v[b], log_alpha[a, i], log_beta[b], z, work[0], work[1])
+    out[a, 0] += add_up(work[0])
+    out[a, 1] += add_up(work[1])
+
+
+#: state (out,): out_i += sum_j 2^(F_i + G_j - C_ij), entries in float32, added up in float64.
+sums_single = over_blocks(_add_single)
+#: state (out,): out_i += sum_j e^(F_i + G_j - C_ij).
+sums_double = over_blocks(_add_double)
+#: state (out,): out_i becomes the least of itself and C_ij - G_j, in float64.
+minima = over_blocks(_keep_least)
+#: state (rows, linear, columns): the marginals of P = e^(F + G - C), and sum_j P_ij C_ij.
+plan_sums = over_blocks(_add_plan)
+#: state (by_slopes, v, out): out `(A, W, k)` += P v, v `(B, k, V)`; with `by_slopes`, each entry times dC/d(|x - y|^2).
+products = over_blocks(_add_products)
+#: state (log_u, log_v, log_alpha, log_beta, out): out[a] += KL(Q | P) and <C, Q>, Q = u P v + alpha beta'.
+mixture = over_blocks(_add_mixture)
 
 
 @compiled()

@@ -23,20 +23,38 @@ _LOW, _HIGH = 1e-25, 1e25  # of sums in float32 that are surely right
 _BINS, _WIDTH = 600, 0.1  # of the logarithms of bounds on blocks
 _RUNS = 64  # of row cells, whatever the number of threads: sums of bounds are then the same in all processes
 _DENSE = 0.9  # share of kept blocks above which all are kept
-_LN2 = math.log(2)
+_LN2, _MOST = math.log(2), 1e300
 _PAIRS = 4096  # that a mean cost is estimated from
 Lists = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class Layout:
-    """The coordinates of both sides as the passes take them, in one precision."""
+    """The coordinates of a side as the passes take them, in one precision, made when asked for."""
 
     def __init__(self, cells: tuple[Cells, Cells], ground: Ground, dtype: type) -> None:
-        factor = ground.base if dtype == np.float32 else 1.0
-        # with products z = -<x, 2 y>, and the squared norms go to the potentials
-        self.rows = [c.rows(dtype, factor) for c in cells]
-        twice = dtype(2.0 if ground.kind == PRODUCT else 1.0)
-        self.columns = [np.ascontiguousarray((x * twice).transpose(0, 2, 1)) for x in self.rows]
+        self.cells, self.ground, self.dtype = cells, ground, dtype
+        self._rows: list[np.ndarray | None] = [None, None]
+        self._columns: list[np.ndarray | None] = [None, None]
+
+    def rows(self, side: int) -> np.ndarray:
+        """Points `(cells, width, d)`."""
+        found = self._rows[side]
+        if found is None:
+            factor = self.ground.base if self.dtype == np.float32 else 1.0
+            found = self._rows[side] = self.cells[side].rows(self.dtype, factor)
+        return found
+
+    def columns(self, side: int) -> np.ndarray:
+        """Points `(cells, d, width)`; with products z = -<x, 2 y>, and the squared norms go to the potentials."""
+        found = self._columns[side]
+        if found is None:
+            found = np.ascontiguousarray(self.rows(side).transpose(0, 2, 1))
+            if self.ground.kind == PRODUCT:
+                found *= self.dtype(2.0)
+            self._columns[side] = found
+            if self.dtype == np.float64:  # the rows of this side may never be needed
+                self._rows[side] = None
+        return found
 
 
 class Tiles:
@@ -106,45 +124,80 @@ class Tiles:
 
     def log_sums(self, side: int, other: np.ndarray, guess: np.ndarray | None, dtype: type) -> np.ndarray:
         """log sum_j e^(G_j - C_ij/epsilon) of the points of a side; near -guess, it takes one pass less."""
-        lists, ground = self.lists[side], self.ground
-        dtype = dtype if ground.single else np.float64
-        layout = self._in(dtype)
-        x, y = layout.rows[side], layout.columns[1 - side]
-        G = self._exponents(1 - side, other, dtype)
-        out = np.zeros(x.shape[:2])
+        dtype = dtype if self.ground.single else np.float64
         if guess is None:
             guess = self._minima(side, other, None, np.zeros(len(self.norms[side])))
-        kernel = passes.sums_single if dtype == np.float32 else passes.sums_double
-
-        def task(cells: np.ndarray) -> None:
-            kernel(cells, x, F, y, G, *lists, ground.kind, ground.scale, out)
-
-        F = self._exponents(side, guess, dtype)
-        self._run(side, task, out)
-        sums = self.cells[side].taken(out)
+        sums, shift = self._sums(side, other, guess, dtype, None)
         wrong = ~((sums > _LOW) & (sums < _HIGH))
         if wrong.any():
             again = np.unique(self.cells[side].at[wrong] // self.cells[side].width)
             guess = self._minima(side, other, again, guess)
-            F = self._exponents(side, guess, dtype)
-            self._run(side, task, out, again)
-            sums = self.cells[side].taken(out)
-        if dtype == np.float32:  # the shift as float32 holds it
+            new, new_shift = self._sums(side, other, guess, dtype, again)
+            here = np.isin(self.cells[side].at // self.cells[side].width, again)
+            sums, shift = np.where(here, new, sums), np.where(here, new_shift, shift)
+        return np.log(np.maximum(sums, 1e-300)) - shift
+
+    def _sums(
+        self, side: int, other: np.ndarray, guess: np.ndarray, dtype: type, cells: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """sum_j e^(guess_i + G_j - C_ij/epsilon) of the points in some cells, and the guess as `dtype` holds it."""
+        F, G = self._exponents(side, guess, dtype), self._exponents(1 - side, other, dtype)
+        out = np.zeros(F.shape)
+        kernel = passes.sums_single if dtype == np.float32 else passes.sums_double
+        self._run(kernel, side, self.tiling(side, F, G, self._in(dtype)), (out,), out, cells)
+        if dtype == np.float32:
             guess = self.cells[side].taken(F).astype(np.float64) * _LN2 + self.norms[side]
-        return np.log(np.maximum(sums, 1e-300)) - guess
+        return self.cells[side].taken(out), guess
+
+    def both_log_sums(
+        self, G: np.ndarray, guesses: Any, dtype: type, rows_at: Callable[[np.ndarray], np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """`log_sums` of the rows, and of the columns at F = rows_at(those of the rows): with one all-reduce.
+
+        Each process sums up its own rows, and what these add to the columns.
+        """
+        dtype = dtype if self.ground.single else np.float64
+        team, lists, own = self.team, self.lists, self.cells[0]
+        mine = np.arange(own.count)[self._part(0, np.arange(own.count))]
+        here = np.isin(own.at // own.width, mine)
+        self.team = ALONE
+        try:
+            sums, shift = self._sums(0, G, guesses[0], dtype, mine)
+            if (here & ~((sums > _LOW) & (sums < _HIGH))).any():
+                guess = self._minima(0, G, mine, guesses[0])
+                sums, shift = self._sums(0, G, guess, dtype, mine)
+            rows = np.where(here, np.log(np.maximum(sums, 1e-300)) - shift, 0.0)
+            self.lists = lists[0], _within(lists[1], mine)
+            added, shift = self._sums(1, np.where(here, rows_at(rows), NOTHING), guesses[1], dtype, None)
+        finally:
+            self.team, self.lists = team, lists
+        both = team.joined(np.concatenate([rows, added]))
+        rows, sums = both[: len(rows)], both[len(rows) :]
+        if not ((sums > _LOW) & (sums < _HIGH)).all():
+            return rows, self.log_sums(1, rows_at(rows), guesses[1], dtype)
+        return rows, np.log(sums) - shift
 
     def _minima(self, side: int, other: np.ndarray, cells: np.ndarray | None, guess: np.ndarray) -> np.ndarray:
         """min_j C_ij/epsilon - G_j, of the points in some cells; else the guess."""
-        layout, out = self.in_double(), self.cells[side].padded(guess, 0.0)
-        G = np.maximum(self.cells[1 - side].padded(other, NOTHING), NOTHING)
-        x, y, lists, ground = layout.rows[side], layout.columns[1 - side], self.lists[side], self.ground
-        norms = self.padded_norms[side], self.padded_norms[1 - side]
+        own, out = self.cells[side], self.cells[side].padded(guess, 0.0)
+        out[slice(None) if cells is None else cells] = _MOST
+        G = self.cells[1 - side].padded(np.maximum(other, NOTHING), NOTHING)
+        self._run(passes.minima, side, self.tiling(side, out, G, self.in_double()), (out,), out, cells)
+        return own.taken(out)
 
-        def task(part: np.ndarray) -> None:
-            passes.minima(part, x, norms[0], y, norms[1], G, *lists, ground.kind, ground.scale, out)
+    def tiling(
+        self, side: int, own: np.ndarray, other: np.ndarray, layout: Layout, wanted: np.ndarray = passes.EVERY
+    ) -> tuple[Any, ...]:
+        """What every pass takes after its cells: the points of a side as rows, with padded exponents of both sides."""
+        rows, columns = layout.rows(side), layout.columns(1 - side)
+        norms, ground = self.padded_norms, self.ground
+        lists = self.lists[side]
+        return rows, norms[side], own, columns, norms[1 - side], other, *lists, wanted, ground.kind, ground.scale
 
-        self._run(side, task, out, cells)
-        return self.cells[side].taken(out)
+    def padded(self, side: int, own: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Exponents of the points of a side and of the other, in float64, as `tiling` takes them."""
+        first, second = self.cells[side], self.cells[1 - side]
+        return first.padded(np.maximum(own, NOTHING), NOTHING), second.padded(np.maximum(other, NOTHING), NOTHING)
 
     def in_double(self) -> Layout:
         if self.layout is not None and self.layout[0] is np.float64:
@@ -152,15 +205,15 @@ class Tiles:
         return Layout(self.cells, self.ground, np.float64)  # not kept: single precision goes on
 
     def _run(
-        self, side: int, task: Callable[[np.ndarray], Any], out: np.ndarray, cells: np.ndarray | None = None
+        self, kernel: Any, side: int, tiling: Any, state: Any, out: np.ndarray, cells: np.ndarray | None = None
     ) -> None:
-        """`task` of runs of row cells, or of some of them, in threads; `out` `(cells, ...)` is what it writes.
+        """A pass over row cells, or over some of them, in threads; `out` `(cells, ...)` is what it writes.
 
         Each process does its part, and has all of `out` in the end.
         """
         cells = np.arange(self.cells[side].count) if cells is None else cells
         own = cells[self._part(side, cells)]
-        run(task, self._shares(side, own))
+        run(lambda part: kernel(part, tiling, state), self._shares(side, own))
         if self.team.world > 1:
             kept = np.zeros_like(out)
             kept[own] = out[own]
@@ -170,70 +223,35 @@ class Tiles:
         first, last, _ = self.lists[side]
         return self.team.part(last[cells] - first[cells])
 
-    def each(self, side: int, task: Callable[[np.ndarray], Any]) -> None:
-        """`task` of runs of row cells, in threads."""
-        run(task, self._shares(side))
+    def each(self, kernel: Any, side: int, tiling: Any, state: Any) -> None:
+        """A pass over all row cells, in threads of this process alone."""
+        run(lambda part: kernel(part, tiling, state), self._shares(side))
 
     def plan_sums(self, F: np.ndarray, G: np.ndarray) -> tuple[np.ndarray, np.ndarray, float, float]:
         """P 1, P' 1, and <C, P> and <|C|, P> in units of epsilon, in float64."""
-        layout, ground, (cells_x, cells_y) = self._in(np.float64), self.ground, self.cells
-        x, y = layout.rows[0], layout.columns[1]
-        shares = self._shares(0, np.arange(cells_x.count)[self._part(0, np.arange(cells_x.count))])
-        padded = cells_x.padded(np.maximum(F, NOTHING), NOTHING), cells_y.padded(np.maximum(G, NOTHING), NOTHING)
-        rows, linear = np.zeros(x.shape[:2]), np.zeros(x.shape[:2])
+        own, other = self.cells
+        shares = self._shares(0, np.arange(own.count)[self._part(0, np.arange(own.count))])
+        tiling = self.tiling(0, *self.padded(0, F, G), self._in(np.float64))
+        rows, linear = np.zeros((own.count, own.width)), np.zeros((own.count, own.width))
         parts = np.array_split(np.arange(len(shares)), torch.get_num_threads())
-        columns = np.zeros((len(parts), cells_y.count, cells_y.width))
+        columns = np.zeros((len(parts), other.count, other.width))
 
         def task(k: int) -> None:
             for share in parts[k]:
-                passes.plan_sums(
-                    shares[share],
-                    x,
-                    self.padded_norms[0],
-                    padded[0],
-                    y,
-                    self.padded_norms[1],
-                    padded[1],
-                    *self.lists[0],
-                    ground.kind,
-                    ground.scale,
-                    rows,
-                    linear,
-                    columns[k],
-                )
+                passes.plan_sums(shares[share], tiling, (rows, linear, columns[k]))
 
         run(task, range(len(parts)))
         rows, linear, total = (self.team.joined(z) for z in (rows, linear, columns.sum(0)))
-        paid = float(cells_x.taken(linear).sum())
-        return cells_x.taken(rows), cells_y.taken(total), paid, paid
+        paid = float(own.taken(linear).sum())
+        return own.taken(rows), other.taken(total), paid, paid
 
     def products(self, side: int, F: np.ndarray, G: np.ndarray, v: np.ndarray, by_slopes: bool = False) -> np.ndarray:
         """P v (side 0) or P' v, `(n, k)`; `by_slopes` as the pass of that name."""
-        layout, ground = self._in(np.float64), self.ground
         own, other = self.cells[side], self.cells[1 - side]
-        potentials = (F, G) if side == 0 else (G, F)
-        padded = [c.padded(np.maximum(p, NOTHING), NOTHING) for c, p in zip((own, other), potentials, strict=True)]
+        tiling = self.tiling(side, *self.padded(side, *((F, G) if side == 0 else (G, F))), self._in(np.float64))
         columns = np.stack([other.padded(column, 0.0) for column in v.T], axis=1)
-        x, y, out = layout.rows[side], layout.columns[1 - side], np.zeros((own.count, own.width, v.shape[1]))
-
-        def task(cells: np.ndarray) -> None:
-            passes.products(
-                cells,
-                x,
-                self.padded_norms[side],
-                padded[0],
-                y,
-                self.padded_norms[1 - side],
-                padded[1],
-                *self.lists[side],
-                ground.kind,
-                ground.scale,
-                by_slopes,
-                columns,
-                out,
-            )
-
-        self._run(side, task, out)
+        out = np.zeros((own.count, own.width, v.shape[1]))
+        self._run(passes.products, side, tiling, (by_slopes, columns, out), out)
         return own.taken(out)
 
     def mixture(
@@ -241,32 +259,11 @@ class Tiles:
     ) -> tuple[float, float, np.ndarray]:
         """KL(Q | P) and <C, Q> over the kept blocks, Q = u P v + alpha beta'; of alpha beta' in the others its mass, a
         bound on <C, .>, and one on sum e log(e/P)."""
-        layout, ground, (own, other) = self._in(np.float64), self.ground, self.cells
+        own, other = self.cells
         log_alpha, log_beta = (np.log(np.maximum(x, 1e-300)) - 1e5 * (x <= 0) for x in (alpha, beta))
-        a = [own.padded(x, fill) for x, fill in ((F, NOTHING), (log_u, 0.0), (log_alpha, -1e5))]
-        b = [other.padded(x, fill) for x, fill in ((G, NOTHING), (log_v, 0.0), (log_beta, -1e5))]
-        out, norms = np.zeros((own.count, 2)), self.padded_norms
-
-        def task(cells: np.ndarray) -> None:
-            passes.mixture(
-                cells,
-                layout.rows[0],
-                norms[0],
-                a[0],
-                layout.columns[1],
-                norms[1],
-                b[0],
-                *self.lists[0],
-                ground.kind,
-                ground.scale,
-                a[1],
-                b[1],
-                a[2],
-                b[2],
-                out,
-            )
-
-        self._run(0, task, out)
+        out, logs = np.zeros((own.count, 2)), (own.padded(log_u, 0.0), other.padded(log_v, 0.0))
+        state = *logs, own.padded(log_alpha, -1e5), other.padded(log_beta, -1e5), out
+        self._run(passes.mixture, 0, self.tiling(0, *self.padded(0, F, G), self._in(np.float64)), state, out)
         rest = np.zeros(3)
         if self.kept < 1.0 and alpha.sum() > 0:
             sums = []
@@ -275,8 +272,9 @@ class Tiles:
                 terms = np.where(x > 0, x * (log_x - values), 0.0)
                 sums += [np.bincount(cell, x, cells.count), np.bincount(cell, terms, cells.count)]
             fill: Any = passes.fill_left_out
+            ground = self.ground.kind, self.ground.scale
             for k in range(own.count):
-                fill(*own.boxes, *sums[:2], *other.boxes, *sums[2:], *self.lists[0], ground.kind, ground.scale, k, rest)
+                fill(*own.boxes, *sums[:2], *other.boxes, *sums[2:], *self.lists[0], *ground, k, rest)
         return float(out[:, 0].sum()), float(out[:, 1].sum()), rest
 
     def mean_cost(self, a: np.ndarray, b: np.ndarray) -> float:
@@ -343,6 +341,14 @@ class Tiles:
 
 def _every(a: int, b: int) -> Lists:
     return np.zeros(a, dtype=np.int64), np.full(a, b), np.arange(b, dtype=np.int32)
+
+
+def _within(lists: Lists, cells: np.ndarray) -> Lists:
+    """The lists of column cells with those of a run of row cells alone; they rise."""
+    first, last, met = lists
+    edges = (cells[0], cells[-1] + 1) if len(cells) else (0, 0)
+    below, through = (np.concatenate([[0], np.cumsum(met < edge)]) for edge in edges)
+    return first + below[last] - below[first], first + through[last] - through[first], met
 
 
 def _log_mass(cells: Cells, values: np.ndarray) -> np.ndarray:

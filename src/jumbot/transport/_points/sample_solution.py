@@ -117,7 +117,7 @@ class SampleSolution(Generic[ArrayT]):
 
     @cached_property
     def iterations(self) -> Any:
-        """Sweeps over the points themselves; those over coarser ones before are not counted."""
+        """Sweeps over the points themselves; those over coarser ones, or at larger epsilons, before are not counted."""
         return self._solved[0].taken if self._single else self._out([s.taken for s in self._solved])
 
     @cached_property
@@ -148,6 +148,14 @@ class SampleSolution(Generic[ArrayT]):
         """Whether `tol` was reached: a bool, or a boolean array for a batch."""
         done = [status is Status.CONVERGED for status in self._statuses]
         return done[0] if self._single else self._out(done)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "plan":
+            raise AttributeError(
+                "plan: it is never stored here; use apply, barycentric_map, row, top, sample or to_sparse, or "
+                "jumbot.solve on the matrix of costs."
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def apply(self, v: Any, transpose: bool = False) -> ArrayT:
         """P v, or P' v: `v` is `(..., m)` or `(..., m, k)`, or with n where transposed; what comes back is alike.

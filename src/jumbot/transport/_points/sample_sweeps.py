@@ -76,7 +76,9 @@ class Sweeps:
 
     def _half(self, k: int, exponent: np.ndarray) -> Tensor:
         """The soft minima of side k, in units of cost, infinite where nothing can be matched."""
-        logs = self.stream.log_sums(k, exponent, self.soft[k], self.dtype)
+        return self._soft(k, self.stream.log_sums(k, exponent, self.soft[k], self.dtype))
+
+    def _soft(self, k: int, logs: np.ndarray) -> Tensor:
         closed = self._closed(k, logs)
         self.soft[k] = np.where(closed, 0.0, -logs)
         soft = torch.from_numpy(-logs)[None] * self.epsilon + self.problem.offsets[k]
@@ -118,12 +120,30 @@ class Sweeps:
         relaxed = self.count > 1 and self.mixing is None
         self.omega = self.relaxation.next() if relaxed and not self.newton.offered else 1.0
         _, G = exponents(self.problem, self.stream, torch.zeros_like(self.problem.a), g)
-        soft_a = self._half(0, G)
-        f = self._step(0, soft_a, f, self.omega)
-        F, _ = exponents(self.problem, self.stream, f, g)
-        soft_b = self._half(1, F)
+        if self._together:
+            before = f
+
+            def rows_at(logs: np.ndarray) -> np.ndarray:
+                return exponents(self.problem, self.stream, self._step(0, self._soft(0, logs), before, self.omega), g)[
+                    0
+                ]
+
+            logs_a, logs_b = self.stream.both_log_sums(G, tuple(self.soft), self.dtype, rows_at)
+            f = self._step(0, self._soft(0, logs_a), f, self.omega)
+            F, soft_b = exponents(self.problem, self.stream, f, g)[0], self._soft(1, logs_b)
+        else:
+            f = self._step(0, self._half(0, G), f, self.omega)
+            F, _ = exponents(self.problem, self.stream, f, g)
+            soft_b = self._half(1, F)
         self._estimate(f, g, F, G)
         return f, self._step(1, soft_b, g, self.omega)
+
+    @property
+    def _together(self) -> bool:
+        """Whether processes share the work, and know where the sums of both sides will be."""
+        if self.stream.team.world == 1 or not hasattr(self.stream, "both_log_sums"):
+            return False
+        return all(soft is not None for soft in self.soft) and all(closed is None for closed in self.stream.closed)
 
     def _estimate(self, f: Tensor, g: Tensor, F: np.ndarray, G: np.ndarray) -> None:
         gap = penalty = inside = mass = 0.0
@@ -190,8 +210,12 @@ class Sweeps:
         limit: int,
         prove_it: bool = True,
         tell: Callable[[int, float], None] | None = None,
+        stopped: bool = False,
     ) -> Found:
-        """Sweep until the gap is within tol; from `g` alone, or from both where blocks are to be left out at once."""
+        """Sweep until the gap is within tol; from `g` alone, or from both where blocks are to be left out at once.
+
+        Where somebody has `stopped` what went before, no sweep is made, and the start is what is there.
+        """
         safety, best, best_at, interrupted = 1.0, math.inf, 0, False
         f, g = None if f is None else self._emptied(0, f), self._emptied(1, g)
         if f is not None:  # near the soft minima, so that no pass needs to find these first
@@ -202,6 +226,8 @@ class Sweeps:
             self._choose(f, g)
         kept = torch.zeros_like(self.problem.a) if f is None else f, g
         try:
+            if stopped:
+                raise KeyboardInterrupt
             while True:
                 f, new = self.sweep(f, g)
                 relative = self.gap / max(self.scale, 1e-300)

@@ -18,11 +18,11 @@ from jumbot.transport._checks import Array, as_tensor, check_number, check_same_
 from jumbot.transport._marginal import marginals
 from jumbot.transport._points.engine_choice import Call, solve_one
 from jumbot.transport._points.sample_solution import SampleSolution
-from jumbot.transport._problem import Problem, check_masses, check_weights
+from jumbot.transport._problem import Problem, check_masses, check_reference, check_weights
 from jumbot.transport._solution import Solution, Status
 from jumbot.transport.divergences import Divergence
 
-MAX_ITERATIONS = 1000
+MAX_ITERATIONS = 10_000
 
 
 class _Settings(TypedDict, total=False):
@@ -130,8 +130,7 @@ def solve_sample(
     tol, limit = check_number("tol", tol, least=0), check_whole("max_iterations", max_iterations, least=1)
     most = None if memory is None else check_whole("memory", memory, least=1)
     source, target = marginals(divergence, tau)
-    if reference not in ("product", "ones"):
-        raise ArgumentError(f"reference: must be 'product' (the paper) or 'ones', got {reference!r}.")
+    check_reference(reference)
     n, m = x.shape[-2], y.shape[-2]
     like = torch.zeros(1, 1, 1, dtype=torch.float64).expand(1, n, m)
     on_cpu = [None if w is None else w.detach().cpu() for w in (a, b)]

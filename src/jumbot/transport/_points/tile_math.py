@@ -248,7 +248,8 @@ def slopes(kind: int, scale: float, z: Any) -> None:
             z[j] = 1.0
 
 
-_FEW = 8  # up to this many coordinates differences are summed, which loses no digits
+#: Up to this many coordinates differences are summed, which loses no digits.
+FEW = 8
 _LARGEST = 1e75  # of a scaled coordinate: its fourth power is a float
 
 
@@ -274,7 +275,7 @@ class Ground:
 
 def ground_of(name: str, epsilon: float, coordinates: int) -> Ground:
     if name in ("sqeuclidean", "cosine"):
-        kind = SQUARED if coordinates <= _FEW else PRODUCT
+        kind = SQUARED if coordinates <= FEW else PRODUCT
         return Ground(name, kind, 1.0, math.sqrt((0.5 if name == "cosine" else 1.0) / epsilon))
     if name == "euclidean":
         return Ground(name, ROOT, 1.0, 1 / epsilon)
@@ -288,8 +289,10 @@ def scaled(ground: Ground, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np
         x, y = x / norms("x", x), y / norms("y", y)
     else:
         centre = (x.mean(0) + y.mean(0)) / 2
-        x, y = x - centre, y - centre
-    x, y = x * ground.factor, y * ground.factor
+        for points in (x, y):  # copies of what was given
+            points -= centre
+    for points in (x, y):
+        points *= ground.factor
     if not max(np.abs(x).max(), np.abs(y).max()) < _LARGEST:
         raise ArgumentError("epsilon: too small beside the distances of the points; raise it, or rescale the points.")
     return x, y

@@ -1,0 +1,48 @@
+"""A target that is nothing like the source: no accuracy is estimated, whatever classifiers agree on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import jumbot
+from jumbot.adaptation._judging import _unlike_the_source
+
+
+def clouds(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 3, n)
+    return 3 * np.eye(5)[y] + rng.normal(size=(n, 5)), y
+
+
+@pytest.mark.filterwarnings("ignore::jumbot.errors.DataWarning", "ignore::jumbot.errors.NegativeTransferWarning")
+@pytest.mark.parametrize("by", [40.0, 500.0])
+def test_no_accuracy_is_estimated_far_from_the_source(by: float) -> None:
+    (X, y), (T, _) = clouds(200, 0), clouds(200, 1)
+    model = jumbot.adapt((X, y), T + by, steps=40, seed=0)
+    assert model.estimated_accuracy.value is None
+    clf = jumbot.DomainAdaptationClassifier(steps=40, random_state=0).fit(X, y, X_target=T + by)
+    assert clf.estimated_accuracy_.value is None
+
+
+def test_why_nothing_is_said() -> None:
+    shares, predicted = np.full(2, 0.5), np.array([0, 1] * 20)
+    assert not _unlike_the_source(predicted, shares, None)
+    assert not _unlike_the_source(predicted, shares, np.linspace(0.2, 1.0, 40))
+    assert "explains 62 %" in _unlike_the_source(predicted, shares, np.repeat([0.1, 1.0], [25, 15]))
+    assert "100 % of the target are predicted as one class" in _unlike_the_source(0 * predicted, shares, None)
+    assert not _unlike_the_source(0 * predicted, np.array([0.95, 0.05]), None)  # as in the source
+
+
+def test_a_target_predicted_as_one_class_is_not_estimated() -> None:
+    (X, y), (T, truth) = clouds(240, 0), clouds(400, 1)
+    alone = T[truth == 0]
+    model = jumbot.adapt((X, y), alone, steps=60, seed=0, method="source-only")
+    assert model.estimated_accuracy.value is None
+    assert "predicted as one class" in model.estimated_accuracy.why
+
+
+def test_a_near_target_is_estimated() -> None:
+    (X, y), (T, truth) = clouds(240, 0), clouds(200, 1)
+    model = jumbot.adapt((X, y), T + 0.2, steps=60, seed=0)
+    assert model.estimated_accuracy.value == pytest.approx((model.predict(T + 0.2) == truth).mean(), abs=0.15)
