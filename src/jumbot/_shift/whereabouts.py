@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from scipy.optimize import nnls
 
 from jumbot._shift.permutations import FEWEST, Tested, run_test
 from jumbot._shift.pooled import Pool
+from jumbot._shift.views import principal_directions, whitened
 from jumbot.cost import squared_euclidean
 from jumbot.transport._solve import solve
 
@@ -67,8 +69,8 @@ class Explained:
     own: Array
     """(half, other half) likewise."""
     levels: tuple[Array, Array]
-    """Potentials of current rows and of the reference's: high where nothing is near."""
-    price: float
+    """Potentials of current rows and of the reference's, in units of the cost between neighbours: high where nothing is
+    near, in the rows or in whitened rows."""
     halves: tuple[Array, Array]
     """Rows of the pool."""
 
@@ -84,18 +86,25 @@ def explain(pool: Pool, rng: np.random.Generator) -> Explained:
     half, rest = np.array_split(rng.permutation(np.flatnonzero(~pool.current)), 2)
     here, there = np.flatnonzero(~pool.current), np.flatnonzero(pool.current)
 
-    def costs(first: Array, second: Array) -> Array:
-        found: Array = squared_euclidean(*(torch.from_numpy(pool.rows[rows]) for rows in (first, second))).numpy()
+    def costs(rows: Array, first: Array, second: Array) -> Array:
+        found: Array = squared_euclidean(*(torch.from_numpy(rows[some]) for some in (first, second))).numpy()
         return found
 
-    own = costs(here, here)
-    np.fill_diagonal(own, np.inf)
-    neighbours = float(np.median(own.min(0)))
-    price = neighbours if neighbours > 0 else max(float(own[np.isfinite(own)].mean()), 1e-12)
-    epsilon = _SHARP * price
-    levels = _columns(costs(here, there), epsilon)[1], _columns(own, epsilon)[1]
-    shares = [_columns(costs(half, rows), epsilon)[0] for rows in (there, rest)]
-    return Explained(shares[0], shares[1], levels, price, (half, rest))
+    def neighbours(rows: Array) -> tuple[float, Array]:
+        """The median cost between a row of the reference and its nearest, and all costs, infinite to itself."""
+        own = costs(rows, here, here)
+        np.fill_diagonal(own, np.inf)
+        price = float(np.median(own.min(0)))
+        return price if price > 0 else max(float(own[np.isfinite(own)].mean()), 1e-12), own
+
+    price = neighbours(pool.rows)[0]
+    shares = [_columns(costs(pool.rows, half, rows), _SHARP * price)[0] for rows in (there, rest)]
+    white, joined = whitened(principal_directions(pool.rows)), pool.rows / math.sqrt(price)
+    if white.shape[1] > 1:  # what columns have to do with each other counts as much as the columns
+        joined = np.concatenate([joined, white / math.sqrt(neighbours(white)[0])], axis=1)
+    price, own = neighbours(joined)
+    levels = [_columns(cost, _SHARP * price)[1] / price for cost in (costs(joined, here, there), own)]
+    return Explained(shares[0], shares[1], (levels[0], levels[1]), (half, rest))
 
 
 def _columns(cost: Array, epsilon: float) -> tuple[Array, Array]:
@@ -127,7 +136,7 @@ def find_samples(pool: Pool, explained: Explained) -> tuple[Sample, ...]:
     """The current rows that were looked at, the least explained first."""
     current = np.flatnonzero(pool.current)
     levels, own = explained.levels[0], np.sort(explained.levels[1])
-    received = np.exp(-np.maximum(levels - np.median(own), 0.0) / explained.price)
+    received = np.exp(-np.maximum(levels - np.median(own), 0.0))
     worse = len(own) - np.searchsorted(own, levels, side="left")
     order = np.argsort(-levels, kind="stable")
     return tuple(
