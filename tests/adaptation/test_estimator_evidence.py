@@ -69,6 +69,7 @@ def test_what_is_known_of_the_target(fitted: jumbot.DomainAdaptationClassifier, 
     assert pickle.loads(pickle.dumps(fitted)).harm_ == harm
 
 
+@pytest.mark.slow
 @pytest.mark.judged
 def test_a_label_shift_that_does_harm_is_told() -> None:
     """Balanced transport must give a target of one class the other classes of the source too."""
@@ -81,6 +82,7 @@ def test_a_label_shift_that_does_harm_is_told() -> None:
     assert clf.score(X_target, truth) < alone.score(X_target, truth) - 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.judged
 def test_without_a_method_the_better_one_is_kept(shifted: Rows) -> None:
     X, y, X_target, _ = shifted

@@ -162,6 +162,7 @@ def test_rules_of_selection_for_numbers(rule: str) -> None:
     assert model.results["selected_step"] in (5, 10, 15, 20)
 
 
+@pytest.mark.slow
 def test_above_source_only_on_a_shift_with_a_known_answer() -> None:
     """The target is the source moved in its inputs, so that the answer of each sample is known."""
     source, target = _shifted(0, 600), _shifted(1, 600, shift=1.0)

@@ -49,11 +49,10 @@ def find_columns(
         remedy = {"columns": "shared"} if problems else {}
     _check_asked(chosen, names[0], dates=dates, text=text)
     found = []
+    by_name = target is not None and source.named and target.named
+    places = {} if target is None else dict(zip(source.frame.columns, target.frame.columns, strict=False))
     for column in chosen:
-        beside = None
-        if target is not None:
-            places = dict(zip(source.frame.columns, target.frame.columns, strict=False))
-            beside = target.frame.get(column if source.named and target.named else places.get(column))
+        beside = None if target is None else target.frame.get(column if by_name else places.get(column))
         try:
             found.append(_find(source, column, names[0], beside, dates, text))
         except ArgumentError as error:

@@ -79,8 +79,9 @@ def find_roles(
             )
     if labelled and label is not None:
         raise ArgumentError(f"{whose}: label: got {label!r} beside labels of their own; give one of them.")
-    rest = [column for column in columns if column not in drop]
-    free = [column for column in rest if like is None or column not in like.names]
+    dropped, taken = set(drop), set() if like is None else set(like.names)
+    rest = [column for column in columns if column not in dropped]
+    free = [column for column in rest if column not in taken]
 
     def take(asked: str | None, known: str | None, guesses: tuple[str, ...]) -> str | None:
         wanted = asked if asked is not None else known if known in rest else find_one(free, guesses, whose)

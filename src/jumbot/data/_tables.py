@@ -207,11 +207,13 @@ def load_pair(x: str | Path, y: str | Path) -> tuple[np.ndarray, np.ndarray]:
     (points_x, names_x), (points_y, names_y) = _points(Path(x)), _points(Path(y))
     if names_x is None or names_y is None:
         return points_x, points_y
-    if missing := [name for name in names_x if name not in names_y]:
+    places = {name: place for place, name in enumerate(names_y)}
+    if missing := [name for name in names_x if name not in places]:
         raise ArgumentError(f"{y}: {lacks(missing, names_y)}")
-    if more := [name for name in names_y if name not in names_x]:
+    known = set(names_x)
+    if more := [name for name in names_y if name not in known]:
         raise ArgumentError(f"{y}: has columns that {x} lacks: {few(more)}; leave them out first.")
-    return points_x, points_y[:, [names_y.index(name) for name in names_x]]
+    return points_x, points_y[:, [places[name] for name in names_x]]
 
 
 def _points(path: Path) -> tuple[np.ndarray, list[str] | None]:

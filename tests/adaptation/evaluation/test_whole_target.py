@@ -163,6 +163,7 @@ print(peak() - before)
 """
 
 
+@pytest.mark.slow
 def test_the_embeddings_of_a_large_target_are_never_held_at_once():
     """30,000 of 4,096 numbers are 490 MB, and were held in float64 beside that, for both domains."""
     found = subprocess.run([sys.executable, "-c", _PEAK], capture_output=True, text=True, check=True)
