@@ -31,6 +31,8 @@ autodoc_class_signature = "separated"
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 add_module_names = False
+# "array of shape (n,)" is prose, no reference to one of the things called shape
+suppress_warnings = ["ref.python"]
 napoleon_use_ivar = True  # attributes in a docstring do not repeat the members below it
 
 sphinx_gallery_conf = {

@@ -98,10 +98,10 @@ class Certificate:
     gap
         value - dual >= 0, from an identity in which no two large numbers are subtracted.
     relative_gap
-        gap / (<|C|, P> + tau_a D_a + tau_b D_b + epsilon mass), as in `Solution`.
+        gap / (<abs(C), P> + tau_a D_a + tau_b D_b + epsilon mass), as in `Solution`.
     marginal_error : pair
-        (source, target): by how much the plan as given misses the marginals that the problem prescribes, sum |P1 - a|
-        over sum a; zero on a side with a finite tau, which allows every marginal.
+        (source, target): by how much the plan as given misses the marginals that the problem prescribes,
+        sum abs(P1 - a) over sum a; zero on a side with a finite tau, which allows every marginal.
     verdict : str, or array of str
         One sentence per problem.
     """
