@@ -27,6 +27,18 @@ def test_equal_weights_are_split_conformal() -> None:
             assert sets.weighted_quantile(scores, np.full(n, 7.0), level) == expected
 
 
+@pytest.mark.parametrize("n", [37, 200])
+def test_equal_weights_are_the_sets_of_crepes(n: int) -> None:
+    """Where that package is installed; seen with crepes 0.9.1."""
+    crepes = pytest.importorskip("crepes")
+    rng = np.random.default_rng(n)
+    held, labels, new = rng.dirichlet(np.ones(4), n), rng.integers(0, 4, n), rng.dirichlet(np.ones(4), 300)
+    scores = 1 - held[np.arange(n), labels]
+    theirs = crepes.ConformalClassifier().fit(scores).predict_set(1 - new, confidence=0.9, smoothing=False)
+    ours = 1 - new <= sets.weighted_quantile(scores, np.ones(n), 0.9) + 1e-12
+    np.testing.assert_array_equal(ours, theirs.astype(bool))
+
+
 def test_weights_are_repetitions() -> None:
     scores, times = np.array([0.4, 0.1, 0.3, 0.2]), np.array([5, 20, 10, 15])
     repeated = np.repeat(scores, times)
