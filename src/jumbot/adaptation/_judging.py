@@ -220,11 +220,18 @@ def _own(method: str) -> set[str]:
     return {field.name for field in fields(options_class(method))}
 
 
-def estimate_of(heard: Heard, method: str, logits: Tensor, predicted: Tensor) -> EstimatedAccuracy:
-    """The accuracy of a network with these logits and predictions of the whole target, by the witness of its method."""
+def estimate_of(
+    heard: Heard, method: str, logits: Tensor, predicted: Tensor, near: np.ndarray | None = None
+) -> EstimatedAccuracy:
+    """The accuracy of a network with these logits and predictions of the whole target, by the witness of its method.
+
+    `near` is the mass that target samples receive, None where that is not known.
+    """
     witness = heard.by_method[method]
     own, said = logits[heard.index].double().numpy(), predicted[heard.index].numpy()
-    return estimate_accuracy(witness.votes(own, said), len(logits), len(witness.labels))
+    found = estimate_accuracy(witness.votes(own, said), len(logits), len(witness.labels))
+    why = _unlike_the_source(predicted.numpy(), witness.shares, near)
+    return unknown(why, found.votes) if why and found.value is not None else found
 
 
 def calibrated(
@@ -239,10 +246,7 @@ def calibrated(
         return Calibration(), unknown(judged.why_not or "there is no held-out part of the source")
     witness = judged.heard.by_method[method]
     found = calibrate(logits, witness, planned, None)
-    predicted = found.scores(logits).argmax(-1)
-    accuracy = estimate_of(judged.heard, method, logits, predicted)
-    if accuracy.value is not None and (why := _unlike_the_source(predicted.numpy(), witness.shares, near)):
-        accuracy = unknown(why, accuracy.votes)
+    accuracy = estimate_of(judged.heard, method, logits, found.scores(logits).argmax(-1), near)
     if accuracy.value is None:
         return found, accuracy
     return calibrate(logits, witness, planned, accuracy.value), accuracy

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jumbot._base.files import replacing
+from jumbot.adaptation._evaluation.votes import softmax
 from jumbot.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -62,8 +63,7 @@ def effective_classes(logits: Array) -> Array:
     >>> np.exp(effective_classes(np.zeros((1, 4)))).round(6).tolist()
     [4.0]
     """
-    z = logits - logits.max(1, keepdims=True)
-    p = np.exp(z) / np.exp(z).sum(1, keepdims=True)
+    p = softmax(logits)
     found: Array = -(p * np.log(np.maximum(p, 1e-300))).sum(1)
     return found
 
