@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jumbot.adaptation._evaluation.decision import FEW
+from jumbot.adaptation._evaluation.decision import FEW, Harm
 from jumbot.methods import SOURCE_ONLY
 from jumbot.report._presence import HARM, absent_classes, baseline_accuracy, data_remarks, unchanged, warnings_of
 from jumbot.report._records import RunRecord, number
@@ -139,7 +139,7 @@ def _helped(run: RunRecord) -> str:
         return "Whether adaptation helped cannot be told without labels."
     if harm["changed"] < FEW:
         return "Adaptation changed hardly any prediction."
-    if harm["adapted"] >= harm["source_only"]:
+    if Harm(**harm).helps:
         return "Adaptation seems to have helped, as far as can be told without labels."
     return "Whether adaptation helped cannot be told without labels; nothing speaks for harm."
 
