@@ -324,7 +324,7 @@ class Trainer:
     def _stopped(self, why: str) -> NotFiniteError:
         kept = ""
         if self.run and self.checkpoints.step is not None:
-            kept = f" The checkpoint after step {self.keeper.step} is kept: {self.run.checkpoint}."
+            kept = f" The checkpoint after step {self.checkpoints.step} is kept: {self.run.checkpoint}."
         rate = f"ower learning_rate (now {self.training.learning_rate:g})"
         found = outsize(self.batches.source)
         remedy = f"L{rate}, or look at the data" if found is None else f"{found}, or l{rate}"
