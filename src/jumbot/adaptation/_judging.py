@@ -278,6 +278,6 @@ def guaranteed(
         return learn_guarantee(witness, None, None, None, strange)
     estimated = estimated_shares(witness.probabilities(logits.double().numpy()), witness.shares)
     shares = target_shares(estimated, np.asarray(planned), witness.shares)
-    estimated = accuracy is not None and accuracy.value is not None
-    probabilities = model.probabilities(logits).double().numpy() if estimated else None
+    has_estimate = accuracy is not None and accuracy.value is not None
+    probabilities = model.probabilities(logits).double().numpy() if has_estimate else None
     return learn_guarantee(witness, Calibration(model.temperature, model.offset), shares, probabilities, strange)
