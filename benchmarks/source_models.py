@@ -144,8 +144,8 @@ def row_of(X: Any, y: np.ndarray) -> dict[str, Any]:
         scores, start = [], time.process_time()
         for train, held in folds.split(np.zeros(len(y)), y):
             rows = X.iloc if hasattr(X, "iloc") else X
-            said = predictions(name, rows[train], y[train], rows[held], numbers)
-            off = np.mean((said - y[held]) ** 2) / y[held].var() if numbers else np.mean(said != y[held])
+            predicted = predictions(name, rows[train], y[train], rows[held], numbers)
+            off = np.mean((predicted - y[held]) ** 2) / y[held].var() if numbers else np.mean(predicted != y[held])
             scores.append(1 - float(off))
         seconds = (time.process_time() - start) / FOLDS
         error = float(np.std(scores, ddof=1) / np.sqrt(FOLDS))

@@ -35,12 +35,12 @@ from jumbot.adaptation._evaluation.nearness import of_domains, received_by
 from jumbot.adaptation._evaluation.votes import Witness, counted_votes
 from jumbot.adaptation._evaluation.whole_target import diagnose_domains
 from jumbot.adaptation._judging import Judged, calibrated
-from jumbot.adaptation._training.witnesses import Heard, hear, train_network
+from jumbot.adaptation._training.witnesses import Witnesses, train_network, train_witnesses
 from jumbot.data._domain import ArraySamples, Domain
 
 METHODS = ("source-only", "jumbot")
 OUT = Path("results/trust")
-WIDTH, TOLD, STEP = 0.32, 0.85, 0.05
+WIDTH, ANSWERED, STEP = 0.32, 0.85, 0.05
 """Of the interval: median width and share of runs that are told, with room to the floors of 35 points and 75 %."""
 Array = np.ndarray[Any, Any]
 
@@ -49,7 +49,7 @@ Array = np.ndarray[Any, Any]
 class Study:
     """One task as `jumbot.adapt` goes about it: what the networks of the folds say, and those trained on everything."""
 
-    heard: Heard
+    witnesses: Witnesses
     finals: Mapping[str, Final]
     truth: Array
     """Classes of all target samples."""
@@ -73,7 +73,7 @@ def study(task: Rows, seed: int) -> Study:
     target = Domain("target", ArraySamples(task.X_target))
     configs = {method: make_config(source, method, None, {"seed": seed}) for method in METHODS}
     domains = Domains(source, target, None, configs["jumbot"], None)
-    heard = hear(domains.source, domains.target, list(configs.values()), domains.task)
+    witnesses = train_witnesses(domains.source, domains.target, list(configs.values()), domains.task)
     finals = {}
     for method, config in configs.items():
         network = train_network(domains.source, domains.target, config, domains.task)
@@ -81,10 +81,10 @@ def study(task: Rows, seed: int) -> Study:
         rows = frozen_rows(network, domains.input, domains.target)
         assert rows is not None
         near = received_by(of_domains(domains.source, domains.target, rows, seed), domains.target, rows)
-        found, estimate = calibrated(Judged(True, heard), method, logits, diagnosis.class_proportions, near)
+        found, estimate = calibrated(Judged(True, witnesses), method, logits, diagnosis.class_proportions, near)
         predicted = found.scores(logits).argmax(-1).numpy()
         finals[method] = Final(logits, diagnosis.class_proportions, near, predicted, estimate)
-    return Study(heard, finals, task.y_target)
+    return Study(witnesses, finals, task.y_target)
 
 
 def record(task: Rows, seed: int) -> list[dict[str, Any]]:
@@ -95,9 +95,9 @@ def record(task: Rows, seed: int) -> list[dict[str, Any]]:
 
 def lines_of(task: Rows, seed: int, found: Study, seconds: float) -> list[dict[str, Any]]:
     """What is kept of a task."""
-    alone, adapted = (found.heard.by_method[method] for method in METHODS)
+    alone, adapted = (found.witnesses.by_method[method] for method in METHODS)
     harm = weigh_witnesses(adapted, alone)
-    truth = found.truth[found.heard.index]
+    truth = found.truth[found.witnesses.index]
     return [
         {
             "family": task.family,
@@ -123,14 +123,14 @@ def _short(value: Any) -> Any:
 
 
 def whole(final: Final, truth: Array) -> dict[str, Any]:
-    """What becomes of the network that is trained on everything: the truth, and what is said of it."""
-    right, said = final.predicted == truth, final.estimate
-    figures = {"value": said.value, "low": said.low, "high": said.high}
+    """What becomes of the network that is trained on everything: the truth, and its estimate."""
+    right, estimate = final.predicted == truth, final.estimate
+    figures = {"value": estimate.value, "low": estimate.low, "high": estimate.high}
     return {
         "accuracy": round(float(right.mean()), 4),
         "mean_class_accuracy": round(float(np.mean([right[truth == c].mean() for c in np.unique(truth)])), 4),
         **{name: None if value is None else round(value, 4) for name, value in figures.items()},
-        **({"why": said.why} if said.value is None else {}),
+        **({"why": estimate.why} if estimate.value is None else {}),
     }
 
 
@@ -147,8 +147,8 @@ def truths(witness: Witness, labels: np.ndarray) -> dict[str, float]:
     """Accuracy and mean over classes on the target, for class sizes of the source and for equal ones."""
     found: dict[str, list[float]] = {}
     for natural, logits in zip(witness.predicted, witness.target, strict=True):
-        for name, said in (("", natural), ("_equal", logits.argmax(1))):
-            right = said == labels
+        for name, classes in (("", natural), ("_equal", logits.argmax(1))):
+            right = classes == labels
             by_class = [right[labels == c].mean() for c in np.unique(labels)]
             found.setdefault(f"accuracy{name}", []).append(float(right.mean()))
             found.setdefault(f"mean_class_accuracy{name}", []).append(float(np.mean(by_class)))
@@ -163,7 +163,7 @@ def table(lines: list[dict[str, Any]]) -> str:
 def errors(lines: list[dict[str, Any]]) -> str:
     """Mean absolute error of every vote and of the median, by family and method."""
     names = [*lines[0]["votes"], "combined"]
-    said = [
+    text = [
         "| mean absolute error, points | " + " | ".join(names) + " | accuracy |",
         "| --- |" + " ---: |" * (len(names) + 1),
     ]
@@ -177,18 +177,18 @@ def errors(lines: list[dict[str, Any]]) -> str:
                 found = [np.median(counted_votes(x["votes"])) if name == "combined" else x["votes"][name] for x in some]
                 cells.append(f"{100 * np.mean([abs(v - x['accuracy']) for v, x in zip(found, some, strict=True)]):.1f}")
             mean = 100 * np.mean([x["accuracy"] for x in some])
-            said.append(f"| {method}, {family} ({len(some)}) | " + " | ".join(cells) + f" | {mean:.1f} |")
-    return "\n".join(said)
+            text.append(f"| {method}, {family} ({len(some)}) | " + " | ".join(cells) + f" | {mean:.1f} |")
+    return "\n".join(text)
 
 
 def intervals(lines: list[dict[str, Any]]) -> str:
     """Coverage of the interval: each family with the factor that the others would have given, and as it is shipped.
 
     The floors allow a median width of 35 points and a quarter of the runs untold.  The factor spends that on truth: it
-    is the largest with which the others, each family counting alike, stay below `WIDTH` and above `TOLD`.
+    is the largest with which the others, each family counting alike, stay below `WIDTH` and above `ANSWERED`.
     """
     family, truth = (np.array([x[name] for x in lines]) for name in ("family", "accuracy"))
-    said = [
+    text = [
         "| interval | factor | runs | told | covered | median width | mean absolute error | low > 85, truth < 75 |",
         "| --- |" + " ---: |" * 7,
     ]
@@ -198,11 +198,11 @@ def intervals(lines: list[dict[str, Any]]) -> str:
         factor = spend([x for x, is_own in zip(lines, own, strict=True) if not is_own])
         found = judged([x for x, is_own in zip(lines, own, strict=True) if is_own], factor)
         every.append(found)
-        said.append(_row(f"{left_out}, factor from the others", f"{factor:.2f}", found, truth[own]))
+        text.append(_row(f"{left_out}, factor from the others", f"{factor:.2f}", found, truth[own]))
     order = np.concatenate([np.flatnonzero(family == name) for name in dict.fromkeys(family.tolist())])
-    said.append(_row("all, each by the others", "", np.concatenate(every), truth[order]))
-    said.append(_row("all, as shipped", f"{FACTOR:.2f}", judged(lines, FACTOR), truth))
-    return "\n".join(said)
+    text.append(_row("all, each by the others", "", np.concatenate(every), truth[order]))
+    text.append(_row("all, as shipped", f"{FACTOR:.2f}", judged(lines, FACTOR), truth))
+    return "\n".join(text)
 
 
 def judged(lines: list[dict[str, Any]], factor: float) -> Array:
@@ -215,32 +215,32 @@ def judged(lines: list[dict[str, Any]], factor: float) -> Array:
 
 
 def spend(lines: list[dict[str, Any]]) -> float:
-    """The largest factor with which these families keep to `WIDTH` and `TOLD`."""
+    """The largest factor with which these families keep to `WIDTH` and `ANSWERED`."""
     families = [x["family"] for x in lines]
     weight = np.array([1 / families.count(name) for name in families])
     best = STEP
     for factor in np.arange(STEP, 2, STEP):
         found = judged(lines, float(factor))
-        told = np.isfinite(found[:, 0])
-        if weight[told].sum() < TOLD * weight.sum():
+        answered = np.isfinite(found[:, 0])
+        if weight[answered].sum() < ANSWERED * weight.sum():
             break
-        width = (found[:, 2] - found[:, 1])[told]
+        width = (found[:, 2] - found[:, 1])[answered]
         order = np.argsort(width)
-        shares = np.cumsum(weight[told][order]) / weight[told].sum()
+        shares = np.cumsum(weight[answered][order]) / weight[answered].sum()
         if width[order][np.searchsorted(shares, 0.5)] <= WIDTH:
             best = float(factor)
     return best
 
 
 def _row(name: str, factor: str, found: Array, truth: Array) -> str:
-    told = np.isfinite(found[:, 0])
-    if not told.any():
-        return f"| {name} | {factor} | {len(told)} | 0 % | - | - | - | 0 |"
-    (value, low, high), right = found[told].T, truth[told]
+    answered = np.isfinite(found[:, 0])
+    if not answered.any():
+        return f"| {name} | {factor} | {len(answered)} | 0 % | - | - | - | 0 |"
+    (value, low, high), right = found[answered].T, truth[answered]
     covered = np.mean((low <= right) & (right <= high))
     bad = int(((low > 0.85) & (right < 0.75)).sum())
     figures = f"{100 * covered:.0f} % | {100 * np.median(high - low):.0f} | {100 * np.abs(value - right).mean():.1f}"
-    return f"| {name} | {factor} | {len(told)} | {100 * told.mean():.0f} % | {figures} | {bad} |"
+    return f"| {name} | {factor} | {len(answered)} | {100 * answered.mean():.0f} % | {figures} | {bad} |"
 
 
 def choices(lines: list[dict[str, Any]]) -> str:
@@ -250,7 +250,7 @@ def choices(lines: list[dict[str, Any]]) -> str:
     names = np.array([f"{s['family']} {s['task']}" for s, _ in both])
     families = np.array([s["family"] for s, _ in both])
     harms = [Harm(**j["harm"]) for _, j in both]
-    said = [
+    text = [
         "| handed over | accuracy | jumbot chosen | tasks more than 4 points below source-only | the worst |",
         "| --- | ---: | ---: | ---: | --- |",
     ]
@@ -278,19 +278,19 @@ def choices(lines: list[dict[str, Any]]) -> str:
             fall.setdefault(task, []).append(float(value))
         by_task = {task: 100 * float(np.mean(values)) for task, values in fall.items()}
         worst = min(by_task, key=by_task.__getitem__)
-        said.append(
+        text.append(
             f"| {rule} | {100 * kept.mean():.2f} | {100 * chosen.mean():.0f} % | "
             f"{sum(value < -4 for value in by_task.values())} of {len(by_task)} | {by_task[worst]:.1f} ({worst}) |"
         )
     warned = np.array([harm.likely for harm in harms])
     harmful, gained = adapted < alone - 0.01, adapted > alone + 0.01
-    said.append(
+    text.append(
         f"\nOf {harmful.sum()} runs in which JUMBOT lost more than a point, the rule of harm named "
         f"{(harmful & warned).sum()} and missed {(harmful & ~warned).sum()}; of {warned.sum()} that it named, "
         f"{(warned & gained).sum()} had gained more than a point and {(warned & ~gained & ~harmful).sum()} were within "
         "one."
     )
-    return "\n".join(said)
+    return "\n".join(text)
 
 
 def _helps(harm: Harm, sure: float | None, least: float) -> bool:
@@ -303,11 +303,11 @@ def _helps(harm: Harm, sure: float | None, least: float) -> bool:
 
 
 def ends(lines: list[dict[str, Any]]) -> str:
-    """What somebody gets who calls `jumbot.adapt`: the network that is handed over, and what is said of it."""
+    """What somebody gets who calls `jumbot.adapt`: the network that is handed over, and its estimate."""
     pairs = _pairs(x for x in lines if "whole" in x)
     if not pairs:
         return ""
-    said = [
+    text = [
         "| as handed over | runs | told | covered | median width | mean absolute error | low > 85, truth < 75 "
         "| source-only | jumbot | the default | worst task | whose |",
         "| --- |" + " ---: |" * 10 + " --- |",
@@ -325,8 +325,8 @@ def ends(lines: list[dict[str, Any]]) -> str:
         row = _row(family, str(len(some)), found, np.array([x[2]["accuracy"] for x in every])).split(" | ")
         row.pop(2)  # the number of runs, which is there
         figures = " | ".join(f"{mean:.1f}" for mean in means)
-        said.append(f"{' | '.join(row)[:-2]} | {figures} | {np.mean(change[worst]):.1f} | {worst} |")
-    return "\n".join(said)
+        text.append(f"{' | '.join(row)[:-2]} | {figures} | {np.mean(change[worst]):.1f} | {worst} |")
+    return "\n".join(text)
 
 
 def _pairs(lines: Iterable[dict[str, Any]]) -> list[tuple[dict[str, Any], dict[str, Any]]]:

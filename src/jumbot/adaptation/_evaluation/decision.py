@@ -133,12 +133,14 @@ def weigh_witnesses(adapted: Witness, alone: Witness) -> Harm:
     return weigh_harm(adapted.votes(), alone.votes(), changed, gained)
 
 
-def weigh_distances(adapted: Sequence[Array], alone: Sequence[Array], said: Mapping[str, Sequence[Array]]) -> Harm:
-    """Numbers `(n, outputs)` of both, fold by fold, by their distances to what each reference has `said` of them."""
+def weigh_distances(
+    adapted: Sequence[Array], alone: Sequence[Array], references: Mapping[str, Sequence[Array]]
+) -> Harm:
+    """Numbers `(n, outputs)` of both, fold by fold, by their distances to those of each reference."""
     apart = float(np.mean([np.abs(a - b).mean() for a, b in zip(adapted, alone, strict=True)]))
     far = []
     for own in (adapted, alone):
-        each = [[np.abs(z - r).mean() for z, r in zip(own, known, strict=True)] for known in said.values()]
+        each = [[np.abs(z - r).mean() for z, r in zip(own, known, strict=True)] for known in references.values()]
         far.append(float(np.median(np.mean(each, axis=1))))
     return Harm(-far[0], -far[1], min(1.0, apart), numbers=True)
 
