@@ -2,9 +2,10 @@
 
     python -m benchmarks.trust [--seeds 0] [--families heart gas] [--out results/trust]     # trains, a line per network
     python -m benchmarks.trust --table [--out results/trust]                                # reads those lines
+    python -m benchmarks.trust --new [--table]    # the same of `benchmarks.new_tasks`, which no constant was chosen on
 
 Every task of `benchmarks.shift_tasks` is trained by source-only and by JUMBOT with the defaults of `jumbot.adapt`, on
-folds of the source, exactly as `jumbot.adapt` does before it hands a network over; truth is that of these networks.
+folds of the source and on all of it, as `jumbot.adapt` does; truth is that of these networks.
 The table shows the error of every vote by family; the interval with its factor fitted on all other families; what the
 shipped constants give; and what the rule of harm chooses.  Tasks that have their lines are not repeated; families take
 turns, so that a part of the study has something of each.
@@ -25,6 +26,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from benchmarks.new_tasks import new_tasks
 from benchmarks.shift_tasks import FAMILIES, Rows, tasks
 from jumbot.adaptation._config import make_config
 from jumbot.adaptation._domains import Domains
@@ -355,15 +357,16 @@ def main() -> None:
     parser.add_argument("--families", nargs="+", default=list(FAMILIES), choices=list(FAMILIES))
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--table", action="store_true")
+    parser.add_argument("--new", action="store_true", help="the tasks of benchmarks.new_tasks, in new.jsonl")
     wanted = parser.parse_args()
-    file = wanted.out / "records.jsonl"
+    file = wanted.out / ("new.jsonl" if wanted.new else "records.jsonl")
     lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
     if not wanted.table:
         wanted.out.mkdir(parents=True, exist_ok=True)
         done = {(x["family"], x["task"], x["seed"]) for x in lines}
         for seed in wanted.seeds:
-            for task in in_turns(tasks(seed=seed)):
-                if task.family not in wanted.families or (task.family, task.name, seed) in done:
+            for task in in_turns(new_tasks(seed) if wanted.new else tasks(seed=seed)):
+                if not (wanted.new or task.family in wanted.families) or (task.family, task.name, seed) in done:
                     continue
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
@@ -372,7 +375,7 @@ def main() -> None:
                 with file.open("a") as opened:
                     opened.writelines(json.dumps(line) + "\n" for line in found)
                 print(task.family, task.name, [line["accuracy"] for line in found], found[1]["seconds"], flush=True)
-    print(table(lines))
+    print(ends(lines) if wanted.new else table(lines))
 
 
 if __name__ == "__main__":
