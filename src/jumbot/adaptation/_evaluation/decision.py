@@ -109,18 +109,16 @@ def weigh_harm(
     >>> weigh_harm({"COT": 0.7}, {"COT": 0.8}, 0.3).likely, weigh_harm({"COT": 0.9}, {"COT": 0.8}, 0.3).helps
     (True, True)
     """
-    counted, beside = (counted_votes(votes) for votes in (adapted, alone))
-    difference = np.subtract(counted, beside)
-    found = Harm(
-        float(np.mean(counted)),
-        float(np.mean(beside)),
-        changed,
-        error=float(np.std(difference) / np.sqrt(len(difference))),
-    )
+    first, second = (np.array(counted_votes(votes)) for votes in (adapted, alone))
+    found = Harm(float(first.mean()), float(second.mean()), changed, error=_standard_error(first - second))
     if gained is None:
         return found
-    error = float(np.std(gained) / np.sqrt(len(gained)))
-    return replace(found, modularity=float(np.mean(gained)), modularity_error=error)
+    return replace(found, modularity=float(gained.mean()), modularity_error=_standard_error(gained))
+
+
+def _standard_error(values: Array) -> float:
+    """Of their mean."""
+    return float(np.std(values) / np.sqrt(len(values)))
 
 
 def weigh_witnesses(adapted: Witness, alone: Witness) -> Harm:
