@@ -20,9 +20,12 @@ from jumbot._shift.effect import Effect, find_effect
 from jumbot._shift.permutations import EXCHANGES, Tested, run_test
 from jumbot._shift.pooled import Pool, make_pool
 from jumbot._shift.whereabouts import (
+    ODD,
     ColumnShift,
+    Explained,
     Proportion,
     Sample,
+    alone,
     explain,
     find_columns,
     find_proportions,
@@ -39,7 +42,7 @@ from jumbot.errors import ArgumentError, DataWarning
 LEVEL = 0.05
 """p-value up to which the sets are said to differ."""
 SMALL = 0.05
-"""Share without a counterpart below which a shift is called small."""
+"""Share without a counterpart below which a shift is called small, if the distance grows by less than twice as much."""
 _ASKED = 20  # samples that labels are asked for
 _FEW = 0.3  # share of unexplained rows up to which they are single samples, and not the whole set
 SHIFT = "shift.json"
@@ -237,6 +240,7 @@ def _find(
     samples: tuple[Sample, ...] = ()
     columns: tuple[ColumnShift, ...] = ()
     proportions, where, stopped = None, None, False
+    odd: tuple[Sample, ...] = ()
     with progress(count + 1, "shift", least=1, slow=True) as told:
         tested = run_test(pool, rng, told, count, until)
         if not tested.interrupted:
@@ -246,6 +250,7 @@ def _find(
                 told(0, "samples and columns")
                 explained = explain(pool, rng)
                 samples = find_samples(pool, explained)
+                odd = _odd(pool, explained, samples, tested, rng)
                 columns = find_columns(pool, tested, tested.scale, rng)
                 proportions = find_proportions(pool, explained, rng)
                 where = what_shifted(pool, proportions, tested, rng)
@@ -261,7 +266,7 @@ def _find(
         columns=columns,
         proportions=proportions,
         where=where,
-        next=_advice(tested, effect, samples, remarks, where),
+        next=_advice(tested, effect, odd, remarks, where),
         names=pool.names,
         sizes=pool.sizes,
         looked_at=(int((~pool.current).sum()), int(pool.current.sum())),
@@ -272,8 +277,18 @@ def _find(
     )
 
 
+def _odd(
+    pool: Pool, explained: Explained, samples: tuple[Sample, ...], tested: Tested, rng: np.random.Generator
+) -> tuple[Sample, ...]:
+    """The rows that nothing explains, where they are few and all that has shifted."""
+    odd = tuple(sample for sample in samples if sample.p_value <= ODD)
+    excess = len(odd) / len(samples) - ODD
+    few = tested.p_value <= LEVEL and ODD < excess <= _FEW
+    return odd if few and alone(pool, explained, rng) else ()
+
+
 def _advice(
-    tested: Tested, effect: Effect | None, samples: tuple[Sample, ...], remarks: tuple[str, ...], where: str | None
+    tested: Tested, effect: Effect | None, odd: tuple[Sample, ...], remarks: tuple[str, ...], where: str | None
 ) -> str:
     """One sentence on what to do."""
     units = [text for text in remarks if "units" in text]
@@ -283,14 +298,12 @@ def _advice(
         return f"Check the units first: {units[0]}"
     if effect is None:
         return "There is a shift; the search for its place was stopped."
-    odd = [sample for sample in samples if sample.p_value <= 0.01]
-    excess = len(odd) / max(len(samples), 1) - 0.01
-    if 0.01 < excess <= _FEW and excess > 0.5 * effect.share:
+    if odd:
         rows = ", ".join(sample.name for sample in odd[:_ASKED])
         return f"Look at the {min(len(odd), _ASKED)} rows that nothing explains, and ask for their labels: {rows}."
     if where == "labels":
         return "The classes have other proportions and look as before: adapt, with proportions='estimated'."
-    if effect.share < SMALL:
+    if effect.share < SMALL and effect.distance_low <= 1 + 2 * SMALL:
         return "Nothing to do yet: the shift is real but small; watch the columns that moved."
     return "Adapt: jumbot adapt REFERENCE CURRENT."
 
