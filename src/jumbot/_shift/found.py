@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -34,6 +35,7 @@ from jumbot._shift.whereabouts import (
 )
 from jumbot.data._domain import Domain
 from jumbot.data._inputs import kind_of
+from jumbot.data._other_units import ASKED
 from jumbot.data._remarks import noting
 from jumbot.data._screening import screen
 from jumbot.data._sources import read_domains
@@ -228,7 +230,7 @@ def _pooled(
         warnings.simplefilter("ignore", DataWarning)
         pool = make_pool(first, second, groups, blocks, columns, rng)
         if kind_of(first) == "features":
-            screen(first, second)
+            screen(first, second, filled=False)
     return pool, tuple(noted)
 
 
@@ -241,13 +243,13 @@ def _find(
     columns: tuple[ColumnShift, ...] = ()
     proportions, where, stopped = None, None, False
     odd: tuple[Sample, ...] = ()
-    with progress(count + 1, "shift", least=1, slow=True) as told:
-        tested = run_test(pool, rng, told, count, until)
+    with progress(count + 1, "shift", least=1, slow=True) as advance:
+        tested = run_test(pool, rng, advance, count, until)
         if not tested.interrupted:
             try:
-                told(0, "effect")
+                advance(0, "effect")
                 effect = find_effect(pool.rows, pool.current, tested.scale, rng, until)
-                told(0, "samples and columns")
+                advance(0, "samples and columns")
                 explained = explain(pool, rng)
                 samples = find_samples(pool, explained)
                 odd = _odd(pool, explained, samples, tested, rng)
@@ -266,7 +268,7 @@ def _find(
         columns=columns,
         proportions=proportions,
         where=where,
-        next=_advice(tested, effect, odd, remarks, where),
+        next=_advice(tested, effect, odd, _units(remarks, pool.columns, tested), where),
         names=pool.names,
         sizes=pool.sizes,
         looked_at=(int((~pool.current).sum()), int(pool.current.sum())),
@@ -287,11 +289,17 @@ def _odd(
     return odd if few and alone(pool, explained, rng) else ()
 
 
+def _units(remarks: Sequence[str], columns: Sequence[str], tested: Tested) -> list[str]:
+    """The remarks on units, those of columns that the test does not see move left out."""
+    still = {name for name, p in zip(columns, tested.columns, strict=True) if p > LEVEL}
+    named = {text: re.search(r"column ('.*?'|\d+) ", text) for text in remarks if ASKED in text}
+    return [text for text, found in named.items() if found is None or found[1].strip("'") not in still]
+
+
 def _advice(
-    tested: Tested, effect: Effect | None, odd: tuple[Sample, ...], remarks: tuple[str, ...], where: str | None
+    tested: Tested, effect: Effect | None, odd: tuple[Sample, ...], units: Sequence[str], where: str | None
 ) -> str:
     """One sentence on what to do."""
-    units = [text for text in remarks if "units" in text]
     if tested.p_value > LEVEL:
         return "Nothing to do: no shift was found."
     if units:
