@@ -20,10 +20,12 @@ from jumbot._shift.views import (
     exceedances,
     mean_distances,
     minibatch_divergences,
+    moments,
     narrowed,
     neighbour_shares,
     principal_directions,
     radii,
+    shape_distances,
     signed_weights,
     squared_distances,
     typical,
@@ -77,6 +79,9 @@ def run_test(
     if pool.rows.shape[1] > 1:
         views["directions"] = _largest(column_distances(directions, weights))
         views["means"] = mean_distances(white, weights)
+        views["all columns"] = (columns / np.maximum(columns.mean(1, keepdims=True), 1e-300)).sum(0)
+    views["shapes"] = _largest(shape_distances(pool.rows, weights))
+    views["moments"] = mean_distances(moments(pool.rows, directions), weights)
     names = [*(f"kernel {width:g}" for width in WIDTHS), "energy"]
     views |= dict(zip(names, blurred_distances(squared, weights, WIDTHS, scale), strict=True))
     out = radii(pool.rows, white, squared)
