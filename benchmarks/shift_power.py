@@ -300,28 +300,20 @@ DATA = {
 
 
 def power(trials: int, n: int, seed: int, data: str, keep: Callable[[dict[str, Any]], None], found: Any) -> None:
-    """The share of trials in which each test rejects at .05, by shift; shifts that `found` has are not run again."""
+    """The share of trials in which each test rejects at .05, by shift; cells that `found` has are not run again."""
+    tests: dict[str, Callable[[Array, Array, int], bool]] = {
+        "jumbot": lambda x, y, trial: ours(x, y, trial, 299) <= 0.05,
+        "aggregated MMD": aggregated_mmd,
+        "classifier": lambda x, y, trial: classifier_test(x, y, trial) <= 0.05,
+    }
     found |= {"data": data, "n": n, "trials": trials, "level": 0.05, "seed": seed}
     for name in SHIFTS:
-        if name in found.setdefault("power", {}):
-            continue
-        rejected: dict[str, list[bool]] = {"jumbot": [], "aggregated MMD": [], "classifier": []}
-        seconds = dict.fromkeys(rejected, 0.0)
-        for trial in range(trials):
-            x, y = DATA[data](name, n, np.random.default_rng((seed, trial, 5)))
-            for test, run in (
-                ("jumbot", lambda: ours(x, y, trial, 299) <= 0.05),  # noqa: B023
-                ("aggregated MMD", lambda: aggregated_mmd(x, y, trial)),  # noqa: B023
-                ("classifier", lambda: classifier_test(x, y, trial) <= 0.05),  # noqa: B023
-            ):
-                start = time.perf_counter()
-                rejected[test].append(run())
-                seconds[test] += (time.perf_counter() - start) / trials
-        found["power"][name] = {test: float(np.mean(some)) for test, some in rejected.items()}
-        found.setdefault("seconds", {})[name] = seconds
-        rows = found["power"].values()
-        found["mean"] = {test: float(np.mean([row[test] for row in rows])) for test in rejected}
-        print(data, name, found["power"][name], flush=True)
+        row = found.setdefault("power", {}).setdefault(name, {})
+        for test in tests.keys() - row.keys():
+            drawn = (DATA[data](name, n, np.random.default_rng((seed, trial, 5))) for trial in range(trials))
+            row[test] = float(np.mean([tests[test](x, y, trial) for trial, (x, y) in enumerate(drawn)]))
+        print(data, name, row, flush=True)
+        found["mean"] = {t: float(np.mean([r[t] for r in found["power"].values() if t in r])) for t in tests}
         keep(found)
 
 
