@@ -119,7 +119,9 @@ def test_proportions_cover_the_truth() -> None:
 
 def test_labels_features_or_both() -> None:
     reference = labelled(400, (0.5, 0.3, 0.2), 0)
-    assert jumbot.shift(reference, labelled(400, (0.2, 0.3, 0.5), 1)[0]).where == "labels"
+    of_labels = jumbot.shift(reference, labelled(400, (0.2, 0.3, 0.5), 1)[0])
+    assert of_labels.where == "labels"
+    assert "proportions='estimated'" in of_labels.next
     assert jumbot.shift(reference, labelled(400, (0.5, 0.3, 0.2), 2, 0.8)[0]).where in ("features", "both")
     assert jumbot.shift(reference, labelled(400, (0.1, 0.2, 0.7), 3, 0.8)[0]).where == "both"
 

@@ -161,7 +161,7 @@ def shift(
 
     The p-value is that of a permutation test on transport distances: the minibatch Sinkhorn divergence with its mass
     term at two scales, its limits for large epsilon on all rows (kernel and energy distances), transport of single
-    columns and directions, and nearest neighbours, aggregated by the smallest tail under the same exchanges.  It is
+    columns and directions, means, shapes of ranks, and nearest neighbours, aggregated under the same exchanges.  It is
     exact where the rows are exchangeable; where they come in groups or in time, say so.
 
     Parameters
