@@ -145,6 +145,18 @@ def test_tables_with_categories_and_gaps_are_level() -> None:
     assert rejected <= 9  # P(more | .05) < .01 %
 
 
+def test_the_pool_does_not_know_which_set_is_which() -> None:
+    rng = np.random.default_rng(0)
+
+    def table(n: int, low: float):
+        size = np.where(rng.random(n) < 0.2, np.nan, rng.gamma(2.0, size=n) + low)
+        return pandas.DataFrame({"colour": rng.choice(["red", "blue", "rare"], n, p=[0.6, 0.38, 0.02]), "size": size})
+
+    for x, y in ((table(60, 0.0), table(40, 1.0)), (cloud(60, 0), cloud(40, 1) ** 3), (cloud(60, 0, 300) > 1.5,) * 2):
+        one, other = pool_of(x, y), pool_of(y, x)
+        np.testing.assert_array_equal(one.rows, np.concatenate([other.rows[len(y) :], other.rows[: len(y)]]))
+
+
 def test_missing_numbers_and_new_categories_are_a_shift() -> None:
     rng = np.random.default_rng(0)
     x, y = (

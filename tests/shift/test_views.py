@@ -229,3 +229,35 @@ def test_moments_do_not_change_with_the_units_and_are_white() -> None:
     assert found.shape == (50, 12)
     again = views.moments(np.exp(ROWS), directions)
     np.testing.assert_allclose(np.abs(again), np.abs(found), atol=1e-6)
+
+
+def every_view(rows: np.ndarray, current: np.ndarray) -> dict[str, np.ndarray]:
+    weights, squared = views.signed_weights(current), views.squared_distances(rows)
+    directions = views.principal_directions(rows)
+    white = views.whitened(directions)
+    out = views.radii(rows, white, squared)
+    kernels = np.stack(list(views.blurred_distances(squared, weights, (0.5,), views.typical(squared))))
+    return {
+        "columns": views.column_distances(rows, weights),
+        "directions": views.column_distances(directions, weights),
+        "means": views.mean_distances(white, weights),
+        "kernels": kernels,
+        "radii": views.column_distances(out, weights),
+        "extremes": views.exceedances(out, weights),
+        "shapes": views.shape_distances(rows, weights),
+        "moments": views.mean_distances(views.moments(rows, directions), weights),
+        "neighbours": views.neighbour_shares(views.squared_distances(white), current),
+    }
+
+
+@pytest.mark.parametrize("columns", [1, 6, 600])
+def test_no_view_knows_the_order_of_the_pool(columns: int) -> None:
+    """What makes the test exact: each is the same for rows in another order, as for labels that were exchanged."""
+    rng = np.random.default_rng(5)
+    rows = rng.normal(size=(60, columns)) * np.linspace(3, 1, columns)
+    current = exchange(np.arange(60) < 25, np.arange(60), 9, rng)
+    order = rng.permutation(60)
+    for (name, one), other in zip(
+        every_view(rows, current).items(), every_view(rows[order], current[order]).values(), strict=True
+    ):
+        np.testing.assert_allclose(one, other, rtol=2e-3, atol=1e-5 * np.abs(one).max(), err_msg=name)
