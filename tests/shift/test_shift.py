@@ -346,4 +346,8 @@ def test_counts_of_words_are_compared_by_direction() -> None:
     assert np.median(near) < 0.4 * np.median(apart)
     moved = jumbot.shift(base, texts(150, other * 4, 3))
     assert moved.shifted
-    assert all(int(column.name) <= 40 for column in moved.columns[:10])
+    assert all(int(column.name) <= 40 for column in moved.columns[:10] if column.name != pooled.TOTAL)
+    longer = jumbot.shift(base, texts(150, rates * 8, 4))
+    assert (longer.shifted, longer.columns[0].name) == (True, pooled.TOTAL)
+    frame = pandas.DataFrame(base).add_prefix("w")
+    np.testing.assert_array_equal(pool_of(frame, 3 * frame).rows, pool.rows)

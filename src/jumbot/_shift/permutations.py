@@ -41,6 +41,7 @@ SCALES = ((0.05, 0.5), (1.0, 5.0))
 WIDTHS = (0.1, 0.5, 2.0)
 """Of the kernels of blurred distances, in the same units."""
 _AT_ONCE = 40  # exchanges between two looks at the clock
+_ROWS = 1024  # of views whose tails are computed at once
 _LEAST_SKEW = 1e-3
 _LEAST_VARIANCE = 1e-12  # of values whose largest is about one
 
@@ -157,8 +158,13 @@ def log_tail(values: Array) -> Array:
 
 def _largest(columns: Array) -> Array:
     """The smallest tail among columns, turned round so that it is large where one of them has moved."""
-    found: Array = -log_tail(columns).min(0)
+    found: Array = -_tails(columns).min(0)
     return found
+
+
+def _tails(columns: Array) -> Array:
+    """`log_tail` of many rows, some at a time."""
+    return np.concatenate([log_tail(columns[start : start + _ROWS]) for start in range(0, len(columns), _ROWS)])
 
 
 def _columns_of(features: Array, pool: Pool) -> Array:
@@ -167,7 +173,7 @@ def _columns_of(features: Array, pool: Pool) -> Array:
     if not count:
         return np.zeros(0)
     tails = np.zeros((count, features.shape[1]))
-    np.minimum.at(tails, pool.owners, log_tail(features))
+    np.minimum.at(tails, pool.owners, _tails(features))
     smallest = np.sort(tails[:, 1:].min(0))
     found: Array = (1 + np.searchsorted(smallest, tails[:, 0], side="right")) / features.shape[1]
     return found

@@ -31,6 +31,8 @@ _LEVELS = 50  # categories that count by themselves
 _KNEE = 3.0  # deviations up to which a number counts in full; beyond it grows like a logarithm
 _SPECTRUM = 16  # bands of the spectrum of a signal
 _PIXELS = 16  # side that small pictures are brought to
+TOTAL = "row total"
+"""Name of the column that says how many words a row has."""
 Array = np.ndarray[Any, Any]
 
 
@@ -184,8 +186,16 @@ def _encode(whole: list[Domain], some: list[Domain], kind: str, columns: str) ->
             "the same columns."
         )
     pooled = np.concatenate(numbers)
-    found = weighed(pooled) if are_counts(pooled) else squashed(pooled)
-    return found, tuple(str(i + 1) for i in range(pooled.shape[1])), np.arange(pooled.shape[1])
+    return _of_numbers(pooled, tuple(str(i + 1) for i in range(pooled.shape[1])))
+
+
+def _of_numbers(values: Array, names: tuple[str, ...]) -> tuple[Array, tuple[str, ...], Array]:
+    """Columns by themselves, or counts of words by their directions, with a column more for how many a row has."""
+    found = squashed(values)
+    if are_counts(values):
+        found = np.concatenate([weighed(values), squashed(np.log1p(values.sum(1, keepdims=True)))], axis=1)
+        names = (*names, TOTAL)
+    return found, names, np.arange(len(names))
 
 
 def _numbers(domain: Domain) -> Array:
@@ -207,6 +217,12 @@ def _tables(whole: list[Domain], some: list[Domain], shared: str) -> tuple[Array
             raise ArgumentError(f"{whole[1].name}: has {tables[1].frame.shape[1]} columns, not {len(found)}.")
         frames[1] = frames[1].set_axis(frames[0].columns, axis=1)
         tables[1] = replace(tables[1], frame=tables[1].frame.set_axis(frames[0].columns, axis=1))
+    if len(found) > NARROW and all(column.categories is None for column in found):
+        numbers = np.stack(
+            [np.concatenate([_as_numbers(frame[column.name]) for frame in frames]) for column in found], 1
+        )
+        if np.isfinite(numbers).all() and are_counts(numbers):
+            return _of_numbers(numbers, tuple(column.name for column in found))
     parts, owners = [], []
     for place, column in enumerate(found):
         if column.categories is None:

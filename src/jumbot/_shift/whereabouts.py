@@ -14,6 +14,7 @@ from jumbot._shift.permutations import FEWEST, Tested, run_test
 from jumbot._shift.pooled import Pool
 from jumbot._shift.views import principal_directions, whitened
 from jumbot.cost import squared_euclidean
+from jumbot.errors import ArgumentError
 from jumbot.transport._solve import solve
 
 Array = np.ndarray[Any, Any]
@@ -257,7 +258,7 @@ def what_shifted(
     keep = np.where(here, rng.random(len(here)) < chance[pool.labels] / max(float(chance.max()), 1e-300), True)
     if (keep & here).sum() <= FEWEST:
         return "both"
-    return "both" if run_test(pool.only(keep), rng, count=_CHECKED).p_value <= 0.05 else "labels"
+    return "both" if _differ(pool.only(keep), rng) else "labels"
 
 
 def alone(pool: Pool, explained: Explained, rng: np.random.Generator) -> bool:
@@ -268,6 +269,16 @@ def alone(pool: Pool, explained: Explained, rng: np.random.Generator) -> bool:
     levels = np.empty(len(pool.rows))
     levels[pool.current], levels[~pool.current] = explained.levels
     keep = levels < np.sort(explained.levels[1])[-max(round(ODD * len(explained.levels[1])), 1)]
-    if min((keep & pool.current).sum(), (keep & ~pool.current).sum()) <= FEWEST:
-        return False
-    return run_test(pool.only(keep), rng, count=_CHECKED).p_value > 0.05
+    enough = min((keep & pool.current).sum(), (keep & ~pool.current).sum()) > FEWEST
+    return enough and not _differ(pool.only(keep), rng)
+
+
+def _differ(pool: Pool, rng: np.random.Generator) -> bool:
+    """Whether there is still a shift; where too few groups are left for a test, there is."""
+    try:
+        tested = run_test(pool, rng, count=_CHECKED)
+    except ArgumentError:
+        return True
+    if tested.interrupted:
+        raise KeyboardInterrupt
+    return tested.p_value <= 0.05
