@@ -23,8 +23,9 @@ _RARE, _FEW = 0.01, 3  # share and number of rows with a code, from which it is 
 _MISSING, _MORE = 0.5, 0.3  # share of a column that is missing, and how much more than in the source
 
 
-def screen(source: Domain, target: Domain, names: Sequence[str] | None = None) -> None:
-    """Remarks on the columns of the raw features of two domains; `names` are theirs where they are arrays."""
+def screen(source: Domain, target: Domain, names: Sequence[str] | None = None, filled: bool = True) -> None:
+    """Remarks on the columns of the raw features of two domains; `names` are theirs where they are arrays, and `filled`
+    says that what is missing is filled as a model does it."""
     here, there = _columns(source, names), _columns(target, names)
     if not all(name in there for name in here):
         there = dict(zip(here, there.values(), strict=False)) if len(here) == len(there) else {}
@@ -39,7 +40,7 @@ def screen(source: Domain, target: Domain, names: Sequence[str] | None = None) -
         labels = None if labels is None or not np.isfinite(labels).all() else labels[_rows(source)]
         remarks += other_units(x, y, numeric, labels)
         remarks += _limited(odd)
-    missing = {name: _missing(here[name], there[name]) for name in here if name in there}
+    missing = {name: _missing(here[name], there[name], filled) for name in here if name in there}
     remarks += _limited({name: text for name, text in missing.items() if text is not None})
     for text in remarks:
         remark(f"{target.name}: {text.removesuffix('.')}.", stacklevel=3)
@@ -118,7 +119,7 @@ def _code(values: np.ndarray) -> str | None:
     return None
 
 
-def _missing(here: Any, there: Any) -> str | None:
+def _missing(here: Any, there: Any, filled: bool) -> str | None:
     """A sentence on a column that is mostly missing in the target, or holds nothing but a code for that."""
     if isinstance(there, np.ndarray) or isinstance(here, np.ndarray):
         return None
@@ -126,10 +127,8 @@ def _missing(here: Any, there: Any) -> str | None:
     numeric = _is_numeric(here)
     stands = "the source's median stands for it" if numeric else "it counts as none of the source's categories"
     if share >= _MISSING and share >= before + _MORE and not (numeric and share == 1):  # that is said elsewhere
-        return (
-            f"is missing in {there.isna().sum()} of {len(there)} rows ({100 * before:.0f} % in the source), where "
-            f"{stands}; leave it out if it says nothing there"
-        )
+        means = f", where {stands}; leave it out if it says nothing there" if filled else ""
+        return f"is missing in {there.isna().sum()} of {len(there)} rows ({100 * before:.0f} % in the source){means}"
     if numeric and _is_numeric(there) and there.nunique() == 1 and len(there) >= _FEWEST:
         only, known = float(_numbers(there.dropna())[0]), _numbers(here)
         if only in _CODES and not np.nanmin(known) <= only <= np.nanmax(known):
