@@ -149,7 +149,7 @@ def main() -> None:
     if options.peers:
         from benchmarks.peers.online import compare
 
-        record["peers"] = compare(*CASES[options.case]())
+        record["peers"] = compare(options.case)
         record["command"] += " --peers"
     print(json.dumps(record, indent=1))
     with RECORD.open("a", encoding="utf-8") as file:

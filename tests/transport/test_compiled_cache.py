@@ -89,7 +89,9 @@ def test_what_is_asked_of_a_module_counts():
         exec(f"@compiled()\ndef deep(x):\n    return x + {constant}", scope)
         module.deep = scope["deep"]
         scope = {"compiled": decorator.compiled, "elsewhere": module}
-        lines = "@compiled()\ndef inner(x):\n    return elsewhere.deep(x)\n@compiled()\ndef outer(x):\n    return inner(x)"
+        lines = (
+            "@compiled()\ndef inner(x):\n    return elsewhere.deep(x)\n@compiled()\ndef outer(x):\n    return inner(x)"
+        )
         exec(lines, scope)
         return decorator.meaning(scope["outer"])
 

@@ -78,6 +78,18 @@ def _taken(size: int) -> mmap.mmap | None:
     return None
 
 
+def release() -> None:
+    """Give back to the system what lies here for the next call: before something else will need the room.
+
+    >>> first = lent(1024, 1024)
+    >>> del first
+    >>> release()
+    >>> len(_shelf)
+    0
+    """
+    _shelf.clear()
+
+
 _LEAST = 1 << 14  # entries
 _LINE = 8  # entries of a cache line
 
