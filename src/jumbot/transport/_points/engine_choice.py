@@ -115,8 +115,14 @@ def _start(problem: Problem, sides: Sides, ground: Ground, fewest: int) -> tuple
         release()  # the matrix and the plan: no other of this problem has their size
     else:
         tiles = Tiles(coarse[0].points, coarse[1].points, ground)
+        if not (problem.source.hard or problem.target.hard):  # where they may lose all of their mass
+            tiles.close((first.reference, second.reference))
         found = Sweeps(small, tiles, _TOL).run(*begun, _SWEEPS, prove_it=False)
-        f, g = found.f, found.g
+        # a coarse point that nothing can reach may stand for points that something can
+        f, g = (
+            x if out is None else x.masked_fill(torch.from_numpy(out)[None], 0.0)
+            for x, out in zip((found.f, found.g), tiles.closed, strict=True)
+        )
     return extended(problem, sides, small, coarse, ground, f, g)
 
 
