@@ -56,15 +56,15 @@ class _once:
     """`warnings.formatwarning` for a person at a terminal: each warning the first time that it comes."""
 
     def __init__(self) -> None:
-        self.said: set[str] = set()
+        self.shown: set[str] = set()
 
     def __call__(
         self, message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
     ) -> str:
         text = f"warning: {escaped(message)}\n"
-        if text in self.said:
+        if text in self.shown:
             return ""
-        self.said.add(text)
+        self.shown.add(text)
         return text
 
 
@@ -95,8 +95,8 @@ def summary(model: Model) -> str:
     lines.append(f"target samples that no source sample explains: {len(diagnosis['unexplained'])}")
     lines += results.get("decisions", ())
     if model.method["name"] != SOURCE_ONLY:
-        beside = ", judged without the labels" if results.get("accuracy") is not None else ""
-        lines += [f"warning: negative transfer is likely{beside}: {reason}" for reason in diagnosis["reasons"]]
+        without = ", judged without the labels" if results.get("accuracy") is not None else ""
+        lines += [f"warning: negative transfer is likely{without}: {reason}" for reason in diagnosis["reasons"]]
     lines += [f"warning: {sign}" for sign in diagnosis.get("signs", ())]
     lines += [f"warning: {remark}" for remark in results.get("remarks", ())]
     return "\n".join(lines)
