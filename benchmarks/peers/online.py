@@ -2,7 +2,7 @@
 
 Each has settings from coarse to fine; the first whose potentials have a relative gap within `tol`, by `jumbot.certify`
 and under the product reference, is timed once more.  A library is a process of its own, which is ended when its calls,
-without what the certificate takes, have lasted `PATIENCE` seconds: `python -m benchmarks.peers.online CASE LIBRARY`.
+without what the certificate takes, have lasted some seconds: `python -m benchmarks.peers.online CASE LIBRARY SECONDS`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ import numpy as np
 
 import jumbot
 
-PATIENCE = 300  # seconds for all settings of one library
 Potentials = tuple[np.ndarray, np.ndarray]
 Solver = Callable[[np.ndarray, np.ndarray, dict[str, Any], Any], Potentials]
 
@@ -91,32 +90,31 @@ PEERS: dict[str, tuple[Solver, Sequence[float]]] = {
 }
 
 
-def compare(case: str) -> dict[str, Any]:
-    """For each peer its setting, time and certified gap; why not, where there is none."""
-    return {name: _watched(case, name) for name in PEERS}
+def compare(case: str, patience: int) -> dict[str, Any]:
+    """For each peer its setting, time and certified gap; why not, where there is none within so many seconds."""
+    return {name: _watched(case, name, patience) for name in PEERS}
 
 
-def _watched(case: str, name: str) -> dict[str, Any]:
+def _watched(case: str, name: str, patience: int) -> dict[str, Any]:
     """What the process of a library has said last, before it ended or was ended."""
-    command = [sys.executable, "-m", "benchmarks.peers.online", case, name]
+    command = [sys.executable, "-m", "benchmarks.peers.online", case, name, str(patience)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     said = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     found: dict[str, Any] = said[-1] if said else {}
     if done.returncode == -signal.SIGALRM and "why not" not in found and "seconds" not in found:
-        return {"why not": f"more than {PATIENCE} seconds, at the coarsest of its settings"}
+        return {"why not": f"more than {patience} seconds, at the coarsest of its settings"}
     if done.returncode == -signal.SIGALRM and "why not" in found:
-        return found | {"why not": f"none within tol in {PATIENCE} seconds"}
+        return found | {"why not": f"none within tol in {patience} seconds"}
     return found or {"why not": done.stderr[-200:]}
 
 
-def _attempt(solve: Solver, ladder: Sequence[float], x: np.ndarray, y: np.ndarray, settings: dict[str, Any]) -> None:
+def _attempt(solve: Solver, ladder: Sequence[float], left: int, problem: Any) -> None:
     """Say what was reached after each setting; the last word counts.  The system ends this process after a while."""
-    problem = {key: settings[key] for key in ("epsilon", "tau")}
+    patience, (x, y, settings) = left, problem
     best: dict[str, Any] = {"why not": "none of its settings is within tol", "relative gap": math.inf}
     if solve is pot and not math.isinf(settings["tau"]):
         return _say({"why not": "refuses unbalanced problems"})
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    left = PATIENCE
     for setting in ladder:
         signal.alarm(left)
         begun = time.perf_counter()
@@ -125,13 +123,17 @@ def _attempt(solve: Solver, ladder: Sequence[float], x: np.ndarray, y: np.ndarra
         except Exception as error:  # a library that does not take the problem, or is not there
             return _say({"why not": f"{type(error).__name__}: {str(error)[:200]}"})
         seconds, left = time.perf_counter() - begun, max(1, signal.alarm(0))
-        gap = float(jumbot.certify(x=x, y=y, potentials=potentials, **problem).relative_gap)  # our time, not theirs
+        gap = float(
+            jumbot.certify(
+                x=x, y=y, potentials=potentials, epsilon=settings["epsilon"], tau=settings["tau"]
+            ).relative_gap
+        )  # our time
         if gap < best["relative gap"]:
             best |= {"relative gap": gap, "setting": setting, "seconds": round(seconds, 3)}
         if gap <= settings["tol"]:
             del best["why not"]
             _say(best)
-            signal.alarm(PATIENCE)
+            signal.alarm(patience)
             begun = time.perf_counter()
             solve(x, y, settings, setting)  # compiled now
             return _say(best | {"seconds": round(time.perf_counter() - begun, 3)})
@@ -149,9 +151,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("case", choices=CASES)
     parser.add_argument("library", choices=PEERS)
+    parser.add_argument("seconds", type=int)
     options = parser.parse_args()
-    x, y, settings = CASES[options.case]()
-    _attempt(*PEERS[options.library], x, y, settings)
+    _attempt(*PEERS[options.library], options.seconds, CASES[options.case]())
 
 
 if __name__ == "__main__":
