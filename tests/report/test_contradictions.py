@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import torch
 
 from jumbot.adaptation._evaluation.diagnosis import diagnose
+from jumbot.cli._terminal import summary
 from jumbot.report._adaptation import write_report
 from jumbot.report._answer import mood, verdict
 from jumbot.report._records import read_run
@@ -53,6 +55,31 @@ def test_harm_that_labels_refute_is_not_feared(tmp_path: Path) -> None:
         assert ("Adaptation helped" in verdict(read_run(run))) != feared
         page = write_report([run], tmp_path / "page.html").read_text()
         assert ("negative transfer is likely" in page) == feared
+
+
+def test_the_terminal_says_what_the_page_says(tmp_path: Path) -> None:
+    """The data first, no harm where nothing changed or labels refute it, and nothing twice."""
+    estimate = {"value": 0.1, "low": 0.0, "high": 0.2, "why": "clusters"}
+    for name, accuracy, changed, feared in (
+        ("nothing changed", None, 0.0, False),
+        ("much changed", None, 0.2, True),
+        ("labels refute it", 0.95, 0.2, False),
+    ):
+        run = make_run(tmp_path / name, accuracy=accuracy, reasons=("proportions moved",))
+        _with(run, changed, data_remarks=["column 'a' is in pounds."], estimated_accuracy=estimate)
+        beside = json.loads((run / "baseline.json").read_text()) | ({} if accuracy is None else {"accuracy": 0.7})
+        (run / "baseline.json").write_text(json.dumps(beside), encoding="utf-8")
+        record = read_run(run)
+        results = json.loads((run / "results.json").read_text())
+        why = "jumbot was chosen over source-only: it is better."
+        model = SimpleNamespace(
+            results=results, classes=record.classes, decision=SimpleNamespace(asked=False, why=why)
+        )
+        said = summary(model, record).splitlines()  # type: ignore[arg-type]
+        assert said[0] == "data: column 'a' is in pounds."
+        assert said[1] == verdict(record)
+        assert any("harm" in line or "negative transfer" in line for line in said) == feared, name
+        assert "\n".join(said).count("10 %") == 1, "the estimate that guessing would beat, as no estimate"
 
 
 def test_nothing_is_said_of_explained_samples_where_there_are_none(tmp_path: Path) -> None:
