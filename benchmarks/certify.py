@@ -105,11 +105,11 @@ def partial_error(cost: np.ndarray, plan: np.ndarray, bound: float, *, epsilon: 
     """The relative gap of a plan to such a bound, or the share of the mass by which it breaks the constraints."""
     plan = np.asarray(plan, dtype=np.float64)
     n, m = plan.shape
-    broken = np.maximum(plan.sum(1) - 1 / n, 0).sum() + np.maximum(plan.sum(0) - 1 / m, 0).sum()
-    broken += abs(plan.sum() - mass)
+    violation = np.maximum(plan.sum(1) - 1 / n, 0).sum() + np.maximum(plan.sum(0) - 1 / m, 0).sum()
+    violation += abs(plan.sum() - mass)
     linear = (cost * plan).sum()
     primal = linear + epsilon * (xlogy(plan, plan * n * m) - plan).sum()
-    return float(max((primal - bound) / (linear + epsilon * mass), broken / mass))
+    return float(max((primal - bound) / (linear + epsilon * mass), violation / mass))
 
 
 def exact_kl(

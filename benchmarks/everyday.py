@@ -279,8 +279,8 @@ def divergence(n: int, tau: float, count: int = 1) -> Task:
 
     calls = [Call("jumbot", own, error), Call("jumbot at tol 1e-3", partial(own, tol=1e-3), error)]
     calls += [Call(f"GeomLoss, scaling {s:g}", partial(theirs, s), error) for s in (0.5, 0.9, 0.99)]
-    said = "balanced" if math.isinf(tau) else f"tau {tau:g}"
-    return Task("divergence with gradient", f"{n} points, {said}", calls, count, 3, "GeomLoss, scaling 0.99")
+    limit = "balanced" if math.isinf(tau) else f"tau {tau:g}"
+    return Task("divergence with gradient", f"{n} points, {limit}", calls, count, 3, "GeomLoss, scaling 0.99")
 
 
 def coupling(n: int) -> Task | None:
@@ -362,16 +362,16 @@ def run(make: Callable[[], Task | None], quick: bool, say: Callable[[str], None]
         if task is None:
             return None
         row = measure(task, 0.3 if quick else 1.5)
-    said = "; ".join(f"{s['name']} {milliseconds(s)} ms" for s in row["solvers"])
-    say(f"{row['group']}, {row['problem']}{_threaded(row)}: {said}")
+    times = "; ".join(f"{s['name']} {milliseconds(s)} ms" for s in row["solvers"])
+    say(f"{row['group']}, {row['problem']}{_threaded(row)}: {times}")
     return row
 
 
 def milliseconds(solver: dict[str, Any]) -> str:
     """Time and, in brackets, error."""
     error = solver["error"]
-    told = "" if error is None else f" ({error:.0e})" if math.isfinite(error) else " (breaks down)"
-    return f"{1e3 * solver['seconds']:.3g}{told}"
+    suffix = "" if error is None else f" ({error:.0e})" if math.isfinite(error) else " (breaks down)"
+    return f"{1e3 * solver['seconds']:.3g}{suffix}"
 
 
 def _threaded(row: dict[str, Any]) -> str:

@@ -22,17 +22,17 @@ def write(
     Everyday calls that were measured alone replace those of the record that is there, with a command of their own.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    file, said = folder / "bench.json", {"command": command, "date": date}
+    file, provenance = folder / "bench.json", {"command": command, "date": date}
     head, lines = everyday.table(common)
-    calls = {**said, "table": [head, *lines], "rows": common}
+    calls = {**provenance, "table": [head, *lines], "rows": common}
     if not rows and common and file.exists():
         record = json.loads(file.read_text())
-        rows, said = [from_dict(row) for row in record["regimes"]], {key: record[key] for key in said}
+        rows, provenance = [from_dict(row) for row in record["regimes"]], {key: record[key] for key in provenance}
         machine = record["machine"] if record["machine"]["versions"] == machine["versions"] else machine
-    record = {**said, "machine": machine, "regimes": [as_dict(row) for row in rows], "gap": TOLERANCE}
+    record = {**provenance, "machine": machine, "regimes": [as_dict(row) for row in rows], "gap": TOLERANCE}
     record["everyday"] = calls
     file.write_text(json.dumps(record, indent=1, default=float) + "\n")
-    (folder / "bench.md").write_text(markdown(rows, calls, machine, **said))
+    (folder / "bench.md").write_text(markdown(rows, calls, machine, **provenance))
     chart(rows, folder / "bench.png")
 
 

@@ -97,7 +97,7 @@ def photographs(file: Path) -> tuple[dict[str, Any], list[str]]:
 def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """What the floors ask for."""
     good = [row["coverage"] >= 0.85 for row in rows]
-    beside = [row["size"] / max(row["plain_size"], 1e-9) for row in rows if row["plain_coverage"] >= 0.85]
+    ratios = [row["size"] / max(row["plain_size"], 1e-9) for row in rows if row["plain_coverage"] >= 0.85]
     return {
         "tasks": len(rows),
         "covered": float(np.mean(good)),
@@ -106,7 +106,7 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "plain covered": float(np.mean([row["plain_coverage"] >= 0.85 for row in rows])),
         "mean size": float(np.mean([row["size"] for row in rows])),
         "plain mean size": float(np.mean([row["plain_size"] for row in rows])),
-        "largest size beside plain": max(beside, default=float("nan")),
+        "largest size beside plain": max(ratios, default=float("nan")),
         "most unknown": max(row["unknown"] for row in rows),
     }
 

@@ -376,8 +376,8 @@ def main() -> None:
         found = (foreign if asked.part == "foreign" else large)(asked.seed)
     asked.out.mkdir(parents=True, exist_ok=True)
     settings = {name: found[name] for name in ("data", "n", "trials", "level", "rows", "columns") if name in found}
-    said = {"seed": asked.seed, "settings": settings or {"part": asked.part}}
-    made = origin("shift_power", [*words, "--seed", str(asked.seed)]) | said | found
+    head = {"seed": asked.seed, "settings": settings or {"part": asked.part}}
+    made = origin("shift_power", [*words, "--seed", str(asked.seed)]) | head | found
     name = f"power-{asked.data}" if asked.part == "power" else asked.part
     (asked.out / f"{name}.json").write_text(json.dumps(made, indent=2) + "\n")
     print(json.dumps(found, indent=2))

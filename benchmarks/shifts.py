@@ -76,17 +76,17 @@ def plain(source: Any, target: Any, how: dict[str, Any], make: Callable[[bool, b
     def fitted(X: Any, y: np.ndarray) -> Any:
         return make(numbers, hasattr(X, "toarray")).fit(X, y)
 
-    said = fitted(rows[0], y).predict(rows[1])
+    predicted = fitted(rows[0], y).predict(rows[1])
     parts = folds(None if numbers else np.unique(y, return_inverse=True)[1], len(y), 0)
     held = np.concatenate([fitted(rows[0][rest], y[rest]).predict(rows[0][unseen]) for rest, unseen in parts])
     known = np.concatenate([y[unseen] for _, unseen in parts])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if numbers:
-            return {"accuracy": float(r2_score(truth, said)), "held_out": float(r2_score(known, held))}
+            return {"accuracy": float(r2_score(truth, predicted)), "held_out": float(r2_score(known, held))}
         return {
-            "accuracy": float(np.mean(truth == said)),
-            "mean": float(balanced_accuracy_score(truth, said)),
+            "accuracy": float(np.mean(truth == predicted)),
+            "mean": float(balanced_accuracy_score(truth, predicted)),
             "held_out": float(np.mean(known == held)),
         }
 
@@ -166,21 +166,21 @@ def methods(tune: bool) -> dict[str, Callable[..., dict[str, Any]]]:
 def table(lines: list[dict[str, Any]]) -> str:
     """Accuracy / mean over classes / held-out source in %, means over seeds; for the default also the estimate."""
     names = list(dict.fromkeys(x["method"] for x in lines))
-    said = ["| task | " + " | ".join(names) + " | estimate of the default |", "| --- |" + " ---: |" * (len(names) + 1)]
+    text = ["| task | " + " | ".join(names) + " | estimate of the default |", "| --- |" + " ---: |" * (len(names) + 1)]
     for task in dict.fromkeys(x["task"] for x in lines):
         cells = []
         for name in names:
             some = [x for x in lines if x["task"] == task and x["method"] == name]
             cells.append(" / ".join(_mean(some, key) for key in ("accuracy", "mean", "held_out")) if some else "")
         own = [x for x in lines if x["task"] == task and x["method"] == "default"]
-        told = [
+        estimated = [
             f"{100 * e['value']:.0f} ({100 * e['low']:.0f} to {100 * e['high']:.0f})"
             if e and e["value"] is not None
             else "cannot be told"
             for e in (x.get("estimate") for x in own)
         ]
-        said.append(f"| {task} | " + " | ".join(cells) + f" | {'; '.join(told)} |")
-    return "\n".join(said)
+        text.append(f"| {task} | " + " | ".join(cells) + f" | {'; '.join(estimated)} |")
+    return "\n".join(text)
 
 
 def _mean(lines: list[dict[str, Any]], key: str) -> str:

@@ -110,8 +110,8 @@ def row_of(X: Any, y: np.ndarray) -> dict[str, Any]:
     for name in ("source-only", "logistic regression", "boosted trees"):
         scores, start = [], time.process_time()
         for train, held in folds.split(np.zeros(len(y)), y):
-            said = predictions(name, X[train], y[train], X[held], numbers)
-            off = np.mean((said - y[held]) ** 2) / y[held].var() if numbers else np.mean(said != y[held])
+            predicted = predictions(name, X[train], y[train], X[held], numbers)
+            off = np.mean((predicted - y[held]) ** 2) / y[held].var() if numbers else np.mean(predicted != y[held])
             scores.append(1 - float(off))
         seconds = (time.process_time() - start) / FOLDS
         error = float(np.std(scores, ddof=1) / np.sqrt(FOLDS))

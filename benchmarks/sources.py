@@ -44,8 +44,8 @@ def shuffled(domain: Domain, seed: int = SEED) -> Domain:
 def run(sources: list[Domain], target: Domain, method: str = "jumbot") -> tuple[float, list[float] | None]:
     """The accuracy on the target, and the shares of the sources."""
     model = jumbot.adapt(sources, target, method=method, seed=SEED, evaluate_every=0)
-    told = model.diagnosis.get("sources")
-    return model.results["accuracy"], None if told is None else told["shares"]
+    found = model.diagnosis.get("sources")
+    return model.results["accuracy"], None if found is None else found["shares"]
 
 
 def row_of(task: tuple[str, str, str], file: str) -> dict[str, Any]:

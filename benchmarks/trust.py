@@ -29,12 +29,12 @@ from jumbot.adaptation._evaluation.accuracy import FACTOR, estimate_accuracy
 from jumbot.adaptation._evaluation.decision import CAUTION, FEW, SLACK, weigh_harm, weigh_witnesses
 from jumbot.adaptation._evaluation.task import task_of
 from jumbot.adaptation._evaluation.votes import Witness, counted_votes
-from jumbot.adaptation._training.witnesses import hear
+from jumbot.adaptation._training.witnesses import train_witnesses
 from jumbot.data._domain import ArraySamples, Domain
 
 METHODS = ("source-only", "jumbot")
 OUT = Path("results/trust")
-WIDTH, TOLD, STEP = 0.32, 0.85, 0.05
+WIDTH, ANSWERED, STEP = 0.32, 0.85, 0.05
 """Of the interval: median width and share of runs that are told, with room to the floors of 35 points and 75 %."""
 Array = np.ndarray[Any, Any]
 
@@ -46,10 +46,10 @@ def record(task: Rows, seed: int) -> list[dict[str, Any]]:
     target = Domain("target", ArraySamples(task.X_target))
     configs = [make_config(source, method, None, {"seed": seed}) for method in METHODS]
     start = time.perf_counter()
-    heard = hear(source, target, configs, task_of(source))
-    alone, adapted = (heard.by_method[method] for method in METHODS)
+    witnesses = train_witnesses(source, target, configs, task_of(source))
+    alone, adapted = (witnesses.by_method[method] for method in METHODS)
     harm = weigh_witnesses(adapted, alone)
-    truth = task.y_target[heard.index]
+    truth = task.y_target[witnesses.index]
     return [
         {
             "family": task.family,
@@ -83,8 +83,8 @@ def truths(witness: Witness, labels: np.ndarray) -> dict[str, float]:
     """Accuracy and mean over classes on the target, for class sizes of the source and for equal ones."""
     found: dict[str, list[float]] = {}
     for natural, logits in zip(witness.predicted, witness.target, strict=True):
-        for name, said in (("", natural), ("_equal", logits.argmax(1))):
-            right = said == labels
+        for name, classes in (("", natural), ("_equal", logits.argmax(1))):
+            right = classes == labels
             by_class = [right[labels == c].mean() for c in np.unique(labels)]
             found.setdefault(f"accuracy{name}", []).append(float(right.mean()))
             found.setdefault(f"mean_class_accuracy{name}", []).append(float(np.mean(by_class)))
@@ -99,7 +99,7 @@ def table(lines: list[dict[str, Any]]) -> str:
 def errors(lines: list[dict[str, Any]]) -> str:
     """Mean absolute error of every vote and of the median, by family and method."""
     names = [*lines[0]["votes"], "combined"]
-    said = [
+    text = [
         "| mean absolute error, points | " + " | ".join(names) + " | accuracy |",
         "| --- |" + " ---: |" * (len(names) + 1),
     ]
@@ -113,18 +113,18 @@ def errors(lines: list[dict[str, Any]]) -> str:
                 found = [np.median(counted_votes(x["votes"])) if name == "combined" else x["votes"][name] for x in some]
                 cells.append(f"{100 * np.mean([abs(v - x['accuracy']) for v, x in zip(found, some, strict=True)]):.1f}")
             mean = 100 * np.mean([x["accuracy"] for x in some])
-            said.append(f"| {method}, {family} ({len(some)}) | " + " | ".join(cells) + f" | {mean:.1f} |")
-    return "\n".join(said)
+            text.append(f"| {method}, {family} ({len(some)}) | " + " | ".join(cells) + f" | {mean:.1f} |")
+    return "\n".join(text)
 
 
 def intervals(lines: list[dict[str, Any]]) -> str:
     """Coverage of the interval: each family with the factor that the others would have given, and as it is shipped.
 
     The floors allow a median width of 35 points and a quarter of the runs untold.  The factor spends that on truth: it
-    is the largest with which the others, each family counting alike, stay below `WIDTH` and above `TOLD`.
+    is the largest with which the others, each family counting alike, stay below `WIDTH` and above `ANSWERED`.
     """
     family, truth = (np.array([x[name] for x in lines]) for name in ("family", "accuracy"))
-    said = [
+    text = [
         "| interval | factor | runs | told | covered | median width | mean absolute error | low > 85, truth < 75 |",
         "| --- |" + " ---: |" * 7,
     ]
@@ -134,11 +134,11 @@ def intervals(lines: list[dict[str, Any]]) -> str:
         factor = spend([x for x, is_own in zip(lines, own, strict=True) if not is_own])
         found = judged([x for x, is_own in zip(lines, own, strict=True) if is_own], factor)
         every.append(found)
-        said.append(_row(f"{left_out}, factor from the others", f"{factor:.2f}", found, truth[own]))
+        text.append(_row(f"{left_out}, factor from the others", f"{factor:.2f}", found, truth[own]))
     order = np.concatenate([np.flatnonzero(family == name) for name in dict.fromkeys(family.tolist())])
-    said.append(_row("all, each by the others", "", np.concatenate(every), truth[order]))
-    said.append(_row("all, as shipped", f"{FACTOR:.2f}", judged(lines, FACTOR), truth))
-    return "\n".join(said)
+    text.append(_row("all, each by the others", "", np.concatenate(every), truth[order]))
+    text.append(_row("all, as shipped", f"{FACTOR:.2f}", judged(lines, FACTOR), truth))
+    return "\n".join(text)
 
 
 def judged(lines: list[dict[str, Any]], factor: float) -> Array:
@@ -151,30 +151,30 @@ def judged(lines: list[dict[str, Any]], factor: float) -> Array:
 
 
 def spend(lines: list[dict[str, Any]]) -> float:
-    """The largest factor with which these families keep to `WIDTH` and `TOLD`."""
+    """The largest factor with which these families keep to `WIDTH` and `ANSWERED`."""
     families = [x["family"] for x in lines]
     weight = np.array([1 / families.count(name) for name in families])
     best = STEP
     for factor in np.arange(STEP, 2, STEP):
         found = judged(lines, float(factor))
-        told = np.isfinite(found[:, 0])
-        if weight[told].sum() < TOLD * weight.sum():
+        answered = np.isfinite(found[:, 0])
+        if weight[answered].sum() < ANSWERED * weight.sum():
             break
-        width = (found[:, 2] - found[:, 1])[told]
+        width = (found[:, 2] - found[:, 1])[answered]
         order = np.argsort(width)
-        shares = np.cumsum(weight[told][order]) / weight[told].sum()
+        shares = np.cumsum(weight[answered][order]) / weight[answered].sum()
         if width[order][np.searchsorted(shares, 0.5)] <= WIDTH:
             best = float(factor)
     return best
 
 
 def _row(name: str, factor: str, found: Array, truth: Array) -> str:
-    told = np.isfinite(found[:, 0])
-    (value, low, high), right = found[told].T, truth[told]
+    answered = np.isfinite(found[:, 0])
+    (value, low, high), right = found[answered].T, truth[answered]
     covered = np.mean((low <= right) & (right <= high))
     bad = int(((low > 0.85) & (right < 0.75)).sum())
     figures = f"{100 * covered:.0f} % | {100 * np.median(high - low):.0f} | {100 * np.abs(value - right).mean():.1f}"
-    return f"| {name} | {factor} | {len(told)} | {100 * told.mean():.0f} % | {figures} | {bad} |"
+    return f"| {name} | {factor} | {len(answered)} | {100 * answered.mean():.0f} % | {figures} | {bad} |"
 
 
 def choices(lines: list[dict[str, Any]]) -> str:
@@ -186,7 +186,7 @@ def choices(lines: list[dict[str, Any]]) -> str:
     alone, adapted = (np.array([each[i]["accuracy"] for each in both]) for i in (0, 1))
     changed = np.array([j["changed"] for _, j in both])
     names = [f"{s['family']} {s['task']}" for s, _ in both]
-    said = [
+    text = [
         "| handed over | accuracy | jumbot chosen | tasks more than 4 points below source-only | the worst |",
         "| --- | ---: | ---: | ---: | --- |",
     ]
@@ -216,19 +216,19 @@ def choices(lines: list[dict[str, Any]]) -> str:
             fall.setdefault(task, []).append(float(value))
         by_task = {task: 100 * float(np.mean(values)) for task, values in fall.items()}
         worst = min(by_task, key=by_task.__getitem__)
-        said.append(
+        text.append(
             f"| {rule} | {100 * kept.mean():.2f} | {100 * chosen.mean():.0f} % | "
             f"{sum(value < -4 for value in by_task.values())} of {len(by_task)} | {by_task[worst]:.1f} ({worst}) |"
         )
     warned = np.array([weigh_harm(j["votes"], s["votes"], j["changed"]).likely for s, j in both])
     harmful, gained = adapted < alone - 0.01, adapted > alone + 0.01
-    said.append(
+    text.append(
         f"\nOf {harmful.sum()} runs in which JUMBOT lost more than a point, the rule of harm named "
         f"{(harmful & warned).sum()} and missed {(harmful & ~warned).sum()}; of {warned.sum()} that it named, "
         f"{(warned & gained).sum()} had gained more than a point and {(warned & ~gained & ~harmful).sum()} were within "
         "one."
     )
-    return "\n".join(said)
+    return "\n".join(text)
 
 
 def _gain(alone: dict[str, Any], adapted: dict[str, Any], less: float) -> float:

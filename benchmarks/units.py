@@ -40,9 +40,9 @@ def tasks(root: Path) -> Iterator[Task]:
     for month in (2, 3, 4):
         yield "gas", pd.DataFrame(gas["X1"]), pd.DataFrame(gas[f"X{month}"]), gas["y1"]
     reviews = [pd.DataFrame(sparse.load_npz(root / f"amazon_{of}_train.npz").toarray()) for of in ("books", "kitchen")]
-    told = [np.load(root / f"amazon_{of}_train_y.npy") for of in ("books", "kitchen")]
-    yield "amazon", reviews[0], reviews[1], told[0]
-    yield "amazon", reviews[1], reviews[0], told[1]
+    labels_of = [np.load(root / f"amazon_{of}_train_y.npy") for of in ("books", "kitchen")]
+    yield "amazon", reviews[0], reviews[1], labels_of[0]
+    yield "amazon", reviews[1], reviews[0], labels_of[1]
     watch = np.load(root / "watch.npz")
     first = np.isin(watch["subject"], np.unique(watch["subject"])[:5])
     for part in (watch["side"] == 1, first):
@@ -92,9 +92,9 @@ def count(found: Iterable[Task]) -> dict[str, tuple[int, int]]:
     for name, source, target, labels in found:
         if min(len(source), len(target)) < 20:
             continue
-        said = other_units(_rows(source), _rows(target), [str(c) for c in source.columns], _rows(labels))
+        remarks = other_units(_rows(source), _rows(target), [str(c) for c in source.columns], _rows(labels))
         alarms, columns = counted.get(name, (0, 0))
-        counted[name] = alarms + len(said), columns + source.shape[1]
+        counted[name] = alarms + len(remarks), columns + source.shape[1]
     return counted
 
 
@@ -102,7 +102,7 @@ def seen(found: Iterable[Task]) -> dict[str, dict[float, str]]:
     """Of columns with more than 20 different numbers, how many are named where they alone are in other units."""
     hits: dict[str, dict[float, list[int]]] = {}
     for name, source, target, labels in found:
-        x, y, told, names = _rows(source), _rows(target), _rows(labels), [str(c) for c in source.columns]
+        x, y, labels_of, names = _rows(source), _rows(target), _rows(labels), [str(c) for c in source.columns]
         for column in range(min(len(names), 16)):
             here, there = (z[np.isfinite(z[:, column]), column] for z in (x, y))
             if len(there) < 20 or len(np.unique(here)) <= 20 or np.ptp(there) == 0:
@@ -110,9 +110,9 @@ def seen(found: Iterable[Task]) -> dict[str, dict[float, str]]:
             for factor in FACTORS:
                 other = y.copy()
                 other[:, column] *= factor
-                said = other_units(x, other, names, told)
+                remarks = other_units(x, other, names, labels_of)
                 tally = hits.setdefault(name, {}).setdefault(factor, [0, 0])
-                tally[0] += any(one.startswith(f"column {names[column]} ") for one in said)
+                tally[0] += any(one.startswith(f"column {names[column]} ") for one in remarks)
                 tally[1] += 1
     return {name: {f: f"{a} of {b}" for f, (a, b) in by.items()} for name, by in hits.items()}
 

@@ -23,14 +23,14 @@ def help_of(command: str) -> str:
     os.environ.update(COLUMNS="100", NO_COLOR="1")
     try:
         with (
-            contextlib.redirect_stdout(io.StringIO()) as said,
+            contextlib.redirect_stdout(io.StringIO()) as output,
             contextlib.suppress(SystemExit),
         ):
             main([command, "--help"])
     finally:
         for name, value in before.items():
             os.environ.pop(name) if value is None else os.environ.update({name: value})
-    text = re.sub(r"\x1b\[[0-9;]*m", "", said.getvalue())
+    text = re.sub(r"\x1b\[[0-9;]*m", "", output.getvalue())
     return "\n".join(line.rstrip() for line in text.strip().splitlines())
 
 

@@ -52,4 +52,4 @@ def run_apart(
     done = subprocess.run(command, input=json.dumps([before, codes]), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found: dict[str, tuple[int, str, str]] = json.loads(done.stdout)
-    return {name: CompletedProcess(codes[name], *said) for name, said in found.items()}
+    return {name: CompletedProcess(codes[name], *output) for name, output in found.items()}

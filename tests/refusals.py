@@ -14,13 +14,13 @@ _NAME = re.compile(r"\^?([A-Za-z_]\w*)(?: must\b|:|\\b|$)")
 
 
 @contextmanager
-def refused(said: str) -> Iterator[pytest.ExceptionInfo[jumbot.ArgumentError]]:
-    """The block raises an `ArgumentError` about the argument that `said` begins with: "tau", or "tau: 0".
+def refused(wanted: str) -> Iterator[pytest.ExceptionInfo[jumbot.ArgumentError]]:
+    """The block raises an `ArgumentError` about the argument that `wanted` begins with: "tau", or "tau: 0".
 
-    A message may name a file before the argument.  Where `said` begins with no name, the message is searched for it.
+    A message may name a file before the argument.  Where `wanted` begins with no name, the message is searched for it.
     """
     with pytest.raises(jumbot.ArgumentError) as caught:
         yield caught
-    name, message = _NAME.match(said), str(caught.value)
+    name, message = _NAME.match(wanted), str(caught.value)
     named = name and (caught.value.argument == name[1] or re.search(rf"(?:^|: |, ){name[1]}\b", message))
-    assert named or re.search(said, message), message
+    assert named or re.search(wanted, message), message

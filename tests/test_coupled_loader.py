@@ -93,7 +93,7 @@ def test_ranks_have_their_own(monkeypatch):
     assert not same(first, passes(jumbot.CoupledLoader(*loaders(), **make)))
 
 
-def test_a_distributed_sampler_is_told_the_pass():
+def test_a_distributed_sampler_is_given_the_epoch():
     sets = [loader.dataset for loader in loaders()]
     samplers = [DistributedSampler(one, num_replicas=2, rank=0, seed=3) for one in sets]
     parts = [DataLoader(one, batch_size=8, sampler=sampler) for one, sampler in zip(sets, samplers, strict=True)]

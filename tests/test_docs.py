@@ -107,11 +107,11 @@ def test_every_message_of_the_troubleshooting_page_exists() -> None:
         (ROOT / "docs/adaptation/folder.md").read_text(encoding="utf-8").partition("## Troubleshooting by message")[2]
     )
     rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| ") and not line.startswith("| ---")]
-    said = [message for row in rows[1:] for message in re.findall(r"\*([^*]+)\*", row)]
-    assert len(said) > 15
+    messages = [message for row in rows[1:] for message in re.findall(r"\*([^*]+)\*", row)]
+    assert len(messages) > 15
     source = "\n".join(file.read_text(encoding="utf-8") for file in (ROOT / "src/jumbot").rglob("*.py"))
     source = re.sub(r"\{[^{}]*\}", "#", re.sub(r'"\s*\n\s*(?:f|rf)?"', "", source))
-    for message in said:
+    for message in messages:
         words = re.escape(re.sub(r"\bX\b|\bN\b|\bHOST\b|\b3\b|\(\.\.\.\)", "#", message)).replace(r"\#", ".{1,60}?")
         assert re.search(words, source), message
 

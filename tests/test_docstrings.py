@@ -27,7 +27,7 @@ MODULES = {
 """Where public names are; None: those in `__all__`."""
 LONG = {
     "adaptation/_finish.py: _finish",
-    "adaptation/_training/witnesses.py: hear",
+    "adaptation/_training/witnesses.py: train_witnesses",
     "cli/_compare.py: main",
     "minibatch/_tiles.py: solve_tiles",
     "minibatch/_tiles.py: work",

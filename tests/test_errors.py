@@ -30,9 +30,9 @@ ROOT = Path(__file__).parents[1]
     ],
 )
 def test_the_nearest_word(word: object, known: list[str], near: str | None) -> None:
-    said = suggest(word, known)
-    assert said.startswith(f"did you mean {near!r}? " if near else "Known: ")
-    assert all(name in said for name in known)
+    suggestion = suggest(word, known)
+    assert suggestion.startswith(f"did you mean {near!r}? " if near else "Known: ")
+    assert all(name in suggestion for name in known)
 
 
 @pytest.mark.parametrize(

@@ -163,5 +163,5 @@ def test_odd_values(call: str, argument: str) -> None:
     for shown, value in ODD.items():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of problems that are hard, not of arguments
-            said = answer(lambda: function(**{**needed, argument: value}))  # noqa: B023 - called at once
-        assert argument in said if said else shown in reasons, (shown, said or "accepted")
+            message = answer(lambda: function(**{**needed, argument: value}))  # noqa: B023 - called at once
+        assert argument in message if message else shown in reasons, (shown, message or "accepted")

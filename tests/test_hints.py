@@ -56,11 +56,11 @@ def test_without_reg_and_with_errors_of_the_work() -> None:
     with pytest.raises(TypeError, match=r"unexpected keyword argument 'zzz'$"):
         jumbot.solve(np.eye(2), epsilon=0.1, zzz=1)
 
-    def broken(x, y):
+    def failing(x, y):
         raise TypeError("of the work")
 
     with pytest.raises(TypeError, match=r"^of the work$"):
-        jumbot.estimate(X, X, m=4, k=2, epsilon=0.1, cost=broken)
+        jumbot.estimate(X, X, m=4, k=2, epsilon=0.1, cost=failing)
 
 
 def test_the_command_names_its_own_option(tmp_path, capsys) -> None:

@@ -117,5 +117,5 @@ def test_a_users_type_checker_knows_every_public_name(tmp_path: Path) -> None:
         assert re.fullmatch(rf"{re.escape(kind)}(\[.*\])?", found), (call, found)
     errors = re.findall(r"script\.py:(\d+): error: (.*)", done.stdout)
     assert [lines[int(number) - 1] for number, _ in errors] == list(WRONG), done.stdout
-    for (_, said), part in zip(errors, WRONG.values(), strict=True):
-        assert part in said
+    for (_, message), part in zip(errors, WRONG.values(), strict=True):
+        assert part in message

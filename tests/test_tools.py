@@ -95,7 +95,7 @@ def test_silence_is_broken(tools: dict[str, ModuleType], capfd: pytest.CaptureFi
     assert out.count("label: ") >= 2
 
 
-def test_a_log_takes_the_output_and_its_news_is_told(
+def test_a_log_takes_the_output_and_its_news_is_reported(
     tools: dict[str, ModuleType], capfd: pytest.CaptureFixture[str], tmp_path: Path
 ):
     assert slow(1.5, tools, tmp_path / "log") == 0

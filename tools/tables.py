@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from jumbot._paper.digits_table import percent, row_of, schedule, variant_told
+from jumbot._paper.digits_table import describe_variant, percent, row_of, schedule
 from jumbot._paper.digits_table import table as digits_table
 from jumbot._paper.targets import WRONG_MASS
 from jumbot.adaptation._runs.outcomes import accuracies, markdown, rules_table
@@ -221,7 +221,7 @@ def digits_summary() -> str:
         rows.append(
             (
                 task,
-                variant_told(group[0]),
+                describe_variant(group[0]),
                 len(group),
                 schedule(group[0]["training"]),
                 mean_and_deviation([row["accuracy"] for row in group]),
@@ -356,8 +356,8 @@ def main(arguments: Sequence[str]) -> int:
     if "--check" not in arguments:
         for folder in PICTURES:
             draw(folder)
-    said = "is not what the records give" if "--check" in arguments else "written"
-    print("\n".join(f"{name}: {said}" for name in stale) or "every table is what the records give")
+    state = "is not what the records give" if "--check" in arguments else "written"
+    print("\n".join(f"{name}: {state}" for name in stale) or "every table is what the records give")
     return int(bool(stale) and "--check" in arguments)
 
 

@@ -13,9 +13,9 @@ def complaints(tag: str, root: Path = ROOT) -> list[str]:
     """What keeps this tag from being a release."""
     found = re.search(r'^__version__ = "(.*)"$', (root / "src/jumbot/__init__.py").read_text("utf-8"), re.MULTILINE)
     version = found[1] if found else "unknown"
-    said = [] if tag == f"v{version}" else [f"the tag is {tag!r}, and the version of the package {version}"]
+    faults = [] if tag == f"v{version}" else [f"the tag is {tag!r}, and the version of the package {version}"]
     sections = re.findall(r"^## \[?([^\]\s]+)", (root / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
-    return said + ([] if version in sections else [f"CHANGELOG.md has no section {version}"])
+    return faults + ([] if version in sections else [f"CHANGELOG.md has no section {version}"])
 
 
 if __name__ == "__main__":

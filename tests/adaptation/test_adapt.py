@@ -105,7 +105,7 @@ def test_truth_values_are_predicted_as_such(rng: np.random.Generator) -> None:
     assert (found == labels).mean() > 0.9
 
 
-def test_labels_that_are_one_hot_are_told_apart_from_numbers() -> None:
+def test_labels_that_are_one_hot_are_distinguished_from_numbers() -> None:
     rows, labels = np.ones((20, 3)), np.arange(20) % 3
     with refused(r"labels of shape \(20, 3\); give y\.argmax\(1\), one class per sample"):
         jumbot.adapt((rows, np.eye(3)[labels]), rows, method="jumbot", judge=False)

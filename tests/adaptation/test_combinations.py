@@ -109,9 +109,9 @@ def test_tune_compare_and_export_with_every_feature(
     record = grid.compare([pair], ["source-only", "jumbot"], tmp_path / "both", reading=reading, **asked)
     assert len(record["runs"]) == 2
     assert not record["failed"]
-    said = best.model.module()(torch.from_numpy(np.asarray(target[0], np.float32))).detach().numpy()
+    outputs = best.model.module()(torch.from_numpy(np.asarray(target[0], np.float32))).detach().numpy()
     given = (best.model.predict if feature == "numbers" else best.model.predict_proba)(target[0])
-    np.testing.assert_allclose(said.reshape(given.shape), given, atol=1e-4)
+    np.testing.assert_allclose(outputs.reshape(given.shape), given, atol=1e-4)
 
 
 def test_a_module_is_refused_by_tune_before_data_are_read() -> None:

@@ -81,7 +81,7 @@ def test_the_random_numbers_of_the_device_in_use_are_saved(monkeypatch: pytest.M
     assert devices(torch.device("cpu")) == devices(torch.device("mps")) == []
 
 
-def test_a_second_training_goes_where_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_training_stays_on_its_device(monkeypatch: pytest.MonkeyPatch) -> None:
     """accelerate remembers the device of the first, and would take it silently, or fail."""
     from accelerate.state import PartialState
 
@@ -110,10 +110,10 @@ def test_figures_are_found_where_the_network_was_trained(blobs: Any, monkeypatch
     assert seen == ["figures", "cpu"]
 
 
-def test_features_to_predict_from_are_extracted_beside_the_network() -> None:
+def test_features_to_predict_from_are_extracted_next_to_the_network() -> None:
     extractor = Extractor(Backbone("user", nn.Flatten(), 8), device="cuda:1")
-    assert extractor.beside(nn.Linear(2, 2)).device == "cuda:1"
-    assert extractor.beside(nn.Linear(2, 2, device="meta")).device == "meta"
+    assert extractor.on_device_of(nn.Linear(2, 2)).device == "cuda:1"
+    assert extractor.on_device_of(nn.Linear(2, 2, device="meta")).device == "meta"
 
 
 def test_a_diagnosis_needs_no_float64_of_the_device(rng: np.random.Generator) -> None:
@@ -134,7 +134,7 @@ def test_weights_of_rot_need_no_float64_of_the_device(rng: np.random.Generator) 
     assert torch.equal(found.held, robust_weights(scores, 0.2))
 
 
-def test_a_look_at_embeddings_on_the_cpu_beside_a_scale_on_the_device() -> None:
+def test_a_look_at_embeddings_on_the_cpu_next_to_a_scale_on_the_device() -> None:
     """As evaluation does: the scale lives with the network, the embeddings have come back."""
     scale = EmbeddingScale(8.0).eval()
     scale.square = torch.tensor(2.0)

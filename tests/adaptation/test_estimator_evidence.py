@@ -71,7 +71,7 @@ def test_what_is_known_of_the_target(fitted: jumbot.DomainAdaptationClassifier, 
 
 @pytest.mark.slow
 @pytest.mark.judged
-def test_a_label_shift_that_does_harm_is_told() -> None:
+def test_a_label_shift_that_does_harm_is_reported() -> None:
     """Balanced transport must give a target of one class the other classes of the source too."""
     X, y = clouds(0, (60, 60, 60))
     X_target, truth = clouds(1, (117, 2, 1))
@@ -118,7 +118,7 @@ def test_predictions_of_natural_and_of_equal_class_sizes() -> None:
 
 
 @pytest.mark.slow
-def test_scores_of_the_target_beside_those_of_the_source() -> None:
+def test_scores_of_the_target_next_to_those_of_the_source() -> None:
     """What is perfect on folds of the source is not on the target, which says so without labels."""
     X, y = clouds(0, (40, 40, 40))
     target, truth = clouds(1, (50, 50, 50))

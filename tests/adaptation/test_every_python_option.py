@@ -154,16 +154,16 @@ def walk(call: str, use: Callable[..., Any], options: Iterator[str] | list[str],
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    said = answer(lambda: use(**{**needed, option: value}))  # noqa: B023 - called at once
+                    message = answer(lambda: use(**{**needed, option: value}))  # noqa: B023 - called at once
             except Accepted:
-                said = ""
+                message = ""
             except Exception as error:  # what the test is about
-                said = f"{type(error).__name__} {error}"
-                wrong.append((option, shown, said[:200]))
+                message = f"{type(error).__name__} {error}"
+                wrong.append((option, shown, message[:200]))
                 continue
-            named = option in said or (isinstance(value, str) and value in ("many", "3") and f"{value}: " in said)
-            if not (named if said else shown in reasons):
-                wrong.append((option, shown, said[:200] or "accepted"))
+            named = option in message or (isinstance(value, str) and value in ("many", "3") and f"{value}: " in message)
+            if not (named if message else shown in reasons):
+                wrong.append((option, shown, message[:200] or "accepted"))
     assert not wrong, "\n".join(map(str, wrong))
 
 

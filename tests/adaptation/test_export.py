@@ -127,10 +127,10 @@ def test_a_table_with_categories_takes_the_encoded_matrix_and_says_so(tmp_path: 
     extra = {"jumbot.json": ""}
     with (tmp_path / "c.pt2").open("rb") as handle:
         torch.export.load(handle, extra_files=extra)
-    said = json.loads(extra["jumbot.json"])
-    assert json.loads(said["features"]) == ["length", "colour=blue", "colour=green", "colour=red"]
-    assert "encoded matrix" in said["input"]
-    assert json.loads(said["classes"]) == ["0", "1", "2"]
+    metadata = json.loads(extra["jumbot.json"])
+    assert json.loads(metadata["features"]) == ["length", "colour=blue", "colour=green", "colour=red"]
+    assert "encoded matrix" in metadata["input"]
+    assert json.loads(metadata["classes"]) == ["0", "1", "2"]
 
 
 def test_the_onnx_file_names_its_batch_and_its_classes(rows: Model, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def test_parameters_of_the_papers_network() -> None:
         digits_network((1, 4, 4))
 
 
-def test_a_tau_that_matches_nothing_is_told(blobs: Any, tmp_path: Path) -> None:
+def test_a_tau_that_matches_nothing_is_reported(blobs: Any, tmp_path: Path) -> None:
     source, target = blobs()
     shy = jumbot.adapt(source, target, steps=20, tau=1e-3, out=tmp_path / "shy")
     (remark,) = shy.results["remarks"]
@@ -67,7 +67,7 @@ def test_saved_and_loaded(blobs: Any, tmp_path: Path) -> None:
         jumbot.load(tmp_path)
 
 
-def test_a_run_that_is_not_finished_is_said_to_be(blobs: Any, tmp_path: Path) -> None:
+def test_a_run_that_is_not_finished_is_marked_so(blobs: Any, tmp_path: Path) -> None:
     source, target = blobs()
     jumbot.adapt(source, target, steps=3, out=tmp_path / "run", method="jumbot", judge=False)
     (tmp_path / "run" / "model.json").unlink()

@@ -214,7 +214,7 @@ def test_several_columns_of_numbers_from_a_table(tmp_path: Path, rng: np.random.
         jumbot.adapt(frame, frame, label="height,weight", steps=10, method="jumbot", judge=False)
 
 
-def test_source_only_is_handed_over_where_the_numbers_cannot_be_told() -> None:
+def test_source_only_is_handed_over_where_the_numbers_cannot_be_estimated() -> None:
     """The inputs are the same and the numbers half as large again: nothing but labels could tell, as with the bikes."""
     (X, y), (T, truth) = _shifted(0, 400), _shifted(1, 400)
     model = jumbot.adapt((X, y), (T, 1.5 * truth + 1), task="regression", steps=200, seed=0)

@@ -91,15 +91,15 @@ def test_a_target_without_counterpart_gets_no_promise() -> None:
     rng = np.random.default_rng(0)
     z = rng.normal(size=(100, 3))
     logits, labels = rng.normal(size=(100, 2)), rng.integers(0, 2, 100)
-    for there, said in (
+    for there, start in (
         (z + 50, "no promise: the plan moves"),
         (z, "no promise: the accuracy"),
         (z, "90 % of the sets"),
     ):
         witness = Witness(logits, labels, (logits,), np.full(2, 0.5), np.zeros(2), held_z=(z,), target_z=(there,))
-        told = None if "accuracy" in said else np.full((10, 2), 0.5)
-        found = sets.learn_guarantee(witness, Calibration(), np.full(2, 0.5), told, 0.25)
-        assert sets.promise_of(found, 0.9).startswith(said)
+        probabilities = None if "accuracy" in start else np.full((10, 2), 0.5)
+        found = sets.learn_guarantee(witness, Calibration(), np.full(2, 0.5), probabilities, 0.25)
+        assert sets.promise_of(found, 0.9).startswith(start)
 
 
 def test_sets_stay_near_the_usual_size_or_promise_nothing() -> None:

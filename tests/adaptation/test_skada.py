@@ -75,11 +75,11 @@ def test_calls_of_skadas_scorers(rows):
     X, masked, domain, y = rows
     fitted = classifier().fit(X, masked, sample_domain=domain)
     target = domain < 0
-    told = {"sample_domain": domain[target], "allow_source": True}
-    np.testing.assert_array_equal(fitted.predict(X[target], **told), fitted.predict(X[target]))
-    np.testing.assert_array_equal(fitted.predict_proba(X[target], **told), fitted.predict_proba(X[target]))
+    domains = {"sample_domain": domain[target], "allow_source": True}
+    np.testing.assert_array_equal(fitted.predict(X[target], **domains), fitted.predict(X[target]))
+    np.testing.assert_array_equal(fitted.predict_proba(X[target], **domains), fitted.predict_proba(X[target]))
     weights = np.linspace(0, 1, target.sum())
-    assert fitted.score(X[target], y[target], sample_weight=weights, **told) == pytest.approx(
+    assert fitted.score(X[target], y[target], sample_weight=weights, **domains) == pytest.approx(
         np.average(fitted.predict(X[target]) == y[target], weights=weights)
     )
     np.testing.assert_array_equal(fitted.predict_features(X), fitted.transform(X))

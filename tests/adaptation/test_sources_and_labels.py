@@ -181,14 +181,14 @@ def of_two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 def test_the_plan_says_how_much_of_each_sample_comes_from_which_source(of_two: tuple[Path, Path]) -> None:
     run, _ = of_two
-    told = jumbot.load(run).diagnosis["sources"]
-    assert told["names"] == ["north", "south"]
-    assert told["shares"][0] > 0.8
-    assert sum(told["shares"]) == pytest.approx(1, abs=1e-5)
+    sources = jumbot.load(run).diagnosis["sources"]
+    assert sources["names"] == ["north", "south"]
+    assert sources["shares"][0] > 0.8
+    assert sum(sources["shares"]) == pytest.approx(1, abs=1e-5)
     rows = pd.read_csv(run / "predictions.csv")
     np.testing.assert_allclose(rows["from_north"] + rows["from_south"], 1, atol=1e-5)
-    assert rows["from_north"].mean() == pytest.approx(told["shares"][0], abs=1e-4)
-    for c, shares in enumerate(told["by_class"]):
+    assert rows["from_north"].mean() == pytest.approx(sources["shares"][0], abs=1e-4)
+    for c, shares in enumerate(sources["by_class"]):
         assert rows.loc[rows["label"] == c, "from_south"].mean() == pytest.approx(shares[1], abs=1e-4)
     page = (run / "report.html").read_text()
     assert "Where the target comes from" in page

@@ -160,8 +160,8 @@ def _joint(x: Any, y: Any, a: Any, b: Any, **settings: Any) -> dict[str, Any]:
     logits = torch.cat([z_t, z_t.sum(-1, keepdim=True)], -1)
     loss = jumbot.JointTransportLoss(0.1, 0.1, tau=1.0, epsilon=0.1, scale="auto", **settings)
     out = loss(z_s, labels_s, z_t, logits, labels_t)
-    told = {name: getattr(out, name) for name in ("loss", "value", "plan", "mass", "wrong_mass")}
-    return told | {"gradients": torch.autograd.grad(out.loss, (z_s, z_t))}
+    results = {name: getattr(out, name) for name in ("loss", "value", "plan", "mass", "wrong_mass")}
+    return results | {"gradients": torch.autograd.grad(out.loss, (z_s, z_t))}
 
 
 @lru_cache(maxsize=1)

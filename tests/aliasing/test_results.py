@@ -37,18 +37,18 @@ def test_large_results_stay(name):
     assert not kept_and_changed([name])
 
 
-def test_a_lent_buffer_is_found():
+def test_a_reused_buffer_is_found():
     """The defect that this file is for: memory of a plan that is handed out again while it is in use."""
     memory = {}
 
-    def lend(*arrays):
+    def reuse(*arrays):
         plan = jumbot.solve(*arrays, epsilon=0.1, tau=1.0).plan
-        lent = memory.setdefault(plan.shape, plan)
-        lent[...] = plan
-        return {"plan": lent}
+        shared = memory.setdefault(plan.shape, plan)
+        shared[...] = plan
+        return {"plan": shared}
 
     call = CALLS["kl, numpy"]
-    assert kept_and_changed(["lent"], {"lent": Call(call.make, lend)}) == {"lent": [".plan"]}
+    assert kept_and_changed(["lent"], {"lent": Call(call.make, reuse)}) == {"lent": [".plan"]}
 
 
 def in_threads(names):

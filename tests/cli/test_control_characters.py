@@ -40,8 +40,8 @@ def test_a_run_on_a_table_whose_classes_have_control_characters(tmp_path, capsys
     source, target = table(tmp_path / "s.csv", NAMES, 0), table(tmp_path / "t.csv", NAMES, 1)
     run = tmp_path / "run"
     assert main(["adapt", source, target, "--label", "kind", "--steps", "3", "--out", str(run)]) == 0
-    said = capsys.readouterr()
-    check_shown(said.out + said.err)
+    output = capsys.readouterr()
+    check_shown(output.out + output.err)
     for page in ("report.html", "README.md"):
         text = (run / page).read_text(encoding="utf-8")
         check_shown(text)
@@ -75,8 +75,8 @@ def test_folders_and_files_whose_names_are_not_text(tmp_path, capsys):
     arguments = ["adapt", str(tmp_path / "s"), str(tmp_path / "t"), "--out", str(run), "--size", "28"]
     arguments += ["--steps", "1", "--source-steps", "1", "--backbone", "digits", "--batch-size", "4"]
     assert main(arguments) == 0
-    said = capsys.readouterr()
-    check_shown(said.out + said.err)
+    output = capsys.readouterr()
+    check_shown(output.out + output.err)
     check_shown((run / "report.html").read_text(encoding="utf-8"))
     assert r"/\udcfe0.png" in (run / "predictions.csv").read_text(encoding="utf-8")
     assert main(["predict", str(run), str(tmp_path / "t"), "--csv", "-"]) == 0

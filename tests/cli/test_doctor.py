@@ -28,9 +28,9 @@ def test_a_package_that_does_not_import_is_counted(monkeypatch: pytest.MonkeyPat
 
 
 def test_an_absent_extra_is_no_fault() -> None:
-    state, broken = doctor._state("no-such-package-of-ours", "nothing", "vision")
+    state, failed = doctor._state("no-such-package-of-ours", "nothing", "vision")
     assert "jumbot[vision]" in state
-    assert not broken
+    assert not failed
 
 
 def test_bench_outside_of_the_repository(

@@ -133,9 +133,9 @@ def test_odd_values(command: str, name: str, entry: Entry, capsys: pytest.Captur
         else:
             accepted = False
             assert status == 2, value
-            said = capsys.readouterr().err
-            assert flag(name) in said or name in said, (value, said)
-            assert "Traceback" not in said
+            output = capsys.readouterr().err
+            assert flag(name) in output or name in output, (value, output)
+            assert "Traceback" not in output
         if plain in (int, float):
             reason = (
                 (value == "0" and name in ZERO)

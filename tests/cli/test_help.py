@@ -87,7 +87,7 @@ QUICK = [
 
 
 @pytest.fixture(scope="module")
-def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def output(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Of each: the status, and what is heavy among the modules that one fresh interpreter has imported by then."""
     folder = made(tmp_path_factory.mktemp("places"))
     code = (
@@ -102,9 +102,9 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("arguments", QUICK)
-def test_nothing_heavy_is_imported_to_say_so(arguments: list[str], said: dict[str, str]) -> None:
+def test_nothing_heavy_is_imported_to_say_so(arguments: list[str], output: dict[str, str]) -> None:
     expected = 0 if "--help" in arguments or "completion" in arguments else 2
-    assert said[shlex.join(arguments)] == f"{expected} []"
+    assert output[shlex.join(arguments)] == f"{expected} []"
 
 
 @pytest.mark.parametrize("typed", OCCUPIED)

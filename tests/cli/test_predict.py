@@ -66,7 +66,7 @@ def test_a_cell_comes_back(text: str) -> None:
     assert unsafe(safe(text)) == text
 
 
-def test_what_is_missing_is_said(
+def test_what_is_missing_is_reported(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

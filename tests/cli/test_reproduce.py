@@ -49,7 +49,7 @@ def test_options_pass_through(asked: dict[str, Any], capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "output"),
     [
         ("fig9", "did you mean 'fig7'"),
         ("fig1 --tau 2", "--tau: an option of"),
@@ -63,9 +63,9 @@ def test_options_pass_through(asked: dict[str, Any], capsys: pytest.CaptureFixtu
         ("digits --methods dann --tau 1", "--tau: not an option of dann"),
     ],
 )
-def test_refused(words: str, said: str, asked: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_refused(words: str, output: str, asked: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", *words.split()]) == 2
-    assert said in capsys.readouterr().err
+    assert output in capsys.readouterr().err
     assert not asked
 
 

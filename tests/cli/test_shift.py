@@ -28,10 +28,10 @@ def test_text_page_and_status(files, capsys) -> None:
     before, after, folder = files
     page = folder / "page.html"
     assert main(["shift", before, after, "--label", "sold", "--fail-above", "0.1", "--out", str(page)]) == 1
-    said = capsys.readouterr().out
-    assert said.startswith("There is a shift (p = 0.0025).")
-    assert "Columns that moved, in deviations: c (" in said
-    assert "Classes of after: no" in said
+    output = capsys.readouterr().out
+    assert output.startswith("There is a shift (p = 0.0025).")
+    assert "Columns that moved, in deviations: c (" in output
+    assert "Classes of after: no" in output
     assert page.exists()
     assert json.loads(page.with_suffix(".json").read_text())["proportions"]["no"]["reference"] > 0.3
 
@@ -46,7 +46,7 @@ def test_json_and_a_bar_that_is_not_reached(files, capsys) -> None:
 
 def test_bad_input_is_refused_before_any_work(files, capsys) -> None:
     before, after, folder = files
-    for words, said in (
+    for words, output in (
         (["shift", before, str(folder / "none.csv")], "no such file"),
         (["shift", before, after, "--groups", "a", "--blocks", "3"], "--groups and --blocks"),
         (["shift", before, after, "--fail-above", "2"], "fail_above"),
@@ -55,4 +55,4 @@ def test_bad_input_is_refused_before_any_work(files, capsys) -> None:
         (["shift", before], "CURRENT"),
     ):
         assert main(words) == 2
-        assert said in capsys.readouterr().err.replace("--fail-above", "fail_above")
+        assert output in capsys.readouterr().err.replace("--fail-above", "fail_above")

@@ -17,10 +17,10 @@ def test_tune_and_predict_with_its_folder(tmp_path: Path, capsys: pytest.Capture
     out = tmp_path / "tuned"
     arguments = ["tune", here, there, "--out", str(out), "--runs", "2", "--jobs", "1", *QUICK]
     assert status_of(arguments) == 0
-    said = capsys.readouterr().out
-    assert said.count("(picked)") == 1
-    assert "No target label was used." in said
-    assert "accuracy" not in said
+    output = capsys.readouterr().out
+    assert output.count("(picked)") == 1
+    assert "No target label was used." in output
+    assert "accuracy" not in output
     record = json.loads((out / "tune.json").read_text(encoding="utf-8"))
     assert record["command"].startswith("jumbot tune ")
     config = json.loads((out / "source-only" / "config.json").read_text(encoding="utf-8"))
@@ -47,7 +47,7 @@ def test_errors_before_any_data_are_read(given: list[str], message: str, capsys:
 
 def test_the_help_lists_no_options_of_methods(capsys: pytest.CaptureFixture[str]) -> None:
     assert status_of(["tune", "--help"]) == 0
-    said = capsys.readouterr().out
-    assert "--minutes" in said
-    assert "--steps" in said
-    assert "--eta1" not in said
+    output = capsys.readouterr().out
+    assert "--minutes" in output
+    assert "--steps" in output
+    assert "--eta1" not in output

@@ -62,7 +62,7 @@ def test_other_ways_to_draw(batches):
     np.testing.assert_allclose(paths[:, 2], paths[:, 0])  # there and back by permutations
 
 
-def test_an_empty_plan_is_replaced_and_said():
+def test_an_empty_plan_is_replaced_with_a_warning():
     far = torch.zeros(4, 1), torch.full((4, 1), 1e3)
     with pytest.warns(UserWarning, match="uniform"):
         plan = OTPlanSampler("unbalanced", reg=1.0, reg_m=1.0).get_map(*far)

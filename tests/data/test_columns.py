@@ -53,7 +53,7 @@ def test_missing_and_renamed_columns_are_named(rng: np.random.Generator) -> None
         prepare(source, as_domain(_frame(rng, weight=np.ones(ROWS)), name="ward"))
 
 
-def test_shared_columns_when_told_so(rng: np.random.Generator) -> None:
+def test_shared_columns_when_asked_for(rng: np.random.Generator) -> None:
     frame = _frame(rng)
     target = frame.drop(columns="age").assign(weight=1.0)
     a, b, format = prepare(as_domain(frame), as_domain(target), columns="shared")
@@ -139,7 +139,7 @@ def test_few_numbers_with_other_signs_are_categories_with_a_word(rng: np.random.
     assert fitted.columns.columns[-1].categories == ("$1,000", "$2,500", "$900")
 
 
-def test_numbers_beside_numbers_as_text_are_categories_with_a_word(rng: np.random.Generator) -> None:
+def test_numbers_next_to_numbers_as_text_are_categories_with_a_word(rng: np.random.Generator) -> None:
     """As a workbook may have them; texts alone are categories without one."""
     frame = _frame(rng, size=[1, 2.5, "3"] * (ROWS // 3))
     with pytest.warns(UserWarning, match=r"'size' holds numbers, some of them as text \('3'\)"):
@@ -336,7 +336,7 @@ def test_frames_without_names(rng: np.random.Generator) -> None:
         as_domain(pd.DataFrame(X, columns=["a", "b", "a"]))
 
 
-def test_everything_in_the_way_is_told_at_once_with_options_that_would_do(rng: np.random.Generator) -> None:
+def test_everything_in_the_way_is_listed_at_once_with_options_that_would_do(rng: np.random.Generator) -> None:
     odd = {
         "patient_id": [f"p{i:03}" for i in range(ROWS)],
         "seen": ["2024-01-01"] * ROWS,
@@ -346,10 +346,12 @@ def test_everything_in_the_way_is_told_at_once_with_options_that_would_do(rng: n
     source, target = _frame(rng, **odd), _frame(rng, **odd, more=1.0)
     with pytest.raises(ArgumentError) as caught:
         prepare(as_domain(source), as_domain(target))
-    said = str(caught.value)
+    message = str(caught.value)
     for what in ("'patient_id' holds free text", "'seen' holds dates", "'empty' is empty", "lacks: more"):
-        assert what in said
-    assert said.endswith("This would do: --columns shared --id patient_id --dates seen --text 'my notes' --drop empty")
+        assert what in message
+    assert message.endswith(
+        "This would do: --columns shared --id patient_id --dates seen --text 'my notes' --drop empty"
+    )
     own = {"drop": "empty", "id": "patient_id"}
     how = {"columns": "shared", "dates": ("seen",), "text": ("my notes",)}
     prepare(as_domain(source, **own), as_domain(target, **own), **how)

@@ -127,7 +127,7 @@ def test_wrong_names(tmp_path: Path) -> None:
         load("mnist", "extra", tmp_path)
 
 
-def test_broken_files(tmp_path: Path) -> None:
+def test_damaged_files(tmp_path: Path) -> None:
     (tmp_path / "usps").mkdir()
     for content in (b"rubbish", bz2.compress(b"1 a:b"), bz2.compress(b"77 1:0.5")):
         (tmp_path / "usps" / "usps.bz2").write_bytes(content)

@@ -75,7 +75,7 @@ def test_a_date_is_the_same_however_it_is_given(kind: str) -> None:
     np.testing.assert_array_equal(found.numbers(given[kind], middle)[:, 3], np.arange(60))
 
 
-def test_day_and_month_that_cannot_be_told_apart_are_refused(rng: np.random.Generator) -> None:
+def test_day_and_month_that_cannot_be_distinguished_are_refused(rng: np.random.Generator) -> None:
     with refused("may be day/month or month/day"):
         find_dates(["01/02/2024", "03/04/2024"])
     assert find_dates(["01/02/2024"], ["25/12/2024"])[0].order == "dmy", "the target may tell"
@@ -88,7 +88,7 @@ def test_day_and_month_that_cannot_be_told_apart_are_refused(rng: np.random.Gene
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "wanted"),
     [
         ("2024-02-29 23:59:30", "2024-02-29T23:59:30"),
         ("2024-02-29T12:00Z", "2024-02-29T12:00:00"),
@@ -98,8 +98,8 @@ def test_day_and_month_that_cannot_be_told_apart_are_refused(rng: np.random.Gene
         ("9999-12-31", "9999-12-31T00:00:00"),
     ],
 )
-def test_times_and_zones(text: str, said: str) -> None:
-    assert read_date(text, "dmy").isoformat() == said
+def test_times_and_zones(text: str, wanted: str) -> None:
+    assert read_date(text, "dmy").isoformat() == wanted
 
 
 @pytest.mark.parametrize("text", ["2023-02-29", "2024-13-01", "2024-01-01 25:00", "2024-01-01 soon", "x", "", 7])
@@ -118,7 +118,7 @@ def test_hours_count_where_the_source_has_them(rng: np.random.Generator) -> None
     np.testing.assert_allclose(here[:, 5], np.arange(60) * 1.5 % 24)
 
 
-def test_a_missing_date_is_the_median_and_a_broken_one_is_named(rng: np.random.Generator) -> None:
+def test_a_missing_date_is_the_median_and_a_damaged_one_is_named(rng: np.random.Generator) -> None:
     source, target = _frame(rng), _frame(rng)
     target.loc[3, "seen"] = None
     _, there, _ = _prepared(source, target, dates=("seen",), text=("note",))

@@ -75,7 +75,7 @@ def test_nested_target_whose_folders_are_no_classes(tmp_path: Path, pets: Path) 
     assert len(target) == 2
 
 
-def test_files_beside_class_folders_have_no_label(pets: Path) -> None:
+def test_files_next_to_class_folders_have_no_label(pets: Path) -> None:
     _save(pets / "lost.jpg")
     domain = as_domain(pets)
     assert domain.labels[list(domain.ids).index("lost.jpg")] == -1
@@ -98,7 +98,7 @@ def _truncated(path: Path, of: Path) -> None:
 
 
 @pytest.fixture
-def broken(tmp_path: Path, rng: np.random.Generator) -> Path:
+def corrupted(tmp_path: Path, rng: np.random.Generator) -> Path:
     folder = tmp_path / "broken"
     noise = Image.fromarray(rng.integers(0, 256, (64, 64, 3), dtype=np.uint8))
     for kind in ("a", "b"):
@@ -112,15 +112,15 @@ def broken(tmp_path: Path, rng: np.random.Generator) -> Path:
     return folder
 
 
-def test_corrupt_files_are_refused_by_name(broken: Path) -> None:
+def test_corrupt_files_are_refused_by_name(corrupted: Path) -> None:
     with refused(r"5 of 11 image files cannot be read: a/cut\.bmp .*a/page\.jpg") as error:
-        load_folder(broken)
+        load_folder(corrupted)
     assert "corrupt='skip'" in str(error.value)
 
 
-def test_corrupt_files_are_skipped_by_option(broken: Path) -> None:
+def test_corrupt_files_are_skipped_by_option(corrupted: Path) -> None:
     with pytest.warns(UserWarning, match="5 of 11 .* they are left out"):
-        domain = load_folder(broken, corrupt="skip")
+        domain = load_folder(corrupted, corrupt="skip")
     assert len(domain) == 6
     assert domain.labels.tolist() == [0, 0, 0, 1, 1, 1]
     assert domain.samples.batch(np.arange(6)).shape == (6, 3, 64, 64)

@@ -30,14 +30,14 @@ def tables(
     return frame.assign(outcome=np.where(y, "ill", "well")), frame.copy()
 
 
-def _told(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+def _message(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     assert main(["adapt", "a.csv", "b.csv", "--out", "run", "--steps", "2", *words]) == 2
     return capsys.readouterr().err
 
 
-def _works(said: str) -> dict[str, Any]:
+def _works(output: str) -> dict[str, Any]:
     """Run the command that a message ends with; the columns of the model."""
-    command = said.rpartition("This would do: ")[2]
+    command = output.rpartition("This would do: ")[2]
     assert main([*shlex.split(command)[1:], "--method", "source-only"]) == 0
     model = jumbot.load("run")
     assert model.input.columns is not None
@@ -62,8 +62,8 @@ def test_everything_at_once_and_the_command_works(
     target.loc[4, "pulse"] = "high"
     source.to_csv("a.csv", index=False)
     target.to_csv("b.csv", index=False)
-    said = _told(capsys)
-    assert "7 things are in the way" in said
+    output = _message(capsys)
+    assert "7 things are in the way" in output
     for what in (
         "no labels",
         "lacks: weight",
@@ -73,11 +73,11 @@ def test_everything_at_once_and_the_command_works(
         "'empty' is empty",
         "'pulse' holds numbers in the source and 'high' in line 6",
     ):
-        assert what in said
-    assert _works(said) == {"age": None, "seen on": "dates", "note": "text"}
+        assert what in output
+    assert _works(output) == {"age": None, "seen on": "dates", "note": "text"}
 
 
-def test_labels_that_may_be_numbers_beside_other_problems(
+def test_labels_that_may_be_numbers_next_to_other_problems(
     tables: tuple[pd.DataFrame, pd.DataFrame], rng: np.random.Generator, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, target = tables
@@ -85,11 +85,11 @@ def test_labels_that_may_be_numbers_beside_other_problems(
     source["when"] = target["when"] = [f"{i % 28 + 1}.{i % 12 + 1}.2024" for i in range(ROWS)]
     source.to_csv("a.csv", index=False)
     target.to_csv("b.csv", index=False)
-    said = _told(capsys, "--label", "outcome")
-    assert "is this a number to predict?" in said
-    assert "'when' holds dates" in said
-    assert said.rstrip().endswith("--label outcome --task regression --dates when")
-    assert _works(said) == {"age": None, "pulse": None, "when": "dates"}
+    output = _message(capsys, "--label", "outcome")
+    assert "is this a number to predict?" in output
+    assert "'when' holds dates" in output
+    assert output.rstrip().endswith("--label outcome --task regression --dates when")
+    assert _works(output) == {"age": None, "pulse": None, "when": "dates"}
 
 
 def test_options_that_were_given_are_kept(
@@ -99,9 +99,9 @@ def test_options_that_were_given_are_kept(
         frame["e1"], frame["e2"] = "", ""
     tables[0].to_csv("a.csv", index=False)
     tables[1].to_csv("b.csv", index=False)
-    said = _told(capsys, "--label", "Outcome", "--drop", "e1")
-    assert re.search(r"--label outcome --drop e1 e2$", said.rstrip())
-    assert set(_works(said)) == {"age", "pulse"}
+    output = _message(capsys, "--label", "Outcome", "--drop", "e1")
+    assert re.search(r"--label outcome --drop e1 e2$", output.rstrip())
+    assert set(_works(output)) == {"age", "pulse"}
 
 
 def test_one_problem_has_its_own_sentence_and_a_command(
@@ -109,12 +109,12 @@ def test_one_problem_has_its_own_sentence_and_a_command(
 ) -> None:
     tables[0].to_csv("a.csv", index=False)
     tables[1].to_csv("b.csv", index=False)
-    said = _told(capsys)
-    assert "things are in the way" not in said
-    assert said.rstrip().endswith("This would do: jumbot adapt a.csv b.csv --out run --steps 2 --label outcome")
+    output = _message(capsys)
+    assert "things are in the way" not in output
+    assert output.rstrip().endswith("This would do: jumbot adapt a.csv b.csv --out run --steps 2 --label outcome")
 
 
-def test_what_has_no_remedy_is_told_with_the_others(tables: tuple[pd.DataFrame, pd.DataFrame]) -> None:
+def test_what_has_no_remedy_is_listed_with_the_others(tables: tuple[pd.DataFrame, pd.DataFrame]) -> None:
     source, target = tables
     source["empty"] = target["empty"] = np.nan
     source["outcome"] = "ill"

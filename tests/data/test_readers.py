@@ -188,8 +188,8 @@ def test_a_plain_script_trains_to_the_same_weights(folder: Path) -> None:
 
     runs = [start(folder, f"run{workers}", workers, 12) for workers in (0, 2)]
     for run in runs:
-        said, complaints = run.communicate(timeout=180)
-        assert (run.returncode, said.split()) == (0, ["once", "done"]), complaints
+        output, complaints = run.communicate(timeout=180)
+        assert (run.returncode, output.split()) == (0, ["once", "done"]), complaints
     alone, read = (load_tensors(folder / name / "model.safetensors")[0] for name in ("run0", "run2"))
     for name, tensor in alone.items():
         assert torch.equal(read[name], tensor)

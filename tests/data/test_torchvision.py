@@ -16,7 +16,7 @@ from tests.processes import run_apart
 
 IMPORT = "from jumbot.data._torchvision import import_timm, import_torchvision\n"
 
-BROKEN = """
+UNLOADABLE = """
 import torch
 from . import extension
 torch.library.register_fake("torchvision::nms")(lambda dets, scores, iou_threshold: dets)
@@ -39,12 +39,12 @@ def repair(before: str, call: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, CompletedProcess[str]]:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, CompletedProcess[str]]:
     """What each piece of code says beside a torchvision that fails as one built for another torch does, or is another,
     and a timm that imports it."""
     codes = {}
 
-    def beside(torchvision: str, name: str, code: str) -> None:
+    def add_case(torchvision: str, name: str, code: str) -> None:
         place = tmp_path_factory.mktemp("packages")
         for package, files in {
             "torchvision": {"__init__": torchvision, "extension": "", "models": "made = True"},
@@ -56,37 +56,39 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, CompletedProcess
         codes[name] = f"import sys; sys.path.insert(0, {str(place)!r})\n{IMPORT}{code}"
 
     for before, call in REPAIRED:
-        beside(BROKEN, f"{before} {call}", repair(before, call))
-    beside(WORKING, "working", "import torch; print(import_torchvision().works, hasattr(torch.ops.torchvision, 'nms'))")
-    beside(BROKEN, "absent", "sys.modules['torchvision'] = None\nimport_torchvision()")
-    beside(UNLIKE, "unlike", "import_timm()")
+        add_case(UNLOADABLE, f"{before} {call}", repair(before, call))
+    add_case(
+        WORKING, "working", "import torch; print(import_torchvision().works, hasattr(torch.ops.torchvision, 'nms'))"
+    )
+    add_case(UNLOADABLE, "absent", "sys.modules['torchvision'] = None\nimport_torchvision()")
+    add_case(UNLIKE, "unlike", "import_timm()")
     return run_apart(codes, flags=("-W", "error"))
 
 
 @pytest.mark.parametrize(("before", "call"), REPAIRED)
-def test_repair(said: dict[str, CompletedProcess[str]], before: str, call: str):
+def test_repair(runs: dict[str, CompletedProcess[str]], before: str, call: str):
     """At once, and after a plain import that failed and left half-imported modules behind.
 
     torch forgets operators whose Library is collected: they must outlive the call.
     """
-    done = said[f"{before} {call}"]
+    done = runs[f"{before} {call}"]
     *failed, works = done.stdout.strip().splitlines() or [done.stderr]
     assert works == "timm.first torchvision::nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
     assert failed == (["operator torchvision::nms does not exist"] if before else [])
 
 
-def test_plain_import_comes_first(said: dict[str, CompletedProcess[str]]):
-    assert said["working"].stdout.strip() == "True False", said["working"].stderr
+def test_plain_import_comes_first(runs: dict[str, CompletedProcess[str]]):
+    assert runs["working"].stdout.strip() == "True False", runs["working"].stderr
 
 
-def test_not_installed(said: dict[str, CompletedProcess[str]]):
-    last = said["absent"].stderr.strip().splitlines()[-1]
+def test_not_installed(runs: dict[str, CompletedProcess[str]]):
+    last = runs["absent"].stderr.strip().splitlines()[-1]
     assert "torchvision, which is not installed" in last
     assert "pip install 'jumbot[vision]'" in last
 
 
-def test_other_failures_name_the_versions(said: dict[str, CompletedProcess[str]]):
-    last = said["unlike"].stderr.strip().splitlines()[-1]
+def test_other_failures_name_the_versions(runs: dict[str, CompletedProcess[str]]):
+    last = runs["unlike"].stderr.strip().splitlines()[-1]
     assert "timm is installed but does not import (compiled with different CUDA versions)" in last
     assert "torch is 2." in last
 

@@ -45,21 +45,21 @@ def _remarks(source: pd.DataFrame, target: pd.DataFrame) -> list[str]:
 def test_factors_of_units(column: str, factor: float) -> None:
     source, target = _people(0), _people(1)
     target[column] = target[column] * factor
-    (said,) = _remarks(source, target)
+    (remark,) = _remarks(source, target)
     many = max(factor, 1 / factor)
     where = "target as in the source" if factor > 1 else "source as in the target"
-    assert said.startswith(f"t: column '{column}' varies ")
-    assert f" times as much in the {where}; are its units others than the source's? " in said
-    assert " Its median is " in said
-    assert float(said.split("varies ")[1].split()[0]) == pytest.approx(many, rel=0.15)
+    assert remark.startswith(f"t: column '{column}' varies ")
+    assert f" times as much in the {where}; are its units others than the source's? " in remark
+    assert " Its median is " in remark
+    assert float(remark.split("varies ")[1].split()[0]) == pytest.approx(many, rel=0.15)
 
 
 @pytest.mark.parametrize(("column", "factor"), [("income", 10), ("income", 0.01), ("balance", 2.5), ("balance", 12)])
 def test_wide_columns_and_those_of_both_signs(column: str, factor: float) -> None:
     target = _people(1)
     target[column] *= factor
-    (said,) = _remarks(_people(0), target)
-    assert f"column '{column}' varies" in said
+    (remark,) = _remarks(_people(0), target)
+    assert f"column '{column}' varies" in remark
 
 
 def test_likely_units_are_named() -> None:
@@ -72,8 +72,8 @@ def test_likely_units_are_named() -> None:
 def test_other_zeros(a: float, b: float, words: str, swapped: bool) -> None:
     rng = np.random.default_rng(0)
     here, there = rng.normal(37, 1.5, (80, 1)), a * rng.normal(37, 1.5, (90, 1)) + b
-    (said,) = other_units(there, here, ["1"]) if swapped else other_units(here, there, ["1"])
-    assert words in said
+    (remark,) = other_units(there, here, ["1"]) if swapped else other_units(here, there, ["1"])
+    assert words in remark
 
 
 @pytest.mark.parametrize("n", [20, 60, 1000])
@@ -84,8 +84,8 @@ def test_two_samples_of_one_place_have_the_same_units(n: int) -> None:
 
 def test_all_columns_together() -> None:
     rows = np.random.default_rng(0).normal(5, 1, (100, 12))
-    (said,) = other_units(rows, 1000 * rows, [str(i) for i in range(12)])
-    assert said.startswith("nearly every column varies 1000 times as much in the target")
+    (remark,) = other_units(rows, 1000 * rows, [str(i) for i in range(12)])
+    assert remark.startswith("nearly every column varies 1000 times as much in the target")
     assert other_units(rows, rows * np.linspace(0.5, 3, 12), [str(i) for i in range(12)]) == []  # they drift
 
 
@@ -121,8 +121,8 @@ def test_an_absent_class_is_no_unit() -> None:
     assert other_units(rows, target, names, labels) == []
     assert other_units(rows, target, names, sizes[labels] * 7) == [], "nor where labels are numbers"
     target[:, 3] *= 2.2046
-    (said,) = other_units(rows, target, names, labels)
-    assert said.startswith("column d varies 2.2 times")
+    (remark,) = other_units(rows, target, names, labels)
+    assert remark.startswith("column d varies 2.2 times")
 
 
 def test_a_run_says_so_first_everywhere(tmp_path: Path) -> None:

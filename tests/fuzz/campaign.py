@@ -89,7 +89,7 @@ def campaign(
 ) -> Tally:
     """Cases first, first + 1, ... until `seconds` are over or `cases` are done; a failure is said as it is found."""
     tally, start, number = Tally(), time.monotonic(), first
-    told = start
+    reported = start
     while (seconds is None or time.monotonic() - start < seconds) and (cases is None or number < first + cases):
         name, report, watch = run_case(seed, number, family)
         tally.add(number, name, report, watch)
@@ -98,7 +98,7 @@ def campaign(
             tally.failures.append(line)
             say("\n".join([line, f"    # {report.label or name}", *(f"    # {fault}" for fault in report.faults[:5])]))
         number += 1
-        if time.monotonic() > told + _EVERY:
-            told = time.monotonic()
-            say(f"{told - start:.0f} s: {number - first} cases, {len(tally.failures)} failed")
+        if time.monotonic() > reported + _EVERY:
+            reported = time.monotonic()
+            say(f"{reported - start:.0f} s: {number - first} cases, {len(tally.failures)} failed")
     return tally

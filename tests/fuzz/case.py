@@ -36,7 +36,7 @@ class Case:
         words = [shape, self.library, self.dtype.__name__, f"epsilon={p.epsilon:.3g} tau=({tau})", p.divergence]
         words += [p.reference, *([] if p.mass is None else [f"mass={p.mass:.3g}"])]
         words += [f"{k}={self.arguments[k]:g}" for k in ("tol", "max_iterations") if k in self.arguments]
-        words += [word for word, said in (("init", "init" in self.arguments), ("wild", self.wild)) if said]
+        words += [word for word, present in (("init", "init" in self.arguments), ("wild", self.wild)) if present]
         return " ".join(words)
 
 

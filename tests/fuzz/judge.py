@@ -115,9 +115,9 @@ def _value_faults(problem: Problem, answer: Answer, true: _Recomputed) -> Iterat
     close = CLOSE * float(true.scale) + true.rounding
     plan = answer.plan.astype(Extended)
 
-    def off(name: str, said: float, found: Any, room: float = close) -> Iterator[str]:
-        if not abs(said - float(found)) <= room:
-            yield f"{name} {said:.9g}, recomputed {float(found):.9g} (scale {float(true.scale):.3g})"
+    def off(name: str, claimed: float, found: Any, room: float = close) -> Iterator[str]:
+        if not abs(claimed - float(found)) <= room:
+            yield f"{name} {claimed:.9g}, recomputed {float(found):.9g} (scale {float(true.scale):.3g})"
 
     yield from off("value", answer.value, true.primal)
     yield from off("linear", answer.linear, true.linear)
@@ -125,8 +125,8 @@ def _value_faults(problem: Problem, answer: Answer, true: _Recomputed) -> Iterat
     least = plan.size * float(np.finfo(answer.plan.dtype).smallest_subnormal)  # entries of 1e-44 have few digits
     room = CLOSE * float(plan.sum()) + least
     yield from off("mass", answer.mass, plan.sum(), room)
-    for name, said, found in zip(("rows", "columns"), (answer.rows, answer.columns), marginals(plan), strict=True):
-        if not np.abs(said - found).max() <= room:
+    for name, claimed, found in zip(("rows", "columns"), (answer.rows, answer.columns), marginals(plan), strict=True):
+        if not np.abs(claimed - found).max() <= room:
             yield f"marginals: {name} are not those of the plan"
     if not abs(answer.relative_gap * float(true.scale) - answer.gap) <= 1e-3 * answer.gap + close:
         yield f"relative_gap {answer.relative_gap:.3g} is not {answer.gap:.3g} over {float(true.scale):.3g}"

@@ -43,9 +43,9 @@ def read(solution: Any, case: Case) -> tuple[list[Answer], list[str]]:
     status = np.atleast_1d(np.asarray(solution.status, dtype=object)).reshape(-1)
     converged = np.atleast_1d(np.asarray(solution.converged)).reshape(-1)
     tol = case.arguments.get("tol", 1e-6)
-    told = zip(plan, zip(*numbers, strict=True), rows, columns, f, g, status, converged, strict=True)
+    parts = zip(plan, zip(*numbers, strict=True), rows, columns, f, g, status, converged, strict=True)
     answers = [
         Answer(plan, *map(float, scalars), rows, columns, f, g, status.name, bool(done), tol)
-        for plan, scalars, rows, columns, f, g, status, done in told
+        for plan, scalars, rows, columns, f, g, status, done in parts
     ]
     return answers, wrong

@@ -22,17 +22,17 @@ CASES = {
 
 @pytest.mark.parametrize("family", CASES)
 def test_nothing_is_wrong_with_the_first_cases(family):
-    said: list[str] = []
-    tally = campaign(20261116, cases=CASES[family], family=family, say=said.append)
-    assert not tally.failures, "\n".join(said)
+    reports: list[str] = []
+    tally = campaign(20261116, cases=CASES[family], family=family, say=reports.append)
+    assert not tally.failures, "\n".join(reports)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["solve", "gradients", "divergence", "estimate", "flow"])
 def test_nothing_is_wrong_with_more_cases(family):
-    said: list[str] = []
-    tally = campaign(20261116, cases=50, family=family, say=said.append)
-    assert not tally.failures, "\n".join(said)
+    reports: list[str] = []
+    tally = campaign(20261116, cases=50, family=family, say=reports.append)
+    assert not tally.failures, "\n".join(reports)
 
 
 def test_every_family_takes_part():

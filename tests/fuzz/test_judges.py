@@ -143,7 +143,7 @@ def test_a_lying_status_is_found(name):
             plan[1, 3] = 0
             plan *= (problem.a / plan.sum(1))[:, None]
     honest = problem.primal(plan.astype(Extended))
-    told = dataclasses.replace(
+    changed = dataclasses.replace(
         answer,
         plan=plan,
         rows=plan.sum(1),
@@ -155,7 +155,7 @@ def test_a_lying_status_is_found(name):
         relative_gap=0.0,
         dual=float(honest),
     )
-    assert any("CONVERGED" in fault or "potentials" in fault for fault in judge(problem, told))
+    assert any("CONVERGED" in fault or "potentials" in fault for fault in judge(problem, changed))
 
 
 def planted(monkeypatch, **changes):
@@ -163,12 +163,12 @@ def planted(monkeypatch, **changes):
     solve = jumbot.solve
     names = [*SCALARS, "plan", "marginals", "potentials", "status", "converged"]
 
-    def broken(*args, **options):
+    def faulty(*args, **options):
         solution = solve(*args, **options)
-        told = {name: getattr(solution, name) for name in names}
-        return SimpleNamespace(**told | {name: change(told[name]) for name, change in changes.items()})
+        changed = {name: getattr(solution, name) for name in names}
+        return SimpleNamespace(**changed | {name: change(changed[name]) for name, change in changes.items()})
 
-    monkeypatch.setattr(jumbot, "solve", broken)
+    monkeypatch.setattr(jumbot, "solve", faulty)
 
 
 def found(family, cases=40):
@@ -184,12 +184,12 @@ def test_the_campaign_finds_what_is_planted_in_solve(monkeypatch):
 def test_the_campaign_finds_a_plan_that_the_next_call_overwrites(monkeypatch):
     memory = {}
 
-    def lend(plan):
-        lent = memory.setdefault((tuple(plan.shape), str(plan.dtype)), plan)
-        lent[...] = plan
-        return lent
+    def reuse(plan):
+        shared = memory.setdefault((tuple(plan.shape), str(plan.dtype)), plan)
+        shared[...] = plan
+        return shared
 
-    planted(monkeypatch, plan=lend)
+    planted(monkeypatch, plan=reuse)
     monkeypatch.setattr("tests.fuzz.families.solving.chance", lambda rng, p: True)
     assert found("solve")
 
@@ -284,16 +284,16 @@ def test_a_case_depends_on_its_number_alone(monkeypatch):
     labels = [run_case(3, number, "refusals")[1].label for number in (4, 5, 4)]
     assert labels[0] == labels[2] != labels[1]
 
-    def broken(rng, watch, report):
+    def faulty(rng, watch, report):
         report.faults.append("as planted")
 
-    monkeypatch.setitem(FAMILIES, "solve", (broken, 1.0))
-    said = []
-    tally = campaign(11, cases=2, first=40, family="solve", say=said.append)
+    monkeypatch.setitem(FAMILIES, "solve", (faulty, 1.0))
+    reports = []
+    tally = campaign(11, cases=2, first=40, family="solve", say=reports.append)
     assert [line.partition(" -m ")[2] for line in tally.failures] == [
         f"tests.fuzz --seed 11 --case {number} --family solve" for number in (40, 41)
     ]
-    assert "as planted" in said[0]
+    assert "as planted" in reports[0]
 
 
 @pytest.mark.parametrize("name", ["kl", "tv", "chi2", "range(0.5,2)", "power(0.5)", "power(-1)", "power(3)"])

@@ -34,7 +34,7 @@ class _TooLong(BaseException):
 
 
 @contextmanager
-def _broken_off() -> Iterator[None]:
+def _interrupted() -> Iterator[None]:
     """Raise `_TooLong` when the call takes far too long; only the main thread can be told."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -77,7 +77,7 @@ class Watch:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
-                with _broken_off():
+                with _interrupted():
                     result = function(*args, **options)
             except _TooLong:
                 raise Fault(f"a call took more than {_GIVEN_UP:g} s") from None

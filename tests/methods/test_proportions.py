@@ -71,7 +71,7 @@ def test_weights_follow_the_shares_whatever_the_minibatch_holds() -> None:
     assert float(weights[labels == 0].sum() / weights.sum()) == pytest.approx(0.75, abs=1e-3)
 
 
-def test_every_decision_is_said() -> None:
+def test_every_decision_is_reported() -> None:
     shares = TargetProportions(2)
     assert "too short" in shares.to_words()
     shares.decision.fill_(0)
@@ -99,13 +99,13 @@ def test_loss_takes_weights_as_the_solver_does() -> None:
 
 
 @pytest.mark.slow
-def test_imbalanced_target_is_told_from_a_hopeless_one() -> None:
+def test_imbalanced_target_is_distinguished_from_a_hopeless_one() -> None:
     x, y = clouds((40, 40, 40, 40), 0.0, 1.0, 0)
     target, truth = clouds((150, 30, 15, 5), 1.0, 1.0, 1)
     general = {"eta1": 0.01, "eta2": 0.5, "eta3": 1.0, "tau": 0.5, "steps": 200, "evaluate_every": 0}
     model = jumbot.adapt((x, y), (target, truth), proportions="estimated", **general)
-    (said,) = model.results["decisions"]
-    assert said.startswith("classes count as often as they seem to occur")
+    (decision,) = model.results["decisions"]
+    assert decision.startswith("classes count as often as they seem to occur")
     equal = jumbot.adapt((x, y), (target, truth), proportions="equal", **general)
     assert equal.results["decisions"] == []
     assert model.results["accuracy"] >= equal.results["accuracy"]

@@ -30,7 +30,7 @@ def test_a_line_every_ten_seconds(monkeypatch: pytest.MonkeyPatch, caplog: pytes
     assert caplog.messages == ["features of cats: 1,500 of 5,000, 11 s", "features of cats: 3,000 of 5,000, 22 s"]
 
 
-def test_one_part_that_takes_long_is_told_of_too(
+def test_one_part_that_takes_long_is_reported_too(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(progress, "_EVERY", 0.05)

@@ -20,18 +20,18 @@ ESTIMATE = {"value": 0.7, "low": 0.5, "high": 0.9, "why": "clusters"}
 
 def _with(run: Path, changed: float | None = None, **results: object) -> Path:
     if changed is not None:
-        beside = {"what": "source-only", "changed": changed, "estimated_accuracy": ESTIMATE}
-        (run / "baseline.json").write_text(json.dumps(beside), encoding="utf-8")
-    told = json.loads((run / "results.json").read_text())
-    (run / "results.json").write_text(json.dumps(told | results), encoding="utf-8")
+        baseline = {"what": "source-only", "changed": changed, "estimated_accuracy": ESTIMATE}
+        (run / "baseline.json").write_text(json.dumps(baseline), encoding="utf-8")
+    results_read = json.loads((run / "results.json").read_text())
+    (run / "results.json").write_text(json.dumps(results_read | results), encoding="utf-8")
     return run
 
 
 def test_what_changed_nothing_did_no_harm(tmp_path: Path) -> None:
     run = _with(make_run(tmp_path / "run", accuracy=None, reasons=("proportions moved",)), changed=0.0)
-    said = verdict(read_run(run))
-    assert "harm" not in said
-    assert "Adaptation changed none of the predictions" in said
+    answer = verdict(read_run(run))
+    assert "harm" not in answer
+    assert "Adaptation changed none of the predictions" in answer
     assert mood(read_run(run)) == ""
     page = write_report([run], tmp_path / "page.html").read_text()
     assert "did harm" not in page
@@ -50,8 +50,8 @@ def test_harm_that_labels_refute_is_not_feared(tmp_path: Path) -> None:
     """Without labels the votes may fear harm; where labels say 95 instead of 70 %, that is what counts."""
     for before, feared in ((0.7, False), (0.99, True)):
         run = make_run(tmp_path / f"{before}", accuracy=0.95, reasons=("proportions moved",))
-        beside = {"what": "source-only", "changed": 0.3, "estimated_accuracy": ESTIMATE, "accuracy": before}
-        (run / "baseline.json").write_text(json.dumps(beside), encoding="utf-8")
+        baseline = {"what": "source-only", "changed": 0.3, "estimated_accuracy": ESTIMATE, "accuracy": before}
+        (run / "baseline.json").write_text(json.dumps(baseline), encoding="utf-8")
         assert ("Adaptation helped" in verdict(read_run(run))) != feared
         page = write_report([run], tmp_path / "page.html").read_text()
         assert ("negative transfer is likely" in page) == feared
@@ -72,9 +72,7 @@ def test_the_terminal_says_what_the_page_says(tmp_path: Path) -> None:
         record = read_run(run)
         results = json.loads((run / "results.json").read_text())
         why = "jumbot was chosen over source-only: it is better."
-        model = SimpleNamespace(
-            results=results, classes=record.classes, decision=SimpleNamespace(asked=False, why=why)
-        )
+        model = SimpleNamespace(results=results, classes=record.classes, decision=SimpleNamespace(asked=False, why=why))
         said = summary(model, record).splitlines()  # type: ignore[arg-type]
         assert said[0] == "data: column 'a' is in pounds."
         assert said[1] == verdict(record)
@@ -82,22 +80,22 @@ def test_the_terminal_says_what_the_page_says(tmp_path: Path) -> None:
         assert "\n".join(said).count("10 %") == 1, "the estimate that guessing would beat, as no estimate"
 
 
-def test_nothing_is_said_of_explained_samples_where_there_are_none(tmp_path: Path) -> None:
+def test_nothing_is_reported_of_explained_samples_where_there_are_none(tmp_path: Path) -> None:
     z = torch.tensor([[0.0, 0.0], [0.1, 0.0], [4.0, 0.0], [4.1, 0.0]])
     found = diagnose(z, [0, 0, 1, 1], z + 900, torch.tensor([[9.0, 0], [0, 9], [0, 9], [0, 9]]))
     assert len(found.unexplained) == 4
     assert any("100 % of the target samples are explained by no source sample" in reason for reason in found.signs)
     assert not any("of the explained samples" in reason for reason in found.signs)
     run = make_run(tmp_path / "run", accuracy=None)
-    told = json.loads((run / "results.json").read_text())["diagnosis"]
-    _with(run, diagnosis=told | {"unexplained_share": 1.0, "disagreement": 1.0, "transported_mass": 0.0})
+    results_read = json.loads((run / "results.json").read_text())["diagnosis"]
+    _with(run, diagnosis=results_read | {"unexplained_share": 1.0, "disagreement": 1.0, "transported_mass": 0.0})
     row = write_report([run], tmp_path / "page.html").read_text().partition("How well the source explains")[2][:600]
     assert row.count("100.0") == 1
 
 
 def test_an_estimate_below_guessing_is_no_estimate(tmp_path: Path) -> None:
     estimate = {"value": 0.0, "low": 0.0, "high": 0.05, "why": "clusters"}
-    said = verdict(read_run(_with(make_run(tmp_path / "run", accuracy=None), estimated_accuracy=estimate)))
-    assert "Probably" not in said
-    assert "cannot be told without labels: what was estimated, 0" in said
-    assert "is below what guessing would give." in said
+    answer = verdict(read_run(_with(make_run(tmp_path / "run", accuracy=None), estimated_accuracy=estimate)))
+    assert "Probably" not in answer
+    assert "cannot be told without labels: what was estimated, 0" in answer
+    assert "is below what guessing would give." in answer

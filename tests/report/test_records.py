@@ -68,7 +68,7 @@ def test_only_the_configuration(tmp_path: Path) -> None:
     assert (run.accuracy, run.steps, run.confusion, run.per_class) == (None, [], None, [])
 
 
-def test_broken_files_are_named(tmp_path: Path) -> None:
+def test_damaged_files_are_named(tmp_path: Path) -> None:
     folder = make_run(tmp_path / "run")
     for name, words in (
         ("results.json", "is not JSON, or was cut short"),
@@ -157,7 +157,7 @@ def test_other_format(tmp_path: Path) -> None:
         read_run(folder)
 
 
-def test_a_run_without_a_date_and_figures_of_zero_are_told(tmp_path: Path) -> None:
+def test_a_run_without_a_date_and_figures_of_zero_are_reported(tmp_path: Path) -> None:
     folder = make_run(tmp_path / "run", rows=10, steps=20)
     config = json.loads((folder / "config.json").read_text())
     del config["created"]

@@ -226,7 +226,7 @@ def test_methods_targets_and_seeds(tmp_path: Path) -> None:
     assert len(page.source) < 2_000_000
 
 
-def test_runs_that_differ_in_an_option_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_that_differ_in_an_option_are_distinguished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jumbot.report._adaptation.DETAILED", 1)
     runs = [make_run(tmp_path / str(tau), options={"eta1": 0.1, "tau": tau}, rows=10, steps=20) for tau in (0.5, 1.0)]
     page = Page(write_report(runs, tmp_path))
@@ -358,11 +358,11 @@ def test_the_verdict_comes_first(tmp_path: Path) -> None:
     assert "did harm" in verdict(read_run(harmed))
 
 
-def _beside(run: Path, picture: str | None) -> None:
+def _write_baseline(run: Path, picture: str | None) -> None:
     """The files that a run with a report has beside its model."""
     estimate = {"value": 0.7, "low": 0.5, "high": 0.9, "why": "clusters"}
-    beside = {"what": "source-only", "changed": 0.25, "estimated_accuracy": estimate, "accuracy": 0.6, "n": 200}
-    (run / "baseline.json").write_text(json.dumps(beside), encoding="utf-8")
+    baseline = {"what": "source-only", "changed": 0.25, "estimated_accuracy": estimate, "accuracy": 0.6, "n": 200}
+    (run / "baseline.json").write_text(json.dumps(baseline), encoding="utf-8")
     rows = [
         {
             "why": why,
@@ -383,7 +383,7 @@ def _beside(run: Path, picture: str | None) -> None:
 @pytest.mark.parametrize("picture", ["data:image/png;base64,AA==", None])
 def test_samples_to_look_at(tmp_path: Path, picture: str | None) -> None:
     run = make_run(tmp_path / "run", classes=ODD, rows=20, steps=30, source_steps=5)
-    _beside(run, picture)
+    _write_baseline(run, picture)
     page = Page(write_report([run], run))
     shown = [attributes for tag, attributes in page.tags if tag == "img"]
     assert len(shown) == (4 if picture else 0)
@@ -401,7 +401,7 @@ def test_samples_to_look_at(tmp_path: Path, picture: str | None) -> None:
 
 def test_a_picture_that_is_none_is_refused(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", classes=ODD, rows=20, steps=2, source_steps=1)
-    _beside(run, "javascript:alert(1)")
+    _write_baseline(run, "javascript:alert(1)")
     with refused(r"samples\.json: \[0\]\.picture must begin with"):
         write_report([run], run)
 
@@ -423,7 +423,7 @@ def test_the_verdict_without_labels_follows_the_rule_of_harm(tmp_path: Path) -> 
 
 
 @pytest.mark.drawn
-def test_numbers_are_drawn_beside_the_true_ones_and_the_source(tmp_path: Path, rng: np.random.Generator) -> None:
+def test_numbers_are_drawn_next_to_the_true_ones_and_the_source(tmp_path: Path, rng: np.random.Generator) -> None:
     X = rng.normal(size=(40, 2))
     y = np.stack([X[:, 0], 100 * X[:, 1]], 1)
     jumbot.adapt((X, y), (X, y), task="regression", steps=3, out=tmp_path / "known", method="jumbot", judge=False)
@@ -439,7 +439,7 @@ def test_numbers_are_drawn_beside_the_true_ones_and_the_source(tmp_path: Path, r
 def test_the_first_box_has_the_answer_and_its_link_leads_somewhere(tmp_path: Path) -> None:
     for name, accuracy, place in (("labelled", 0.95, "samples"), ("unlabelled", None, "predictions")):
         run = make_run(tmp_path / name, classes=ODD, accuracy=accuracy, rows=20, steps=30, source_steps=5)
-        _beside(run, None)
+        _write_baseline(run, None)
         page = Page(write_report([run], run))
         ids = {attributes.get("id") for _, attributes in page.tags}
         assert place in ids

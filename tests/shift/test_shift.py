@@ -204,7 +204,7 @@ def test_signals_and_small_pictures() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "argument", "said"),
+    ("given", "argument", "pattern"),
     [
         ({"blocks": 0}, "blocks", "0"),
         ({"minutes": -1}, "minutes", "-1"),
@@ -217,8 +217,8 @@ def test_signals_and_small_pictures() -> None:
         ({"kind": "raw"}, "kind", "raw"),
     ],
 )
-def test_bad_options_are_refused_by_name(given, argument, said) -> None:
-    with refused(said) as error:
+def test_bad_options_are_refused_by_name(given, argument, pattern) -> None:
+    with refused(pattern) as error:
         jumbot.shift(cloud(60, 0), cloud(60, 1), **given)
     assert error.value.argument == argument
 
@@ -265,9 +265,9 @@ def test_a_budget_of_time_ends_the_test(monkeypatch) -> None:
 
 
 def test_json_and_page(moved, tmp_path) -> None:
-    said = json.loads(moved.save(tmp_path / "shift.json").read_text())
-    assert said["p_value"] == moved.p_value
-    assert said["columns"][0]["name"] == "3"
+    saved = json.loads(moved.save(tmp_path / "shift.json").read_text())
+    assert saved["p_value"] == moved.p_value
+    assert saved["columns"][0]["name"] == "3"
     page = moved.report(tmp_path).read_text()
     for text in ("There is a shift.", "Which columns moved", "Which rows nothing explains", "Adapt:"):
         assert text in page

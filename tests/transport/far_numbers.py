@@ -82,10 +82,10 @@ class Far:
     @property
     def given(self) -> dict[str, Any]:
         names = ("epsilon", "tau", "divergence", "reference", "mass")
-        said = {name: getattr(self, name) for name in names}
+        described = {name: getattr(self, name) for name in names}
         if self.tau == (math.inf, math.inf):
-            del said["tau"]
-        return said
+            del described["tau"]
+        return described
 
     @property
     def sides(self) -> list[tuple[Phi, Any, list[Any]]]:

@@ -61,7 +61,7 @@ def test_gap_is_true(make, kind, mass, rng):
 
 @pytest.mark.parametrize("reference", ["product", "ones"])
 @pytest.mark.parametrize("mass", [None, 0.6])
-def test_beside_a_convex_solver(reference, mass, rng):
+def test_next_to_a_convex_solver(reference, mass, rng):
     problem = Problem(
         plane(rng, 7, 9),
         weights(rng, 7, "drawn"),
@@ -122,7 +122,7 @@ def test_a_solution_as_a_start_is_taken(rng):
     assert moved.converged
 
 
-def test_few_iterations_are_told(rng):
+def test_few_iterations_are_reported(rng):
     with pytest.warns(jumbot.NotConvergedWarning):
         solution = jumbot.solve(noise(rng, 20, 20), epsilon=1e-3, mass=0.5, max_iterations=3)
     assert not solution.converged

@@ -181,15 +181,15 @@ def test_marginals_that_are_off_are_measured(clouds):
     assert found.verdict == "the mass is off by 17 %"
 
 
-@pytest.mark.parametrize(("entry", "said"), [(-0.1, "negative entries"), (math.nan, "NaN"), (math.inf, "infinite")])
-def test_what_is_no_plan_is_said_and_not_raised(entry, said, rng):
+@pytest.mark.parametrize(("entry", "wanted"), [(-0.1, "negative entries"), (math.nan, "NaN"), (math.inf, "infinite")])
+def test_what_is_no_plan_is_reported_and_not_raised(entry, wanted, rng):
     cost = rng.random((2, 4, 3))
     plan = np.stack([jumbot.solve(c, epsilon=0.1).plan for c in cost])
     plan[1, 2, 1] = entry
     found = jumbot.certify(cost, plan=plan, epsilon=0.1)
     assert found.verdict[0].startswith("within")
     assert found.verdict[1].startswith("not a plan:")
-    assert said in found.verdict[1]
+    assert wanted in found.verdict[1]
     assert found.gap[1] == math.inf
     assert math.isnan(found.value[1])
     assert math.isfinite(found.dual[1])

@@ -66,7 +66,7 @@ def test_its_own_options_count():
     assert len({decorator.meaning(decorator.compiled(allocates=flag)(double)) for flag in (True, False)}) == 2
 
 
-def test_a_closure_over_compiled_functions_is_told_from_another():
+def test_a_closure_over_compiled_functions_is_distinguished_from_another():
     kernels = sweeps.solver(KL, KL), sweeps.solver(TV, TV), sweeps.solver.__wrapped__(KL, KL)
     one, other, again = (decorator.meaning(kernel) for kernel in kernels)
     assert one == again != other

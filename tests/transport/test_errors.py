@@ -108,7 +108,7 @@ def test_invalid_argument_is_named(name, arguments):
     assert len(str(caught.value)) > len(name) + 20, "got a message says what and how to fix it"
 
 
-def test_messages_say_what_came_in():
+def test_messages_say_what_was_given():
     with pytest.raises(jumbot.JumbotError, match=r"-0\.1\b"):
         call(epsilon=-0.1)
     with pytest.raises(jumbot.JumbotError, match=r"\(4,\).*\(3, 4\)"):

@@ -73,7 +73,7 @@ def test_balanced_is_the_linear_program(seed: int) -> None:
     assert a @ f + b @ g == pytest.approx(truth, rel=1e-9, abs=1e-12)
 
 
-def test_balanced_is_accurate_beside_forbidden_pairs() -> None:
+def test_balanced_is_accurate_next_to_forbidden_pairs() -> None:
     rng = np.random.default_rng(0)
     cost = np.where(rng.random((65, 65)) < 0.7, 1e7, rng.random((65, 65)))
     np.fill_diagonal(cost, rng.random(65))

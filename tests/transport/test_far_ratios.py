@@ -70,7 +70,7 @@ def test_what_is_called_converged_is_right(name: str) -> None:
     assert converged > 20
 
 
-def test_chi2_beside_a_tiny_epsilon() -> None:
+def test_chi2_next_to_a_tiny_epsilon() -> None:
     solution = solved(100.0, 1.0, 1.0, 1e-12, (1e9, 1e9), "chi2")
     assert solution.status != jumbot.Status.CONVERGED or float(solution.value) == pytest.approx(100.0, rel=1e-6)
 
@@ -81,7 +81,7 @@ def test_tv_with_masses_and_prices_far_apart() -> None:
     assert solution.status != jumbot.Status.CONVERGED or float(solution.value) == pytest.approx(-1.0)
 
 
-def test_a_gap_of_zero_beside_a_negative_scale_is_not_solved() -> None:
+def test_a_gap_of_zero_next_to_a_negative_scale_is_not_solved() -> None:
     from jumbot.transport._certificate import solved as within
 
     assert not within(0.0, -1.0, 1e-6)
@@ -106,7 +106,7 @@ def test_what_float64_cannot_hold_is_refused_by_name(problem: Any, argument: str
 
 @pytest.mark.parametrize("name", ["kl", "tv"])
 @pytest.mark.parametrize("unit", [1.0, 1e60, 1e-200])
-def test_an_unbounded_problem_is_told_in_the_units_given(name: str, unit: float) -> None:
+def test_an_unbounded_problem_is_reported_in_the_units_given(name: str, unit: float) -> None:
     with pytest.raises(jumbot.UnboundedError, match="cost") as caught:
         solved(-9e4 * unit, 1.0, 1.0, 0.0, (unit, 2 * unit), name)
     assert f"{-9e4 * unit:g}" in str(caught.value)

@@ -175,7 +175,7 @@ def test_nothing_may_be_matched(divergence, left, reference):
 
 
 @pytest.mark.parametrize("seed", range(1, 5))
-def test_an_exact_marginal_beside_a_row_that_is_closed(seed):
+def test_an_exact_marginal_next_to_a_row_that_is_closed(seed):
     """epsilon = 0: what the interior point leaves on blocked pairs is more than light points have."""
     rng = np.random.default_rng(seed)
     cost, b = 0.3 * rng.random((3, 15)), np.full(15, 1e-6)
@@ -205,7 +205,7 @@ def test_what_a_point_without_weight_costs_plays_no_part(engine, divergence, tau
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_point_without_weight_beside_prices_and_masses_far_apart(seed):
+def test_a_point_without_weight_next_to_prices_and_masses_far_apart(seed):
     rng = np.random.default_rng(seed)
     cost, a, b = rng.normal(size=(17, 4)) * 1e5, rng.random(17) * 10 ** rng.uniform(-6, 6), rng.random(4)
     pair = (1e4, float(10 ** rng.uniform(-1, 1)))

@@ -34,7 +34,7 @@ def test_what_a_function_calls_is_in_it_alone():
     assert len(_total.overloads) == 1
 
 
-def test_closures_are_told_apart_by_their_callers(tmp_path):
+def test_closures_are_distinguished_by_their_callers(tmp_path):
     """In a third process, which has both callers from the cache: their callees have the same name."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONHASHSEED": "0"}
     (tmp_path / "closures.py").write_text(CLOSURES)
@@ -120,7 +120,7 @@ except IndexError as error:
 """
 
 
-def test_bounds_are_checked_where_numba_is_told_to(tmp_path):
+def test_bounds_are_checked_where_numba_is_asked_to(tmp_path):
     environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
     (tmp_path / "script.py").write_text(SCRIPT)
     done = subprocess.run([sys.executable, tmp_path / "script.py"], env=environment, capture_output=True, text=True)

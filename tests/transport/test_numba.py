@@ -74,14 +74,14 @@ def test_hidden_names(case: str, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(f"{hide}\n{SCRIPT}")
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     command = [sys.executable, "-W", "error::UserWarning", str(tmp_path / "script.py")]
-    said, files = [], []
+    printed, files = [], []
     for _ in range(2 if case in ("nothing", "the cache", "both") else 1):
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-        said.append(done.stdout.splitlines())
+        printed.append(done.stdout.splitlines())
         files.append(sorted(path.name for path in (tmp_path / "cache").rglob("*.nb?")))
     numbers = "-1.0 0.0 1.0 6.0 9.0"
-    assert said == [[parts, numbers, "0"], [parts, numbers, "1"]][: len(said)]
+    assert printed == [[parts, numbers, "0"], [parts, numbers, "1"]][: len(printed)]
     assert files[0] == files[-1], "the second process finds what the first one stored, and adds nothing"
 
 
@@ -91,13 +91,13 @@ def test_a_solve_without_private_names(tmp_path: Path) -> None:
         f"jumbot.solve(c, epsilon={epsilon}, tau=0.5, divergence={name!r}).value.item()"
         for epsilon, name in ((0.01, "kl"), (0.01, "tv"), (0.0, "kl"))
     )
-    said = []
+    printed = []
     for hide in (HIDDEN["both"][0], ""):
         environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / str(len(hide)))}
         command = [sys.executable, "-c", f"{hide}\n{solve}))"]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-        said.append([float(value) for value in done.stdout.split()])
-    assert said[0] == pytest.approx(said[1], rel=1e-12)
+        printed.append([float(value) for value in done.stdout.split()])
+    assert printed[0] == pytest.approx(printed[1], rel=1e-12)
 
 
 def test_the_bounds_are_what_was_tried() -> None:

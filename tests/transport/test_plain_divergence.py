@@ -131,7 +131,7 @@ def test_weights_in_float32_are_as_equal_as_float32_can_say():
     assert float(jumbot.sinkhorn_divergence(x, x + 1, a, a * (1 + 4e-6), epsilon=0.1)) == pytest.approx(2.0, rel=1e-4)
 
 
-def test_what_float32_cannot_hold_is_told():
+def test_what_float32_cannot_hold_is_reported():
     x = 1e19 * torch.randn(5, 2, generator=torch.Generator().manual_seed(0))
     with pytest.warns(jumbot.NotConvergedWarning):
         jumbot.sinkhorn_divergence(x, x + 1e20, epsilon=1e38, tau=1e39)

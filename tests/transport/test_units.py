@@ -74,12 +74,12 @@ def test_all_costs_beyond_all_prices():
 
 
 @pytest.mark.parametrize("setting", [{}, {"tau": (math.inf, 1.0)}, {"mass": 0.5}, {"divergence": "range(0.5,2)"}])
-def test_an_epsilon_that_is_nothing_beside_the_costs_is_refused_where_they_must_be_paid(setting, rng):
+def test_an_epsilon_that_is_negligible_against_the_costs_is_refused_where_they_must_be_paid(setting, rng):
     with refused("raise epsilon"):
         jumbot.solve(rng.random((3, 2)) * 1e300, epsilon=0.1, **setting)
 
 
-def test_a_constant_beyond_float64_is_told():
+def test_a_constant_beyond_float64_is_reported():
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         with pytest.warns(jumbot.NotConvergedWarning, match="larger unit"):
@@ -99,7 +99,7 @@ def test_points_whose_squares_are_near_the_end_of_float64(size, rng):
 
 @pytest.mark.parametrize("divergence", ["kl", "tv", "chi2"])
 @pytest.mark.parametrize("unit", [2.0**100, 2.0**220])
-def test_derivatives_in_weights_beside_blocked_pairs(unit, divergence):
+def test_derivatives_in_weights_next_to_blocked_pairs(unit, divergence):
     def gradient(unit):
         cost = torch.tensor(np.random.default_rng(0).random((4, 5))) * unit
         cost[1, 2] = cost[0, 0] = torch.inf

@@ -137,6 +137,6 @@ def _number(name: str, value: Any, kind: type, bounds: Bounds) -> int | float:
             raise ValueError
     except (ValueError, OverflowError):
         limits = str(bounds)
-        came = f"{value:.15g}" if isinstance(value, float) else repr(value)
-        raise ArgumentError(f"{name} must be {what}{', ' if limits else ''}{limits}, got {came}.") from None
+        shown = f"{value:.15g}" if isinstance(value, float) else repr(value)
+        raise ArgumentError(f"{name} must be {what}{', ' if limits else ''}{limits}, got {shown}.") from None
     return number

@@ -136,16 +136,16 @@ _WORDS = {
 
 def _explained(error: str, cls: Any) -> str:
     """What msgspec or a dataclass says, as field, what was expected and what was found."""
-    said, _, place = error.rpartition(" - at `") if error.endswith("`") and " - at `" in error else (error, "", "")
+    text, _, place = error.rpartition(" - at `") if error.endswith("`") and " - at `" in error else (error, "", "")
     place = place.removeprefix("key in `").strip("`").removeprefix("$").removeprefix(".")
-    if lacking := re.fullmatch(r"Object missing required field `(.*)`", said):
+    if lacking := re.fullmatch(r"Object missing required field `(.*)`", text):
         return f"{_join(place, lacking[1])}: is missing."
-    if expected := re.fullmatch(r"Expected (.*), got (.*)", said):
+    if expected := re.fullmatch(r"Expected (.*), got (.*)", text):
         wanted, got = (" or ".join(_word(one) for one in side.split(" | ")) for side in expected.groups())
         return f"{place or 'its content'} must be {wanted}, got {got}."
-    if unknown := re.fullmatch(r"Invalid enum value (.*)", said, re.S):
+    if unknown := re.fullmatch(r"Invalid enum value (.*)", text, re.S):
         return f"{place}: {unknown[1][:80]} is not known; {suggest(unknown[1].strip(chr(39)), _choices(cls, place))}"
-    return _join(place, said)
+    return _join(place, text)
 
 
 def _join(place: str, rest: str) -> str:

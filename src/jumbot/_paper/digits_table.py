@@ -79,24 +79,24 @@ def table(folders: Iterable[Path]) -> str:
     for row in map(row_of, sorted(folders)):
         shown = WRONG_MASS.get(row["method"]) if row["task"] == "U-M" else None
         figures = [f"{100 * row['accuracy']:.2f}", row["paper"] or "-", percent(row["wrong_mass"]), percent(shown)]
-        lines.append([row["task"], variant_told(row), row["seed"], schedule(row["training"]), *figures])
+        lines.append([row["task"], describe_variant(row), row["seed"], schedule(row["training"]), *figures])
     return markdown(head, lines, words=2)
 
 
-def variant_told(row: dict[str, Any]) -> str:
+def describe_variant(row: dict[str, Any]) -> str:
     """The method and what is not the paper's point, but for the length, which has a column of its own.
 
-    >>> variant_told({"method": "cdan-e", "variant": "cdan-e-epochs20-mixed_precisionbf16"})
+    >>> describe_variant({"method": "cdan-e", "variant": "cdan-e-epochs20-mixed_precisionbf16"})
     'cdan-e (bf16)'
-    >>> variant_told({"method": "deepjdot", "variant": "deepjdot-eta10.1-eta20.1-epochs20"})
+    >>> describe_variant({"method": "deepjdot", "variant": "deepjdot-eta10.1-eta20.1-epochs20"})
     'deepjdot (eta1 0.1, eta2 0.1)'
     """
     words = row["variant"].removeprefix(row["method"]).split("-")[1:]
-    told = [_option_told(word, row["method"]) for word in words if not _LENGTH.fullmatch(word)]
-    return f"{row['method']} ({', '.join(told)})" if told else str(row["method"])
+    options = [_describe_option(word, row["method"]) for word in words if not _LENGTH.fullmatch(word)]
+    return f"{row['method']} ({', '.join(options)})" if options else str(row["method"])
 
 
-def _option_told(word: str, method: str) -> str:
+def _describe_option(word: str, method: str) -> str:
     """An option and its value, which the name of a folder writes as one word."""
     name = max((name for name in option_names(method) if word.startswith(name)), key=len, default="")
     value = word.removeprefix(name)

@@ -44,8 +44,8 @@ def run(
         if name not in OVER:
             raise ArgumentError(f"over: {name!r} is not known; {suggest(name, ['tau', 'epsilon', 'm'])}")
         if name in suite.changes:
-            came = suite.changes[name]
-            raise ArgumentError(f"{name}: got {came}, and the figure is over {name}; give one of both.")
+            setting = suite.changes[name]
+            raise ArgumentError(f"{name}: got {setting}, and the figure is over {name}; give one of both.")
     points = {
         (option, method, task, value): suite.runs([task], [method], **{option: value})
         for (option, method), values in VALUES.items()

@@ -31,7 +31,7 @@ QUICK: dict[str, dict[str, Any]] = {
 _QUICK_SAMPLES = 1000
 #: Options that change what is recorded of a run, and not what comes out of it.
 _RECORDED = {"seed", "evaluate_every", "evaluate_samples", "checkpoint_every", "trackers", "tensorboard", "device"}
-_UNSAID = {"show", "root"}  # of a command: it has no option for the one, and the other is a place on one machine
+_NOT_SHOWN = {"show", "root"}  # of a command: it has no option for the one, and the other is a place on one machine
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Suite:
     def runs(self, tasks: Sequence[str], methods: Sequence[str], **more: Any) -> list[Run]:
         """Every (task, method, seed), refused before any work if one of them cannot be."""
         check_tasks(self.item, tasks)
-        asked = said = {**self.changes, **more}
+        asked = shown_options = {**self.changes, **more}
         asked = {**of_item(self.item), **asked}
         if self.quick:
             small = QUICK["digits" if self.item == "digits" else "images"]
@@ -79,7 +79,7 @@ class Suite:
                     methods=[method.label],
                     seed=number,
                     quick=self.quick,
-                    **{name: value for name, value in said.items() if name in own},
+                    **{name: value for name, value in shown_options.items() if name in own},
                 ),
             )
             for task in tasks
@@ -92,9 +92,14 @@ class Suite:
         part = f"{self.item}-quick" if self.quick else self.item
         return self.folder / part / task / f"{run_name(method, self.item, changes)}-seed{seed}"
 
-    def record(self, name: str, shows: str, runs: Sequence[Run], **said: Any) -> Record:
+    def record(self, name: str, shows: str, runs: Sequence[Run], **arguments: Any) -> Record:
         """Train the runs that are not finished; the record of an item that rests on all of them, with what was said."""
-        said = {**said, "seed": self.seed, "seeds": self.seeds if self.seeds > 1 else None, "quick": self.quick}
+        arguments = {
+            **arguments,
+            "seed": self.seed,
+            "seeds": self.seeds if self.seeds > 1 else None,
+            "quick": self.quick,
+        }
         self.train(runs)
         return Record(
             name,
@@ -102,7 +107,7 @@ class Suite:
             settings_of((run.folder.name.rpartition("-seed")[0], run.folder) for run in runs),
             self.seed,
             self.quick,
-            command_line(name, **said, **self.changes),
+            command_line(name, **arguments, **self.changes),
             data_of(run.folder for run in runs),
             [run.folder for run in runs],
         )
@@ -190,7 +195,7 @@ def command_line(item: str, **given: Any) -> str:
     """
     words = ["jumbot", "reproduce", item]
     for name, value in given.items():
-        if name in _UNSAID or value is None or value is False or value == ():
+        if name in _NOT_SHOWN or value is None or value is False or value == ():
             continue
         words.append("--" + name.replace("_", "-"))
         if value is not True:

@@ -237,13 +237,13 @@ def _find(
     samples: tuple[Sample, ...] = ()
     columns: tuple[ColumnShift, ...] = ()
     proportions, where, stopped = None, None, False
-    with progress(count + 1, "shift", least=1, slow=True) as told:
-        tested = run_test(pool, rng, told, count, until)
+    with progress(count + 1, "shift", least=1, slow=True) as advance:
+        tested = run_test(pool, rng, advance, count, until)
         if not tested.interrupted:
             try:
-                told(0, "effect")
+                advance(0, "effect")
                 effect = find_effect(pool.rows, pool.current, tested.scale, rng, until)
-                told(0, "samples and columns")
+                advance(0, "samples and columns")
                 explained = explain(pool, rng)
                 samples = find_samples(pool, explained)
                 columns = find_columns(pool, tested, tested.scale, rng)

@@ -58,7 +58,7 @@ class Tested:
 
 
 def run_test(
-    pool: Pool, rng: np.random.Generator, told: Stretch | None = None, count: int = EXCHANGES, until: float = np.inf
+    pool: Pool, rng: np.random.Generator, advance: Stretch | None = None, count: int = EXCHANGES, until: float = np.inf
 ) -> Tested:
     """The test on a pool, exact under exchangeability of its units.
 
@@ -90,8 +90,8 @@ def run_test(
             some = current[:, done : done + _AT_ONCE]
             parts.append(np.stack(list(minibatch_divergences(pool.rows, some, scale, SCALES, rng))))
             done += some.shape[1]
-            if told is not None:
-                told(some.shape[1], "exchanges")
+            if advance is not None:
+                advance(some.shape[1], "exchanges")
     except KeyboardInterrupt:
         if done <= FEWEST:
             raise

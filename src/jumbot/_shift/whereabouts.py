@@ -208,11 +208,11 @@ def find_proportions(pool: Pool, explained: Explained, rng: np.random.Generator)
         return None
     member = np.stack([(pool.labels[half] == c) for c in classes]).astype(float)
     votes, own = ((member @ shares).T for shares in (explained.shares, explained.own))
-    said = pool.labels[rest]
-    point = _mixture([own[said == c] for c in classes], votes)
+    labels = pool.labels[rest]
+    point = _mixture([own[labels == c] for c in classes], votes)
     again = []
     for _ in range(_BOOTSTRAPS):
-        parts = [own[rng.choice(np.flatnonzero(said == c), (said == c).sum())] for c in classes]
+        parts = [own[rng.choice(np.flatnonzero(labels == c), (labels == c).sum())] for c in classes]
         again.append(_mixture(parts, votes[rng.integers(0, len(votes), len(votes))]))
     low, high = np.quantile(again, (0.025, 0.975), axis=0)
     counts = np.bincount(pool.labels[~pool.current & known], minlength=len(pool.classes))

@@ -39,14 +39,14 @@ from jumbot.adaptation._training.accelerator import check_able, decided_by_first
 from jumbot.adaptation._training.loop import Trainer
 from jumbot.adaptation._unknown import mark_unknown, write_marks
 from jumbot.data._domain import Domain
-from jumbot.data._preflight import Encoding, Given, telling_every_problem
+from jumbot.data._preflight import Encoding, Given, collecting_problems
 from jumbot.data._remarks import noting
 from jumbot.data._sources import check_used, read_domains, read_labelled
 from jumbot.errors import ArgumentError
 from jumbot.methods import Method, make_method
 from jumbot.methods.network import Network
 
-_FOLDS, _TRAINED, _BESIDE = 0.5, 0.8, 0.9  # of a budget of time: when folds, training and the baseline are over
+_FOLDS, _TRAINED, _BASELINE = 0.5, 0.8, 0.9  # of a budget of time: when folds, training and the baseline are over
 
 
 def adapt(
@@ -337,7 +337,7 @@ def _held(asked: _Asked) -> Iterator[list[str]]:
         problem = Given(
             given.source, given.target, asked.reading, asked.encoding, given.evaluate_on, given.labelled_target
         )
-        held.enter_context(telling_every_problem(problem))
+        held.enter_context(collecting_problems(problem))
         yield noted
 
 
@@ -457,7 +457,7 @@ def train(
     if trainer.accelerator.is_main_process:
         # a baseline is trained by one process, and for a report alone
         baseline = run.report and run.out is not None and trainer.accelerator.num_processes == 1
-        until = run.until(_BESIDE)
+        until = run.until(_BASELINE)
         model = finish(model, trained, domains, config, folder, baseline, run.show, judged, until)
     model.network.cpu()  # after the figures, which are found where it was trained
     model.network.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # as it is loaded, to the last bit

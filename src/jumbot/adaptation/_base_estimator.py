@@ -178,9 +178,9 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """What to train on everything; what was found on the way is `self._judgement`."""
         self._judgement = Judged(automatic)
         if adapts:
-            beside = getattr(self, "baseline", True)
+            baseline = getattr(self, "baseline", True)
             self._judgement, config = judge_before(
-                pair, config, again, automatic=automatic, beside=beside, given=self.options or ()
+                pair, config, again, automatic=automatic, baseline=baseline, given=self.options or ()
             )
         elif automatic:  # nothing to adapt to
             config = again(SOURCE_ONLY)

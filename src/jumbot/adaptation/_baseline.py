@@ -59,13 +59,13 @@ def compared(network: Network, what: str, domains: Domains, labels: np.ndarray, 
     Its predictions are for classes in the source's shares, calibrated like those of the model.
     """
     logits = logits_of(network, domains.target)
-    witness = None if judged.heard is None else judged.heard.by_method.get(SOURCE_ONLY)
+    witness = None if judged.witnesses is None else judged.witnesses.by_method.get(SOURCE_ONLY)
     natural = Calibration() if witness is None else Calibration(witness.temperature, tuple(witness.offset.tolist()))
     probabilities = natural.scores(logits).softmax(-1)
     old, classes = probabilities.argmax(-1), domains.source.classes
     estimated = unknown(judged.why_not or "there is no held-out part of the source")
-    if judged.heard is not None and witness is not None:
-        estimated = estimate_of(judged.heard, SOURCE_ONLY, logits, old)
+    if judged.witnesses is not None and witness is not None:
+        estimated = estimate_of(judged.witnesses, SOURCE_ONLY, logits, old)
     found = Baseline(what=what, changed=float((old.numpy() != labels).mean()), estimated_accuracy=estimated)
     if (evaluated := domains.evaluated) is not None:
         same = evaluated is domains.target

@@ -189,11 +189,11 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
         if target is None or source.labels is None:
             return None, None, None
         judged, seed = self._judgement, self._config.training.seed % 2**31
-        told, rows = self._rows(source), self._scaled(target)
+        labelled, rows = self._rows(source), self._scaled(target)
         diagnosis, logits = diagnose_rows(
             source,
             len(rows),
-            lambda some: outputs_of(self.network_, told[some]),
+            lambda some: outputs_of(self.network_, labelled[some]),
             lambda some: outputs_of(self.network_, rows[some]),
             self.task_,
             seed=seed,

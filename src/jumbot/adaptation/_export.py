@@ -145,7 +145,11 @@ def describe(model: Model) -> dict[str, str]:
         "signal": f"({shape}) float32 signals as they were measured",
         "raw": f"({shape}) {'int64' if format.whole else 'float32'}",
     }[format.kind]
-    said = {"jumbot": jumbot.__version__, "classes": json.dumps(list(model.classes)), "method": model.method["name"]}
+    metadata = {
+        "jumbot": jumbot.__version__,
+        "classes": json.dumps(list(model.classes)),
+        "method": model.method["name"],
+    }
     if columns is not None:
         inputs += "; an encoded matrix, a column for each of `features` in that order"
         if _coded(format) is not None:
@@ -160,11 +164,11 @@ def describe(model: Model) -> dict[str, str]:
             )
         if _fill(format) is not None:
             inputs += "; NaN where a number is missing"
-        said["features"] = json.dumps(list(columns.features))
+        metadata["features"] = json.dumps(list(columns.features))
     output = f"(batch, {model.task.outputs}) float32 " + (
         "probabilities of the classes in their order" if model.classes else "numbers, in the units of the source"
     )
-    return {**said, "input": inputs, "output": output}
+    return {**metadata, "input": inputs, "output": output}
 
 
 def export(model: Model, file: str | Path) -> Path:
@@ -178,7 +182,7 @@ def export(model: Model, file: str | Path) -> Path:
     if path.suffix == ".onnx":
         for package in ("onnx", "onnxscript", "onnxruntime"):
             need(package, f"export: {path.name}", "export")
-    predictor, said = make_predictor(model), describe(model)
+    predictor, metadata = make_predictor(model), describe(model)
     batch = torch.export.Dim("batch", min=1)
     try:
         with warnings.catch_warnings(), torch.no_grad():
@@ -190,10 +194,10 @@ def export(model: Model, file: str | Path) -> Path:
     with replacing(path) as part:
         if path.suffix == ".pt2":
             with part.open("wb") as handle:
-                torch.export.save(program, handle, extra_files={"jumbot.json": json.dumps(said)})
+                torch.export.save(program, handle, extra_files={"jumbot.json": json.dumps(metadata)})
         else:
             numbers = isinstance(model.task, Regression)
-            _write_onnx(program, batch, part, said, "numbers" if numbers else "probabilities")
+            _write_onnx(program, batch, part, metadata, "numbers" if numbers else "probabilities")
         run = _run_onnx(part) if path.suffix == ".onnx" else _run_pt2(part)
         for size in _CHECKED:
             x = example(model, size)
@@ -223,7 +227,7 @@ def example(model: Model, size: int) -> Tensor:
     return y if coded is None else torch.where(coded, (x > 0).float(), y)
 
 
-def _write_onnx(program: Any, batch: Any, file: Path, said: dict[str, str], output: str) -> None:
+def _write_onnx(program: Any, batch: Any, file: Path, metadata: dict[str, str], output: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         made: Any = torch.onnx.export(
@@ -234,7 +238,7 @@ def _write_onnx(program: Any, batch: Any, file: Path, said: dict[str, str], outp
             verbose=False,
             dynamic_shapes=({0: batch},),
         )
-    made.model.metadata_props.update(said)
+    made.model.metadata_props.update(metadata)
     made.save(str(file), external_data=False)
 
 

@@ -31,7 +31,7 @@ from jumbot.adaptation._runs.folder import RunFolder, final_mass, read_metrics
 from jumbot.adaptation._runs.results_json import Baseline, Results
 from jumbot.adaptation._training.checkpoint import load_module, load_weights, pack, save_weights
 from jumbot.adaptation._training.loop import Trained
-from jumbot.adaptation._training.witnesses import hear_rivals
+from jumbot.adaptation._training.witnesses import rival_witnesses
 from jumbot.data._domain import Domain
 from jumbot.methods import SOURCE_ONLY
 from jumbot.methods.network import Network
@@ -136,7 +136,7 @@ def _finish(
     earlier = copy.deepcopy(model.network)
     load_module(earlier, "network", load_weights(run.before, "before")[0], run.before)
     started = config.method != SOURCE_ONLY and config.training.lengths(len(source))[1] > 0
-    if judged.heard is None and domains.watch.validation is not None and source.labels is not None:
+    if judged.witnesses is None and domains.watch.validation is not None and source.labels is not None:
         judged = judge_after(model.network, earlier if started else None, domains, config, judged.automatic)
     if judged.decision is not None and judged.decision.method != config.method:
         model = replace(model, network=earlier, method={"name": judged.decision.method})
@@ -160,13 +160,13 @@ def _finish(
     scores = model.scores(logits)
     predictions = None if source.labels is None else scores.argmax(-1).numpy()
     alone: tuple[Network, str] | None = None
-    beside: Baseline | None = None
+    compared_baseline: Baseline | None = None
     if predictions is not None and source.labels is not None:
         if baseline:
             reach(1, "a classifier of the source alone")
             alone = source_only(None if before is None else earlier, domains, config, until)
-            beside = None if alone is None else compared(*alone, domains, predictions, judged)
-        diagnosis = as_predicted(diagnosis, predictions, source.labels, _harm(judged, model, beside))
+            compared_baseline = None if alone is None else compared(*alone, domains, predictions, judged)
+        diagnosis = as_predicted(diagnosis, predictions, source.labels, _harm(judged, model, compared_baseline))
     else:
         diagnosis = replace(diagnosis, harm=_harm(judged, model, None))
     reach(1, "figures")
@@ -188,13 +188,13 @@ def _finish(
         "remarks": remarks(read_metrics(run.path), config, bool(domains.remarks)) + _short(trained),
         "data_remarks": list(domains.remarks),
     }
-    if baseline and judged.heard is not None and (own := judged.heard.by_method.get(str(model.method["name"]))):
-        rivals = hear_rivals(source, target, model.task, judged.heard, seed, domains.watch.validation)
+    if baseline and judged.witnesses is not None and (own := judged.witnesses.by_method.get(str(model.method["name"]))):
+        rivals = rival_witnesses(source, target, model.task, judged.witnesses, seed, domains.watch.validation)
         results |= {"references": plain(compare_references(own, rivals, len(target)))} if rivals else {}
     evaluated = domains.evaluated
     if evaluated is not None:
-        said = scores if evaluated is domains.target else model.scores(logits_of(model.network, evaluated))
-        results |= model.task.evaluate(said, evaluated).to_json() | {"evaluated_on": evaluated.name}
+        evaluated_scores = scores if evaluated is domains.target else model.scores(logits_of(model.network, evaluated))
+        results |= model.task.evaluate(evaluated_scores, evaluated).to_json() | {"evaluated_on": evaluated.name}
     model = replace(model, results=results)
     reach(1, "embeddings")
     kept: dict[str, Any] = embeddings(model.network, source, target, "after") | {
@@ -216,12 +216,12 @@ def _finish(
     columns = explanations(diagnosis.received_mass)
     columns |= {} if shares is None else columns_of(shares, source.sources)
     model.write_outputs(run.path / "predictions.csv", target, logits, columns)
-    told = plain(convert(results, Results, run.path / "results.json"))
-    first = {"data_remarks": told.pop("data_remarks")}
-    write(run.path / "results.json", first | {name: value for name, value in told.items() if value is not None})
+    converted = plain(convert(results, Results, run.path / "results.json"))
+    first = {"data_remarks": converted.pop("data_remarks")}
+    write(run.path / "results.json", first | {name: value for name, value in converted.items() if value is not None})
     if baseline and predictions is not None:
-        if beside is not None:
-            write(run.path / BASELINE, beside)
+        if compared_baseline is not None:
+            write(run.path / BASELINE, compared_baseline)
         old = None if alone is None else logits_of(alone[0], target).softmax(-1)
         write(
             run.path / SAMPLES,
@@ -244,7 +244,7 @@ def _finish(
     return model
 
 
-def _harm(judged: Judged, model: Model, beside: Baseline | None) -> Harm | None:
+def _harm(judged: Judged, model: Model, compared_baseline: Baseline | None) -> Harm | None:
     """What the evidence says of the model that is handed over: of one of the source alone, nothing.
 
     Folds say what adaptation does; how many predictions this model changed is known once a baseline is beside it.
@@ -252,7 +252,7 @@ def _harm(judged: Judged, model: Model, beside: Baseline | None) -> Harm | None:
     if judged.decision is None or judged.decision.harm is None or model.method["name"] == SOURCE_ONLY:
         return None
     harm = judged.decision.harm
-    return harm if beside is None else replace(harm, changed=beside.changed)
+    return harm if compared_baseline is None else replace(harm, changed=compared_baseline.changed)
 
 
 def _short(trained: Trained) -> list[str]:

@@ -46,13 +46,13 @@ def take(estimator: Any, X: Any, y: Any, X_target: Any, is_source: np.ndarray | 
                 raise ArgumentError(f"options: {name} needs a frame as X, whose columns have names.")
         X, y = validate_data(estimator, X, y, dtype=np.float64, **how)
         return Taken(X, y, None, None)
-    told = table if is_source is None or is_source.all() else table.rows(np.flatnonzero(is_source))
+    source = table if is_source is None or is_source.all() else table.rows(np.flatnonzero(is_source))
     plain = _is_plain(table) and asked.dates is None and asked.text is None
     if plain:
         X, y = validate_data(estimator, X, y, dtype=np.float64, **how)
     there = _table(X_target, "X_target")
     same = there is not None and there.frame.columns.tolist() == table.frame.columns.tolist()
-    columns = find_columns(told, there if same else None, ("X", "X_target"), dates=asked.dates, text=asked.text)
+    columns = find_columns(source, there if same else None, ("X", "X_target"), dates=asked.dates, text=asked.text)
     if plain:
         return Taken(X, y, columns, None)
     numbers = columns.encode(table, "X").astype(np.float64)

@@ -360,13 +360,13 @@ def evidence_of(
 
 
 def _weigh(models: Mapping[str, Model], sample: Domain, neighbours: Any) -> Mapping[str, Evidence | NumberEvidence]:
-    said = {name: logits_of(model.network, sample) for name, model in models.items()}
+    outputs = {name: logits_of(model.network, sample) for name, model in models.items()}
     first = next(iter(models.values()))
     if isinstance(first.task, Classification):
-        return weigh({name: logits.softmax(-1).numpy() for name, logits in said.items()}, neighbours)
+        return weigh({name: logits.softmax(-1).numpy() for name, logits in outputs.items()}, neighbours)
     assert first.run is not None
     source = read_arrays(first.run / "embeddings.npz")["source_values"]
-    numbers = {name: models[name].task.decode(f).reshape(len(sample), -1) for name, f in said.items()}
+    numbers = {name: models[name].task.decode(f).reshape(len(sample), -1) for name, f in outputs.items()}
     return weigh_numbers(numbers, source, neighbours)
 
 

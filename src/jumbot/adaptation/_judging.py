@@ -26,7 +26,7 @@ from jumbot.adaptation._evaluation.diagnosis import UNEXPLAINED, one_class
 from jumbot.adaptation._evaluation.sets import MOST_UNKNOWN, Guarantee, learn_guarantee
 from jumbot.adaptation._evaluation.task import Task
 from jumbot.adaptation._evaluation.votes import estimated_shares
-from jumbot.adaptation._training.witnesses import Heard, hear, hear_held_out
+from jumbot.adaptation._training.witnesses import Witnesses, held_out_witnesses, train_witnesses
 from jumbot.data._domain import Domain
 from jumbot.data._inputs import kind_of
 from jumbot.methods import METHODS, SOURCE_ONLY, options_class
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 ADAPTED = "jumbot"
 PAPER = ("digits", "office-home", "office-home-partial", "visda")
 """Recipes that, where they are named, train on all of the source as the paper does."""
-UNTOLD = (
+NO_ESTIMATE = (
     "whether to adapt numbers cannot be told without labels, for inputs that were moved and a target whose numbers "
     "differ look alike; name method='jumbot' where you know that the inputs were moved"
 )
@@ -69,7 +69,7 @@ class Judged:
 
     automatic: bool
     """Whether no method was named, so that the better one of source-only and JUMBOT is handed over."""
-    heard: Heard | None = None
+    witnesses: Witnesses | None = None
     """What networks say that were trained without a part of the source."""
     decision: Decision | None = None
     why_not: str = ""
@@ -128,7 +128,7 @@ def judge_before(
     again: Again,
     *,
     automatic: bool,
-    beside: bool = True,
+    baseline: bool = True,
     until: float = math.inf,
     why_not: str = "",
     given: Collection[str] = (),
@@ -138,7 +138,7 @@ def judge_before(
     Of numbers a method must be named: on the bikes of another year plain models of the source were nearer to JUMBOT's
     numbers, and source-only's were right.
 
-    `again(method)` makes the configuration of another method; `beside` puts source-only beside one that is named.
+    `again(method)` makes the configuration of another method; `baseline` puts source-only beside one that is named.
     Options that the user has `given` are kept.
     Where it cannot be judged, for `why_not` or because there are too few samples, no fold is trained.
     """
@@ -150,32 +150,34 @@ def judge_before(
         )
         return Judged(automatic, None, decision, why), again(SOURCE_ONLY) if automatic else config
     if pair.source.labels is None and (automatic or config.method == SOURCE_ONLY):
-        heard, config = _hear_numbers(pair, again(SOURCE_ONLY) if automatic else config, until, given)
-        untold = Decision(SOURCE_ONLY, f"{SOURCE_ONLY} was chosen: {UNTOLD}.")
-        return Judged(automatic, heard, untold if automatic else kept(SOURCE_ONLY, None)), config
+        witnesses, config = _witnesses_of_numbers(pair, again(SOURCE_ONLY) if automatic else config, until, given)
+        undecided = Decision(SOURCE_ONLY, f"{SOURCE_ONLY} was chosen: {NO_ESTIMATE}.")
+        return Judged(automatic, witnesses, undecided if automatic else kept(SOURCE_ONLY, None)), config
     # of numbers nothing is said: plain models of the source, which would be the judges, are wrong where inputs moved
-    compared = config.method != SOURCE_ONLY and (automatic or beside) and pair.source.labels is not None
+    compared = config.method != SOURCE_ONLY and (automatic or baseline) and pair.source.labels is not None
     configs = [again(SOURCE_ONLY), config] if compared else [config]
-    heard = hear(pair.source, pair.target, configs, pair.task, pair.labelled, until)
+    witnesses = train_witnesses(pair.source, pair.target, configs, pair.task, pair.labelled, until)
     harm = None
     if compared:
-        harm = weigh_witnesses(heard.by_method[config.method], heard.by_method[SOURCE_ONLY])
+        harm = weigh_witnesses(witnesses.by_method[config.method], witnesses.by_method[SOURCE_ONLY])
     decision = decide(harm, config.method) if automatic and harm is not None else kept(config.method, harm)
     chosen = config if decision.method == config.method else again(decision.method)
-    return Judged(automatic, heard, decision), chosen
+    return Judged(automatic, witnesses, decision), chosen
 
 
-def _hear_numbers(pair: Pair, config: RunConfig, until: float, given: Collection[str]) -> tuple[Heard, RunConfig]:
+def _witnesses_of_numbers(
+    pair: Pair, config: RunConfig, until: float, given: Collection[str]
+) -> tuple[Witnesses, RunConfig]:
     """Source-only of numbers, by the network that predicts held-out ones better: the recipe's, or a smoother one."""
-    found: list[tuple[Heard, RunConfig]] = []
+    found: list[tuple[Witnesses, RunConfig]] = []
     every = [one for one in (config, smoother(config, given)) if one is not None]
     for number, one in enumerate(every):
         now = time.monotonic()
         end = now + max(until - now, 0) / (len(every) - number)
-        found.append((hear(pair.source, pair.target, [one], pair.task, pair.labelled, end), one))
+        found.append((train_witnesses(pair.source, pair.target, [one], pair.task, pair.labelled, end), one))
 
-    def squares(heard: Heard) -> float:
-        witness = heard.by_method[SOURCE_ONLY]
+    def squares(witnesses: Witnesses) -> float:
+        witness = witnesses.by_method[SOURCE_ONLY]
         return float(np.mean((witness.held - witness.labels) ** 2))
 
     return min(found, key=lambda each: squares(each[0]))
@@ -188,15 +190,15 @@ def judge_after(
     held = domains.watch.validation
     assert held is not None
     networks = {config.method: network} | ({} if earlier is None else {SOURCE_ONLY: earlier})
-    heard = hear_held_out(domains.source, held, domains.target, networks, config, domains.task)
+    witnesses = held_out_witnesses(domains.source, held, domains.target, networks, config, domains.task)
     if config.method == SOURCE_ONLY or earlier is None:
         decision = kept(config.method, None)
         if automatic:
             why = "was trained: there is no classifier of the source alone to compare it with"
             decision = Decision(config.method, f"{config.method} {why}.")
-        return Judged(automatic, heard, decision)
-    harm = weigh_witnesses(heard.by_method[config.method], heard.by_method[SOURCE_ONLY])
-    return Judged(automatic, heard, decide(harm, config.method) if automatic else kept(config.method, harm))
+        return Judged(automatic, witnesses, decision)
+    harm = weigh_witnesses(witnesses.by_method[config.method], witnesses.by_method[SOURCE_ONLY])
+    return Judged(automatic, witnesses, decide(harm, config.method) if automatic else kept(config.method, harm))
 
 
 def maker(source: Domain, recipe: str | None, options: Mapping[str, Any]) -> Again:
@@ -221,15 +223,15 @@ def _own(method: str) -> set[str]:
 
 
 def estimate_of(
-    heard: Heard, method: str, logits: Tensor, predicted: Tensor, near: np.ndarray | None = None
+    witnesses: Witnesses, method: str, logits: Tensor, predicted: Tensor, near: np.ndarray | None = None
 ) -> EstimatedAccuracy:
     """The accuracy of a network with these logits and predictions of the whole target, by the witness of its method.
 
     `near` is the mass that target samples receive, None where that is not known.
     """
-    witness = heard.by_method[method]
-    own, said = logits[heard.index].double().numpy(), predicted[heard.index].numpy()
-    found = estimate_accuracy(witness.votes(own, said), len(logits), len(witness.labels))
+    witness = witnesses.by_method[method]
+    own, classes = logits[witnesses.index].double().numpy(), predicted[witnesses.index].numpy()
+    found = estimate_accuracy(witness.votes(own, classes), len(logits), len(witness.labels))
     why = _unlike_the_source(predicted.numpy(), witness.shares, near)
     return unknown(why, found.votes) if why and found.value is not None else found
 
@@ -242,11 +244,11 @@ def calibrated(
     `planned` are the class shares that the plan gives the target, and `near` the mass that its samples receive, None
     where that is not known.
     """
-    if judged.heard is None or method not in judged.heard.by_method:
+    if judged.witnesses is None or method not in judged.witnesses.by_method:
         return Calibration(), unknown(judged.why_not or "there is no held-out part of the source")
-    witness = judged.heard.by_method[method]
+    witness = judged.witnesses.by_method[method]
     found = calibrate(logits, witness, planned, None)
-    accuracy = estimate_of(judged.heard, method, logits, found.scores(logits).argmax(-1), near)
+    accuracy = estimate_of(judged.witnesses, method, logits, found.scores(logits).argmax(-1), near)
     if accuracy.value is None:
         return found, accuracy
     return calibrate(logits, witness, planned, accuracy.value), accuracy
@@ -269,13 +271,13 @@ def guaranteed(
 
     `near` is the mass that target samples receive, None where that is not known.
     """
-    if judged.heard is None or (witness := judged.heard.by_method.get(str(model.method["name"]))) is None:
+    if judged.witnesses is None or (witness := judged.witnesses.by_method.get(str(model.method["name"]))) is None:
         return None
     strange = UNEXPLAINED if near is None else min(UNEXPLAINED, float(np.quantile(near, MOST_UNKNOWN)))
     if witness.labels.ndim > 1:
         return learn_guarantee(witness, None, None, None, strange)
     estimated = estimated_shares(witness.probabilities(logits.double().numpy()), witness.shares)
     shares = target_shares(estimated, np.asarray(planned), witness.shares)
-    told = accuracy is not None and accuracy.value is not None
-    probabilities = model.probabilities(logits).double().numpy() if told else None
+    has_estimate = accuracy is not None and accuracy.value is not None
+    probabilities = model.probabilities(logits).double().numpy() if has_estimate else None
     return learn_guarantee(witness, Calibration(model.temperature, model.offset), shares, probabilities, strange)

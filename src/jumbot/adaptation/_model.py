@@ -204,7 +204,7 @@ class Model:
         )
         raw = match_classes(read, self.classes)
         found = self.input.apply(raw, crop_transform(self.crops))
-        return found if self.extractor is None else self.extractor.beside(self.network)(found)
+        return found if self.extractor is None else self.extractor.on_device_of(self.network)(found)
 
     def outputs(self, data: Any, **reading: Any) -> tuple[Tensor, Tensor]:
         """Embeddings and logits."""
@@ -472,8 +472,8 @@ class Model:
                     [value if isinstance(value, str) else f"{value:.6g}" for value in given[part]]
                     for given in (more or {}).values()
                 ]
-                told = ids[part] if domain.ids is None else [safe(str(name)) for name in ids[part]]
-                writer.writerows(zip(told, *columns, strict=True))
+                row_names = ids[part] if domain.ids is None else [safe(str(name)) for name in ids[part]]
+                writer.writerows(zip(row_names, *columns, strict=True))
 
     def _set_columns(self, found: PredictionSets) -> dict[str, Any]:
         """Columns of predictions with sets; intervals in the digits of the predictions."""

@@ -101,11 +101,11 @@ class DomainAdaptationRegressor(SkadaCalls, RegressorMixin, AdaptationEstimator)
         del self._judgement
         self.diagnosis_: Diagnosis | None = None
         if target is not None:
-            told, rows = self._rows(source), self._scaled(target)
+            labelled, rows = self._rows(source), self._scaled(target)
             found, _ = diagnose_rows(
                 source,
                 len(rows),
-                lambda some: outputs_of(self.network_, told[some]),
+                lambda some: outputs_of(self.network_, labelled[some]),
                 lambda some: outputs_of(self.network_, rows[some]),
                 self.task_,
             )

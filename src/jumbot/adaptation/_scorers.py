@@ -48,7 +48,7 @@ class TargetScorer:
         if last.target_rows_ is None:
             raise ArgumentError("X_target: fit had none, so there is no target to score on; pass it to fit.")
         _, outputs = outputs_of(last.network_, last.target_rows_)
-        return float(known[self.name](last.target_rows_, _said(last, outputs)))
+        return float(known[self.name](last.target_rows_, _predicted(last, outputs)))
 
 
 def target_scorer(name: str = "modularity") -> TargetScorer:
@@ -85,6 +85,6 @@ def target_scorer(name: str = "modularity") -> TargetScorer:
     return TargetScorer(name)
 
 
-def _said(estimator: AdaptationEstimator, outputs: Any) -> np.ndarray:
+def _predicted(estimator: AdaptationEstimator, outputs: Any) -> np.ndarray:
     found: np.ndarray = outputs.numpy() if estimator.task_.name == "regression" else outputs.softmax(-1).numpy()
     return found

@@ -159,16 +159,16 @@ class Search:
         if alone is None or not by_label or not (self.holds_out or self.source.labels is None):
             return {}
         models = {name: load(run.folder) for name, run in {SOURCE_ONLY: alone, **by_label}.items()}
-        said = {name: model.scores(logits_of(model.network, sample)) for name, model in models.items()}
+        scored = {name: model.scores(logits_of(model.network, sample)) for name, model in models.items()}
         if self.source.labels is None:
             index, rows = learning_rows(self.source, self.seed)
             values = task_of(self.source).labels(self.source)[index]
             others = [learning_rows(sample)[1]]
             known = reference_predictions(rows, values, others, numbers=True, seed=self.seed)
-            outputs = {name: (f.double().numpy(),) for name, f in said.items()}
+            outputs = {name: (f.double().numpy(),) for name, f in scored.items()}
             return {name: weigh_distances(outputs[name], outputs[SOURCE_ONLY], known) for name in by_label}
         votes = {name: model.results["estimated_accuracy"]["votes"] for name, model in models.items()}
-        classes = {name: scores.argmax(-1) for name, scores in said.items()}
+        classes = {name: scores.argmax(-1) for name, scores in scored.items()}
         return {
             name: weigh_harm(
                 votes[name], votes[SOURCE_ONLY], float((classes[name] != classes[SOURCE_ONLY]).double().mean())

@@ -37,7 +37,7 @@ from jumbot.adaptation._search import Search
 from jumbot.adaptation._verdict import verdict
 from jumbot.data._content import domain_hash
 from jumbot.data._domain import Domain
-from jumbot.data._preflight import Encoding, Given, telling_every_problem
+from jumbot.data._preflight import Encoding, Given, collecting_problems
 from jumbot.data._sources import check_used, read_domains, read_labelled
 from jumbot.errors import ArgumentError, JumbotError
 
@@ -159,7 +159,7 @@ def tune(
     own = {name: changes[name] for name in ("columns", "dates", "text") if name in changes}
     given = Given(source, target, make_reading(**how), Encoding.of(Inputs(**own)), evaluate_on, labelled_target)
     with _folder(check("out", out, Path | None)) as (folder, temporary):
-        with telling_every_problem(given):
+        with collecting_problems(given):
             search = _make_search(folder, given, recipe, changes, limits)
             found = _search(search, limits, changes)
         if temporary is not None:

@@ -34,22 +34,22 @@ def verdict(search: Search, weighed: Sequence[Weighed]) -> dict[str, Any]:
     """
     default = search.variants[1].label
     whole = {each.run.variant.label: each for each in weighed if each.whole}
-    chosen, said = _pick(whole, default)
+    chosen, reasons = _pick(whole, default)
     unknown = next((each for each in whole.values() if _is_unknown(each)), None)
     if unknown is not None:
-        chosen, said = unknown, []
+        chosen, reasons = unknown, []
     rows = {each.run.variant.label: each.row(search.out) for each in weighed}
     picked = rows.pop(chosen.run.variant.label)
     rest = sorted(rows.values(), key=lambda row: (not row["whole"], -row["evidence"]))
     trained = {picked["candidate"], *rows}
     not_tried = [v.label for v in search.variants if v.label not in trained and v.label not in search.failed]
-    said = [_cannot_know(chosen, rest)] if unknown is not None else [*said, *_more(chosen, picked)]
+    reasons = [_cannot_know(chosen, rest)] if unknown is not None else [*reasons, *_more(chosen, picked)]
     return {
         "rule": RULE,
         "picked": picked["candidate"],
         "default": default,
         "steps": search.steps[1],
-        "why": said
+        "why": reasons
         + [f"Warning: {text}" for text in advised_against(chosen)]
         + _the_rest(picked, rest, search, not_tried),
         "candidates": [picked, *rest],
@@ -75,22 +75,22 @@ def _pick(whole: Mapping[str, Weighed], default: str) -> tuple[Weighed, list[str
         if each.harm is not None and each.harm.helps and each.evidence.value > kept.evidence.value + TIE
     ]
     sure = [each for each in better if _surely_beyond(each, kept)]
-    said = [_capital(decision.why)]
+    reasons = [_capital(decision.why)]
     if not sure:
         if better:
             best = max(better, key=lambda each: each.evidence.value)
-            said.append(
+            reasons.append(
                 f"{_name(best)} has more evidence, {best.evidence.words()}, than {_name(kept)}, {kept.evidence.words()}"
                 ", and not surely a larger modularity, so it was not taken."
             )
-        return kept, said
+        return kept, reasons
     best = max(sure, key=lambda each: each.evidence.value)
     surely = " and surely a larger modularity" if isinstance(best.evidence, Evidence) else ""
-    said.append(
+    reasons.append(
         f"{_name(best)} was chosen over {_name(kept)}: its evidence is larger, {best.evidence.words()} against "
         f"{kept.evidence.words()}{surely}, and nothing speaks for harm beside {SOURCE_ONLY}."
     )
-    return best, said
+    return best, reasons
 
 
 def _surely_beyond(each: Weighed, kept: Weighed) -> bool:
@@ -127,14 +127,14 @@ def _cannot_know(chosen: Weighed, rest: Sequence[Mapping[str, Any]]) -> str:
 
 def _more(chosen: Weighed, picked: Mapping[str, Any]) -> list[str]:
     """What else is to be said of a candidate that adapts."""
-    said: list[str] = []
+    reasons: list[str] = []
     if chosen.run.variant.method == SOURCE_ONLY:
-        return said
+        return reasons
     if picked["mass"] is not None and "tau" in picked["settings"]:
-        said.append(f"tau is {picked['settings']['tau']:g}: {100 * picked['mass']:.0f} % of the mass moves.")
+        reasons.append(f"tau is {picked['settings']['tau']:g}: {100 * picked['mass']:.0f} % of the mass moves.")
     if isinstance(chosen.evidence, NumberEvidence):
-        said.append("That holds if the numbers of both domains are spread alike, which nothing here can tell.")
-    return said
+        reasons.append("That holds if the numbers of both domains are spread alike, which nothing here can tell.")
+    return reasons
 
 
 def advised_against(chosen: Weighed) -> list[str]:
@@ -155,15 +155,15 @@ def _the_rest(
     picked: Mapping[str, Any], rest: Sequence[Mapping[str, Any]], search: Search, not_tried: Sequence[str]
 ) -> list[str]:
     """What was stopped, not tried, or failed, and which part labels had."""
-    said = []
+    reasons = []
     stopped = [row["candidate"] for row in rest if not row["whole"]]
     if stopped:
-        said.append(f"{len(stopped)} of {len(rest) + 1} candidates were stopped at a third of the steps.")
+        reasons.append(f"{len(stopped)} of {len(rest) + 1} candidates were stopped at a third of the steps.")
     if not_tried:
-        said.append(f"Not tried, because the time was up: {', '.join(not_tried)}.")
-    said += [f"{name} failed: {reason}" for name, reason in search.failed.items()]
+        reasons.append(f"Not tried, because the time was up: {', '.join(not_tried)}.")
+    reasons += [f"{name} failed: {reason}" for name, reason in search.failed.items()]
     known = [name for name in ("accuracy", "rmse") if picked.get(f"{name}_not_used") is not None]
     figures = {"accuracy": "accuracies", "rmse": "errors"}
     if known:
-        return [*said, f"Labels of the target gave {figures[known[0]]}, and decided nothing."]
-    return [*said, "No target label was used."]
+        return [*reasons, f"Labels of the target gave {figures[known[0]]}, and decided nothing."]
+    return [*reasons, "No target label was used."]

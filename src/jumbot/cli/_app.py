@@ -39,7 +39,7 @@ COMMANDS = {
     "doctor": "what this machine has of all that jumbot can use",
 }
 
-GOING_ON = dict.fromkeys(("compare", "demo", "tune"), "the same command goes on")
+RESUME = dict.fromkeys(("compare", "demo", "tune"), "the same command goes on")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -65,16 +65,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return status
         return 0
     except KeyboardInterrupt as stop:
-        how = [str(stop), GOING_ON.get(command, "")]
+        how = [str(stop), RESUME.get(command, "")]
         say("; ".join([f"{prog}: stopped", *filter(None, how)]), sys.stderr)
         return 128 + getattr(stop, "signal", signal.SIGINT)
     except BrokenPipeError:  # the reader, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141  # as a shell calls it
     except UsageError as error:
-        said = str(error).removesuffix(".")
-        page = " ".join(filter(None, [prog, error.beside, "--help"]))
-        say(f"{prog}: {said}{'' if said.endswith('?') else ';'} see '{page}'", sys.stderr)
+        message = str(error).removesuffix(".")
+        page = " ".join(filter(None, [prog, error.page, "--help"]))
+        say(f"{prog}: {message}{'' if message.endswith('?') else ';'} see '{page}'", sys.stderr)
         return 2
     except ModuleNotFoundError as error:
         say(f"{prog}: {missing(error, 'this', 'adapt')}", sys.stderr)

@@ -99,9 +99,9 @@ def fish() -> str:
             if isinstance(entry.marker, Argument):
                 lines += [f"{start}{choices}"] if choices else []
                 continue
-            said = shlex.quote(re.split(r"[.;:] |\.$", docs.get(name, ""))[0])
+            summary = shlex.quote(re.split(r"[.;:] |\.$", docs.get(name, ""))[0])
             words = " ".join(f"-l {word[2:]}" for word in (flag(name), *_aliases(entry)))
-            lines.append(f"{start} {words}{'' if entry.is_flag else ' -r'}{choices} -d {said}")
+            lines.append(f"{start} {words}{'' if entry.is_flag else ' -r'}{choices} -d {summary}")
     return "\n".join(lines) + "\n"
 
 

@@ -59,14 +59,14 @@ def examine(say: Callable[[str], None] = print) -> int:
 
     say(f"jumbot {jumbot.__version__}, Python {platform.python_version()}, {platform.platform()}")
     say(f"{os.cpu_count()} processors, {torch.get_num_threads()} threads of torch, CUDA {torch.cuda.is_available()}")
-    broken = 0
+    failures = 0
     for package, module, extra, purpose in PACKAGES:
         state, bad = _state(package, module, extra)
-        broken += bad
+        failures += bad
         say(f"{package:<26} {state:<60} {purpose}")
-    broken += _say_solver(say)
+    failures += _say_solver(say)
     _say_data(say)
-    return broken
+    return failures
 
 
 def _state(package: str, module: str, extra: str) -> tuple[str, bool]:

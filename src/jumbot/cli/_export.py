@@ -35,7 +35,7 @@ def main(arguments: Sequence[str]) -> int:
     from jumbot.adaptation._export import describe
 
     model.export(wanted.file)
-    said = describe(model)
-    say(f"model: {wanted.file}, run with batches of two sizes and found to agree\nin: {said['input']}")
-    say(f"out: {said['output']} ({', '.join(model.classes[:5])}{', ...' * (len(model.classes) > 5)})")
+    description = describe(model)
+    say(f"model: {wanted.file}, run with batches of two sizes and found to agree\nin: {description['input']}")
+    say(f"out: {description['output']} ({', '.join(model.classes[:5])}{', ...' * (len(model.classes) > 5)})")
     return 0

@@ -137,10 +137,10 @@ def _boxes(tyro: Any, command: type[Command], groups: Sequence[Group]) -> list[s
             part = _made(title.replace("-", "_"), rest, doc)
             first.append((part.__name__, part, dataclasses.field(default_factory=part)))
     whole = _made("Arguments", first, None)
-    said = _Said(sys.stdout)
-    with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):
+    output = _Captured(sys.stdout)
+    with contextlib.redirect_stdout(output), contextlib.suppress(SystemExit):
         tyro.cli(whole, args=["--help"], prog="", description="", config=(tyro.conf.OmitArgPrefixes,))
-    _, _, boxes = said.getvalue().partition("\n")  # without tyro's usage
+    _, _, boxes = output.getvalue().partition("\n")  # without tyro's usage
     return [line.rstrip() for line in boxes.strip("\n").splitlines() if not EMPTY.fullmatch(line)]
 
 
@@ -166,7 +166,7 @@ def _made(name: str, fields: list[Any], doc: str | None) -> Any:
     return dataclasses.make_dataclass(name, fields, kw_only=True, namespace={"__doc__": doc or ""})
 
 
-class _Said(io.StringIO):
+class _Captured(io.StringIO):
     """What tyro prints, in the colours and the letters that the terminal has."""
 
     def __init__(self, terminal: TextIO) -> None:

@@ -23,9 +23,9 @@ T = TypeVar("T", bound=Command)
 
 
 class UsageError(ArgumentError):
-    """Arguments that cannot be what was meant; the command's help, with `beside`, says what can."""
+    """Arguments that cannot be what was meant; the command's help, with `page`, says what can."""
 
-    beside = ""
+    page = ""
 
 
 def parse(command: type[T], arguments: Sequence[str], prog: str) -> T:
@@ -66,7 +66,7 @@ def parse_with(
 
 
 @contextlib.contextmanager
-def usage_errors(names: Collection[str], beside: str = "") -> Iterator[None]:
+def usage_errors(names: Collection[str], page: str = "") -> Iterator[None]:
     """Errors about options, in the words of the command: `batch_size` is `--batch-size` there, `source` is SRC."""
     try:
         yield
@@ -79,19 +79,19 @@ def usage_errors(names: Collection[str], beside: str = "") -> Iterator[None]:
         if name in names and message.startswith(argument):
             message = shown + message.removeprefix(argument)
         usage = UsageError(message, argument=error.argument)
-        usage.beside = beside
+        usage.page = page
         raise usage from error
 
 
 def _split(tyro: Any, known: Mapping[str, Entry], words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
     """What was given, by name, and what belongs to nothing."""
     everything = optional_keys({name: annotated(tyro, entry) for name, entry in known.items()})
-    said = io.StringIO()
+    output = io.StringIO()
     try:
-        with contextlib.redirect_stderr(said):
+        with contextlib.redirect_stderr(output):
             given, unknown = tyro.cli(everything, args=list(words), prog="", return_unknown_args=True)
     except SystemExit:
-        raise UsageError(_one_line(said.getvalue())) from None
+        raise UsageError(_one_line(output.getvalue())) from None
     return dict(given), list(unknown)
 
 
@@ -105,8 +105,8 @@ def _unknown(words: Sequence[str], known: Mapping[str, Entry]) -> str:
     return f"{word} is no option" + (f"; did you mean {flag(near[1])}?" if near else ".")
 
 
-def _one_line(said: str) -> str:
+def _one_line(output: str) -> str:
     """What tyro says in a box, in a line."""
-    lines = [re.sub(r"[╭╮╰╯│─]+", " ", line).strip() for line in said.splitlines()[1:]]
+    lines = [re.sub(r"[╭╮╰╯│─]+", " ", line).strip() for line in output.splitlines()[1:]]
     text = " ".join(lines[: lines.index("")] if "" in lines else lines)
     return text.replace("Expected 1 values", "Give one").replace("  ", " ")

@@ -18,12 +18,12 @@ def with_command(error: BaseException, command: str, arguments: Sequence[str]) -
     column 'my notes' holds free text.
     This would do: jumbot adapt a.csv b.csv --drop age 'my notes' --out run
     """
-    said = str(error)
+    message = str(error)
     remedy: Mapping[str, Any] = getattr(error, "remedy", {})
     if not remedy:
-        return said
+        return message
     words = shlex.join(["jumbot", command, *_changed(list(arguments), remedy)])
-    return f"{said.partition(f'{chr(10)}{WOULD_DO}')[0]}\n{WOULD_DO}{words}"
+    return f"{message.partition(f'{chr(10)}{WOULD_DO}')[0]}\n{WOULD_DO}{words}"
 
 
 def _changed(words: list[str], remedy: Mapping[str, Any]) -> list[str]:

@@ -106,9 +106,9 @@ def described(found: jumbot.Shift) -> str:
         )
     moved = [column for column in found.columns if column.p_value <= 0.05]
     if moved:
-        said = [f"{c.name} (p = {c.p_value:.2g}, by {c.moved:+.2f})" for c in moved[:_SHOWN]]
+        listed = [f"{c.name} (p = {c.p_value:.2g}, by {c.moved:+.2f})" for c in moved[:_SHOWN]]
         more = f" and {len(moved) - _SHOWN} more" if len(moved) > _SHOWN else ""
-        lines.append(f"Columns that moved, in deviations: {', '.join(said)}{more}.")
+        lines.append(f"Columns that moved, in deviations: {', '.join(listed)}{more}.")
     if found.where is not None:
         lines.append(
             {

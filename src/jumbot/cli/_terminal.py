@@ -56,15 +56,15 @@ class _once:
     """`warnings.formatwarning` for a person at a terminal: each warning the first time that it comes."""
 
     def __init__(self) -> None:
-        self.said: set[str] = set()
+        self.shown: set[str] = set()
 
     def __call__(
         self, message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
     ) -> str:
         text = f"warning: {escaped(message)}\n"
-        if text in self.said:
+        if text in self.shown:
             return ""
-        self.said.add(text)
+        self.shown.add(text)
         return text
 
 
@@ -74,9 +74,9 @@ def summary(model: Model, run: RunRecord) -> str:
     from jumbot.report._presence import data_remarks, warnings_of
 
     results = model.results
-    said = verdict(run)
-    lines = [*(f"data: {remark}" for remark in data_remarks(run)), said]
-    if (decision := model.decision) is not None and not decision.asked and decision.why[1:] not in said:
+    found = verdict(run)
+    lines = [*(f"data: {remark}" for remark in data_remarks(run)), found]
+    if (decision := model.decision) is not None and not decision.asked and decision.why[1:] not in found:
         lines.append(decision.why)
     lines.append(rule_line(results))
     if results.get("accuracy") is not None:

@@ -108,8 +108,8 @@ def _assigned(plan: Tensor, cost: Tensor) -> tuple[Tensor, Tensor]:
     from scipy.optimize import linear_sum_assignment
 
     finite = torch.where(cost.isfinite(), cost, 0.0)
-    dear = torch.where(cost.isfinite(), cost, 2 * finite.abs().max() + 1)
-    score = plan / plan.max().clamp_min(1e-300) - _TIE * dear / dear.abs().max().clamp_min(1e-300)
+    finite_cost = torch.where(cost.isfinite(), cost, 2 * finite.abs().max() + 1)
+    score = plan / plan.max().clamp_min(1e-300) - _TIE * finite_cost / finite_cost.abs().max().clamp_min(1e-300)
     i, j = linear_sum_assignment(score.cpu().double().numpy(), maximize=True)
     return torch.from_numpy(i).to(cost.device), torch.from_numpy(j).to(cost.device)
 

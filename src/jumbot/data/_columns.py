@@ -114,8 +114,8 @@ class Column:
                 "missing dates empty.",
                 remedy={"drop": (column,)},
             ) from None
-        if said := self.dates.beyond(found):
-            remark(f"{name}: column {column!r} {said}; leave it out if that does harm.", stacklevel=3)
+        if problem := self.dates.beyond(found):
+            remark(f"{name}: column {column!r} {problem}; leave it out if that does harm.", stacklevel=3)
         return found.astype(np.float32)
 
 

@@ -105,11 +105,11 @@ def names_in(first: list[str], decimal_comma: bool, name: str) -> list[str] | No
     counted = [field for field in fields if field] == [str(i) for i in range(len(fields) - (not fields[0]))]
     if None not in numbers and not (counted and len(fields) > 2):  # 0, 1, 2, ... is what pandas calls columns
         return None
-    broken = [f for f, number in zip(fields, numbers, strict=True) if number is not None and number % 1 != 0 and f]
-    if broken:
+    fractional = [f for f, number in zip(fields, numbers, strict=True) if number is not None and number % 1 != 0 and f]
+    if fractional:
         raise ArgumentError(
-            f"{name}: the first line holds {broken[0]!r} beside texts: names of columns or data? Put a line of names "
-            "above the data."
+            f"{name}: the first line holds {fractional[0]!r} beside texts: names of columns or data? Put a line of "
+            "names above the data."
         )
     return [field or f"Unnamed: {i}" for i, field in enumerate(fields)]
 
@@ -181,9 +181,9 @@ def _with_decimal_points(frame: Any, path: Path) -> Any:
     if commas and (points or all(column.str.fullmatch(_THOUSANDS).all() for column in commas.values())):
         name, column = next(iter(commas.items()))
         text = column[column.str.contains(",")].iloc[0].strip()
-        beside = f" beside decimal points in {points[0]!r}" if points else ""
+        where = f" beside decimal points in {points[0]!r}" if points else ""
         remark(
-            f"{path}: {text!r} in column {name!r} is read as {text.replace(',', '.')}{beside}; if a sign parts "
+            f"{path}: {text!r} in column {name!r} is read as {text.replace(',', '.')}{where}; if a sign parts "
             "thousands, write the numbers without it.",
             stacklevel=4,
         )

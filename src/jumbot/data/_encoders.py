@@ -85,13 +85,13 @@ class Dates:
         return None
 
 
-def find_dates(values: Sequence[Any], beside: Sequence[Any] = ()) -> tuple[Dates, str]:
+def find_dates(values: Sequence[Any], others: Sequence[Any] = ()) -> tuple[Dates, str]:
     """The `Dates` of the values of a source, and their median, which stands for missing ones.
 
-    `beside` are the target's: where day and month cannot be told apart in the source, they may be in these.
+    `others` are the target's: where day and month cannot be told apart in the source, they may be in these.
     """
     present = [value for value in values if not _is_missing(value)]
-    order = _order([*present, *(value for value in beside if not _is_missing(value))])
+    order = _order([*present, *(value for value in others if not _is_missing(value))])
     dates = sorted(read_date(value, order) for value in set(present))
     counted = sorted(read_date(value, order) for value in present)
     times = any(date.time() != datetime.time() for date in dates)

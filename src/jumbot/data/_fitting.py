@@ -66,9 +66,9 @@ def find_columns(
         if column in easy:
             found.append(easy[column])
             continue
-        beside = None if target is None else target.frame.get(column if by_name else places.get(column))
+        others = None if target is None else target.frame.get(column if by_name else places.get(column))
         try:
-            found.append(_find(source, column, names[0], beside, dates, text))
+            found.append(_find(source, column, names[0], others, dates, text))
         except ArgumentError as error:
             problems.append(str(error))
             more = error.remedy
@@ -127,9 +127,9 @@ def _plain_numbers(table: Table, columns: Sequence[str]) -> dict[str, Column]:
 
 
 def _find(
-    table: Table, column: str, name: str, beside: Any, dates: Sequence[str] | None, text: Sequence[str] | None
+    table: Table, column: str, name: str, others: Any, dates: Sequence[str] | None, text: Sequence[str] | None
 ) -> Column:
-    """What becomes of a column; `beside` is the target's, if it has one."""
+    """What becomes of a column; `others` is the target's, if it has one."""
     values = table.frame[column]
     kind = kind_of_column(values)
     if values.isna().all():
@@ -137,13 +137,13 @@ def _find(
             f"{name}: column {column!r} is empty; fill it, {_leave_out(column)}.", remedy={"drop": (column,)}
         )
     if column in (dates or ()) or (kind == "dates" and dates is not None and not dates):
-        return _of_dates(table, column, name, beside)
+        return _of_dates(table, column, name, others)
     if column in (text or ()):
         return _of_text(table, column, name)
     if kind == "numbers":
         return _of_numbers(values, column, name)
     if kind == "dates":
-        _of_dates(table, column, name, beside)  # which says what is wrong with them
+        _of_dates(table, column, name, others)  # which says what is wrong with them
         raise ArgumentError(
             f"{name}: column {column!r} holds dates ({values.dropna().iloc[0]}); make numbers of them with "
             f"dates={column!r} (--dates {shlex.quote(column)}), {_leave_out(column)}.",
@@ -160,10 +160,10 @@ def _find(
     rows = int(values.notna().sum())
     most = MOST_CATEGORIES if kind == "categories" else min(max(min(20, rows / 2), rows / 10), MOST_CATEGORIES)
     if len(distinct) <= most:
-        told = next((value for value in values.dropna() if isinstance(value, str)), None)
+        text = next((value for value in values.dropna() if isinstance(value, str)), None)
         if kind == "text" and all(number_in(one) is not None for one in distinct) and not _are_texts(values):
             remark(
-                f"{name}: column {column!r} holds numbers, some of them as text ({told!r}), and is taken as "
+                f"{name}: column {column!r} holds numbers, some of them as text ({text!r}), and is taken as "
                 "categories; make all of them numbers if their size matters.",
                 stacklevel=3,
             )
@@ -212,9 +212,9 @@ def _of_numbers(values: Any, column: str, name: str) -> Column:
     return Column(column, fill=float(np.median(present)) if present.size else None)
 
 
-def _of_dates(table: Table, column: str, name: str, beside: Any) -> Column:
+def _of_dates(table: Table, column: str, name: str, others: Any) -> Column:
     values = table.frame[column].astype(object)
-    there = [] if beside is None else beside.astype(object).tolist()
+    there = [] if others is None else others.astype(object).tolist()
     try:
         dates, middle = find_dates(values.tolist(), there)
     except NotADateError as error:

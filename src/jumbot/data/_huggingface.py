@@ -65,8 +65,8 @@ def from_huggingface(data: Any, labels: Any, name: str, reading: Reading, like: 
     if origins is not None:
         domain = of_all_domains(domain, origins, name)
     if labels is None and roles.label is not None:
-        told = [_names(data, column, kinds) for column in label_columns(roles.label, list(kinds))]
-        labels = told[0] if len(told) == 1 else np.stack(told, axis=1)
+        columns = [_names(data, column, kinds) for column in label_columns(roles.label, list(kinds))]
+        labels = columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
     return with_labels(domain, labels, reading.task)
 
 

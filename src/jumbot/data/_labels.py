@@ -167,15 +167,15 @@ def _spelt(name: str) -> str:
     return squeezed if value is None or not math.isfinite(value) else repr(value + 0.0)
 
 
-def check_source(domain: Domain, beside: Sequence[str] = ()) -> Domain:
+def check_source(domain: Domain, target_columns: Sequence[str] = ()) -> Domain:
     """`domain` if it can teach: every row labelled, with two classes at least. Empty classes are left out.
 
     A class with a single sample is allowed: the stratified sampler repeats it. Classes that differ in their spelling
-    alone are named in a warning. `beside` are the columns of the target: one that it lacks may be the labels.
+    alone are named in a warning. `target_columns` are the columns of the target: one that it lacks may be the labels.
     """
     if domain.labels is None and domain.values is None:
         if domain.roles is not None and domain.roles.features:
-            own = [column for column in domain.roles.features if column not in beside] if beside else []
+            own = [column for column in domain.roles.features if column not in target_columns] if target_columns else []
             perhaps = f" {own[0]!r} is the only one that the target lacks." if len(own) == 1 else ""
             raise ArgumentError(
                 f"{domain.name}: the source has no labels; name their column with label (--label). There are "

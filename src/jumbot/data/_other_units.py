@@ -113,7 +113,7 @@ def other_units(
     typical, deviation = (float(np.median(factors)), _deviation(factors)) if len(factors) >= _MANY else (0.0, 0.0)
     if abs(typical) >= _WHOLE and deviation <= _LEAST * abs(typical):
         return [f"nearly every column {_times(typical)}; {_ASKED}{_known(typical)}"]
-    said = []
+    remarks = []
     for place, (name, (here, there), one) in enumerate(zip(names, columns, found, strict=True)):
         odd = one is not None and one.stands_out(typical, deviation)
         if odd and one is not None and labels is not None:
@@ -125,8 +125,8 @@ def other_units(
             how = f"{zero}; {_ASKED}"
         else:
             continue
-        said.append(f"column {name} {how} Its median is {np.median(there):.4g} instead of {np.median(here):.4g}.")
-    return [*said[:_SHOWN], *([f"{len(said) - _SHOWN} more columns differ likewise."] * (len(said) > _SHOWN))]
+        remarks.append(f"column {name} {how} Its median is {np.median(there):.4g} instead of {np.median(here):.4g}.")
+    return [*remarks[:_SHOWN], *([f"{len(remarks) - _SHOWN} more columns differ likewise."] * (len(remarks) > _SHOWN))]
 
 
 def _explained_by_proportions(
@@ -235,8 +235,10 @@ def _other_zero(here: np.ndarray, there: np.ndarray) -> tuple[str, float] | None
             near = abs(other - factor_ * middle - zero_) < 0.5 * max(spread_there, 0.02 * abs(zero_))
             misfit = abs(math.log(ratio / factor_))
             if apart > _ELSEWHERE and near and misfit < 0.3:
-                said = f"{medians} that are {apart:.0f} times as far apart as it varies, as {words} or the reverse"
-                return said, misfit
+                description = (
+                    f"{medians} that are {apart:.0f} times as far apart as it varies, as {words} or the reverse"
+                )
+                return description, misfit
     if apart >= _APART and abs(math.log(ratio)) < math.log(3):
         return f"{medians} that are {apart:.0f} times as far apart as it varies", math.inf
     return None

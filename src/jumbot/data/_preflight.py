@@ -15,7 +15,7 @@ from jumbot.data._labels import match_classes
 from jumbot.data._pair import prepare
 from jumbot.data._problems import joined, one_error, problems_in
 from jumbot.data._sources import read_domains, read_labelled
-from jumbot.data._tablefiles import FORMATS, ending, keeping_tables
+from jumbot.data._tablefiles import FORMATS, ending, tables_cached
 from jumbot.errors import ArgumentError
 
 _MOST = 50  # remedies tried one after another
@@ -61,7 +61,7 @@ class Given:
             return error
         return None
 
-    def mended(self, remedy: dict[str, Any]) -> Given:
+    def repaired(self, remedy: dict[str, Any]) -> Given:
         """With the options of a remedy."""
         own = {field.name for field in fields(Reading)}
         how = {name: getattr(self.reading, name) for name in own & {*remedy}}
@@ -71,7 +71,7 @@ class Given:
 
 
 @contextmanager
-def telling_every_problem(given: Given) -> Iterator[None]:
+def collecting_problems(given: Given) -> Iterator[None]:
     """Where this block meets a problem of tables, all of them are told, and options with which there is none."""
     try:
         yield
@@ -89,21 +89,21 @@ def _every_problem(met: ArgumentError, given: Given) -> ArgumentError:
     problems: list[str] = []
     remedy: dict[str, Any] = {}
     solved = False
-    with keeping_tables(), warnings.catch_warnings():
+    with tables_cached(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for _ in range(_MOST):
             error = given.problem()
             if error is None:
                 solved = True
                 break
-            problems += [said for said in problems_in(error) if said not in problems]
+            problems += [problem for problem in problems_in(error) if problem not in problems]
             more = dict(error.remedy)
             if "id" in more and given.reading.id is not None:
                 more["drop"] = (*more.get("drop", ()), more.pop("id"))
-            mended = given.mended(more)
-            if (mended.reading, mended.encoding) == (given.reading, given.encoding):
+            repaired = given.repaired(more)
+            if (repaired.reading, repaired.encoding) == (given.reading, given.encoding):
                 break
-            given, remedy = mended, joined(remedy, more)
+            given, remedy = repaired, joined(remedy, more)
     if not problems:
         return met
     name = problems[0].partition(":")[0]

@@ -30,9 +30,9 @@ def one_error(name: str, problems: Sequence[str], remedy: Mapping[str, Any], sol
     if len(problems) == 1:
         error = ArgumentError(problems[0], remedy=remedy)
     else:
-        said = [f"{name}: {len(problems)} things are in the way:", *(f"- {problem}" for problem in problems)]
+        lines = [f"{name}: {len(problems)} things are in the way:", *(f"- {problem}" for problem in problems)]
         how = WOULD_DO if solved else "For the others, this would do: "
-        error = ArgumentError("\n".join([*said, *([how + flags(remedy)] if remedy else [])]), remedy=remedy)
+        error = ArgumentError("\n".join([*lines, *([how + flags(remedy)] if remedy else [])]), remedy=remedy)
     error.problems = list(problems)  # type: ignore[attr-defined]
     if not solved:
         error.remedy = {}

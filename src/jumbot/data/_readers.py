@@ -74,11 +74,11 @@ def readers(samples: Mapping[str, Samples], workers: int) -> Iterator[Submit]:
     def submit(name: str, rows: np.ndarray, key: tuple[int, ...] | None) -> Wait:
         if name not in there:
             return lambda: _batch(samples[name], rows, key)
-        with _deaf(), _told(workers):
+        with _interrupts_ignored(), _lost_worker_named(workers):
             future = pool.submit(_read, name, rows, key)
 
         def wait() -> Tensor:
-            with _told(workers):
+            with _lost_worker_named(workers):
                 return torch.from_numpy(future.result())
 
         return wait
@@ -90,7 +90,7 @@ def readers(samples: Mapping[str, Samples], workers: int) -> Iterator[Submit]:
 
 
 @contextmanager
-def _told(workers: int) -> Iterator[None]:
+def _lost_worker_named(workers: int) -> Iterator[None]:
     """A process that has been lost, which is noticed by the next request or by the wait for its answer."""
     try:
         yield
@@ -102,7 +102,7 @@ def _told(workers: int) -> Iterator[None]:
 
 
 @contextmanager
-def _deaf() -> Iterator[None]:
+def _interrupts_ignored() -> Iterator[None]:
     """What starts in this block never hears of Ctrl-C: this process decides what it means."""
     if not hasattr(signal, "pthread_sigmask"):
         yield

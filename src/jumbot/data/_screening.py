@@ -29,7 +29,7 @@ def screen(source: Domain, target: Domain, names: Sequence[str] | None = None) -
     if not all(name in there for name in here):
         there = dict(zip(here, there.values(), strict=False)) if len(here) == len(there) else {}
     numeric = [name for name in here if name in there and _is_numeric(here[name]) and _is_numeric(there[name])]
-    said: list[str] = []
+    remarks: list[str] = []
     if numeric:
         x, y = (np.stack([_numbers(table[name]) for name in numeric], axis=1) for table in (here, there))
         odd = _codes({name: values for name, values in zip(numeric, y.T, strict=True)})
@@ -37,13 +37,13 @@ def screen(source: Domain, target: Domain, names: Sequence[str] | None = None) -
             x[:, place], y[:, place] = (np.where(np.isin(z[:, place], _CODES), np.nan, z[:, place]) for z in (x, y))
         labels = source.labels if source.values is None else source.values[:, 0]
         labels = None if labels is None or not np.isfinite(labels).all() else labels[_rows(source)]
-        said += other_units(x, y, numeric, labels)
-        said += _limited(odd)
+        remarks += other_units(x, y, numeric, labels)
+        remarks += _limited(odd)
     missing = {}
     if isinstance(source.samples, TableSamples) and isinstance(target.samples, TableSamples):
         missing = {name: _missing(here[name], there[name]) for name in here if name in there}
-    said += _limited({name: text for name, text in missing.items() if text is not None})
-    for text in said:
+    remarks += _limited({name: text for name, text in missing.items() if text is not None})
+    for text in remarks:
         remark(f"{target.name}: {text.removesuffix('.')}.", stacklevel=3)
 
 
@@ -61,8 +61,8 @@ def _codes(columns: Mapping[str, np.ndarray]) -> dict[str, str]:
     return {name: text for name, values in columns.items() if (text := _code(values))}
 
 
-def _limited(said: Mapping[str, str]) -> list[str]:
-    texts = [f"column {name} {text}" for name, text in said.items()]
+def _limited(remarks: Mapping[str, str]) -> list[str]:
+    texts = [f"column {name} {text}" for name, text in remarks.items()]
     return [*texts[:_SHOWN], *([f"{len(texts) - _SHOWN} more columns are like these"] * (len(texts) > _SHOWN))]
 
 

@@ -34,7 +34,7 @@ _kept: ContextVar[dict[tuple[Path, str | None], Table] | None] = ContextVar("kep
 
 
 @contextmanager
-def keeping_tables() -> Iterator[None]:
+def tables_cached() -> Iterator[None]:
     """Within this block each file is read once."""
     token = _kept.set({})
     try:

@@ -173,8 +173,9 @@ def from_table(
     columns = label_columns(roles.label, frame.columns)
     for column in columns:
         _warn_of_words(table, column, whose)
-    told = [label_values(table, column, reading.task) for column in columns]
-    made = with_labels(made, told[0] if len(told) == 1 else np.stack(told, axis=1), reading.task)
+    by_column = [label_values(table, column, reading.task) for column in columns]
+    values = by_column[0] if len(by_column) == 1 else np.stack(by_column, axis=1)
+    made = with_labels(made, values, reading.task)
     return made if table.file is None else replace(made, label_dtype=None)  # a file's numbers are texts as well
 
 
@@ -270,8 +271,8 @@ def _from_archive(path: Path, name: str | None, reading: Reading, like: Known | 
         raise ArgumentError(f"{path}: has no array `features`; it holds {', '.join(rest) or 'nothing else'}.")
     features = arrays[found]
     domains, ids = (None if r is None else arrays[r] for r in (roles.domain, roles.id))
-    told = [arrays[key] for key in label_columns(roles.label, list(arrays))]
-    labels = None if not told else told[0] if len(told) == 1 else np.stack(told, axis=1)
+    by_column = [arrays[key] for key in label_columns(roles.label, list(arrays))]
+    labels = None if not by_column else by_column[0] if len(by_column) == 1 else np.stack(by_column, axis=1)
     for what, values in (("labels", labels), ("domains", domains), ("ids", ids)):
         if values is not None and len(values) != len(features):
             raise ArgumentError(f"{path}: {len(values)} {what} for {len(features)} rows.")
@@ -297,9 +298,9 @@ def _warn_of_words(table: Table, column: str, whose: str) -> None:
     found = table.words.get(column)
     words = () if found is None else found[found.index.isin(table.frame.index)]
     if len(words):
-        said = " and ".join(repr(word) for word in sorted(set(words)))
+        quoted = " and ".join(repr(word) for word in sorted(set(words)))
         remark(
-            f"{whose}: column {column!r} says {said} in {len(words)} rows, which is read as no label; if it is a "
+            f"{whose}: column {column!r} says {quoted} in {len(words)} rows, which is read as no label; if it is a "
             "class, give it another name.",
             stacklevel=5,
         )
@@ -317,10 +318,10 @@ def _check_leak(labels: Any, features: Any, whose: str) -> None:
     """Refuse labels that are a column of the features too: the network would read the answer."""
     suspects = [c for c in features if c == str(getattr(labels, "name", None)) or c.lower() in LABELS]
     for column in suspects:
-        told, given = (
+        feature_texts, given = (
             [plain_text(value) for value in values] for values in (features[column], np.asarray(labels).ravel())
         )
-        if told == given:
+        if feature_texts == given:
             raise ArgumentError(
                 f"{whose}: the labels are the column {column!r} of the features too; give the frame alone, with "
                 f"label={column!r}, or leave the column out."

@@ -74,11 +74,11 @@ class SourceWeights(nn.Module):
     def to_words(self) -> str:
         """What was decided, for the report."""
         counted = ", ".join(f"{100 * share:.0f} %" for share in self.counted.tolist())
-        said = f"the sources counted for {counted} at the end of training, in their order, as the plans took from them"
+        text = f"the sources counted for {counted} at the end of training, in their order, as the plans took from them"
         doubtful = [str(s + 1) for s, trust in enumerate(self.trust.tolist()) if trust < 1]
         if doubtful:
-            said += f"; labels of source {', '.join(doubtful)} contradict their own neighbours"
-        return said
+            text += f"; labels of source {', '.join(doubtful)} contradict their own neighbours"
+        return text
 
 
 CERTAIN = 20.0  # logit of a label that is known: another class costs 20 nats, and still a finite number

@@ -61,7 +61,7 @@ def squared_distances(x: Any, y: Any, I: Any, J: Any, root: bool, out: Any, firs
     m, p, d = I.shape[1], J.shape[1], x.shape[1]
     wide = min(_PART, (d + 3) // 4 * 4)
     # rows are taken two at a time and coordinates four: an odd row has another beside it, missing coordinates are zero
-    points, columns, beside = np.zeros((m + 1, wide)), np.zeros((wide, p)), np.zeros(p)
+    points, columns, padding = np.zeros((m + 1, wide)), np.zeros((wide, p)), np.zeros(p)
     for k in range(first, last):
         sums = out[k]
         sums[:] = 0.0
@@ -86,7 +86,7 @@ def squared_distances(x: Any, y: Any, I: Any, J: Any, root: bool, out: Any, firs
                         _prefetch_part(x, I[ahead, s], begin, end)
                         if s < p:
                             _prefetch_part(y, J[ahead, s], begin, end)
-                one, two = sums[i], sums[i + 1] if i + 1 < m else beside
+                one, two = sums[i], sums[i + 1] if i + 1 < m else padding
                 for e in range(0, filled, 4):
                     u0, u1, u2, u3 = points[i, e], points[i, e + 1], points[i, e + 2], points[i, e + 3]
                     v0, v1, v2, v3 = points[i + 1, e], points[i + 1, e + 1], points[i + 1, e + 2], points[i + 1, e + 3]

@@ -52,8 +52,8 @@ def answer(run: RunRecord) -> Answer:
 
 
 def _reference(run: RunRecord) -> str:
-    said = " ".join(describe_references(run)).removeprefix("For reference, ")
-    return f"{said[:1].upper()}{said[1:]}"
+    text = " ".join(describe_references(run)).removeprefix("For reference, ")
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def verdict(run: RunRecord) -> str:
@@ -67,13 +67,15 @@ def _marks(run: RunRecord) -> tuple[list[Mark], tuple[str, str]]:
     """Shares of right predictions, with the baseline's first, on one line: by labels, or else by the estimates."""
     found: list[tuple[str, float, float, float]] = []
     alone = () if run.method == SOURCE_ONLY else (("source-only baseline of this run", run.baseline),)
-    for name, said in (*alone, (run.method, run.final)):
-        value = run.accuracy and (baseline_accuracy(run) if said is run.baseline else run.accuracy)
+    for name, evaluated in (*alone, (run.method, run.final)):
+        value = run.accuracy and (baseline_accuracy(run) if evaluated is run.baseline else run.accuracy)
         size = run.final.get("n")
         if value is not None:
             spread = 2 * (value * (1 - value) / size) ** 0.5 if size else 0.0
             found.append((name, value, max(value - spread, 0.0), min(value + spread, 1.0)))
-        elif run.accuracy is None and (estimate := said.get("estimated_accuracy")) and estimate["value"] is not None:
+        elif (
+            run.accuracy is None and (estimate := evaluated.get("estimated_accuracy")) and estimate["value"] is not None
+        ):
             found.append((name, estimate["value"], estimate["low"], estimate["high"]))
     if not found:
         return [], ("", "")
@@ -200,8 +202,8 @@ def _next(run: RunRecord) -> str:
 
 def mood(run: RunRecord) -> str:
     """ "good", "bad" or nothing, for the colour beside the verdict."""
-    said = _helped(run)
-    return "bad" if "did harm" in said else "good" if "helped" in said and "cannot" not in said else ""
+    helped = _helped(run)
+    return "bad" if "did harm" in helped else "good" if "helped" in helped and "cannot" not in helped else ""
 
 
 def describe_baseline(run: RunRecord) -> str:
@@ -230,7 +232,7 @@ def describe_references(run: RunRecord) -> list[str]:
         about = estimated(one["estimated_accuracy"])
         there = f", on the target {about} without labels" if about else ""
         each.append(f"{one['name']} {figure(one)}{there}")
-    said = [
+    sentences = [
         f"For reference, on {found['n']:,} held-out source samples: {run.method} {figure(found)}; {'; '.join(each)}."
     ]
     own = (run.final.get("estimated_accuracy") or {}).get("value")
@@ -243,8 +245,8 @@ def describe_references(run: RunRecord) -> list[str]:
             too = "puts it ahead on the target too" if value > own else "does not put it ahead on the target"
             there = f"the estimate {too}"
         name = f"{one['name'][:1].upper()}{one['name'][1:]}"
-        said.append(f"{name} is clearly ahead on the source ({figure(one)} against {figure(found)}); {there}.")
-    return said
+        sentences.append(f"{name} is clearly ahead on the source ({figure(one)} against {figure(found)}); {there}.")
+    return sentences
 
 
 def evidence(run: RunRecord) -> list[str]:

@@ -31,8 +31,8 @@ def _lines(run: RunRecord) -> Iterator[str]:
     yield from ("## Data", "")
     data = run.config["data"] or {}
     for role, name in (("source", run.source), ("target", run.target)):
-        told = data.get(role, {}).get("hash")
-        digest = f"; hash `{told}`" if told else ""
+        recorded = data.get(role, {}).get("hash")
+        digest = f"; hash `{recorded}`" if recorded else ""
         labelled = "labelled" if role == "source" else "whose labels training never saw"
         yield f"- {role}: {_text(name)}, {run.config[role]['n']:,} samples, {labelled}{digest}"
     yield from (f"- classes: {_text(', '.join(run.classes))}", "", "## Method and settings", "")

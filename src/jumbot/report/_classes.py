@@ -147,11 +147,11 @@ def origin_section(groups: Sequence[Group], pictures: Pictures) -> Section:
 
 def shares_of(run: RunRecord) -> dict[str, list[float]]:
     """`{class: share of each source}`, all samples first; classes that nothing was predicted to be are left out."""
-    told = run.diagnosis.get("sources")
-    if told is None:
+    sources = run.diagnosis.get("sources")
+    if sources is None:
         return {}
-    rows = {name: list(row) for name, row in zip(run.classes, told["by_class"], strict=False) if row is not None}
-    return {ALL: list(told["shares"]), **rows}
+    rows = {name: list(row) for name, row in zip(run.classes, sources["by_class"], strict=False) if row is not None}
+    return {ALL: list(sources["shares"]), **rows}
 
 
 def draw_shares(rows: Mapping[str, Sequence[float]]) -> Figure:

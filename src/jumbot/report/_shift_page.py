@@ -67,7 +67,7 @@ def shift_summary(folder: Path) -> Section | None:
     return Section("Has the target shifted?", id="shift", table=Table(head, [row], words=(0, 3)), how=how)
 
 
-def said(found: Shift) -> str:
+def headline(found: Shift) -> str:
     """The first sentence."""
     if not found.shifted:
         return "No shift was found."
@@ -100,7 +100,7 @@ def _top(found: Shift) -> Html:
         oracle="",
         which="",
         unfinished=stopped,
-        answer=Answer(said(found), mood, sure, found.next, place),
+        answer=Answer(headline(found), mood, sure, found.next, place),
         facts=facts,
         about=_WHERE.get(found.where or "", ""),
         overview="",

@@ -84,10 +84,10 @@ def describe_choice(run: RunRecord) -> list[str]:
     """What was decided about the settings and why: the words of `jumbot tune`, or what tau came to."""
     if run.why:
         return list(run.why)
-    said, tau = [], run.options.get("tau")
+    sentences, tau = [], run.options.get("tau")
     if run.mass is not None and isinstance(tau, int | float):
-        said.append(f"tau is {tau:g}: {percent_whole(run.mass)} of the mass moves at the end of training.")
-    return said + [f"{each[:1].upper()}{each[1:]}." for each in (run.results or {}).get("decisions", ())]
+        sentences.append(f"tau is {tau:g}: {percent_whole(run.mass)} of the mass moves at the end of training.")
+    return sentences + [f"{each[:1].upper()}{each[1:]}." for each in (run.results or {}).get("decisions", ())]
 
 
 def estimated(estimate: Mapping[str, Any] | None) -> str:

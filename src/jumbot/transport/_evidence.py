@@ -161,7 +161,7 @@ def _proof(plan: _Plan, factors: Rounding | None) -> tuple[Certificate, Tensor]:
         # of a point without a pair nothing is moved, whatever its potential is: its term of the dual is its penalty
         kept = weights if side.hard else torch.where(is_open, weights, 0.0)
         term = side.fenchel_young(sums, potential, kept)
-        gap = torch.where(side.broken(sums, weights), torch.inf, gap + term)
+        gap = torch.where(side.violated(sums, weights), torch.inf, gap + term)
         penalty = penalty + side.penalty(sums, weights)
         dual = dual + side.dual(potential, kept) + side.penalty(torch.zeros_like(sums), weights - kept)
     objective = linear + epsilon * entropy + penalty

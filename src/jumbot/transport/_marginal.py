@@ -57,7 +57,7 @@ class Marginal:
         upper = self.divergence.upper
         return self.divergence.lower * a, upper * a if upper < math.inf else torch.full_like(a, math.inf)
 
-    def broken(self, p: Tensor, a: Tensor) -> Tensor:
+    def violated(self, p: Tensor, a: Tensor) -> Tensor:
         """Whether `p` breaks the constraint by more than rounding, for each problem."""
         off = (p - torch.clamp(p, *self.bounds(a))).abs().sum(-1) if self.hard else torch.zeros_like(p[..., 0])
         return ~(off <= _ROUNDING * a.sum(-1))
@@ -155,8 +155,8 @@ class PartialMarginal(Marginal):
     def of_mass(cls, mass: float) -> PartialMarginal:
         return cls(Range(0.0, 1.0), 1.0, mass)
 
-    def broken(self, p: Tensor, a: Tensor) -> Tensor:
-        return super().broken(p, a) | ~((p.sum(-1) - self.mass).abs() <= _ROUNDING * self.mass)
+    def violated(self, p: Tensor, a: Tensor) -> Tensor:
+        return super().violated(p, a) | ~((p.sum(-1) - self.mass).abs() <= _ROUNDING * self.mass)
 
     def _level(self, f: Tensor, a: Tensor) -> Tensor:
         """The potential at which filling the cheapest weights first has reached `mass`."""

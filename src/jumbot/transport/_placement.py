@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from jumbot.errors import ArgumentError, TooLargeError, UnsupportedError, suggest
-from jumbot.transport._kernels.memory import LEAST, lent
+from jumbot.transport._kernels.memory import LEAST, acquire
 
 ENGINES = ("auto", "cpu", "device")
 #: Entries of all cost matrices of a call up to which the CPU and two copies take less time than the launches.
@@ -68,7 +68,7 @@ def returned(x: Tensor, dtype: torch.dtype, device: torch.device) -> Tensor:
 
 def _large(x: Tensor) -> Tensor:
     """In float32: to write 100 MB of memory that is new takes three times as long as to convert them."""
-    return torch.from_numpy(lent(*x.shape, dtype=np.float32)).copy_(x)
+    return torch.from_numpy(acquire(*x.shape, dtype=np.float32)).copy_(x)
 
 
 #: Pairs of points above which losses between clouds make no matrix, but go by `solve_sample`.
@@ -82,8 +82,8 @@ def free_memory() -> float:
     """Bytes that can still be had, swap included; infinite where the system does not tell."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        told = {name: float(rest.split()[0]) * 1024 for name, _, rest in (line.partition(":") for line in lines)}
-        free = told["MemAvailable"] + told.get("SwapFree", 0.0)
+        amounts = {name: float(rest.split()[0]) * 1024 for name, _, rest in (line.partition(":") for line in lines)}
+        free = amounts["MemAvailable"] + amounts.get("SwapFree", 0.0)
     except (OSError, KeyError, ValueError, IndexError):
         try:
             free = float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))

@@ -35,13 +35,13 @@ class Closed:
 
 
 def block(
-    cost: Tensor, modest: bool, epsilon: float, source: Marginal, target: Marginal
+    cost: Tensor, well_scaled: bool, epsilon: float, source: Marginal, target: Marginal
 ) -> tuple[Tensor, Tensor | None]:
-    """Replace +inf by a price that no plan pays; refuse NaN and -inf, of which `modest` costs hold none.
+    """Replace +inf by a price that no plan pays; refuse NaN and -inf, of which `well_scaled` costs hold none.
 
     At prices on both sides a cost beyond 1e100 times all of them is as good as +inf: e^-1e100 is zero.
     """
-    if modest:
+    if well_scaled:
         return cost, None
     if bool(cost.isnan().any()):
         raise ArgumentError(f"cost: holds {int(cost.isnan().sum())} NaN; clean the points it was made from.")
@@ -127,7 +127,7 @@ class Problem:
     closed: Closed | None = None
     tilt: Tensor | None = None  # epsilon log R of a reference matrix, taken from the cost (`_restated.py`)
     reference_mass: Tensor | None = None
-    modest: bool = True  # whether no number is so large or small that another unit may be needed (`_restated.py`)
+    well_scaled: bool = True  # whether no number is so large or small that another unit may be needed (`_restated.py`)
 
     @property
     def sides(self) -> tuple[tuple[Marginal, Tensor], tuple[Marginal, Tensor]]:
@@ -218,7 +218,7 @@ class Problem:
             closed,
             None if self.tilt is None else self.tilt[index],
             None if self.reference_mass is None else self.reference_mass[index],
-            self.modest,
+            self.well_scaled,
         )
 
 
@@ -302,7 +302,7 @@ def make_problem(
         _refuse_absent(target, weights_b, "b")
     flat = cost.detach().reshape(-1, n, m)
     size = abs(probe(flat))
-    modest = (
+    well_scaled = (
         _LEAST < size < _MOST
         and (epsilon == 0 or _LEAST < epsilon < _MOST)
         and min(source.tau, target.tau) > _LEAST
@@ -310,7 +310,7 @@ def make_problem(
         and (a is None or _heaviest(weights_a) < _MOST)
         and (b is None or _heaviest(weights_b) < _MOST)
     )
-    flat, blocked = block(flat, modest, epsilon, source, target)
+    flat, blocked = block(flat, well_scaled, epsilon, source, target)
     closed = None
     if blocked is not None and epsilon > 0:
         weights_a, weights_b = weights_a.expand(len(flat), n), weights_b.expand(len(flat), m)
@@ -322,7 +322,9 @@ def make_problem(
         check_masses(weights_a, weights_b, source, target, 1e-5 if cost.dtype == torch.float32 else 1e-6)
         if source.exact and target.exact:  # masses that differ by rounding are made equal
             weights_b = weights_b * (weights_a.sum(-1, keepdim=True) / weights_b.sum(-1, keepdim=True))
-    return Problem(flat, weights_a, weights_b, epsilon, source, target, reference, blocked, closed, modest=modest)
+    return Problem(
+        flat, weights_a, weights_b, epsilon, source, target, reference, blocked, closed, well_scaled=well_scaled
+    )
 
 
 def check_masses(a: Tensor, b: Tensor, source: Marginal, target: Marginal, rounding: float) -> None:

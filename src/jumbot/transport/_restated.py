@@ -17,13 +17,13 @@ from jumbot.transport._problem import FORBIDDEN, Problem, make_problem
 from jumbot.transport.divergences import TV
 
 _FARTHEST = 1e290  # how far apart numbers may be
-_DEAREST = 1e200  # times all costs: prices up to it leave the costs in float64
+_HIGHEST_PRICE = 1e200  # times all costs: prices up to it leave the costs in float64
 _EXPONENT = 100  # to which the largest number of a problem is brought, up or down: well below `FORBIDDEN`
 
 
 def unit(problem: Problem) -> float:
     """The power of two to divide by; one for nearly all problems."""
-    if problem.modest:
+    if problem.well_scaled:
         return 1.0
     cost = problem.cost if problem.blocked is None else problem.cost.masked_fill(problem.blocked, 0.0)
     taus = [side.tau for side in (problem.source, problem.target) if not side.hard]
@@ -61,7 +61,7 @@ def capped(problem: Problem) -> Problem | None:
     if problem.epsilon > 0 or not all(side.hard or isinstance(side.divergence, TV) for side in sides):
         return None
     cost = problem.cost if problem.blocked is None else problem.cost.masked_fill(problem.blocked, 0.0)
-    most = _DEAREST * float(cost.abs().max())
+    most = _HIGHEST_PRICE * float(cost.abs().max())
     if most == 0 or all(side.hard or side.tau <= most for side in sides):
         return None
     source, target = (side if side.hard else replace(side, tau=min(side.tau, most)) for side in sides)
@@ -90,7 +90,7 @@ def divided(problem: Problem, by: float) -> Problem:
         epsilon=problem.epsilon / by,
         source=side(problem.source),
         target=side(problem.target),
-        modest=True,
+        well_scaled=True,
     )
 
 

@@ -135,7 +135,7 @@ class Solution(Generic[ArrayT]):
 
     @property
     def _may_overflow(self) -> bool:
-        return self._inputs[0].dtype == torch.float32 or not self._problem.modest
+        return self._inputs[0].dtype == torch.float32 or not self._problem.well_scaled
 
     @property
     def _room(self) -> float:

@@ -216,11 +216,11 @@ def find_outcome(
     swept: int = 0,
 ) -> AnyOutcome:
     """By the engine that fits; `symmetric` promises equal sides, `swept` tells how many sweeps led to `start`."""
-    if not problem.modest and (cheaper := capped(problem)) is not None:
+    if not problem.well_scaled and (cheaper := capped(problem)) is not None:
         found = find_outcome(cheaper, start, tol, limit, symmetric, swept)
         if unmissed(found):
             return found
-    if not problem.modest and (by := unit(problem)) != 1.0:
+    if not problem.well_scaled and (by := unit(problem)) != 1.0:
         try:
             found = find_outcome(divided(problem, by), start_in(start, by), tol, limit, symmetric, swept)
         except UnboundedError as error:

@@ -90,11 +90,11 @@ def witness(right: float = 0.9, target: float = 0.7, n: int = 400, agreeing: flo
     """A sure classifier, right in these shares, and a reference that knows the truth of both domains."""
     rng = np.random.default_rng(3)
 
-    def said(share: float) -> tuple[np.ndarray, np.ndarray]:
+    def predictions(share: float) -> tuple[np.ndarray, np.ndarray]:
         truth = rng.integers(0, 2, n)
         return truth, np.where(np.arange(n) < round(share * n), truth, 1 - truth)
 
-    (y, own), (t, own_t) = said(right), said(target if agreeing is None else agreeing)
+    (y, own), (t, own_t) = predictions(right), predictions(target if agreeing is None else agreeing)
     panel = Panel({"trees": y}, {"trees": (t,)})
     return Witness(4 * np.eye(2)[own], y, (4 * np.eye(2)[own_t],), np.full(2, 0.5), np.zeros(2), panel)
 
@@ -117,9 +117,9 @@ def test_the_median_of_the_votes_and_what_they_differ_by() -> None:
     assert apart.high - apart.low > found.high - found.low > 0.1
     few = estimate_accuracy(close, 40, 40)
     assert few.high - few.low > found.high - found.low
-    told = estimate_accuracy({"COT": 0.2, "ATC": 1.0, "agreement with trees": 0.5}, 1000, 1000)
-    assert (told.value, told.low, told.high) == (None, None, None)
-    assert "20 to 100 %" in told.why
+    estimate = estimate_accuracy({"COT": 0.2, "ATC": 1.0, "agreement with trees": 0.5}, 1000, 1000)
+    assert (estimate.value, estimate.low, estimate.high) == (None, None, None)
+    assert "20 to 100 %" in estimate.why
     assert estimate_accuracy(close, 29, 1000).value is None
     sure = estimate_accuracy(dict.fromkeys(close, 0.99), 10_000, 10_000)
     assert sure.low <= 0.85  # nobody can promise more without labels
@@ -214,9 +214,9 @@ def test_the_offset_makes_predictions_of_equal_classes_those_of_the_source() -> 
         return np.stack([np.zeros(n), 1.5 * x - 1.125], 1), y
 
     (held, y), (target, truth) = draw(4000), draw(4000)
-    heard = Witness(2 * held, y, (2 * target,), shares, np.log(2 * shares))
+    witness = Witness(2 * held, y, (2 * target,), shares, np.log(2 * shares))
     logits = torch.from_numpy(2 * target)
-    found = calibrate(logits, heard, shares, 0.9)
+    found = calibrate(logits, witness, shares, 0.9)
     assert found.offset is not None
     by_prior = {name: (found.scores(logits, name).argmax(1).numpy() == truth).mean() for name in ("target", "equal")}
     bayes = (votes.softmax(target, 1.0, np.log(shares)).argmax(1) == truth).mean()

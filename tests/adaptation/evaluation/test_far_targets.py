@@ -25,7 +25,7 @@ def test_no_accuracy_is_estimated_far_from_the_source(by: float) -> None:
     assert clf.estimated_accuracy_.value is None
 
 
-def test_why_nothing_is_said() -> None:
+def test_why_nothing_is_reported() -> None:
     shares, predicted = np.full(2, 0.5), np.array([0, 1] * 20)
     assert not _unlike_the_source(predicted, shares, None)
     assert not _unlike_the_source(predicted, shares, np.linspace(0.2, 1.0, 40))

@@ -87,7 +87,7 @@ def test_no_centre_is_a_sample() -> None:
 
 
 @pytest.mark.parametrize("rows", [np.zeros((50, 3)), np.ones((5, 3))])
-def test_nothing_is_said_where_nothing_is_typical(rows: np.ndarray) -> None:
+def test_nothing_is_reported_where_nothing_is_typical(rows: np.ndarray) -> None:
     assert learn_nearness(rows, rows) is None
 
 

@@ -67,8 +67,8 @@ def test_a_class_that_the_fold_lacks_is_unlikely(rng: np.random.Generator) -> No
 def _witness(right: np.ndarray, target: np.ndarray, panel: Panel | None = None) -> Witness:
     """Of two classes: a classifier that gets the `right` ones of its held-out samples, and says this of the target."""
     labels = np.arange(len(right)) % 2
-    said = np.where(right, labels, 1 - labels)
-    logits = [4.0 * np.eye(2)[each] for each in (said, target)]
+    predicted = np.where(right, labels, 1 - labels)
+    logits = [4.0 * np.eye(2)[each] for each in (predicted, target)]
     return Witness(logits[0], labels, (logits[1],), np.full(2, 0.5), np.zeros(2), panel or Panel({}, {}))
 
 
@@ -94,7 +94,7 @@ def test_who_is_clearly_ahead_is_found_by_hand(rng: np.random.Generator) -> None
 def test_numbers_are_compared_by_r2(rng: np.random.Generator) -> None:
     truth = rng.normal(size=(300, 2))
     own, other = truth + 0.5 * rng.normal(size=truth.shape), truth + 0.1 * rng.normal(size=truth.shape)
-    witnesses = [Witness(said, truth, (said,), np.ones(2), np.zeros(2)) for said in (own, other)]
+    witnesses = [Witness(predicted, truth, (predicted,), np.ones(2), np.zeros(2)) for predicted in (own, other)]
     found = compare_references(witnesses[0], {TREES: witnesses[1]}, 300)
     assert found.measure == "r2"
     assert found.held_out == pytest.approx(r2_score(truth, own))
@@ -126,9 +126,9 @@ def test_a_run_with_a_report_has_them(kind: str, tmp_path: Path, rng: np.random.
     assert found["models"][0]["held_out"] > 0.9
     assert found["models"][0]["ahead"] or kind != "numbers"  # five steps teach a network little of numbers
     page = (tmp_path / "run" / "report.html").read_text()
-    said = " ".join(describe_references(read_run(tmp_path / "run")))
+    sentences = " ".join(describe_references(read_run(tmp_path / "run")))
     ahead = any(one["ahead"] for one in found["models"])
-    for text in (page, said, (tmp_path / "run" / "README.md").read_text()):
+    for text in (page, sentences, (tmp_path / "run" / "README.md").read_text()):
         assert ("is clearly ahead on the source" in text) == ahead
         assert "held-out source samples" in text
     assert all((one["estimated_accuracy"] is None) == (kind == "numbers") for one in found["models"])

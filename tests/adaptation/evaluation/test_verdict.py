@@ -66,13 +66,13 @@ def test_the_rule_of_harm_chooses_between_both_whatever_the_evidence(absent: lis
     for harm in (AS_FAR,) if numbers else (EVEN, HARMS):
         found = judged(candidate("source-only", 0.3, numbers), candidate("jumbot", 0.9, numbers, harm=harm))
         assert found["picked"] == "source-only"
-        assert found["why"][0] == _said(harm)
+        assert found["why"][0] == _reasons(harm)
 
 
-def _said(harm: Harm) -> str:
+def _reasons(harm: Harm) -> str:
     """The sentence of `jumbot.adapt` on the same evidence."""
-    said = str(decide(harm, "jumbot"))
-    return said[:1].upper() + said[1:]
+    reason = str(decide(harm, "jumbot"))
+    return reason[:1].upper() + reason[1:]
 
 
 @pytest.mark.parametrize(
@@ -116,11 +116,11 @@ def test_a_pick_that_is_advised_against_says_so(absent: list[int], missing: list
     weighed = candidate("source-only", 0.6), candidate("jumbot", 0.7), candidate("mcc", 0.9, gain=1.0)
     found = judged(*weighed)
     assert found["picked"] == "mcc"
-    said = [text for text in found["why"] if text.startswith("Warning: ")]
-    assert len(said) == bool(missing)
+    reason = [text for text in found["why"] if text.startswith("Warning: ")]
+    assert len(reason) == bool(missing)
     if missing:
-        assert ("A source class seems" if len(missing) == 1 else "2 source classes seem") in said[0]
-        assert "mcc is advised against" in said[0]
+        assert ("A source class seems" if len(missing) == 1 else "2 source classes seem") in reason[0]
+        assert "mcc is advised against" in reason[0]
     absent.clear()
     absent.append(1)
     assert not any("Warning" in text for text in judged(*weighed[:2])["why"])  # jumbot leaves classes alone

@@ -33,13 +33,13 @@ def source_of(z, labels, **more):
 def forward(z, outputs=None):
     """Embeddings and what a classifier says that is right: the nearest centre."""
     z = torch.from_numpy(z)
-    said = -0.3 * torch.cdist(z, torch.from_numpy(CENTRES).float()).square() if outputs is None else outputs
-    return lambda rows: (z[rows], said[rows])
+    logits = -0.3 * torch.cdist(z, torch.from_numpy(CENTRES).float()).square() if outputs is None else outputs
+    return lambda rows: (z[rows], logits[rows])
 
 
 def diagnosed(source, z, **options):
-    told = source.samples.batch(np.arange(len(source))).numpy()
-    return diagnose_rows(source, len(z), forward(told), forward(z), Classification(tuple("abc")), **options)
+    samples = source.samples.batch(np.arange(len(source))).numpy()
+    return diagnose_rows(source, len(z), forward(samples), forward(z), Classification(tuple("abc")), **options)
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_reasons_count_every_sample(small):
 
 
 @pytest.mark.parametrize("numbers", [False, True])
-def test_shares_of_several_sources_stand_beside_their_samples(small, numbers):
+def test_shares_of_several_sources_stand_next_to_their_samples(small, numbers):
     """Source 1 is what the last class of the target is from."""
     z_s, labels = points([700] * CLASSES, 0)
     z, true = points([900] * CLASSES, 1)
@@ -111,13 +111,17 @@ def test_shares_of_several_sources_stand_beside_their_samples(small, numbers):
         values = labels[:, None].astype(float)
         source = Domain("source", ArraySamples(z_s), values=values, **more)
         task = Regression.of(values)
-        said = torch.from_numpy(((true[:, None] - task.mean) / task.std).astype(np.float32))
-        found, outputs = diagnose_rows(source, len(z), forward(z_s, said), forward(z, said), task)
-        assert torch.equal(outputs, said)
+        predicted = torch.from_numpy(((true[:, None] - task.mean) / task.std).astype(np.float32))
+        found, outputs = diagnose_rows(source, len(z), forward(z_s, predicted), forward(z, predicted), task)
+        assert torch.equal(outputs, predicted)
         assert len(found.class_proportions) == 0
         assert found.reasons == ()
         whole = diagnose_numbers(
-            torch.from_numpy(z_s), torch.from_numpy(task.labels(source)), torch.from_numpy(z), said, origins=origins
+            torch.from_numpy(z_s),
+            torch.from_numpy(task.labels(source)),
+            torch.from_numpy(z),
+            predicted,
+            origins=origins,
         )
         assert np.corrcoef(found.source_shares[:, 1], whole.source_shares[:, 1])[0, 1] > 0.98
     assert found.source_shares.shape == (len(z), 2)

@@ -148,11 +148,11 @@ def walk(file: Path, use: Callable[[], Any], every: bool) -> Callable[[set[str]]
         for kind in CHANGES if every else ("removed", *turns):
             text = json.dumps(damaged(whole, path, kind))
             file.write_text(text)
-            said = answer(use)
-            assert said is None or file.name in said, (path, kind, said)
+            message = answer(use)
+            assert message is None or file.name in message, (path, kind, message)
             name = f"{'.'.join(map(str, path))} {kind}"
             tried.add(name)
-            if said is not None:
+            if message is not None:
                 refused.add(name)
             assert file.read_text() == text
     file.write_text(json.dumps(whole))
@@ -207,11 +207,11 @@ def test_every_field_of_the_metrics(files: Path) -> None:
             for kind in CHANGES:
                 line = json.dumps(damaged(whole, path, kind))
                 file.write_text("\n".join([*lines[:number], line, *lines[number + 1 :]]) + "\n")
-                said = answer(lambda: read_run(files / "run"))
-                if said is None:
+                message = answer(lambda: read_run(files / "run"))
+                if message is None:
                     assert path[0] not in ("event", "step") or kind == "number", (path, kind)
                 else:
-                    assert f"metrics.jsonl: line {number + 1}: " in said, (path, kind)
+                    assert f"metrics.jsonl: line {number + 1}: " in message, (path, kind)
 
 
 def test_a_line_that_was_cut_is_dropped_and_one_in_the_middle_is_named(files: Path) -> None:

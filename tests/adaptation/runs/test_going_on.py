@@ -76,7 +76,7 @@ def test_a_stop_before_the_run_began_promises_nothing(
     assert not (tmp_path / "run").exists()
 
 
-def test_a_broken_checkpoint_is_passed_over(tables: tuple[str, str], tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_damaged_checkpoint_is_passed_over(tables: tuple[str, str], tmp_path: Path, monkeypatch: Any) -> None:
     run, whole = tmp_path / "run", tmp_path / "whole"
     settings: dict[str, Any] = {"steps": 12, "batch_size": 12, "checkpoint_every": 3, "report": False}
     with monkeypatch.context() as patched:
@@ -91,7 +91,7 @@ def test_a_broken_checkpoint_is_passed_over(tables: tuple[str, str], tmp_path: P
     assert (run / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
 
 
-def test_when_no_checkpoint_is_whole_it_is_said(tables: tuple[str, str], tmp_path: Path, monkeypatch: Any) -> None:
+def test_when_no_checkpoint_is_whole_it_is_reported(tables: tuple[str, str], tmp_path: Path, monkeypatch: Any) -> None:
     run = tmp_path / "run"
     with monkeypatch.context() as patched:
         signal_at(patched, 2, signal.SIGINT)
@@ -129,7 +129,7 @@ def test_a_configuration_serves_again(tables: tuple[str, str], tmp_path: Path) -
         (["--config", "here.csv", "--out", "run"], "here.csv: is not JSON"),
     ],
 )
-def test_what_is_missing_is_said(
+def test_what_is_missing_is_reported(
     arguments: list[str],
     words: str,
     tables: tuple[str, str],
@@ -160,8 +160,8 @@ def test_a_folder_has_one_writer(tables: tuple[str, str], tmp_path: Path, capsys
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
         assert main(["adapt", *tables, "--out", str(run), *QUICK]) == 2
-        said = capsys.readouterr().err
-        assert f"process {other.pid} on " in said
+        output = capsys.readouterr().err
+        assert f"process {other.pid} on " in output
         assert main(["compare", *tables, "--out", str(run), *QUICK]) == 2
         assert f"process {other.pid} on " in capsys.readouterr().err
         other.kill()

@@ -132,13 +132,13 @@ def test_source_only_is_taken_over_whole(tmp_path: Path, monkeypatch: pytest.Mon
     )
     assert done == []
     assert weights(tmp_path / "taken") == weights(tmp_path / "alone")
-    told = [json.loads((tmp_path / name / "results.json").read_text()) for name in ("alone", "taken")]
-    assert told[0]["accuracy"] == told[1]["accuracy"]
-    assert told[0]["estimated_accuracy"] == told[1]["estimated_accuracy"]
+    results = [json.loads((tmp_path / name / "results.json").read_text()) for name in ("alone", "taken")]
+    assert results[0]["accuracy"] == results[1]["accuracy"]
+    assert results[0]["estimated_accuracy"] == results[1]["estimated_accuracy"]
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"learning_rate": 0.02}, "learning_rate was 0.001, now 0.02"),
         ({"seed": 1}, "seed was 0, now 1"),
@@ -149,9 +149,9 @@ def test_source_only_is_taken_over_whole(tmp_path: Path, monkeypatch: pytest.Mon
         ({"method": "source-only"}, "from another run of source-only"),
     ],
 )
-def test_another_start_is_refused(change: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_another_start_is_refused(change: dict[str, Any], message: str, tmp_path: Path) -> None:
     adapt(SOURCE, TARGET, out=tmp_path / "first", **SETTINGS, method="jumbot")
-    with refused(f"start_from: .*{said}"):
+    with refused(f"start_from: .*{message}"):
         adapt(SOURCE, TARGET, out=tmp_path / "run", start_from=tmp_path / "first", **{**SETTINGS, **change})
     assert not (tmp_path / "run" / "config.json").exists()
 

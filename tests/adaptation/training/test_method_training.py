@@ -69,7 +69,7 @@ def test_critic_of_rot_follows_adam_alone(blobs: Any, monkeypatch: pytest.Monkey
         assert (after[key] - before[key]).abs().max().item() == pytest.approx(0.01, rel=1e-3), key
 
 
-def test_source_only_beside_a_method_leaves_out_its_options(blobs: Any) -> None:
+def test_source_only_next_to_a_method_leaves_out_its_options(blobs: Any) -> None:
     model = adapt(*blobs(), method="rot", steps=2, critic_rate=0.01)
     assert model.method["name"] == "rot"
     assert model.decision is not None

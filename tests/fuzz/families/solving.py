@@ -107,8 +107,8 @@ def _aliasing(rng: Generator, watch: Watch, case: Case, solution: Any) -> list[s
     """Another answer of the same shape must not change this one."""
     if not chance(rng, 0.2):
         return []
-    told = solution.plan, *solution.potentials, *solution.marginals
-    held = [x.numpy() if case.library == "torch" else x for x in told]
+    arrays = solution.plan, *solution.potentials, *solution.marginals
+    held = [x.numpy() if case.library == "torch" else x for x in arrays]
     before = [x.copy() for x in held]
     shifted = case.arguments["cost"] * 0.5
     watch(jumbot.solve, **case.arguments | {"cost": shifted})

@@ -103,7 +103,9 @@ class SourceMinibatches:
         if not all_finite(self.features):
             raise ArgumentError("features_s: they hold NaN or infinite values; the network has diverged.")
         self.labels = labels[known].astype(np.int64)
-        self.told = torch.from_numpy(self.labels) if values is None else values.double()[torch.from_numpy(known)]
+        self.known_labels = (
+            torch.from_numpy(self.labels) if values is None else values.double()[torch.from_numpy(known)]
+        )
         self.label_loss = "cross-entropy" if values is None else "squared"
         self.classes, self.sources = classes, 1 if origins is None else int(origins.max()) + 1
         self.strata = self.labels * self.sources + (0 if origins is None else origins[known])
@@ -170,7 +172,7 @@ def received_by_stratum(
         strata = source.strata[drawn]
         cost = joint_cost(
             source.features[drawn].double(),
-            source.told[drawn],
+            source.known_labels[drawn],
             z[batch].double(),
             logits[batch].double(),
             settings.eta1,

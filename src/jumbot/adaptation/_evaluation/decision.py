@@ -111,12 +111,14 @@ def weigh_witnesses(adapted: Witness, alone: Witness) -> Harm:
     return weigh_harm(adapted.votes(), alone.votes(), float(np.mean([(a != b).mean() for a, b in both])))
 
 
-def weigh_distances(adapted: Sequence[Array], alone: Sequence[Array], said: Mapping[str, Sequence[Array]]) -> Harm:
-    """Numbers `(n, outputs)` of both, fold by fold, by their distances to what each reference has `said` of them."""
+def weigh_distances(
+    adapted: Sequence[Array], alone: Sequence[Array], references: Mapping[str, Sequence[Array]]
+) -> Harm:
+    """Numbers `(n, outputs)` of both, fold by fold, by their distances to those of each reference."""
     apart = float(np.mean([np.abs(a - b).mean() for a, b in zip(adapted, alone, strict=True)]))
     far = []
     for own in (adapted, alone):
-        each = [[np.abs(z - r).mean() for z, r in zip(own, known, strict=True)] for known in said.values()]
+        each = [[np.abs(z - r).mean() for z, r in zip(own, known, strict=True)] for known in references.values()]
         far.append(float(np.median(np.mean(each, axis=1))))
     return Harm(-far[0], -far[1], min(1.0, apart), numbers=True)
 
@@ -150,7 +152,7 @@ def decide(harm: Harm, adapted: str) -> Decision:
             f"{-harm.source_only:.2f})"
             if harm.numbers
             else f"it changed {100 * harm.changed:.0f} % of the predictions, and the votes on its accuracy secure "
-            f"{_percent(harm.adapted)}, {_beside(harm)}"
+            f"{_percent(harm.adapted)}, {_compared(harm)}"
         )
         return Decision(adapted, f"{adapted} was chosen over {SOURCE_ONLY}: {why}.", harm=harm)
     if harm.numbers:
@@ -171,7 +173,7 @@ def _percent(share: float) -> str:
     return f"{100 * max(share, 0.0):.0f} %"
 
 
-def _beside(harm: Harm) -> str:
+def _compared(harm: Harm) -> str:
     alone = f"{_percent(harm.source_only)} for {SOURCE_ONLY}"
     if harm.gain > 0:
         return f"and {alone}"

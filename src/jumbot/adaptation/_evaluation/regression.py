@@ -153,18 +153,22 @@ def weigh_numbers(predictions: Mapping[str, Any], source: Any, neighbours: Any) 
     >>> {name: round(each.value, 2) for name, each in found.items()}
     {'a': 0.89, 'b': 0.89, 'constant': -0.31}
     """
-    told = as_array(source).astype(np.float64)
+    values = as_array(source).astype(np.float64)
     found = {name: as_array(f).astype(np.float64) for name, f in predictions.items()}
-    if not found or len({f.shape for f in found.values()} | {(len(f), told.shape[1]) for f in found.values()}) > 1:
+    if not found or len({f.shape for f in found.values()} | {(len(f), values.shape[1]) for f in found.values()}) > 1:
         shapes = ", ".join(f"{name} {f.shape}" for name, f in found.items()) or "none"
-        raise ArgumentError(f"predictions: {shapes}; pass (n, {told.shape[1]}) of the same samples for each candidate.")
-    deviation = told.std(0)
+        raise ArgumentError(
+            f"predictions: {shapes}; pass (n, {values.shape[1]}) of the same samples for each candidate."
+        )
+    deviation = values.std(0)
     deviation[deviation == 0] = 1.0
     mean = np.mean(list(found.values()), axis=0)
     return {
         name: NumberEvidence(
             1 - float((((f - mean) / deviation) ** 2).mean()),
-            float(np.mean([wasserstein_distance(f[:, k], told[:, k]) / deviation[k] for k in range(told.shape[1])])),
+            float(
+                np.mean([wasserstein_distance(f[:, k], values[:, k]) / deviation[k] for k in range(values.shape[1])])
+            ),
             smoothness(f / deviation, neighbours),
         )
         for name, f in found.items()

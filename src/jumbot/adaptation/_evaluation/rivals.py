@@ -74,7 +74,7 @@ def compare_references(own: Witness, rivals: Mapping[str, Witness], targets: int
         estimated = None
         if not numbers:
             # what learned the same in the same way would agree with it on any target
-            held = {kind: said for kind, said in own.panel.held.items() if kind != name}
+            held = {kind: predicted for kind, predicted in own.panel.held.items() if kind != name}
             judged = replace(rival, panel=Panel(held, {kind: own.panel.target[kind] for kind in held}))
             estimated = estimate_accuracy(judged.votes(), targets, len(rival.labels))
         models.append(Reference(name, 1 - float(theirs.mean()), _error(theirs), ahead, estimated))

@@ -203,8 +203,8 @@ class Witness:
         """
         own = self.predicted if predicted is None else predicted
         found, held = {}, self.probabilities(self.held).argmax(1)
-        for name, said in self.panel.held.items():
-            there = float((held == said).mean())
+        for name, reference in self.panel.held.items():
+            there = float((held == reference).mean())
             folds = self.panel.target[name]
             pairs = zip(own, folds, strict=True) if len(own) == len(folds) else ((own[0], fold) for fold in folds)
             here = float(np.mean([(a == b).mean() for a, b in pairs]))

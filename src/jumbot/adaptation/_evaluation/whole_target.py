@@ -55,26 +55,26 @@ def diagnose_rows(
     the others, part by part.  A part is drawn from everywhere: files are often sorted, and a minibatch of one class
     alone would receive less.  The target is passed through the network once.
     """
-    told = task.labels(source)
-    rows_s = some_of_each(told if source.labels is not None else np.zeros(len(source), int), source.origins, seed)
+    labels = task.labels(source)
+    rows_s = some_of_each(labels if source.labels is not None else np.zeros(len(source), int), source.origins, seed)
     first, *parts = _parts(count, seed)
     origins = None if source.origins is None else source.origins[rows_s]
-    z_s, (z, said) = of_source(rows_s)[0], of_target(first)
+    z_s, (z, predicted) = of_source(rows_s)[0], of_target(first)
     if source.labels is not None:
-        found, reader = read_plans(z_s, told[rows_s], z, said, origins=origins, before=before, seed=seed)
+        found, reader = read_plans(z_s, labels[rows_s], z, predicted, origins=origins, before=before, seed=seed)
         by_numbers = reader
     else:
-        values = torch.from_numpy(told[rows_s])
-        found, reader, by_numbers = read_plans_of_numbers(z_s, values, z, said, origins=origins, seed=seed)
+        values = torch.from_numpy(labels[rows_s])
+        found, reader, by_numbers = read_plans_of_numbers(z_s, values, z, predicted, origins=origins, seed=seed)
     if not parts:
-        return found, said
-    every = said.new_empty((count, said.shape[1]))
+        return found, predicted
+    every = predicted.new_empty((count, predicted.shape[1]))
     received = np.empty(count)
     shares = None if found.source_shares is None else np.empty((count, found.source_shares.shape[1]))
-    every[first], received[first] = said, found.received_mass
+    every[first], received[first] = predicted, found.received_mass
     if shares is not None:
         shares[first] = found.source_shares
-    del z, said
+    del z, predicted
     for rows in parts:
         z, every[rows] = of_target(rows)
         y = every[rows]

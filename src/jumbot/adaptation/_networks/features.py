@@ -183,7 +183,7 @@ class Extractor:
         found = extract(self.backbone, domain, cache, device=self.device, workers=self.workers)
         return found if self.format is None else self.format.apply(found)
 
-    def beside(self, network: nn.Module) -> Extractor:
+    def on_device_of(self, network: nn.Module) -> Extractor:
         """This extractor on the device of `network`, where that is not the CPU."""
         device = next(network.parameters()).device
         return self if device.type == "cpu" else replace(self, device=str(device))

@@ -80,9 +80,11 @@ def begin_trackers(accelerator: Any, training: Training, run: RunFolder | None) 
         return
     config = read_config(run.path) if (run.path / "config.json").exists() else {}
     parts = {name: config.get(name) for name in ("method", "training", "network_options", "inputs")}
-    told = {f"{part}.{key}": _plain(value) for part, values in parts.items() for key, value in (values or {}).items()}
+    settings = {
+        f"{part}.{key}": _plain(value) for part, values in parts.items() for key, value in (values or {}).items()
+    }
     only = training.tracked_by == ("tensorboard",)  # its project is the name of a folder in the run's
-    accelerator.init_trackers("tensorboard" if only else "jumbot", config=told or None)
+    accelerator.init_trackers("tensorboard" if only else "jumbot", config=settings or None)
 
 
 def _plain(value: Any) -> int | float | str | bool:

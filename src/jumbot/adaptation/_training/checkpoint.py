@@ -149,14 +149,14 @@ def unpack_optimizer(prefix: str, optimizer: torch.optim.Optimizer, tensors: Map
 Optimizers = Mapping[str, torch.optim.Optimizer]
 
 
-class Keeper:
+class Checkpoints:
     """Writes the state of `network` and `method` to the folder of a run and reads it back; without one, it keeps the
     best in memory."""
 
     def __init__(self, run: RunFolder | None, network: Network, method: Method) -> None:
         self.run, self.network, self.method = run, network, method
         self.step: int | None = None  # of the checkpoint in the folder
-        self._broken = False  # the checkpoint in the folder, which is not worth keeping as the previous one
+        self._damaged = False  # the checkpoint in the folder, which is not worth keeping as the previous one
         self._best: dict[str, Tensor] = {}
 
     def save(self, step: int, seconds: float, optimizers: Optimizers) -> None:
@@ -166,10 +166,10 @@ class Keeper:
         tensors = self._tensors()
         for name, optimizer in optimizers.items():
             tensors |= pack_optimizer(name, optimizer)
-        if not self._broken:
+        if not self._damaged:
             self.run.keep_previous()
         save_weights(self.run.checkpoint, tensors, "checkpoint", step=step, seconds=seconds)
-        self.step, self._broken = step, False
+        self.step, self._damaged = step, False
 
     def resume(self, total: int, optimizers: Optimizers) -> tuple[int, float]:
         """Steps and seconds of the last checkpoint that is whole, which is loaded; zeros where there is none yet."""
@@ -180,7 +180,7 @@ class Keeper:
             except ArgumentError as error:
                 if number == len(files):
                     raise
-                self._broken = True
+                self._damaged = True
                 warnings.warn(f"{error} It is passed over: the checkpoint before it is taken.", stacklevel=2)
         return 0, 0.0
 

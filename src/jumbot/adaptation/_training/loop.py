@@ -24,7 +24,7 @@ from jumbot.adaptation._training.accelerator import begin_trackers, devices, fla
 from jumbot.adaptation._training.bar import TimeUpError, stops, time_is_up
 from jumbot.adaptation._training.batch_norms import check_has_batch_norms, estimate_batch_norms
 from jumbot.adaptation._training.batches import Batches, Loaded
-from jumbot.adaptation._training.checkpoint import Keeper
+from jumbot.adaptation._training.checkpoint import Checkpoints
 from jumbot.adaptation._training.optimizers import make_optimizers, rate_factor
 from jumbot.data._domain import Domain
 from jumbot.data._scaling import outsize
@@ -131,7 +131,7 @@ class Trainer:
         self.before_adaptation: Callable[[], None] | None = None
         self.step, self.before = 0, 0.0
         self.planned: int | None = None  # steps, where a budget of time ended it before
-        self.keeper = Keeper(run, network, method)
+        self.checkpoints = Checkpoints(run, network, method)
         self.history: list[Record] = []
         self.optimizers = self._fresh_optimizers()
 
@@ -250,7 +250,7 @@ class Trainer:
             if self.accelerator.is_main_process:
                 bar(self._look(self.before + time.monotonic() - start))
                 if self.training.select != "last" and self._best() == done:
-                    self.keeper.keep_best(done)
+                    self.checkpoints.keep_best(done)
             self.accelerator.wait_for_everyone()
         due = self.training.checkpoint_every
         if done < self.total and (done % due == 0 if due else time.monotonic() - self.saved > 60):
@@ -269,12 +269,12 @@ class Trainer:
     def _take_over(self, begin: Start) -> None:
         """The state after the steps on the source alone, as another run came to it."""
         if self.source_steps:
-            self.keeper.take_network(begin.run.before, "before")
+            self.checkpoints.take_network(begin.run.before, "before")
         self.step = self.source_steps
         if begin.whole:
             if self.before_adaptation is not None and self.accelerator.is_main_process:
                 self.before_adaptation()
-            self.keeper.take_network(begin.run.checkpoint, "checkpoint")
+            self.checkpoints.take_network(begin.run.checkpoint, "checkpoint")
             self.step = self.total
         if not self.accelerator.is_main_process:
             return
@@ -289,7 +289,7 @@ class Trainer:
             return self.total
         step = self._best()
         if step != self.total:
-            self.keeper.take_best()
+            self.checkpoints.take_best()
             self._settle_norms()
         return step
 
@@ -300,14 +300,14 @@ class Trainer:
 
     def _save(self) -> None:
         self.saved = time.monotonic()
-        if self.run is None or not self.accelerator.is_main_process or self.step == self.keeper.step:
+        if self.run is None or not self.accelerator.is_main_process or self.step == self.checkpoints.step:
             return
         if not all(bool(torch.isfinite(p).all()) for p in self.objective.parameters()):
             raise self._stopped("the weights hold NaN or infinity")
-        self.keeper.save(self.step, self.history[-1]["seconds"] if self.history else 0.0, self.optimizers)
+        self.checkpoints.save(self.step, self.history[-1]["seconds"] if self.history else 0.0, self.optimizers)
 
     def _resume(self, run: RunFolder) -> None:
-        self.step, self.before = self.keeper.resume(self.total, self.optimizers)
+        self.step, self.before = self.checkpoints.resume(self.total, self.optimizers)
         if self.accelerator.is_main_process:
             self.history = run.rewind(self.step)
         self.accelerator.wait_for_everyone()
@@ -323,8 +323,8 @@ class Trainer:
 
     def _stopped(self, why: str) -> NotFiniteError:
         kept = ""
-        if self.run and self.keeper.step is not None:
-            kept = f" The checkpoint after step {self.keeper.step} is kept: {self.run.checkpoint}."
+        if self.run and self.checkpoints.step is not None:
+            kept = f" The checkpoint after step {self.checkpoints.step} is kept: {self.run.checkpoint}."
         rate = f"ower learning_rate (now {self.training.learning_rate:g})"
         found = outsize(self.batches.source)
         remedy = f"L{rate}, or look at the data" if found is None else f"{found}, or l{rate}"

@@ -104,7 +104,7 @@ _RAREST = 1e-6
 
 
 @dataclass(frozen=True)
-class Heard:
+class Witnesses:
     """What the witnesses of several methods say of the same samples."""
 
     by_method: Mapping[str, Witness]
@@ -138,14 +138,14 @@ def folds(labels: Array | None, n: int, seed: int) -> list[tuple[Array, Array]]:
     return found
 
 
-def hear(
+def train_witnesses(
     source: Domain,
     target: Domain,
     configs: Sequence[RunConfig],
     task: Task,
     labelled: Domain | None = None,
     until: float = math.inf,
-) -> Heard:
+) -> Witnesses:
     """Train every method of `configs` on each fold; ask it, and the references, for the held-out part and target."""
     seed = configs[0].training.seed
     index = some_samples(target, seed)
@@ -157,89 +157,91 @@ def hear(
     target_outputs: dict[str, list[Array]] = {config.method: [] for config in configs}
     held_z: dict[str, list[Array]] = {config.method: [] for config in configs}
     target_z: dict[str, list[Array]] = {config.method: [] for config in configs}
-    held_said: dict[str, list[Array]] = {}
-    target_said: dict[str, list[Array]] = {}
+    held_predictions: dict[str, list[Array]] = {}
+    target_predictions: dict[str, list[Array]] = {}
     order = []
     parts = folds(source.labels, len(source), seed)
     left = len(parts) * len(configs)
     for rest, held in parts:
         order.append(held)
         part, unseen = source.subset(rest), source.subset(held)
-        said = {}
+        predictions = {}
         if not numbers:  # of which nothing is asked of them
             learned, rows = learning_rows(source, seed, rest)
             others = learning_rows(unseen)[1], target_rows
-            said = reference_predictions(rows, known[learned], others, seed=seed)
-        for name, (there, here) in said.items():
-            held_said.setdefault(name, []).append(there)
-            target_said.setdefault(name, []).append(here)
+            predictions = reference_predictions(rows, known[learned], others, seed=seed)
+        for name, (there, here) in predictions.items():
+            held_predictions.setdefault(name, []).append(there)
+            target_predictions.setdefault(name, []).append(here)
         for config in configs:
             now = time.monotonic()
             network = train_network(part, target, config, task, labelled, now + max(until - now, 0) / left)
             left -= 1
-            for domain, said_by_fold, seen_by_fold in (
+            for domain, logits_by_fold, features_by_fold in (
                 (unseen, held_outputs, held_z),
                 (sample, target_outputs, target_z),
             ):
                 z, logits = outputs(network, domain)
-                said_by_fold[config.method].append(logits.double().numpy())
-                seen_by_fold[config.method].append(z.float().numpy())
+                logits_by_fold[config.method].append(logits.double().numpy())
+                features_by_fold[config.method].append(z.float().numpy())
     panel = Panel(
-        {name: np.concatenate(parts) for name, parts in held_said.items()},
-        {name: tuple(parts) for name, parts in target_said.items()},
+        {name: np.concatenate(parts) for name, parts in held_predictions.items()},
+        {name: tuple(parts) for name, parts in target_predictions.items()},
     )
-    truth, said_by = known[np.concatenate(order)], {}
+    truth, by_method = known[np.concatenate(order)], {}
     for config in configs:
         shares, offset = shares_of(source, task.outputs, config.training.sampler == "stratified")
-        held_out, said_here = np.concatenate(held_outputs[config.method]), tuple(target_outputs[config.method])
-        said_by[config.method] = Witness(
+        held_out, target_logits = np.concatenate(held_outputs[config.method]), tuple(target_outputs[config.method])
+        by_method[config.method] = Witness(
             held_out,
             truth,
-            said_here,
+            target_logits,
             shares,
             offset,
             panel,
             tuple(held_z[config.method]),
             tuple(target_z[config.method]),
         )
-    return Heard(said_by, index, np.concatenate(order))
+    return Witnesses(by_method, index, np.concatenate(order))
 
 
-def hear_held_out(
+def held_out_witnesses(
     source: Domain, held: Domain, target: Domain, networks: Mapping[str, Network], config: RunConfig, task: Task
-) -> Heard:
+) -> Witnesses:
     """The same of networks that were trained on `source`, without `held`, already."""
     seed = config.training.seed
     index = some_samples(target, seed)
     part, sample = held.subset(some_samples(held, seed)), target.subset(index).unlabelled()
     learned, rows = learning_rows(source, seed)
     others = [learning_rows(each)[1] for each in (part, sample)]
-    said = reference_predictions(rows, task.labels(source)[learned], others, seed=seed)
-    panel = Panel({name: one for name, (one, _) in said.items()}, {name: (one,) for name, (_, one) in said.items()})
+    predictions = reference_predictions(rows, task.labels(source)[learned], others, seed=seed)
+    panel = Panel(
+        {name: one for name, (one, _) in predictions.items()}, {name: (one,) for name, (_, one) in predictions.items()}
+    )
     shares, offset = shares_of(source, task.outputs, config.training.sampler == "stratified")
     labels = task.labels(part)
     by_method = {}
     for name, network in networks.items():
-        (held_z, held_said), (target_z, target_said) = (outputs(network, domain) for domain in (part, sample))
+        (held_z, held_logits), (target_z, target_logits) = (outputs(network, domain) for domain in (part, sample))
         by_method[name] = Witness(
-            held_said.double().numpy(),
+            held_logits.double().numpy(),
             labels,
-            (target_said.double().numpy(),),
+            (target_logits.double().numpy(),),
             shares,
             offset,
             panel,
             (held_z.float().numpy(),),
             (target_z.float().numpy(),),
         )
-    return Heard(by_method, index)
+    return Witnesses(by_method, index)
 
 
-def hear_rivals(
-    source: Domain, target: Domain, task: Task, heard: Heard, seed: int, held: Domain | None = None
+def rival_witnesses(
+    source: Domain, target: Domain, task: Task, witnesses: Witnesses, seed: int, held: Domain | None = None
 ) -> dict[str, Witness]:
-    """What plain models of the source say of the samples on which methods were `heard`.
+    """What plain models of the source say of the samples on which methods were `witnesses`.
 
-    `held` is the part of the source that was held out where `source` lacks one already, see `hear_held_out`.
+    `held` is the part of the source that was held out where `source` lacks one already, see `held_out_witnesses`.
     """
     if held is None:
         parts = [
@@ -249,14 +251,17 @@ def hear_rivals(
     else:
         learned = _some(np.arange(len(source)), seed, MOST_LEARNED)
         parts = [(source.subset(learned), held.subset(some_samples(held, seed)))]
-    sample = target.subset(heard.index).unlabelled()
-    said = [rival_outputs(part, (unseen, sample), task, seed) for part, unseen in parts]
+    sample = target.subset(witnesses.index).unlabelled()
+    predictions = [rival_outputs(part, (unseen, sample), task, seed) for part, unseen in parts]
     truth = np.concatenate([task.labels(unseen) for _, unseen in parts])
     shares, offset = shares_of(source, task.outputs, stratified=False)
     found = {}
-    for name in said[0]:
-        if all(name in one for one in said):
-            held_out, here = np.concatenate([one[name][0] for one in said]), tuple(one[name][1] for one in said)
+    for name in predictions[0]:
+        if all(name in one for one in predictions):
+            held_out, here = (
+                np.concatenate([one[name][0] for one in predictions]),
+                tuple(one[name][1] for one in predictions),
+            )
             found[name] = Witness(held_out, truth, here, shares, offset)
     return found
 

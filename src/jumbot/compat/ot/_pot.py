@@ -173,7 +173,7 @@ DIFFERENCES = {
         "sinkhorn_stabilized solves the same problem as sinkhorn; POT's own loses it when it absorbs its scalings"
     ),
 }
-_said: set[str] = set()
+_warned: set[str] = set()
 
 
 class PeerDifferenceWarning(UserWarning):
@@ -182,8 +182,8 @@ class PeerDifferenceWarning(UserWarning):
 
 def differs(name: str) -> None:
     """Warn of a difference, once in a process."""
-    if name not in _said:
-        _said.add(name)
+    if name not in _warned:
+        _warned.add(name)
         warnings.warn(f"jumbot.compat.ot: {DIFFERENCES[name]}.", PeerDifferenceWarning, stacklevel=4)
 
 

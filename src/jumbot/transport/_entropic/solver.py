@@ -150,12 +150,12 @@ def _finish(problem: Problem, outcome: AnyOutcome, engine: Engine, tol: float, m
     f, g, taken, certificate = outcome.f, outcome.g, outcome.taken, outcome.certificate
     price = _price(problem) if _hard(problem) else torch.zeros_like(certificate.gap)
     sound = torch.isfinite(certificate.objective) & torch.isfinite(certificate.relative_gap)
-    broken = torch.nonzero(~sound)[:, 0]
-    if broken.numel():  # over-relaxed out of range: begin anew from larger epsilon
-        part = problem.take(broken)
-        begun = anneal(part, engine, price[broken])
-        f[broken], g[broken] = (0.0, 0.0) if begun is None else begun
-        certificate.put(broken, certify(part, f[broken], g[broken]))
+    failed = torch.nonzero(~sound)[:, 0]
+    if failed.numel():  # over-relaxed out of range: begin anew from larger epsilon
+        part = problem.take(failed)
+        begun = anneal(part, engine, price[failed])
+        f[failed], g[failed] = (0.0, 0.0) if begun is None else begun
+        certificate.put(failed, certify(part, f[failed], g[failed]))
     relative = certificate.relative_gap
     stalls = torch.zeros_like(relative, dtype=torch.long)
     steps = not _rate_known(problem)  # where the rate is known, a second run of sweeps mostly ends it, and costs less

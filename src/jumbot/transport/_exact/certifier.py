@@ -22,14 +22,14 @@ ROUNDING = 1e-15
 
 
 @compiled(fastmath=True)
-def _extremes(C: Any, f: Any, g: Any, dearest: float) -> tuple[float, float]:
-    """How far f + g exceeds C, and the largest |C| below `dearest`."""
+def _extremes(C: Any, f: Any, g: Any, highest_price: float) -> tuple[float, float]:
+    """How far f + g exceeds C, and the largest |C| below `highest_price`."""
     over = most = 0.0
     for i in range(C.shape[0]):
         row, t = C[i], f[i]
         for j in range(row.shape[0]):
             over = greater(over, t + g[j] - row[j])
-            most = greater(most, abs(row[j]) if row[j] < dearest else 0.0)
+            most = greater(most, abs(row[j]) if row[j] < highest_price else 0.0)
     return over, most
 
 
@@ -101,7 +101,7 @@ def certifier(kind_a: int, kind_b: int) -> Any:
         P: Any,
         tau_a: float,
         tau_b: float,
-        dearest: float,
+        highest_price: float,
         rows: Any,
         columns: Any,
         out: Any,
@@ -111,7 +111,7 @@ def certifier(kind_a: int, kind_b: int) -> Any:
     ) -> None:
         """Marginals, objective, gap and scale of the plan P and the potentials f + t, g - t with t = high + low.
 
-        An infinite tau is an exact marginal; costs from `dearest` on stand for pairs that are never matched.
+        An infinite tau is an exact marginal; costs from `highest_price` on stand for pairs that are never matched.
         """
         n, m = C.shape
         linear = size = slack = 0.0
@@ -141,7 +141,7 @@ def certifier(kind_a: int, kind_b: int) -> Any:
         add_a(tau_a, high, low, a, f, rows, off_a, sums)
         add_b(tau_b, -high, -low, b, g, columns, off_b, sums)
         mass = max(total(a), total(b), total(rows))
-        over, most = _extremes(C, f, g, dearest)
+        over, most = _extremes(C, f, g, highest_price)
         # f + g exceeds C by rounding at most, and lowered by as much it does not
         gap, scale = slack + sums[0] + over * mass, size + sums[1]
         if not sums[2] <= 1e-9 * mass:  # an exact marginal that is not

@@ -49,7 +49,7 @@ def solve_unregularised(
     rows, columns = np.empty(f.shape), np.empty(g.shape)
     (kind_a, tau_a), (kind_b, tau_b) = (_kind(side) for side in (problem.source, problem.target))
     certify, memory = certifier(kind_a, kind_b), (np.empty((2, f.shape[1])), np.empty((2, g.shape[1])), np.empty(3))
-    dearest = 1e308 if problem.blocked is None else float(problem.cost[problem.blocked].min())
+    highest_price = 1e308 if problem.blocked is None else float(problem.cost[problem.blocked].min())
     for k in range(batch):
         shift: tuple[float, float] = results[k][3]
         certify(
@@ -62,7 +62,7 @@ def solve_unregularised(
             plan[k],
             tau_a,
             tau_b,
-            dearest,
+            highest_price,
             rows[k],
             columns[k],
             out[k],
@@ -120,7 +120,7 @@ def _certified(problem: Problem, plan: np.ndarray, f: np.ndarray, g: np.ndarray,
     slack = (cost - f_[:, :, None] - g_[:, None, :]).clamp_min(0)
     gap = (P * slack).sum((-2, -1))
     for (side, weights), potential, p in zip(problem.sides, (f_, g_), (rows, columns), strict=True):
-        gap = torch.where(side.broken(p, weights), torch.inf, gap + side.fenchel_young(p, potential, weights))
+        gap = torch.where(side.violated(p, weights), torch.inf, gap + side.fenchel_young(p, potential, weights))
     # as in `certifier.py`: where the optimum is zero, both gap and scale are rounding of what any plan costs
     nothing = ROUNDING * torch.maximum(problem.a.sum(-1), problem.b.sum(-1)) * cost.abs().amax((-2, -1))
     gap = torch.where((gap <= ROUNDING * size) | (torch.maximum(gap, size) <= nothing), 0.0, gap)

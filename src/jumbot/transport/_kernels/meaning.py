@@ -26,8 +26,10 @@ def _python(value: Any) -> Any:
 
 
 def _parts(code: CodeType, known: dict[str, Any]) -> list[Any]:
-    told = bool(code.co_consts) and isinstance(code.co_consts[0], str | None)  # the docstring, or None without one
-    constants = [_parts(x, known) if isinstance(x, CodeType) else x for x in code.co_consts[told:]]
+    has_docstring = bool(code.co_consts) and isinstance(
+        code.co_consts[0], str | None
+    )  # the docstring, or None without one
+    constants = [_parts(x, known) if isinstance(x, CodeType) else x for x in code.co_consts[has_docstring:]]
     used = [(name, _value(known[name])) for name in (*code.co_names, *code.co_freevars) if name in known]
     return [code.co_code, code.co_varnames, code.co_names, constants, used]
 

@@ -15,15 +15,15 @@ import numpy as np
 import torch
 from numpy.typing import DTypeLike
 
-from jumbot.transport._kernels import memory as shelf
+from jumbot.transport._kernels import memory as pool
 
 LEAST, _MOST = 1 << 22, 1 << 30  # bytes: malloc is quick with less, and more is too much to keep
 _FREE = getattr(mmap, "MADV_FREE", None)  # not on Windows
 #: Pieces that nobody holds, the last one first to be lent; each call of a deque is safe among threads.
-_shelf: deque[mmap.mmap] = deque(maxlen=3)
+_pool: deque[mmap.mmap] = deque(maxlen=3)
 
 
-class _Piece:
+class _Block:
     """The base of an array, with what NumPy asks of an object that lends it memory."""
 
     def __init__(self, memory: mmap.mmap, shape: tuple[int, ...], dtype: DTypeLike) -> None:
@@ -38,16 +38,16 @@ def _put(memory: mmap.mmap) -> None:
     """To the shelf; memory that is locked cannot be marked as free, and goes back to the system."""
     with contextlib.suppress(OSError):
         memory.madvise(_FREE)  # type: ignore[arg-type]
-        _shelf.append(memory)
+        _pool.append(memory)
 
 
-def lent(*shape: int, dtype: DTypeLike = np.float64) -> np.ndarray:
+def acquire(*shape: int, dtype: DTypeLike = np.float64) -> np.ndarray:
     """An array that is not filled.
 
-    >>> first = lent(1024, 1024)
+    >>> first = acquire(1024, 1024)
     >>> place, row = first.ctypes.data, first[5]
     >>> del first
-    >>> lent(1024, 1024).ctypes.data == place  # `row` is still held
+    >>> acquire(1024, 1024).ctypes.data == place  # `row` is still held
     False
     """
     size = math.prod(shape) * np.dtype(dtype).itemsize
@@ -58,23 +58,23 @@ def lent(*shape: int, dtype: DTypeLike = np.float64) -> np.ndarray:
         try:
             memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         except OSError:  # what lies here may be what is missing; if not, NumPy's error says how much was asked for
-            _shelf.clear()
+            _pool.clear()
             return np.empty(shape, dtype)
         with contextlib.suppress(AttributeError, OSError):  # not every system has large pages
             memory.madvise(mmap.MADV_HUGEPAGE)
-    return np.asarray(_Piece(memory, shape, dtype))
+    return np.asarray(_Block(memory, shape, dtype))
 
 
 def _taken(size: int) -> mmap.mmap | None:
     """A piece of that size from the shelf; others go back to it."""
-    for _ in range(len(_shelf)):
+    for _ in range(len(_pool)):
         try:
-            memory = _shelf.pop()
+            memory = _pool.pop()
         except IndexError:  # another thread was quicker
             return None
         if len(memory) == size:
             return memory
-        _shelf.appendleft(memory)
+        _pool.appendleft(memory)
     return None
 
 
@@ -88,7 +88,7 @@ def empty(*shape: int) -> np.ndarray:
     NumPy's begins at any multiple of 16 bytes, and then each other vector that is loaded lies across two lines: a
     twelfth of the time of a sweep.  torch's begins at a line, but NumPy asks the system for large pages: with memory
     that is new, a batch of 1,000 plans takes 23.5 ms instead of 30.7.  Small problems gain less than it takes.  Of very
-    large ones the memory is used again (`lent`).
+    large ones the memory is used again (`acquire`).
 
     >>> empty(128, 128).ctypes.data % 64
     0
@@ -96,8 +96,8 @@ def empty(*shape: int) -> np.ndarray:
     size = math.prod(shape)
     if size < _LEAST:
         return np.empty(shape)
-    if 8 * size >= shelf.LEAST:
-        return shelf.lent(*shape)
+    if 8 * size >= pool.LEAST:
+        return pool.acquire(*shape)
     whole = np.empty(size + _LINE)
     first = -whole.__array_interface__["data"][0] % (8 * _LINE) // 8
     return whole[first : first + size].reshape(shape)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from jumbot.cost import Cost, parse_cost, squared_euclidean
 from jumbot.errors import ArgumentError
-from jumbot.transport._kernels.memory import lent
+from jumbot.transport._kernels.memory import acquire
 from jumbot.transport._outcome import AnyOutcome
 from jumbot.transport._placement import bytes_per_entry, free_memory
 from jumbot.transport._points._team import ALONE, team_of
@@ -205,7 +205,7 @@ def _squared(x: Tensor, y: Tensor) -> Tensor:
     """|x - y|^2 of points around a common centre.  Memory that is new takes longer to write than the product."""
     if x.shape[1] <= FEW:
         return squared_euclidean(x, y)
-    out = torch.from_numpy(lent(len(x), len(y)))
+    out = torch.from_numpy(acquire(len(x), len(y)))
     torch.add(x.square().sum(1)[:, None], y.square().sum(1), out=out)
     return out.addmm_(x, y.mT, alpha=-2).clamp_min_(0)
 
@@ -243,7 +243,7 @@ _VECTORS = 45  # float64 numbers for each point, beside its coordinates: potenti
 _COPIES = 5  # of the coordinates in float64
 _BLOCK, _LEAST_BLOCK = 1 << 20, 1 << 10  # entries of a block of a callable cost
 _ENTRY = 64  # bytes for each, with all temporaries
-_BESIDE = 24 << 20  # bytes that do not grow with the points
+_FIXED = 24 << 20  # bytes that do not grow with the points
 _LARGE = 1e9  # pairs from which on progress is shown
 
 
@@ -259,7 +259,7 @@ class Call:
 
 def needed(n: int, m: int, d: int) -> int:
     """Bytes that a problem needs beside its points, but for blocks and coarse problems."""
-    return _BESIDE + 8 * (n + m) * (_VECTORS + _COPIES * (d if d <= 3 else -(-d // 4) * 4))
+    return _FIXED + 8 * (n + m) * (_VECTORS + _COPIES * (d if d <= 3 else -(-d // 4) * 4))
 
 
 def solve_one(problem: Problem, x: Tensor, y: Tensor, call: Call, begin: tuple[Tensor, Tensor] | None) -> Solved:
@@ -330,7 +330,7 @@ def _swept(
     pairs = math.prod(tiles.shape)
     large = pairs >= _LARGE
     with progress(None, f"{tiles.shape[0]:,} x {tiles.shape[1]:,} points", bar=large, slow=large) as stretch:
-        found = sweeps.run(f, g, max(1, call.limit - taken), True, _teller(stretch, tiles), stopped)
+        found = sweeps.run(f, g, max(1, call.limit - taken), True, _reporter(stretch, tiles), stopped)
     assert found.proof is not None
     tiles.team = ALONE  # what is asked of the solution later, one process may ask alone
     return Solved(
@@ -347,7 +347,7 @@ def _swept(
     )
 
 
-def _teller(stretch: Any, tiles: Any) -> Callable[[int, float], None]:
+def _reporter(stretch: Any, tiles: Any) -> Callable[[int, float], None]:
     def tell(count: int, gap: float) -> None:
         stretch(1, f"sweep {count}, {100 * tiles.kept:.2g} % of the pairs, relative gap about {gap:.1e}")
 

@@ -99,10 +99,10 @@ def rows(solved: Solved, i: np.ndarray) -> np.ndarray:
         cost = _costs(stream, i)
         own, other = stream.cells
         first, last, met = stream.lists[0]
-        keeps = np.zeros((len(i), other.count), dtype=bool)
+        kept_cells = np.zeros((len(i), other.count), dtype=bool)
         for k, cell in enumerate(own.at[i] // own.width):
-            keeps[k, met[first[cell] : last[cell]]] = True
-        cost = np.where(keeps[:, other.at // other.width], cost, np.inf)
+            kept_cells[k, met[first[cell] : last[cell]]] = True
+        cost = np.where(kept_cells[:, other.at // other.width], cost, np.inf)
     out = np.exp(plan.F[i, None] + plan.G[None] - cost)
     return out if plan.alpha is None or plan.beta is None else out + plan.alpha[i, None] * plan.beta
 

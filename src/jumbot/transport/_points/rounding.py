@@ -74,7 +74,7 @@ def prove(problem: Problem, stream: Any, f: Tensor, g: Tensor) -> Proof:
     paid = 0.0
     for (side, weights), potential, p in zip(problem.sides, (f, g), (rows, columns), strict=True):
         p = torch.from_numpy(p)[None]
-        gap += np.inf if bool(side.broken(p, weights)) else float(side.fenchel_young(p, potential, weights))
+        gap += np.inf if bool(side.violated(p, weights)) else float(side.fenchel_young(p, potential, weights))
         penalty += float(side.penalty(p, weights))
         paid += float(torch.where(p > 0, potential * p, 0.0).sum())
     # sum Q log(Q/R) = KL(Q | P) + mass(Q) - mass(P) + <F + G - C/epsilon, Q>, where P and Q differ by a row factor
@@ -140,8 +140,8 @@ def _prove_two(problem: Problem, stream: Any, f: Tensor, g: Tensor, F: np.ndarra
     paid = 0.0
     for (side, weights), potential, x in zip(problem.sides, (f, g), (rows, columns), strict=True):
         marginal = torch.from_numpy(x)[None]
-        broken = bool(side.broken(marginal, weights))
-        gap += np.inf if broken else float(side.fenchel_young(marginal, potential, weights))
+        violated = bool(side.violated(marginal, weights))
+        gap += np.inf if violated else float(side.fenchel_young(marginal, potential, weights))
         paid += float((potential * marginal).sum())
     epsilon = problem.epsilon
     objective = paid + epsilon * (divergence - mass + rest[2] - rest[0])

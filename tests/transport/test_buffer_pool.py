@@ -8,10 +8,10 @@ import pytest
 import torch
 
 import jumbot
-from jumbot.transport._kernels import memory as shelf
-from jumbot.transport._kernels.memory import LEAST, lent
+from jumbot.transport._kernels import memory as pool
+from jumbot.transport._kernels.memory import LEAST, acquire
 
-pytestmark = pytest.mark.skipif(shelf._FREE is None, reason="memory cannot be marked as free on this platform")
+pytestmark = pytest.mark.skipif(pool._FREE is None, reason="memory cannot be marked as free on this platform")
 SIDE = 1024
 HOLDERS = {
     "a row": lambda x: x[3],
@@ -45,22 +45,22 @@ def _only_new_objects_are_looked_through():
 @pytest.fixture(autouse=True)
 def _nothing_lies_there():
     gc.collect()
-    shelf._shelf.clear()
+    pool._pool.clear()
 
 
 @pytest.mark.parametrize("name", HOLDERS)
-def test_what_is_held_is_not_lent_again(name):
-    first = lent(SIDE, SIDE)
+def test_what_is_held_is_not_reused(name):
+    first = acquire(SIDE, SIDE)
     first[:] = 1.0
     place, holder = first.ctypes.data, HOLDERS[name](first)
     del first
-    others = [lent(SIDE, SIDE) for _ in range(4)]
+    others = [acquire(SIDE, SIDE) for _ in range(4)]
     for other in others:
         other[:] = 2.0
     assert place not in [other.ctypes.data for other in others]
     del holder
     gc.collect()
-    assert lent(SIDE, SIDE).ctypes.data == place, "nobody holds it any more"
+    assert acquire(SIDE, SIDE).ctypes.data == place, "nobody holds it any more"
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -74,56 +74,56 @@ def test_the_results_of_large_problems_lie_there(dtype):
 
 
 def test_another_size_is_other_memory():
-    first = lent(SIDE, SIDE)
+    first = acquire(SIDE, SIDE)
     place = first.ctypes.data
     del first
-    other = lent(SIDE, SIDE + 1)
+    other = acquire(SIDE, SIDE + 1)
     assert other.ctypes.data != place
-    assert lent(SIDE + 1, SIDE).ctypes.data != place
-    assert lent(2 * SIDE, SIDE // 2).ctypes.data == place
+    assert acquire(SIDE + 1, SIDE).ctypes.data != place
+    assert acquire(2 * SIDE, SIDE // 2).ctypes.data == place
 
 
 def test_few_pieces_are_kept_and_small_ones_not_at_all():
-    arrays = [lent(SIDE + k, SIDE) for k in range(9)]
+    arrays = [acquire(SIDE + k, SIDE) for k in range(9)]
     del arrays
-    assert len(shelf._shelf) == shelf._shelf.maxlen == 3
-    assert isinstance(lent(LEAST // 8 - 1).base, type(None))
-    assert lent(SIDE, SIDE).flags.carray
+    assert len(pool._pool) == pool._pool.maxlen == 3
+    assert isinstance(acquire(LEAST // 8 - 1).base, type(None))
+    assert acquire(SIDE, SIDE).flags.carray
 
 
 def test_memory_that_cannot_be_marked_is_given_back(monkeypatch):
-    monkeypatch.setattr(shelf, "_FREE", -1)  # as the system answers for locked memory: an invalid argument
-    array = lent(SIDE, SIDE)
+    monkeypatch.setattr(pool, "_FREE", -1)  # as the system answers for locked memory: an invalid argument
+    array = acquire(SIDE, SIDE)
     del array
-    assert not shelf._shelf
+    assert not pool._pool
 
 
 def test_a_system_without_large_pages(monkeypatch):
-    monkeypatch.setattr(shelf.mmap, "MADV_HUGEPAGE", 9999)
-    assert lent(SIDE, SIDE).shape == (SIDE, SIDE)
+    monkeypatch.setattr(pool.mmap, "MADV_HUGEPAGE", 9999)
+    assert acquire(SIDE, SIDE).shape == (SIDE, SIDE)
 
 
-def test_where_memory_is_short_the_shelf_is_cleared(monkeypatch):
+def test_where_memory_is_short_the_pool_is_cleared(monkeypatch):
     def refused(*_, **__):
         raise OSError(12, "Cannot allocate memory")
 
-    first = lent(SIDE, SIDE)
+    first = acquire(SIDE, SIDE)
     del first
-    monkeypatch.setattr(shelf.mmap, "mmap", refused)
-    assert lent(SIDE, SIDE + 1).base is None
-    assert not shelf._shelf
+    monkeypatch.setattr(pool.mmap, "mmap", refused)
+    assert acquire(SIDE, SIDE + 1).base is None
+    assert not pool._pool
 
 
 def test_too_much_is_the_error_of_numpy():
     with pytest.raises((MemoryError, ValueError)):
-        lent(1 << 30, 1 << 30)
+        acquire(1 << 30, 1 << 30)
 
 
 def test_eight_threads_never_share():
     def mine(number):
         held = []
         for turn in range(20):
-            array = lent(SIDE, SIDE)
+            array = acquire(SIDE, SIDE)
             array[:] = number
             held = [*held[-1:], array]
             if not all((x == number).all() for x in held[:: 1 + turn % 2]):

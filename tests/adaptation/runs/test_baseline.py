@@ -119,17 +119,17 @@ def test_trackers_by_name(blobs: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("changed", [None, 0.0, 0.5])
-def test_harm_is_said_of_what_is_handed_over(blobs: Any, changed: float | None) -> None:
+def test_harm_is_reported_of_what_is_handed_over(blobs: Any, changed: float | None) -> None:
     """Folds say what adaptation does; a model of the source alone has done nothing, nor one that changed nothing."""
     source, target = blobs()
     model = jumbot.adapt(source, target, method="source-only", steps=2, judge=False)
     judged = Judged(True, None, decide(Harm(0.5, 0.9, 0.4), "jumbot"))
-    beside = None
+    baseline = None
     if changed is not None:
-        beside = Baseline(what="source-only", changed=changed, estimated_accuracy=unknown("no folds"))
-    assert _harm(judged, model, beside) is None
+        baseline = Baseline(what="source-only", changed=changed, estimated_accuracy=unknown("no folds"))
+    assert _harm(judged, model, baseline) is None
     adapted = replace(model, method={"name": "jumbot"})
-    harm = _harm(judged, adapted, beside)
+    harm = _harm(judged, adapted, baseline)
     assert harm is not None
     assert harm.likely == (changed != 0.0)
     assert harm.changed == (0.4 if changed is None else changed)
