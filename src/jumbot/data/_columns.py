@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -200,7 +201,7 @@ class Columns:
             with np.errstate(over="ignore"):
                 numbers = np.where(np.isnan(block), [fills[name] for name in names], block).astype(np.float32)
             usual = np.isfinite(numbers).all(0) & ~np.isnan(block).all(0)
-            usual_names = [name for name, one in zip(names, usual, strict=True) if one]
+            usual_names = list(compress(names, usual))
             encoded[:, [places[name] for name in usual_names]] = numbers[:, usual]
             written.update(usual_names)
         return written

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -119,10 +120,11 @@ def _plain_numbers(table: Table, columns: Sequence[str]) -> dict[str, Column]:
     plain = plain_columns(table.frame)
     found: dict[str, Column] = {}
     for names, block in in_blocks(table.frame, [column for column in columns if column in plain]):
-        usual = np.isfinite(block).all(0) & ~too_fine(block) & ~_may_name_rows(names, block)
+        finite = np.isfinite(block).all(0)
+        names, block = list(compress(names, finite)), block[:, finite]
+        usual = ~too_fine(block) & ~_may_name_rows(names, block)
         medians = np.median(block[:, usual], axis=0).tolist()
-        usual_names = [name for name, one in zip(names, usual, strict=True) if one]
-        found |= {name: Column(name, fill=fill) for name, fill in zip(usual_names, medians, strict=True)}
+        found |= {name: Column(name, fill=fill) for name, fill in zip(compress(names, usual), medians, strict=True)}
     return found
 
 
@@ -296,7 +298,7 @@ def names_rows(column: str, numbers: np.ndarray) -> bool:
     >>> names_rows("patient_id", shuffled), names_rows("Unnamed: 0", shuffled), names_rows("weight", shuffled)
     (True, True, False)
     """
-    if not _may_name_rows([column], numbers[:, None])[0]:
+    if not len(numbers) or not _may_name_rows([column], numbers[:, None])[0]:
         return False
     steps, different = np.diff(numbers), len(np.unique(numbers))
     if bool((steps > 0).all()) or (numbers.max() - numbers.min() == len(numbers) - 1 and different == len(numbers)):
@@ -311,7 +313,7 @@ def _may_name_rows(columns: Sequence[str], numbers: np.ndarray) -> np.ndarray:
         return np.zeros(len(columns), bool)
     whole = (numbers % 1 == 0).all(0)
     low, high = numbers.min(0), numbers.max(0)
-    named = np.array([_has_name_of_rows(column) for column in columns])
+    named = np.array([_has_name_of_rows(column) for column in columns], bool)
     found: np.ndarray = whole & ((high - low == len(numbers) - 1) | (np.diff(numbers, axis=0) > 0).all(0) | named)
     return found
 
