@@ -163,7 +163,8 @@ class Columns:
                 )
             if self.named != table.named:
                 _by_place(name, self.names if self.named else own, self.named)
-        missing = [column for column in found if column not in own]
+        there = set(own)
+        missing = [column for column in found if column not in there]
         if missing:
             raise ArgumentError(f"{name}: {lacks(missing, own)}")
         ends = np.cumsum([len(one.features) for one in self.columns])

@@ -17,6 +17,7 @@ from jumbot.data._remarks import remark
 from jumbot.errors import ArgumentError
 
 _SEPARATORS = ("\t", ";", ",")
+_MANY = 512  # columns
 _LOOKED_AT = 20  # lines by which the separator is found
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+(,\d+)?([eE][-+]?\d+)?\s*")
 _THOUSANDS = re.compile(r"\s*[-+]?(0|[1-9]\d{0,2}(,\d{3})?)\s*")
@@ -65,6 +66,8 @@ def read_text(path: Path, kind: str) -> Table:
             )
 
     frame = parse(na_values=["", *NOTHING])
+    if frame.shape[1] > _MANY:
+        frame = frame.copy()  # columns of one type in one array, where each had its own
     lines = lines[names is not None :]
     if len(frame) != len(lines):
         raise ArgumentError(f"{path}: cannot be read ({len(lines)} lines gave {len(frame)} rows; look at its quotes).")
