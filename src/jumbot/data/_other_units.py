@@ -26,7 +26,8 @@ _QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 _OF_DEVIATIONS = (0.3, 0.5, 0.7, 0.85, 0.95)
 _LARGEST = 1e150  # squares of larger numbers overflow
 _WIDE = 512  # columns above which only those are looked at whose means differ
-_ASKED = "are its units others than the source's?"
+ASKED = "are its units others than the source's?"
+"""In every sentence on units."""
 _SHOWN = 5  # columns that are named one by one
 _GROUPS = 5  # of numbers to predict, in the place of classes
 _OF_CLASS = 5  # numbers of a class, below which it cannot stand for more of its kind
@@ -112,7 +113,7 @@ def other_units(
     factors = np.array([one.factor for one in found if one is not None])
     typical, deviation = (float(np.median(factors)), _deviation(factors)) if len(factors) >= _MANY else (0.0, 0.0)
     if abs(typical) >= _WHOLE and deviation <= _LEAST * abs(typical):
-        return [f"nearly every column {_times(typical)}; {_ASKED}{_known(typical)}"]
+        return [f"nearly every column {_times(typical)}; {ASKED}{_known(typical)}"]
     remarks = []
     for place, (name, (here, there), one) in enumerate(zip(names, columns, found, strict=True)):
         odd = one is not None and one.stands_out(typical, deviation)
@@ -120,9 +121,9 @@ def other_units(
             odd = not _explained_by_proportions(source, target, labels, place, one.factor)
         zero, misfit = _other_zero(here, there) or ("", math.inf)
         if one is not None and odd and abs(one.shape) <= max(misfit, _NOISE):
-            how = f"{_times(one.factor)}; {_ASKED}{_known(one.factor)}"
+            how = f"{_times(one.factor)}; {ASKED}{_known(one.factor)}"
         elif zero:
-            how = f"{zero}; {_ASKED}"
+            how = f"{zero}; {ASKED}"
         else:
             continue
         remarks.append(f"column {name} {how} Its median is {np.median(there):.4g} instead of {np.median(here):.4g}.")

@@ -13,7 +13,7 @@ from jumbot.data._tables import TableSamples
 
 NARROW = 256
 """Columns up to which rows of numbers are taken for measurements: features of pretrained networks have more."""
-_ZEROS = 0.8  # share of zeros from which wide rows are counts of what a sample has: words, visits, genes
+ZEROS = 0.8  # share of zeros from which wide rows are counts of what a sample has: words, visits, genes
 _ROWS, _NUMBERS = 256, 2**22  # looked at
 
 
@@ -29,7 +29,7 @@ def kind_of_rows(domain: Domain) -> Literal["measurements", "words", "features"]
         return "measurements"
     count = min(len(domain), max(min(_ROWS, _NUMBERS // width), 1))
     rows = np.unique(np.linspace(0, len(domain) - 1, count).round().astype(np.int64))
-    return "words" if float((domain.samples.batch(rows) == 0).double().mean()) >= _ZEROS else "features"
+    return "words" if float((domain.samples.batch(rows) == 0).double().mean()) >= ZEROS else "features"
 
 
 def _has_categories(domain: Domain) -> bool:

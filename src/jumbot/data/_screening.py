@@ -23,8 +23,9 @@ _RARE, _FEW = 0.01, 3  # share and number of rows with a code, from which it is 
 _MISSING, _MORE = 0.5, 0.3  # share of a column that is missing, and how much more than in the source
 
 
-def screen(source: Domain, target: Domain, names: Sequence[str] | None = None) -> None:
-    """Remarks on the columns of the raw features of two domains; `names` are theirs where they are arrays."""
+def screen(source: Domain, target: Domain, names: Sequence[str] | None = None, filled: bool = True) -> None:
+    """Remarks on the columns of the raw features of two domains; `names` are theirs where they are arrays, and `filled`
+    says that what is missing is filled as a model does it."""
     here, there = _columns(source, names), _columns(target, names)
     if not all(name in there for name in here):
         there = dict(zip(here, there.values(), strict=False)) if len(here) == len(there) else {}
@@ -41,7 +42,7 @@ def screen(source: Domain, target: Domain, names: Sequence[str] | None = None) -
         remarks += _limited(odd)
     missing = {}
     if isinstance(source.samples, TableSamples) and isinstance(target.samples, TableSamples):
-        missing = {name: _missing(here[name], there[name]) for name in here if name in there}
+        missing = {name: _missing(here[name], there[name], filled) for name in here if name in there}
     remarks += _limited({name: text for name, text in missing.items() if text is not None})
     for text in remarks:
         remark(f"{target.name}: {text.removesuffix('.')}.", stacklevel=3)
@@ -125,17 +126,15 @@ def _code(values: np.ndarray) -> str | None:
     return None
 
 
-def _missing(here: Any, there: Any) -> str | None:
+def _missing(here: Any, there: Any, filled: bool) -> str | None:
     """A sentence on a column that is mostly missing in the target, or holds nothing but a code for that."""
     lacking, before = _is_missing(there), float(_is_missing(here).mean())
     share = float(lacking.mean())
     numeric = _is_numeric(here)
     stands = "the source's median stands for it" if numeric else "it counts as none of the source's categories"
     if share >= _MISSING and share >= before + _MORE and not (numeric and share == 1):  # that is said elsewhere
-        return (
-            f"is missing in {lacking.sum()} of {len(there)} rows ({100 * before:.0f} % in the source), where "
-            f"{stands}; leave it out if it says nothing there"
-        )
+        means = f", where {stands}; leave it out if it says nothing there" if filled else ""
+        return f"is missing in {lacking.sum()} of {len(there)} rows ({100 * before:.0f} % in the source){means}"
     if numeric and _is_numeric(there) and share < 1 and before < 1 and len(there) >= _FEWEST:
         present, known = _numbers(there)[~lacking], _numbers(here)
         only = float(present[0])

@@ -37,6 +37,7 @@ from jumbot.data._roles import (
     origins_of,
     rows_of,
 )
+from jumbot.data._sparse import is_sparse, read_sparse
 from jumbot.data._tablefiles import label_values, read_table, with_codes
 from jumbot.errors import ArgumentError
 
@@ -86,7 +87,8 @@ def load_table(
 
     `.csv` (with , ; or tab), `.tsv`, both also as `.gz`, `.parquet`, `.xlsx`: every column is a feature but for those
     of labels, row names and domains and those in `drop`. `.npz`: arrays `features`, `X` or `images`, and `label`,
-    `labels` or `y`, `domain`, `id`. `.npy`: features alone, memory-mapped.
+    `labels` or `y`, `domain`, `id`, or what `scipy.sparse.save_npz` writes, features alone. `.npy`: features alone,
+    memory-mapped.
 
     Parameters
     ----------
@@ -264,6 +266,9 @@ def _kind(path: Path) -> str:
 
 def _from_archive(path: Path, name: str | None, reading: Reading, like: Known | None) -> Domain:
     arrays = read_arrays(path)
+    if is_sparse(arrays):
+        check_columns(str(path), reading, like)
+        return Domain(name or path.stem, read_sparse(path))
     roles = find_roles(list(arrays), str(path), reading, like)
     rest = list(roles.features)
     found = find_one(rest, FEATURES, str(path)) or (rest[0] if len(rest) == 1 else None)
