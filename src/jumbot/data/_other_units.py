@@ -14,6 +14,7 @@ _CODES = 20  # different numbers up to which a column may be one of codes or cou
 _PLAIN, _NARROW = math.log(1.5), math.log(1.4)  # factors from which a column is named: wide ones, narrow ones
 _WHOLE = math.log(5)  # factor from which all columns together are named: the gain of a sensor may double
 _APART = 15  # times the spread: what medians are apart by where zero is another one
+_ELSEWHERE = 2.0  # times the spread, where it is a zero that is known
 _DEVIATIONS = 1.0  # by which a narrow column has left its place
 _OUTLYING = 3.0  # deviations of the other columns' factors: where all drift, none is odd
 _LEAST = 0.1  # deviation of the other columns' factors (of their logarithms), at least
@@ -221,7 +222,10 @@ def _other_zero(here: np.ndarray, there: np.ndarray) -> tuple[str, float] | None
     """Where zero seems to be another one, and how far the spreads are from that (a logarithm)."""
     if min(len(here), len(there)) < _FEWEST:
         return None
-    (low, middle, high), (low_there, other, high_there) = (np.quantile(x, (0.25, 0.5, 0.75)) for x in (here, there))
+    middle, other = (float(np.median(x)) for x in (here, there))
+    if abs(other - middle) <= _ELSEWHERE * max(here.std(), there.std()):  # quickly, for tables of many columns
+        return None
+    (low, high), (low_there, high_there) = (np.quantile(x, (0.25, 0.75)) for x in (here, there))
     spread, spread_there = float(high - low), float(high_there - low_there)
     if min(spread, spread_there) <= 0:
         return None
@@ -231,7 +235,7 @@ def _other_zero(here: np.ndarray, there: np.ndarray) -> tuple[str, float] | None
         for factor_, zero_ in ((factor, zero), (1 / factor, -zero / factor)):
             near = abs(other - factor_ * middle - zero_) < 0.5 * max(spread_there, 0.02 * abs(zero_))
             misfit = abs(math.log(ratio / factor_))
-            if apart > 2 and near and misfit < 0.3:
+            if apart > _ELSEWHERE and near and misfit < 0.3:
                 description = (
                     f"{medians} that are {apart:.0f} times as far apart as it varies, as {words} or the reverse"
                 )

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from jumbot.data._column_kinds import kind_of_column
+from jumbot.data._column_kinds import kind_of_column, plain_columns
 from jumbot.data._domain import Domain
 from jumbot.data._inputs import parts_of
 from jumbot.data._tables import TableSamples
@@ -36,4 +36,6 @@ def _has_categories(domain: Domain) -> bool:
     samples = domain.samples
     if not isinstance(samples, TableSamples):
         return False
-    return any(kind_of_column(samples.table.frame[column]) != "numbers" for column in samples.table.frame)
+    frame = samples.table.frame
+    plain = plain_columns(frame)
+    return any(column not in plain and kind_of_column(frame[column]) != "numbers" for column in frame)

@@ -15,7 +15,7 @@ from jumbot._base.files import check_regular, read_arrays
 from jumbot._settings.reading import Reading, make_reading
 from jumbot.data import _tablefiles as tablefiles
 from jumbot.data._arrays import from_arrays, with_labels
-from jumbot.data._column_kinds import few, kind_of_column, lacks, numbers_of
+from jumbot.data._column_kinds import few, kind_of_column, lacks, numbers_of, plain_columns
 from jumbot.data._domain import Domain
 from jumbot.data._fitting import names_rows
 from jumbot.data._frames import Table
@@ -63,7 +63,10 @@ class TableSamples:
     def batch(self, indices: np.ndarray, rng: np.random.Generator | None = None) -> Tensor:
         """For tables of numbers; NaN where one is missing."""
         rows = self.table.frame.iloc[np.asarray(indices)]
-        text = [column for column in rows if kind_of_column(rows[column]) != "numbers"]
+        plain = plain_columns(rows)
+        if len(plain) == rows.shape[1]:
+            return torch.from_numpy(rows.to_numpy(np.float64).astype(np.float32))
+        text = [column for column in rows if column not in plain and kind_of_column(rows[column]) != "numbers"]
         if text:
             raise ArgumentError(f"data: column {text[0]!r} is not made of numbers; `prepare` encodes it.")
         stacked = np.stack([numbers_of(rows[column]) for column in rows], axis=1)
