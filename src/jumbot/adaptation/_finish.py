@@ -14,7 +14,7 @@ import numpy as np
 from jumbot._base.files import replacing
 from jumbot._base.pages import drawn
 from jumbot._base.progress import Stretch, log, progress
-from jumbot._base.schema import convert, plain, write
+from jumbot._base.schema import convert, to_builtins, write
 from jumbot.adaptation._baseline import BASELINE, SAMPLES, compared, notable, source_only
 from jumbot.adaptation._config import RunConfig
 from jumbot.adaptation._evaluation.accuracy import EstimatedAccuracy
@@ -177,7 +177,7 @@ def _finish(
         "seconds": round(trained.seconds, 1),
         "task": model.task.name,
         **({} if accuracy is None else {"estimated_accuracy": accuracy.to_json()}),
-        **({} if judged.decision is None else {"decision": plain(judged.decision)}),
+        **({} if judged.decision is None else {"decision": to_builtins(judged.decision)}),
         "diagnosis": diagnosis.to_json()
         | (
             {}
@@ -190,7 +190,7 @@ def _finish(
     }
     if baseline and judged.witnesses is not None and (own := judged.witnesses.by_method.get(str(model.method["name"]))):
         rivals = rival_witnesses(source, target, model.task, judged.witnesses, seed, domains.watch.validation)
-        results |= {"references": plain(compare_references(own, rivals, len(target)))} if rivals else {}
+        results |= {"references": to_builtins(compare_references(own, rivals, len(target)))} if rivals else {}
     evaluated = domains.evaluated
     if evaluated is not None:
         evaluated_scores = scores if evaluated is domains.target else model.scores(logits_of(model.network, evaluated))
@@ -216,7 +216,7 @@ def _finish(
     columns = explanations(diagnosis.received_mass)
     columns |= {} if shares is None else columns_of(shares, source.sources)
     model.write_outputs(run.path / "predictions.csv", target, logits, columns)
-    converted = plain(convert(results, Results, run.path / "results.json"))
+    converted = to_builtins(convert(results, Results, run.path / "results.json"))
     first = {"data_remarks": converted.pop("data_remarks")}
     write(run.path / "results.json", first | {name: value for name, value in converted.items() if value is not None})
     if baseline and predictions is not None:

@@ -27,7 +27,7 @@ import numpy as np
 
 from jumbot._base.files import read_bytes
 from jumbot._base.options import Portion, Weight, check
-from jumbot._base.schema import plain, read
+from jumbot._base.schema import read, to_builtins
 from jumbot.adaptation._baseline import BASELINE, SAMPLES
 from jumbot.adaptation._runs.folder import DECISION, final_mass, read_config, read_metrics, read_results
 from jumbot.adaptation._runs.results_json import Baseline, Samples
@@ -364,8 +364,8 @@ def read_run(folder: str | Path) -> RunRecord:
         predictions=optional(
             folder / "predictions.csv", lambda file: read_predictions(file, config["target"]["n"]), []
         ),
-        baseline=optional(folder / BASELINE, lambda file: plain(read(file, Baseline)), {}),
-        samples=optional(folder / SAMPLES, lambda file: plain(read(file, Samples)), []),
+        baseline=optional(folder / BASELINE, lambda file: to_builtins(read(file, Baseline)), {}),
+        samples=optional(folder / SAMPLES, lambda file: to_builtins(read(file, Samples)), []),
         why=optional(folder / DECISION, lambda file: read(file, Decision).why, ()),
     )
 
