@@ -220,7 +220,7 @@ def test_source_only_is_handed_over_where_the_numbers_cannot_be_estimated() -> N
     model = jumbot.adapt((X, y), (T, 1.5 * truth + 1), task="regression", steps=200, seed=0)
     assert model.decision is not None
     assert model.decision.method == model.method["name"] == "source-only"
-    assert "cannot be told without labels" in model.decision.why
+    assert "cannot be determined without labels" in model.decision.why
     alone = jumbot.adapt((X, y), T, task="regression", steps=200, seed=0, method="source-only")
     np.testing.assert_array_equal(model.predict(T), alone.predict(T))
 
@@ -233,7 +233,7 @@ def test_numbers_of_signals_are_not_adapted_unasked(rng: np.random.Generator) ->
     model = jumbot.adapt((X, y), X, **how)
     assert model.decision is not None
     assert (model.method["name"], model.decision.asked) == ("source-only", False)
-    assert "cannot be told without labels" in model.decision.why
+    assert "cannot be determined without labels" in model.decision.why
     assert jumbot.adapt((X, y), X, method="jumbot", **how).method["name"] == "jumbot"
 
 

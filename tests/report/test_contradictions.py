@@ -39,7 +39,7 @@ def test_what_changed_nothing_did_no_harm(tmp_path: Path) -> None:
     harm = {"adapted": 0.5, "source_only": 0.6, "changed": 0.2}
     record = read_run(quiet)
     record.results["decision"] = {"method": "jumbot", "asked": True, "why": "", "harm": harm}  # type: ignore[index]
-    assert mood(record) == ""  # "nothing speaks for harm" is no alarm
+    assert mood(record) == ""  # "no sign of harm" is no alarm
     harmed = _with(make_run(tmp_path / "harmed", accuracy=None, reasons=("proportions moved",)), changed=0.2)
     assert "probably did harm" in verdict(read_run(harmed))
 
@@ -72,5 +72,5 @@ def test_an_estimate_below_guessing_is_no_estimate(tmp_path: Path) -> None:
     estimate = {"value": 0.0, "low": 0.0, "high": 0.05, "why": "clusters"}
     answer = verdict(read_run(_with(make_run(tmp_path / "run", accuracy=None), estimated_accuracy=estimate)))
     assert "Probably" not in answer
-    assert "cannot be told without labels: what was estimated, 0" in answer
+    assert "cannot be determined without labels: what was estimated, 0" in answer
     assert "is below what guessing would give." in answer

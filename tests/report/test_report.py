@@ -345,7 +345,7 @@ def test_the_verdict_comes_first(tmp_path: Path) -> None:
         "labelled": (0.95, estimate, "Adaptation helped: 95.1 % instead of 82.8 % of the"),
         "unlabelled": (None, estimate, "Probably about 91 % (90 % interval 85 to 97 %) of the target"),
         "unknown": (None, dict.fromkeys(("value", "low", "high")) | {"why": "too few"}, "without labels: too few."),
-        "old": (None, None, "cannot be told without labels."),
+        "old": (None, None, "cannot be determined without labels."),
     }
     for name, (accuracy, found, words) in cases.items():
         folder = make_run(tmp_path / name, accuracy=accuracy)
@@ -410,7 +410,7 @@ def test_the_verdict_without_labels_follows_the_rule_of_harm(tmp_path: Path) -> 
     cases = (
         ("helped", 0.9, 0.3, "jumbot", "seems to have helped"),
         ("few", 0.9, 0.01, "jumbot", "changed hardly any prediction"),
-        ("even", 0.79, 0.3, "jumbot", "nothing speaks for harm"),
+        ("even", 0.79, 0.3, "jumbot", "no sign of harm"),
         ("alone", 0.6, 0.3, "source-only", "Nothing was adapted: .* Because so."),
     )
     for name, adapted, changed, method, words in cases:
@@ -465,7 +465,7 @@ def test_a_comparison_says_who_is_best_and_how_sure_it_is(tmp_path: Path) -> Non
     found = Page(
         write_report(blind, tmp_path / "b.html", "Comparison", {"dann": {task: [1.2]}, "jumbot": {task: [1.0]}})
     )
-    assert "dann has the most evidence, as far as can be told without labels." in found.text
+    assert "dann has the most evidence, as far as can be judged without labels." in found.text
 
 
 def test_the_page_of_tune_fits_a_screen(tmp_path: Path) -> None:

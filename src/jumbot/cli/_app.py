@@ -34,12 +34,12 @@ COMMANDS = {
     "distance": "minibatch transport distance between two data files, with its interval",
     "flow": "move the points of one file towards those of another",
     "reproduce": "compute a figure or table of the paper and check what it claims",
-    "bench": "time jumbot beside its peers (in a clone of the repository)",
+    "bench": "time jumbot against its peers (in a clone of the repository)",
     "completion": "a script that completes all this in your shell",
     "doctor": "what this machine has of all that jumbot can use",
 }
 
-RESUME = dict.fromkeys(("compare", "demo", "tune"), "the same command goes on")
+RESUME = dict.fromkeys(("compare", "demo", "tune"), "run the same command again to continue")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -16,7 +16,7 @@ from jumbot.errors import ArgumentError
 
 @dataclass(frozen=True, kw_only=True)
 class Bench(Command):
-    """Time jumbot beside its peers, in a clone of the repository."""
+    """Time jumbot against its peers, in a clone of the repository."""
 
     examples: ClassVar = (("as recorded: eight minutes", "jumbot bench"), ("a minute or two", "jumbot bench --quick"))
     matter: ClassVar = ("quick",)

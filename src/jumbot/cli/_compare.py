@@ -74,7 +74,7 @@ class Compare(TrainingData, Command):
     minutes: Positive | None = None
     """A budget of time: runs that are not done by then are left out and named; the same command continues them."""
     reports: bool = True
-    """Write a report for each run beside that of the comparison; some six seconds each."""
+    """Also write a report for each run; some six seconds each."""
 
 
 def main(arguments: Sequence[str]) -> int:

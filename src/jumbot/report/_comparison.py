@@ -220,7 +220,7 @@ def fill_ranks(axes: Axes, found: Ranking, colours: Mapping[str, str] | None = N
         best = float(found.mean_ranks[0])
         axes.axvspan(best, min(best + critical, count + 0.25), color=FAINT, alpha=0.6, linewidth=0, zorder=0)
         axes.annotate(
-            "not told apart from the best",
+            "not distinguishable from the best",
             (best, 1.0),
             xycoords=("data", "axes fraction"),
             xytext=(2, 3),

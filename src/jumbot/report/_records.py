@@ -114,7 +114,7 @@ def read_predictions(file: Path, count: int) -> list[Prediction]:
     if header[:1] != ["id"] or answer is None or len(set(header)) < len(header):
         raise ArgumentError(f"{file}: line 1: must name the columns id and label, or id and prediction, each once.")
     if len(rows) - 1 != count:
-        raise ArgumentError(f"{file}: holds {len(rows) - 1} rows where config.json tells of {count} target samples.")
+        raise ArgumentError(f"{file}: holds {len(rows) - 1} rows where config.json records {count} target samples.")
     return [
         _prediction(dict(zip(header, row, strict=False)), len(header) == len(row), f"{file}: row {number}")
         for number, row in enumerate(rows[1:], 1)

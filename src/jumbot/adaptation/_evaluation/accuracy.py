@@ -41,7 +41,7 @@ class EstimatedAccuracy(Checked):
 
     def __str__(self) -> str:
         if self.value is None or self.low is None or self.high is None:
-            return f"the accuracy on the target cannot be told without labels: {self.why}"
+            return f"the accuracy on the target cannot be determined without labels: {self.why}"
         interval = f"{100 * self.low:.0f} to {100 * self.high:.0f} %"
         return f"estimated accuracy {100 * self.value:.0f} % (90 % interval {interval})"
 

@@ -73,7 +73,7 @@ class Harm(Record):
 
     def __str__(self) -> str:
         if not self.likely:
-            return "nothing speaks for harm done by adaptation"
+            return "no sign of harm done by adaptation"
         return (
             f"adaptation probably did harm: {'; '.join(self.reasons)}. Compare with method='source-only', or let "
             "jumbot.tune choose."
