@@ -21,7 +21,7 @@ class Bench(Command):
     examples: ClassVar = (("as recorded: eight minutes", "jumbot bench"), ("a minute or two", "jumbot bench --quick"))
     matter: ClassVar = ("quick",)
     quick: bool = False
-    """Fewer rounds."""
+    """Run fewer rounds."""
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -32,7 +32,7 @@ class Demo(Command):
     )
     matter: ClassVar = ("out", "methods", "seeds", "seed", "jobs")
     out: Path = Path("demo")
-    """Folder of the runs and of report.html; finished runs are not repeated."""
+    """Folder of the runs and of report.html; finished runs are reused."""
     methods: Annotated[tuple[str, ...], Option("METHOD ...", choices=tuple(METHODS))] = (
         "source-only",
         "deepjdot",
@@ -40,11 +40,11 @@ class Demo(Command):
     )
     """Methods to compare."""
     seeds: Count = 3
-    """Runs of each method; the table has their mean and deviation."""
+    """Number of runs of each method; the table shows their mean and standard deviation."""
     seed: Seed = 0
-    """The first seed; everything random follows from it."""
+    """The first random seed."""
     jobs: Count | None = None
-    """Runs at the same time, each on one thread; by default as many as there are cores."""
+    """Number of runs at the same time, each on one thread; by default one per core."""
 
 
 def main(arguments: Sequence[str]) -> int:
