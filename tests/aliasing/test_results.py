@@ -88,7 +88,7 @@ def test_a_forked_child_gets_the_same_and_leaves_the_parent_alone():
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads
+        warnings.simplefilter("ignore")  # of forks beside threads, ours or those of another package
         child = context.Process(target=_child, args=(expected, theirs))
         child.start()
     theirs.close()
@@ -115,7 +115,7 @@ class Plans(torch.utils.data.Dataset):
 def test_workers_of_a_loader_get_the_same():
     expected = [copied(CALLS[name](0)) for name in SMALL]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
+        warnings.simplefilter("ignore")
         loader = torch.utils.data.DataLoader(Plans(), batch_size=None, num_workers=2, collate_fn=dict, timeout=120)
         found = list(loader)
     for name, one, other in zip(SMALL, expected, found, strict=True):
