@@ -81,12 +81,16 @@ def classes() -> dict[str, type[Options]]:
 
 
 def options() -> list[Any]:
-    found = []
+    """Options of every command; one that several commands have is tried with the first of them in the quick run."""
+    found, seen = [], set()
     for command, cls in classes().items():
         more = every_option() if command in ("adapt", "tune", "compare", "reproduce") else []
         for name, entry in entries(cls, *(more if command == "adapt" else [])).items():
             if not isinstance(entry.marker, Argument) and not entry.is_flag:
-                found.append(pytest.param(command, name, entry, id=f"{command}-{name}"))
+                again = (name, str(entry.kind)) in seen
+                seen.add((name, str(entry.kind)))
+                marks = [pytest.mark.slow] if again else []
+                found.append(pytest.param(command, name, entry, id=f"{command}-{name}", marks=marks))
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -13,6 +14,7 @@ from jumbot.report._answer import mood, verdict
 from jumbot.report._records import read_run
 from tests.report.runs import make_run
 
+SMALL: dict[str, Any] = {"rows": 20, "steps": 30}
 ESTIMATE = {"value": 0.7, "low": 0.5, "high": 0.9, "why": "clusters"}
 
 
@@ -26,7 +28,7 @@ def _with(run: Path, changed: float | None = None, **results: object) -> Path:
 
 
 def test_what_changed_nothing_did_no_harm(tmp_path: Path) -> None:
-    run = _with(make_run(tmp_path / "run", accuracy=None, reasons=("proportions moved",)), changed=0.0)
+    run = _with(make_run(tmp_path / "run", accuracy=None, reasons=("proportions moved",), **SMALL), changed=0.0)
     answer = verdict(read_run(run))
     assert "harm" not in answer
     assert "Adaptation changed none of the predictions" in answer
@@ -40,14 +42,14 @@ def test_what_changed_nothing_did_no_harm(tmp_path: Path) -> None:
     record = read_run(quiet)
     record.results["decision"] = {"method": "jumbot", "asked": True, "why": "", "harm": harm}  # type: ignore[index]
     assert mood(record) == ""  # "no sign of harm" is no alarm
-    harmed = _with(make_run(tmp_path / "harmed", accuracy=None, reasons=("proportions moved",)), changed=0.2)
+    harmed = _with(make_run(tmp_path / "harmed", accuracy=None, reasons=("proportions moved",), **SMALL), changed=0.2)
     assert "probably did harm" in verdict(read_run(harmed))
 
 
 def test_harm_that_labels_refute_is_not_feared(tmp_path: Path) -> None:
     """Without labels the votes may fear harm; where labels say 95 instead of 70 %, that is what counts."""
     for before, feared in ((0.7, False), (0.99, True)):
-        run = make_run(tmp_path / f"{before}", accuracy=0.95, reasons=("proportions moved",))
+        run = make_run(tmp_path / f"{before}", accuracy=0.95, reasons=("proportions moved",), **SMALL)
         baseline = {"what": "source-only", "changed": 0.3, "estimated_accuracy": ESTIMATE, "accuracy": before}
         (run / "baseline.json").write_text(json.dumps(baseline), encoding="utf-8")
         assert ("Adaptation helped" in verdict(read_run(run))) != feared
