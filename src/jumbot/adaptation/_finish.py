@@ -245,7 +245,7 @@ def _finish(
 
 
 def _harm(judged: Judged, model: Model, compared_baseline: Baseline | None) -> Harm | None:
-    """What the evidence says of the model that is handed over: of one of the source alone, nothing.
+    """What the evidence says of the model that is returned: nothing of one trained on the source alone.
 
     Folds say what adaptation does; how many predictions this model changed is known once a baseline is beside it.
     """

@@ -1,4 +1,4 @@
-"""How a run is judged: which part of the source is kept from it, and which classifier is handed over."""
+"""How a run is judged: which part of the source is kept from it, and which classifier is returned."""
 
 from __future__ import annotations
 

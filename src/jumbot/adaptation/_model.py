@@ -155,7 +155,7 @@ class Model:
 
     @property
     def decision(self) -> Decision | None:
-        """Which of source-only and JUMBOT was handed over, and why; a method that was named is always kept."""
+        """Which of source-only and JUMBOT was returned, and why; a method that was named is always kept."""
         found = self.results.get("decision")
         return None if found is None else convert(found, Decision, "decision")
 

@@ -143,7 +143,7 @@ def _helped(run: RunRecord) -> str:
         return "Adaptation changed hardly any prediction."
     if harm["adapted"] >= harm["source_only"]:
         return "Adaptation seems to have helped, as far as can be judged without labels."
-    return "Whether adaptation helped cannot be determined without labels; no sign of harm."
+    return "Whether adaptation helped cannot be determined without labels; there is no sign of harm."
 
 
 def _harmful(run: RunRecord) -> list[str]:

@@ -186,7 +186,7 @@ class RunRecord:
 
     @property
     def method(self) -> str:
-        """Of the model that was handed over."""
+        """Of the model that was returned."""
         decided = (self.results or {}).get("decision")
         return str(decided["method"] if decided else self.config["method"]["name"])
 

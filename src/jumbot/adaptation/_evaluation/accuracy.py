@@ -29,13 +29,13 @@ _ONLY = 2.0  # times as wide where no reference has a say
 
 @dataclass(frozen=True)
 class EstimatedAccuracy(Checked):
-    """An estimate of the accuracy on the target, with a 90 % interval; all three are None where it cannot be told."""
+    """An estimate of the accuracy on the target, with a 90 % interval; all three are None where it cannot be estimated."""
 
     value: Portion | None
     low: Portion | None
     high: Portion | None
     why: str
-    """What it rests on, or why it cannot be told."""
+    """What it rests on, or why it cannot be estimated."""
     votes: dict[str, float] = field(default_factory=dict)
     """Each estimate by itself, by its name."""
 

@@ -1,4 +1,4 @@
-"""Source-only or adapted?  The one rule by which a classifier is handed over, and by which harm is named."""
+"""Source-only or adapted?  The one rule by which a classifier is chosen, and by which harm is named."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Harm(Record):
 
     @property
     def helps(self) -> bool:
-        """Whether the adapted classifier is the one to hand over."""
+        """Whether the adapted classifier is the one to return."""
         return self.changed >= FEW and self.gain > (NEARER if self.numbers else -SLACK)
 
     def __str__(self) -> str:
@@ -125,7 +125,7 @@ def weigh_distances(
 
 @dataclass(frozen=True)
 class Decision(Record):
-    """Which classifier was handed over, and why."""
+    """Which classifier was chosen, and why."""
 
     method: str
     why: str
