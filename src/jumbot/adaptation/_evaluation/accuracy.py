@@ -29,7 +29,7 @@ _ONLY = 2.0  # times as wide where no reference has a say
 
 @dataclass(frozen=True)
 class EstimatedAccuracy(Checked):
-    """An estimate of the accuracy on the target, with a 90 % interval; all three are None where it cannot be estimated."""
+    """An estimate of the accuracy on the target, with a 90 % interval; all None where it cannot be estimated."""
 
     value: Portion | None
     low: Portion | None
