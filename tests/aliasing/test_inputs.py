@@ -61,7 +61,7 @@ def _laid_out():
             yield name, kinds[(place + at) % len(kinds)]
 
 
-@pytest.mark.parametrize(("name", "kind"), _laid_out())
+@pytest.mark.parametrize(("name", "kind"), list(_laid_out()))
 def test_inputs_of_any_layout_stay_as_they_are(name, kind, tmp_path):
     call, lay = CALLS[name], LAYOUTS.get(kind)
     plain = call.make(np.random.default_rng(0))
