@@ -99,7 +99,8 @@ def quick_drawing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
     folders = set(request.path.relative_to(request.config.rootpath).parts)
     if request.node.get_closest_marker("drawn") is None:
         if {"adaptation", "cli", "data", "report"} & folders:
-            monkeypatch.setattr("jumbot.report._page.inline_svg", _empty_picture)
+            for module in ("_page", "_tuning"):
+                monkeypatch.setattr(f"jumbot.report.{module}.inline_svg", _empty_picture)
         if {"adaptation", "cli", "data"} & folders:
             for module in DRAWING:
                 monkeypatch.setattr(f"jumbot.report.{module}.new_figure", lambda width, height: Blank())

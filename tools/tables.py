@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from jumbot._base.tables import markdown, mean_and_deviation
+from jumbot._base.text_tables import markdown, mean_and_deviation
 from jumbot._paper.digits_table import describe_variant, percent, row_of, schedule
 from jumbot._paper.digits_table import table as digits_table
 from jumbot._paper.targets import WRONG_MASS

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from jumbot._base.files import write_text
-from jumbot._base.tables import markdown
+from jumbot._base.text_tables import markdown
 from jumbot._paper.targets import WRONG_MASS, printed
 from jumbot._paper.trained import Suite
 from jumbot.adaptation._config import option_names

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jumbot._base.files import write_text
-from jumbot._base.tables import markdown
+from jumbot._base.text_tables import markdown
 from jumbot._paper.record import Record
 from jumbot._paper.targets import SENSITIVITY
 from jumbot._paper.trained import Suite

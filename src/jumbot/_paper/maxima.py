@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from jumbot._base.files import write_text
-from jumbot._base.tables import markdown
+from jumbot._base.text_tables import markdown
 from jumbot._paper.targets import MAXIMA, OFFICE_HOME, data_of_item, printed
 from jumbot._paper.trained import Suite
 from jumbot.adaptation._runs.folder import read_metrics

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from jumbot._base.options import Count, Seed
-from jumbot._base.tables import mean_and_deviation
+from jumbot._base.text_tables import mean_and_deviation
 from jumbot._settings.places import check_comparison_place
 from jumbot.adaptation._runs.variants import read_variant, share_changes
 from jumbot.cli._arguments import Option

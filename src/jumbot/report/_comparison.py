@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from jumbot._base.tables import aligned, line_of, padded, with_deviation
+from jumbot._base.text_tables import aligned, line_of, padded, with_deviation
 from jumbot.errors import ArgumentError
 from jumbot.report._style import BLUE, FAINT, INK, VERMILION, label_text, method_colours, new_figure, styled
 

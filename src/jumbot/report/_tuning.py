@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jumbot._base.files import write_text
-from jumbot._base.tables import aligned, markdown
+from jumbot._base.text_tables import aligned, markdown
 from jumbot.errors import escaped
 from jumbot.report._comparison import NONE
 from jumbot.report._page import Table, document, inline_svg, render

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jumbot._base.tables import markdown, mean_and_deviation
+from jumbot._base.text_tables import markdown, mean_and_deviation
 from jumbot.adaptation._evaluation.selection import RULES, SCORES, best
 from jumbot.adaptation._runs.folder import read_config, read_metrics, read_results
 from jumbot.errors import ArgumentError
