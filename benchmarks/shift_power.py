@@ -1,16 +1,16 @@
 """Whether `jumbot.shift` keeps its level and how often it sees shifts that are there, beside two rivals.
 
     python -m benchmarks.shift_power null [--trials 2000] [--seed 0]
-    python -m benchmarks.shift_power power [--trials 100] [--n 250] [--data normal|skewed|measured|pictures] [--seed 0]
-    python -m benchmarks.shift_power foreign [--seed 0]
+    python -m benchmarks.shift_power power [--trials 100] [--n 250] [--data KIND] [--seed 0]
+    python -m benchmarks.shift_power foreign [--trials 20] [--seed 0]
     python -m benchmarks.shift_power large [--seed 0]
 
 `null`: rejections at .05 where nothing has shifted, over sizes, widths, ties and categories. `power`: rejections at
 .05 for eight shifts, by jumbot, MMD with aggregated kernels (written after Schrab et al., JMLR 2023: Gaussian and
 Laplace kernels of ten bandwidths each, levels corrected by a second set of permutations) and a classifier two-sample
-test (boosted trees on one half, Mann-Whitney's test of its scores on the other). `foreign`: the AUROC with which
-samples put in by hand are ranked. `large`: seconds and memory of 10^6 rows of 50 columns against as many. Each part
-is kept in results/shift.
+test (boosted trees on one half, Mann-Whitney's test of its scores on the other). KIND is normal, skewed, measured,
+pictures, patients or words. `foreign`: the AUROC with which samples put in by hand are ranked, over many draws.
+`large`: seconds and memory of 10^6 rows of 50 columns against as many. Each part is kept in results/shift.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import json
 import os
 import resource
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -219,33 +220,101 @@ def shifted_pictures(name: str, n: int, rng: np.random.Generator) -> tuple[Array
     return x, y
 
 
-DATA = {"pictures": shifted_pictures, "normal": shifted, "skewed": shifted_skewed, "measured": shifted_measured}
+def shifted_patients(name: str, n: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """As `shifted`, of scikit-learn's diabetes: 442 patients, ten columns, six of them blood tests that depend on each
+    other, one of two values; standardised."""
+    from sklearn.datasets import load_diabetes
+
+    data = load_diabetes(scaled=False)
+    rows = (data.data - data.data.mean(0)) / data.data.std(0)
+    order = rng.permutation(len(rows))
+    x, y, ill = rows[order[:221]], rows[order[221:]].copy(), data.target[order[221:]]
+    if name == "location":
+        y += 0.16 * np.sign(np.random.default_rng(2).normal(size=10))
+    elif name == "scale":
+        y *= 1.12
+    elif name == "rotation":
+        c, s = np.cos(0.25), np.sin(0.25)
+        y = np.concatenate([c * y[:, :5] - s * y[:, 5:], s * y[:, :5] + c * y[:, 5:]], axis=1)
+    elif name == "outliers":
+        y[rng.random(len(y)) < rng.choice([0.01, 0.03, 0.05])] *= 2.5
+    elif name == "labels":
+        y = y[(ill < np.median(data.target)) | (rng.random(len(y)) < 0.6)]
+    elif name == "column":
+        y[:, 3] += 0.35
+    elif name == "cluster":  # the heaviest of the women are not there
+        y = y[(y[:, 1] < 0) | (y[:, 2] < np.quantile(rows[:, 2], 0.88))]
+    elif name == "tails":
+        y = np.sign(y) * np.abs(y) ** 1.2
+    return x, y
 
 
-def power(trials: int, n: int, seed: int, data: str = "normal") -> dict[str, Any]:
-    """The share of trials in which each test rejects at .05, by shift."""
-    found: dict[str, Any] = {"data": data, "n": n, "trials": trials, "level": 0.05, "seed": seed}
-    found |= {"power": {}, "seconds": {}}
+def shifted_words(name: str, n: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """As `shifted`, of made-up texts: counts of 400 words in five topics, most of them zero."""
+    fixed = np.random.default_rng(11)
+    words = 1 / (1 + np.arange(400.0))
+    topics = words * fixed.gamma(0.3, size=(5, 400))
+    usual = np.full(5, 0.2)
+    other, mixed, length, bursts, noise = usual, 0.3, 60.0, 4.0, 0.0
+    changed = topics.copy()
+    if name == "location":
+        changed = topics * np.exp(0.35 * fixed.normal(size=400))
+    elif name == "scale":  # longer texts
+        length = 66.0
+    elif name == "rotation":  # texts mix topics more than they did
+        mixed = 0.5
+    elif name == "outliers":
+        noise = float(rng.choice([0.01, 0.03, 0.05]))
+    elif name == "labels":
+        other = np.array([0.28, 0.2, 0.2, 0.2, 0.12])
+    elif name == "column":
+        changed = topics.copy()
+        changed[:, 6] *= 2.5
+    elif name == "cluster":
+        usual = np.array([0.24, 0.24, 0.24, 0.24, 0.04])
+        other = np.array([0.25, 0.25, 0.25, 0.25, 0.0])
+    elif name == "tails":  # words come in bursts
+        bursts = 1.5
+
+    def texts(shares: Array, of: Array, mixed: float, length: float, bursts: float, strange: float) -> Array:
+        of = of / of.sum(1, keepdims=True)
+        own = rng.dirichlet(np.full(5, mixed / 5) + 1e-3, size=n) * mixed
+        own += (1 - mixed) * np.eye(5)[rng.choice(5, n, p=shares)]
+        rates = own @ of / own.sum(1, keepdims=True)
+        here = rng.random(n) < strange
+        rates[here] = 1 / 400
+        rates = rates * length * rng.gamma(bursts, size=rates.shape) / bursts
+        return rng.poisson(rates * rng.gamma(5.0, size=(n, 1)) / 5).astype(float)
+
+    return texts(usual, topics, 0.3, 60.0, 4.0, 0.0), texts(other, changed, mixed, length, bursts, noise)
+
+
+DATA = {
+    "normal": shifted,
+    "skewed": shifted_skewed,
+    "measured": shifted_measured,
+    "pictures": shifted_pictures,
+    "patients": shifted_patients,
+    "words": shifted_words,
+}
+
+
+def power(trials: int, n: int, seed: int, data: str, keep: Callable[[dict[str, Any]], None], found: Any) -> None:
+    """The share of trials in which each test rejects at .05, by shift; cells that `found` has are not run again."""
+    tests: dict[str, Callable[[Array, Array, int], bool]] = {
+        "jumbot": lambda x, y, trial: ours(x, y, trial, 299) <= 0.05,
+        "aggregated MMD": aggregated_mmd,
+        "classifier": lambda x, y, trial: classifier_test(x, y, trial) <= 0.05,
+    }
+    found |= {"data": data, "n": n, "trials": trials, "level": 0.05, "seed": seed}
     for name in SHIFTS:
-        rejected: dict[str, list[bool]] = {"jumbot": [], "aggregated MMD": [], "classifier": []}
-        for trial in range(trials):
-            x, y = DATA[data](name, n, np.random.default_rng((seed, trial, 5)))
-            for test, run in (
-                ("jumbot", lambda: ours(x, y, trial, 299) <= 0.05),  # noqa: B023
-                ("aggregated MMD", lambda: aggregated_mmd(x, y, trial)),  # noqa: B023
-                ("classifier", lambda: classifier_test(x, y, trial) <= 0.05),  # noqa: B023
-            ):
-                start = time.perf_counter()
-                rejected[test].append(run())
-                found["seconds"][test] = found["seconds"].get(test, 0.0) + time.perf_counter() - start
-        found["power"][name] = {test: float(np.mean(some)) for test, some in rejected.items()}
-        print(name, found["power"][name], flush=True)
-    found["mean"] = {t: float(np.mean([row[t] for row in found["power"].values()])) for t in ("jumbot", *_RIVALS)}
-    found["seconds"] = {test: total / (trials * len(SHIFTS)) for test, total in found["seconds"].items()}
-    return found
-
-
-_RIVALS = ("aggregated MMD", "classifier")
+        row = found.setdefault("power", {}).setdefault(name, {})
+        for test in tests.keys() - row.keys():
+            drawn = (DATA[data](name, n, np.random.default_rng((seed, trial, 5))) for trial in range(trials))
+            row[test] = float(np.mean([tests[test](x, y, trial) for trial, (x, y) in enumerate(drawn)]))
+        print(data, name, row, flush=True)
+        found["mean"] = {t: float(np.mean([r[t] for r in found["power"].values() if t in r])) for t in tests}
+        keep(found)
 
 
 def null_sets(kind: str, n: int, m: int, d: int, rng: np.random.Generator) -> tuple[Any, Any]:
@@ -267,8 +336,8 @@ def null_sets(kind: str, n: int, m: int, d: int, rng: np.random.Generator) -> tu
     return both[:n], both[n:]
 
 
-def null(trials: int, seed: int, exchanges: int = 39) -> dict[str, Any]:
-    """Rejections where there is nothing to find, in all and by setting."""
+def null(trials: int, seed: int, keep: Callable[[dict[str, Any]], None], found: Any, exchanges: int = 39) -> None:
+    """Rejections where there is nothing to find, in all and by setting; settings that `found` has are not run again."""
     settings = [
         ("plain", 200, 200, 1),
         ("plain", 200, 300, 5),
@@ -282,54 +351,72 @@ def null(trials: int, seed: int, exchanges: int = 39) -> dict[str, Any]:
         ("plain", 5000, 5000, 20),
     ]
     shares = [0.115] * 8 + [0.06, 0.02]  # few of the large ones: each takes as long as ten small ones
-    rejected: dict[str, list[bool]] = {}
-    start = time.perf_counter()
+    found |= {"trials": trials, "exchanges": exchanges, "seed": seed}
     for (kind, n, m, d), share in zip(settings, shares, strict=True):
         name = f"{kind}, {n} and {m} rows of {d}"
+        if name in found.setdefault("settings", {}):
+            continue
+        rejected = []
         for trial in range(round(trials * share)):
             rng = np.random.default_rng((seed, trial, n, m, d))
             x, y = null_sets(kind, n, m, d, rng)
-            rejected.setdefault(name, []).append(ours(x, y, trial, exchanges) <= 0.05)
-        print(name, np.mean(rejected[name]), f"{time.perf_counter() - start:.0f} s", flush=True)
-    every = np.concatenate(list(rejected.values()))
-    return {
-        "trials": len(every),
-        "exchanges": exchanges,
-        "seed": seed,
-        "rejected": float(every.mean()),
-        "settings": {name: {"trials": len(some), "rejected": float(np.mean(some))} for name, some in rejected.items()},
-    }
+            rejected.append(ours(x, y, trial, exchanges) <= 0.05)
+        found["settings"][name] = {"trials": len(rejected), "rejected": float(np.mean(rejected))}
+        every = found["settings"].values()
+        found["trials"] = sum(one["trials"] for one in every)
+        found["rejected"] = sum(one["trials"] * one["rejected"] for one in every) / found["trials"]
+        print(name, found["settings"][name], flush=True)
+        keep(found)
 
 
-def foreign(seed: int) -> dict[str, Any]:
+FOREIGN = ("shuffled columns", "other class", "one column", "far out")
+
+
+def with_foreign(kind: str, X: Array, y: Array, rng: np.random.Generator) -> tuple[Array, Array, Array]:
+    """Reference, current rows, and foreign rows: five, or one in forty."""
+    order = rng.permutation(len(X))
+    half, count = len(X) // 2, max(len(X) // 40, 5)
+    reference, current = X[order[:half]], X[order[half:]]
+    if kind == "other class":
+        hidden = rng.choice(np.unique(y))
+        there = y[order[half:]] == hidden
+        return reference[y[order[:half]] != hidden], current[~there], current[there][:count]
+    strange, current = current[:count].copy(), current[count:]
+    if kind == "shuffled columns":
+        strange = np.stack([rng.choice(column, count) for column in X.T], axis=1)
+    elif kind == "one column":  # four deviations off
+        place = rng.choice(np.flatnonzero(X.std(0) > 0), count)
+        strange[np.arange(count), place] += 4 * X.std(0)[place] * rng.choice([-1, 1], count)
+    else:
+        strange = X.mean(0) + 2 * (strange - X.mean(0))
+    return reference, current, strange
+
+
+def foreign(draws: int, seed: int) -> dict[str, Any]:
     """AUROC of foreign samples among the current ones, by the rank that `jumbot.shift` gives them."""
-    from sklearn.datasets import load_breast_cancer, load_digits, load_wine
+    from sklearn import datasets
     from sklearn.metrics import roc_auc_score
 
     found = {}
-    for name, load in (("digits", load_digits), ("wine", load_wine), ("cancer", load_breast_cancer)):
-        data = load()
-        rng = np.random.default_rng(seed)
-        order = rng.permutation(len(data.data))
-        X = data.data[order]
-        half, count = len(X) // 2, max(len(X) // 40, 5)
-        for kind in ("shuffled columns", "other class"):
-            reference, current = X[:half], X[half:]
-            if kind == "shuffled columns":
-                strange = np.stack([rng.permutation(column) for column in X.T], axis=1)[:count]
-            else:
-                label = data.target[order]
-                reference, current = X[:half][label[:half] != 0], X[half:][label[half:] != 0]
-                strange = X[half:][label[half:] == 0][:count]
-            both = np.concatenate([current, strange])
-            pool = make_pool(as_domain(reference), as_domain(both), None, None, "same", rng)
-            samples = find_samples(pool, explain(pool, rng))  # the least explained first
-            score = np.empty(len(both))
-            score[[sample.row for sample in samples]] = -np.arange(len(samples))
-            truth = np.repeat([0, 1], [len(current), len(strange)])
-            found[f"{name}, {kind}"] = float(roc_auc_score(truth, score))
+    for name in ("wine", "breast_cancer", "iris", "diabetes", "digits"):
+        X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
+        for kind in FOREIGN:
+            if name == "diabetes" and kind == "other class":
+                continue
+            values = []
+            for draw in range(draws):
+                rng = np.random.default_rng((seed, draw))
+                reference, current, strange = with_foreign(kind, X, y, rng)
+                both = np.concatenate([current, strange])
+                pool = make_pool(as_domain(reference), as_domain(both), None, None, "same", rng)
+                samples = find_samples(pool, explain(pool, rng))  # the least explained first
+                score = np.empty(len(both))
+                score[[sample.row for sample in samples]] = -np.arange(len(samples))
+                truth = np.repeat([0, 1], [len(current), len(strange)])
+                values.append(float(roc_auc_score(truth, score)))
+            found[f"{name}, {kind}"] = {"mean": float(np.mean(values)), "least": min(values), "foreign": len(strange)}
             print(name, kind, found[f"{name}, {kind}"], flush=True)
-    return {"seed": seed, "auroc": found}
+    return {"draws": draws, "auroc": found}
 
 
 def large(seed: int, rows: int = 1_000_000, columns: int = 50) -> dict[str, Any]:
@@ -366,21 +453,35 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=OUT)
     asked = parser.parse_args()
     words = [asked.part]
-    if asked.part == "null":
-        found = null(asked.trials or 2000, asked.seed)
-        words += ["--trials", str(asked.trials or 2000)]
-    elif asked.part == "power":
-        found = power(asked.trials or 100, asked.n, asked.seed, asked.data)
-        words += ["--trials", str(asked.trials or 100), "--n", str(asked.n), "--data", asked.data]
-    else:
-        found = (foreign if asked.part == "foreign" else large)(asked.seed)
+    if asked.part != "large":
+        trials = asked.trials or {"null": 2000, "power": 100, "foreign": 20}[asked.part]
+        words += ["--trials", str(trials)]
+    if asked.part == "power":
+        words += ["--n", str(asked.n), "--data", asked.data]
+    file = asked.out / (f"power-{asked.data}.json" if asked.part == "power" else f"{asked.part}.json")
     asked.out.mkdir(parents=True, exist_ok=True)
-    settings = {name: found[name] for name in ("data", "n", "trials", "level", "rows", "columns") if name in found}
-    head = {"seed": asked.seed, "settings": settings or {"part": asked.part}}
-    made = origin("shift_power", [*words, "--seed", str(asked.seed)]) | head | found
-    name = f"power-{asked.data}" if asked.part == "power" else asked.part
-    (asked.out / f"{name}.json").write_text(json.dumps(made, indent=2) + "\n")
-    print(json.dumps(found, indent=2))
+
+    def keep(found: dict[str, Any]) -> None:
+        names = ("data", "n", "trials", "draws", "level", "rows", "columns")
+        head = {"seed": asked.seed, "settings": {name: found[name] for name in names if name in found}}
+        made = found | origin("shift_power", [*words, "--seed", str(asked.seed)]) | head
+        if asked.part == "null":
+            made["settings"] = found["settings"]
+        file.write_text(json.dumps(made, indent=2) + "\n")
+
+    if asked.part in ("foreign", "large"):
+        keep(foreign(trials, asked.seed) if asked.part == "foreign" else large(asked.seed))
+        return
+    found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+    if asked.part == "null":
+        null(trials, asked.seed, keep, found)
+    elif (found.get("trials"), found.get("n"), found.get("seed")) in (
+        (None, None, None),
+        (trials, asked.n, asked.seed),
+    ):
+        power(trials, asked.n, asked.seed, asked.data, keep, found)
+    else:
+        parser.error(f"{file} has another number of trials, n or seed; give another --out.")
 
 
 if __name__ == "__main__":

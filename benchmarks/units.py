@@ -1,25 +1,45 @@
 """Columns of real shifts that the check of units names: false alarms, since nobody changed a unit there.
 
-`python -m benchmarks.units` looks at every task of `../shared/data/shifts`, at the same tables with one column at a
-time in other units, and at tables that are cut in two by one of their columns, or lose a class: there everything shifts
-that goes with that column.
+    python -m benchmarks.units [DATA] [--out results/units/named.json]
+
+It looks at every task of DATA, a folder of real shifts, at tables that are cut in two by one of their columns, or lose
+a class (there everything shifts that goes with that column), and at scikit-learn's tables split at random; and at them
+with one column at a time in other units.  Then the thresholds are chosen without one family of tables, by the most
+cases that are named with at most one false alarm in twenty columns, and counted on that family.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Iterator
+import argparse
+import itertools
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 
+from benchmarks.origin import origin
+from jumbot.data import _other_units
 from jumbot.data._other_units import other_units
 
 FACTORS = (2.2046, 0.62, 10.0, 12.0, 20.0, 100.0)
 _ROWS = 4096
+_SPLITS = 5
+GRID = {
+    "_PLAIN": (math.log(1.3), math.log(1.5), math.log(1.75), math.log(2.0)),
+    "_NARROW": (math.log(1.25), math.log(1.4), math.log(1.6), math.log(1.8)),
+    "_DEVIATIONS": (0.7, 1.0, 1.4),
+}
+"""Thresholds that are tried."""
+MOST = 1 / 20
+"""False alarms per column, at most."""
 
 
 Task = tuple[str, pd.DataFrame, pd.DataFrame, np.ndarray]
@@ -74,6 +94,19 @@ def cuts(root: Path) -> Iterator[Task]:
                 yield _cut(name, frame, frame[column] == value, [column], label)
 
 
+def splits() -> Iterator[Task]:
+    """scikit-learn's tables, each cut in two at random several times: nothing has shifted there."""
+    for name, loaded in (("wine", load_wine), ("cancer", load_breast_cancer), ("iris", load_iris)):
+        yield from _split(name, loaded(as_frame=True).frame)
+    yield from _split("diabetes", load_diabetes(as_frame=True, scaled=False).frame)
+
+
+def _split(name: str, frame: pd.DataFrame) -> Iterator[Task]:
+    for seed in range(_SPLITS):
+        half = np.random.default_rng(seed).permutation(len(frame)) % 2 == 0
+        yield _cut(name, frame, pd.Series(half, index=frame.index), [], "target")
+
+
 def _cut(name: str, frame: pd.DataFrame, here: pd.Series, without: list[str], label: str) -> Task:
     numbers = frame.drop(columns=[*without, label]).select_dtypes("number")
     labels = frame[label].to_numpy(float) if frame[label].nunique() > 20 else pd.factorize(frame[label])[0]
@@ -94,7 +127,8 @@ def count(found: Iterable[Task]) -> dict[str, tuple[int, int]]:
             continue
         remarks = other_units(_rows(source), _rows(target), [str(c) for c in source.columns], _rows(labels))
         alarms, columns = counted.get(name, (0, 0))
-        counted[name] = alarms + len(remarks), columns + source.shape[1]
+        more = sum(int(found[1]) - 1 for one in remarks if (found := re.match(r"(\d+) more columns", one)))
+        counted[name] = alarms + len(remarks) + more, columns + source.shape[1]
     return counted
 
 
@@ -117,14 +151,122 @@ def seen(found: Iterable[Task]) -> dict[str, dict[float, str]]:
     return {name: {f: f"{a} of {b}" for f, (a, b) in by.items()} for name, by in hits.items()}
 
 
-def main(root: Path) -> None:
-    for what, found in (("shifts", [*tasks(root)]), ("cuts", [*cuts(root)])):
+class Scenes:
+    """Every column of some tasks as it is and in other units, compared once: thresholds may then be tried quickly."""
+
+    def __init__(self, found: Iterable[Task], factors: tuple[float, ...]) -> None:
+        self.alarms: list[tuple[str, Callable[[], bool]]] = []
+        self.cases: list[tuple[str, Callable[[], bool]]] = []
+        for name, source, target, labels in found:
+            if min(len(source), len(target)) >= 20:
+                self._add(name.split(",")[0], _rows(source), _rows(target), _rows(labels), factors)
+
+    def _add(self, family: str, x: np.ndarray, y: np.ndarray, labels: np.ndarray, factors: tuple[float, ...]) -> None:
+        columns = [tuple(_other_units._finite(z[:, i]) for z in (x, y)) for i in range(x.shape[1])]
+        plain = [_other_units._compare(*pair) for pair in columns]
+        for place, (here, there) in enumerate(columns):
+            self.alarms.append((family, _named(x, y, labels, place, plain, _other_units._other_zero(here, there))))
+            if place >= 16 or len(there) < 20 or len(np.unique(here)) <= 20 or np.ptp(there) == 0:
+                continue
+            for factor in factors:
+                other = y.copy()
+                other[:, place] *= factor
+                found = [*plain[:place], _other_units._compare(here, factor * there), *plain[place + 1 :]]
+                zero = _other_units._other_zero(here, factor * there)
+                self.cases.append((family, _named(x, other, labels, place, found, zero)))
+
+    def counted(self) -> dict[str, tuple[int, int, int, int]]:
+        """By family: false alarms, columns, cases named, cases; by the thresholds as they stand."""
+        families = dict.fromkeys(family for family, _ in self.alarms)
+        each: dict[str, tuple[int, int, int, int]] = {}
+        for one in families:
+            alarms, cases = ([said() for family, said in some if family == one] for some in (self.alarms, self.cases))
+            each[one] = sum(alarms), len(alarms), sum(cases), len(cases)
+        return each
+
+
+def _named(
+    x: np.ndarray,
+    y: np.ndarray,
+    labels: np.ndarray,
+    place: int,
+    found: list[Any],
+    zero: tuple[str, float] | None,
+) -> Callable[[], bool]:
+    """Whether `other_units` names the column at `place`."""
+    factors = np.array([one.factor for one in found if one is not None])
+    many = len(factors) >= _other_units._MANY
+    typical, deviation = (float(np.median(factors)), _other_units._deviation(factors)) if many else (0.0, 0.0)
+    one = found[place]
+
+    @cache
+    def explained(narrow: float) -> bool:
+        return _other_units._explained_by_proportions(x, y, labels, place, one.factor)
+
+    def named() -> bool:
+        if zero is not None:
+            return True
+        return one is not None and one.stands_out(typical, deviation) and not explained(_other_units._NARROW)
+
+    return named
+
+
+def leave_out(scenes: Scenes) -> dict[str, dict[str, Any]]:
+    """For each family the thresholds that the others choose, and what they and the shipped ones name in it."""
+    shipped = scenes.counted()
+    tried = {}
+    before = {name: getattr(_other_units, name) for name in GRID}
+    try:
+        for values in itertools.product(*GRID.values()):
+            for name, value in zip(GRID, values, strict=True):
+                setattr(_other_units, name, value)
+            tried[values] = scenes.counted()
+    finally:
+        for name, value in before.items():
+            setattr(_other_units, name, value)
+    found = {}
+    for family in shipped:
+        others = [one for one in shipped if one != family]
+
+        def gain(values: tuple[float, ...], others: list[str] = others) -> tuple[bool, int]:
+            alarms, columns, cases, _ = (sum(tried[values][one][i] for one in others) for i in range(4))
+            return alarms <= MOST * columns, cases
+
+        chosen = max(tried, key=gain)
+        found[family] = {
+            "chosen": {name: round(value, 3) for name, value in zip(GRID, chosen, strict=True)},
+            "by these": tried[chosen][family],
+            "as shipped": shipped[family],
+        }
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, nargs="?", default=Path("../shared/data/shifts"))
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    every = {"shifts": [*tasks(options.data)], "cuts": [*cuts(options.data)], "splits": [*splits()]}
+    record: dict[str, Any] = {**origin("units", ["DATA"]), "seed": f"0 to {_SPLITS - 1}, of the random splits"}
+    for what, found in every.items():
         counted = count(found)
         total = [sum(pair[i] for name, pair in counted.items() if name != "amazon") for i in (0, 1)]
-        print(f"{what}: named {total[0]} of {total[1]} columns without the words of reviews; {counted}")
-    for task, hits in seen(one for one in tasks(root) if one[0] != "amazon").items():
-        print(task, hits, flush=True)
+        print(f"{what}: named {total[0]} of {total[1]} columns without the words of reviews; {counted}", flush=True)
+        record[f"false alarms, {what}"] = counted
+    narrow = {what: [one for one in found if one[0] != "amazon"] for what, found in every.items()}
+    for what in ("shifts", "splits"):
+        record[f"in other units, {what}"] = {}
+        for task, hits in seen(narrow[what]).items():
+            print(what, task, hits, flush=True)
+            record[f"in other units, {what}"][task] = hits
+    scenes = Scenes([one for found in narrow.values() for one in found], FACTORS)
+    record["left out"] = leave_out(scenes)
+    for family, said in record["left out"].items():
+        print(family, said, flush=True)
+    if options.out is not None:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        options.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "../shared/data/shifts"))
+    main()

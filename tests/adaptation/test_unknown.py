@@ -46,6 +46,13 @@ def test_classes_that_the_source_lacks_are_marked(run) -> None:
     assert [row["label"] for row in rows] == model.predict(there).tolist()
 
 
+@pytest.mark.judged
+def test_no_prediction_changes_by_marking(run) -> None:
+    model, there, _ = run
+    plain = jumbot.adapt(clouds(240, 4, 0), there, steps=40, method="source-only", seed=0)
+    np.testing.assert_array_equal(plain.predict_proba(there), model.predict_proba(there))
+
+
 def test_the_report_begins_with_the_shift(run) -> None:
     model, *_ = run
     found = json.loads((model.run / "shift.json").read_text())

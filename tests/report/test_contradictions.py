@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 
 from jumbot.adaptation._evaluation.diagnosis import diagnose
+from jumbot.cli._terminal import summary
 from jumbot.report._adaptation import write_report
 from jumbot.report._answer import mood, verdict
 from jumbot.report._records import read_run
@@ -55,6 +58,51 @@ def test_harm_that_labels_refute_is_not_feared(tmp_path: Path) -> None:
         assert ("Adaptation helped" in verdict(read_run(run))) != feared
         page = write_report([run], tmp_path / "page.html").read_text()
         assert ("negative transfer is likely" in page) == feared
+
+
+def test_nobody_seems_to_have_been_helped_where_nothing_can_be_said(tmp_path: Path) -> None:
+    """Neither where no accuracy can be estimated nor where next to nothing was transported."""
+    harm = {"adapted": 0.7, "source_only": 0.6, "changed": 0.2}
+    none = {"value": None, "low": None, "high": None, "why": "98 % of the target are predicted as one class"}
+    for name, estimate, mass, seems in (
+        ("usual", ESTIMATE, 0.8, True),
+        ("no estimate", none, 0.8, False),
+        ("no mass", ESTIMATE, 0.001, False),
+    ):
+        run = _with(make_run(tmp_path / name, accuracy=None), changed=0.2, estimated_accuracy=estimate)
+        lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        lines = [line | ({"mass": mass} if "mass" in line else {}) for line in lines]
+        (run / "metrics.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n", encoding="utf-8")
+        record = read_run(run)
+        record.results["decision"] = {"method": "jumbot", "asked": True, "why": "", "harm": harm}  # type: ignore[index]
+        assert ("seems to have helped" in verdict(record)) == seems, name
+        assert seems or "Whether adaptation helped cannot be determined without labels" in verdict(record)
+        assert (mood(record) == "good") == seems
+
+
+def test_the_terminal_says_what_the_page_says(tmp_path: Path) -> None:
+    """The data first, no harm where nothing changed or labels refute it, and nothing twice."""
+    estimate = {"value": 0.05, "low": 0.0, "high": 0.2, "why": "clusters"}
+    for name, accuracy, changed, feared in (
+        ("nothing changed", None, 0.0, False),
+        ("much changed", None, 0.2, True),
+        ("labels refute it", 0.95, 0.2, False),
+    ):
+        run = make_run(tmp_path / name, accuracy=accuracy, reasons=("proportions moved",))
+        _with(run, changed, data_remarks=["column 'a' is in pounds."], estimated_accuracy=estimate)
+        beside = json.loads((run / "baseline.json").read_text()) | ({} if accuracy is None else {"accuracy": 0.7})
+        (run / "baseline.json").write_text(json.dumps(beside), encoding="utf-8")
+        record = read_run(run)
+        results = json.loads((run / "results.json").read_text())
+        why = "jumbot was chosen over source-only: it is better."
+        model = SimpleNamespace(results=results, classes=record.classes, decision=SimpleNamespace(asked=False, why=why))
+        said = summary(model, record).splitlines()  # type: ignore[arg-type]
+        assert said[0] == "data: column 'a' is in pounds."
+        assert said[1] == verdict(record)
+        assert any("harm" in line or "negative transfer" in line for line in said) == feared, name
+        assert len(re.findall(r"\b5\s%", "\n".join(said))) == 1, (
+            "an estimate that guessing would beat, with that remark"
+        )
 
 
 def test_nothing_is_reported_of_explained_samples_where_there_are_none(tmp_path: Path) -> None:

@@ -11,8 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from jumbot.report import _records
+from jumbot.report._adaptation import write_report
 from jumbot.report._card import write_card
+from jumbot.report._presence import least_explained
 from jumbot.report._records import read_run
+from jumbot.report._sections import LISTED
 from jumbot.report._top import _facts
 from tests.refusals import refused
 from tests.report.runs import make_run
@@ -131,6 +135,22 @@ def test_predictions_are_what_training_writes(tmp_path: Path, change: Callable[[
         read_run(folder)
     file.write_text(text, encoding="utf-8-sig")  # as a spreadsheet saves it
     assert read_run(folder).predictions[0].id == "photo_0000.jpg"
+
+
+def test_of_many_predictions_those_that_a_page_shows_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = make_run(tmp_path / "run", steps=2, source_steps=1)
+    whole = read_run(folder)
+    page = write_report([whole], tmp_path / "page.html").read_text()
+    monkeypatch.setattr(_records, "_KEPT", LISTED)
+    monkeypatch.setattr(_records, "_PART", 700)
+    some = read_run(folder)
+    assert LISTED <= len(some.predictions) <= 2 * LISTED < len(whole.predictions)
+    assert least_explained(some, 50) == least_explained(whole, 50)
+    assert write_report([some], tmp_path / "page.html").read_text() == page
+    lines = (folder / "predictions.csv").read_text().splitlines()
+    (folder / "predictions.csv").write_text("\n".join([*lines[:-1], lines[-1] + ",1"]) + "\n")
+    with refused(r"predictions\.csv: row 5000"):
+        read_run(folder)
 
 
 def test_numbers_that_are_none(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 import jumbot
 from jumbot._shift import effect, found, permutations, pooled, whereabouts
 from jumbot.data import as_domain
+from jumbot.data._other_units import ASKED
 from tests.refusals import refused
 
 pandas = pytest.importorskip("pandas", reason="pandas is not installed")
@@ -118,7 +119,9 @@ def test_proportions_cover_the_truth() -> None:
 
 def test_labels_features_or_both() -> None:
     reference = labelled(400, (0.5, 0.3, 0.2), 0)
-    assert jumbot.shift(reference, labelled(400, (0.2, 0.3, 0.5), 1)[0]).where == "labels"
+    of_labels = jumbot.shift(reference, labelled(400, (0.2, 0.3, 0.5), 1)[0])
+    assert of_labels.where == "labels"
+    assert "proportions='estimated'" in of_labels.next
     assert jumbot.shift(reference, labelled(400, (0.5, 0.3, 0.2), 2, 0.8)[0]).where in ("features", "both")
     assert jumbot.shift(reference, labelled(400, (0.1, 0.2, 0.7), 3, 0.8)[0]).where == "both"
 
@@ -140,6 +143,18 @@ def test_tables_with_categories_and_gaps_are_level() -> None:
         pool = pool_of(table(60), table(40))
         rejected += permutations.run_test(pool, rng, count=39).p_value <= 0.05
     assert rejected <= 9  # P(more | .05) < .01 %
+
+
+def test_the_pool_does_not_know_which_set_is_which() -> None:
+    rng = np.random.default_rng(0)
+
+    def table(n: int, low: float):
+        size = np.where(rng.random(n) < 0.2, np.nan, rng.gamma(2.0, size=n) + low)
+        return pandas.DataFrame({"colour": rng.choice(["red", "blue", "rare"], n, p=[0.6, 0.38, 0.02]), "size": size})
+
+    for x, y in ((table(60, 0.0), table(40, 1.0)), (cloud(60, 0), cloud(40, 1) ** 3), (cloud(60, 0, 300) > 1.5,) * 2):
+        one, other = pool_of(x, y), pool_of(y, x)
+        np.testing.assert_array_equal(one.rows, np.concatenate([other.rows[len(y) :], other.rows[: len(y)]]))
 
 
 def test_missing_numbers_and_new_categories_are_a_shift() -> None:
@@ -280,3 +295,59 @@ def test_advice_on_a_small_shift() -> None:
     small = effect.Effect(0.01, 0.0, 0.02, 1.1, 1.0, 1.2)
     assert "small" in found._advice(tested, small, (), (), None)
     assert "proportions" in found._advice(tested, small, (), (), "labels")
+    further = effect.Effect(0.01, 0.0, 0.02, 1.6, 1.4, 1.8)
+    assert found._advice(tested, further, (), (), None).startswith("Adapt")
+
+
+def test_odd_rows_beside_a_shift_of_all_rows_are_not_the_advice() -> None:
+    """Twenty foreign rows alone: look at them. With all other rows moved too: adapt."""
+    x, y = cloud(400, 4), cloud(400, 5)
+    y[:20] = y[:20] * 0.3 + 7
+    assert "ask for their labels" in jumbot.shift(x, y).next
+    y[20:] += 0.6
+    moved = jumbot.shift(x, y)
+    assert moved.next.startswith("Adapt")
+    assert {sample.row for sample in moved.samples[:20]} == set(range(20))
+
+
+def test_a_column_called_units_is_no_reason_to_check_units() -> None:
+    rng = np.random.default_rng(0)
+    x = pandas.DataFrame({"units": rng.normal(size=150), "b": rng.normal(size=150)})
+    y = pandas.DataFrame({"units": np.where(rng.random(150) < 0.8, np.nan, 0.5), "b": rng.normal(size=150)})
+    report = jumbot.shift(x, y)
+    assert any("'units' is missing in" in text for text in report.remarks)
+    assert not any("median stands for it" in text for text in report.remarks)  # as it does for a model
+    assert report.next.startswith("Adapt")
+
+
+def test_other_units_of_a_column_that_has_not_moved_are_not_the_advice() -> None:
+    tested = permutations.Tested(0.01, 399, {}, np.array([0.5, 0.01]), 1.0)
+    texts = [f"y: column {name} varies 2.2 times as much; {ASKED}" for name in ("'a'", "'b'")]
+    assert found._units([*texts, "y: column 'c' is missing"], ("a", "b"), tested) == texts[1:]
+
+
+def texts(n: int, rates: np.ndarray, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return rng.poisson(rates * rng.gamma(3.0, size=(n, 1)) / 3).astype(float)
+
+
+def test_counts_of_words_are_compared_by_direction() -> None:
+    """Texts of nearly the same words are near however long they are; words that came up are found."""
+    rates = np.random.default_rng(0).gamma(0.3, size=600) * 0.1
+    assert pooled.are_counts(texts(50, rates, 1))
+    assert not pooled.are_counts(texts(50, rates, 1) - 1)
+    assert not pooled.are_counts(texts(50, rates, 1)[:, :200])
+    other = rates.copy()
+    other[:40] += 0.3
+    base = texts(150, rates * 4, 1)
+    pool = pool_of(base, 3 * base)
+    near = np.linalg.norm(pool.rows[:150] - pool.rows[150:], axis=1)
+    apart = np.linalg.norm(pool.rows[:150] - pool.rows[:150][::-1], axis=1)
+    assert np.median(near) < 0.4 * np.median(apart)
+    moved = jumbot.shift(base, texts(150, other * 4, 3))
+    assert moved.shifted
+    assert all(int(column.name) <= 40 for column in moved.columns[:10] if column.name != pooled.TOTAL)
+    longer = jumbot.shift(base, texts(150, rates * 8, 4))
+    assert (longer.shifted, longer.columns[0].name) == (True, pooled.TOTAL)
+    frame = pandas.DataFrame(base).add_prefix("w")
+    np.testing.assert_array_equal(pool_of(frame, 3 * frame).rows, pool.rows)

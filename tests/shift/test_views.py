@@ -161,3 +161,103 @@ def test_views_that_agree_count_more_than_one_of_them() -> None:
     alone, together = views_of.copy(), views_of.copy()
     alone[0, 0] = together[:, 0] = np.quantile(views_of, 0.95)
     assert permutations.aggregate(list(together)) <= 0.05 < permutations.aggregate(list(alone))
+
+
+def test_tails_of_many_views_are_those_of_each() -> None:
+    values = np.concatenate([np.random.default_rng(0).gamma(2.0, size=(3, 50)), np.full((1, 50), 2.0)])
+    np.testing.assert_allclose(permutations.log_tail(values), [permutations.log_tail(row) for row in values])
+
+
+def test_columns_that_are_mostly_zero_are_as_others() -> None:
+    """Most rows tie, and their steps come from the shorter end."""
+    rng = np.random.default_rng(2)
+    rows = np.where(rng.random((60, 3)) < 0.8, 0.0, rng.integers(-3, 4, size=(60, 3)))
+    current = exchange(np.arange(60) < 25, np.arange(60), 5, rng)
+    found = views.column_distances(rows, views.signed_weights(current))
+    for place, values in enumerate(rows.T):
+        for number, side in enumerate(current.T):
+            at = np.unique(values)
+            f, g, h = (
+                np.searchsorted(np.sort(v), at, side="right") / len(v) for v in (values[side], values[~side], values)
+            )
+            wide = np.diff(np.concatenate([[0.0], h]))
+            wide = (wide[:-1] + wide[1:]) / 2
+            expected = (((f - g) ** 2)[:-1] * wide / (h * (1 - h + (h == 1)))[:-1]).sum()
+            assert found[place, number] == pytest.approx(expected, rel=1e-4)
+
+
+def test_wide_rows_keep_their_distances_and_directions(monkeypatch) -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(80, 4)) * (8, 6, 4, 2) @ rng.normal(size=(4, 700)) + 0.01 * rng.normal(size=(80, 700))
+    near = views.squared_distances(views.narrowed(rows)) / (views.squared_distances(rows) + np.eye(80))
+    assert views.narrowed(rows).shape == (80, 256)
+    assert np.abs(near[np.triu_indices(80, 1)] - 1).max() < 0.35
+    found = views.principal_directions(rows, most=4)
+    monkeypatch.setattr(views, "WIDE", 1000)
+    exact = views.principal_directions(rows, most=4)
+    np.testing.assert_allclose(np.abs(found), np.abs(exact), atol=1e-3 * np.abs(exact).max())
+    assert views.narrowed(rows) is rows
+
+
+def test_shapes_are_orthogonal_and_see_tails() -> None:
+    """Legendre polynomials of uniform ranks: means 0, <P_k, P_l> = 1 / (2 k + 1) where k = l."""
+    tied = views.shapes(np.ones((20, 2)))
+    np.testing.assert_allclose(tied, np.broadcast_to([0, -0.5, 0, 0.375], (20, 2, 4)), atol=1e-12)
+    z = views.shapes(np.random.default_rng(0).normal(size=(4000, 1)))[:, 0]
+    np.testing.assert_allclose(z.mean(0), 0, atol=1e-3)
+    np.testing.assert_allclose(z.T @ z / 4000, np.diag(1 / (2 * np.arange(1, 5) + 1)), atol=1e-3)
+
+
+def test_shape_distances_by_the_definition(monkeypatch) -> None:
+    rows = np.round(ROWS * 2)
+    weights = views.signed_weights(exchange(CURRENT[:, 0], np.arange(50), 6, np.random.default_rng(1)))
+    above = (rows[:, None] > rows[None]).sum(1) + (rows[:, None] == rows[None]).sum(1) / 2
+    z = 2 * above / 50 - 1
+    expected = [
+        ((of(z).sum(1) - of(z).sum(1).mean()) @ weights) ** 2
+        for of in (lambda t: 1.5 * t**2, lambda t: 2.5 * t**3 - 1.5 * t, lambda t: (35 * t**4 - 30 * t**2) / 8)
+    ]
+    np.testing.assert_allclose(views.shape_distances(rows, weights), expected, rtol=1e-4, atol=1e-9)
+    monkeypatch.setattr(views, "_NARROW", 2)  # column by column block is the same
+    np.testing.assert_allclose(views.shape_distances(rows, weights), expected, rtol=1e-4, atol=1e-9)
+
+
+def test_moments_do_not_change_with_the_units_and_are_white() -> None:
+    directions = views.principal_directions(ROWS)
+    found = views.moments(ROWS, directions)
+    np.testing.assert_allclose(found.T @ found / 50, np.eye(found.shape[1]), atol=1e-6)
+    assert found.shape == (50, 12)
+    again = views.moments(np.exp(ROWS), directions)
+    np.testing.assert_allclose(np.abs(again), np.abs(found), atol=1e-6)
+
+
+def every_view(rows: np.ndarray, current: np.ndarray) -> dict[str, np.ndarray]:
+    weights, squared = views.signed_weights(current), views.squared_distances(rows)
+    directions = views.principal_directions(rows)
+    white = views.whitened(directions)
+    out = views.radii(rows, white, squared)
+    kernels = np.stack(list(views.blurred_distances(squared, weights, (0.5,), views.typical(squared))))
+    return {
+        "columns": views.column_distances(rows, weights),
+        "directions": views.column_distances(directions, weights),
+        "means": views.mean_distances(white, weights),
+        "kernels": kernels,
+        "radii": views.column_distances(out, weights),
+        "extremes": views.exceedances(out, weights),
+        "shapes": views.shape_distances(rows, weights),
+        "moments": views.mean_distances(views.moments(rows, directions), weights),
+        "neighbours": views.neighbour_shares(views.squared_distances(white), current),
+    }
+
+
+@pytest.mark.parametrize("columns", [1, 6, 600])
+def test_no_view_knows_the_order_of_the_pool(columns: int) -> None:
+    """What makes the test exact: each is the same for rows in another order, as for labels that were exchanged."""
+    rng = np.random.default_rng(5)
+    rows = rng.normal(size=(60, columns)) * np.linspace(3, 1, columns)
+    current = exchange(np.arange(60) < 25, np.arange(60), 9, rng)
+    order = rng.permutation(60)
+    for (name, one), other in zip(
+        every_view(rows, current).items(), every_view(rows[order], current[order]).values(), strict=True
+    ):
+        np.testing.assert_allclose(one, other, rtol=2e-3, atol=1e-5 * np.abs(one).max(), err_msg=name)

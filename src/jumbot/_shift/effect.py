@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from jumbot._shift.views import narrowed
 from jumbot.cost import squared_euclidean
 from jumbot.minibatch._costs import Minibatches
 from jumbot.minibatch._losses import Loss
@@ -68,6 +69,7 @@ class _Halves:
 
 def find_effect(rows: Array, current: Array, scale: float, rng: np.random.Generator, until: float = np.inf) -> Effect:
     """Share and distance with intervals of 95 %: what they are, plus and minus 1.96 deviations over bootstraps."""
+    rows = narrowed(rows)
     here, there = np.flatnonzero(~current), np.flatnonzero(current)
     first, second = np.array_split(rng.permutation(here), 2)
     halves = _Halves(first, second, there)

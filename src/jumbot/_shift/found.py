@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -20,9 +21,12 @@ from jumbot._shift.effect import Effect, find_effect
 from jumbot._shift.permutations import EXCHANGES, Tested, run_test
 from jumbot._shift.pooled import Pool, make_pool
 from jumbot._shift.whereabouts import (
+    ODD,
     ColumnShift,
+    Explained,
     Proportion,
     Sample,
+    alone,
     explain,
     find_columns,
     find_proportions,
@@ -31,6 +35,7 @@ from jumbot._shift.whereabouts import (
 )
 from jumbot.data._domain import Domain
 from jumbot.data._inputs import kind_of
+from jumbot.data._other_units import ASKED
 from jumbot.data._remarks import noting
 from jumbot.data._screening import screen
 from jumbot.data._sources import read_domains
@@ -39,7 +44,7 @@ from jumbot.errors import ArgumentError, DataWarning
 LEVEL = 0.05
 """p-value up to which the sets are said to differ."""
 SMALL = 0.05
-"""Share without a counterpart below which a shift is called small."""
+"""Share without a counterpart below which a shift is called small, if the distance grows by less than twice as much."""
 _ASKED = 20  # samples that labels are asked for
 _FEW = 0.3  # share of unexplained rows up to which they are single samples, and not the whole set
 SHIFT = "shift.json"
@@ -156,7 +161,7 @@ def shift(
 
     The p-value is that of a permutation test on transport distances: the minibatch Sinkhorn divergence with its mass
     term at two scales, its limits for large epsilon on all rows (kernel and energy distances), transport of single
-    columns and directions, and nearest neighbours, aggregated by the smallest tail under the same exchanges.  It is
+    columns and directions, means, shapes of ranks, and nearest neighbours, aggregated under the same exchanges.  It is
     exact where the rows are exchangeable; where they come in groups or in time, say so.
 
     Parameters
@@ -225,7 +230,7 @@ def _pooled(
         warnings.simplefilter("ignore", DataWarning)
         pool = make_pool(first, second, groups, blocks, columns, rng)
         if kind_of(first) == "features":
-            screen(first, second)
+            screen(first, second, filled=False)
     return pool, tuple(noted)
 
 
@@ -237,6 +242,7 @@ def _find(
     samples: tuple[Sample, ...] = ()
     columns: tuple[ColumnShift, ...] = ()
     proportions, where, stopped = None, None, False
+    odd: tuple[Sample, ...] = ()
     with progress(count + 1, "shift", least=1, slow=True) as advance:
         tested = run_test(pool, rng, advance, count, until)
         if not tested.interrupted:
@@ -246,6 +252,7 @@ def _find(
                 advance(0, "samples and columns")
                 explained = explain(pool, rng)
                 samples = find_samples(pool, explained)
+                odd = _odd(pool, explained, samples, tested, rng)
                 columns = find_columns(pool, tested, tested.scale, rng)
                 proportions = find_proportions(pool, explained, rng)
                 where = what_shifted(pool, proportions, tested, rng)
@@ -261,7 +268,7 @@ def _find(
         columns=columns,
         proportions=proportions,
         where=where,
-        next=_advice(tested, effect, samples, remarks, where),
+        next=_advice(tested, effect, odd, _units(remarks, pool.columns, tested), where),
         names=pool.names,
         sizes=pool.sizes,
         looked_at=(int((~pool.current).sum()), int(pool.current.sum())),
@@ -272,25 +279,39 @@ def _find(
     )
 
 
+def _odd(
+    pool: Pool, explained: Explained, samples: tuple[Sample, ...], tested: Tested, rng: np.random.Generator
+) -> tuple[Sample, ...]:
+    """The rows that nothing explains, where they are few and all that has shifted."""
+    odd = tuple(sample for sample in samples if sample.p_value <= ODD)
+    excess = len(odd) / len(samples) - ODD
+    few = tested.p_value <= LEVEL and ODD < excess <= _FEW
+    return odd if few and alone(pool, explained, rng) else ()
+
+
+def _units(remarks: Sequence[str], columns: Sequence[str], tested: Tested) -> list[str]:
+    """The remarks on units, those of columns that the test does not see move left out."""
+    still = {name for name, p in zip(columns, tested.columns, strict=True) if p > LEVEL}
+    named = {text: re.search(r"column ('.*?'|\d+) ", text) for text in remarks if ASKED in text}
+    return [text for text, found in named.items() if found is None or found[1].strip("'") not in still]
+
+
 def _advice(
-    tested: Tested, effect: Effect | None, samples: tuple[Sample, ...], remarks: tuple[str, ...], where: str | None
+    tested: Tested, effect: Effect | None, odd: tuple[Sample, ...], units: Sequence[str], where: str | None
 ) -> str:
     """One sentence on what to do."""
-    units = [text for text in remarks if "units" in text]
     if tested.p_value > LEVEL:
         return "Nothing to do: no shift was found."
     if units:
         return f"Check the units first: {units[0]}"
     if effect is None:
         return "There is a shift; the search for its place was stopped."
-    odd = [sample for sample in samples if sample.p_value <= 0.01]
-    excess = len(odd) / max(len(samples), 1) - 0.01
-    if 0.01 < excess <= _FEW and excess > 0.5 * effect.share:
+    if odd:
         rows = ", ".join(sample.name for sample in odd[:_ASKED])
         return f"Look at the {min(len(odd), _ASKED)} rows that nothing explains, and ask for their labels: {rows}."
     if where == "labels":
         return "The classes have other proportions and look as before: adapt, with proportions='estimated'."
-    if effect.share < SMALL:
+    if effect.share < SMALL and effect.distance_low <= 1 + 2 * SMALL:
         return "Nothing to do yet: the shift is real but small; watch the columns that moved."
     return "Adapt: jumbot adapt REFERENCE CURRENT."
 

@@ -20,9 +20,12 @@ from jumbot._shift.views import (
     exceedances,
     mean_distances,
     minibatch_divergences,
+    moments,
+    narrowed,
     neighbour_shares,
     principal_directions,
     radii,
+    shape_distances,
     signed_weights,
     squared_distances,
     typical,
@@ -38,6 +41,7 @@ SCALES = ((0.05, 0.5), (1.0, 5.0))
 WIDTHS = (0.1, 0.5, 2.0)
 """Of the kernels of blurred distances, in the same units."""
 _AT_ONCE = 40  # exchanges between two looks at the clock
+_ROWS = 1024  # of views whose tails are computed at once
 _LEAST_SKEW = 1e-3
 _LEAST_VARIANCE = 1e-12  # of values whose largest is about one
 
@@ -76,6 +80,9 @@ def run_test(
     if pool.rows.shape[1] > 1:
         views["directions"] = _largest(column_distances(directions, weights))
         views["means"] = mean_distances(white, weights)
+        views["all columns"] = (columns / np.maximum(columns.mean(1, keepdims=True), 1e-300)).sum(0)
+    views["shapes"] = _largest(shape_distances(pool.rows, weights))
+    views["moments"] = mean_distances(moments(pool.rows, directions), weights)
     names = [*(f"kernel {width:g}" for width in WIDTHS), "energy"]
     views |= dict(zip(names, blurred_distances(squared, weights, WIDTHS, scale), strict=True))
     out = radii(pool.rows, white, squared)
@@ -84,11 +91,12 @@ def run_test(
     if pool.rows.shape[1] > 1:
         views["whitened neighbours"] = neighbour_shares(squared_distances(white), current)
     del squared
+    rows = narrowed(pool.rows)
     done, parts, interrupted = 0, [], False
     try:
         while done <= count and (done <= FEWEST or time.monotonic() < until):
             some = current[:, done : done + _AT_ONCE]
-            parts.append(np.stack(list(minibatch_divergences(pool.rows, some, scale, SCALES, rng))))
+            parts.append(np.stack(list(minibatch_divergences(rows, some, scale, SCALES, rng))))
             done += some.shape[1]
             if advance is not None:
                 advance(some.shape[1], "exchanges")
@@ -130,35 +138,42 @@ def aggregate(views: Sequence[Array]) -> float:
 
 
 def log_tail(values: Array) -> Array:
-    """The logarithm of the upper tail at each value, by a gamma distribution with the moments of all the others.
+    """The logarithm of the upper tail at each value, by a gamma distribution with the moments of all the others in its
+    row (..., exchanges + 1).
 
     Ranks would tie: of 400 exchanges one is the largest in every view.  With its own value among the moments, a large
     one would widen the distribution that it is judged by, most of all where it is one of many columns.
     """
-    size = float(np.abs(values).max())
-    if not float(values.std()) > 1e-9 * max(size, 1e-300):
-        return np.zeros(len(values))
-    x = (values - np.median(values)) / size
-    first, second, third = ((float((x**k).sum()) - x**k) / (len(x) - 1) for k in (1, 2, 3))
+    size = np.maximum(np.abs(values).max(-1, keepdims=True), 1e-300)
+    x = (values - np.median(values, axis=-1, keepdims=True)) / size
+    first, second, third = (((x**k).sum(-1, keepdims=True) - x**k) / (x.shape[-1] - 1) for k in (1, 2, 3))
     deviation = np.sqrt(np.maximum(second - first**2, _LEAST_VARIANCE))
     skew = (third - 3 * first * second + 2 * first**3) / deviation**3
     z = (x - first) / deviation
     shape = 4 / np.maximum(skew, _LEAST_SKEW) ** 2
-    found: Array = gamma.logsf(np.maximum(z * np.sqrt(shape) + shape, 0.0), shape)
-    return np.maximum(found, -600.0) - 1e-6 * z  # beyond, the order alone
+    tail = gamma.logsf(np.maximum(z * np.sqrt(shape) + shape, 0.0), shape)
+    found: Array = np.maximum(tail, -600.0) - 1e-6 * z  # beyond, the order alone
+    return np.where(values.std(-1, keepdims=True) > 1e-9 * size, found, 0.0)
 
 
 def _largest(columns: Array) -> Array:
     """The smallest tail among columns, turned round so that it is large where one of them has moved."""
-    found: Array = -np.min([log_tail(values) for values in columns], axis=0)
+    found: Array = -_tails(columns).min(0)
     return found
+
+
+def _tails(columns: Array) -> Array:
+    """`log_tail` of many rows, some at a time."""
+    return np.concatenate([log_tail(columns[start : start + _ROWS]) for start in range(0, len(columns), _ROWS)])
 
 
 def _columns_of(features: Array, pool: Pool) -> Array:
     """p-value of each column: how many exchanges have a smaller tail in any of the columns."""
     count = len(pool.columns)
+    if not count:
+        return np.zeros(0)
     tails = np.zeros((count, features.shape[1]))
-    for place, values in zip(pool.owners if count else (), features, strict=bool(count)):
-        tails[place] = np.minimum(tails[place], log_tail(values))
-    smallest = tails[:, 1:].min(0) if count else np.zeros(0)
-    return np.array([(1 + (smallest <= own).sum()) / features.shape[1] for own in tails[:, 0]])
+    np.minimum.at(tails, pool.owners, _tails(features))
+    smallest = np.sort(tails[:, 1:].min(0))
+    found: Array = (1 + np.searchsorted(smallest, tails[:, 0], side="right")) / features.shape[1]
+    return found

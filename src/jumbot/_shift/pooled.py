@@ -20,6 +20,7 @@ from jumbot.data._fitting import find_columns
 from jumbot.data._inputs import PLURAL, SMALL, kind_of, largest_side
 from jumbot.data._labels import match_classes, plain_text
 from jumbot.data._pair import prepare
+from jumbot.data._row_kinds import NARROW, ZEROS
 from jumbot.data._tables import TableSamples
 from jumbot.errors import ArgumentError
 
@@ -30,6 +31,8 @@ _LEVELS = 50  # categories that count by themselves
 _KNEE = 3.0  # deviations up to which a number counts in full; beyond it grows like a logarithm
 _SPECTRUM = 16  # bands of the spectrum of a signal
 _PIXELS = 16  # side that small pictures are brought to
+TOTAL = "row total"
+"""Name of the column that says how many words a row has."""
 Array = np.ndarray[Any, Any]
 
 
@@ -57,14 +60,10 @@ class Pool:
     """Rows of the whole sets."""
     ids: tuple[Sequence[str] | None, Sequence[str] | None]
 
-    @property
-    def sides(self) -> tuple[Array, Array]:
-        """Rows of the reference, rows of the current set."""
-        return self.rows[~self.current], self.rows[self.current]
-
-    def without(self, column: int) -> Array:
-        """The rows without one of the columns."""
-        return self.rows[:, self.owners != column]
+    def only(self, kept: Array) -> Pool:
+        """Of some of the rows."""
+        rows = {name: getattr(self, name)[kept] for name in ("rows", "current", "numbers", "units")}
+        return replace(self, labels=None if self.labels is None else self.labels[kept], **rows)
 
     def name_of(self, row: int) -> str:
         """What a row of the pool is called in its set."""
@@ -187,8 +186,16 @@ def _encode(whole: list[Domain], some: list[Domain], kind: str, columns: str) ->
             "the same columns."
         )
     pooled = np.concatenate(numbers)
-    found = squashed(pooled)
-    return found, tuple(str(i + 1) for i in range(pooled.shape[1])), np.arange(pooled.shape[1])
+    return _of_numbers(pooled, tuple(str(i + 1) for i in range(pooled.shape[1])))
+
+
+def _of_numbers(values: Array, names: tuple[str, ...]) -> tuple[Array, tuple[str, ...], Array]:
+    """Columns by themselves, or counts of words by their directions, with a column more for how many a row has."""
+    found = squashed(values)
+    if are_counts(values):
+        found = np.concatenate([weighed(values), squashed(np.log1p(values.sum(1, keepdims=True)))], axis=1)
+        names = (*names, TOTAL)
+    return found, names, np.arange(len(names))
 
 
 def _numbers(domain: Domain) -> Array:
@@ -210,6 +217,12 @@ def _tables(whole: list[Domain], some: list[Domain], shared: str) -> tuple[Array
             raise ArgumentError(f"{whole[1].name}: has {tables[1].frame.shape[1]} columns, not {len(found)}.")
         frames[1] = frames[1].set_axis(frames[0].columns, axis=1)
         tables[1] = replace(tables[1], frame=tables[1].frame.set_axis(frames[0].columns, axis=1))
+    if len(found) > NARROW and all(column.categories is None for column in found):
+        numbers = np.stack(
+            [np.concatenate([_as_numbers(frame[column.name]) for frame in frames]) for column in found], 1
+        )
+        if np.isfinite(numbers).all() and are_counts(numbers):
+            return _of_numbers(numbers, tuple(column.name for column in found))
     parts, owners = [], []
     for place, column in enumerate(found):
         if column.categories is None:
@@ -282,6 +295,26 @@ def squashed(values: Array) -> Array:
     size = np.abs(z)
     grown: Array = np.sign(z) * np.where(size > _KNEE, _KNEE * (1 + np.log(np.maximum(size, _KNEE) / _KNEE)), size)
     return grown
+
+
+def are_counts(values: Array) -> bool:
+    """Whether wide rows are counts of what a sample has, such as words: nothing negative, and most of it zero."""
+    return values.shape[1] > NARROW and float(values.min()) >= 0 and float((values == 0).mean()) >= ZEROS
+
+
+def weighed(counts: Array) -> Array:
+    """Counts of words as directions: log(1 + count), rare words more, long texts as much as short ones (tf-idf).
+
+    A mean squared deviation of one column is about 1, as elsewhere.
+
+    >>> weighed(np.array([[2.0, 0.0], [4.0, 0.0], [0.0, 1.0]])).round(2).tolist()
+    [[1.41, 0.0], [1.41, 0.0], [0.0, 1.41]]
+    """
+    rare = 1 + np.log((1 + len(counts)) / (1 + (counts > 0).sum(0)))
+    rows = np.log1p(counts) * rare
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    found: Array = rows * math.sqrt(counts.shape[1]) / np.where(lengths > 0, lengths, 1.0)
+    return found
 
 
 def _anonymous(features: Array) -> tuple[Array, tuple[str, ...], Array]:

@@ -4,8 +4,10 @@
 - `blurred_distances`: its limit for large epsilon on all rows.  S tends to minus one half of the cost averaged against
   (alpha - beta) x (alpha - beta), which for the cost 1 - k(x, y) is the squared distance of the means in the space of
   the kernel k, and for |x - y| the energy distance;
-- `column_distances`: transport of single columns, and of single directions, weighted towards the tails;
-- `mean_distances`: how far the means are apart, in the pool's own deviations;
+- `column_distances`: transport of single columns, and of single directions, weighted towards the tails; the largest
+  sees one column, the sum sees what is small in many;
+- `mean_distances`: how far the means are apart, in the pool's own deviations: of rows, and of the moments of `shapes`;
+- `shape_distances`: location, spread, skewness and tails of ranks, all columns together: Neyman's smooth tests;
 - `radii`, whose transport and whose extremes are compared: how far a row is from the middle and from its neighbours;
 - `neighbour_shares`: how often the nearest rows are of the same set, the limit of small epsilon; also in whitened
   rows, where columns that depend on each other weigh as much as others.
@@ -20,6 +22,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.polynomial.legendre import legvander
+from scipy.stats import rankdata
 
 from jumbot.minibatch._costs import Minibatches
 from jumbot.minibatch._losses import Loss
@@ -29,6 +33,8 @@ Array = np.ndarray[Any, Any]
 MINIBATCH = 64
 _PAIRS = 8  # of minibatches, for each exchange
 _TOL = 1e-2  # of the values: the noise of the draw is far larger
+WIDE = 512  # columns, beyond which directions and the costs of minibatches are approximate
+_NARROW = 128  # columns, beyond which moments are those of directions
 _BLOCK = 512  # rows whose distances are computed at once
 
 
@@ -97,22 +103,44 @@ def column_distances(rows: Array, weights: Array) -> Array:
     for place, values in enumerate(rows.T):
         order = np.argsort(values, kind="stable")
         sorted_values = values[order]
-        steps = np.flatnonzero(sorted_values[1:] > sorted_values[:-1])
-        if not len(steps):
+        ends = np.concatenate([[0], np.flatnonzero(sorted_values[1:] > sorted_values[:-1]) + 1, [n]])
+        if len(ends) == 2:
             continue
-        height = (steps + 1) / n
-        ends = np.concatenate([[0.0], height, [1.0]])
-        wide = (ends[2:] - ends[:-2]) / 2
-        between = np.cumsum(weights[order], axis=0, dtype=np.float64)[steps]
-        found[place] = np.einsum("sb,sb,s->b", between, between, wide / (height * (1 - height)))
+        # sums over all rows are zero: those from the top do for steps above the commonest value, which is left out
+        most = int(np.argmax(np.diff(ends)))
+        low, high = ends[1 : most + 1], ends[most + 1 : -1]
+        below = np.cumsum(weights[order[: ends[most]]], axis=0, dtype=np.float64)[low - 1]
+        above = np.cumsum(weights[order[: ends[most + 1] - 1 : -1]], axis=0, dtype=np.float64)[n - 1 - high]
+        height = ends / n
+        wide = (height[2:] - height[:-2]) / 2 / (height[1:-1] * (1 - height[1:-1]))
+        found[place] = np.einsum("sb,sb,s->b", below, below, wide[:most]) + np.einsum(
+            "sb,sb,s->b", above, above, wide[most:]
+        )
     return found
 
 
 def principal_directions(rows: Array, most: int = 50) -> Array:
-    """The pool along its principal directions, those with the largest deviations first."""
+    """The pool along its principal directions, those with the largest deviations first.
+
+    Of more than `WIDE` columns they are found by iterating a subspace, near enough for a view.
+    """
     centred = rows - rows.mean(0)
+    if rows.shape[1] > WIDE:
+        space = np.random.default_rng(0).normal(size=(rows.shape[1], most + 10))
+        for _ in range(4):
+            space, _ = np.linalg.qr(centred.T @ (centred @ space))
+        centred = centred @ space
     _, vectors = np.linalg.eigh(centred.T @ centred)
     found: Array = centred @ vectors[:, ::-1][:, :most]
+    return found
+
+
+def narrowed(rows: Array) -> Array:
+    """Rows of more than `WIDE` columns in a random subspace, where squared distances are right to some 9 %: for views
+    that compute many costs from rows."""
+    if rows.shape[1] <= WIDE:
+        return rows
+    found: Array = rows @ np.random.default_rng(0).normal(size=(rows.shape[1], WIDE // 2)) / np.sqrt(WIDE // 2)
     return found
 
 
@@ -127,6 +155,28 @@ def whitened(directions: Array) -> Array:
 def mean_distances(white: Array, weights: Array) -> Array:
     """The squared distance of the means of the sets in whitened rows: Hotelling's statistic, up to a factor."""
     found: Array = ((white.T @ weights.astype(np.float64)) ** 2).sum(0)
+    return found
+
+
+def shapes(rows: Array) -> Array:
+    """(N, d, 4) Legendre polynomials of the ranks of each column, in (-1, 1): their means are the location, spread,
+    skewness and tails of a set in the pool, of which Neyman's smooth tests are made.  Ties share their mean rank."""
+    found: Array = legvander((2 * rankdata(rows, axis=0) - 1) / len(rows) - 1, 4)[..., 1:]
+    return found
+
+
+def moments(rows: Array, directions: Array) -> Array:
+    """The shapes of all columns, or of the principal directions of more than `_NARROW`, whitened."""
+    made = shapes(rows if rows.shape[1] <= _NARROW else directions).reshape(len(rows), -1)
+    return whitened(principal_directions(made, most=min(200, len(rows) // 3)))
+
+
+def shape_distances(rows: Array, weights: Array) -> Array:
+    """(3, exchanges): the squared difference of spread, skewness and tails, each in the mean over all columns."""
+    total = np.zeros((len(rows), 3))
+    for start in range(0, rows.shape[1], _NARROW):
+        total += shapes(rows[:, start : start + _NARROW])[..., 1:].sum(1)
+    found: Array = ((total - total.mean(0)).T @ weights.astype(np.float64)) ** 2
     return found
 
 

@@ -14,6 +14,7 @@ from jumbot._shift.permutations import FEWEST, Tested, run_test
 from jumbot._shift.pooled import Pool
 from jumbot._shift.views import principal_directions, whitened
 from jumbot.cost import squared_euclidean
+from jumbot.errors import ArgumentError
 from jumbot.transport._solve import solve
 
 Array = np.ndarray[Any, Any]
@@ -22,7 +23,9 @@ _PLANNED = 1000  # rows of each set between which a plan moves
 _BOOTSTRAPS = 200
 _WIDEST = 200  # columns that are left out one by one
 _ROWS = 500  # of each set, behind what leaving a column out does
-_CHECKED = 99  # exchanges of the test whether a shift is in the labels alone
+_CHECKED = 99  # exchanges of the test whether a shift is in the labels alone, or in single rows alone
+ODD = 0.01
+"""p-value up to which nothing explains a row."""
 
 
 @dataclass(frozen=True)
@@ -255,17 +258,27 @@ def what_shifted(
     keep = np.where(here, rng.random(len(here)) < chance[pool.labels] / max(float(chance.max()), 1e-300), True)
     if (keep & here).sum() <= FEWEST:
         return "both"
-    again = Pool(
-        rows=pool.rows[keep],
-        current=pool.current[keep],
-        numbers=pool.numbers[keep],
-        units=pool.units[keep],
-        columns=pool.columns,
-        owners=pool.owners,
-        labels=pool.labels[keep],
-        classes=pool.classes,
-        names=pool.names,
-        sizes=pool.sizes,
-        ids=pool.ids,
-    )
-    return "both" if run_test(again, rng, count=_CHECKED).p_value <= 0.05 else "labels"
+    return "both" if _differ(pool.only(keep), rng) else "labels"
+
+
+def alone(pool: Pool, explained: Explained, rng: np.random.Generator) -> bool:
+    """Whether the rows that nothing explains are all of the shift: without them no other is found.
+
+    The rows of the reference that are as hard to explain go as well, so that both sets are cut alike.
+    """
+    levels = np.empty(len(pool.rows))
+    levels[pool.current], levels[~pool.current] = explained.levels
+    keep = levels < np.sort(explained.levels[1])[-max(round(ODD * len(explained.levels[1])), 1)]
+    enough = min((keep & pool.current).sum(), (keep & ~pool.current).sum()) > FEWEST
+    return enough and not _differ(pool.only(keep), rng)
+
+
+def _differ(pool: Pool, rng: np.random.Generator) -> bool:
+    """Whether there is still a shift; where too few groups are left for a test, there is."""
+    try:
+        tested = run_test(pool, rng, count=_CHECKED)
+    except ArgumentError:
+        return True
+    if tested.interrupted:
+        raise KeyboardInterrupt
+    return tested.p_value <= 0.05

@@ -28,7 +28,7 @@ from jumbot.adaptation._evaluation.rivals import compare_references
 from jumbot.adaptation._evaluation.whole_target import diagnose_domains
 from jumbot.adaptation._judging import Judged, calibrated, guaranteed, judge_after
 from jumbot.adaptation._model import Model, explanations
-from jumbot.adaptation._runs.folder import RunFolder, final_mass, read_metrics
+from jumbot.adaptation._runs.folder import LITTLE, RunFolder, final_mass, read_metrics
 from jumbot.adaptation._runs.results_json import Baseline, Results
 from jumbot.adaptation._training.checkpoint import load_module, load_weights, pack, save_weights
 from jumbot.adaptation._training.loop import Trained
@@ -70,7 +70,6 @@ def _mean(shares: Array) -> list[float]:
 
 _HALF = float(np.finfo(np.float16).max)
 _KEPT = 1000  # samples of each domain whose embeddings are kept
-_LITTLE = 0.1  # a mass that teaches little
 _PARTS = 6  # of the work after the last step
 _COMPARED = 4000  # samples of each domain that the diagnosis before adaptation looks at
 
@@ -305,7 +304,7 @@ def remarks(records: Sequence[Mapping[str, Any]], config: RunConfig, odd_data: b
     mass = final_mass(records)
     price = next((name for name in ("tau", "reward") if hasattr(config.options, name)), None)
     value = math.inf if price is None else getattr(config.options, price)
-    if mass is None or math.isinf(value) or mass >= _LITTLE:
+    if mass is None or math.isinf(value) or mass >= LITTLE:
         return []
     remedy = f"raise {price} (it was {value:g})"
     if odd_data:

@@ -79,7 +79,8 @@ def model_text(model: Model) -> str:
     if "unexplained" in model.diagnosis:
         lines.append(f"  target    {len(model.diagnosis['unexplained'])} samples that no source sample explains")
     if model.diagnosis.get("reasons"):
-        lines.append(f"  warning   negative transfer is likely: {one_line(model.diagnosis['reasons'][0])}")
+        blind = ", judged without labels" if results.get("accuracy") is not None else ""
+        lines.append(f"  warning   negative transfer is likely{blind}: {one_line(model.diagnosis['reasons'][0])}")
     if model.run is not None:
         lines.append(f"  run       {one_line(model.run)}")
     lines.append("  use       predict, predict_proba, predict_set, evaluate, report, save, export")

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
 from jumbot.errors import escaped
-from jumbot.methods import SOURCE_ONLY
 
 if TYPE_CHECKING:
     from jumbot.adaptation._model import Model
+    from jumbot.report._records import RunRecord
 
 
 def say(text: object, file: TextIO | None = None, end: str = "\n") -> None:
@@ -68,11 +68,15 @@ class _once:
         return text
 
 
-def summary(model: Model) -> str:
-    """What was chosen, how it does where labels are known, and what to beware of."""
+def summary(model: Model, run: RunRecord) -> str:
+    """What is odd about the data, the verdict, what was chosen and measured, and the warnings of the report."""
+    from jumbot.report._answer import verdict
+    from jumbot.report._presence import data_remarks, warnings_of
+
     results = model.results
-    lines = [f"data: {remark}" for remark in results.get("data_remarks", ())]
-    if (decision := model.decision) is not None and not decision.asked:
+    found = verdict(run)
+    lines = [*(f"data: {remark}" for remark in data_remarks(run)), found]
+    if (decision := model.decision) is not None and not decision.asked and decision.why[1:] not in found:
         lines.append(decision.why)
     lines.append(rule_line(results))
     if results.get("accuracy") is not None:
@@ -86,20 +90,13 @@ def summary(model: Model) -> str:
             f"target RMSE {results['rmse']:.4g}, MAE {results['mae']:.4g}{r2} (evaluation: labels that training never "
             "saw)"
         )
-    if (estimate := model.estimated_accuracy) is not None:
-        lines.append(f"{estimate}, without labels")
     diagnosis = results["diagnosis"]
     absent = [model.classes[c] for c in diagnosis.get("absent_classes", ())]
     if absent:
         lines.append(f"source classes that seem absent from the target: {', '.join(absent)}")
     lines.append(f"target samples that no source sample explains: {len(diagnosis['unexplained'])}")
     lines += results.get("decisions", ())
-    if model.method["name"] != SOURCE_ONLY:
-        without = ", judged without the labels" if results.get("accuracy") is not None else ""
-        lines += [f"warning: negative transfer is likely{without}: {reason}" for reason in diagnosis["reasons"]]
-    lines += [f"warning: {sign}" for sign in diagnosis.get("signs", ())]
-    lines += [f"warning: {remark}" for remark in results.get("remarks", ())]
-    return "\n".join(lines)
+    return "\n".join([*lines, *(f"warning: {one}" for one in warnings_of(run))])
 
 
 def rule_line(results: Mapping[str, Any]) -> str:

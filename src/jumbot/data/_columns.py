@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 import numpy as np
 
-from jumbot.data._column_kinds import few, kind_of_column, lacks, number_in, numbers_of
+from jumbot.data._column_kinds import few, in_blocks, kind_of_column, lacks, number_in, numbers_of, plain_columns
 from jumbot.data._encoders import Dates, NotADateError, Texts
 from jumbot.data._frames import Table, pandas
 from jumbot.data._labels import plain_text
@@ -161,19 +163,49 @@ class Columns:
                 )
             if self.named != table.named:
                 _by_place(name, self.names if self.named else own, self.named)
-        missing = [column for column in found if column not in own]
+        there = set(own)
+        missing = [column for column in found if column not in there]
         if missing:
             raise ArgumentError(f"{name}: {lacks(missing, own)}")
-        encoded, problems, remedy = [], list[str](), dict[str, Any]()
-        for one, column in zip(self.columns, found, strict=True):
+        ends = np.cumsum([len(one.features) for one in self.columns])
+        encoded = np.empty((len(table.frame), int(ends[-1]) if len(ends) else 0), np.float32)
+        easy = self._encode_plain(table, found, encoded, dict(zip(found, (ends - 1).tolist(), strict=True)))
+        problems, remedy = list[str](), dict[str, Any]()
+        for one, column, end in zip(self.columns, found, ends.tolist(), strict=True):
+            if column in easy:
+                continue
             try:
-                encoded.append(one.encode(table, column, name))
+                encoded[:, end - len(one.features) : end] = one.encode(table, column, name)
             except ArgumentError as error:
                 problems.append(str(error))
                 remedy = joined(remedy, error.remedy)
         if problems:
             raise one_error(name, problems, remedy)
-        return np.concatenate(encoded, axis=1, dtype=np.float32)
+        return encoded
+
+    def _encode_plain(
+        self, table: Table, found: Sequence[str], encoded: np.ndarray, places: Mapping[str, int]
+    ) -> set[str]:
+        """Write the columns of plain numbers to their `places`, many at once; returns those that are written.
+
+        What holds infinity, lacks all numbers, or lacks some where nothing stands for them, is left to `Column.encode`,
+        which says so.
+        """
+        plain = plain_columns(table.frame)
+        fills = {
+            column: math.nan if one.fill is None else one.fill
+            for one, column in zip(self.columns, found, strict=True)
+            if one.encoded_as is None and column in plain
+        }
+        written: set[str] = set()
+        for names, block in in_blocks(table.frame, list(fills)):
+            with np.errstate(over="ignore"):
+                numbers = np.where(np.isnan(block), [fills[name] for name in names], block).astype(np.float32)
+            usual = np.isfinite(numbers).all(0) & ~np.isnan(block).all(0)
+            usual_names = list(compress(names, usual))
+            encoded[:, [places[name] for name in usual_names]] = numbers[:, usual]
+            written.update(usual_names)
+        return written
 
     def check_array(self, width: int, name: str) -> None:
         """Refuse rows without names that cannot be these columns in their order."""

@@ -7,7 +7,7 @@ import gzip
 import io
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,11 @@ from jumbot.data._remarks import remark
 from jumbot.errors import ArgumentError
 
 _SEPARATORS = ("\t", ";", ",")
+_MANY = 512  # columns
 _LOOKED_AT = 20  # lines by which the separator is found
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+(,\d+)?([eE][-+]?\d+)?\s*")
 _THOUSANDS = re.compile(r"\s*[-+]?(0|[1-9]\d{0,2}(,\d{3})?)\s*")
+_TEXTS = 2**21  # cells that are held as texts at once
 _CODE = re.compile(r"\s*0\d+\s*")
 _MAY_BE_CODE = re.compile(r"(?:^|[^\w.+-])0\d")  # in a whole file: quick to look for
 
@@ -32,8 +34,14 @@ def read_text(path: Path, kind: str) -> Table:
         text = content.decode(encoding)
     except UnicodeDecodeError:
         raise ArgumentError(f'{path}: is not UTF-8; save it as such (in Excel: "CSV UTF-8").') from None
-    separator = _separator(text) if kind.startswith(".csv") else "\t"
-    first, lines = _lines(path, text, separator)
+    quoted, may_be_codes = '"' in text, _MAY_BE_CODE.search(text) is not None
+    del text  # as large as the file, which is read piece by piece from here on
+
+    def opened(newline: str | None = "") -> io.TextIOWrapper:
+        return io.TextIOWrapper(io.BytesIO(content), encoding, newline=newline)
+
+    separator = _separator(opened()) if kind.startswith(".csv") else "\t"
+    first, lines = _lines(path, _fields(opened, separator, quoted))
     names = names_in(first, separator == ";", str(path))
     if not lines[names is not None :]:
         raise ArgumentError(f"{path}: holds no rows.")
@@ -45,7 +53,7 @@ def read_text(path: Path, kind: str) -> Table:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
             return pd.read_csv(
-                io.StringIO(text),
+                opened(),
                 sep=separator,
                 header=None,
                 skiprows=skipped,
@@ -58,6 +66,8 @@ def read_text(path: Path, kind: str) -> Table:
             )
 
     frame = parse(na_values=["", *NOTHING])
+    if frame.shape[1] > _MANY:
+        frame = frame.copy()  # columns of one type in one array, where each had its own
     lines = lines[names is not None :]
     if len(frame) != len(lines):
         raise ArgumentError(f"{path}: cannot be read ({len(lines)} lines gave {len(frame)} rows; look at its quotes).")
@@ -74,17 +84,21 @@ def read_text(path: Path, kind: str) -> Table:
         frame = _with_decimal_points(frame, path)
     empty = [name for name in frame.columns if name.startswith("Unnamed: ") and frame[name].isna().all()]
     frame = checked(frame.drop(columns=empty), str(path))
-    codes = _codes(frame, written) if _MAY_BE_CODE.search(text) else ()
+    codes = _codes(frame, parse) if may_be_codes else ()
     return Table(frame, names is not None, str(path), "line", None, words, written, frozenset(codes))
 
 
-def _codes(frame: Any, written: Callable[[str], Any]) -> Iterator[str]:
+def _codes(frame: Any, parse: Callable[..., Any]) -> Iterator[str]:
     """Columns of whole numbers that are written with zeros before them."""
-    for name in frame.columns:
-        values = frame[name]
-        whole = values.dtype.kind in "iu" or (values.dtype.kind == "f" and bool((values.dropna() % 1 == 0).all()))
-        if whole and written(name).str.fullmatch(_CODE).any():
-            yield name
+    whole = [
+        name
+        for name, values in frame.items()
+        if values.dtype.kind in "iu" or (values.dtype.kind == "f" and bool((values.dropna() % 1 == 0).all()))
+    ]
+    width = max(_TEXTS // len(frame), 1)
+    for start in range(0, len(whole), width):
+        written = parse(usecols=whole[start : start + width], dtype=str)
+        yield from (name for name, texts in written.items() if texts.str.fullmatch(_CODE).any())
 
 
 def names_in(first: list[str], decimal_comma: bool, name: str) -> list[str] | None:
@@ -103,12 +117,12 @@ def names_in(first: list[str], decimal_comma: bool, name: str) -> list[str] | No
     return [field or f"Unnamed: {i}" for i, field in enumerate(fields)]
 
 
-def _separator(text: str) -> str:
+def _separator(lines: Iterable[str]) -> str:
     """The first of tab, ; and , that cuts every line into the same number of columns, two or more.
 
     In this order: commas may be decimal points between the others, the others are hardly ever data between commas.
     """
-    head = "".join(islice(io.StringIO(text), _LOOKED_AT))
+    head = "".join(islice(lines, _LOOKED_AT))
     most = {}
     for separator in _SEPARATORS:
         widths = [len(fields) for fields in csv.reader(io.StringIO(head), delimiter=separator) if fields]
@@ -118,11 +132,11 @@ def _separator(text: str) -> str:
     return max(reversed(_SEPARATORS), key=lambda separator: most[separator])
 
 
-def _lines(path: Path, text: str, separator: str) -> tuple[list[str], list[int]]:
+def _lines(path: Path, rows: Iterable[tuple[int, Sequence[str], int]]) -> tuple[list[str], list[int]]:
     """The first line, and the number of the last line of every row; pandas would fill short rows without a word."""
     first: list[str] = []
     lines: list[int] = []
-    for number, fields, width in _fields(text, separator):
+    for number, fields, width in rows:
         first = first or list(fields)
         lines.append(number)
         if width != len(first):
@@ -132,14 +146,16 @@ def _lines(path: Path, text: str, separator: str) -> tuple[list[str], list[int]]
     return first, lines
 
 
-def _fields(text: str, separator: str) -> Iterator[tuple[int, Sequence[str], int]]:
+def _fields(
+    opened: Callable[..., Iterable[str]], separator: str, quoted: bool
+) -> Iterator[tuple[int, Sequence[str], int]]:
     """For each row its last line, its fields (of the first row alone, where nothing is quoted), and their number."""
-    if '"' in text:
-        reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True)
+    if quoted:
+        reader = csv.reader(opened(), delimiter=separator, skipinitialspace=True)
         yield from ((reader.line_num, fields, len(fields)) for fields in reader if fields)
         return
     fields: list[str] = []
-    for number, line in enumerate(io.StringIO(text, newline=None), 1):
+    for number, line in enumerate(opened(None), 1):
         if line != "\n":
             fields = fields or line.rstrip("\n").split(separator)
             yield number, fields, line.count(separator) + 1

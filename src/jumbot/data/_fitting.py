@@ -5,11 +5,22 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
+from itertools import compress
 from typing import Any
 
 import numpy as np
 
-from jumbot.data._column_kinds import few, kind_of_column, lacks, number_in, numbers_of, squeezed, too_fine
+from jumbot.data._column_kinds import (
+    few,
+    in_blocks,
+    kind_of_column,
+    lacks,
+    number_in,
+    numbers_of,
+    plain_columns,
+    squeezed,
+    too_fine,
+)
 from jumbot.data._columns import Column, Columns
 from jumbot.data._encoders import NotADateError, find_dates, find_texts
 from jumbot.data._frames import Table
@@ -51,7 +62,11 @@ def find_columns(
     found = []
     by_name = target is not None and source.named and target.named
     places = {} if target is None else dict(zip(source.frame.columns, target.frame.columns, strict=False))
+    easy = _plain_numbers(source, [c for c in chosen if c not in {*(dates or ()), *(text or ())}])
     for column in chosen:
+        if column in easy:
+            found.append(easy[column])
+            continue
         others = None if target is None else target.frame.get(column if by_name else places.get(column))
         try:
             found.append(_find(source, column, names[0], others, dates, text))
@@ -98,6 +113,19 @@ def _matched(source: list[str], target: list[str], names: tuple[str, str], colum
                 remedy={"drop": (column, same[0])},
             )
     return [c for c in source if c in there], problems
+
+
+def _plain_numbers(table: Table, columns: Sequence[str]) -> dict[str, Column]:
+    """What `_find` returns for columns of finite numbers that there is nothing to say of."""
+    plain = plain_columns(table.frame)
+    found: dict[str, Column] = {}
+    for names, block in in_blocks(table.frame, [column for column in columns if column in plain]):
+        finite = np.isfinite(block).all(0)
+        names, block = list(compress(names, finite)), block[:, finite]
+        usual = ~too_fine(block) & ~_may_name_rows(names, block)
+        medians = np.median(block[:, usual], axis=0).tolist()
+        found |= {name: Column(name, fill=fill) for name, fill in zip(compress(names, usual), medians, strict=True)}
+    return found
 
 
 def _find(
@@ -220,8 +248,7 @@ def _of_text(table: Table, column: str, name: str) -> Column:
 
 def _too_many(table: Table, column: str, name: str, distinct: list[str], rows: int) -> ArgumentError:
     """Of text with more values than categories have."""
-    named = _NAMES_ROWS.fullmatch(column) or _CAMEL.fullmatch(column)
-    names_them = len(distinct) == rows and (named or not any(" " in text for text in distinct))
+    names_them = len(distinct) == rows and (_has_name_of_rows(column) or not any(" " in text for text in distinct))
     counted = f"{len(distinct)} different values in {rows} rows"
     as_id = f"make it the id (--id {shlex.quote(column)})"
     if column in table.codes:
@@ -271,10 +298,25 @@ def names_rows(column: str, numbers: np.ndarray) -> bool:
     >>> names_rows("patient_id", shuffled), names_rows("Unnamed: 0", shuffled), names_rows("weight", shuffled)
     (True, True, False)
     """
-    if len(numbers) < _ROWS or (numbers % 1 != 0).any():
+    if not len(numbers) or not _may_name_rows([column], numbers[:, None])[0]:
         return False
     steps, different = np.diff(numbers), len(np.unique(numbers))
     if bool((steps > 0).all()) or (numbers.max() - numbers.min() == len(numbers) - 1 and different == len(numbers)):
         return True
-    named = _NAMES_ROWS.fullmatch(column) or _CAMEL.fullmatch(column)
-    return named is not None and 2 * different > len(numbers)
+    return _has_name_of_rows(column) and 2 * different > len(numbers)
+
+
+def _may_name_rows(columns: Sequence[str], numbers: np.ndarray) -> np.ndarray:
+    """Which columns of `(n, d)` numbers `names_rows` has to look at: whole numbers that grow, leave none out, or have
+    such a name."""
+    if len(numbers) < _ROWS:
+        return np.zeros(len(columns), bool)
+    whole = (numbers % 1 == 0).all(0)
+    low, high = numbers.min(0), numbers.max(0)
+    named = np.array([_has_name_of_rows(column) for column in columns], bool)
+    found: np.ndarray = whole & ((high - low == len(numbers) - 1) | (np.diff(numbers, axis=0) > 0).all(0) | named)
+    return found
+
+
+def _has_name_of_rows(column: str) -> bool:
+    return (_NAMES_ROWS.fullmatch(column) or _CAMEL.fullmatch(column)) is not None

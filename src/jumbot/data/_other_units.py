@@ -14,6 +14,7 @@ _CODES = 20  # different numbers up to which a column may be one of codes or cou
 _PLAIN, _NARROW = math.log(1.5), math.log(1.4)  # factors from which a column is named: wide ones, narrow ones
 _WHOLE = math.log(5)  # factor from which all columns together are named: the gain of a sensor may double
 _APART = 15  # times the spread: what medians are apart by where zero is another one
+_ELSEWHERE = 2.0  # times the spread, where it is a zero that is known
 _DEVIATIONS = 1.0  # by which a narrow column has left its place
 _OUTLYING = 3.0  # deviations of the other columns' factors: where all drift, none is odd
 _LEAST = 0.1  # deviation of the other columns' factors (of their logarithms), at least
@@ -25,7 +26,8 @@ _QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 _OF_DEVIATIONS = (0.3, 0.5, 0.7, 0.85, 0.95)
 _LARGEST = 1e150  # squares of larger numbers overflow
 _WIDE = 512  # columns above which only those are looked at whose means differ
-_ASKED = "are its units others than the source's?"
+ASKED = "are its units others than the source's?"
+"""In every sentence on units."""
 _SHOWN = 5  # columns that are named one by one
 _GROUPS = 5  # of numbers to predict, in the place of classes
 _OF_CLASS = 5  # numbers of a class, below which it cannot stand for more of its kind
@@ -111,7 +113,7 @@ def other_units(
     factors = np.array([one.factor for one in found if one is not None])
     typical, deviation = (float(np.median(factors)), _deviation(factors)) if len(factors) >= _MANY else (0.0, 0.0)
     if abs(typical) >= _WHOLE and deviation <= _LEAST * abs(typical):
-        return [f"nearly every column {_times(typical)}; {_ASKED}{_known(typical)}"]
+        return [f"nearly every column {_times(typical)}; {ASKED}{_known(typical)}"]
     remarks = []
     for place, (name, (here, there), one) in enumerate(zip(names, columns, found, strict=True)):
         odd = one is not None and one.stands_out(typical, deviation)
@@ -119,9 +121,9 @@ def other_units(
             odd = not _explained_by_proportions(source, target, labels, place, one.factor)
         zero, misfit = _other_zero(here, there) or ("", math.inf)
         if one is not None and odd and abs(one.shape) <= max(misfit, _NOISE):
-            how = f"{_times(one.factor)}; {_ASKED}{_known(one.factor)}"
+            how = f"{_times(one.factor)}; {ASKED}{_known(one.factor)}"
         elif zero:
-            how = f"{zero}; {_ASKED}"
+            how = f"{zero}; {ASKED}"
         else:
             continue
         remarks.append(f"column {name} {how} Its median is {np.median(there):.4g} instead of {np.median(here):.4g}.")
@@ -220,7 +222,10 @@ def _other_zero(here: np.ndarray, there: np.ndarray) -> tuple[str, float] | None
     """Where zero seems to be another one, and how far the spreads are from that (a logarithm)."""
     if min(len(here), len(there)) < _FEWEST:
         return None
-    (low, middle, high), (low_there, other, high_there) = (np.quantile(x, (0.25, 0.5, 0.75)) for x in (here, there))
+    middle, other = (float(np.median(x)) for x in (here, there))
+    if abs(other - middle) <= _ELSEWHERE * max(here.std(), there.std()):  # quickly, for tables of many columns
+        return None
+    (low, high), (low_there, high_there) = (np.quantile(x, (0.25, 0.75)) for x in (here, there))
     spread, spread_there = float(high - low), float(high_there - low_there)
     if min(spread, spread_there) <= 0:
         return None
@@ -230,7 +235,7 @@ def _other_zero(here: np.ndarray, there: np.ndarray) -> tuple[str, float] | None
         for factor_, zero_ in ((factor, zero), (1 / factor, -zero / factor)):
             near = abs(other - factor_ * middle - zero_) < 0.5 * max(spread_there, 0.02 * abs(zero_))
             misfit = abs(math.log(ratio / factor_))
-            if apart > 2 and near and misfit < 0.3:
+            if apart > _ELSEWHERE and near and misfit < 0.3:
                 description = (
                     f"{medians} that are {apart:.0f} times as far apart as it varies, as {words} or the reverse"
                 )

@@ -6,14 +6,14 @@ from typing import Literal
 
 import numpy as np
 
-from jumbot.data._column_kinds import kind_of_column
+from jumbot.data._column_kinds import kind_of_column, plain_columns
 from jumbot.data._domain import Domain
 from jumbot.data._inputs import parts_of
 from jumbot.data._tables import TableSamples
 
 NARROW = 256
 """Columns up to which rows of numbers are taken for measurements: features of pretrained networks have more."""
-_ZEROS = 0.8  # share of zeros from which wide rows are counts of what a sample has: words, visits, genes
+ZEROS = 0.8  # share of zeros from which wide rows are counts of what a sample has: words, visits, genes
 _ROWS, _NUMBERS = 256, 2**22  # looked at
 
 
@@ -29,11 +29,13 @@ def kind_of_rows(domain: Domain) -> Literal["measurements", "words", "features"]
         return "measurements"
     count = min(len(domain), max(min(_ROWS, _NUMBERS // width), 1))
     rows = np.unique(np.linspace(0, len(domain) - 1, count).round().astype(np.int64))
-    return "words" if float((domain.samples.batch(rows) == 0).double().mean()) >= _ZEROS else "features"
+    return "words" if float((domain.samples.batch(rows) == 0).double().mean()) >= ZEROS else "features"
 
 
 def _has_categories(domain: Domain) -> bool:
     samples = domain.samples
     if not isinstance(samples, TableSamples):
         return False
-    return any(kind_of_column(samples.table.frame[column]) != "numbers" for column in samples.table.frame)
+    frame = samples.table.frame
+    plain = plain_columns(frame)
+    return any(column not in plain and kind_of_column(frame[column]) != "numbers" for column in frame)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jumbot.data._column_kinds import kind_of_column, numbers_of
+from jumbot.data._column_kinds import in_blocks, kind_of_column, numbers_of, plain_columns
 from jumbot.data._domain import Domain
 from jumbot.data._other_units import other_units
 from jumbot.data._remarks import remark
@@ -23,8 +23,9 @@ _RARE, _FEW = 0.01, 3  # share and number of rows with a code, from which it is 
 _MISSING, _MORE = 0.5, 0.3  # share of a column that is missing, and how much more than in the source
 
 
-def screen(source: Domain, target: Domain, names: Sequence[str] | None = None) -> None:
-    """Remarks on the columns of the raw features of two domains; `names` are theirs where they are arrays."""
+def screen(source: Domain, target: Domain, names: Sequence[str] | None = None, filled: bool = True) -> None:
+    """Remarks on the columns of the raw features of two domains; `names` are theirs where they are arrays, and `filled`
+    says that what is missing is filled as a model does it."""
     here, there = _columns(source, names), _columns(target, names)
     if not all(name in there for name in here):
         there = dict(zip(here, there.values(), strict=False)) if len(here) == len(there) else {}
@@ -39,7 +40,9 @@ def screen(source: Domain, target: Domain, names: Sequence[str] | None = None) -
         labels = None if labels is None or not np.isfinite(labels).all() else labels[_rows(source)]
         remarks += other_units(x, y, numeric, labels)
         remarks += _limited(odd)
-    missing = {name: _missing(here[name], there[name]) for name in here if name in there}
+    missing = {}
+    if isinstance(source.samples, TableSamples) and isinstance(target.samples, TableSamples):
+        missing = {name: _missing(here[name], there[name], filled) for name in here if name in there}
     remarks += _limited({name: text for name, text in missing.items() if text is not None})
     for text in remarks:
         remark(f"{target.name}: {text.removesuffix('.')}.", stacklevel=3)
@@ -69,11 +72,16 @@ def _columns(domain: Domain, names: Sequence[str] | None) -> dict[str, Any]:
     rows = _rows(domain)
     if isinstance(domain.samples, TableSamples):
         frame = domain.samples.table.frame.iloc[rows]
-        quoted = domain.samples.table.named
-        return {repr(name) if quoted else name: frame[name] for name in frame.columns}
-    numbers = domain.samples.batch(rows).double().numpy()
-    called = [str(i + 1) for i in range(numbers.shape[1])] if names is None else [repr(str(name)) for name in names]
-    return dict(zip(called, numbers.T, strict=True))
+        quoted, plain = domain.samples.table.named, plain_columns(frame)
+        numbers = {
+            name: values
+            for names, block in in_blocks(frame, [column for column in frame.columns if column in plain])
+            for name, values in zip(names, block.T, strict=True)
+        }
+        return {repr(n) if quoted else n: numbers[n] if n in numbers else frame[n] for n in frame.columns}
+    array = domain.samples.batch(rows).double().numpy()
+    called = [str(i + 1) for i in range(array.shape[1])] if names is None else [repr(str(name)) for name in names]
+    return dict(zip(called, array.T, strict=True))
 
 
 def _rows(domain: Domain) -> np.ndarray:
@@ -118,20 +126,23 @@ def _code(values: np.ndarray) -> str | None:
     return None
 
 
-def _missing(here: Any, there: Any) -> str | None:
+def _missing(here: Any, there: Any, filled: bool) -> str | None:
     """A sentence on a column that is mostly missing in the target, or holds nothing but a code for that."""
-    if isinstance(there, np.ndarray) or isinstance(here, np.ndarray):
-        return None
-    share, before = float(there.isna().mean()), float(here.isna().mean())
+    lacking, before = _is_missing(there), float(_is_missing(here).mean())
+    share = float(lacking.mean())
     numeric = _is_numeric(here)
     stands = "the source's median stands for it" if numeric else "it counts as none of the source's categories"
     if share >= _MISSING and share >= before + _MORE and not (numeric and share == 1):  # that is said elsewhere
-        return (
-            f"is missing in {there.isna().sum()} of {len(there)} rows ({100 * before:.0f} % in the source), where "
-            f"{stands}; leave it out if it says nothing there"
-        )
-    if numeric and _is_numeric(there) and there.nunique() == 1 and len(there) >= _FEWEST:
-        only, known = float(_numbers(there.dropna())[0]), _numbers(here)
-        if only in _CODES and not np.nanmin(known) <= only <= np.nanmax(known):
+        means = f", where {stands}; leave it out if it says nothing there" if filled else ""
+        return f"is missing in {lacking.sum()} of {len(there)} rows ({100 * before:.0f} % in the source){means}"
+    if numeric and _is_numeric(there) and share < 1 and before < 1 and len(there) >= _FEWEST:
+        present, known = _numbers(there)[~lacking], _numbers(here)
+        only = float(present[0])
+        if only in _CODES and (present == only).all() and not np.nanmin(known) <= only <= np.nanmax(known):
             return f"is {only:g} in every row, where the source has {np.nanmin(known):g} to {np.nanmax(known):g}"
     return None
+
+
+def _is_missing(values: Any) -> np.ndarray:
+    found: np.ndarray = np.isnan(values) if isinstance(values, np.ndarray) else values.isna().to_numpy()
+    return found

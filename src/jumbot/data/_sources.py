@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from scipy.sparse import issparse
-from torch import Tensor
 from torch.utils.data import Dataset
 
 from jumbot._settings.reading import Corrupt, Reading, TaskName, make_reading
@@ -26,40 +24,9 @@ from jumbot.data._labels import match_classes
 from jumbot.data._paths import from_path, join_domains, takes_root
 from jumbot.data._readers import in_files
 from jumbot.data._roles import NO_DOMAINS, Known, Roles, check_columns, check_kind
+from jumbot.data._sparse import SparseSamples
 from jumbot.data._tables import from_table
 from jumbot.errors import ArgumentError
-
-
-class SparseSamples:
-    """Features that are mostly zero; rows become dense at the batch and not before.
-
-    >>> from scipy.sparse import eye_array
-    >>> SparseSamples(eye_array(3)).batch(np.array([2])).tolist()
-    [[0.0, 0.0, 1.0]]
-    """
-
-    def __init__(self, matrix: Any) -> None:
-        if matrix.ndim != 2 or 0 in matrix.shape:
-            raise ArgumentError(f"data: a sparse matrix of shape {matrix.shape}; give (n, d) features.")
-        if matrix.dtype.kind not in "fiub":
-            raise ArgumentError(f"data: a sparse matrix of {matrix.dtype}; samples must be numbers.")
-        self.matrix = matrix.tocsr()
-        self.shape: tuple[int, ...] = (int(matrix.shape[1]),)
-        with np.errstate(over="ignore"):
-            bad = np.flatnonzero(~np.isfinite(self.matrix.data.astype(np.float32)))
-        if bad.size:
-            row = int(np.searchsorted(self.matrix.indptr, bad[0], side="right")) - 1
-            raise ArgumentError(
-                f"data: {bad.size} entries are NaN, infinity or beyond float32, the first in row {row}; drop or fill "
-                "them first."
-            )
-
-    def __len__(self) -> int:
-        return int(self.matrix.shape[0])
-
-    def batch(self, indices: np.ndarray, rng: np.random.Generator | None = None) -> Tensor:
-        return torch.from_numpy(self.matrix[np.asarray(indices)].toarray().astype(np.float32))
-
 
 _AS_IT_IS = Reading()
 

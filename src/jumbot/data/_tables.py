@@ -15,7 +15,7 @@ from jumbot._base.files import check_regular, read_arrays
 from jumbot._settings.reading import Reading, make_reading
 from jumbot.data import _tablefiles as tablefiles
 from jumbot.data._arrays import from_arrays, with_labels
-from jumbot.data._column_kinds import few, kind_of_column, lacks, numbers_of
+from jumbot.data._column_kinds import few, kind_of_column, lacks, numbers_of, plain_columns
 from jumbot.data._domain import Domain
 from jumbot.data._fitting import names_rows
 from jumbot.data._frames import Table
@@ -37,6 +37,7 @@ from jumbot.data._roles import (
     origins_of,
     rows_of,
 )
+from jumbot.data._sparse import is_sparse, read_sparse
 from jumbot.data._tablefiles import label_values, read_table, with_codes
 from jumbot.errors import ArgumentError
 
@@ -62,7 +63,10 @@ class TableSamples:
     def batch(self, indices: np.ndarray, rng: np.random.Generator | None = None) -> Tensor:
         """For tables of numbers; NaN where one is missing."""
         rows = self.table.frame.iloc[np.asarray(indices)]
-        text = [column for column in rows if kind_of_column(rows[column]) != "numbers"]
+        plain = plain_columns(rows)
+        if len(plain) == rows.shape[1]:
+            return torch.from_numpy(rows.to_numpy(np.float64).astype(np.float32))
+        text = [column for column in rows if column not in plain and kind_of_column(rows[column]) != "numbers"]
         if text:
             raise ArgumentError(f"data: column {text[0]!r} is not made of numbers; `prepare` encodes it.")
         stacked = np.stack([numbers_of(rows[column]) for column in rows], axis=1)
@@ -83,7 +87,8 @@ def load_table(
 
     `.csv` (with , ; or tab), `.tsv`, both also as `.gz`, `.parquet`, `.xlsx`: every column is a feature but for those
     of labels, row names and domains and those in `drop`. `.npz`: arrays `features`, `X` or `images`, and `label`,
-    `labels` or `y`, `domain`, `id`. `.npy`: features alone, memory-mapped.
+    `labels` or `y`, `domain`, `id`, or what `scipy.sparse.save_npz` writes, features alone. `.npy`: features alone,
+    memory-mapped.
 
     Parameters
     ----------
@@ -261,6 +266,9 @@ def _kind(path: Path) -> str:
 
 def _from_archive(path: Path, name: str | None, reading: Reading, like: Known | None) -> Domain:
     arrays = read_arrays(path)
+    if is_sparse(arrays):
+        check_columns(str(path), reading, like)
+        return Domain(name or path.stem, read_sparse(path))
     roles = find_roles(list(arrays), str(path), reading, like)
     rest = list(roles.features)
     found = find_one(rest, FEATURES, str(path)) or (rest[0] if len(rest) == 1 else None)

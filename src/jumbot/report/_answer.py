@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jumbot.adaptation._evaluation.decision import FEW
+from jumbot.adaptation._runs.folder import LITTLE
 from jumbot.methods import SOURCE_ONLY
 from jumbot.report._presence import HARM, absent_classes, baseline_accuracy, data_remarks, unchanged, warnings_of
 from jumbot.report._records import RunRecord, number
@@ -141,7 +142,7 @@ def _helped(run: RunRecord) -> str:
         return "Whether adaptation helped cannot be determined without labels."
     if harm["changed"] < FEW:
         return "Adaptation changed hardly any prediction."
-    if harm["adapted"] >= harm["source_only"]:
+    if harm["adapted"] >= harm["source_only"] and not _unsure(run):
         return "Adaptation seems to have helped, as far as can be judged without labels."
     return "Whether adaptation helped cannot be determined without labels; there is no sign of harm."
 
@@ -149,6 +150,12 @@ def _helped(run: RunRecord) -> str:
 def _harmful(run: RunRecord) -> list[str]:
     """The warnings that speak for harm."""
     return [each for each in warnings_of(run) if each.startswith(HARM)]
+
+
+def _unsure(run: RunRecord) -> bool:
+    """Whether figures that speak for adaptation mean nothing: no accuracy can be estimated, or nothing was moved."""
+    estimate = run.final.get("estimated_accuracy")
+    return (estimate is not None and estimate["value"] is None) or (run.mass is not None and run.mass < LITTLE)
 
 
 def _chance(run: RunRecord) -> float:

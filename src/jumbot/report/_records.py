@@ -18,14 +18,15 @@ import csv
 import io
 import math
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
-from jumbot._base.files import read_bytes
+from jumbot._base.files import check_regular, read_bytes
 from jumbot._base.options import Portion, Weight, check
 from jumbot._base.schema import read, to_builtins
 from jumbot.adaptation._baseline import BASELINE, SAMPLES
@@ -37,6 +38,7 @@ from jumbot.errors import ArgumentError
 
 T = TypeVar("T")
 _LARGEST = 2**30  # bytes of embeddings: a run keeps those of a thousand samples of each domain
+_KEPT, _PART = 10_000, 20_000  # predictions, and lines read at once: a million of them would take a gigabyte
 _ARRAYS = {  # number of axes, kinds of numbers
     **{f"{when}_{domain}": (2, "f") for when in ("before", "after") for domain in ("source", "target")},
     **dict.fromkeys(("source_labels", "target_labels", "target_predictions"), (1, "iu")),
@@ -103,22 +105,48 @@ def _domain(name: str) -> str:
 
 
 def read_predictions(file: Path, count: int) -> list[Prediction]:
-    """A prediction for each of the `count` samples of the target."""
-    try:
-        text = read_bytes(file).decode("utf-8-sig")
-        rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
-    except (ValueError, csv.Error) as error:
-        raise ArgumentError(f"{file}: is no table of text, or was cut short ({error}).") from error
-    header = rows[0] if rows else []
+    """The predictions of the target, which has `count` samples: all are checked, and the least sure and the least
+    explained are kept, `_KEPT` of each."""
+    lines = _rows_of(file)
+    header = next(lines, [])
     answer = next((name for name in header if name == "label" or name.startswith("prediction")), None)
     if header[:1] != ["id"] or answer is None or len(set(header)) < len(header):
         raise ArgumentError(f"{file}: line 1: must name the columns id and label, or id and prediction, each once.")
-    if len(rows) - 1 != count:
-        raise ArgumentError(f"{file}: holds {len(rows) - 1} rows where config.json records {count} target samples.")
-    return [
-        _prediction(dict(zip(header, row, strict=False)), len(header) == len(row), f"{file}: row {number}")
-        for number, row in enumerate(rows[1:], 1)
-    ]
+    if (found := sum(1 for _ in lines)) != count:
+        raise ArgumentError(f"{file}: holds {found} rows where config.json records {count} target samples.")
+    kept = dict[int, Prediction]()
+    rows = enumerate(islice(_rows_of(file), 1, None), 1)
+    while part := list(islice(rows, _PART)):
+        for number, row in part:
+            is_whole = len(header) == len(row)
+            kept[number] = _prediction(dict(zip(header, row, strict=False)), is_whole, f"{file}: row {number}")
+        kept = _notable(kept)
+    return list(kept.values())
+
+
+def _rows_of(file: Path) -> Iterator[list[str]]:
+    """The cells of each line, read one after the other."""
+    check_regular(file)
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as opened:
+            yield from csv.reader(opened, strict=True)
+    except OSError as error:
+        raise ArgumentError(f"{file}: cannot be read ({error.strerror or error}).") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ArgumentError(f"{file}: is no table of text, or was cut short ({error}).") from error
+
+
+def _notable(predictions: dict[int, Prediction]) -> dict[int, Prediction]:
+    """Those that pages show, by their numbers: least sure, and least explained; the earlier of those that are alike."""
+    if len(predictions) <= _KEPT:
+        return predictions
+
+    def first(value: Callable[[Prediction], float | None]) -> list[int]:
+        found = {number: value(one) for number, one in predictions.items()}
+        return sorted(found, key=lambda number: math.inf if (v := found[number]) is None else v)[:_KEPT]
+
+    chosen = {*first(lambda one: one.confidence), *first(lambda one: one.received_mass)}
+    return {number: one for number, one in predictions.items() if number in chosen}
 
 
 def _prediction(row: dict[str, str], is_whole: bool, where: str) -> Prediction:
@@ -160,7 +188,7 @@ class RunRecord:
     embeddings : dict of str to array
         Embeddings of some samples.
     predictions : sequence
-        The lines of `predictions.csv`.
+        The lines of `predictions.csv`; of a large file the least sure and the least explained.
     baseline : dict
         Figures of a classifier that saw the source alone, where the run has one.
     samples : sequence of dict

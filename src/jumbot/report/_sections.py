@@ -203,8 +203,9 @@ def predictions(run: RunRecord, where: Path) -> Html:
     if not run.predictions:
         return Html("")
     rows = sorted(run.predictions, key=lambda each: 1.0 if each.confidence is None else each.confidence)[:LISTED]
-    count = f"The {len(rows)} least sure of {len(run.predictions):,} predictions"
-    heading = count if len(rows) < len(run.predictions) else f"All {len(rows):,} predictions, the least sure first"
+    total = run.config["target"]["n"]
+    count = f"The {len(rows)} least sure of {total:,} predictions"
+    heading = count if len(rows) < total else f"All {len(rows):,} predictions, the least sure first"
     shown = [
         {"id": each.id, "label": each.label, "confidence": percent(each.confidence), "mass": _mass(each.received_mass)}
         for each in rows

@@ -24,7 +24,8 @@ _COLUMNS, _SAMPLES, _CLASSES = 20, 20, 40
 _WHERE = {
     "labels": "The shift is in the labels alone: with the proportions found, the reference cannot be told from it.",
     "features": "The shift is in the features: the classes have the proportions of the reference.",
-    "both": "The shift is in labels and features.",
+    "both": "The shift is in labels and features: the class proportions are a guess, for the classes do not look as "
+    "before.",
 }
 
 
@@ -83,8 +84,9 @@ def _top(found: Shift) -> Html:
         )
     if found.distance is not None:
         facts.append((f"{found.distance:.2f}", "times as far apart as two halves of the reference"))
-    sure = f"{found.exchanges:,} exchanges of rows between the sets; none is more telling than the data with p = " + (
-        f"{1 / (found.exchanges + 1):.2g}, the least that they can give."
+    sure = (
+        f"p = {found.p_value:.3g} by {found.exchanges:,} exchanges of rows between the sets, which can give "
+        f"{1 / (found.exchanges + 1):.2g} at least."
     )
     sizes = f"{found.names[0]} with {found.sizes[0]:,} rows, {found.names[1]} with {found.sizes[1]:,}"
     seen = f"; {found.looked_at[0]:,} and {found.looked_at[1]:,} of them were looked at" * (

@@ -179,6 +179,10 @@ def _difference(part: str, then: Any, now: Any) -> str:
     return f"{part} differs"
 
 
+LITTLE = 0.1
+"""Share of the mass, below which its plans teach little."""
+
+
 def final_mass(records: Sequence[Mapping[str, Any]]) -> float | None:
     """The share of the mass that plans moved at the end of training; None for methods without a plan."""
     masses = [record["mass"] for record in records if record["event"] == "step" and "mass" in record][-_LAST:]

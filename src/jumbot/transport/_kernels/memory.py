@@ -78,6 +78,18 @@ def _taken(size: int) -> mmap.mmap | None:
     return None
 
 
+def release() -> None:
+    """Give back to the system what lies here for the next call: before something else will need the room.
+
+    >>> first = acquire(1024, 1024)
+    >>> del first
+    >>> release()
+    >>> len(_pool)
+    0
+    """
+    _pool.clear()
+
+
 _LEAST = 1 << 14  # entries
 _LINE = 8  # entries of a cache line
 
