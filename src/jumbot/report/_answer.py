@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jumbot.adaptation._evaluation.decision import FEW
+from jumbot.adaptation._evaluation.decision import FEW, Harm
 from jumbot.adaptation._runs.folder import LITTLE
 from jumbot.methods import SOURCE_ONLY
 from jumbot.report._presence import HARM, absent_classes, baseline_accuracy, data_remarks, unchanged, warnings_of
@@ -142,7 +142,7 @@ def _helped(run: RunRecord) -> str:
         return "Whether adaptation helped cannot be determined without labels."
     if harm["changed"] < FEW:
         return "Adaptation changed hardly any prediction."
-    if harm["adapted"] >= harm["source_only"] and not _unsure(run):
+    if Harm(**harm).helps and not _unsure(run):
         return "Adaptation seems to have helped, as far as can be judged without labels."
     return "Whether adaptation helped cannot be determined without labels; there is no sign of harm."
 

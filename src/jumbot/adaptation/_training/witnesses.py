@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from jumbot.adaptation._config import RunConfig
-from jumbot.adaptation._evaluation.modularity import rows_of, some_samples
+from jumbot.adaptation._evaluation.modularity import NEIGHBOURLY, nearest, neighbourly, rows_of, some_samples
 from jumbot.adaptation._evaluation.monitor import outputs
 from jumbot.adaptation._evaluation.rivals import MOST_LEARNED, rival_outputs
 from jumbot.adaptation._evaluation.task import Task
@@ -185,6 +185,7 @@ def train_witnesses(
     panel = Panel(
         {name: np.concatenate(parts) for name, parts in held_predictions.items()},
         {name: tuple(parts) for name, parts in target_predictions.items()},
+        neighbourhoods(source, target_rows, seed),
     )
     truth, by_method = known[np.concatenate(order)], {}
     for config in configs:
@@ -214,7 +215,9 @@ def held_out_witnesses(
     others = [learning_rows(each)[1] for each in (part, sample)]
     predictions = reference_predictions(rows, task.labels(source)[learned], others, seed=seed)
     panel = Panel(
-        {name: one for name, (one, _) in predictions.items()}, {name: (one,) for name, (_, one) in predictions.items()}
+        {name: one for name, (one, _) in predictions.items()},
+        {name: (one,) for name, (_, one) in predictions.items()},
+        neighbourhoods(source, others[1], seed),
     )
     shares, offset = shares_of(source, task.outputs, config.training.sampler == "stratified")
     labels = task.labels(part)
@@ -232,6 +235,15 @@ def held_out_witnesses(
             (target_z.float().numpy(),),
         )
     return Witnesses(by_method, index)
+
+
+def neighbourhoods(source: Domain, target_rows: Array, seed: int) -> Array | None:
+    """Nearest samples in the target, where neighbours in the source share their class (`NEIGHBOURLY`); else None."""
+    if source.labels is None or min(len(source), len(target_rows)) < 2:
+        return None
+    index, rows = learning_rows(source, seed, some_samples(source, seed))
+    clear = neighbourly(source.labels[index], nearest(rows)) > NEIGHBOURLY
+    return nearest(target_rows) if clear else None
 
 
 def rival_witnesses(
