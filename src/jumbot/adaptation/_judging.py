@@ -1,4 +1,4 @@
-"""How a run is judged: which part of the source is kept from it, and which classifier is handed over."""
+"""How a run is judged: which part of the source is kept from it, and which classifier is returned."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ ADAPTED = "jumbot"
 PAPER = ("digits", "office-home", "office-home-partial", "visda")
 """Recipes that, where they are named, train on all of the source as the paper does."""
 NO_ESTIMATE = (
-    "whether to adapt numbers cannot be told without labels, for inputs that were moved and a target whose numbers "
-    "differ look alike; name method='jumbot' where you know that the inputs were moved"
+    "whether to adapt numbers cannot be determined without labels, because shifted inputs and a target whose numbers "
+    "differ look the same; pass method='jumbot' if you know that the inputs have shifted"
 )
 MOST_STRANGE = 0.5  # share of a target that nothing explains, above which no accuracy is estimated
 USUAL = 0.7
@@ -71,7 +71,7 @@ class Judged:
     """What is known of a run before its last network is trained."""
 
     automatic: bool
-    """Whether no method was named, so that the better one of source-only and JUMBOT is handed over."""
+    """Whether no method was named, so that the better of source-only and JUMBOT is returned."""
     witnesses: Witnesses | None = None
     """What networks say that were trained without a part of the source."""
     decision: Decision | None = None

@@ -25,7 +25,6 @@ from jumbot.adaptation._evaluation.votes import Panel, Witness
 from jumbot.adaptation._training.witnesses import KINDS, folds, neighbourhoods, reference_predictions
 from jumbot.data._domain import ArraySamples, Domain
 
-pytestmark = pytest.mark.judged
 RNG = np.random.default_rng(0)
 
 
@@ -127,6 +126,7 @@ def test_the_median_of_the_votes_and_what_they_differ_by() -> None:
     assert sure.low <= 0.85  # nobody can promise more without labels
 
 
+@pytest.mark.judged
 def test_references_learn_the_source() -> None:
     rng = np.random.default_rng(4)
     y = np.arange(200) % 3
@@ -145,6 +145,7 @@ def test_references_learn_the_source() -> None:
     assert one["trees"][0].tolist() == [0] * 5
 
 
+@pytest.mark.judged
 @pytest.mark.parametrize("n", [60, 400, 401, 5000, 20_000])
 def test_folds_never_train_on_what_they_hold_out(n: int) -> None:
     labels = np.arange(n) % 3
@@ -270,7 +271,7 @@ def test_the_offset_makes_predictions_of_equal_classes_those_of_the_source() -> 
 
 
 def test_the_model_has_it_and_keeps_it(blobs: Any, tmp_path: Any) -> None:
-    source, target = blobs()
+    source, target = blobs(n=240)
     model = jumbot.adapt(source, target, method="jumbot", steps=60, out=tmp_path / "run")
     found, decision = model.estimated_accuracy, model.decision
     truth = model.results["accuracy"]

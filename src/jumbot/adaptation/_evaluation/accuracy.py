@@ -29,19 +29,19 @@ _ONLY = 2.0  # times as wide where no reference has a say
 
 @dataclass(frozen=True)
 class EstimatedAccuracy(Checked):
-    """An estimate of the accuracy on the target, with a 90 % interval; all three are None where it cannot be told."""
+    """An estimate of the accuracy on the target, with a 90 % interval; all None where it cannot be estimated."""
 
     value: Portion | None
     low: Portion | None
     high: Portion | None
     why: str
-    """What it rests on, or why it cannot be told."""
+    """What it rests on, or why it cannot be estimated."""
     votes: dict[str, float] = field(default_factory=dict)
     """Each estimate by itself, by its name."""
 
     def __str__(self) -> str:
         if self.value is None or self.low is None or self.high is None:
-            return f"the accuracy on the target cannot be told without labels: {self.why}"
+            return f"the accuracy on the target cannot be determined without labels: {self.why}"
         interval = f"{100 * self.low:.0f} to {100 * self.high:.0f} %"
         return f"estimated accuracy {100 * self.value:.0f} % (90 % interval {interval})"
 

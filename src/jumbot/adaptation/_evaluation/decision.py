@@ -1,4 +1,4 @@
-"""Source-only or adapted?  The one rule by which a classifier is handed over, and by which harm is named."""
+"""Source-only or adapted?  The one rule by which a classifier is chosen, and by which harm is named."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Harm(Record):
 
     @property
     def helps(self) -> bool:
-        """Whether the adapted classifier is the one to hand over."""
+        """Whether the adapted classifier is the one to return."""
         if self.changed < FEW:
             return False
         if self.numbers:
@@ -88,7 +88,7 @@ class Harm(Record):
 
     def __str__(self) -> str:
         if not self.likely:
-            return "nothing speaks for harm done by adaptation"
+            return "no sign of harm done by adaptation"
         return (
             f"adaptation probably did harm: {'; '.join(self.reasons)}. Compare with method='source-only', or let "
             "jumbot.tune choose."
@@ -146,7 +146,7 @@ def weigh_distances(
 
 @dataclass(frozen=True)
 class Decision(Record):
-    """Which classifier was handed over, and why."""
+    """Which classifier was chosen, and why."""
 
     method: str
     why: str

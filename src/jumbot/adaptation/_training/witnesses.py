@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import torch
 
 from jumbot.adaptation._config import RunConfig
 from jumbot.adaptation._evaluation.modularity import NEIGHBOURLY, nearest, neighbourly, rows_of, some_samples
@@ -18,12 +17,11 @@ from jumbot.adaptation._evaluation.monitor import outputs
 from jumbot.adaptation._evaluation.rivals import MOST_LEARNED, rival_outputs
 from jumbot.adaptation._evaluation.task import Task
 from jumbot.adaptation._evaluation.votes import Panel, Witness
-from jumbot.adaptation._networks.build import make_network
 from jumbot.adaptation._networks.stems import Statistics
 from jumbot.adaptation._training.loop import Trainer
+from jumbot.adaptation._training.parts import make_parts
 from jumbot.data._domain import Domain
 from jumbot.errors import need
-from jumbot.methods import make_method
 from jumbot.methods.network import Network
 
 Array = np.ndarray[Any, Any]
@@ -303,18 +301,7 @@ def train_network(
     until: float = math.inf,
 ) -> Network:
     """A network of rows with the settings and the seed of a run, for its predictions alone."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(config.training.seed)
-        network, _ = make_network(
-            config.network, source.shape, task.outputs, source=source, labelled=labelled, target=target
-        )
-        method = make_method(
-            config.method,
-            config.options,
-            features=network.features,
-            classes=network.classes,
-            label_loss=task.label_loss,
-        )
+    network, _, method = make_parts(config, task, source, target, labelled)
     training = replace(config.training, select="last", evaluate_every=0, trackers=(), tensorboard=False)
     Trainer(source, target.unlabelled(), network, method, training, task=task, labelled=labelled, until=until).fit()
     return network.cpu().eval()
