@@ -115,10 +115,10 @@ def empty(*shape: int) -> np.ndarray:
     return whole[first : first + size].reshape(shape)
 
 
-def plain(x: np.ndarray) -> np.ndarray:
+def contiguous(x: np.ndarray) -> np.ndarray:
     """As compiled functions take arrays: float64, in one piece, writable; a copy where `x` is not.
 
-    >>> plain(np.ones((2, 3), dtype=np.float32).T).flags.carray
+    >>> contiguous(np.ones((2, 3), dtype=np.float32).T).flags.carray
     True
     """
     return x if x.flags.carray and x.dtype == np.float64 else np.array(x, dtype=np.float64, order="C")

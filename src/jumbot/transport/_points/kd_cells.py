@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jumbot.transport._kernels.decorator import compiled
-from jumbot.transport._kernels.memory import plain
+from jumbot.transport._kernels.memory import contiguous
 
 #: Points of a cell at most.
 LARGEST = 256
@@ -140,7 +140,7 @@ def split_in_cells(points: np.ndarray, largest: int) -> tuple[np.ndarray, np.nda
     """
     levels = max(0, int(np.ceil(np.log2(len(points) / largest))))
     order, edges = np.arange(len(points)), np.zeros(2**levels + 1, dtype=np.int64)
-    edges[1], points = len(points), plain(points)
+    edges[1], points = len(points), contiguous(points)
     for level in range(levels):
         _halve(points, order, edges, 2**level)
     return order, np.diff(edges)

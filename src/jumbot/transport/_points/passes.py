@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from jumbot.transport._kernels.decorator import compiled
+from jumbot.transport._kernels.kl_near import NEAR, near_by_log
 from jumbot.transport._kernels.vectormath import exp, greater, lesser, log
 from jumbot.transport._points.tile_math import (
     PRODUCT,
@@ -156,8 +157,7 @@ def _mixed(
         r = log_q - log_p
         q = exp(lesser(log_q, 700.0)) if log_q > -700.0 else 0.0
         p = exp(lesser(log_p, 700.0)) if log_p > -700.0 else 0.0
-        near = p * r * r * (0.5 + r * (1.0 / 3.0))
-        terms[j] = near if abs(r) < 1e-4 else greater(q * r - q + p, 0.0)
+        terms[j] = p * near_by_log(r) if abs(r) < NEAR else greater(q * r - q + p, 0.0)
         paid[j] = q * cost if cost < _HUGE else 0.0
 
 

@@ -304,7 +304,9 @@ def scaled(ground: Ground, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np
     for points in (x, y):
         points *= ground.factor
     if not max(np.abs(x).max(), np.abs(y).max()) < _LARGEST:
-        raise ArgumentError("epsilon: too small beside the distances of the points; raise it, or rescale the points.")
+        raise ArgumentError(
+            "epsilon: too small relative to the distances between points; raise it, or rescale the points."
+        )
     return x, y
 
 
