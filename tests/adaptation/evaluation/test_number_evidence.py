@@ -60,7 +60,7 @@ def test_tune_says_where_it_cannot_know(tmp_path: Path) -> None:
     assert best.table["gap"].iloc[0] > 0.75
     assert "No target label was used." in best.why
     page, text = ((tmp_path / "a" / f"tune.{ending}").read_text() for ending in ("html", "md"))
-    assert "cannot be told" in page
+    assert "cannot be determined" in page
     assert "| gap |" in text
 
 
