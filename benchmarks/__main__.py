@@ -23,7 +23,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run the regimes, print a line each, write the record."""
     arguments = sys.argv[1:] if argv is None else argv
     names = [*(regime.name for regime in REGIMES), "everyday"]
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Time jumbot beside its peers.")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Time jumbot against its peers.")
     parser.add_argument("--quick", action="store_true", help="about a minute: few problems, no tuned peers")
     parser.add_argument("--only", nargs="+", choices=names, metavar="REGIME", help=f"some of: {', '.join(names)}")
     parser.add_argument("--out", type=Path, default=Path("results"), help="folder of bench.json, bench.md, bench.png")

@@ -138,6 +138,7 @@ def main() -> None:
     parser.add_argument("case", choices=[*CASES, "picture", "clouds"])
     parser.add_argument("--points", type=int, default=1_000_000, help="of either of the clouds that are drawn")
     parser.add_argument("--peers", action="store_true", help="other libraries too")
+    parser.add_argument("--patience", type=int, default=300, help="seconds for each of them")
     options = parser.parse_args()
     if options.case in ("picture", "clouds"):
         from benchmarks.points_picture import draw, draw_clouds
@@ -149,8 +150,8 @@ def main() -> None:
     if options.peers:
         from benchmarks.peers.online import compare
 
-        record["peers"] = compare(*CASES[options.case]())
-        record["command"] += " --peers"
+        record["peers"] = compare(options.case, options.patience)
+        record["command"] += f" --peers --patience {options.patience}"
     print(json.dumps(record, indent=1))
     with RECORD.open("a", encoding="utf-8") as file:
         file.write(json.dumps(record) + "\n")

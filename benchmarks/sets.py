@@ -224,7 +224,8 @@ def main() -> None:
         rows = json.loads((asked.out / "sets.json").read_text())["rows"]
         kept = [dict(np.load(asked.out / _file_of(row))) for row in rows]
         found = left_out(rows, kept)
-        file.write_text(json.dumps(origin("sets", ["left-out"]) | found, indent=2) + "\n")
+        record = origin("sets", ["left-out"]) | {"seed": asked.seed, "settings": {"rules": len(RULES)}} | found
+        file.write_text(json.dumps(record, indent=2) + "\n")
         print(json.dumps({name: found[name] for name in found if name != "rows"}, indent=2))
         return
     if asked.part == "unknown":

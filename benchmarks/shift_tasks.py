@@ -40,13 +40,13 @@ def tasks(data: Path = DATA, seed: int = 0, families: Sequence[str] | None = Non
         except FileNotFoundError:
             continue
         for name, (X, y), (X_target, y_target) in found:
-            yield _coded(family, name, X, y, X_target, y_target)
+            yield coded(family, name, X, y, X_target, y_target)
 
 
 Found = Iterator[tuple[str, tuple[Array, Array], tuple[Array, Array]]]
 
 
-def _coded(family: str, name: str, X: Array, y: Array, X_target: Array, y_target: Array) -> Rows:
+def coded(family: str, name: str, X: Array, y: Array, X_target: Array, y_target: Array) -> Rows:
     """Labels as places among the source's; target rows of other classes are left out."""
     classes = np.unique(y)
     kept = np.isin(y_target, classes)
@@ -73,7 +73,7 @@ def _skewed(X: Array, y: Array, rng: np.random.Generator, ratio: float = 3.0) ->
     return X[kept], y[kept]
 
 
-def _scaled(X: Array, X_target: Array) -> tuple[Array, Array]:
+def scaled(X: Array, X_target: Array) -> tuple[Array, Array]:
     mean, std = X.mean(0), X.std(0)
     std[std < 1e-9] = np.inf
     return (X - mean) / std, (X_target - mean) / std
@@ -98,7 +98,7 @@ def encode(source: Any, target: Any, label: str) -> tuple[Array, Array]:
             for category in values.dropna().unique():
                 for part, frame in zip(found, (source, target), strict=True):
                     part.append((frame[column] == category).to_numpy(float))
-    return _scaled(np.stack(found[0], 1), np.stack(found[1], 1))
+    return scaled(np.stack(found[0], 1), np.stack(found[1], 1))
 
 
 def _between(frames: dict[str, Any], label: str, pairs: Any, rng: np.random.Generator) -> Found:
@@ -147,7 +147,7 @@ def _gas(data: Path, rng: np.random.Generator) -> Found:
     with np.load(data / "shifts/gas.npz") as kept:
         parts = {i: (kept[f"X{i}"].astype(float), kept[f"y{i}"]) for i in (1, 2, 3, 4)}
     for a, b in permutations(parts, 2):
-        X, X_target = _scaled(parts[a][0], parts[b][0])
+        X, X_target = scaled(parts[a][0], parts[b][0])
         yield f"{a} -> {b}", (X, parts[a][1]), (X_target, parts[b][1])
         if (a, b) in ((2, 3), (3, 2)):
             yield f"{a} -> {b} skewed", (X, parts[a][1]), _skewed(X_target, parts[b][1], rng)
@@ -162,7 +162,7 @@ def _amazon(data: Path, rng: np.random.Generator) -> Found:
         X, X_target = (scipy.sparse.load_npz(data / f"shifts/amazon_{n}.npz") for n in (f"{a}_train", f"{b}_test"))
         y, truth = (np.load(data / f"shifts/amazon_{n}_y.npy") for n in (f"{a}_train", f"{b}_test"))
         svd = TruncatedSVD(200, random_state=0).fit(normalize(X))
-        rows = _scaled(svd.transform(normalize(X)), svd.transform(normalize(X_target)))
+        rows = scaled(svd.transform(normalize(X)), svd.transform(normalize(X_target)))
         yield f"{a} -> {b}", (rows[0], y), _some(rows[1], truth, rng)
         yield f"{a} -> {b} skewed", (rows[0], y), _some(*_skewed(rows[1], truth, rng), rng)
 
@@ -188,7 +188,7 @@ def _watch(data: Path, rng: np.random.Generator) -> Found:
         ("odd", "even"),
     ]
     for a, b in pairs:
-        A, B = _scaled(rows[masks[a]], rows[masks[b]])
+        A, B = scaled(rows[masks[a]], rows[masks[b]])
         yield f"{a} -> {b}", (A, y[masks[a]]), (B, y[masks[b]])
 
 
@@ -255,7 +255,7 @@ def _sklearn(data: Path, rng: np.random.Generator) -> Found:
         by = X[:, column] if column is not None else X[:, 32:].sum(1)
         low = by + 0.3 * by.std() * rng.normal(size=len(by)) < np.median(by)
         for words, a, b in (("low -> high", low, ~low), ("high -> low", ~low, low)):
-            A, B = _scaled(X[a], X[b])
+            A, B = scaled(X[a], X[b])
             yield f"{name} {column} {words}", (A, y[a]), (B, y[b])
 
 

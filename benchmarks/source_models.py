@@ -5,7 +5,7 @@
 Five folds of every source (shuffled with seed 0, stratified by class; R2 for numbers): mean, standard error and seconds
 of one training, on one thread where OMP_NUM_THREADS is 1.  The rivals see what people would give them: the encoded
 columns, counts of words (the linear model each divided by its maximum), statistics and spectra of signals.  Tables that
-scikit-learn ships are of families on which no setting of the networks was chosen.
+scikit-learn ships or makes are of families on which no setting of the networks was chosen.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 import jumbot
 from benchmarks.origin import origin
+from benchmarks.shift_tasks import encode
 from jumbot.adaptation._networks.stems import Statistics
 from jumbot.data import as_domain, prepare
 
@@ -66,6 +67,25 @@ def _shipped(name: str) -> Source:
     return X.astype(np.float64), y
 
 
+def _made(n: int, d: int, classes: int = 2, tails: bool = False, mixed: bool = False) -> Source:
+    """`make_classification`, with heavy tails, or with every third column cut into words and a tenth of all missing."""
+    import pandas
+
+    informative = max(2, min(d // 2, 10))
+    redundant = min(d - informative, 4)
+    X, y = sklearn.datasets.make_classification(
+        n, d, n_informative=informative, n_redundant=redundant, n_classes=classes, flip_y=0.05, random_state=0
+    )
+    rng = np.random.default_rng(0)
+    X = X * (rng.chisquare(1.5, X.shape) / 1.5) ** -0.5 if tails else X
+    if not mixed:
+        return X, y
+    frame = pandas.DataFrame(X, columns=[f"x{i}" for i in range(d)])
+    for name in frame.columns[::3]:
+        frame[name] = pandas.qcut(frame[name], 5, labels=list("abcde")).astype(object)
+    return frame.mask(rng.random(X.shape) < 0.1), y
+
+
 SOURCES: dict[str, Callable[[Path], Source]] = {
     "heart": lambda folder: _table(folder / "heart_cleveland.csv", "disease"),
     "adult": lambda folder: _table(folder / "adult_private.csv", "income"),
@@ -79,11 +99,24 @@ SOURCES: dict[str, Callable[[Path], Source]] = {
     "wine": lambda folder: _shipped("wine"),
     "diabetes": lambda folder: _shipped("diabetes"),
     "digits as rows": lambda folder: _shipped("digits"),
+    "iris": lambda folder: _shipped("iris"),
+    "made, 60 x 2": lambda folder: _made(60, 2),
+    "made, 200 x 100": lambda folder: _made(200, 100),
+    "made, 500 x 12, mixed": lambda folder: _made(500, 12, mixed=True),
+    "made, 1,000 x 500": lambda folder: _made(1000, 500),
+    "made, 2,000 x 20, tails": lambda folder: _made(2000, 20, 3, tails=True),
+    "made, 5,000 x 30, mixed": lambda folder: _made(5000, 30, 4, mixed=True),
 }
 
 
 def predictions(name: str, X: Any, y: np.ndarray, other: Any, numbers: bool) -> np.ndarray:
     """What a model of (X, y) says of other samples."""
+    if name == "source-only" and hasattr(X, "columns"):
+        labelled = X.assign(label=y)
+        model = jumbot.adapt(labelled, other, label="label", method=name, seed=0, evaluate_every=0, judge=False)
+        return np.asarray(model.predict(other))
+    if hasattr(X, "columns"):
+        X, other = encode(X.assign(label=y), other, "label")
     if name == "source-only":
         how: dict[str, Any] = {"kind": "signal"} if X.ndim == 3 else {"task": "regression"} if numbers else {}
         # of numbers the network follows from folds of what it learns
@@ -94,7 +127,7 @@ def predictions(name: str, X: Any, y: np.ndarray, other: Any, numbers: bool) -> 
     words = scipy.sparse.issparse(X)
     if name == "boosted trees":
         X, other = (x.toarray() if words else x for x in (X, other))
-        model: Any = (HistGradientBoostingRegressor if numbers else HistGradientBoostingClassifier)(random_state=0)
+        model = (HistGradientBoostingRegressor if numbers else HistGradientBoostingClassifier)(random_state=0)
     else:
         scaler = MaxAbsScaler() if words else StandardScaler()
         model = make_pipeline(scaler, Ridge() if numbers else LogisticRegression(max_iter=2000))
@@ -110,7 +143,8 @@ def row_of(X: Any, y: np.ndarray) -> dict[str, Any]:
     for name in ("source-only", "logistic regression", "boosted trees"):
         scores, start = [], time.process_time()
         for train, held in folds.split(np.zeros(len(y)), y):
-            predicted = predictions(name, X[train], y[train], X[held], numbers)
+            rows = X.iloc if hasattr(X, "iloc") else X
+            predicted = predictions(name, rows[train], y[train], rows[held], numbers)
             off = np.mean((predicted - y[held]) ** 2) / y[held].var() if numbers else np.mean(predicted != y[held])
             scores.append(1 - float(off))
         seconds = (time.process_time() - start) / FOLDS

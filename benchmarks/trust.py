@@ -2,9 +2,10 @@
 
     python -m benchmarks.trust [--seeds 0] [--families heart gas] [--out results/trust]     # trains, a line per network
     python -m benchmarks.trust --table [--out results/trust]                                # reads those lines
+    python -m benchmarks.trust --new [--table]    # the same of `benchmarks.new_tasks`, which no constant was chosen on
 
 Every task of `benchmarks.shift_tasks` is trained by source-only and by JUMBOT with the defaults of `jumbot.adapt`, on
-folds of the source, exactly as `jumbot.adapt` does before it hands a network over; truth is that of these networks.
+folds of the source and on all of it, as `jumbot.adapt` does; truth is that of these networks.
 The table shows the error of every vote by family; the interval with its factor fitted on all other families; what the
 shipped constants give; and what the rule of harm chooses.  Tasks that have their lines are not repeated; families take
 turns, so that a part of the study has something of each.
@@ -16,20 +17,27 @@ import argparse
 import json
 import time
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
+from benchmarks.new_tasks import new_tasks
 from benchmarks.shift_tasks import FAMILIES, Rows, tasks
 from jumbot.adaptation._config import make_config
-from jumbot.adaptation._evaluation.accuracy import FACTOR, estimate_accuracy
-from jumbot.adaptation._evaluation.decision import CAUTION, FEW, SLACK, weigh_harm, weigh_witnesses
-from jumbot.adaptation._evaluation.task import task_of
+from jumbot.adaptation._domains import Domains
+from jumbot.adaptation._evaluation.accuracy import FACTOR, EstimatedAccuracy, estimate_accuracy
+from jumbot.adaptation._evaluation.decision import FEW, LEAST_GAIN, SURE, Harm, weigh_witnesses
+from jumbot.adaptation._evaluation.frozen import frozen_rows
+from jumbot.adaptation._evaluation.nearness import of_domains, received_by
 from jumbot.adaptation._evaluation.votes import Witness, counted_votes
-from jumbot.adaptation._training.witnesses import train_witnesses
+from jumbot.adaptation._evaluation.whole_target import diagnose_domains
+from jumbot.adaptation._judging import Judged, calibrated
+from jumbot.adaptation._training.witnesses import Witnesses, train_network, train_witnesses
 from jumbot.data._domain import ArraySamples, Domain
 
 METHODS = ("source-only", "jumbot")
@@ -39,17 +47,59 @@ WIDTH, ANSWERED, STEP = 0.32, 0.85, 0.05
 Array = np.ndarray[Any, Any]
 
 
-def record(task: Rows, seed: int) -> list[dict[str, Any]]:
-    """A line per method: the truth on the target, every vote, and the evidence between both."""
+@dataclass(frozen=True)
+class Study:
+    """One task as `jumbot.adapt` goes about it: what the networks of the folds say, and those trained on everything."""
+
+    witnesses: Witnesses
+    finals: Mapping[str, Final]
+    truth: Array
+    """Classes of all target samples."""
+
+
+@dataclass(frozen=True)
+class Final:
+    """A network of the whole source: what it says of the target, and what its estimate is made from."""
+
+    logits: Tensor
+    planned: Array
+    near: Array | None
+    predicted: Array
+    estimate: EstimatedAccuracy
+
+
+def study(task: Rows, seed: int) -> Study:
+    """Train source-only and JUMBOT on folds and on the whole source, with the functions that `jumbot.adapt` calls."""
     classes = tuple(map(str, range(int(task.y.max()) + 1)))
     source = Domain("source", ArraySamples(task.X), task.y.astype(np.int64), classes)
     target = Domain("target", ArraySamples(task.X_target))
-    configs = [make_config(source, method, None, {"seed": seed}) for method in METHODS]
+    configs = {method: make_config(source, method, None, {"seed": seed}) for method in METHODS}
+    domains = Domains(source, target, None, configs["jumbot"], None)
+    witnesses = train_witnesses(domains.source, domains.target, list(configs.values()), domains.task)
+    finals = {}
+    for method, config in configs.items():
+        network = train_network(domains.source, domains.target, config, domains.task)
+        diagnosis, logits = diagnose_domains(network, domains.source, domains.target, domains.task, None, seed)
+        rows = frozen_rows(network, domains.input, domains.target)
+        assert rows is not None
+        near = received_by(of_domains(domains.source, domains.target, rows, seed), domains.target, rows)
+        found, estimate = calibrated(Judged(True, witnesses), method, logits, diagnosis.class_proportions, near)
+        predicted = found.scores(logits).argmax(-1).numpy()
+        finals[method] = Final(logits, diagnosis.class_proportions, near, predicted, estimate)
+    return Study(witnesses, finals, task.y_target)
+
+
+def record(task: Rows, seed: int) -> list[dict[str, Any]]:
+    """A line per method: the truth on the target, every vote, and the evidence between both."""
     start = time.perf_counter()
-    witnesses = train_witnesses(source, target, configs, task_of(source))
-    alone, adapted = (witnesses.by_method[method] for method in METHODS)
+    return lines_of(task, seed, study(task, seed), time.perf_counter() - start)
+
+
+def lines_of(task: Rows, seed: int, found: Study, seconds: float) -> list[dict[str, Any]]:
+    """What is kept of a task."""
+    alone, adapted = (found.witnesses.by_method[method] for method in METHODS)
     harm = weigh_witnesses(adapted, alone)
-    truth = task.y_target[witnesses.index]
+    truth = found.truth[found.witnesses.index]
     return [
         {
             "family": task.family,
@@ -57,17 +107,33 @@ def record(task: Rows, seed: int) -> list[dict[str, Any]]:
             "seed": seed,
             "method": method,
             "n": len(task.y),
-            "classes": len(classes),
+            "classes": len(alone.shares),
             "target": len(task.y_target),
             "held": len(witness.labels),
             **truths(witness, truth),
             "votes": {k: round(v, 4) for k, v in witness.votes().items()},
-            "gain": round(harm.gain, 4),
-            "changed": round(harm.changed, 4),
-            "seconds": round(time.perf_counter() - start, 1),
+            "harm": {name: _short(value) for name, value in asdict(harm).items()},
+            "whole": whole(found.finals[method], found.truth),
+            "seconds": round(seconds, 1),
         }
         for method, witness in ((METHODS[0], alone), (METHODS[1], adapted))
     ]
+
+
+def _short(value: Any) -> Any:
+    return round(value, 5) if isinstance(value, float) else value
+
+
+def whole(final: Final, truth: Array) -> dict[str, Any]:
+    """What becomes of the network that is trained on everything: the truth, and its estimate."""
+    right, estimate = final.predicted == truth, final.estimate
+    figures = {"value": estimate.value, "low": estimate.low, "high": estimate.high}
+    return {
+        "accuracy": round(float(right.mean()), 4),
+        "mean_class_accuracy": round(float(np.mean([right[truth == c].mean() for c in np.unique(truth)])), 4),
+        **{name: None if value is None else round(value, 4) for name, value in figures.items()},
+        **({"why": estimate.why} if estimate.value is None else {}),
+    }
 
 
 def in_turns(every: Iterable[Rows]) -> Iterator[Rows]:
@@ -93,7 +159,7 @@ def truths(witness: Witness, labels: np.ndarray) -> dict[str, float]:
 
 def table(lines: list[dict[str, Any]]) -> str:
     """The study in Markdown."""
-    return "\n\n".join([errors(lines), intervals(lines), choices(lines)]) + "\n"
+    return "\n\n".join([errors(lines), intervals(lines), choices(lines), ends(lines)]) + "\n"
 
 
 def errors(lines: list[dict[str, Any]]) -> str:
@@ -104,7 +170,7 @@ def errors(lines: list[dict[str, Any]]) -> str:
         "| --- |" + " ---: |" * (len(names) + 1),
     ]
     for method in METHODS:
-        for family in [*FAMILIES, "all families"]:
+        for family in [*dict.fromkeys(x["family"] for x in lines), "all families"]:
             some = [x for x in lines if x["method"] == method and family in (x["family"], "all families")]
             if not some:
                 continue
@@ -170,6 +236,8 @@ def spend(lines: list[dict[str, Any]]) -> float:
 
 def _row(name: str, factor: str, found: Array, truth: Array) -> str:
     answered = np.isfinite(found[:, 0])
+    if not answered.any():
+        return f"| {name} | {factor} | {len(answered)} | 0 % | - | - | - | 0 |"
     (value, low, high), right = found[answered].T, truth[answered]
     covered = np.mean((low <= right) & (right <= high))
     bad = int(((low > 0.85) & (right < 0.75)).sum())
@@ -178,41 +246,37 @@ def _row(name: str, factor: str, found: Array, truth: Array) -> str:
 
 
 def choices(lines: list[dict[str, Any]]) -> str:
-    """What handing over by the rule costs and brings, by its slack, and how often harm is named rightly."""
-    pairs: dict[tuple[str, str, int], dict[str, dict[str, Any]]] = {}
-    for x in lines:
-        pairs.setdefault((x["family"], x["task"], x["seed"]), {})[x["method"]] = x
-    both = [(p["source-only"], p["jumbot"]) for p in pairs.values() if len(p) == 2]
-    alone, adapted = (np.array([each[i]["accuracy"] for each in both]) for i in (0, 1))
-    changed = np.array([j["changed"] for _, j in both])
-    names = [f"{s['family']} {s['task']}" for s, _ in both]
+    """What handing over by the rule costs and brings, by its constants, and how often harm is named rightly."""
+    both = _pairs(lines)
+    alone, adapted = (np.array([each[i]["whole"]["accuracy"] for each in both]) for i in (0, 1))
+    names = np.array([f"{s['family']} {s['task']}" for s, _ in both])
+    families = np.array([s["family"] for s, _ in both])
+    harms = [Harm(**j["harm"]) for _, j in both]
     text = [
         "| handed over | accuracy | jumbot chosen | tasks more than 4 points below source-only | the worst |",
         "| --- | ---: | ---: | ---: | --- |",
     ]
-    rules: dict[str, Any] = {"always source-only": np.zeros(len(both), bool), "always jumbot": np.ones(len(both), bool)}
     by_constants = {
-        (less, slack): (np.array([_gain(s, j, less) for s, j in both]) > -slack) & (changed >= FEW)
-        for less in (0.0, 0.5, 1.0, CAUTION, 2.0)
-        for slack in (0.0, SLACK, 0.05)
+        (sure, least): np.array([_helps(harm, sure, least) for harm in harms])
+        for sure in (0.0, 1.0, SURE, 3.0, None)
+        for least in (0.0, 0.01, LEAST_GAIN, 0.04)
     }
-    for (less, slack), chosen in by_constants.items():
-        mark = " (shipped)" if (less, slack) == (CAUTION, SLACK) else ""
-        rules[f"mean less {less:g} deviations, slack {100 * slack:g}{mark}"] = chosen
-    families = np.array([s["family"] for s, _ in both])
+    rules: dict[str, Any] = {"always source-only": np.zeros(len(both), bool), "always jumbot": np.ones(len(both), bool)}
+    for (sure, least), chosen in by_constants.items():
+        first = "votes alone" if sure is None else f"modularity by {sure:g} errors"
+        mark = " (shipped)" if (sure, least) == (SURE, LEAST_GAIN) else ""
+        rules[f"{first}, votes by {100 * least:g} points{mark}"] = chosen
     left_out = np.zeros(len(both), bool)
     for family in dict.fromkeys(families.tolist()):
-        own = families == family
-        rest, tasks_of = ~own, np.array(names)[~own]
-        worth = [_worth(each[rest], alone[rest], adapted[rest], tasks_of) for each in by_constants.values()]
-        best = list(by_constants.values())[worth.index(max(worth))]
-        left_out[own] = best[own]
+        rest = families != family
+        worth = [_worth(each[rest], alone[rest], adapted[rest], names[rest]) for each in by_constants.values()]
+        left_out[~rest] = list(by_constants.values())[worth.index(max(worth))][~rest]
     rules["each family by the constants that are best on the others"] = left_out
     rules["the better one, by labels"] = adapted > alone
     for rule, chosen in rules.items():
         kept = np.where(chosen, adapted, alone)
         fall: dict[str, list[float]] = {}
-        for task, value in zip(names, kept - alone, strict=True):
+        for task, value in zip(names.tolist(), kept - alone, strict=True):
             fall.setdefault(task, []).append(float(value))
         by_task = {task: 100 * float(np.mean(values)) for task, values in fall.items()}
         worst = min(by_task, key=by_task.__getitem__)
@@ -220,7 +284,7 @@ def choices(lines: list[dict[str, Any]]) -> str:
             f"| {rule} | {100 * kept.mean():.2f} | {100 * chosen.mean():.0f} % | "
             f"{sum(value < -4 for value in by_task.values())} of {len(by_task)} | {by_task[worst]:.1f} ({worst}) |"
         )
-    warned = np.array([weigh_harm(j["votes"], s["votes"], j["changed"]).likely for s, j in both])
+    warned = np.array([harm.likely for harm in harms])
     harmful, gained = adapted < alone - 0.01, adapted > alone + 0.01
     text.append(
         f"\nOf {harmful.sum()} runs in which JUMBOT lost more than a point, the rule of harm named "
@@ -231,10 +295,53 @@ def choices(lines: list[dict[str, Any]]) -> str:
     return "\n".join(text)
 
 
-def _gain(alone: dict[str, Any], adapted: dict[str, Any], less: float) -> float:
-    both = [counted_votes(x["votes"]) for x in (adapted, alone)]
-    first, second = (float(np.mean(votes) - less * np.std(votes)) for votes in both)
-    return first - second
+def _helps(harm: Harm, sure: float | None, least: float) -> bool:
+    """The rule of `Harm.helps` with other constants; without `sure` the votes decide everywhere."""
+    if harm.changed < FEW:
+        return False
+    if harm.modularity is None or sure is None:
+        return harm.gain > max(least, harm.error)
+    return harm.modularity > sure * harm.modularity_error
+
+
+def ends(lines: list[dict[str, Any]]) -> str:
+    """What somebody gets who calls `jumbot.adapt`: the network that is handed over, and its estimate."""
+    pairs = _pairs(x for x in lines if "whole" in x)
+    if not pairs:
+        return ""
+    text = [
+        "| as handed over | runs | told | covered | median width | mean absolute error | low > 85, truth < 75 "
+        "| source-only | jumbot | the default | worst task | whose |",
+        "| --- |" + " ---: |" * 10 + " --- |",
+    ]
+    families = list(dict.fromkeys(s["family"] for s, _ in pairs))
+    for family in [*families, "all"]:
+        some = [(s, j) for s, j in pairs if family in (s["family"], "all")]
+        every = [(s["whole"], j["whole"], (j if _taken(j) else s)["whole"]) for s, j in some]
+        found = np.array([[x[2][name] for name in ("value", "low", "high")] for x in every], float)
+        means = [100 * np.mean([x[i]["accuracy"] for x in every]) for i in range(3)]
+        change: dict[str, list[float]] = {}
+        for (s, _), (alone, _, kept) in zip(some, every, strict=True):
+            change.setdefault(f"{s['family']} {s['task']}", []).append(100 * (kept["accuracy"] - alone["accuracy"]))
+        worst = min(change, key=lambda task: float(np.mean(change[task])))
+        row = _row(family, str(len(some)), found, np.array([x[2]["accuracy"] for x in every])).split(" | ")
+        row.pop(2)  # the number of runs, which is there
+        figures = " | ".join(f"{mean:.1f}" for mean in means)
+        text.append(f"{' | '.join(row)[:-2]} | {figures} | {np.mean(change[worst]):.1f} | {worst} |")
+    return "\n".join(text)
+
+
+def _pairs(lines: Iterable[dict[str, Any]]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Source-only and JUMBOT of each task and seed."""
+    pairs: dict[tuple[str, str, int], dict[str, dict[str, Any]]] = {}
+    for x in lines:
+        pairs.setdefault((x["family"], x["task"], x["seed"]), {})[x["method"]] = x
+    return [(p["source-only"], p["jumbot"]) for p in pairs.values() if len(p) == 2]
+
+
+def _taken(adapted: dict[str, Any]) -> bool:
+    """Whether the rule hands over JUMBOT."""
+    return Harm(**adapted["harm"]).helps
 
 
 def _worth(chosen: Array, alone: Array, adapted: Array, names: Array) -> tuple[int, float]:
@@ -250,15 +357,16 @@ def main() -> None:
     parser.add_argument("--families", nargs="+", default=list(FAMILIES), choices=list(FAMILIES))
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--table", action="store_true")
+    parser.add_argument("--new", action="store_true", help="the tasks of benchmarks.new_tasks, in new.jsonl")
     wanted = parser.parse_args()
-    file = wanted.out / "records.jsonl"
+    file = wanted.out / ("new.jsonl" if wanted.new else "records.jsonl")
     lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
     if not wanted.table:
         wanted.out.mkdir(parents=True, exist_ok=True)
         done = {(x["family"], x["task"], x["seed"]) for x in lines}
         for seed in wanted.seeds:
-            for task in in_turns(tasks(seed=seed)):
-                if task.family not in wanted.families or (task.family, task.name, seed) in done:
+            for task in in_turns(new_tasks(seed) if wanted.new else tasks(seed=seed)):
+                if not (wanted.new or task.family in wanted.families) or (task.family, task.name, seed) in done:
                     continue
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
@@ -267,7 +375,7 @@ def main() -> None:
                 with file.open("a") as opened:
                     opened.writelines(json.dumps(line) + "\n" for line in found)
                 print(task.family, task.name, [line["accuracy"] for line in found], found[1]["seconds"], flush=True)
-    print(table(lines))
+    print(ends(lines) if wanted.new else table(lines))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import zlib
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -94,11 +94,52 @@ def quick_drawing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
     """Where pictures are not what is tested, pages of reports are written with empty ones.
 
     Figures are still made from the data; what is left out is matplotlib's layout and its svg, which take longer than a
-    small training.  `pytest.mark.drawn` draws them.
+    small training, and where pages belong to runs also its axes.  `pytest.mark.drawn` draws them.
     """
-    inside = {"adaptation", "cli", "data", "report"} & set(request.path.relative_to(request.config.rootpath).parts)
-    if inside and request.node.get_closest_marker("drawn") is None:
-        monkeypatch.setattr("jumbot.report._page.inline_svg", _empty_picture)
+    folders = set(request.path.relative_to(request.config.rootpath).parts)
+    if request.node.get_closest_marker("drawn") is None:
+        if {"adaptation", "cli", "data", "report"} & folders:
+            for module in ("_page", "_tuning"):
+                monkeypatch.setattr(f"jumbot.report.{module}.inline_svg", _empty_picture)
+        if {"adaptation", "cli", "data"} & folders:
+            for module in DRAWING:
+                monkeypatch.setattr(f"jumbot.report.{module}.new_figure", lambda width, height: Blank())
+
+
+#: the modules of `jumbot.report` that make figures
+DRAWING = ("_classes", "_comparison", "_curves", "_numbers", "_shift_page", "_tuning")
+
+
+class Blank:
+    """A figure or axes, or a part of them, that draws nothing."""
+
+    def __getattr__(self, name: str) -> Blank:
+        if name.startswith("__"):  # what numpy asks of an element of an array
+            raise AttributeError(name)
+        return self
+
+    def __call__(self, *_: Any, **__: Any) -> Blank:
+        return self
+
+    def __getitem__(self, key: Any) -> Blank:
+        return self
+
+    def __iter__(self) -> Iterator[Blank]:
+        return iter(())
+
+    def subplots(self, rows: int = 1, columns: int = 1, **how: Any) -> Any:
+        """As matplotlib gives them: alone, or in an array of one or two dimensions."""
+        found = np.empty((rows, columns), dtype=object)
+        for place in np.ndindex(rows, columns):  # not taken for a sequence
+            found[place] = self
+        return found if not how.get("squeeze", True) else found.squeeze() if found.size > 1 else self
+
+    subfigures = subplots
+
+    def get_xlim(self) -> tuple[float, float]:
+        return 0.0, 1.0
+
+    get_ylim = get_xlim
 
 
 def _empty_picture(figure: Any, label: str, prefix: str) -> str:

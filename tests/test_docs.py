@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import judge_quickly
+
 ROOT = Path(__file__).resolve().parent.parent
 BUILT = {"_build", "gallery"}
 PAGES = [
@@ -74,6 +76,8 @@ def run(page: Path, text: str) -> None:
 )
 def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    if page.stem == "README":  # it prints nothing that judging has a part in
+        judge_quickly(monkeypatch)
     run(page, page.read_text(encoding="utf-8"))
 
 

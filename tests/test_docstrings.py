@@ -26,7 +26,6 @@ MODULES = {
 }
 """Where public names are; None: those in `__all__`."""
 LONG = {
-    "adaptation/_finish.py: _finish",
     "adaptation/_training/witnesses.py: train_witnesses",
     "cli/_compare.py: main",
     "minibatch/_tiles.py: solve_tiles",

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 import pytest
 
 from jumbot._base.options import Count, Share
-from jumbot._base.schema import FORMAT, Record, Versioned, convert, plain, read, write
+from jumbot._base.schema import FORMAT, Record, Versioned, convert, read, to_builtins, write
 from jumbot.errors import ArgumentError
 from tests.refusals import refused
 
@@ -43,8 +43,8 @@ GOOD: dict[str, Any] = {
 def test_a_way_through_a_file(tmp_path: Path) -> None:
     found = convert(GOOD, Whole, "x")
     assert read(write(tmp_path / "whole.json", found), Whole) == found
-    assert plain(found)["part"] == GOOD["part"]
-    assert plain(found)["share"] == 0.5
+    assert to_builtins(found)["part"] == GOOD["part"]
+    assert to_builtins(found)["share"] == 0.5
 
 
 def test_an_older_file_is_upgraded(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 
 import jumbot
 from jumbot._base.files import write_text
-from jumbot._paper.record import plain
+from jumbot._paper.record import rounded
 from jumbot.report._style import BLUE, GREEN, GREY, INK, ORANGE, VERMILION, new_figure
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def main(folder: Path) -> None:
         axes.legend(frameon=False, fontsize=10, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
     folder.mkdir(parents=True, exist_ok=True)
     figure.savefig(folder / "minibatches.png", dpi=110)
-    record = plain({"over k": over_k, "over m": over_m, "over tau": over_tau})
+    record = rounded({"over k": over_k, "over m": over_m, "over tau": over_tau})
     write_text(folder / "minibatches.json", json.dumps(record, indent=1) + "\n")
 
 

@@ -19,11 +19,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from jumbot._base.text_tables import markdown, mean_and_deviation
 from jumbot._paper.digits_table import describe_variant, percent, row_of, schedule
 from jumbot._paper.digits_table import table as digits_table
 from jumbot._paper.targets import WRONG_MASS
-from jumbot.adaptation._runs.outcomes import accuracies, markdown, rules_table
-from jumbot.cli._demo import mean_and_deviation
+from jumbot.adaptation._runs.outcomes import accuracies, rules_table
 from jumbot.report import format_table
 from jumbot.report._comparison import NONE, draw_comparison
 

@@ -1,13 +1,18 @@
 """Other libraries on clouds of points, without a matrix: GeomLoss with KeOps, OTT-JAX in blocks, POT lazily.
 
 Each has settings from coarse to fine; the first whose potentials have a relative gap within `tol`, by `jumbot.certify`
-and under the product reference, is timed once more.  After `_PATIENCE` seconds a library is not tried any further.
+and under the product reference, is timed once more.  A library is a process of its own, which is ended when its calls,
+without what the certificate takes, have lasted some seconds: `python -m benchmarks.peers.online CASE LIBRARY SECONDS`.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import math
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,7 +21,6 @@ import numpy as np
 
 import jumbot
 
-_PATIENCE = 40  # seconds for all settings of one library
 Potentials = tuple[np.ndarray, np.ndarray]
 Solver = Callable[[np.ndarray, np.ndarray, dict[str, Any], Any], Potentials]
 
@@ -86,44 +90,71 @@ PEERS: dict[str, tuple[Solver, Sequence[float]]] = {
 }
 
 
-def compare(x: np.ndarray, y: np.ndarray, settings: dict[str, Any]) -> dict[str, Any]:
-    """For each peer its setting, time and certified gap; why not, where there is none."""
-    return {name: _attempt(solve, ladder, x, y, settings) for name, (solve, ladder) in PEERS.items()}
+def compare(case: str, patience: int) -> dict[str, Any]:
+    """For each peer its setting, time and certified gap; why not, where there is none within so many seconds."""
+    return {name: _watched(case, name, patience) for name in PEERS}
 
 
-def _attempt(
-    solve: Solver, ladder: Sequence[float], x: np.ndarray, y: np.ndarray, settings: dict[str, Any]
-) -> dict[str, Any]:
-    problem = {key: settings[key] for key in ("epsilon", "tau")}
+def _watched(case: str, name: str, patience: int) -> dict[str, Any]:
+    """What the process of a library has said last, before it ended or was ended."""
+    command = [sys.executable, "-m", "benchmarks.peers.online", case, name, str(patience)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    said = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    found: dict[str, Any] = said[-1] if said else {}
+    if done.returncode == -signal.SIGALRM and "why not" not in found and "seconds" not in found:
+        return {"why not": f"more than {patience} seconds, at the coarsest of its settings"}
+    if done.returncode == -signal.SIGALRM and "why not" in found:
+        return found | {"why not": f"none within tol in {patience} seconds"}
+    return found or {"why not": done.stderr[-200:]}
+
+
+def _attempt(solve: Solver, ladder: Sequence[float], left: int, problem: Any) -> None:
+    """Say what was reached after each setting; the last word counts.  The system ends this process after a while."""
+    patience, (x, y, settings) = left, problem
     best: dict[str, Any] = {"why not": "none of its settings is within tol", "relative gap": math.inf}
     if solve is pot and not math.isinf(settings["tau"]):
-        return {"why not": "refuses unbalanced problems"}
-    signal.signal(signal.SIGALRM, _give_up)
-    signal.alarm(_PATIENCE)
-    try:
-        for setting in ladder:
-            begun = time.perf_counter()
+        return _say({"why not": "refuses unbalanced problems"})
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    for setting in ladder:
+        signal.alarm(left)
+        begun = time.perf_counter()
+        try:
             potentials = solve(x, y, settings, setting)
-            first = time.perf_counter() - begun
-            gap = float(jumbot.certify(x=x, y=y, potentials=potentials, **problem).relative_gap)
-            if gap < best["relative gap"]:
-                best |= {"relative gap": gap, "setting": setting, "seconds": round(first, 3)}
-            if gap <= settings["tol"]:
-                signal.alarm(2 * _PATIENCE)
-                begun = time.perf_counter()
-                solve(x, y, settings, setting)  # compiled now
-                del best["why not"]
-                return best | {"seconds": round(time.perf_counter() - begun, 3)}
-    except TimeoutError:
-        return best | {
-            "why not": f"no setting within tol after {_PATIENCE} seconds, the last that was tried: {setting}"
-        }
-    except Exception as error:  # a library that does not take the problem, or is not there
-        return {"why not": f"{type(error).__name__}: {str(error)[:200]}"}
-    finally:
-        signal.alarm(0)
-    return best
+        except Exception as error:  # a library that does not take the problem, or is not there
+            return _say({"why not": f"{type(error).__name__}: {str(error)[:200]}"})
+        seconds, left = time.perf_counter() - begun, max(1, signal.alarm(0))
+        gap = float(
+            jumbot.certify(
+                x=x, y=y, potentials=potentials, epsilon=settings["epsilon"], tau=settings["tau"]
+            ).relative_gap
+        )  # our time
+        if gap < best["relative gap"]:
+            best |= {"relative gap": gap, "setting": setting, "seconds": round(seconds, 3)}
+        if gap <= settings["tol"]:
+            del best["why not"]
+            _say(best)
+            signal.alarm(patience)
+            begun = time.perf_counter()
+            solve(x, y, settings, setting)  # compiled now
+            return _say(best | {"seconds": round(time.perf_counter() - begun, 3)})
+        _say(best)
+    return None
 
 
-def _give_up(*_: Any) -> None:
-    raise TimeoutError
+def _say(what: dict[str, Any]) -> None:
+    print("\n" + json.dumps(what), flush=True)
+
+
+def main() -> None:
+    from benchmarks.points import CASES
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("case", choices=CASES)
+    parser.add_argument("library", choices=PEERS)
+    parser.add_argument("seconds", type=int)
+    options = parser.parse_args()
+    _attempt(*PEERS[options.library], options.seconds, CASES[options.case]())
+
+
+if __name__ == "__main__":
+    main()

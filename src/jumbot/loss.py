@@ -307,7 +307,7 @@ def _weights(weights: Tensor, features_s: Tensor) -> Tensor:
 def _check_numbers(labels_s: Tensor, outputs_t: Tensor, labels_t: Tensor | None) -> Tensor:
     """The labels as `(n, k)`."""
     if labels_t is not None:
-        raise ArgumentError("labels_t: only classes are told right from wrong; leave it out for numbers.")
+        raise ArgumentError("labels_t: only class labels can be checked; leave it out when numbers are predicted.")
     if labels_s.is_complex() or not bool(torch.isfinite(labels_s).all()):
         raise ArgumentError(f"labels_s: got {labels_s.dtype}; numbers must be real and finite.")
     if outputs_t.ndim != 2:

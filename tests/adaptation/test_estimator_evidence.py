@@ -57,9 +57,9 @@ def test_what_is_known_of_the_target(fitted: jumbot.DomainAdaptationClassifier, 
     assert fitted.estimated_accuracy_.value == pytest.approx(fitted.score(X_target, truth), abs=0.15)
     assert harm is not None
     assert not harm.likely
-    assert str(harm) == "nothing speaks for harm done by adaptation"
+    assert str(harm) == "no sign of harm done by adaptation"
     assert harm.gain > -0.03
-    alone = classifier(steps=150, method="source-only").fit(X, y, X_target=X_target)
+    alone = classifier(steps=2, method="source-only").fit(X, y, X_target=X_target)
     assert alone.method_ == "source-only"
     assert alone.harm_ is None
     assert classifier(steps=2, method="jumbot", baseline=False).fit(X, y, X_target=X_target).harm_ is None

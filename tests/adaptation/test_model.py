@@ -35,13 +35,14 @@ def test_parameters_of_the_papers_network() -> None:
 
 def test_a_tau_that_matches_nothing_is_reported(blobs: Any, tmp_path: Path) -> None:
     source, target = blobs()
-    shy = jumbot.adapt(source, target, steps=20, tau=1e-3, out=tmp_path / "shy")
+    short: dict[str, Any] = {"steps": 20, "judge": False}
+    shy = jumbot.adapt(source, target, method="jumbot", tau=1e-3, out=tmp_path / "shy", **short)
     (remark,) = shy.results["remarks"]
     assert "raise tau (it was 0.001)" in remark
     assert remark in shy.report().read_text(encoding="utf-8")
-    assert jumbot.adapt(source, target, steps=20, tau=5.0).results["remarks"] == []
-    assert jumbot.adapt(source, target, steps=20, method="deepjdot").results["remarks"] == []
-    poor = jumbot.adapt(source, target, steps=20, method="elot", reward=1e-3, judge=False)
+    assert jumbot.adapt(source, target, method="jumbot", tau=5.0, **short).results["remarks"] == []
+    assert jumbot.adapt(source, target, method="deepjdot", **short).results["remarks"] == []
+    poor = jumbot.adapt(source, target, method="elot", reward=1e-3, **short)
     assert "raise reward (it was 0.001)" in poor.results["remarks"][0]
 
 
@@ -184,9 +185,9 @@ def test_units_play_no_part(method: str) -> None:
     y = np.arange(120) % 3
     X = 3 * np.eye(3)[y] + 0.7 * rng.normal(size=(120, 3))
     target = X + [0.8, -0.8, 0.0] + 0.3 * rng.normal(size=X.shape)
-    plain = jumbot.adapt((X, y), target, method=method, steps=40).predict_proba(target)
+    plain = jumbot.adapt((X, y), target, method=method, steps=20).predict_proba(target)
     for factor in (2.0**-20, 2.0**12):  # powers of two change no digit of a number
-        other = jumbot.adapt((factor * X, y), factor * target, method=method, steps=40)
+        other = jumbot.adapt((factor * X, y), factor * target, method=method, steps=20)
         np.testing.assert_allclose(other.predict_proba(factor * target), plain, atol=1e-4)
         np.testing.assert_allclose(jumbot.load(other.run).predict_proba(factor * target), plain, atol=1e-4)
 

@@ -217,11 +217,11 @@ def test_several_columns_of_numbers_from_a_table(tmp_path: Path, rng: np.random.
 def test_source_only_is_handed_over_where_the_numbers_cannot_be_estimated() -> None:
     """The inputs are the same and the numbers half as large again: nothing but labels could tell, as with the bikes."""
     (X, y), (T, truth) = _shifted(0, 400), _shifted(1, 400)
-    model = jumbot.adapt((X, y), (T, 1.5 * truth + 1), task="regression", steps=200, seed=0)
+    model = jumbot.adapt((X, y), (T, 1.5 * truth + 1), task="regression", steps=40, seed=0)
     assert model.decision is not None
     assert model.decision.method == model.method["name"] == "source-only"
-    assert "cannot be told without labels" in model.decision.why
-    alone = jumbot.adapt((X, y), T, task="regression", steps=200, seed=0, method="source-only")
+    assert "cannot be determined without labels" in model.decision.why
+    alone = jumbot.adapt((X, y), T, task="regression", steps=40, seed=0, method="source-only")
     np.testing.assert_array_equal(model.predict(T), alone.predict(T))
 
 
@@ -233,7 +233,7 @@ def test_numbers_of_signals_are_not_adapted_unasked(rng: np.random.Generator) ->
     model = jumbot.adapt((X, y), X, **how)
     assert model.decision is not None
     assert (model.method["name"], model.decision.asked) == ("source-only", False)
-    assert "cannot be told without labels" in model.decision.why
+    assert "cannot be determined without labels" in model.decision.why
     assert jumbot.adapt((X, y), X, method="jumbot", **how).method["name"] == "jumbot"
 
 
@@ -246,4 +246,4 @@ def test_the_network_follows_held_out_error(rng: np.random.Generator) -> None:
     how: dict[str, Any] = {"task": "regression", "method": "source-only", "steps": 120, "seed": 0}
     assert jumbot.adapt((X, noisy), X, **how).spec["bins"] == 8
     assert jumbot.adapt((X, wave), X, **how).spec["bins"] == 32
-    assert jumbot.adapt((X, noisy), X, bins=32, **how).spec["bins"] == 32
+    assert jumbot.adapt((X, noisy), X, bins=32, **how | {"steps": 2}).spec["bins"] == 32

@@ -14,7 +14,7 @@ import jumbot
 from jumbot._base.options import Options
 from jumbot.cli import main
 from jumbot.cli._app import COMMANDS
-from jumbot.cli._arguments import Argument, Entry, _plain, entries, flag
+from jumbot.cli._arguments import Argument, Entry, _single, entries, flag
 from jumbot.cli._run_options import every_option
 from tests.refusals import refused
 
@@ -81,17 +81,21 @@ def classes() -> dict[str, type[Options]]:
 
 
 def options() -> list[Any]:
-    found = []
+    """Options of every command; one that several commands have is tried with the first of them in the quick run."""
+    found, seen = [], set()
     for command, cls in classes().items():
         more = every_option() if command in ("adapt", "tune", "compare", "reproduce") else []
         for name, entry in entries(cls, *(more if command == "adapt" else [])).items():
             if not isinstance(entry.marker, Argument) and not entry.is_flag:
-                found.append(pytest.param(command, name, entry, id=f"{command}-{name}"))
+                again = (name, str(entry.kind)) in seen
+                seen.add((name, str(entry.kind)))
+                marks = [pytest.mark.slow] if again else []
+                found.append(pytest.param(command, name, entry, id=f"{command}-{name}", marks=marks))
     return found
 
 
 def odd(entry: Entry) -> tuple[str, ...]:
-    plain, _ = _plain(entry.kind)
+    plain, _ = _single(entry.kind)
     return NUMBERS if plain in (int, float) else ("", " ") if plain in (str, Path) else ("", "many", "-1", "nan")
 
 
@@ -124,7 +128,7 @@ def test_odd_values(command: str, name: str, entry: Entry, capsys: pytest.Captur
         needed = needed[:2]
     if name in ("out", "method"):
         needed = [word for i, word in enumerate(needed) if f"--{name}" not in (word, needed[max(i - 1, 0)])]
-    plain, _ = _plain(entry.kind)
+    plain, _ = _single(entry.kind)
     for value in odd(entry):
         try:
             status = main([command, *needed, f"{flag(name)}={value}"])

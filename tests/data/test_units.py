@@ -134,7 +134,14 @@ def test_a_run_says_so_first_everywhere(tmp_path: Path) -> None:
     source["kind"] = "y"
     with pytest.warns(jumbot.DataWarning):
         jumbot.adapt(
-            source, target.drop(columns="label"), steps=60, tau=1e-4, out=tmp_path / "run", seed=0, source_steps=10
+            source,
+            target.drop(columns="label"),
+            steps=20,
+            tau=1e-4,
+            out=tmp_path / "run",
+            seed=0,
+            source_steps=10,
+            judge=False,
         )
     results = (tmp_path / "run" / "results.json").read_text()
     assert results.index("data_remarks") < 10

@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import torch
 
@@ -16,6 +17,7 @@ from jumbot.report._answer import mood, verdict
 from jumbot.report._records import read_run
 from tests.report.runs import make_run
 
+SMALL: dict[str, Any] = {"rows": 20, "steps": 30}
 ESTIMATE = {"value": 0.7, "low": 0.5, "high": 0.9, "why": "clusters"}
 
 
@@ -29,7 +31,7 @@ def _with(run: Path, changed: float | None = None, **results: object) -> Path:
 
 
 def test_what_changed_nothing_did_no_harm(tmp_path: Path) -> None:
-    run = _with(make_run(tmp_path / "run", accuracy=None, reasons=("proportions moved",)), changed=0.0)
+    run = _with(make_run(tmp_path / "run", accuracy=None, reasons=("proportions moved",), **SMALL), changed=0.0)
     answer = verdict(read_run(run))
     assert "harm" not in answer
     assert "Adaptation changed none of the predictions" in answer
@@ -42,15 +44,15 @@ def test_what_changed_nothing_did_no_harm(tmp_path: Path) -> None:
     harm = {"adapted": 0.5, "source_only": 0.6, "changed": 0.2}
     record = read_run(quiet)
     record.results["decision"] = {"method": "jumbot", "asked": True, "why": "", "harm": harm}  # type: ignore[index]
-    assert mood(record) == ""  # "nothing speaks for harm" is no alarm
-    harmed = _with(make_run(tmp_path / "harmed", accuracy=None, reasons=("proportions moved",)), changed=0.2)
+    assert mood(record) == ""  # "no sign of harm" is no alarm
+    harmed = _with(make_run(tmp_path / "harmed", accuracy=None, reasons=("proportions moved",), **SMALL), changed=0.2)
     assert "probably did harm" in verdict(read_run(harmed))
 
 
 def test_harm_that_labels_refute_is_not_feared(tmp_path: Path) -> None:
     """Without labels the votes may fear harm; where labels say 95 instead of 70 %, that is what counts."""
     for before, feared in ((0.7, False), (0.99, True)):
-        run = make_run(tmp_path / f"{before}", accuracy=0.95, reasons=("proportions moved",))
+        run = make_run(tmp_path / f"{before}", accuracy=0.95, reasons=("proportions moved",), **SMALL)
         baseline = {"what": "source-only", "changed": 0.3, "estimated_accuracy": ESTIMATE, "accuracy": before}
         (run / "baseline.json").write_text(json.dumps(baseline), encoding="utf-8")
         assert ("Adaptation helped" in verdict(read_run(run))) != feared
@@ -74,7 +76,7 @@ def test_nobody_seems_to_have_been_helped_where_nothing_can_be_said(tmp_path: Pa
         record = read_run(run)
         record.results["decision"] = {"method": "jumbot", "asked": True, "why": "", "harm": harm}  # type: ignore[index]
         assert ("seems to have helped" in verdict(record)) == seems, name
-        assert seems or "Whether adaptation helped cannot be told without labels" in verdict(record)
+        assert seems or "Whether adaptation helped cannot be determined without labels" in verdict(record)
         assert (mood(record) == "good") == seems
 
 
@@ -120,5 +122,5 @@ def test_an_estimate_below_guessing_is_no_estimate(tmp_path: Path) -> None:
     estimate = {"value": 0.0, "low": 0.0, "high": 0.05, "why": "clusters"}
     answer = verdict(read_run(_with(make_run(tmp_path / "run", accuracy=None), estimated_accuracy=estimate)))
     assert "Probably" not in answer
-    assert "cannot be told without labels: what was estimated, 0" in answer
+    assert "cannot be determined without labels: what was estimated, 0" in answer
     assert "is below what guessing would give." in answer

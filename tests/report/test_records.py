@@ -77,7 +77,7 @@ def test_damaged_files_are_named(tmp_path: Path) -> None:
     for name, words in (
         ("results.json", "is not JSON, or was cut short"),
         ("embeddings.npz", r"cut short .* delete it: the report does without it"),
-        ("predictions.csv", r"holds 1 rows where config.json tells of 5000"),
+        ("predictions.csv", r"holds 1 rows where config.json records 5000"),
     ):
         whole = (folder / name).read_bytes()
         (folder / name).write_bytes(whole[:40])
@@ -116,7 +116,7 @@ def test_embeddings_are_what_training_writes(
     [
         (lambda text: text.replace("id,label", "id,lable"), "line 1: must name the columns id and label"),
         (lambda text: text.replace("id,label,confidence", "id,label,label"), "line 1: must name the columns"),
-        (lambda text: text.rsplit("\n", 2)[0], "holds 4999 rows where config.json tells of 5000"),
+        (lambda text: text.rsplit("\n", 2)[0], "holds 4999 rows where config.json records 5000"),
         (lambda text: text[:-20], "must have as many cells"),
         (lambda text: text.replace(",0.", ",1.", 1), r"row 1: confidence must be .*'1\.\d+'"),
         (lambda text: text.replace(",0.", ",many", 1), "row 1: confidence must be .*'many"),

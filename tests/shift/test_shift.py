@@ -326,6 +326,27 @@ def test_other_units_of_a_column_that_has_not_moved_are_not_the_advice() -> None
     assert found._units([*texts, "y: column 'c' is missing"], ("a", "b"), tested) == texts[1:]
 
 
+def test_rows_that_are_all_the_same_have_not_shifted() -> None:
+    """Only rounding differs, which is no chance."""
+    for x, y in ((np.ones((40, 2)), np.ones((40, 2))), (np.zeros((60, 3)), np.zeros((45, 3)))):
+        report = jumbot.shift(x, y)
+        assert (report.p_value, report.distance, report.effect) == (1.0, 1.0, 0.0)
+    other = jumbot.shift(np.ones((40, 2)), np.zeros((40, 2)))
+    assert (other.shifted, other.effect) == (True, 1.0)
+    assert other.distance < 1e4
+
+
+def test_copies_of_rows_are_remarked_on() -> None:
+    x, y = cloud(20, 0), cloud(80, 1)
+    copied = jumbot.shift(np.repeat(x, 4, axis=0), y)
+    assert len(copied.remarks) == 1
+    assert "80 of 80 rows are copies" in copied.remarks[0]
+    assert not jumbot.shift(
+        np.repeat(x, 4, axis=0), y, groups=(np.repeat(np.arange(20), 4), np.arange(80) + 20)
+    ).remarks
+    assert not jumbot.shift(np.round(cloud(80, 0, 2)), np.round(y[:, :2])).remarks  # ties of few values
+
+
 def texts(n: int, rates: np.ndarray, seed: int) -> np.ndarray:
     rng = np.random.default_rng(seed)
     return rng.poisson(rates * rng.gamma(3.0, size=(n, 1)) / 3).astype(float)

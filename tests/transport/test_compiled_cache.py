@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import textwrap
+import types
 
 import numba
 import pytest
@@ -57,6 +58,60 @@ def test_what_a_function_uses_counts(change):
 def test_constants_of_numpy_count(value):
     one, again, other = (decorator.meaning(outer(depth=value.format(number))) for number in (5, 5, 6))
     assert one == again != other
+
+
+@pytest.mark.parametrize("value", ["((np.arange(2000.0), {}), 1)", "np.dtype('f{}')", "np.int{}"])
+def test_nested_constants_and_types_count(value):
+    one, again, other = (decorator.meaning(outer(depth=value.format(number))) for number in (8, 8, 16))
+    assert one == again != other
+
+
+def test_every_value_of_a_long_array_counts():
+    arrays = [f"(np.arange(2000.0) + (np.arange(2000) == 999) * {k},)" for k in (0, 1)]
+    assert len({decorator.meaning(outer(depth=array)) for array in arrays}) == 2
+
+
+def test_a_default_counts():
+    def plus(x, more=1.0):
+        return x + more
+
+    first = decorator.meaning(plus)
+    plus.__defaults__ = (2.0,)
+    assert decorator.meaning(plus) != first
+
+
+def test_what_is_asked_of_a_module_counts():
+    """At any depth: a function of a module that is called by one that is called."""
+    module = types.ModuleType("elsewhere")
+
+    def digest(constant):
+        scope = {"compiled": decorator.compiled}
+        exec(f"@compiled()\ndef deep(x):\n    return x + {constant}", scope)
+        module.deep = scope["deep"]
+        scope = {"compiled": decorator.compiled, "elsewhere": module}
+        lines = (
+            "@compiled()\ndef inner(x):\n    return elsewhere.deep(x)\n@compiled()\ndef outer(x):\n    return inner(x)"
+        )
+        exec(lines, scope)
+        return decorator.meaning(scope["outer"])
+
+    one, again, other = (digest(constant) for constant in (1.0, 1.0, 2.0))
+    assert one == again != other
+
+
+def test_functions_defined_later_count_without_our_cache(monkeypatch):
+    """numba's own cache asks for a name when a function is defined, before what it calls may be there."""
+
+    def name():
+        def function(x):
+            return x
+
+        return decorator._plain(function, {"nogil": True}).py_func.__qualname__
+
+    first = name()
+    assert name() == first
+    monkeypatch.setattr(decorator, "_sources", lambda: "0123456789abcdef")
+    assert name() != first
 
 
 def test_its_own_options_count():

@@ -7,11 +7,13 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import numba
 import pytest
 
 from jumbot.transport._kernels import decorator
+from tests.processes import run_apart
 
 ROOT = Path(__file__).parents[2]
 HIDDEN = {
@@ -67,21 +69,36 @@ print(sum(deviations.stats.cache_hits.values()))
 """
 
 
+TWICE = ("nothing", "the cache", "both")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, CompletedProcess[str]]:
+    """Each case in a process that has numba and nothing of ours yet, some in two, one after the other."""
+    codes = {}
+    for case, (hide, _) in HIDDEN.items():
+        place = tmp_path_factory.mktemp("numba")
+        (place / "script.py").write_text(SCRIPT)
+        cache = f"import numba; numba.config.CACHE_DIR = {str(place / 'cache')!r}"
+        run = f"import runpy; runpy.run_path({str(place / 'script.py')!r})"
+        files = f"import os; print(sorted(n for *_, names in os.walk({str(place / 'cache')!r}) for n in names))"
+        for turn in range(2 if case in TWICE else 1):
+            codes[f"{case} {turn}"] = "\n".join((cache, hide, run, files))
+    return run_apart(codes, "import numpy, torch, numba", ("-W", "error::UserWarning"))
+
+
 @pytest.mark.parametrize("case", HIDDEN)
-def test_hidden_names(case: str, tmp_path: Path) -> None:
+def test_hidden_names(case: str, runs: dict[str, CompletedProcess[str]]) -> None:
     """The same numbers, and stored for the next process, whatever numba has."""
-    hide, parts = HIDDEN[case]
-    (tmp_path / "script.py").write_text(f"{hide}\n{SCRIPT}")
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    command = [sys.executable, "-W", "error::UserWarning", str(tmp_path / "script.py")]
     printed, files = [], []
-    for _ in range(2 if case in ("nothing", "the cache", "both") else 1):
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    for turn in range(2 if case in TWICE else 1):
+        done = runs[f"{case} {turn}"]
         assert done.returncode == 0, done.stderr
-        printed.append(done.stdout.splitlines())
-        files.append(sorted(path.name for path in (tmp_path / "cache").rglob("*.nb?")))
-    numbers = "-1.0 0.0 1.0 6.0 9.0"
-    assert printed == [[parts, numbers, "0"], [parts, numbers, "1"]][: len(printed)]
+        *lines, listed = done.stdout.splitlines()
+        printed.append(lines)
+        files.append(listed)
+    assert printed == [[HIDDEN[case][1], "-1.0 0.0 1.0 6.0 9.0", hits] for hits in ("0", "1")[: len(printed)]]
+    assert ".nbi" in files[0]
     assert files[0] == files[-1], "the second process finds what the first one stored, and adds nothing"
 
 

@@ -58,10 +58,10 @@ def parse(raw: bytes, where: str | Path) -> Any:
 
 def write(path: str | Path, record: Any) -> Path:
     """A record as a JSON file, whole or not at all."""
-    return write_text(path, json.dumps(plain(record), indent=1) + "\n")
+    return write_text(path, json.dumps(to_builtins(record), indent=1) + "\n")
 
 
-def plain(record: Any) -> Any:
+def to_builtins(record: Any) -> Any:
     """A record as dictionaries, lists, texts and numbers."""
     return json.loads(json.dumps(_msgspec().to_builtins(record)))
 

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from jumbot._base.files import write_text
+from jumbot._base.text_tables import markdown
 from jumbot._paper.targets import WRONG_MASS, printed
 from jumbot._paper.trained import Suite
 from jumbot.adaptation._config import option_names
 from jumbot.adaptation._runs.folder import read_config, read_metrics
-from jumbot.adaptation._runs.outcomes import markdown, outcome
+from jumbot.adaptation._runs.outcomes import outcome
 
 _LENGTH = re.compile(r"(source_)?(epochs|steps)\d+")
 

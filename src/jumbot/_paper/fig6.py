@@ -12,11 +12,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jumbot._base.files import write_text
+from jumbot._base.text_tables import markdown
 from jumbot._paper.record import Record
 from jumbot._paper.targets import SENSITIVITY
 from jumbot._paper.trained import Suite
 from jumbot.adaptation._grid import Run
-from jumbot.adaptation._runs.outcomes import markdown, outcome
+from jumbot.adaptation._runs.outcomes import outcome
 from jumbot.errors import ArgumentError, suggest
 from jumbot.report._style import GREY, METHOD_COLOURS, new_figure
 

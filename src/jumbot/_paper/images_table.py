@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jumbot._base.files import write_text
+from jumbot._base.text_tables import markdown
 from jumbot._paper.targets import CAVEAT, TABLES, TASKS, printed
 from jumbot._paper.trained import Suite
-from jumbot.adaptation._runs.outcomes import markdown
 
 
 def run(suite: Suite, *, tasks: Sequence[str] | None = None, methods: Sequence[str] = ("jumbot",)) -> dict[str, Any]:

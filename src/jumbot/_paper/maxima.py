@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from jumbot._base.files import write_text
+from jumbot._base.text_tables import markdown
 from jumbot._paper.targets import MAXIMA, OFFICE_HOME, data_of_item, printed
 from jumbot._paper.trained import Suite
 from jumbot.adaptation._runs.folder import read_metrics
-from jumbot.adaptation._runs.outcomes import markdown, outcome
+from jumbot.adaptation._runs.outcomes import outcome
 
 WARNING = "The column “best” was chosen by the target's labels: a bound for study, not to be had without them."
 

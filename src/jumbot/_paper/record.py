@@ -70,7 +70,7 @@ class Record:
         return self.command or f"jumbot reproduce {self.name} --seed {self.seed}{' --quick' * self.quick}"
 
     def save(self, folder: Path) -> dict[str, Any]:
-        record = plain(
+        record = rounded(
             {
                 "item": self.name,
                 "shows": self.shows,
@@ -98,18 +98,18 @@ def _reduce_colours(path: Path) -> None:
     reduced.save(path, optimize=True)
 
 
-def plain(value: Any) -> Any:
+def rounded(value: Any) -> Any:
     """Only what JSON knows; floats to six digits, infinite ones as text.
 
-    >>> plain({"tau": math.inf, "m": (2, 10), "mass": np.float64(1 / 3)})
+    >>> rounded({"tau": math.inf, "m": (2, 10), "mass": np.float64(1 / 3)})
     {'tau': 'inf', 'm': [2, 10], 'mass': 0.333333}
     """
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): rounded(item) for key, item in value.items()}
     if isinstance(value, np.ndarray):
-        return plain(value.tolist())
+        return rounded(value.tolist())
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [rounded(item) for item in value]
     if isinstance(value, bool | np.bool_):
         return bool(value)
     if isinstance(value, np.integer):

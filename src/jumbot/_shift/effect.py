@@ -25,6 +25,7 @@ _MATCHED, _DIVERGED = 128, 64  # rows in a minibatch, of the share and of the di
 _REPEATS = 12  # minibatches behind the share
 _PAIRS = 48  # minibatches behind the distance
 _BOOTSTRAPS, _FEWEST = 40, 10
+_LEAST = 1e-3  # divergence of two halves, in units of the median squared distance: those of a constant have none
 _OWN = 0.95  # share of the reference's own pairs that are near enough to explain each other
 
 
@@ -131,7 +132,7 @@ def _distance(rows: Array, halves: _Halves, m: int, scale: float, count: int, rn
         return float(np.mean(loss(batch, None, None, False).value))
 
     own, other = map(mean, halves.pairs(m, count, rng))
-    return max(other, 1e-300) / max(own, 1e-300)
+    return max(other, _LEAST * scale) / max(own, _LEAST * scale)
 
 
 def _costs(x: Array, y: Array) -> Array:

@@ -29,6 +29,7 @@ from jumbot._shift.whereabouts import (
     alone,
     explain,
     find_columns,
+    find_copies,
     find_proportions,
     find_samples,
     what_shifted,
@@ -231,7 +232,8 @@ def _pooled(
         pool = make_pool(first, second, groups, blocks, columns, rng)
         if kind_of(first) == "features":
             screen(first, second, filled=False)
-    return pool, tuple(noted)
+    every_row = len(np.unique(pool.units)) == len(pool.rows)
+    return pool, (*noted, *(find_copies(pool) if every_row else ()))
 
 
 def _find(

@@ -24,6 +24,7 @@ _BOOTSTRAPS = 200
 _WIDEST = 200  # columns that are left out one by one
 _ROWS = 500  # of each set, behind what leaving a column out does
 _CHECKED = 99  # exchanges of the test whether a shift is in the labels alone, or in single rows alone
+COPIES = 0.2  # share of rows that are copies, from which they are remarked on
 ODD = 0.01
 """p-value up to which nothing explains a row."""
 
@@ -116,6 +117,26 @@ def _columns(cost: Array, epsilon: float) -> tuple[Array, Array]:
     weights = np.exp((lowest - cost) / epsilon)
     total = weights.sum(0)
     return weights / total, lowest - epsilon * np.log(total / len(cost))
+
+
+def find_copies(pool: Pool) -> tuple[str, ...]:
+    """Remarks on sets with rows that were counted several times: copies in their own set, and not in the other.
+
+    Of columns with few values rows are often the same, but then in both sets.
+    """
+    rows = np.array([hash(row.tobytes()) for row in pool.rows])
+    sides = [rows[~pool.current], rows[pool.current]]
+    said = []
+    for name, own, other in zip(pool.names, sides, sides[::-1], strict=True):
+        _, places, counts = np.unique(own, return_inverse=True, return_counts=True)
+        within, between = float((counts[places] > 1).mean()), float(np.isin(own, other).mean())
+        if within >= COPIES and between < within / 2:
+            said.append(
+                f"{name}: {(counts[places] > 1).sum()} of {len(own)} rows are copies of each other; a row that is "
+                "there several times counts several times, and the p-value is too small. Drop the copies, or name "
+                "them as groups."
+            )
+    return tuple(said)
 
 
 def displacements(pool: Pool, scale: float, rng: np.random.Generator) -> Array:

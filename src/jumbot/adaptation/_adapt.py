@@ -32,19 +32,17 @@ from jumbot.adaptation._evaluation.task import task_to_json
 from jumbot.adaptation._finish import Before, finish
 from jumbot.adaptation._judging import Judged, how_judged, judge_before, maker, names_a_method, with_held_out
 from jumbot.adaptation._model import Model, load
-from jumbot.adaptation._networks.build import make_network
 from jumbot.adaptation._runs.folder import RunFolder, read_config
 from jumbot.adaptation._runs.provenance import OtherStartError, describe_data, find_start, remember, request, stamp
 from jumbot.adaptation._training.accelerator import check_able, decided_by_first
 from jumbot.adaptation._training.loop import Trainer
+from jumbot.adaptation._training.parts import make_parts
 from jumbot.adaptation._unknown import mark_unknown, write_marks
 from jumbot.data._domain import Domain
 from jumbot.data._preflight import Encoding, Given, collecting_problems
 from jumbot.data._remarks import noting
 from jumbot.data._sources import check_used, read_domains, read_labelled
 from jumbot.errors import ArgumentError
-from jumbot.methods import Method, make_method
-from jumbot.methods.network import Network
 
 _FOLDS, _TRAINED, _BASELINE = 0.5, 0.8, 0.9  # of a budget of time: when folds, training and the baseline are over
 
@@ -423,7 +421,17 @@ def train(
 ) -> Model:
     """Train on domains that are ready, in the folder of a run; one that is finished there is loaded."""
     run = asked.run
-    network, spec, method = _make(config, domains)
+    network, spec, method = make_parts(
+        config,
+        domains.task,
+        domains.source,
+        domains.target,
+        domains.labelled,
+        domains.shape,
+        domains.module,
+        domains.kind,
+        domains.input.dtype,
+    )
     described = describe(config, domains, spec) | stamp(run.command) | dict(origin)
     begin = None if run.start_from is None else find_start(run.start_from, described)
     described["start_from"] = None if run.start_from is None else _relative(run.start_from, folder.path)
@@ -462,31 +470,6 @@ def train(
     model.network.cpu()  # after the figures, which are found where it was trained
     model.network.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # as it is loaded, to the last bit
     return model
-
-
-def _make(config: RunConfig, domains: Domains) -> tuple[Network, dict[str, Any], Method]:
-    """The network, what describes it, and the method, all from the seed."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(config.training.seed)
-        network, spec = make_network(
-            config.network,
-            domains.shape,
-            domains.task.outputs,
-            domains.module,
-            domains.kind,
-            domains.input.dtype,
-            domains.source,
-            domains.labelled,
-            domains.target,
-        )
-        method = make_method(
-            config.method,
-            config.options,
-            features=network.features,
-            classes=network.classes,
-            label_loss=domains.task.label_loss,
-        )
-    return network, spec, method
 
 
 def _relative(folder: Path, run: Path) -> str:

@@ -20,14 +20,14 @@ from jumbot.adaptation._evaluation.modularity import some_rows
 from jumbot.adaptation._evaluation.task import Task, task_of
 from jumbot.adaptation._frame_rows import take_more
 from jumbot.adaptation._judging import ADAPTED, Again, Judged, judge_before, names_a_method, own_options
-from jumbot.adaptation._networks.build import make_network
 from jumbot.adaptation._networks.stems import learn_directions, project
 from jumbot.adaptation._training.loop import Trainer
+from jumbot.adaptation._training.parts import make_parts
 from jumbot.data._domain import ArraySamples, Domain
 from jumbot.data._scaling import learn_scaling
 from jumbot.data._screening import screen
 from jumbot.errors import ArgumentError, NoTargetWarning
-from jumbot.methods import METHODS, SOURCE_ONLY, make_method, options_class
+from jumbot.methods import METHODS, SOURCE_ONLY, options_class
 from jumbot.methods.network import Network
 
 PARAMETERS = {
@@ -153,18 +153,7 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self._config = config = self._judge(
             pair, config, lambda m: self._configured(given, m, own_options(m, changes)), automatic, target is not None
         )
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            network, _ = make_network(
-                config.network, domain.shape, task.outputs, source=domain, labelled=labelled, target=unlabelled
-            )
-            method = make_method(
-                config.method,
-                config.options,
-                features=network.features,
-                classes=network.classes,
-                label_loss=task.label_loss,
-            )
+        network, _, method = make_parts(config, task, domain, unlabelled, labelled)
         trained = Trainer(domain, unlabelled, network, method, config.training, task=task, labelled=labelled).fit()
         self.history_ = trained.history
         # in float64 a row is predicted alike alone and among others

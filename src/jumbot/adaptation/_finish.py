@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from torch import Tensor
 
 from jumbot._base.files import replacing
 from jumbot._base.pages import drawn
 from jumbot._base.progress import Stretch, log, progress
-from jumbot._base.schema import convert, plain, write
+from jumbot._base.schema import convert, to_builtins, write
 from jumbot.adaptation._baseline import BASELINE, SAMPLES, compared, notable, source_only
 from jumbot.adaptation._config import RunConfig
 from jumbot.adaptation._evaluation.accuracy import EstimatedAccuracy
@@ -139,22 +140,10 @@ def _finish(
         judged = judge_after(model.network, earlier if started else None, domains, config, judged.automatic)
     if judged.decision is not None and judged.decision.method != config.method:
         model = replace(model, network=earlier, method={"name": judged.decision.method})
-    accuracy: EstimatedAccuracy | None = None
-    before: Diagnosis | None = None
     reach(1, "diagnosis")
     # before its first step a network knows nothing that could be compared
-    if source.labels is not None and started:
-        before = _diagnose_some(earlier, source, target, seed)
-    diagnosis, logits = diagnose_domains(model.network, source, target, model.task, before, seed)
-    model = replace(model, nearness=of_domains(source, target, model.compared_by(target), seed))
-    near = None
-    if frozen_rows(model.network, model.input, target):  # embeddings are what the plan has seen
-        near = received_by(model.nearness, target, model.compared_by(target))
-        diagnosis = explained(diagnosis, near)
-    if source.labels is not None:
-        found, accuracy = calibrated(judged, str(model.method["name"]), logits, diagnosis.class_proportions, near)
-        model = replace(model, temperature=found.temperature, offset=found.offset)
-    model = replace(model, guarantee=guaranteed(judged, model, logits, diagnosis.class_proportions, near, accuracy))
+    before = _diagnose_some(earlier, source, target, seed) if source.labels is not None and started else None
+    model, diagnosis, logits, accuracy = _diagnose(model, domains, judged, before, seed)
     shares = diagnosis.source_shares
     scores = model.scores(logits)
     predictions = None if source.labels is None else scores.argmax(-1).numpy()
@@ -169,33 +158,104 @@ def _finish(
     else:
         diagnosis = replace(diagnosis, harm=_harm(judged, model, None))
     reach(1, "figures")
-    results: dict[str, Any] = {
+    results = _results(trained, domains, config, run, judged, model, diagnosis, accuracy, predictions)
+    results |= _references(domains, judged, model, seed) if baseline else {}
+    model = replace(model, results=results | _evaluated(domains, model, scores))
+    reach(1, "embeddings")
+    _write_embeddings(run, model, earlier, source, target, logits)
+    reach(1, "predictions")
+    columns = explanations(diagnosis.received_mass) | ({} if shares is None else columns_of(shares, source.sources))
+    model.write_outputs(run.path / "predictions.csv", target, logits, columns)
+    _write_results(run, model.results)
+    if compared_baseline is not None:
+        write(run.path / BASELINE, compared_baseline)
+    if baseline and predictions is not None:
+        old = None if alone is None else logits_of(alone[0], target).softmax(-1)
+        shown = model.probabilities(logits), old, diagnosis.received_mass, model.classes
+        write(run.path / SAMPLES, notable(target, domains.pictures, model.input, *shown))
+    model.save(run.path)
+    if trained.history[0]["phase"] == "adapt":  # weights of no step; others may start from those that learned
+        run.before.unlink(missing_ok=True)
+    from jumbot.report._card import write_card
+
+    drawn(f"{run.path}: the model card", lambda: write_card(run.path))
+    return model
+
+
+def _diagnose(
+    model: Model, domains: Domains, judged: Judged, before: Diagnosis | None, seed: int
+) -> tuple[Model, Diagnosis, Tensor, EstimatedAccuracy | None]:
+    """The model, calibrated for the target and with what it keeps for new samples; what was found on the way."""
+    source, target = domains.source, domains.target
+    diagnosis, logits = diagnose_domains(model.network, source, target, model.task, before, seed)
+    model = replace(model, nearness=of_domains(source, target, model.compared_by(target), seed))
+    near: Array | None = None
+    accuracy: EstimatedAccuracy | None = None
+    if frozen_rows(model.network, model.input, target):  # embeddings are what the plan has seen
+        near = received_by(model.nearness, target, model.compared_by(target))
+        diagnosis = explained(diagnosis, near)
+    if source.labels is not None:
+        found, accuracy = calibrated(judged, str(model.method["name"]), logits, diagnosis.class_proportions, near)
+        model = replace(model, temperature=found.temperature, offset=found.offset)
+    guarantee = guaranteed(judged, model, logits, diagnosis.class_proportions, near, accuracy)
+    return replace(model, guarantee=guarantee), diagnosis, logits, accuracy
+
+
+def _results(
+    trained: Trained,
+    domains: Domains,
+    config: RunConfig,
+    run: RunFolder,
+    judged: Judged,
+    model: Model,
+    diagnosis: Diagnosis,
+    accuracy: EstimatedAccuracy | None,
+    predictions: Array | None,
+) -> dict[str, Any]:
+    """What `results.json` holds, but for what labels of the target and plain models of the source add."""
+    shares = diagnosis.source_shares
+    sources = (
+        {}
+        if shares is None
+        else {"sources": describe_shares(shares, domains.source.sources, predictions, len(model.classes))}
+    )
+    return {
         "rule": config.training.select,
         "oracle": config.training.select == "oracle",
         "selected_step": trained.selected_step,
         "seconds": round(trained.seconds, 1),
         "task": model.task.name,
         **({} if accuracy is None else {"estimated_accuracy": accuracy.to_json()}),
-        **({} if judged.decision is None else {"decision": plain(judged.decision)}),
-        "diagnosis": diagnosis.to_json()
-        | (
-            {}
-            if shares is None
-            else {"sources": describe_shares(shares, source.sources, predictions, len(model.classes))}
-        ),
+        **({} if judged.decision is None else {"decision": to_builtins(judged.decision)}),
+        "diagnosis": diagnosis.to_json() | sources,
         "decisions": trained.method.decisions(),
         "remarks": remarks(read_metrics(run.path), config, bool(domains.remarks)) + _short(trained),
         "data_remarks": list(domains.remarks),
     }
-    if baseline and judged.witnesses is not None and (own := judged.witnesses.by_method.get(str(model.method["name"]))):
-        rivals = rival_witnesses(source, target, model.task, judged.witnesses, seed, domains.watch.validation)
-        results |= {"references": plain(compare_references(own, rivals, len(target)))} if rivals else {}
+
+
+def _references(domains: Domains, judged: Judged, model: Model, seed: int) -> dict[str, Any]:
+    """What plain models of the source would do; nothing where no part of the source was held out."""
+    if judged.witnesses is None or (own := judged.witnesses.by_method.get(str(model.method["name"]))) is None:
+        return {}
+    source, target = domains.source, domains.target
+    rivals = rival_witnesses(source, target, model.task, judged.witnesses, seed, domains.watch.validation)
+    return {"references": to_builtins(compare_references(own, rivals, len(target)))} if rivals else {}
+
+
+def _evaluated(domains: Domains, model: Model, scores: Tensor) -> dict[str, Any]:
+    """What labels say, of the target or of another part of it; nothing where there are none."""
     evaluated = domains.evaluated
-    if evaluated is not None:
-        evaluated_scores = scores if evaluated is domains.target else model.scores(logits_of(model.network, evaluated))
-        results |= model.task.evaluate(evaluated_scores, evaluated).to_json() | {"evaluated_on": evaluated.name}
-    model = replace(model, results=results)
-    reach(1, "embeddings")
+    if evaluated is None:
+        return {}
+    found = scores if evaluated is domains.target else model.scores(logits_of(model.network, evaluated))
+    return model.task.evaluate(found, evaluated).to_json() | {"evaluated_on": evaluated.name}
+
+
+def _write_embeddings(
+    run: RunFolder, model: Model, earlier: Network, source: Domain, target: Domain, logits: Tensor
+) -> None:
+    """Some of each domain before and after adaptation, with labels or numbers."""
     kept: dict[str, Any] = embeddings(model.network, source, target, "after") | {
         name: z for name, z in embeddings(earlier, source, target, "before").items() if name.startswith("before")
     }
@@ -211,40 +271,17 @@ def _finish(
             kept["true_values"] = target.values[rows]
     with replacing(run.path / "embeddings.npz") as part, part.open("wb") as file:
         np.savez_compressed(file, **kept)
-    reach(1, "predictions")
-    columns = explanations(diagnosis.received_mass)
-    columns |= {} if shares is None else columns_of(shares, source.sources)
-    model.write_outputs(run.path / "predictions.csv", target, logits, columns)
-    converted = plain(convert(results, Results, run.path / "results.json"))
+
+
+def _write_results(run: RunFolder, results: Mapping[str, Any]) -> None:
+    """`results.json`, which begins with what is odd about the data."""
+    converted = to_builtins(convert(results, Results, run.path / "results.json"))
     first = {"data_remarks": converted.pop("data_remarks")}
     write(run.path / "results.json", first | {name: value for name, value in converted.items() if value is not None})
-    if baseline and predictions is not None:
-        if compared_baseline is not None:
-            write(run.path / BASELINE, compared_baseline)
-        old = None if alone is None else logits_of(alone[0], target).softmax(-1)
-        write(
-            run.path / SAMPLES,
-            notable(
-                target,
-                domains.pictures,
-                model.input,
-                model.probabilities(logits),
-                old,
-                diagnosis.received_mass,
-                model.classes,
-            ),
-        )
-    model.save(run.path)
-    if trained.history[0]["phase"] == "adapt":  # weights of no step; others may start from those that learned
-        run.before.unlink(missing_ok=True)
-    from jumbot.report._card import write_card
-
-    drawn(f"{run.path}: the model card", lambda: write_card(run.path))
-    return model
 
 
 def _harm(judged: Judged, model: Model, compared_baseline: Baseline | None) -> Harm | None:
-    """What the evidence says of the model that is handed over: of one of the source alone, nothing.
+    """What the evidence says of the model that is returned: nothing of one trained on the source alone.
 
     Folds say what adaptation does; how many predictions this model changed is known once a baseline is beside it.
     """

@@ -17,7 +17,7 @@ from typing import Any
 from jumbot._base.files import read_arrays
 from jumbot._base.options import Count, Positive, Seed, Text, check
 from jumbot._base.progress import in_notebook, progress
-from jumbot._base.schema import FORMAT, convert, plain, read, write
+from jumbot._base.schema import FORMAT, convert, read, to_builtins, write
 from jumbot._settings.places import COMPARISON, check_comparison_place, writing
 from jumbot._settings.reading import Reading
 from jumbot.adaptation._config import make_config
@@ -101,7 +101,7 @@ class Run:
         if recipe is None:
             return None
         changes = {**self.changes, "seed": self.seed}
-        made: dict[str, Any] = plain(
+        made: dict[str, Any] = to_builtins(
             make_config(None, self.variant.method, recipe, changes, like["task"]["name"]).to_json()
         )
         return made

@@ -1,4 +1,4 @@
-"""How a run is judged: which part of the source is kept from it, and which classifier is handed over."""
+"""How a run is judged: which part of the source is kept from it, and which classifier is returned."""
 
 from __future__ import annotations
 
@@ -40,10 +40,13 @@ ADAPTED = "jumbot"
 PAPER = ("digits", "office-home", "office-home-partial", "visda")
 """Recipes that, where they are named, train on all of the source as the paper does."""
 NO_ESTIMATE = (
-    "whether to adapt numbers cannot be told without labels, for inputs that were moved and a target whose numbers "
-    "differ look alike; name method='jumbot' where you know that the inputs were moved"
+    "whether to adapt numbers cannot be determined without labels, because shifted inputs and a target whose numbers "
+    "differ look the same; pass method='jumbot' if you know that the inputs have shifted"
 )
 MOST_STRANGE = 0.5  # share of a target that nothing explains, above which no accuracy is estimated
+USUAL = 0.7
+"""Share in the source of the one class that a target is predicted as, from which an accuracy is estimated: it may be
+anything from about that share to 1, and an interval wider than 50 points says nothing."""
 HELD_OUT = 0.1  # share of the source that a network which is trained once is not trained on
 _CHEAP = 3000  # steps up to which a network of rows or signals is trained again without a part of the source
 Again = Callable[[str], RunConfig]
@@ -68,7 +71,7 @@ class Judged:
     """What is known of a run before its last network is trained."""
 
     automatic: bool
-    """Whether no method was named, so that the better one of source-only and JUMBOT is handed over."""
+    """Whether no method was named, so that the better of source-only and JUMBOT is returned."""
     witnesses: Witnesses | None = None
     """What networks say that were trained without a part of the source."""
     decision: Decision | None = None
@@ -261,7 +264,8 @@ def _unlike_the_source(predicted: np.ndarray, shares: np.ndarray, near: np.ndarr
     """
     if near is not None and (strange := float((near < UNEXPLAINED).mean())) > MOST_STRANGE:
         return f"nothing in the source explains {100 * strange:.0f} % of the target"
-    return one_class(np.bincount(predicted, minlength=len(shares)) / len(predicted), shares)
+    counts = np.bincount(predicted, minlength=len(shares))
+    return "" if shares[counts.argmax()] >= USUAL else one_class(counts / len(predicted), shares)
 
 
 def guaranteed(

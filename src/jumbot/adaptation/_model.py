@@ -18,7 +18,7 @@ import jumbot
 from jumbot._base.files import replacing
 from jumbot._base.options import Bounds, check
 from jumbot._base.progress import progress
-from jumbot._base.schema import FORMAT, convert, plain, read, write
+from jumbot._base.schema import FORMAT, convert, read, to_builtins, write
 from jumbot._settings.places import MODEL, model_folder
 from jumbot._settings.reading import Corrupt
 from jumbot.adaptation._evaluation.accuracy import Calibration, EstimatedAccuracy, Prior
@@ -156,7 +156,7 @@ class Model:
 
     @property
     def decision(self) -> Decision | None:
-        """Which of source-only and JUMBOT was handed over, and why; a method that was named is always kept."""
+        """Which of source-only and JUMBOT was returned, and why; a method that was named is always kept."""
         found = self.results.get("decision")
         return None if found is None else convert(found, Decision, "decision")
 
@@ -542,7 +542,7 @@ def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
         raise ArgumentError(f"backbone: got {type(backbone).__name__}; give the module that it was trained on.")
     folder = model_folder(folder)
     file = read(folder / MODEL, ModelFile)
-    spec = plain(file.network)
+    spec = to_builtins(file.network)
     if backbone is not None and "user" not in (file.network.kind, file.extractor and file.extractor.name):
         raise ArgumentError(f"backbone: the model in {folder} was trained without a module of yours; leave it out.")
     tensors, _ = load_weights(folder / WEIGHTS, "model")
@@ -553,13 +553,13 @@ def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
     network.eval()
     return Model(
         network,
-        task_from_json(plain(file.task), file.classes),
+        task_from_json(to_builtins(file.task), file.classes),
         file.input,
         spec,
         file.method,
-        {} if file.results is None else plain(file.results),
+        {} if file.results is None else to_builtins(file.results),
         folder if (folder / "config.json").exists() else None,
-        None if file.extractor is None else Extractor.from_json(plain(file.extractor), backbone),
+        None if file.extractor is None else Extractor.from_json(to_builtins(file.extractor), backbone),
         file.crops,
         file.temperature,
         Nearness.from_tensors(unpack("nearness", tensors), folder / WEIGHTS),

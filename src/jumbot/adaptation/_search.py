@@ -15,7 +15,7 @@ from jumbot._base.progress import progress
 from jumbot.adaptation._candidates import FIRST
 from jumbot.adaptation._config import RunConfig
 from jumbot.adaptation._evaluation.decision import Harm, weigh_distances, weigh_harm
-from jumbot.adaptation._evaluation.modularity import Evidence, nearest, some_rows, weigh
+from jumbot.adaptation._evaluation.modularity import Evidence, modularity_parts, nearest, some_rows, weigh
 from jumbot.adaptation._evaluation.monitor import logits_of
 from jumbot.adaptation._evaluation.regression import NumberEvidence, weigh_numbers
 from jumbot.adaptation._evaluation.task import task_of
@@ -23,7 +23,7 @@ from jumbot.adaptation._grid import Pair, Run, train_all
 from jumbot.adaptation._model import load
 from jumbot.adaptation._runs.folder import final_mass, read_metrics, read_results
 from jumbot.adaptation._runs.variants import Variant
-from jumbot.adaptation._training.witnesses import SHARE, learning_rows, reference_predictions
+from jumbot.adaptation._training.witnesses import SHARE, learning_rows, neighbourhoods, reference_predictions
 from jumbot.data._domain import Domain
 from jumbot.methods import SOURCE_ONLY
 
@@ -42,7 +42,7 @@ class Weighed:
     harm: Harm | None = None
     """Beside source-only, by the rule of `decision`; None of source-only itself and where it was stopped early."""
     secured: float | None = None
-    """What the votes on its accuracy secure, as in `Harm`."""
+    """The mean of the votes on its accuracy, as in `Harm`."""
 
     def row(self, folder: Path) -> dict[str, Any]:
         """Its row of the table."""
@@ -168,10 +168,15 @@ class Search:
             outputs = {name: (f.double().numpy(),) for name, f in scored.items()}
             return {name: weigh_distances(outputs[name], outputs[SOURCE_ONLY], known) for name in by_label}
         votes = {name: model.results["estimated_accuracy"]["votes"] for name, model in models.items()}
-        classes = {name: scores.argmax(-1) for name, scores in scored.items()}
+        classes = {name: scores.argmax(-1).numpy() for name, scores in scored.items()}
+        graph = neighbourhoods(self.source, learning_rows(sample)[1], self.seed)
+        parts = {} if graph is None else {name: modularity_parts(y, graph) for name, y in classes.items()}
         return {
             name: weigh_harm(
-                votes[name], votes[SOURCE_ONLY], float((classes[name] != classes[SOURCE_ONLY]).double().mean())
+                votes[name],
+                votes[SOURCE_ONLY],
+                float((classes[name] != classes[SOURCE_ONLY]).mean()),
+                parts[name] - parts[SOURCE_ONLY] if parts else None,
             )
             for name in by_label
         }

@@ -22,7 +22,7 @@ from jumbot._base.files import write_text
 from jumbot._base.options import Count, Positive, Seed, Text, check
 from jumbot._base.pages import drawn
 from jumbot._base.progress import progress
-from jumbot._base.schema import FORMAT, convert, plain, read, write
+from jumbot._base.schema import FORMAT, convert, read, to_builtins, write
 from jumbot._settings.keywords import TuneKeywords
 from jumbot._settings.places import BEST, TUNING, check_tuning_place, writing
 from jumbot._settings.reading import Reading, TaskName, make_reading, take_reading
@@ -275,7 +275,7 @@ def _begin(search: Search, options: Mapping[str, Any]) -> dict[str, Any]:
         "options": json.loads(json.dumps(dict(options), default=str)),
     }
     if file.exists():
-        old = plain(read(file, Tuning))
+        old = to_builtins(read(file, Tuning))
         for name, value in same.items():
             if old[name] != value:
                 raise ArgumentError(

@@ -88,7 +88,7 @@ def _pick(whole: Mapping[str, Weighed], default: str) -> tuple[Weighed, list[str
     surely = " and surely a larger modularity" if isinstance(best.evidence, Evidence) else ""
     reasons.append(
         f"{_name(best)} was chosen over {_name(kept)}: its evidence is larger, {best.evidence.words()} against "
-        f"{kept.evidence.words()}{surely}, and nothing speaks for harm beside {SOURCE_ONLY}."
+        f"{kept.evidence.words()}{surely}, with no sign of harm compared with {SOURCE_ONLY}."
     )
     return best, reasons
 
@@ -118,8 +118,8 @@ def _cannot_know(chosen: Weighed, rest: Sequence[Mapping[str, Any]]) -> str:
     whole = [row for row in rest if row["whole"]]
     best = f"; of the candidates that adapt, {whole[0]['candidate']} has the largest evidence" if whole else ""
     return (
-        "Whether to adapt cannot be told without labels, so it was not done: source-only predicts numbers that lie "
-        f"{chosen.evidence.gap:.2f} deviations from the source's. Either the target's numbers do differ, and then "
+        "Whether to adapt cannot be determined without labels, so it was not done: source-only predicts numbers that "
+        f"lie {chosen.evidence.gap:.2f} deviations from the source's. Either the target's numbers do differ, and then "
         "adaptation, which pulls them together, does harm; or its inputs were moved, and then it helps. If you know "
         f"that both domains have the same numbers, take another candidate{best}."
     )

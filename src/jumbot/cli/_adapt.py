@@ -51,21 +51,21 @@ class Adapt(TrainingData, Command):
     """Labelled data: a folder of images (class/name.jpg), a table (.csv, .parquet, .xlsx, .npz; "FILE:DOMAIN" takes one
     domain of it), or digits: usps, mnist, mnistm, svhn."""
     target: Annotated[str | None, Argument("[TGT]")] = None
-    """Data to adapt to, labelled or not; its labels serve for evaluation alone."""
+    """Data to adapt to, labelled or not; its labels are used for evaluation only."""
     out: Path
-    """Folder of the run; nothing that is there is overwritten."""
+    """Folder of the run; existing files are never overwritten."""
     method: Annotated[str | None, Option(METHOD)] = None
-    """How to adapt; by default the better one of source-only and jumbot, or as in --config."""
+    """The adaptation method; by default the better of source-only and jumbot, or as in --config."""
     minutes: Positive | None = None
-    """A budget of time: training ends where it is, so that figures and files come in time."""
+    """Time budget in minutes: training stops early enough to write the figures and files."""
     unknown: bool = False
-    """Mark target samples of classes that the source lacks, in the column `unknown` of predictions.csv."""
+    """Mark target samples whose class seems absent from the source in the column `unknown` of predictions.csv."""
     resume: bool = False
-    """Go on with the run that was stopped in this folder; its data and settings need not be given again."""
+    """Resume the interrupted run in this folder; its data and settings need not be given again."""
     start_from: Path | None = None
-    """A run whose steps on the source alone are the same: they are taken over, not repeated."""
+    """A run with the same steps on the source: they are reused instead of repeated."""
     config: Path | None = None
-    """A run's own config.json: its settings, but for those given here, and its data where none are given."""
+    """The config.json of a run: its settings, except those given here, and its data if none are given."""
 
 
 def main(arguments: Sequence[str]) -> int:

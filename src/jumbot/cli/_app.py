@@ -22,24 +22,24 @@ from jumbot.errors import JumbotError, Stopped, missing, suggest
 
 #: Each is a file of this folder, imported when it is used; its function `main` takes the arguments.
 COMMANDS = {
-    "demo": "adapt the embedded digits with three methods; writes a report",
+    "demo": "adapt the bundled digits with three methods and write a report",
     "adapt": "adapt a classifier from a labelled source to an unlabelled target",
-    "tune": "try methods and settings, pick one without target labels",
-    "predict": "classes of new samples, from the model of a run",
-    "evaluate": "accuracy of the model of a run on labelled samples",
-    "export": "the model of a run as one file, ONNX or torch.export",
-    "compare": "several methods and seeds on the same data, as a table",
-    "features": "a table of features from folders of images",
-    "shift": "has it shifted, how far, where, and what next; trains nothing",
-    "distance": "minibatch transport distance between two data files, with its interval",
+    "tune": "try several methods and settings and pick one without target labels",
+    "predict": "predict the classes of new samples with the model of a run",
+    "evaluate": "evaluate the model of a run on labelled samples",
+    "export": "export the model of a run as one file, ONNX or torch.export",
+    "compare": "compare several methods and seeds on the same data",
+    "features": "extract a table of features from folders of images",
+    "shift": "test whether data have shifted, how far and where; trains nothing",
+    "distance": "estimate the minibatch transport distance between two data files",
     "flow": "move the points of one file towards those of another",
-    "reproduce": "compute a figure or table of the paper and check what it claims",
-    "bench": "time jumbot beside its peers (in a clone of the repository)",
-    "completion": "a script that completes all this in your shell",
-    "doctor": "what this machine has of all that jumbot can use",
+    "reproduce": "compute a figure or table of the paper and check its claims",
+    "bench": "time jumbot against its peers (in a clone of the repository)",
+    "completion": "print a completion script for your shell",
+    "doctor": "check which optional features work on this machine",
 }
 
-RESUME = dict.fromkeys(("compare", "demo", "tune"), "the same command goes on")
+RESUME = dict.fromkeys(("compare", "demo", "tune"), "run the same command again to continue")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

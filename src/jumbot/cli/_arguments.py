@@ -49,25 +49,25 @@ class Entry:
 
     @property
     def is_flag(self) -> bool:
-        return _plain(self.kind)[0] is bool
+        return _single(self.kind)[0] is bool
 
     @property
     def metavar(self) -> str:
         """How the help calls its value."""
-        plain, several = _plain(self.kind)
+        plain, several = _single(self.kind)
         return self.marker.metavar or _metavar(plain) + (" ..." if several else "")
 
     @property
     def choices(self) -> tuple[str, ...]:
         """The words that it may be, where they are few."""
-        plain, shown = _plain(self.kind)[0], self.metavar.removesuffix(" ...")
+        plain, shown = _single(self.kind)[0], self.metavar.removesuffix(" ...")
         if typing.get_origin(plain) is Literal:
             return tuple(map(str, typing.get_args(plain)))
         return self.marker.choices or (tuple(shown[1:-1].split(",")) if shown.startswith("{") else ())
 
     @property
     def several(self) -> bool:
-        return _plain(self.kind)[1]
+        return _single(self.kind)[1]
 
     @property
     def shown(self) -> str:
@@ -99,7 +99,7 @@ def flag(name: str) -> str:
 
 def annotated(tyro: Any, entry: Entry, doc: str = "", hint: str | None = None) -> Any:
     """The type for tyro, with what the help says."""
-    plain, several = _plain(entry.kind)
+    plain, several = _single(entry.kind)
     if plain is bool:
         return Annotated[bool, tyro.conf.arg(help=doc, help_behavior_hint=hint)]
     marker = entry.marker
@@ -131,14 +131,14 @@ def _bare(kind: Any) -> Any:
     return kind.__origin__ if typing.get_origin(kind) is Annotated else kind
 
 
-def _plain(kind: Any) -> tuple[Any, bool]:
+def _single(kind: Any) -> tuple[Any, bool]:
     """The type without bounds and None, and whether there may be several."""
     kind = _bare(kind)
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin in (Union, UnionType):
-        return _plain(next(k for k in inner if k is not NoneType))
+        return _single(next(k for k in inner if k is not NoneType))
     if origin is tuple:
-        return _plain(inner[0])[0], True
+        return _single(inner[0])[0], True
     return kind, False
 
 

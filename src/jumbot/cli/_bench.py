@@ -16,12 +16,12 @@ from jumbot.errors import ArgumentError
 
 @dataclass(frozen=True, kw_only=True)
 class Bench(Command):
-    """Time jumbot beside its peers, in a clone of the repository."""
+    """Time jumbot against its peers, in a clone of the repository."""
 
     examples: ClassVar = (("as recorded: eight minutes", "jumbot bench"), ("a minute or two", "jumbot bench --quick"))
     matter: ClassVar = ("quick",)
     quick: bool = False
-    """Fewer rounds."""
+    """Run fewer rounds."""
 
 
 def main(arguments: Sequence[str]) -> int:

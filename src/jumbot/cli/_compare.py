@@ -33,7 +33,7 @@ THREE = ("source-only", "deepjdot", "jumbot")
 
 @dataclass(frozen=True, kw_only=True)
 class Compare(TrainingData, Command):
-    """Train several methods and seeds on the same data and print a table; finished runs are not repeated."""
+    """Train several methods and seeds on the same data and print a table; finished runs are reused."""
 
     examples: ClassVar = (
         ("three methods on two tables, three seeds each", "jumbot compare 2023.csv 2024.csv --label sold --seeds 3"),
@@ -58,23 +58,23 @@ class Compare(TrainingData, Command):
     )
     trains: ClassVar = True
     source: Annotated[str, Argument("SRC")]
-    """Labelled data, as for `jumbot adapt`; without TGT: a table or a folder of several domains, of which every
-    ordered pair is a task."""
+    """Labelled data, as for `jumbot adapt`; without TGT, a table or a folder of several domains: every ordered pair is
+    a task."""
     target: Annotated[str | None, Argument("[TGT]")] = None
     """Data to adapt to."""
     out: Path = Path("comparison")
-    """Folder of the runs and of the table."""
+    """Folder for the runs and the table."""
     methods: Annotated[tuple[str, ...], Option("METHOD ...", choices=tuple(METHODS))] = THREE
-    """Methods to compare; `jumbot adapt --help` lists them. NAME:OPTION=VALUE,... is a variant with a row of its own,
+    """Methods to compare; `jumbot adapt --help` lists them. NAME:OPTION=VALUE,... adds a variant as a separate row,
     such as dann:reversal_steps=none."""
     seeds: Count = 1
-    """Runs of each method, with seeds 0, 1, ..."""
+    """Number of runs of each method, with seeds 0, 1, ..."""
     jobs: Count = 1
-    """Runs at the same time, each on one thread."""
+    """Number of runs at the same time, each on one thread."""
     minutes: Positive | None = None
-    """A budget of time: runs that are not done by then are left out and named; the same command continues them."""
+    """Time budget in minutes: unfinished runs are left out and listed; run the same command to continue them."""
     reports: bool = True
-    """Write a report for each run beside that of the comparison; some six seconds each."""
+    """Also write a report for each run (about six seconds each)."""
 
 
 def main(arguments: Sequence[str]) -> int:

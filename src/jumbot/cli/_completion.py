@@ -25,7 +25,7 @@ autoload -Uz bashcompinit && bashcompinit
 
 @dataclass(frozen=True, kw_only=True)
 class Completion(Command):
-    """Print a script that completes commands, options and their values in your shell; where none fits, files."""
+    """Print a script for your shell that completes commands, options, values and file names."""
 
     examples: ClassVar = (
         ("bash, in this shell; for good, put it into ~/.bashrc", 'eval "$(jumbot completion bash)"'),

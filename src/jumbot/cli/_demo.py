@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import statistics
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from jumbot._base.options import Count, Seed
+from jumbot._base.text_tables import mean_and_deviation
 from jumbot._settings.places import check_comparison_place
 from jumbot.adaptation._runs.variants import read_variant, share_changes
 from jumbot.cli._arguments import Option
@@ -32,7 +32,7 @@ class Demo(Command):
     )
     matter: ClassVar = ("out", "methods", "seeds", "seed", "jobs")
     out: Path = Path("demo")
-    """Folder of the runs and of report.html; finished runs are not repeated."""
+    """Folder of the runs and of report.html; finished runs are reused."""
     methods: Annotated[tuple[str, ...], Option("METHOD ...", choices=tuple(METHODS))] = (
         "source-only",
         "deepjdot",
@@ -40,11 +40,11 @@ class Demo(Command):
     )
     """Methods to compare."""
     seeds: Count = 3
-    """Runs of each method; the table has their mean and deviation."""
+    """Number of runs of each method; the table shows their mean and standard deviation."""
     seed: Seed = 0
-    """The first seed; everything random follows from it."""
+    """The first random seed."""
     jobs: Count | None = None
-    """Runs at the same time, each on one thread; by default as many as there are cores."""
+    """Number of runs at the same time, each on one thread; by default one per core."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -97,15 +97,3 @@ def main(arguments: Sequence[str]) -> int:
         if page is not None:
             say(f"report: {page}")
     return 1 if record["failed"] or page is None else 0
-
-
-def mean_and_deviation(values: Sequence[float]) -> str:
-    """In per cent.
-
-    >>> mean_and_deviation([0.9, 0.92]), mean_and_deviation([0.9]), mean_and_deviation([])
-    ('91.0 ± 1.4', '90.0', '-')
-    """
-    if not values:
-        return "-"
-    spread = f" ± {100 * statistics.stdev(values):.1f}" if len(values) > 1 else ""
-    return f"{100 * statistics.fmean(values):.1f}{spread}"

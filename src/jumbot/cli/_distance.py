@@ -24,19 +24,19 @@ class MinibatchLoss(Command):
     x: Annotated[str, Argument("X")]
     """Points: .npy, .npz, .csv or .parquet, one per row."""
     y: Annotated[str, Argument("Y")]
-    """Points to compare with; columns that have names are matched by them."""
+    """Points to compare with; named columns are matched by name."""
     epsilon: Weight
-    """Strength of the entropy, in units of the cost."""
+    """Strength of the entropic regularisation, in units of the cost."""
     tau: Annotated[float, Bounds(above=0, infinite=True)] = math.inf
-    """Price of missing a marginal; inf makes it exact."""
+    """Penalty for violating a marginal; inf makes it exact."""
     loss: Literal["transport", "sinkhorn_divergence"] = "transport"
-    """The loss of a pair of minibatches."""
+    """The loss between two minibatches."""
     cost: Literal["sqeuclidean", "euclidean"] = "sqeuclidean"
     """Ground cost between points."""
     divergence: str = "kl"
-    """Of the marginals: kl, tv, chi2, range(lo,hi), ..."""
+    """Divergence that penalises the marginals: kl, tv, chi2, range(lo,hi), ..."""
     seed: Seed = 0
-    """Everything random follows from it."""
+    """Random seed."""
 
     def loss_options(self) -> dict[str, Any]:
         """As the functions take them; checks the files and the divergence."""
@@ -53,7 +53,7 @@ class MinibatchLoss(Command):
 
 @dataclass(frozen=True, kw_only=True)
 class Distance(MinibatchLoss):
-    """The average transport loss between minibatches of two data sets, with a 95 % interval for its expectation. Under
+    """Estimate the mean transport loss between minibatches of two data sets, with a 95 % confidence interval. Under
     torchrun the minibatches are shared among the processes."""
 
     examples: ClassVar = (
@@ -66,15 +66,15 @@ class Distance(MinibatchLoss):
     )
     matter: ClassVar = ("epsilon", "tau", "m", "k", "precision", "loss", "cost", "divergence", "seed", "json")
     m: Annotated[tuple[Count, ...], Option(aliases=("--minibatch-size",))] = (64,)
-    """Points in a minibatch; several numbers give a curve."""
+    """Points per minibatch; several numbers give a curve."""
     k: Annotated[Count | None, Option(aliases=("--minibatches",))] = None
-    """Minibatches to draw; by default 1000."""
+    """Number of minibatches to draw; by default 1000."""
     precision: Positive | None = None
-    """Draw until the interval's half-width (of the draw) is this, instead of a number of minibatches."""
+    """Draw until the half-width of the interval (over the draw) is this, instead of a fixed number of minibatches."""
     reference: Literal["product", "ones"] = "product"
-    """What the entropy is relative to."""
+    """Reference measure of the entropy."""
     chunk: Count | None = None
-    """Minibatches solved at once; bounds the memory."""
+    """Number of minibatches solved at once; limits the memory used."""
     json: bool = False
     """Print JSON instead of text."""
 

@@ -42,7 +42,7 @@ PACKAGES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Doctor(Command):
-    """Say what this machine has of all that jumbot can use; the exit status is 1 where something is broken."""
+    """Check which optional features work on this machine; the exit status is 1 if something is broken."""
 
     examples: ClassVar = (("versions, extras, devices, data", "jumbot doctor"),)
 

@@ -17,7 +17,7 @@ from jumbot.cli._terminal import rule_line, say
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluate(ReadingOptions, RunCommand):
-    """Accuracy of the model of a run on labelled data: overall, per class, confusion."""
+    """Evaluate the model of a run on labelled data: accuracy, accuracy per class, confusion matrix."""
 
     examples: ClassVar = (
         ("on a folder with a folder per class", "jumbot evaluate run labelled/"),

@@ -16,7 +16,7 @@ from jumbot.errors import ArgumentError
 
 @dataclass(frozen=True, kw_only=True)
 class Export(RunCommand):
-    """Write the model of a run as one file that goes from numbers to probabilities, and runs without jumbot."""
+    """Export the model of a run as one file that maps inputs to probabilities and runs without jumbot."""
 
     examples: ClassVar = (
         ("for ONNX Runtime", "jumbot export run model.onnx"),

@@ -20,7 +20,7 @@ from jumbot.cli._terminal import say
 
 @dataclass(frozen=True, kw_only=True)
 class Features(Command):
-    """Make a table of features from images, for `jumbot adapt` and `compare`; a call that was stopped goes on."""
+    """Extract a table of features from images for `jumbot adapt` and `compare`; an interrupted call is resumed."""
 
     examples: ClassVar = (
         ("of every domain in a folder", "jumbot features photos/ --out photos.npz"),
@@ -33,11 +33,11 @@ class Features(Command):
     out: Path = Path("features.npz")
     """The table, .npz, .parquet or .csv; an existing one is not overwritten."""
     backbone: str = "efficientnet-lite0"
-    """The network that sees them: "efficientnet-lite0", "resnet50", ..., "timm:NAME"."""
+    """The network that extracts them: "efficientnet-lite0", "resnet50", ..., "timm:NAME"."""
     weights: str = "imagenet"
     """Its weights: "imagenet" for the published ones, or a file; "none" for random ones."""
     views: Literal["whole", "centre-crop"] = "whole"
-    """"whole" shrinks an image to what the network takes, "centre-crop" takes the middle 224 of 256 pixels."""
+    """"whole" resizes an image to the network's input, "centre-crop" takes the central 224 of 256 pixels."""
     corrupt: Corrupt = "refuse"
     """What to do with image files that cannot be read."""
     device: str = "auto"

@@ -16,7 +16,7 @@ from jumbot.cli._terminal import say
 
 @dataclass(frozen=True, kw_only=True)
 class Flow(MinibatchLoss):
-    """Explicit Euler steps down the minibatch loss; writes the final points, or an animation."""
+    """Move points down the minibatch loss by explicit Euler steps; write the final points or an animation."""
 
     examples: ClassVar = (
         ("1000 steps; the points go to flow.npy", "jumbot flow x.npy y.npy --epsilon 0.01"),
@@ -25,15 +25,15 @@ class Flow(MinibatchLoss):
     )
     matter: ClassVar = ("epsilon", "tau", "m", "k", "steps", "learning_rate", "loss", "out", "animate", "seed")
     loss: Literal["transport", "sinkhorn_divergence"] = "sinkhorn_divergence"
-    """The loss of a pair of minibatches."""
+    """The loss between two minibatches."""
     m: Annotated[Count, Option(aliases=("--minibatch-size",))] = 64
-    """Points in a minibatch."""
+    """Points per minibatch."""
     k: Annotated[Count, Option(aliases=("--minibatches",))] = 1
-    """Minibatches per step."""
+    """Number of minibatches per step."""
     steps: Count = 1000
     """Number of steps."""
     learning_rate: Positive = 0.02
-    """Length of a step."""
+    """Step size."""
     out: Path = Path("flow.npy")
     """File for the final points, .npy."""
     animate: Path | None = None

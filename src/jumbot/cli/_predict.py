@@ -35,8 +35,8 @@ class Predict(ReadingOptions, RunCommand):
     csv: Path = Path("predictions.csv")
     """File for id, label and confidence; an existing one is not overwritten. "-" is standard output."""
     coverage: Annotated[float, Bounds(above=0, below=1)] | None = None
-    """Also write the classes of each sample that cannot be excluded, or the interval of each number, such that this
-    share holds the truth where labels move with the features."""
+    """Also write a set of classes for each sample, or an interval for each number. This share of them contains the
+    true value, provided that labels shift only with the features."""
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -27,8 +27,8 @@ OWN = ("tasks", "methods", "seeds", "over", "samples", "root")
 class Reproduce(Command):
     """Compute a figure or table of the paper, with a JSON record of the numbers behind it.
 
-    Items that train take the options of methods, training, network and inputs too, to leave the paper's point: `jumbot
-    reproduce ITEM --help` lists them, with the values of that item.  Their runs go on where they were stopped.
+    Items that train also accept the options of methods, training, network and inputs, to deviate from the paper's
+    settings: `jumbot reproduce ITEM --help` lists them with their defaults. Interrupted runs are resumed.
     """
 
     examples: ClassVar = (
@@ -40,25 +40,25 @@ class Reproduce(Command):
     trains: ClassVar = True
     listed: ClassVar = ITEMS
     item: Annotated[str, Argument("ITEM", choices=tuple(ITEMS))]
-    """What to compute, of the list below."""
+    """The item to compute, see the list below."""
     out: Path = Path("reproduced")
-    """Folder of the pictures, tables, records and runs."""
+    """Folder for pictures, tables, records and runs."""
     quick: bool = False
-    """A small version, to see that everything is in place."""
+    """A small version, to check that everything works."""
     seed: Seed = 0
-    """The first seed."""
+    """The first random seed."""
     tasks: Annotated[tuple[str, ...], Option("TASK ...", aliases=("--task",))] = ()
     """Items that train: tasks, such as U-M; by default those of the figure, U-M of the digits, all of an image set."""
     methods: Annotated[tuple[str, ...], Option("METHOD ...", choices=tuple(METHODS))] = ()
     """Items that train: methods; by default those of the figure, and for tables jumbot, for digits two more."""
     seeds: Count | None = None
-    """Tables, fig6 and max: how many seeds; by default 1."""
+    """Tables, fig6 and max: number of seeds; by default 1."""
     over: tuple[Literal["tau", "epsilon", "m"], ...] = ()
-    """fig6: over what; by default all three."""
+    """fig6: the parameters to vary; by default all three."""
     samples: Count | None = None
-    """fig5: how many; by default 10000."""
+    """fig5: number of samples; by default 10000."""
     root: Annotated[Path | None, Option(aliases=("--data",))] = None
-    """Items that train: folder of the data; by default that in JUMBOT_DATA."""
+    """Items that train: folder of the data; by default JUMBOT_DATA."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

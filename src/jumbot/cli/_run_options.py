@@ -63,13 +63,13 @@ class TrainingData(Reading):
     source: str | None
     target: str | None
     more_sources: Annotated[tuple[str, ...], Option("SRC ...")] = ()
-    """Further labelled sources beside SRC, in the same form."""
+    """Further labelled sources in addition to SRC, in the same form."""
     labelled_target: str | None = None
-    """A labelled part of the target to train on, beside the rest without labels; evaluation leaves its samples out."""
+    """A labelled part of the target to train on, in addition to the unlabelled rest; excluded from evaluation."""
     evaluate_on: Annotated[str | None, Option(aliases=("--labelled",))] = None
-    """Another, labelled part of the target, to evaluate on."""
+    """Another labelled part of the target to evaluate on."""
     recipe: Annotated[str | None, Option("{" + ",".join(RECIPES) + "}")] = None
-    """Settings that fit a kind of data; by default it follows the data."""
+    """Default settings for a kind of data; by default chosen from the data."""
 
     def check_places(self) -> None:
         """Refuse a file or folder that is not there before anything heavy is imported."""

@@ -25,7 +25,7 @@ _SHOWN = 5  # columns and samples that are named on the terminal
 
 @dataclass(frozen=True, kw_only=True)
 class Shift(Reading, Command):
-    """Whether data have shifted, how far, where, and what to do about it. Nothing is trained."""
+    """Test whether data have shifted, how far and where, and suggest what to do. Nothing is trained."""
 
     examples: ClassVar = (
         ("two tables of last year and of this one", "jumbot shift 2023.csv 2024.csv --label sold"),
@@ -34,25 +34,24 @@ class Shift(Reading, Command):
     )
     matter: ClassVar = ("label", "groups", "blocks", "fail_above", "out", "json", "minutes", "seed")
     reference: Annotated[str, Argument("REFERENCE")]
-    """Data to compare with, in any form that `jumbot adapt` takes; labels are used where there are some."""
+    """Data to compare with, in any form that `jumbot adapt` takes; labels are used if present."""
     current: Annotated[str, Argument("CURRENT")]
     """Data that may have shifted; columns are matched by name."""
     groups: str | None = None
-    """Column of groups that are exchanged as a whole, such as patients; a group in both sets is compared with
-    itself."""
+    """Column of groups that are permuted as a whole, such as patients; a group in both sets is compared with itself."""
     blocks: int | None = None
-    """Length of blocks of consecutive rows that are exchanged as a whole, for rows in the order of time."""
+    """Length of the blocks of consecutive rows that are permuted as a whole, for rows in order of time."""
     fail_above: Share | None = None
-    """Exit with status 1 where there is a shift (p <= .05) and more than this share of CURRENT has no counterpart in
+    """Exit with status 1 if there is a shift (p <= .05) and more than this share of CURRENT has no counterpart in
     REFERENCE."""
     columns: Literal["same", "shared"] = "same"
-    """Whether tables must have the same columns, or those that both have are compared."""
+    """Whether tables must have the same columns, or only shared columns are compared."""
     minutes: Positive | None = None
-    """A budget of time: the test ends with the exchanges that are done."""
+    """Time budget in minutes: the test uses the permutations done by then."""
     seed: Seed = 0
-    """Everything random follows from it."""
+    """Random seed."""
     out: Path | None = None
-    """Page to write, such as shift.html, and shift.json next to it; what is there is replaced."""
+    """Page to write, such as shift.html, with shift.json next to it; existing files are replaced."""
     json: bool = False
     """Print JSON instead of text."""
 

@@ -21,13 +21,12 @@ from jumbot.cli._terminal import say
 
 @dataclass(frozen=True, kw_only=True)
 class Tune(TrainingData, Command):
-    """Try fifteen candidates (of numbers eight), no adaptation among them, and pick one by evidence that needs no
-    target labels."""
+    """Try fifteen candidates (eight for regression), including no adaptation, and pick one without target labels."""
 
     examples: ClassVar = (
         ("all fifteen, as many at a time as there are cores", "jumbot tune shop/ phone/ --out tuned"),
         ("what can be tried in half an hour", "jumbot tune 2023.csv 2024.csv --label sold --minutes 30 --out tuned"),
-        ("classes of new samples, from the one that was picked", "jumbot predict tuned new.csv"),
+        ("predict new samples with the picked model", "jumbot predict tuned new.csv"),
     )
     matter: ClassVar = (
         "out",
@@ -46,20 +45,20 @@ class Tune(TrainingData, Command):
     source: Annotated[str, Argument("SRC")]
     """Labelled data, as for `jumbot adapt`."""
     target: Annotated[str, Argument("TGT")]
-    """Data to adapt to, labelled or not; its labels give a column of the table and decide nothing."""
+    """Data to adapt to, labelled or not; its labels only add a column to the table."""
     out: Path
-    """Folder of the runs, the table and the page; the same command continues what was stopped there, and `jumbot
-    predict` takes it for the picked model."""
+    """Folder for the runs, the table and the page; run the same command to resume, and pass the folder to `jumbot
+    predict` to use the picked model."""
     minutes: Positive | None = None
-    """No new run is started after so many; source-only and the recipe's JUMBOT are always trained."""
+    """No new run is started after this many minutes; source-only and the recipe's JUMBOT are always trained."""
     runs: Candidates | None = None
-    """The most candidates; by default all."""
+    """Maximum number of candidates; by default all."""
     jobs: Count | None = None
-    """Runs at the same time, each on one thread; by default one per core."""
+    """Number of runs at the same time, each on one thread; by default one per core."""
     seed: Seed = 0
-    """Everything random follows from it."""
+    """Random seed."""
     whole: bool = False
-    """Train every candidate whole; otherwise the poor half is stopped at a third of the steps."""
+    """Train every candidate to the end; by default the worse half is stopped at a third of the steps."""
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jumbot.adaptation._evaluation.decision import FEW
+from jumbot.adaptation._evaluation.decision import FEW, Harm
 from jumbot.adaptation._runs.folder import LITTLE
 from jumbot.methods import SOURCE_ONLY
 from jumbot.report._presence import HARM, absent_classes, baseline_accuracy, data_remarks, unchanged, warnings_of
@@ -110,7 +110,7 @@ def _numbers(run: RunRecord) -> str:
     rmse, r2 = run.final.get("rmse"), number(run.final.get("r2"))
     harm = " Adaptation probably did harm, see the warnings." if _harmful(run) else ""
     if rmse is None:
-        return f"How far the predicted numbers are off cannot be told without true ones.{harm}"
+        return f"How far the predicted numbers are off cannot be determined without true ones.{harm}"
     several = run.final.get("per_output") or ()
     if len(several) > 1:
         each = [f"{one.get('name')} by {one['rmse']:.4g}" for one in several]
@@ -125,7 +125,7 @@ def _helped(run: RunRecord) -> str:
     decision = run.final.get("decision") or {}
     if run.method == SOURCE_ONLY:
         why = "" if decision.get("asked", True) else f" {decision['why'][:1].upper()}{decision['why'][1:]}"
-        return f"Nothing was adapted: this is the classifier of the source, as it is.{why}"
+        return f"Nothing was adapted: this is the classifier trained on the source alone.{why}"
     before = baseline_accuracy(run)
     if run.accuracy is not None and before is not None:
         change, spread = run.accuracy - before, _chance(run)
@@ -139,12 +139,12 @@ def _helped(run: RunRecord) -> str:
         return f"Adaptation probably did harm ({len(warned)} sign{'s' * (len(warned) > 1)}, see the warnings)."
     harm = decision.get("harm")
     if harm is None:
-        return "Whether adaptation helped cannot be told without labels."
+        return "Whether adaptation helped cannot be determined without labels."
     if harm["changed"] < FEW:
         return "Adaptation changed hardly any prediction."
-    if harm["adapted"] >= harm["source_only"] and not _unsure(run):
-        return "Adaptation seems to have helped, as far as can be told without labels."
-    return "Whether adaptation helped cannot be told without labels; nothing speaks for harm."
+    if Harm(**harm).helps and not _unsure(run):
+        return "Adaptation seems to have helped, as far as can be judged without labels."
+    return "Whether adaptation helped cannot be determined without labels; there is no sign of harm."
 
 
 def _harmful(run: RunRecord) -> list[str]:
@@ -183,13 +183,13 @@ def _how_good(run: RunRecord) -> str:
         return " ".join(filter(None, [alone, f"Without labels the estimate was {about}." if about else ""]))
     if estimate and about and run.classes and estimate["value"] < 1 / len(run.classes):
         return (
-            "How many of the predictions are right cannot be told without labels: what was estimated, "
+            "How many of the predictions are right cannot be determined without labels: what was estimated, "
             f"{about.removeprefix('about ')}, is below what guessing would give."
         )
     if about:
         return f"Probably {about} of the target predictions are right."
     why = f": {estimate['why']}" if estimate else ""
-    return f"How many of the predictions are right cannot be told without labels{why}."
+    return f"How many of the predictions are right cannot be determined without labels{why}."
 
 
 def _next(run: RunRecord) -> str:
@@ -247,7 +247,7 @@ def describe_references(run: RunRecord) -> list[str]:
         if not one["ahead"]:
             continue
         value = (one["estimated_accuracy"] or {}).get("value")
-        there = "what it would do on the target cannot be told without labels"
+        there = "what it would do on the target cannot be determined without labels"
         if own is not None and value is not None:
             too = "puts it ahead on the target too" if value > own else "does not put it ahead on the target"
             there = f"the estimate {too}"

@@ -10,7 +10,7 @@ import numpy as np
 
 from jumbot.report._page import Group, Name, Picture, Pictures, Section, Table, named, titled
 from jumbot.report._records import RunRecord
-from jumbot.report._style import BLUE, FAINT, GREY, INK, VERMILION, class_colours, new_figure, percent_axis, plain
+from jumbot.report._style import BLUE, FAINT, GREY, INK, VERMILION, class_colours, label_text, new_figure, percent_axis
 from jumbot.report._words import HOW, percent
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def draw_confusion(run: RunRecord, colour: str) -> Figure:
         for i, j in zip(*np.nonzero(shares >= 0.005), strict=True):
             ink = "white" if shares[i, j] > 0.55 else INK
             axes.text(j, i, f"{100 * shares[i, j]:.0f}", ha="center", va="center", color=ink, fontsize=size)
-    names = [plain(name, 14) for name in run.classes]
+    names = [label_text(name, 14) for name in run.classes]
     every = range(0, count, max(1, count // 33))
     size = 9.5 if count <= WRITTEN else 6.5
     turned = 90 if count > WRITTEN or max(map(len, names)) > 3 else 0
@@ -101,11 +101,11 @@ def _draw_rows(
                 markersize=size,
                 markeredgewidth=1.6 if face == "none" else 0.5,
                 alpha=0.9,
-                label=plain(name),
+                label=label_text(name),
                 clip_on=False,
                 zorder=3,
             )
-    axes.set_yticks(range(count), [plain(name) for name in classes], fontsize=9.5 if count <= 20 else 8)
+    axes.set_yticks(range(count), [label_text(name) for name in classes], fontsize=9.5 if count <= 20 else 8)
     axes.set_ylim(count - 0.4, -0.6)
     axes.set_xlim(left=0)
     axes.set_xlabel(label)
@@ -163,7 +163,7 @@ def draw_shares(rows: Mapping[str, Sequence[float]]) -> Figure:
         for share, colour in zip(shares, class_colours(len(shares)), strict=True):
             axes.barh(place, share, left=left, color=colour, height=0.75)
             left += share
-    axes.set_yticks(range(len(rows)), [plain(name) for name in rows], fontsize=9.5 if len(rows) <= 20 else 8)
+    axes.set_yticks(range(len(rows)), [label_text(name) for name in rows], fontsize=9.5 if len(rows) <= 20 else 8)
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_xlim(0, 1)
     axes.set_xlabel("share of what the target receives")

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from jumbot._base.text_tables import aligned, line_of, padded, with_deviation
 from jumbot.errors import ArgumentError
-from jumbot.report._style import BLUE, FAINT, INK, VERMILION, method_colours, new_figure, plain, styled
+from jumbot.report._style import BLUE, FAINT, INK, VERMILION, label_text, method_colours, new_figure, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,8 +35,7 @@ class Cell:
     best: bool = False
 
     def __str__(self) -> str:
-        mean = f"{100 * self.mean:.1f}"
-        return mean if self.spread is None else f"{mean} ± {100 * self.spread:.1f}"
+        return with_deviation(100 * self.mean, None if self.spread is None else 100 * self.spread)
 
 
 @dataclass(frozen=True)
@@ -127,26 +127,8 @@ def format_table(accuracies: Accuracies, style: Literal["markdown", "text"] = "m
     if style == "markdown":
         lines = [[text.replace("|", r"\|") for text in line] for line in lines]
         lines.insert(1, ["---"] * len(lines[0]))
-        return "\n".join("| " + " | ".join(line) + " |" for line in _padded(lines))
+        return "\n".join(map(line_of, padded(lines)))
     return aligned(lines)
-
-
-def aligned(lines: Sequence[Sequence[str]], right: bool = False) -> str:
-    """Columns as wide as their longest text; the first on the left, the others there too or on the right.
-
-    >>> print(aligned([["method", "evidence"], ["dann", "0.5"]], right=True))
-    method  evidence
-    dann         0.5
-    """
-    return "\n".join("  ".join(line).rstrip() for line in _padded(lines, right))
-
-
-def _padded(lines: Sequence[Sequence[str]], right: bool = False) -> list[list[str]]:
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return [
-        [t.rjust(w) if right and place else t.ljust(w) for place, (t, w) in enumerate(zip(line, widths, strict=True))]
-        for line in lines
-    ]
 
 
 def rank(accuracies: Accuracies, level: float = 0.05) -> Ranking:
@@ -238,7 +220,7 @@ def fill_ranks(axes: Axes, found: Ranking, colours: Mapping[str, str] | None = N
         best = float(found.mean_ranks[0])
         axes.axvspan(best, min(best + critical, count + 0.25), color=FAINT, alpha=0.6, linewidth=0, zorder=0)
         axes.annotate(
-            "not told apart from the best",
+            "not distinguishable from the best",
             (best, 1.0),
             xycoords=("data", "axes fraction"),
             xytext=(2, 3),
@@ -250,7 +232,7 @@ def fill_ranks(axes: Axes, found: Ranking, colours: Mapping[str, str] | None = N
         axes.annotate(
             f"{value:.2f}", (value, row), xytext=(8, 0), textcoords="offset points", va="center", fontsize=9.5
         )
-    axes.set_yticks(range(count), [plain(method, 28) for method in found.methods])
+    axes.set_yticks(range(count), [label_text(method, 28) for method in found.methods])
     axes.set_ylim(count - 0.4, -0.6)
     axes.set_xlim(0.75, count + 0.25)
     axes.set_xticks(range(1, count + 1))
@@ -271,7 +253,7 @@ def fill_wins(axes: Axes, found: Ranking) -> None:
         for j in range(count):
             text = NONE if i == j else str(found.wins[i, j])
             axes.text(j, i, text, ha="center", va="center", fontsize=9.5)
-    names = [plain(method, 20) for method in found.methods]
+    names = [label_text(method, 20) for method in found.methods]
     axes.set_xticks(range(count), names, rotation=0 if sum(map(len, names)) < 40 else 40, ha="center")
     if sum(map(len, names)) >= 40:
         for label in axes.get_xticklabels():

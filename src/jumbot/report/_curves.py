@@ -11,7 +11,7 @@ import numpy as np
 from jumbot.errors import need
 from jumbot.report._page import Group
 from jumbot.report._records import RunRecord
-from jumbot.report._style import CLASS_COLOURS, GREY, INK, class_colours, new_figure, percent_axis, plain
+from jumbot.report._style import CLASS_COLOURS, GREY, INK, class_colours, label_text, new_figure, percent_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,7 +64,7 @@ def draw_losses(run: RunRecord) -> Figure:
     for place, name in enumerate(names):
         steps, values = thin(*run.curve("terms", name))
         colour = CLASS_COLOURS[place % len(CLASS_COLOURS)]
-        axes.plot(steps, values, color=colour, label=plain(name.replace("_", " ").strip() or "term", 24))
+        axes.plot(steps, values, color=colour, label=label_text(name.replace("_", " ").strip() or "term", 24))
     figure.legend(loc="outside upper left", ncols=3, columnspacing=1.2, handlelength=1.4)
     axes.set(xlabel="training step", ylabel="loss (mean of the batch)")
     _mark_adaptation(axes, run)

@@ -9,7 +9,7 @@ import numpy as np
 
 from jumbot.report._page import Group, Picture, Pictures, Section, titled
 from jumbot.report._records import RunRecord
-from jumbot.report._style import GREY, INK, new_figure, plain
+from jumbot.report._style import GREY, INK, label_text, new_figure
 from jumbot.report._words import HOW
 
 if TYPE_CHECKING:
@@ -83,4 +83,4 @@ def _columns(run: RunRecord, name: str) -> np.ndarray | None:
 def _names(run: RunRecord, count: int) -> list[str]:
     names = run.config["task"]["names"]
     names = names if len(names) == count else [str(i + 1) for i in range(count)] if count > 1 else [""]
-    return [plain(name) for name in names[:MOST]]
+    return [label_text(name) for name in names[:MOST]]

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jumbot.report._comparison import NONE, aligned
+from jumbot._base.text_tables import aligned
+from jumbot.report._comparison import NONE
 from jumbot.report._page import Html, Section, Table, render
 from jumbot.report._words import HOW
 

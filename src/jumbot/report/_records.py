@@ -28,7 +28,7 @@ import numpy as np
 
 from jumbot._base.files import check_regular, read_bytes
 from jumbot._base.options import Portion, Weight, check
-from jumbot._base.schema import plain, read
+from jumbot._base.schema import read, to_builtins
 from jumbot.adaptation._baseline import BASELINE, SAMPLES
 from jumbot.adaptation._runs.folder import DECISION, final_mass, read_config, read_metrics, read_results
 from jumbot.adaptation._runs.results_json import Baseline, Samples
@@ -113,7 +113,7 @@ def read_predictions(file: Path, count: int) -> list[Prediction]:
     if header[:1] != ["id"] or answer is None or len(set(header)) < len(header):
         raise ArgumentError(f"{file}: line 1: must name the columns id and label, or id and prediction, each once.")
     if (found := sum(1 for _ in lines)) != count:
-        raise ArgumentError(f"{file}: holds {found} rows where config.json tells of {count} target samples.")
+        raise ArgumentError(f"{file}: holds {found} rows where config.json records {count} target samples.")
     kept = dict[int, Prediction]()
     rows = enumerate(islice(_rows_of(file), 1, None), 1)
     while part := list(islice(rows, _PART)):
@@ -214,7 +214,7 @@ class RunRecord:
 
     @property
     def method(self) -> str:
-        """Of the model that was handed over."""
+        """Of the model that was returned."""
         decided = (self.results or {}).get("decision")
         return str(decided["method"] if decided else self.config["method"]["name"])
 
@@ -392,8 +392,8 @@ def read_run(folder: str | Path) -> RunRecord:
         predictions=optional(
             folder / "predictions.csv", lambda file: read_predictions(file, config["target"]["n"]), []
         ),
-        baseline=optional(folder / BASELINE, lambda file: plain(read(file, Baseline)), {}),
-        samples=optional(folder / SAMPLES, lambda file: plain(read(file, Samples)), []),
+        baseline=optional(folder / BASELINE, lambda file: to_builtins(read(file, Baseline)), {}),
+        samples=optional(folder / SAMPLES, lambda file: to_builtins(read(file, Samples)), []),
         why=optional(folder / DECISION, lambda file: read(file, Decision).why, ()),
     )
 

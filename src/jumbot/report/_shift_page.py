@@ -12,7 +12,7 @@ from jumbot._base.files import write_text
 from jumbot._shift.found import LEVEL, SHIFT
 from jumbot.report._answer import Answer
 from jumbot.report._page import Html, Name, Picture, Pictures, Section, Table, document, render
-from jumbot.report._style import BLUE, GREY, VERMILION, new_figure, percent_axis, plain, styled
+from jumbot.report._style import BLUE, GREY, VERMILION, label_text, new_figure, percent_axis, styled
 from jumbot.report._words import HOW, listed, percent, percent_whole
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def _bars(names: Sequence[str], values: Sequence[float], moved: Sequence[bool]) 
     axes = figure.subplots()
     axes.barh(range(len(names)), values, color=[VERMILION if one else GREY for one in moved], height=0.7)
     axes.axvline(0, color=GREY, linewidth=0.8)
-    axes.set_yticks(range(len(names)), [plain(name, 22) for name in names])
+    axes.set_yticks(range(len(names)), [label_text(name, 22) for name in names])
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.set_xlabel("robust deviations")
     axes.grid(axis="y", visible=False)
@@ -187,7 +187,7 @@ def _intervals(proportions: Any) -> Figure:
         axes.plot([p.low, p.high], [row, row], color=BLUE, linewidth=2.4, label="current, 95 %" if row == 0 else None)
         axes.plot([p.value], [row], "o", color=BLUE, markersize=7)
         axes.plot([p.reference], [row], "D", color=GREY, markersize=6, label="reference" if row == 0 else None)
-    axes.set_yticks(range(len(proportions)), [plain(name) for name in proportions])
+    axes.set_yticks(range(len(proportions)), [label_text(name) for name in proportions])
     axes.set_ylim(len(proportions) - 0.4, -0.6)
     axes.set_xlim(left=0)
     percent_axis(axes, "x")

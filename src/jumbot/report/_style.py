@@ -121,10 +121,10 @@ def class_colours(count: int) -> list[str]:
     return [CLASS_COLOURS[place % len(CLASS_COLOURS)] for place in range(count)]
 
 
-def plain(text: str, length: int = 16) -> str:
+def label_text(text: str, length: int = 16) -> str:
     """Text for a picture: no longer than `length`, in one line, and a dollar sign begins no formula.
 
-    >>> print(plain("US$"), plain("an extremely long class name", 12))
+    >>> print(label_text("US$"), label_text("an extremely long class name", 12))
     US\\$ an extr…name
     """
     text, end = one_line(text), length // 3

@@ -112,7 +112,7 @@ def compared(tasks: Mapping[str, list[Group]], evidence: Evidence) -> answer.Ans
     if evidence and not found:
         first = ranked(evidence)[0]
         return answer.Answer(
-            f"{first} has the most evidence, as far as can be told without labels.",
+            f"{first} has the most evidence, as far as can be judged without labels.",
             "",
             "Evidence ranks methods; it does not say how many predictions are right.",
             "The reports of single runs, that of the first method before all.",
@@ -131,7 +131,7 @@ def compared(tasks: Mapping[str, list[Group]], evidence: Evidence) -> answer.Ans
     (best, value, low, _), (second, other, _, high) = rows[:2]
     over = f"{len(common)} tasks" if len(common) > 1 else common[0]
     seeds = min(len(own[task]) for own in found.values() for task in common)
-    sure = "One seed each: how much of the difference is chance is not known; --seeds 3 tells more."
+    sure = "One seed each: how much of the difference is chance is not known; use --seeds 3 to find out."
     if seeds > 1:
         apart = "overlap" if low <= high else "do not overlap"
         sure = f"{seeds} seeds each: mean and deviation of {best} and {second} {apart}."

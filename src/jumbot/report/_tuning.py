@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jumbot._base.files import write_text
+from jumbot._base.text_tables import aligned, markdown
 from jumbot.errors import escaped
-from jumbot.report._comparison import NONE, aligned
+from jumbot.report._comparison import NONE
 from jumbot.report._page import Table, document, inline_svg, render
-from jumbot.report._style import BLUE, GREY, ORANGE, new_figure, plain, styled
+from jumbot.report._style import BLUE, GREY, ORANGE, label_text, new_figure, styled
 from jumbot.report._words import TUNING, percent
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ _SHARES = ("mass", "proportions_distance", "accuracy_not_used")
 def write_tuning(record: Mapping[str, Any], out: Path) -> Path:
     """Write `tune.md` and `tune.html` of what `tune.json` holds into `out`; returns the page."""
     rows = record["candidates"]
-    lines = [*record["why"], "", *_markdown(rows), "", *_legend(rows), ""]
+    lines = [*record["why"], "", _markdown(rows), *_legend(rows), ""]
     write_text(out / "tune.md", escaped("\n".join(lines)))
     with styled():
         picture = inline_svg(draw_evidence(rows), "evidence for each candidate", "f1")
@@ -80,7 +81,7 @@ def draw_evidence(rows: Sequence[Mapping[str, Any]]) -> Figure:
         )
         _write(axes, row, place, max(row["modularity"], 0.0) + row["agreement"])
     axes.axvline(0, color=GREY, linewidth=0.8)
-    axes.set_yticks(range(len(rows)), [plain(row["candidate"], 28) for row in rows])
+    axes.set_yticks(range(len(rows)), [label_text(row["candidate"], 28) for row in rows])
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_xlim(right=1.25 * max(axes.get_xlim()[1], 0.1))
     axes.grid(axis="y", visible=False)
@@ -150,13 +151,13 @@ def _others(rows: Sequence[Mapping[str, Any]]) -> Table | None:
     return Table(["candidate", *map(_title, names)], body, best=frozenset({(0, 0)})) if names else None
 
 
-def _markdown(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _markdown(rows: Sequence[Mapping[str, Any]]) -> str:
     names = list(_columns(rows))
-    lines = [["candidate", *map(_title, names), "folder"], ["---"] + ["---:"] * len(names) + ["---"]]
+    lines = []
     for place, row in enumerate(rows):
         name = f"**{_name(row, True)}**" if place == 0 else _name(row, False)
         lines.append([name, *(_value(row, each) for each in names), f"`{row['folder']}`"])
-    return ["| " + " | ".join(line) + " |" for line in lines]
+    return markdown(["candidate", *map(_title, names), "folder"], lines, last=1)
 
 
 def _legend(rows: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -29,13 +29,13 @@ def as_tensor(x: Array, name: str, like: Tensor | None = None, numpy: bool = Fal
     check_dense(x, name)
     if isinstance(x, Tensor):
         if numpy:
-            raise ArgumentError(f"{name}: a torch tensor beside a numpy cost; pass all as torch or all as numpy.")
+            raise ArgumentError(f"{name}: a torch tensor with a numpy cost; pass all as torch or all as numpy.")
         tensor = x.resolve_neg()  # NumPy cannot read a view that negates
         if tensor.dtype not in (torch.float32, torch.float64):
             tensor = _widened(tensor, name, like)
     else:
         if like is not None and not numpy and isinstance(x, np.ndarray):
-            raise ArgumentError(f"{name}: a numpy array beside a torch cost; pass torch.from_numpy({name}).")
+            raise ArgumentError(f"{name}: a numpy array with a torch cost; pass torch.from_numpy({name}).")
         array = np.asarray(x)
         if not array.dtype.isnative:  # as files of other machines hold them
             array = array.astype(array.dtype.newbyteorder("="))

@@ -21,7 +21,7 @@ from jumbot.cost import Cost, squared_euclidean
 from jumbot.transport._gradients import weight_gradient, with_gradients
 from jumbot.transport._kernels.decorator import compiled
 from jumbot.transport._kernels.gibbs import set_all
-from jumbot.transport._kernels.memory import plain
+from jumbot.transport._kernels.memory import contiguous
 from jumbot.transport._problem import make_problem
 from jumbot.transport._solution import Solution
 from jumbot.transport._solve import solve_problem
@@ -84,7 +84,7 @@ def squared(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """
     n, m, d = x.shape[-2], y.shape[-2], x.shape[-1]
     out = np.empty((*x.shape[:-1], m))
-    points, coordinates = plain(x).reshape(-1, n, d), plain(y.swapaxes(-1, -2)).reshape(-1, d, m)
+    points, coordinates = contiguous(x).reshape(-1, n, d), contiguous(y.swapaxes(-1, -2)).reshape(-1, d, m)
     _square(points, coordinates, out.reshape(-1, n, m))
     return out
 

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from jumbot._settings.names import do_not_fit, read_divergence
 from jumbot.errors import ArgumentError
+from jumbot.transport import _kl_series
 
 _MOST_HALVINGS = 200
 _LEAST = 1e-12  # of the y of a power divergence while sweeps go on
@@ -94,8 +95,7 @@ class KL(Divergence):
 
     def phi(self, x: Tensor) -> Tensor:
         d = x - 1
-        near = d * d * (0.5 - d * (1 / 6 - d * (1 / 12 - d / 20)))  # times a large tau, rounding counts
-        return torch.where(d.abs() < 1e-3, near, torch.special.xlogy(x, x) - d)
+        return torch.where(d.abs() < _kl_series.NEAR, _kl_series.of_ratio(d), torch.special.xlogy(x, x) - d)
 
     def conjugate(self, s: Tensor) -> Tensor:
         return torch.expm1(s)

@@ -20,10 +20,11 @@ from jumbot.adaptation._evaluation.accuracy import (
     target_shares,
 )
 from jumbot.adaptation._evaluation.decision import Harm, decide, kept, weigh_harm
+from jumbot.adaptation._evaluation.modularity import nearest
 from jumbot.adaptation._evaluation.votes import Panel, Witness
-from jumbot.adaptation._training.witnesses import KINDS, folds, reference_predictions
+from jumbot.adaptation._training.witnesses import KINDS, folds, neighbourhoods, reference_predictions
+from jumbot.data._domain import ArraySamples, Domain
 
-pytestmark = pytest.mark.judged
 RNG = np.random.default_rng(0)
 
 
@@ -125,6 +126,7 @@ def test_the_median_of_the_votes_and_what_they_differ_by() -> None:
     assert sure.low <= 0.85  # nobody can promise more without labels
 
 
+@pytest.mark.judged
 def test_references_learn_the_source() -> None:
     rng = np.random.default_rng(4)
     y = np.arange(200) % 3
@@ -143,6 +145,7 @@ def test_references_learn_the_source() -> None:
     assert one["trees"][0].tolist() == [0] * 5
 
 
+@pytest.mark.judged
 @pytest.mark.parametrize("n", [60, 400, 401, 5000, 20_000])
 def test_folds_never_train_on_what_they_hold_out(n: int) -> None:
     labels = np.arange(n) % 3
@@ -159,7 +162,7 @@ def test_folds_never_train_on_what_they_hold_out(n: int) -> None:
         assert abs(len(found[0][1]) - min(n / 5, 2000)) < 1
 
 
-def test_harm_is_a_fall_of_what_the_votes_secure_and_nothing_else() -> None:
+def test_harm_is_a_fall_of_the_votes_and_nothing_else() -> None:
     assert weigh_harm({"COT": 0.6}, {"COT": 0.8}, 0.3).likely
     assert not weigh_harm({"COT": 0.6}, {"COT": 0.8}, 0.01).likely  # nothing changed
     assert not weigh_harm({"COT": 0.79}, {"COT": 0.8}, 0.3).likely
@@ -167,10 +170,44 @@ def test_harm_is_a_fall_of_what_the_votes_secure_and_nothing_else() -> None:
     names = ("COT", "ATC", "agreement with trees")
     agreed = dict.fromkeys(names, 0.8)
     split = dict(zip(names, (0.5, 0.8, 0.9), strict=True))
-    expected = np.mean([0.5, 0.8, 0.9]) - 1.5 * np.std([0.5, 0.8, 0.9]) - 0.8
-    assert weigh_harm(split, agreed, 0.3).gain == pytest.approx(expected)
+    found = weigh_harm(split, agreed, 0.3)
+    assert found.gain == pytest.approx(np.mean([-0.3, 0.0, 0.1]))
+    assert found.error == pytest.approx(np.std([-0.3, 0.0, 0.1]) / np.sqrt(3))
     aside = {"mean confidence": 0.1, "held-out accuracy": 0.1}
     assert weigh_harm(agreed | aside, agreed, 0.3).gain == 0  # those are for comparison
+
+
+def test_even_evidence_is_for_source_only() -> None:
+    names = ("COT", "ATC", "agreement with trees")
+    alone = dict.fromkeys(names, 0.7)
+    for gains, helps in (((0.03, 0.03, 0.03), True), ((0.01, 0.01, 0.01), False), ((0.3, -0.1, -0.1), False)):
+        adapted = {name: 0.7 + gain for name, gain in zip(names, gains, strict=True)}
+        harm = weigh_harm(adapted, alone, 0.2)
+        assert (harm.helps, harm.likely) == (helps, False)
+        assert decide(harm, "jumbot").method == ("jumbot" if helps else "source-only")
+
+
+def test_neighbourhoods_decide_where_the_source_has_them() -> None:
+    better, worse = {"COT": 0.9}, {"COT": 0.6}
+    for mean, helps, likely in ((0.1, True, False), (0.001, False, True), (-0.1, False, True)):
+        gained = mean + np.resize([-0.2, 0.2], 400)
+        harm = weigh_harm(worse, better, 0.2, gained)
+        assert harm.modularity == pytest.approx(mean)
+        assert harm.modularity_error == pytest.approx(0.01)
+        assert (harm.helps, harm.likely) == (helps, likely)
+    assert not weigh_harm(better, worse, 0.2, np.resize([-0.2, 0.2], 400)).likely  # nothing speaks for it
+
+
+def test_neighbourhoods_are_asked_for_where_labels_follow_them() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 200)
+    rows = (4 * np.eye(3)[y] + rng.normal(size=(200, 3))).astype(np.float32)
+    clear, random = (
+        Domain("source", ArraySamples(rows), labels, ("a", "b", "c")) for labels in (y, rng.permutation(y))
+    )
+    found = neighbourhoods(clear, rows.astype(float), 0)
+    np.testing.assert_array_equal(found, nearest(rows))
+    assert neighbourhoods(random, rows.astype(float), 0) is None
 
 
 def test_the_decision_is_the_rule_of_harm() -> None:
@@ -208,8 +245,8 @@ def test_the_offset_makes_predictions_of_equal_classes_those_of_the_source() -> 
     rng = np.random.default_rng(5)
     shares = np.array([0.9, 0.1])
 
-    def draw(n: int) -> tuple[np.ndarray, np.ndarray]:
-        y = (rng.random(n) > 0.9).astype(int)
+    def draw(n: int, share: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        y = (rng.random(n) > share).astype(int)
         x = rng.normal(size=n) + 1.5 * y
         return np.stack([np.zeros(n), 1.5 * x - 1.125], 1), y
 
@@ -224,12 +261,15 @@ def test_the_offset_makes_predictions_of_equal_classes_those_of_the_source() -> 
     assert by_prior["equal"] == (target.argmax(1) == truth).mean() < bayes - 0.05
     confidence = found.scores(logits).softmax(-1).amax(-1).mean()
     assert float(confidence) == pytest.approx(0.9, abs=1e-3)
+    half, _ = draw(4000, 0.5)
+    far = calibrate(torch.from_numpy(2 * half), witness, np.array([0.5, 0.5]), None)  # both estimates say half and half
+    assert far.offset == pytest.approx(tuple(witness.offset - witness.offset.mean()))
     equal = Witness(held, y, (target,), np.full(2, 0.5), np.zeros(2))
     assert calibrate(torch.from_numpy(target), equal, np.array([0.3, 0.7]), None).offset is None
 
 
 def test_the_model_has_it_and_keeps_it(blobs: Any, tmp_path: Any) -> None:
-    source, target = blobs()
+    source, target = blobs(n=240)
     model = jumbot.adapt(source, target, method="jumbot", steps=60, out=tmp_path / "run")
     found, decision = model.estimated_accuracy, model.decision
     truth = model.results["accuracy"]

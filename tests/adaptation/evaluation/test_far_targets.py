@@ -32,6 +32,8 @@ def test_why_nothing_is_reported() -> None:
     assert "explains 62 %" in _unlike_the_source(predicted, shares, np.repeat([0.1, 1.0], [25, 15]))
     assert "100 % of the target are predicted as one class" in _unlike_the_source(0 * predicted, shares, None)
     assert not _unlike_the_source(0 * predicted, np.array([0.95, 0.05]), None)  # as in the source
+    assert not _unlike_the_source(0 * predicted, np.array([0.75, 0.25]), None)  # 75 % are right if nothing has changed
+    assert "25 % of the source" in _unlike_the_source(1 + 0 * predicted, np.array([0.75, 0.25]), None)
 
 
 def test_a_target_predicted_as_one_class_is_not_estimated() -> None:

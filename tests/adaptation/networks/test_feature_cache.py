@@ -17,15 +17,16 @@ from jumbot.adaptation._networks.features import extract
 from jumbot.adaptation._training.checkpoint import load_tensors
 from jumbot.data._domain import ArraySamples, Domain
 
+#: two processes that share what takes long to import
 SCRIPT = """
-import sys, time
+import os, sys, time
 from pathlib import Path
 import numpy as np, torch
 from torch import nn
 from jumbot.adaptation._networks.features import extract
 from jumbot.data._domain import ArraySamples, Domain
 
-folder, name, pause = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
+folder, pauses = Path(sys.argv[1]), dict(word.split("=") for word in sys.argv[2:])
 
 class Slow(nn.Module):
     seen = 0
@@ -37,19 +38,28 @@ class Slow(nn.Module):
         return x.flatten(1).cumsum(1)[:, ::7]
 
 images = np.random.default_rng(0).integers(256, size=(1500, 6, 6, 3), dtype=np.uint8)
-(folder / f"{name}.ready").touch()
-while len(list(folder.glob("*.ready"))) < 2:
-    time.sleep(0.01)
-module = Slow()
-found = extract(module, Domain("d", ArraySamples(images)), folder / "cache", batch_size=64)
-np.savez(folder / f"{name}.npz", features=found.samples.array, seen=module.seen)
+children = {}
+for name in pauses:
+    children[name] = os.fork()
+    if children[name] == 0:
+        pause = float(pauses[name])
+        (folder / f"{name}.pid").write_text(str(os.getpid()))
+        while len(list(folder.glob("*.pid"))) < len(pauses):
+            time.sleep(0.01)
+        module = Slow()
+        found = extract(module, Domain("d", ArraySamples(images)), folder / "cache", batch_size=64)
+        np.savez(folder / f"{name}.npz", features=found.samples.array, seen=module.seen)
+        os._exit(0)
+print(*(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children.values()))
 """
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
 
 
-def start(folder: Path, name: str, pause: float) -> subprocess.Popen[bytes]:
+def start(folder: Path, **pauses: float) -> subprocess.Popen[str]:
+    """Processes of these names, each with a pause in every batch; their exit codes are printed at the end."""
     (folder / "script.py").write_text(SCRIPT)
-    command = [sys.executable, str(folder / "script.py"), str(folder), name, str(pause)]
-    return subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    command = [sys.executable, str(folder / "script.py"), str(folder), *(f"{k}={v}" for k, v in pauses.items())]
+    return subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, stdout=subprocess.PIPE, text=True)
 
 
 def expected() -> np.ndarray:
@@ -62,8 +72,7 @@ def expected() -> np.ndarray:
 
 
 def test_two_processes_share_the_work(tmp_path: Path) -> None:
-    both = [start(tmp_path, name, 0.05) for name in ("one", "two")]
-    assert [process.wait(120) for process in both] == [0, 0]
+    assert start(tmp_path, one=0.05, two=0.05).communicate(timeout=120)[0].split() == ["0", "0"]
     one, two = np.load(tmp_path / "one.npz"), np.load(tmp_path / "two.npz")
     np.testing.assert_array_equal(one["features"], expected())
     np.testing.assert_array_equal(two["features"], expected())
@@ -73,14 +82,13 @@ def test_two_processes_share_the_work(tmp_path: Path) -> None:
 
 
 def test_a_killed_process_leaves_its_part_to_the_other(tmp_path: Path) -> None:
-    killed, other = start(tmp_path, "killed", 0.5), start(tmp_path, "other", 0.1)
+    both = start(tmp_path, killed=0.5, other=0.1)
     limit = time.monotonic() + 60
     while not (tmp_path / "killed.busy").exists():
         assert time.monotonic() < limit
         time.sleep(0.01)
-    killed.send_signal(signal.SIGKILL)
-    killed.wait(10)
-    assert other.wait(120) == 0
+    os.kill(int((tmp_path / "killed.pid").read_text()), signal.SIGKILL)
+    assert both.communicate(timeout=120)[0].split() == [str(-signal.SIGKILL), "0"]
     found = np.load(tmp_path / "other.npz")
     np.testing.assert_array_equal(found["features"], expected())
     assert found["seen"] == 1500

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -264,6 +265,64 @@ def test_far_outliers_do_not_stall_balanced_transport(far: float) -> None:
     sums = solution.marginals
     np.testing.assert_allclose(sums[0], 1 / 2200, rtol=1e-6)
     np.testing.assert_allclose(sums[1], 1 / 2100, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"tau": (math.inf, 0.5)},
+        {"tau": (0.5, math.inf), "divergence": "chi2"},
+        {"tau": 0.5},
+        {"divergence": "range(0.7,1.4)"},
+    ],
+    ids=str,
+)
+def test_points_without_weight_under_ones(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """They get no mass, by potentials of -inf, which are no numbers to go on with."""
+    monkeypatch.setattr(coarse, "FEWEST", 40)
+    x, y, a, b = clouds("zero weights", 3)
+    x, y, a, b = x[:150], y[150:270], a[:150] / a[:150].sum(), b[150:270] / b[150:270].sum()
+    settings = {"epsilon": 0.02, "reference": "ones", **settings}
+    found = jumbot.solve_sample(x, y, a, b, **settings, tol=1e-6)
+    truth = jumbot.solve(((x[:, None] - y) ** 2).sum(-1), a, b, **settings, tol=1e-9)
+    assert found.converged
+    assert found.value - found.gap - 1e-9 <= truth.value <= found.value + 1e-9
+    for potential, marginal, weights in zip(found.potentials, found.marginals, (a, b), strict=True):
+        assert (weights == 0).any()
+        np.testing.assert_array_equal(potential == -math.inf, weights == 0)
+        np.testing.assert_array_equal(marginal[weights == 0], 0)
+
+
+@pytest.mark.parametrize("divergence", ["range(0.7,1.4)", "tv", "chi2", "kl"])
+@pytest.mark.parametrize("far", [1e3, 1e8])
+def test_a_start_that_is_far_off_by_a_translation(divergence: str, far: float) -> None:
+    """Sweeps alone would come back by an epsilon or so each."""
+    draw = np.random.default_rng(0)
+    x, y = draw.random((150, 2)), draw.random((120, 2))
+    settings = {"epsilon": 0.02, "divergence": divergence, "tau": math.inf if "range" in divergence else 0.3}
+    settings["reference"] = "ones"
+    plain = jumbot.solve_sample(x, y, **settings)
+    f, g = plain.potentials
+    moved = jumbot.solve_sample(x, y, **settings, init=(f - far, g + far))
+    assert moved.converged
+    assert moved.iterations <= plain.iterations + 60
+    assert abs(moved.value - plain.value) <= moved.gap + plain.gap + 1e-12
+
+
+def test_coarse_points_that_nothing_can_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    """-log cos^2 is infinite from pi/2 on: the potentials of such points are no start for the points around them."""
+    monkeypatch.setattr(coarse, "FEWEST", 20)
+    draw = np.random.default_rng(5)
+    x = 0.03 * draw.random((200, 2)) + 1.3 * draw.integers(3, size=(200, 1))
+    y = draw.random((420, 2))
+    y[:7] += 20 * draw.normal(size=(7, 2))
+    x[:2] -= 1.2
+    settings = {"epsilon": 0.19, "tau": 2.3}
+    found = jumbot.solve_sample(x, y, cost="wfr", **settings, tol=1e-5)
+    truth = jumbot.solve(COSTS["wfr"](torch.from_numpy(x), torch.from_numpy(y)).numpy(), **settings, tol=1e-9)
+    assert found.converged
+    assert found.value - found.gap - 1e-9 <= truth.value <= found.value + 1e-9
 
 
 @pytest.mark.parametrize("family", ["t(1.5)", "t(1.1)", "range"])

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +10,10 @@ import pytest
 import jumbot
 from jumbot.transport._points import _team
 from jumbot.transport._points._team import Team
+from tests.processes import run_ranks
 
 SCRIPT = """
-import json, os, sys
+import json, os
 import numpy as np, torch, torch.distributed as dist
 import jumbot
 from jumbot.transport._points import _team
@@ -34,8 +33,7 @@ x, y = clouds()
 out["own"] = jumbot.solve_sample(x[rank:], y, **CASES["kl"]).value  # problems of their own
 if rank == 0:  # what is asked later, one process may ask alone
     out["map"] = float(sol.barycentric_map().sum())
-with open(sys.argv[1] + "/" + str(rank), "w") as file:
-    json.dump(out, file)
+print(json.dumps(out))
 """
 CASES = {
     "kl": {"epsilon": 0.002, "tau": 0.02},
@@ -50,19 +48,15 @@ def clouds() -> tuple[np.ndarray, np.ndarray]:
     return draw.random((2600, 2)), draw.random((2300, 2)) ** 1.3
 
 
-def test_two_processes_agree_with_one(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
-    root = str(Path(__file__).parents[3])
-    here = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))}
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
-    done = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, timeout=600, env=here)
-    assert done.returncode == 0, done.stderr
-    both = [json.loads((tmp_path / rank).read_text()) for rank in ("0", "1")]
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
+def test_two_processes_agree_with_one():
+    done = run_ranks(SCRIPT, before=f"import sys, torch; sys.path.insert(0, {str(Path(__file__).parents[3])!r})")
+    assert [each.returncode for each in done] == [0, 0], done
+    both = [json.loads(each.stdout) for each in done]
     x, y = clouds()
+    by_one = {name: jumbot.solve_sample(x, y, **settings) for name, settings in CASES.items()}
     for rank, found in enumerate(both):
-        for name, settings in CASES.items():
-            alone = jumbot.solve_sample(x, y, **settings)
+        for name, alone in by_one.items():
             value, gap, iterations, calls, potentials = found[name]
             assert value == pytest.approx(alone.value, rel=1e-12)
             assert gap == pytest.approx(alone.gap, rel=1e-6, abs=1e-15)

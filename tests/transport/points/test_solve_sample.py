@@ -309,6 +309,31 @@ def test_ctrl_c_before_the_first_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
         assert found.value - found.gap <= truth.value <= found.value < math.inf
 
 
+@pytest.mark.parametrize("tau", [0.5, math.inf])
+def test_ctrl_c_while_coarser_points_are_swept(tau: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends the call, not the coarser problem alone."""
+    from jumbot.transport._points import engine_choice
+    from jumbot.transport._points.sample_sweeps import Sweeps
+
+    monkeypatch.setattr(engine_choice, "FEWEST", 30)
+    sizes, sweep = [], Sweeps.sweep
+
+    def interrupted(self: Sweeps, f: Any, g: Any) -> Any:
+        sizes.append(len(self.a))
+        if len(sizes) == 1:
+            raise KeyboardInterrupt
+        return sweep(self, f, g)
+
+    monkeypatch.setattr(Sweeps, "sweep", interrupted)
+    x, y, a, b = clouds(900, 800)
+    with pytest.warns(NotConvergedWarning, match="Ctrl-C"):
+        found = jumbot.solve_sample(x, y, a, b, epsilon=0.05, tau=tau)
+    assert sizes[0] < 900
+    assert len(sizes) == 1
+    assert found.status is jumbot.Status.INTERRUPTED
+    assert found.gap > 0
+
+
 @pytest.mark.parametrize(
     ("settings", "reference"),
     [({"tau": 0.5}, "product"), ({"tau": (0.5, 2.0)}, "ones"), ({"tau": 0.3, "divergence": "tv"}, "product")],

@@ -29,19 +29,19 @@ _ONLY = 2.0  # times as wide where no reference has a say
 
 @dataclass(frozen=True)
 class EstimatedAccuracy(Checked):
-    """An estimate of the accuracy on the target, with a 90 % interval; all three are None where it cannot be told."""
+    """An estimate of the accuracy on the target, with a 90 % interval; all None where it cannot be estimated."""
 
     value: Portion | None
     low: Portion | None
     high: Portion | None
     why: str
-    """What it rests on, or why it cannot be told."""
+    """What it rests on, or why it cannot be estimated."""
     votes: dict[str, float] = field(default_factory=dict)
     """Each estimate by itself, by its name."""
 
     def __str__(self) -> str:
         if self.value is None or self.low is None or self.high is None:
-            return f"the accuracy on the target cannot be told without labels: {self.why}"
+            return f"the accuracy on the target cannot be determined without labels: {self.why}"
         interval = f"{100 * self.low:.0f} to {100 * self.high:.0f} %"
         return f"estimated accuracy {100 * self.value:.0f} % (90 % interval {interval})"
 
@@ -130,9 +130,13 @@ def target_shares(estimated: Array, planned: Array, source: Array) -> Array:
     >>> target_shares(np.array([0.9, 0.1]), np.array([0.6, 0.4]), np.array([0.5, 0.5]))
     array([0.5, 0.5])
     """
-    agree = np.abs(estimated - planned).sum() / 2 <= _AGREE
-    found: Array = (estimated + planned) / 2 if agree else source
+    found: Array = (estimated + planned) / 2 if _apart(estimated, planned) <= _AGREE else source
     return found
+
+
+def _apart(one: Array, other: Array) -> float:
+    """The total variation between two class shares."""
+    return float(np.abs(one - other).sum() / 2)
 
 
 def calibrate(logits: Tensor, witness: Witness, planned: Array, accuracy: float | None) -> Calibration:
@@ -140,12 +144,15 @@ def calibrate(logits: Tensor, witness: Witness, planned: Array, accuracy: float 
 
     .. math:: p = \mathrm{softmax}\bigl((z / T + b + \log \pi_t - \log \pi_s) / S \bigr)
 
-    with the offset b of the witness, which makes z / T logits for the source's shares pi_s.  S brings the mean
-    confidence to the estimated accuracy, where there is one, and changes no prediction.
+    with the offset b of the witness, which makes z / T logits for the source's shares pi_s.  The target's pi_t are
+    those of `target_shares`, and the source's where these are further than .1 from them: a large move of the classes
+    is more often a mistake of the network, which both estimates share, than true.  S brings the mean confidence to the
+    estimated accuracy, where there is one, and changes no prediction.
     """
     z, shares = logits.double(), np.maximum(witness.shares, _LEAST)
     estimated = votes.estimated_shares(witness.probabilities(z.numpy()), witness.shares)
-    wanted = np.maximum(target_shares(estimated, planned, witness.shares), _LEAST)
+    found = target_shares(estimated, planned, witness.shares)
+    wanted = np.maximum(found if _apart(found, witness.shares) <= _AGREE else witness.shares, _LEAST)
     offset = witness.offset + np.log(wanted) - np.log(shares)
     offset = offset - offset.mean()
     scored = z / witness.temperature + torch.from_numpy(offset)

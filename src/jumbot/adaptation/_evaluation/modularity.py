@@ -19,6 +19,8 @@ from jumbot.errors import ArgumentError
 Array = np.ndarray[Any, Any]
 NEIGHBOURS = 7
 MOST = 2000  # samples that are looked at
+NEIGHBOURLY = 0.5
+"""Of the largest possible modularity: where the labels of a source have more, its classes are neighbourhoods."""
 _CHUNK = 512  # rows of the matrix of distances at once
 _SIDE = 16  # images are compared at this size
 
@@ -83,6 +85,16 @@ def modularity_parts(labels: Any, neighbours: Any) -> Array:
     around = np.bincount(y[graph].ravel(), minlength=int(y.max()) + 1) / graph.size
     found: Array = (y[graph] == y[:, None]).mean(1) - around[y]
     return found
+
+
+def neighbourly(labels: Array, neighbours: Array) -> float:
+    """The modularity of labels divided by its largest possible value, 1 - sum of squared class shares.
+
+    >>> neighbourly(np.array([0, 0, 1, 1]), np.array([[1], [0], [3], [2]]))
+    1.0
+    """
+    most = 1 - float(((np.bincount(labels) / len(labels)) ** 2).sum())
+    return modularity(labels, neighbours) / most if most > 0 else 0.0
 
 
 def some_rows(domain: Domain, seed: int = 0) -> tuple[Array, Array]:
@@ -214,6 +226,4 @@ def _agreement(part: Domain, seed: int) -> float:
     if part.values is not None:
         return smoothness(part.values[index], graph)
     assert part.labels is not None
-    labels = part.labels[index]
-    most = 1 - float(((np.bincount(labels) / len(labels)) ** 2).sum())
-    return modularity(labels, graph) / most if most > 0 else 0.0
+    return neighbourly(part.labels[index], graph)

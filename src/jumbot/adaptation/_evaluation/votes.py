@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from jumbot.adaptation._evaluation import votes
+from jumbot.adaptation._evaluation.modularity import modularity_parts
 from jumbot.transport._solve import solve
 
 Array = np.ndarray[Any, Any]
@@ -154,6 +155,8 @@ class Panel:
 
     held: Mapping[str, Array]
     target: Mapping[str, tuple[Array, ...]]
+    neighbours: Array | None = None
+    """(m, k) nearest other samples of each of the target; None where neighbours in the source are of other classes."""
 
 
 @dataclass(frozen=True)
@@ -195,6 +198,13 @@ class Witness:
     def predicted(self) -> tuple[Array, ...]:
         """Classes of the target, fold by fold."""
         return tuple(self.probabilities(z).argmax(1) for z in self.target)
+
+    @cached_property
+    def modularity_parts(self) -> Array:
+        """(m,) what each target sample adds to the modularity of the predictions, in the mean over folds."""
+        assert self.panel.neighbours is not None
+        found: Array = np.mean([modularity_parts(y, self.panel.neighbours) for y in self.predicted], axis=0)
+        return found
 
     def agreements(self, predicted: tuple[Array, ...] | None = None) -> dict[str, float]:
         """What each reference makes of it: held-out accuracy x agreement on the target / agreement on the held-out.

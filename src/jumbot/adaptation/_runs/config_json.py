@@ -171,7 +171,7 @@ class Config(Versioned):
     """The run whose steps on the source alone it took over, as seen from this one's folder; before that was so, as it
     was given."""
     automatic: bool = False
-    """Whether no method was named, so that the better one of source-only and JUMBOT was handed over."""
+    """Whether no method was named, so that the better of source-only and JUMBOT was returned."""
     upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _config_of_0_1}
 
     def __post_init__(self) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from jumbot._base.files import read_bytes, replacing, write_text
-from jumbot._base.schema import convert, parse, plain, read, write
+from jumbot._base.schema import convert, parse, read, to_builtins, write
 from jumbot._settings.places import CHECKPOINT, CONFIG, MODEL, check_is_run, check_run_place
 from jumbot.adaptation._runs.config_json import LINES, Config
 from jumbot.adaptation._runs.results_json import Results
@@ -92,7 +92,7 @@ class RunFolder:
         if not file.exists():
             write(file, described)
             return False
-        self.check_same(read_config(self.path), plain(described))
+        self.check_same(read_config(self.path), to_builtins(described))
         return self.finished
 
     def check_same(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
@@ -126,14 +126,14 @@ class RunFolder:
 
 def read_config(path: Path) -> dict[str, Any]:
     """The configuration of a run, if it is one and of a format that is known."""
-    found: dict[str, Any] = plain(read(check_is_run(path), Config))
+    found: dict[str, Any] = to_builtins(read(check_is_run(path), Config))
     return found
 
 
 def read_results(path: Path) -> dict[str, Any] | None:
     """What came out of a run; None where it is not finished."""
     file = path / "results.json"
-    found: dict[str, Any] | None = plain(read(file, Results)) if file.exists() else None
+    found: dict[str, Any] | None = to_builtins(read(file, Results)) if file.exists() else None
     return found
 
 

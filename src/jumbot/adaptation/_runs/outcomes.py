@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from jumbot._base.text_tables import markdown, mean_and_deviation
 from jumbot.adaptation._evaluation.selection import RULES, SCORES, best
 from jumbot.adaptation._runs.folder import read_config, read_metrics, read_results
 from jumbot.errors import ArgumentError
@@ -48,17 +49,11 @@ def numbers_table(record: Mapping[str, Any]) -> str:
     for task, method in dict.fromkeys((row["task"], row["method"]) for row in rows):
         runs = [row for row in rows if (row["task"], row["method"]) == (task, method)]
         cells = [
-            _mean_and_spread([run[name] for run in runs if run[name] is not None]) for name in ("rmse", "mae", "r2")
+            mean_and_deviation([run[name] for run in runs if run[name] is not None], ".4g", ".2g", 1)
+            for name in ("rmse", "mae", "r2")
         ]
         lines.append([task, method, len(runs), *cells])
     return markdown(["task", "method", "seeds", "RMSE", "MAE", "R2"], lines, words=2)
-
-
-def _mean_and_spread(values: Sequence[float]) -> str:
-    if not values:
-        return "-"
-    spread = f" ± {statistics.stdev(values):.2g}" if len(values) > 1 else ""
-    return f"{statistics.fmean(values):.4g}{spread}"
 
 
 def rules_table(record: Mapping[str, Any]) -> str:
@@ -78,18 +73,6 @@ def rules_table(record: Mapping[str, Any]) -> str:
             cells.append(f"{100 * statistics.fmean(row['by_rule'][rule] for row in chosen):.1f}" if whole else "-")
         lines.append([method, *cells])
     return markdown(["method", *rules], lines)
-
-
-def markdown(head: Sequence[str], rows: Iterable[Sequence[object]], words: int = 1) -> str:
-    """A table whose first columns, so many, are text, and the others numbers.
-
-    >>> print(markdown(["method", "accuracy"], [["jumbot", 98.2]]), end="")
-    | method | accuracy |
-    | --- | ---: |
-    | jumbot | 98.2 |
-    """
-    marks = ["---"] * words + ["---:"] * (len(head) - words)
-    return "".join("| " + " | ".join(map(str, line)) + " |\n" for line in (head, marks, *rows))
 
 
 def by_rule(folder: Path) -> dict[str, float]:

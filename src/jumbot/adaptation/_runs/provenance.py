@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import jumbot
-from jumbot._base.schema import convert, plain, read
+from jumbot._base.schema import convert, read, to_builtins
 from jumbot._settings.reading import Reading
 from jumbot.adaptation._config import make_config
 from jumbot.adaptation._runs.config_json import Config, Request
@@ -95,11 +95,11 @@ def remember(file: Path, method: str | None, recipe: str | None, options: Mappin
     Settings that are those of the recipe are left to it; those of another method are left out.
     """
     found = read(file, Config)
-    config, name = plain(found), found.method["name"]
+    config, name = to_builtins(found), found.method["name"]
     method, recipe = method or name, recipe or found.recipe
     if recipe is None:
         raise ArgumentError(f"{file}: recipe: a run of jumbot 0.1 does not tell it; give data and options again.")
-    usual = plain(make_config(None, name, recipe, {}, found.task.name).to_json())
+    usual = to_builtins(make_config(None, name, recipe, {}, found.task.name).to_json())
     changes = {
         option: value
         for part in _PARTS
@@ -163,7 +163,7 @@ def find_start(folder: Path, config: Mapping[str, Any]) -> Start:
 
     A run of source-only sees the source in every step, so that another one can be taken over whole.
     """
-    old, new = read_config(folder), plain(convert(dict(config), Config, folder))
+    old, new = read_config(folder), to_builtins(convert(dict(config), Config, folder))
     if (why := difference(old, new)) is not None:
         raise OtherStartError(f"start_from: {folder} did not learn from the source what this run would: {why}.")
     run, whole = RunFolder(folder), new["method"]["name"] == SOURCE_ONLY

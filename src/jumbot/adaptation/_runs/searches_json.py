@@ -27,7 +27,7 @@ class CandidateRow(Record):
     seconds: Weight
     folder: str
     secured: Measured | None = None
-    """What the rule of harm compares: what votes on its accuracy secure; of numbers, minus a distance in deviations."""
+    """The mean of the votes on its accuracy, which the rule of harm compares; of numbers, minus a distance."""
     modularity: Measured | None = None
     """This and what follows is of classes."""
     estimated_accuracy: Portion | None = None

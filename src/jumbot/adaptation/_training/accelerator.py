@@ -81,13 +81,13 @@ def begin_trackers(accelerator: Any, training: Training, run: RunFolder | None) 
     config = read_config(run.path) if (run.path / "config.json").exists() else {}
     parts = {name: config.get(name) for name in ("method", "training", "network_options", "inputs")}
     settings = {
-        f"{part}.{key}": _plain(value) for part, values in parts.items() for key, value in (values or {}).items()
+        f"{part}.{key}": _trackable(value) for part, values in parts.items() for key, value in (values or {}).items()
     }
     only = training.tracked_by == ("tensorboard",)  # its project is the name of a folder in the run's
     accelerator.init_trackers("tensorboard" if only else "jumbot", config=settings or None)
 
 
-def _plain(value: Any) -> int | float | str | bool:
+def _trackable(value: Any) -> int | float | str | bool:
     return value if isinstance(value, int | float | str | bool) else str(value)
 
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 import jumbot
 from jumbot._base.files import check_regular, replacing
 from jumbot._base.options import Weight, Whole
-from jumbot._base.schema import FORMAT, Upgrade, Versioned, convert, plain
+from jumbot._base.schema import FORMAT, Upgrade, Versioned, convert, to_builtins
 from jumbot.adaptation._runs.folder import RunFolder
 from jumbot.errors import ArgumentError, JumbotError, need
 from jumbot.methods.base import Method
@@ -27,11 +27,11 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str,
     save_file = need("safetensors.torch", "a checkpoint", "adapt").save_file
     from safetensors import SafetensorError
 
-    plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    to_builtins = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     try:
         with replacing(path) as part:
             try:
-                save_file(plain, part, metadata={"jumbot": json.dumps(header)})
+                save_file(to_builtins, part, metadata={"jumbot": json.dumps(header)})
             except SafetensorError as error:  # what it makes of a full disk
                 raise OSError(str(error)) from error
     except JumbotError as error:
@@ -76,7 +76,7 @@ class Header(Versioned):
 def save_weights(path: Path, tensors: Mapping[str, Tensor], kind: str, **facts: Any) -> None:
     """Tensors under a `Header`."""
     header = {"format": FORMAT, "jumbot": jumbot.__version__, "kind": kind, "tensors": len(tensors), **facts}
-    save_tensors(path, tensors, plain(convert(header, Header, path)))
+    save_tensors(path, tensors, to_builtins(convert(header, Header, path)))
 
 
 def load_weights(path: Path, kind: str) -> tuple[dict[str, Tensor], Header]:

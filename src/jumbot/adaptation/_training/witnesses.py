@@ -10,20 +10,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import torch
 
 from jumbot.adaptation._config import RunConfig
-from jumbot.adaptation._evaluation.modularity import rows_of, some_samples
+from jumbot.adaptation._evaluation.modularity import NEIGHBOURLY, nearest, neighbourly, rows_of, some_samples
 from jumbot.adaptation._evaluation.monitor import outputs
 from jumbot.adaptation._evaluation.rivals import MOST_LEARNED, rival_outputs
 from jumbot.adaptation._evaluation.task import Task
 from jumbot.adaptation._evaluation.votes import Panel, Witness
-from jumbot.adaptation._networks.build import make_network
 from jumbot.adaptation._networks.stems import Statistics
 from jumbot.adaptation._training.loop import Trainer
+from jumbot.adaptation._training.parts import make_parts
 from jumbot.data._domain import Domain
 from jumbot.errors import need
-from jumbot.methods import make_method
 from jumbot.methods.network import Network
 
 Array = np.ndarray[Any, Any]
@@ -187,6 +185,7 @@ def train_witnesses(
     panel = Panel(
         {name: np.concatenate(parts) for name, parts in held_predictions.items()},
         {name: tuple(parts) for name, parts in target_predictions.items()},
+        neighbourhoods(source, target_rows, seed),
     )
     truth, by_method = known[np.concatenate(order)], {}
     for config in configs:
@@ -216,7 +215,9 @@ def held_out_witnesses(
     others = [learning_rows(each)[1] for each in (part, sample)]
     predictions = reference_predictions(rows, task.labels(source)[learned], others, seed=seed)
     panel = Panel(
-        {name: one for name, (one, _) in predictions.items()}, {name: (one,) for name, (_, one) in predictions.items()}
+        {name: one for name, (one, _) in predictions.items()},
+        {name: (one,) for name, (_, one) in predictions.items()},
+        neighbourhoods(source, others[1], seed),
     )
     shares, offset = shares_of(source, task.outputs, config.training.sampler == "stratified")
     labels = task.labels(part)
@@ -234,6 +235,15 @@ def held_out_witnesses(
             (target_z.float().numpy(),),
         )
     return Witnesses(by_method, index)
+
+
+def neighbourhoods(source: Domain, target_rows: Array, seed: int) -> Array | None:
+    """Nearest samples in the target, where neighbours in the source share their class (`NEIGHBOURLY`); else None."""
+    if source.labels is None or min(len(source), len(target_rows)) < 2:
+        return None
+    index, rows = learning_rows(source, seed, some_samples(source, seed))
+    clear = neighbourly(source.labels[index], nearest(rows)) > NEIGHBOURLY
+    return nearest(target_rows) if clear else None
 
 
 def rival_witnesses(
@@ -291,18 +301,7 @@ def train_network(
     until: float = math.inf,
 ) -> Network:
     """A network of rows with the settings and the seed of a run, for its predictions alone."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(config.training.seed)
-        network, _ = make_network(
-            config.network, source.shape, task.outputs, source=source, labelled=labelled, target=target
-        )
-        method = make_method(
-            config.method,
-            config.options,
-            features=network.features,
-            classes=network.classes,
-            label_loss=task.label_loss,
-        )
+    network, _, method = make_parts(config, task, source, target, labelled)
     training = replace(config.training, select="last", evaluate_every=0, trackers=(), tensorboard=False)
     Trainer(source, target.unlabelled(), network, method, training, task=task, labelled=labelled, until=until).fit()
     return network.cpu().eval()

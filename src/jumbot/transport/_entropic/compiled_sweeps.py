@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from jumbot.transport._kernels import balanced_sweeps, sweeps, symmetric
-from jumbot.transport._kernels.memory import empty, plain
+from jumbot.transport._kernels.memory import contiguous, empty
 from jumbot.transport._kernels.threads import NEVER, Stop, run, split
 from jumbot.transport._outcome import RawOutcome, Start, arguments, kinds_known, reference
 from jumbot.transport._problem import Problem
@@ -49,7 +49,7 @@ def sweep(
     """All problems of the batch, some at a time in threads."""
     if is_balanced(problem):
         return _sweep_balanced(problem, start, tol, limit, rounded=rounded)
-    cost, epsilon = plain(problem.cost.numpy()), problem.epsilon
+    cost, epsilon = contiguous(problem.cost.numpy()), problem.epsilon
     batch, n, m = cost.shape
     F, G = _begun(problem, start)
     plan, rows, columns, out = empty(batch, n, m), np.empty((batch, n)), np.empty((batch, m)), np.empty((batch, 5))
@@ -85,7 +85,7 @@ def _sweep_balanced(
     problem: Problem, start: Start | None, tol: float, limit: int, symmetric: bool = False, rounded: bool = True
 ) -> RawOutcome:
     """As `sweep` where both marginals are exact; problems that are far out at first come back with a count of -1."""
-    cost, epsilon = plain(problem.cost.numpy()), problem.epsilon
+    cost, epsilon = contiguous(problem.cost.numpy()), problem.epsilon
     batch, n, m = cost.shape
     F, G = _begun(problem, start)
     plan, rows, columns, out = empty(batch, n, m), np.empty((batch, n)), np.empty((batch, m)), np.empty((batch, 5))
@@ -130,14 +130,14 @@ def is_symmetric(problem: Problem) -> bool:
     cost = problem.cost
     if cost.shape[-1] != cost.shape[-2] or not fits(problem) or problem.blocked is not None:
         return False
-    return all(map(symmetric.is_symmetric, plain(cost.numpy())))
+    return all(map(symmetric.is_symmetric, contiguous(cost.numpy())))
 
 
 def sweep_symmetric(problem: Problem, tol: float, limit: int, price: Tensor) -> RawOutcome:
     """As `sweep` for symmetric problems with equal sides, by the averaged fixed point."""
     if is_balanced(problem):
         return _sweep_balanced(problem, None, tol, limit, symmetric=True)
-    cost, epsilon = plain(problem.cost.numpy()), problem.epsilon
+    cost, epsilon = contiguous(problem.cost.numpy()), problem.epsilon
     batch, n, _ = cost.shape
     F, plan, rows, out = np.empty((batch, n)), empty(batch, n, n), np.empty((batch, n)), np.empty((batch, 5))
     a = problem.a.contiguous().numpy()

@@ -14,7 +14,7 @@ from jumbot.transport._certificate import Certificate, certify
 from jumbot.transport._entropic import barrier, compiled_sweeps, large_sweeps, newton_steps, torch_sweeps
 from jumbot.transport._entropic.translation import translate
 from jumbot.transport._kernels import policy
-from jumbot.transport._kernels.memory import plain
+from jumbot.transport._kernels.memory import contiguous
 from jumbot.transport._kernels.rounded_plan import reaches
 from jumbot.transport._outcome import ITERATIONS, AnyOutcome, Outcome, Start
 from jumbot.transport._problem import Problem
@@ -220,7 +220,7 @@ def _reach(problem: Problem) -> Tensor:
     """The spread of the costs that can be paid, `(B,)`."""
     cost, blocked = problem.cost, problem.blocked
     if blocked is None and cost.device.type == "cpu":
-        return torch.from_numpy(reaches(plain(cost.numpy())))
+        return torch.from_numpy(reaches(contiguous(cost.numpy())))
     if blocked is None:
         return cost.amax((-2, -1)) - cost.amin((-2, -1))
     low, high = (

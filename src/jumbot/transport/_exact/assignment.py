@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from jumbot.transport._kernels.decorator import compiled
 from jumbot.transport._kernels.gibbs import set_all
-from jumbot.transport._kernels.memory import plain
+from jumbot.transport._kernels.memory import contiguous
 from jumbot.transport._kernels.vectormath import greater, lesser
 
 #: Least bids of the first and of the last round beside the spread of the cost, and their ratio between rounds.
@@ -209,7 +209,7 @@ def _within_prices(cost: Any, partner: Any, weight: float, tau: float, plan: Any
 
 def _assigned(cost: Array, most: float | None = None) -> tuple[NDArray[np.int64], Array, Array]:
     """The column of each row, and the potentials; no entry is larger than `most`."""
-    cost = plain(cost)
+    cost = contiguous(cost)
     if (_largest(cost) if most is None else most) > _HUGE:
         partner, f, g = _assigned(cost * _SHRINK)
         return partner, f / _SHRINK, g / _SHRINK
@@ -243,13 +243,13 @@ def assignment_with_prices(cost: Array, weight: float, tau: float) -> tuple[Arra
     """Total variation at one price tau between equally many points of equal weight, C >= 0."""
     partner, f, g = _assigned(np.minimum(cost, 2 * tau), 2 * tau if 2 * tau <= _HUGE else None)
     plan = np.empty(cost.shape)
-    _within_prices(plain(cost), partner, weight, tau, plan, f, g)
+    _within_prices(contiguous(cost), partner, weight, tau, plan, f, g)
     return plan, f, g
 
 
 def is_assignment(a: Array, b: Array) -> bool:
     """Equally many points of equal weight, and not too many."""
-    return len(a) == len(b) <= _MOST and _all_equal(plain(a), plain(b))
+    return len(a) == len(b) <= _MOST and _all_equal(contiguous(a), contiguous(b))
 
 
 def assignment(cost: Array, weight: float) -> tuple[Array, Array, Array]:

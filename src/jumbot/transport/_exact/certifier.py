@@ -14,6 +14,7 @@ from typing import Any
 
 from jumbot.transport._kernels.decorator import compiled
 from jumbot.transport._kernels.gibbs import set_all
+from jumbot.transport._kernels.kl_near import NEAR, near_by_log
 from jumbot.transport._kernels.sides import total
 from jumbot.transport._kernels.vectormath import greater
 from jumbot.transport._outcome import BALANCED, GAP, KL, LINEAR, OBJECTIVE, SCALE, TV
@@ -59,8 +60,8 @@ def _add_kl(tau: float, high: float, low: float, w: Any, f: Any, p: Any, off: An
 @compiled()
 def _divergence(p: float, r: float, q: float) -> float:
     """p log(p/q) - p + q with r = log(p/q), of which q may be too small to be a number."""
-    if p > 0.0 and abs(r) < 1e-3:
-        return q * r * r * (0.5 + r * (1.0 / 3.0 + r * (0.125 + r / 30.0)))
+    if p > 0.0 and abs(r) < NEAR:
+        return q * near_by_log(r)
     return p * (r - 1.0) + q if p > 0.0 else q
 
 

@@ -13,6 +13,7 @@ import math
 from numpy.typing import NDArray
 
 from jumbot.transport._kernels.decorator import compiled
+from jumbot.transport._kernels.kl_near import NEAR, near_by_ratio
 
 #: Infinities, and in CAREFUL nan as well, keep their meaning.
 FINITE_OR_INF = frozenset({"reassoc", "contract", "arcp", "nsz", "nnan"})
@@ -63,14 +64,13 @@ def marginals(P: NDArray, p: NDArray, q: NDArray) -> None:
 
 @compiled(fastmath=CAREFUL)
 def _divergence(x: NDArray, y: NDArray) -> float:
-    """KL(x | y) = sum x log(x/y) - x + y, by its series where they are near: times a large tau, rounding counts."""
+    """KL(x | y) = sum x log(x/y) - x + y, by its series where they are near."""
     total = 0.0
     for i in range(x.size):
         ratio = x[i] / y[i]
         d = ratio - 1.0
-        near = y[i] * d * d * (0.5 - d * (1.0 / 6.0 - d * (1.0 / 12.0 - 0.05 * d)))
         far = x[i] * math.log(max(ratio, 1e-300)) - y[i] * d
-        total += near if abs(d) < 1e-3 else far
+        total += y[i] * near_by_ratio(d) if abs(d) < NEAR else far
     return total
 
 

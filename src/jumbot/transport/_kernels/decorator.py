@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import hashlib
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
 import numpy as np
 
+import jumbot
 from jumbot.errors import UnsupportedError
 from jumbot.transport._kernels.meaning import meaning
 
@@ -65,14 +69,24 @@ def _build(function: Any, keywords: dict[str, Any], allocates: bool) -> Any:
 def _plain(function: Any, keywords: dict[str, Any]) -> Any:
     """By numba's public interface, under a name that says what the function means: numba asks for names.
 
-    Closures are not stored.  numba takes those over compiled functions for new ones in each process, and would add a
+    Of what the function calls, some may be defined later: all sources of the package are part of the name.  Closures
+    are not stored.  numba takes those over compiled functions for new ones in each process, and would add a
     file each time.
     """
-    function.__qualname__ += f"_{meaning(numba.njit(**keywords)(function))[:16]}"
+    function.__qualname__ += f"_{meaning(numba.njit(**keywords)(function))[:16]}{_sources()[:16]}"
     try:
         return numba.njit(cache=function.__closure__ is None, **keywords)(function)
     except RuntimeError:  # neither the installation nor the user's cache folder can be written
         return numba.njit(**keywords)(function)
+
+
+@lru_cache(maxsize=1)
+def _sources() -> str:
+    """A digest of every file of the package."""
+    found = hashlib.sha256()
+    for path in sorted(Path(jumbot.__file__).parent.rglob("*.py")):
+        found.update(path.read_bytes())
+    return found.hexdigest()
 
 
 def _uncollected(compile: Callable[..., Any]) -> Callable[..., Any]:

@@ -78,6 +78,18 @@ def _taken(size: int) -> mmap.mmap | None:
     return None
 
 
+def release() -> None:
+    """Give back to the system what lies here for the next call: before something else will need the room.
+
+    >>> first = acquire(1024, 1024)
+    >>> del first
+    >>> release()
+    >>> len(_pool)
+    0
+    """
+    _pool.clear()
+
+
 _LEAST = 1 << 14  # entries
 _LINE = 8  # entries of a cache line
 
@@ -103,10 +115,10 @@ def empty(*shape: int) -> np.ndarray:
     return whole[first : first + size].reshape(shape)
 
 
-def plain(x: np.ndarray) -> np.ndarray:
+def contiguous(x: np.ndarray) -> np.ndarray:
     """As compiled functions take arrays: float64, in one piece, writable; a copy where `x` is not.
 
-    >>> plain(np.ones((2, 3), dtype=np.float32).T).flags.carray
+    >>> contiguous(np.ones((2, 3), dtype=np.float32).T).flags.carray
     True
     """
     return x if x.flags.carray and x.dtype == np.float64 else np.array(x, dtype=np.float64, order="C")

@@ -18,6 +18,7 @@ import numpy as np
 
 from jumbot.transport._kernels.decorator import compiled
 from jumbot.transport._kernels.gibbs import inner, set_all
+from jumbot.transport._kernels.kl_near import NEAR, near_by_ratio
 from jumbot.transport._kernels.sides import total
 from jumbot.transport._kernels.vectormath import exp, greater, lesser, log
 
@@ -138,8 +139,7 @@ def excess(
         q = w[j] * t[j]
         d = max(q - b[j], 0.0) / max(q, 1e-300)
         kept[j], cut[j], lack[j] = w[j] * (1.0 - d), w[j] * d, max(b[j] - q, 0.0)
-        near = d * d * (0.5 + d * (1.0 / 6.0 + d * (1.0 / 12.0)))
-        terms[j] = q * (near if d < 1e-3 else (1.0 - d) * log(max(1.0 - d, 1e-300)) + d)
+        terms[j] = q * (near_by_ratio(-d) if d < NEAR else (1.0 - d) * log(max(1.0 - d, 1e-300)) + d)
     part = total(terms)
     for j in range(b.shape[0]):
         shares[j] = lack[j] * lack[j] / max(w[j], 1e-290)

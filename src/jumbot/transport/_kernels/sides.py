@@ -11,6 +11,7 @@ from typing import Any
 
 from jumbot.transport._kernels.decorator import compiled
 from jumbot.transport._kernels.gibbs import set_all
+from jumbot.transport._kernels.kl_near import NEAR, near_by_log
 from jumbot.transport._kernels.vectormath import exp, greater, log
 from jumbot.transport._outcome import BALANCED, KL, POWER, RANGE, TV
 
@@ -136,11 +137,9 @@ def side_kl(tau: float, low: float, high: float, a: Any, F: Any, log_ratio: Any,
         slope = exp(min(-tilt, 700.0))
         r = log_x + tilt
         x = exp(min(log_x, 700.0))
-        series = slope * r * r * (0.5 + r * (1.0 / 3.0))
-        gap[i] = tau * a[i] * max(x * r - x + slope if abs(r) > 1e-4 else series, 0.0) if log_x < 700.0 else OVER
-        # where a large tau waits, x log x - x + 1 must not be a difference of large numbers
-        near = log_x * log_x * (0.5 + log_x * (1.0 / 3.0 + log_x * (0.125 + log_x * (1.0 / 30.0))))
-        penalty[i] = tau * a[i] * (x * (log_x - 1.0) + 1.0 if abs(log_x) > 1e-3 else near)
+        far = x * r - x + slope
+        gap[i] = tau * a[i] * max(far if abs(r) > NEAR else slope * near_by_log(r), 0.0) if log_x < 700.0 else OVER
+        penalty[i] = tau * a[i] * (x * (log_x - 1.0) + 1.0 if abs(log_x) > NEAR else near_by_log(log_x))
         p[i] = a[i] * x
     _add_up(work, F, sums)
 

@@ -56,23 +56,23 @@ def _bends(kind: int, scale: float, z: Any, first: Any, second: Any) -> None:
 
 
 @compiled(fastmath=True)
-def _along(x: Any, u: Any, columns: Any, moves: Any, t: Any) -> None:
-    """t = <x - y, u - w>."""
+def _along(x: Any, u: Any, i: int, columns: Any, moves: Any, t: Any) -> None:
+    """t = <x - y, u - w>, of point i."""
     for j in range(t.shape[0]):
         t[j] = 0.0
     for e in range(x.shape[0]):
-        x_e, u_e, y, w = x[e], u[e], columns[e], moves[e]
+        x_e, u_e, y, w = x[e, i], u[e, i], columns[e], moves[e]
         for j in range(t.shape[0]):
             t[j] += (x_e - y[j]) * (u_e - w[j])
 
 
 @visiting
 def _push(a: int, i: int, b: int, z: Any, work: Any, tiles: Any, state: Any) -> None:
-    plain, u, w, out = state
+    u, w, out = state
     h, p, t = work[0], work[1], work[2]
     _bends(tiles[10], tiles[11], z, h, t)
     entries(a, i, b, z, p, tiles)
-    _along(tiles[0][a, i], u[a, i], plain[b], w[b], t)
+    _along(tiles[0][a], u[a], i, tiles[3][b], w[b], t)
     for j in range(p.shape[0]):
         h[j] *= 2.0 * t[j]
     out[a, i] += dot(p, h)
@@ -89,23 +89,23 @@ def _turned(shift: float, dG: Any, p: Any, t: Any, h: Any, bend: Any) -> None:
 
 @visiting
 def _turn(a: int, i: int, b: int, z: Any, work: Any, tiles: Any, state: Any) -> None:
-    plain, u, w, dF, dG, out = state
+    u, w, dF, dG, out = state
     h, bend, p, t = work[0], work[1], work[2], z
     _bends(tiles[10], tiles[11], z, h, bend)
     entries(a, i, b, z, p, tiles)
-    _along(tiles[0][a, i], u[a, i], plain[b], w[b], t)
+    _along(tiles[0][a], u[a], i, tiles[3][b], w[b], t)
     _turned(dF[a, i], dG[b], p, t, h, bend)
-    sums, d = out[a, i], plain.shape[1]
+    sums, y, d = out[a, i], tiles[3][b], w.shape[1]
     sums[0] += add_up(bend)
     sums[1] += add_up(h)
     for e in range(d):
-        sums[2 + e] += dot(bend, plain[b, e])
+        sums[2 + e] += dot(bend, y[e])
         sums[2 + d + e] += dot(h, w[b, e])
 
 
-#: state (plain, u, w, out): out_i += sum_j P W.  `plain` `(B, d, V)` holds y as it is, u and w the moves.
+#: state (u, w, out): out_i += sum_j P W, with the moves u `(A, d, W)` and w `(B, d, V)`.
 pushes = over_blocks(_push)
-#: state (plain, u, w, dF, dG, out): out `(A, W, 2 + 2 d)` += sums of A, B, A y and B eta.
+#: state (u, w, dF, dG, out): out `(A, W, 2 + 2 d)` += sums of A, B, A y and B eta.
 turns = over_blocks(_turn)
 
 
@@ -113,41 +113,37 @@ class _Scaled:
     """The moves of the tiles of a named cost."""
 
     def __init__(self, tiles: Tiles, F: np.ndarray, G: np.ndarray, moves: Sequence[np.ndarray]) -> None:
-        self.tiles, self.factor, self.layout = tiles, tiles.ground.factor, tiles.in_double()
+        self.tiles, self.factor, self.layout = tiles, tiles.ground.factor, tiles.laid_out(np.float64)
         self.exponents = tiles.padded(0, F, G)
-        self.rows = [self.layout.rows(side) for side in (0, 1)]
-        self.plain = [np.ascontiguousarray(x.transpose(0, 2, 1)) for x in self.rows]
-        self.moves = [
-            _padded_rows(c, v * self.factor, x) for c, v, x in zip(tiles.cells, moves, self.rows, strict=True)
-        ]
-        self.moves_across = [np.ascontiguousarray(x.transpose(0, 2, 1)) for x in self.moves]
+        self.points = [self.layout.of(side) for side in (0, 1)]
+        self.moves = [_laid_out(c, v * self.factor, x) for c, v, x in zip(tiles.cells, moves, self.points, strict=True)]
 
     def _pass(self, kernel: Any, side: int, *state: np.ndarray) -> np.ndarray:
         """What the pass has written to the last of its arrays."""
         tiling = self.tiles.tiling(side, self.exponents[side], self.exponents[1 - side], self.layout)
-        moved = self.plain[1 - side], self.moves[side], self.moves_across[1 - side]
-        self.tiles.each(kernel, side, tiling, (*moved, *state))
+        self.tiles.each(kernel, side, tiling, (self.moves[side], self.moves[1 - side], *state))
         return self.tiles.cells[side].taken(state[-1])
 
     def pushed(self, side: int) -> np.ndarray:
         """sum P W over the other side, in units of epsilon."""
-        return self._pass(pushes, side, np.zeros(self.rows[side].shape[:2]))
+        return self._pass(pushes, side, np.zeros(self.exponents[side].shape))
 
     def slopes(self, side: int, dF: np.ndarray, dG: np.ndarray) -> np.ndarray:
         """The move of the gradient of the value over epsilon, in the points of a side."""
-        cells, (count, width, d) = self.tiles.cells, self.rows[side].shape
+        cells, (count, d, width) = self.tiles.cells, self.points[side].shape
         shifts = cells[side].padded(dF, 0.0), cells[1 - side].padded(dG, 0.0)
         sums = self._pass(turns, side, *shifts, np.zeros((count, width, 2 + 2 * d)))
-        points, moves = (cells[side].taken(x[side]) for x in (self.rows, self.moves))
+        points, moves = (cells[side].taken(x[side].transpose(0, 2, 1)) for x in (self.points, self.moves))
         moved = sums[:, :1] * points - sums[:, 2 : 2 + d] + sums[:, 1:2] * moves - sums[:, 2 + d :]
         return self.factor * moved[:, : cells[side].points.shape[1]]
 
 
-def _padded_rows(cells: Any, moves: np.ndarray, like: np.ndarray) -> np.ndarray:
+def _laid_out(cells: Any, moves: np.ndarray, like: np.ndarray) -> np.ndarray:
     """Moves `(n, d)` where the points of the cells are."""
-    out = np.zeros((cells.count * cells.width, like.shape[2]))
-    out[cells.at, : moves.shape[1]] = moves
-    return out.reshape(like.shape)
+    out = np.zeros_like(like)
+    for e, column in enumerate(moves.T):
+        out[:, e] = cells.padded(column, 0.0)
+    return out
 
 
 class _Called:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from jumbot.cost import Cost, parse_cost, squared_euclidean
 from jumbot.errors import ArgumentError
-from jumbot.transport._kernels.memory import acquire
+from jumbot.transport._kernels.memory import acquire, release
 from jumbot.transport._outcome import AnyOutcome
 from jumbot.transport._placement import bytes_per_entry, free_memory
 from jumbot.transport._points._team import ALONE, team_of
@@ -111,10 +111,18 @@ def _start(problem: Problem, sides: Sides, ground: Ground, fewest: int) -> tuple
     if begun is None:
         outcome = find_outcome(replace_cost(small, coarse, ground), None, _TOL, 1000)
         f, g = outcome.f, outcome.g
+        del outcome
+        release()  # the matrix and the plan: no other of this problem has their size
     else:
         tiles = Tiles(coarse[0].points, coarse[1].points, ground)
+        if not (problem.source.hard or problem.target.hard):  # where they may lose all of their mass
+            tiles.close((first.reference, second.reference))
         found = Sweeps(small, tiles, _TOL).run(*begun, _SWEEPS, prove_it=False)
-        f, g = found.f, found.g
+        # a coarse point that nothing can reach may stand for points that something can
+        f, g = (
+            x if out is None else x.masked_fill(torch.from_numpy(out)[None], 0.0)
+            for x, out in zip((found.f, found.g), tiles.closed, strict=True)
+        )
     return extended(problem, sides, small, coarse, ground, f, g)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jumbot.transport._kernels.decorator import compiled
-from jumbot.transport._kernels.memory import plain
+from jumbot.transport._kernels.memory import contiguous
 
 #: Points of a cell at most.
 LARGEST = 256
@@ -47,15 +47,13 @@ class Cells:
         """The numbers of the points, `(n, ...)`."""
         return padded.reshape(self.count * self.width, *padded.shape[2:])[self.at]
 
-    def rows(self, dtype: type, factor: float = 1.0) -> np.ndarray:
-        """Coordinates `(cells, width, d)`; padding stands at the first point, where its exponent makes it nothing."""
+    def coordinates(self, dtype: type, factor: float = 1.0) -> np.ndarray:
+        """Coordinates `(cells, d, width)`; padding stands at the first point, where its exponent makes it nothing."""
         d = self.points.shape[1]
-        wide = d if d <= 3 else -(-d // 4) * 4
-        out: np.ndarray = np.zeros((self.count * self.width, wide), dtype=dtype)
-        out[:, :d] = self.points[0] * factor
-        for e in range(d):  # a coordinate at a time: a second copy of all would be the largest array of a problem
-            out[self.at, e] = self.points[:, e] * factor
-        return out.reshape(self.count, self.width, wide)
+        out: np.ndarray = np.zeros((self.count, d if d <= 3 else -(-d // 4) * 4, self.width), dtype=dtype)
+        for e in range(d):  # one at a time: a second copy of all would be the largest array of a problem
+            out[:, e] = self.padded(self.points[:, e] * factor, self.points[0, e] * factor, dtype)
+        return out
 
     @cached_property
     def boxes(self) -> tuple[np.ndarray, np.ndarray]:
@@ -75,8 +73,11 @@ class Cells:
         mass = np.bincount(cell, weights, self.count)
         number = np.bincount(cell, minlength=self.count)
         share = np.where(mass[cell] > 0, weights / np.where(mass > 0, mass, 1.0)[cell], 1.0 / number[cell])
-        centre = np.stack([np.bincount(cell, share * column, self.count) for column in self.points.T], axis=1)
-        return centre, mass, ((self.points - centre[cell]) ** 2).sum(1)
+        centre, apart = np.empty((self.count, self.points.shape[1])), np.zeros(len(cell))
+        for e, column in enumerate(self.points.T):
+            centre[:, e] = np.bincount(cell, share * column, self.count)
+            apart += (column - centre[cell, e]) ** 2
+        return centre, mass, apart
 
 
 @compiled()
@@ -139,7 +140,7 @@ def split_in_cells(points: np.ndarray, largest: int) -> tuple[np.ndarray, np.nda
     """
     levels = max(0, int(np.ceil(np.log2(len(points) / largest))))
     order, edges = np.arange(len(points)), np.zeros(2**levels + 1, dtype=np.int64)
-    edges[1], points = len(points), plain(points)
+    edges[1], points = len(points), contiguous(points)
     for level in range(levels):
         _halve(points, order, edges, 2**level)
     return order, np.diff(edges)

@@ -1,7 +1,7 @@
 """Passes over the blocks of the plan that are kept: sums of rows, least costs, marginals, products, mixtures.
 
 One walk, `over_blocks`, goes through the strips; what is done with a row of a strip makes it a pass.  Row cells are
-`(A, W, d)`, column cells `(B, d, V)`, and `met[first[a]:last[a]]` lists the column cells that row cell `a` meets.
+`(A, d, W)`, column cells `(B, d, V)`, and `met[first[a]:last[a]]` lists the column cells that row cell `a` meets.
 F and G hold potentials over epsilon plus the logarithms of the reference weights; padding has the exponent `NOTHING`.
 """
 
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from jumbot.transport._kernels.decorator import compiled
+from jumbot.transport._kernels.kl_near import NEAR, near_by_log
 from jumbot.transport._kernels.vectormath import exp, greater, lesser, log
 from jumbot.transport._points.tile_math import (
     PRODUCT,
@@ -53,9 +54,9 @@ def over_blocks(visit: Any) -> Any:
             a = cells[at]
             for k in range(first[a], last[a]):
                 b = met[k]
-                for i in range(0, x.shape[1], ROWS):
+                for i in range(0, x.shape[2], ROWS):
                     if wanted.shape[0] == 0 or wanted[a, i // ROWS]:
-                        distances(x[a, i : i + ROWS], y[b], kind == PRODUCT, z)
+                        distances(x[a], i, y[b], kind == PRODUCT, z)
                         for r in range(ROWS):
                             visit(a, i + r, b, z[r], work, tiles, state)
 
@@ -156,8 +157,7 @@ def _mixed(
         r = log_q - log_p
         q = exp(lesser(log_q, 700.0)) if log_q > -700.0 else 0.0
         p = exp(lesser(log_p, 700.0)) if log_p > -700.0 else 0.0
-        near = p * r * r * (0.5 + r * (1.0 / 3.0))
-        terms[j] = near if abs(r) < 1e-4 else greater(q * r - q + p, 0.0)
+        terms[j] = p * near_by_log(r) if abs(r) < NEAR else greater(q * r - q + p, 0.0)
         paid[j] = q * cost if cost < _HUGE else 0.0
 
 

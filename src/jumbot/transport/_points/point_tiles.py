@@ -29,31 +29,18 @@ Lists = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class Layout:
-    """The coordinates of a side as the passes take them, in one precision, made when asked for."""
+    """The coordinates of both sides as the passes take them, in one precision, made when asked for."""
 
     def __init__(self, cells: tuple[Cells, Cells], ground: Ground, dtype: type) -> None:
-        self.cells, self.ground, self.dtype = cells, ground, dtype
-        self._rows: list[np.ndarray | None] = [None, None]
-        self._columns: list[np.ndarray | None] = [None, None]
+        self.cells, self.dtype = cells, dtype
+        self.factor = ground.base if dtype == np.float32 else 1.0
+        self._made: list[np.ndarray | None] = [None, None]
 
-    def rows(self, side: int) -> np.ndarray:
-        """Points `(cells, width, d)`."""
-        found = self._rows[side]
+    def of(self, side: int) -> np.ndarray:
+        """Points `(cells, d, width)`."""
+        found = self._made[side]
         if found is None:
-            factor = self.ground.base if self.dtype == np.float32 else 1.0
-            found = self._rows[side] = self.cells[side].rows(self.dtype, factor)
-        return found
-
-    def columns(self, side: int) -> np.ndarray:
-        """Points `(cells, d, width)`; with products z = -<x, 2 y>, and the squared norms go to the potentials."""
-        found = self._columns[side]
-        if found is None:
-            found = np.ascontiguousarray(self.rows(side).transpose(0, 2, 1))
-            if self.ground.kind == PRODUCT:
-                found *= self.dtype(2.0)
-            self._columns[side] = found
-            if self.dtype == np.float64:  # the rows of this side may never be needed
-                self._rows[side] = None
+            found = self._made[side] = self.cells[side].coordinates(self.dtype, self.factor)
         return found
 
 
@@ -67,9 +54,9 @@ class Tiles:
         size = {} if largest is None else {"largest": largest}
         self.cells = Cells.of(x, **size), Cells.of(y, **size)
         by_products = ground.kind == PRODUCT
-        self.norms = [(c.points**2).sum(1) if by_products else np.zeros(len(c.points)) for c in self.cells]
+        self.norms = [_squares(c.points) if by_products else np.zeros(len(c.points)) for c in self.cells]
         self.padded_norms = [c.padded(v, 0.0) for c, v in zip(self.cells, self.norms, strict=True)]
-        self.layout: tuple[type, Layout] | None = None
+        self.layout: Layout | None = None
         self.lists, self.kept, self.left_out = self._all(), 1.0, 0.0
         self.closed: list[np.ndarray | None] = [None, None]
         self.team = ALONE
@@ -97,12 +84,12 @@ class Tiles:
         a, b = (c.count for c in self.cells)
         return _every(a, b), _every(b, a)
 
-    def _in(self, dtype: type) -> Layout:
-        """Made when asked for; one at a time, because they are the largest arrays."""
-        if self.layout is None or self.layout[0] is not dtype:
+    def laid_out(self, dtype: type) -> Layout:
+        """Made when asked for; in one precision at a time, because coordinates are the largest arrays."""
+        if self.layout is None or self.layout.dtype is not dtype:
             self.layout = None
-            self.layout = dtype, Layout(self.cells, self.ground, dtype)
-        return self.layout[1]
+            self.layout = Layout(self.cells, self.ground, dtype)
+        return self.layout
 
     def _exponents(self, side: int, values: np.ndarray, dtype: type) -> np.ndarray:
         """Exponents of the points of a side, without what the products leave out."""
@@ -144,7 +131,7 @@ class Tiles:
         F, G = self._exponents(side, guess, dtype), self._exponents(1 - side, other, dtype)
         out = np.zeros(F.shape)
         kernel = passes.sums_single if dtype == np.float32 else passes.sums_double
-        self._run(kernel, side, self.tiling(side, F, G, self._in(dtype)), (out,), out, cells)
+        self._run(kernel, side, self.tiling(side, F, G, self.laid_out(dtype)), (out,), out, cells)
         if dtype == np.float32:
             guess = self.cells[side].taken(F).astype(np.float64) * _LN2 + self.norms[side]
         return self.cells[side].taken(out), guess
@@ -182,27 +169,20 @@ class Tiles:
         own, out = self.cells[side], self.cells[side].padded(guess, 0.0)
         out[slice(None) if cells is None else cells] = _MOST
         G = self.cells[1 - side].padded(np.maximum(other, NOTHING), NOTHING)
-        self._run(passes.minima, side, self.tiling(side, out, G, self.in_double()), (out,), out, cells)
+        self._run(passes.minima, side, self.tiling(side, out, G, self.laid_out(np.float64)), (out,), out, cells)
         return own.taken(out)
 
     def tiling(
         self, side: int, own: np.ndarray, other: np.ndarray, layout: Layout, wanted: np.ndarray = passes.EVERY
     ) -> tuple[Any, ...]:
         """What every pass takes after its cells: the points of a side as rows, with padded exponents of both sides."""
-        rows, columns = layout.rows(side), layout.columns(1 - side)
-        norms, ground = self.padded_norms, self.ground
-        lists = self.lists[side]
-        return rows, norms[side], own, columns, norms[1 - side], other, *lists, wanted, ground.kind, ground.scale
+        x, y, norms, ground = layout.of(side), layout.of(1 - side), self.padded_norms, self.ground
+        return x, norms[side], own, y, norms[1 - side], other, *self.lists[side], wanted, ground.kind, ground.scale
 
     def padded(self, side: int, own: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Exponents of the points of a side and of the other, in float64, as `tiling` takes them."""
         first, second = self.cells[side], self.cells[1 - side]
         return first.padded(np.maximum(own, NOTHING), NOTHING), second.padded(np.maximum(other, NOTHING), NOTHING)
-
-    def in_double(self) -> Layout:
-        if self.layout is not None and self.layout[0] is np.float64:
-            return self.layout[1]
-        return Layout(self.cells, self.ground, np.float64)  # not kept: single precision goes on
 
     def _run(
         self, kernel: Any, side: int, tiling: Any, state: Any, out: np.ndarray, cells: np.ndarray | None = None
@@ -231,7 +211,7 @@ class Tiles:
         """P 1, P' 1, and <C, P> and <|C|, P> in units of epsilon, in float64."""
         own, other = self.cells
         shares = self._shares(0, np.arange(own.count)[self._part(0, np.arange(own.count))])
-        tiling = self.tiling(0, *self.padded(0, F, G), self._in(np.float64))
+        tiling = self.tiling(0, *self.padded(0, F, G), self.laid_out(np.float64))
         rows, linear = np.zeros((own.count, own.width)), np.zeros((own.count, own.width))
         parts = np.array_split(np.arange(len(shares)), torch.get_num_threads())
         columns = np.zeros((len(parts), other.count, other.width))
@@ -248,7 +228,7 @@ class Tiles:
     def products(self, side: int, F: np.ndarray, G: np.ndarray, v: np.ndarray, by_slopes: bool = False) -> np.ndarray:
         """P v (side 0) or P' v, `(n, k)`; `by_slopes` as the pass of that name."""
         own, other = self.cells[side], self.cells[1 - side]
-        tiling = self.tiling(side, *self.padded(side, *((F, G) if side == 0 else (G, F))), self._in(np.float64))
+        tiling = self.tiling(side, *self.padded(side, *((F, G) if side == 0 else (G, F))), self.laid_out(np.float64))
         columns = np.stack([other.padded(column, 0.0) for column in v.T], axis=1)
         out = np.zeros((own.count, own.width, v.shape[1]))
         self._run(passes.products, side, tiling, (by_slopes, columns, out), out)
@@ -263,7 +243,7 @@ class Tiles:
         log_alpha, log_beta = (np.log(np.maximum(x, 1e-300)) - 1e5 * (x <= 0) for x in (alpha, beta))
         out, logs = np.zeros((own.count, 2)), (own.padded(log_u, 0.0), other.padded(log_v, 0.0))
         state = *logs, own.padded(log_alpha, -1e5), other.padded(log_beta, -1e5), out
-        self._run(passes.mixture, 0, self.tiling(0, *self.padded(0, F, G), self._in(np.float64)), state, out)
+        self._run(passes.mixture, 0, self.tiling(0, *self.padded(0, F, G), self.laid_out(np.float64)), state, out)
         rest = np.zeros(3)
         if self.kept < 1.0 and alpha.sum() > 0:
             sums = []
@@ -337,6 +317,11 @@ class Tiles:
 
     def keep_all(self) -> None:
         self.lists, self.kept, self.left_out = self._all(), 1.0, 0.0
+
+
+def _squares(points: np.ndarray) -> np.ndarray:
+    norms: np.ndarray = np.einsum("ij,ij->i", points, points)
+    return norms
 
 
 def _every(a: int, b: int) -> Lists:

@@ -30,6 +30,9 @@ _PATIENCE = 300  # sweeps without progress after which all is given up
 _SHARE = 0.15  # of tol, that left-out blocks may add to the gap
 _LITTLE = 1e-2  # of all mass, that left-out blocks may hold at most
 _FAR = 100 * EMPTY  # a soft minimum, in units of tau, beyond which nothing can be matched
+_NOWHERE = 1e3  # below its soft minimum, in units of epsilon, the potential of a point whose mass must be zero
+_FARTHEST, _NEAR, _GOLDEN = 1e15, 1e-2, (math.sqrt(5) - 1) / 2  # translations, in units of epsilon
+_ROUNDING = 1e-13  # of the dual
 _MOVED = 0.25  # change of a potential, in units of epsilon, after which blocks are chosen again
 
 
@@ -63,6 +66,7 @@ class Sweeps:
         self.price = self.epsilon * stream.mean_cost(self.a, self.b) + self.epsilon if self.hard else 0.0
         self.dtype = np.float32 if self._single() else np.float64
         self.soft: list[np.ndarray | None] = [None, None]
+        self.nowhere: list[Tensor | None] = [None, None]  # points whose potential is -inf
         self.newton = Newton(self)
         self.count, self.scale = 0, 0.0
 
@@ -112,6 +116,9 @@ class Sweeps:
         else:
             at = torch.where(closed, 0.0, before)
             new = side.relaxed_step(at, soft, weights, self.epsilon, torch.as_tensor(omega, dtype=torch.float64))
+        self.nowhere[k], least = new.isneginf(), self.soft[k]
+        assert least is not None
+        new = torch.where(new.isneginf(), self.epsilon * (torch.from_numpy(least)[None] - _NOWHERE), new)
         return torch.where(closed, EMPTY * side.tau, new)
 
     def sweep(self, f: Tensor | None, g: Tensor) -> tuple[Tensor, Tensor]:
@@ -173,6 +180,9 @@ class Sweeps:
             work = np.empty(len(F)), np.empty(len(G))
             shift = best_shift(self.inverse[0], self.inverse[1], self.a, self.b, F, G, *work) * self.epsilon
             f, new = f + shift, new - shift
+        elif not (self.problem.source.exact and self.problem.target.exact):
+            shift = self._shift(f, new)
+            f, new = f + shift, new - shift
         if self.mixing is not None:
             closed = self.stream.closed[1]
             x, image = g[0].numpy() / self.epsilon, new[0].numpy() / self.epsilon
@@ -181,6 +191,38 @@ class Sweeps:
             mixed = self.mixing.next(x, image, self.b, self.gap / max(self.scale, 1e-300))
             new = torch.from_numpy(mixed)[None] * self.epsilon
         return self._emptied(0, f), self._emptied(1, new)
+
+    def _shift(self, f: Tensor, g: Tensor) -> float:
+        """The t that makes the dual at (f + t, g - t) largest, by bracketing and golden sections: it is concave in t.
+
+        Sweeps alone would move by no more than a few epsilons each, however far it is.
+        """
+        (source, a), (target, b) = self.problem.sides
+
+        def dual(t: float) -> float:
+            for side, potential in ((source, f + t), (target, g - t)):
+                if float(-potential.min()) > side.tau * side.divergence.recession * (1 + 1e-9):
+                    return -math.inf
+            value = float(source.dual(f + t, a) + target.dual(g - t, b))
+            return -math.inf if math.isnan(value) else value
+
+        here, reach = dual(0.0), [0.0, 0.0]
+        for way, sign in enumerate((-1.0, 1.0)):
+            step, best = self.epsilon, here
+            while (value := dual(sign * step)) > best and step < _FARTHEST * self.epsilon:
+                step, best = 2 * step, value
+            reach[way] = sign * step
+        low, high = reach
+        while high - low > _NEAR * self.epsilon + 1e-12 * max(abs(low), abs(high)):
+            first, second = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+            low, high = (low, second) if dual(first) >= dual(second) else (first, high)
+        middle = (low + high) / 2
+        return middle if dual(middle) > here + _ROUNDING * abs(here) else 0.0
+
+    def _finite(self, potential: Tensor) -> Tensor:
+        """A start, which may be -inf where the weight is zero."""
+        least = float(potential.where(potential.isfinite(), torch.inf).min())
+        return potential.nan_to_num(neginf=least - _NOWHERE * self.epsilon) if math.isfinite(least) else potential
 
     def _emptied(self, k: int, potential: Tensor) -> Tensor:
         """Closed points ask for no mass, whatever has become of their potentials."""
@@ -217,10 +259,12 @@ class Sweeps:
         Where somebody has `stopped` what went before, no sweep is made, and the start is what is there.
         """
         safety, best, best_at, interrupted = 1.0, math.inf, 0, False
-        f, g = None if f is None else self._emptied(0, f), self._emptied(1, g)
+        f, g = None if f is None else self._emptied(0, self._finite(f)), self._emptied(1, self._finite(g))
         if f is not None:  # near the soft minima, so that no pass needs to find these first
             pairs = zip((f, g), self.problem.offsets, strict=True)
-            self.soft = [((x - offset) / self.epsilon)[0].numpy() for x, offset in pairs]
+            self.soft = [
+                ((x - offset.clamp_min(-_NOWHERE * self.epsilon)) / self.epsilon)[0].numpy() for x, offset in pairs
+            ]
         if f is not None and self.leave_out:
             self.scale = self.epsilon * float(min(self.a.sum(), self.b.sum()))
             self._choose(f, g)
@@ -242,7 +286,7 @@ class Sweeps:
                     here = self._prove(f, g)
                     (fine,) = self.stream.team.agreed(np.array([float(solved(here.gap, here.scale, self.tol))]))
                     if fine:
-                        return Found(f, g, self.count, here, self.stream.kept)
+                        return self._found(f, g, here, False)
                     safety = stricter(safety, self.tol, here.scale, here.gap)
                 stalled = self.count - best_at == _STALLED
                 if stalled and self._try_otherwise():
@@ -254,9 +298,14 @@ class Sweeps:
                     self._choose(f, new)
                 f, g = self._agreed(*self.advance(f, g, new))
         except KeyboardInterrupt:
+            if not prove_it:  # a coarser problem, of which nothing can be shown
+                raise
             interrupted = True
         f, g = kept
-        proof = self._prove(f, g) if prove_it or interrupted else None
+        return self._found(f, g, self._prove(f, g) if prove_it else None, interrupted)
+
+    def _found(self, f: Tensor, g: Tensor, proof: Proof | None, interrupted: bool) -> Found:
+        f, g = (x if no is None else x.masked_fill(no, -torch.inf) for x, no in zip((f, g), self.nowhere, strict=True))
         return Found(f, g, self.count, proof, self.stream.kept, interrupted)
 
     def _agreed(self, f: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
@@ -271,4 +320,5 @@ class Sweeps:
 
     def _prove(self, f: Tensor, g: Tensor) -> Proof:
         self._choose(f, g)
-        return prove(self.problem, self.stream, f, g)
+        with np.errstate(over="ignore", invalid="ignore"):  # far from the optimum, where the gap is infinite
+            return prove(self.problem, self.stream, f, g)

@@ -1,7 +1,7 @@
 """Distances and exponentials of a strip: four rows of points against the columns of one cell, in the L1 cache.
 
-Coordinates are scaled so that z = |x - y|^2 is the cost over epsilon, or its square; those of the columns are stored
-one coordinate after the other.  A strip is first distances, then exponentials, then sums: each loop is vectorised, and
+Coordinates are scaled so that z = |x - y|^2 is the cost over epsilon, or its square; those of a cell are stored one
+coordinate after the other.  A strip is first distances, then exponentials, then sums: each loop is vectorised, and
 the buffer between them never leaves the cache.  float32 counts in powers of two, float64 in powers of e.
 """
 
@@ -114,30 +114,31 @@ def dot(e: Any, v: Any) -> float:
 
 
 @compiled()
-def _one(u: Any, columns: Any, z: Any) -> None:
-    u0, c0 = u[0], columns[0]
+def _one(x: Any, i: int, columns: Any, z: Any) -> None:
+    u0, c0 = x[0, i], columns[0]
     for j in range(z.shape[0]):
         z[j] = (u0 - c0[j]) * (u0 - c0[j])
 
 
 @compiled()
-def _two(u: Any, columns: Any, z: Any) -> None:
-    u0, u1, c0, c1 = u[0], u[1], columns[0], columns[1]
+def _two(x: Any, i: int, columns: Any, z: Any) -> None:
+    u0, u1, c0, c1 = x[0, i], x[1, i], columns[0], columns[1]
     for j in range(z.shape[0]):
         z[j] = (u0 - c0[j]) * (u0 - c0[j]) + (u1 - c1[j]) * (u1 - c1[j])
 
 
 @compiled()
-def _three(u: Any, columns: Any, z: Any) -> None:
-    u0, u1, u2, c0, c1, c2 = u[0], u[1], u[2], columns[0], columns[1], columns[2]
+def _three(x: Any, i: int, columns: Any, z: Any) -> None:
+    u0, u1, u2, c0, c1, c2 = x[0, i], x[1, i], x[2, i], columns[0], columns[1], columns[2]
     for j in range(z.shape[0]):
         z[j] = (u0 - c0[j]) * (u0 - c0[j]) + ((u1 - c1[j]) * (u1 - c1[j]) + (u2 - c2[j]) * (u2 - c2[j]))
 
 
 @compiled()
-def _add_four(x: Any, y: Any, columns: Any, k: int, one: Any, two: Any) -> None:
+def _add_four(x: Any, i: int, columns: Any, k: int, one: Any, two: Any) -> None:
     """Four coordinates of two rows."""
-    x0, x1, x2, x3, y0, y1, y2, y3 = x[k], x[k + 1], x[k + 2], x[k + 3], y[k], y[k + 1], y[k + 2], y[k + 3]
+    x0, x1, x2, x3 = x[k, i], x[k + 1, i], x[k + 2, i], x[k + 3, i]
+    y0, y1, y2, y3 = x[k, i + 1], x[k + 1, i + 1], x[k + 2, i + 1], x[k + 3, i + 1]
     c0, c1, c2, c3 = columns[k], columns[k + 1], columns[k + 2], columns[k + 3]
     for j in range(one.shape[0]):
         d0, d1, d2, d3 = x0 - c0[j], x1 - c1[j], x2 - c2[j], x3 - c3[j]
@@ -147,13 +148,19 @@ def _add_four(x: Any, y: Any, columns: Any, k: int, one: Any, two: Any) -> None:
 
 
 @compiled()
-def _add_products(x: Any, k: int, columns: Any, z: Any) -> None:
-    """z -= <x, c> of four coordinates of four rows."""
+def _doubled(x: Any, k: int, i: int) -> tuple[Any, Any, Any, Any]:
+    """Twice four coordinates of a point."""
+    return x[k, i] + x[k, i], x[k + 1, i] + x[k + 1, i], x[k + 2, i] + x[k + 2, i], x[k + 3, i] + x[k + 3, i]
+
+
+@compiled()
+def _add_products(x: Any, i: int, k: int, columns: Any, z: Any) -> None:
+    """z -= 2 <x, c> of four coordinates of four rows."""
     z0, z1, z2, z3 = z[0], z[1], z[2], z[3]
-    a0, a1, a2, a3 = x[0, k], x[0, k + 1], x[0, k + 2], x[0, k + 3]
-    b0, b1, b2, b3 = x[1, k], x[1, k + 1], x[1, k + 2], x[1, k + 3]
-    d0, d1, d2, d3 = x[2, k], x[2, k + 1], x[2, k + 2], x[2, k + 3]
-    e0, e1, e2, e3 = x[3, k], x[3, k + 1], x[3, k + 2], x[3, k + 3]
+    a0, a1, a2, a3 = _doubled(x, k, i)
+    b0, b1, b2, b3 = _doubled(x, k, i + 1)
+    d0, d1, d2, d3 = _doubled(x, k, i + 2)
+    e0, e1, e2, e3 = _doubled(x, k, i + 3)
     c0, c1, c2, c3 = columns[k], columns[k + 1], columns[k + 2], columns[k + 3]
     for j in range(z0.shape[0]):
         p, q, r, s = c0[j], c1[j], c2[j], c3[j]
@@ -172,26 +179,29 @@ def _clear(z: Any) -> None:
 
 
 @compiled()
-def distances(rows: Any, columns: Any, products: bool, z: Any) -> None:
-    """z `(4, columns)` = |x - y|^2, or -<x, y>, of four rows; beyond three, coordinates come in fours."""
-    d = rows.shape[1]
+def distances(x: Any, i: int, columns: Any, products: bool, z: Any) -> None:
+    """z `(4, columns)` = |x - y|^2, or -2 <x, y>, of the points i to i + 3 of a cell `(d, points)` and all of another.
+
+    Beyond three, coordinates come in fours.
+    """
+    d = x.shape[0]
     if d == 1:
-        for i in range(ROWS):
-            _one(rows[i], columns, z[i])
+        for r in range(ROWS):
+            _one(x, i + r, columns, z[r])
     elif d == 2:
-        for i in range(ROWS):
-            _two(rows[i], columns, z[i])
+        for r in range(ROWS):
+            _two(x, i + r, columns, z[r])
     elif d == 3:
-        for i in range(ROWS):
-            _three(rows[i], columns, z[i])
+        for r in range(ROWS):
+            _three(x, i + r, columns, z[r])
     else:
         _clear(z)
         for k in range(0, d, 4):
             if products:
-                _add_products(rows, k, columns, z)
+                _add_products(x, i, k, columns, z)
             else:
-                _add_four(rows[0], rows[1], columns, k, z[0], z[1])
-                _add_four(rows[2], rows[3], columns, k, z[2], z[3])
+                _add_four(x, i, columns, k, z[0], z[1])
+                _add_four(x, i + 2, columns, k, z[2], z[3])
 
 
 @compiled()
@@ -294,7 +304,9 @@ def scaled(ground: Ground, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np
     for points in (x, y):
         points *= ground.factor
     if not max(np.abs(x).max(), np.abs(y).max()) < _LARGEST:
-        raise ArgumentError("epsilon: too small beside the distances of the points; raise it, or rescale the points.")
+        raise ArgumentError(
+            "epsilon: too small relative to the distances between points; raise it, or rescale the points."
+        )
     return x, y
 
 
