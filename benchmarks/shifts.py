@@ -181,7 +181,7 @@ def table(lines: list[dict[str, Any]]) -> str:
         estimated = [
             f"{100 * e['value']:.0f} ({100 * e['low']:.0f} to {100 * e['high']:.0f})"
             if e and e["value"] is not None
-            else "cannot be told"
+            else "cannot be determined"
             for e in (x.get("estimate") for x in own)
         ]
         text.append(f"| {task} | " + " | ".join(cells) + f" | {'; '.join(estimated)} |")

@@ -55,3 +55,18 @@ def test_the_example_passes_the_linter_as_pasted() -> None:
 def test_every_step_is_named_as_it_is(step: str, file: str) -> None:
     assert step in TEXT
     assert step in (ROOT / file).read_text(encoding="utf-8")
+
+
+def test_every_file_that_it_names_is_there() -> None:
+    """But for those that a contributor writes."""
+    named = set(re.findall(r"`([\w./-]+\.(?:py|toml|md|yml))`", TEXT)) - {"coral.py", "docs/methods/coral.md"}
+    every = {path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*") if ".venv" not in path.parts}
+    assert len(named) > 10
+    assert {name for name in named if not any(f"/{path}".endswith(f"/{name}") for path in every)} == set()
+
+
+def test_the_page_of_methods_prints_them() -> None:
+    """What the first block of the page prints is a step of its own for whoever adds a method."""
+    page = (ROOT / "docs/methods/index.md").read_text(encoding="utf-8")
+    assert ", ".join(METHODS) in page
+    assert "add `coral` to what the" in SECTION

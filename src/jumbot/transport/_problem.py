@@ -152,10 +152,10 @@ class Problem:
         """epsilon log(a / r_a): what turns a soft minimum under R into the argument of `Marginal.step`."""
         if self.reference == "product":
             return torch.zeros_like(self.a), torch.zeros_like(self.b)
-        r_a, r_b = self.reference_weights
+        r_a, r_b = self.reference_weights  # of coarse points, as many as each stands for
         return (
-            self.epsilon * torch.log(torch.where(r_a > 0, self.a, 1.0)),
-            self.epsilon * torch.log(torch.where(r_b > 0, self.b, 1.0)),
+            self.epsilon * torch.log(torch.where(r_a > 0, self.a / r_a, 1.0)),
+            self.epsilon * torch.log(torch.where(r_b > 0, self.b / r_b, 1.0)),
         )
 
     @cached_property

@@ -215,7 +215,7 @@ def test_a_run_of_another_version_is_named(blobs: Any, tmp_path: Path) -> None:
 def test_rules_of_selection(blobs: Any, tmp_path: Path, rule: str) -> None:
     source, target = blobs()
     model = adapt(
-        source, target, out=tmp_path / "run", steps=12, evaluate_every=4, select=rule, method="jumbot", judge=False
+        source, target, out=tmp_path / "run", steps=40, evaluate_every=10, select=rule, method="jumbot", judge=False
     )
     assert model.results["rule"] == rule
     assert model.results["oracle"] == (rule == "oracle")

@@ -225,6 +225,23 @@ def test_under_ones_a_coarse_point_counts_for_all_of_its_points() -> None:
     assert found.value - found.gap <= truth.value <= found.value + 1e-9
 
 
+@pytest.mark.parametrize("m", [1, 60])
+def test_coarse_points_that_stand_for_several_under_ones_keep_their_mass(
+    m: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Balanced, the sweeps of a coarse problem with another mass on each side would drift without end."""
+    monkeypatch.setattr(coarse, "FEWEST", 20)
+    draw = np.random.default_rng(0)
+    x, y, a = draw.random((130, 2)), draw.random((m, 2)), draw.random(130) + 0.05
+    a[draw.random(130) < 0.3] = 0
+    a, b = a / a.sum(), np.full(m, 1 / m)
+    found = jumbot.solve_sample(x, y, a, b, epsilon=0.01, reference="ones", tol=1e-5)
+    truth = jumbot.solve(((x[:, None] - y) ** 2).sum(-1), a, b, epsilon=0.01, reference="ones")
+    assert found.converged
+    assert abs(found.potentials[1]).max() < 10
+    assert found.value - found.gap - 1e-9 <= truth.value <= found.value + 1e-9
+
+
 def test_nothing_of_the_size_of_the_matrix_is_made() -> None:
     import tracemalloc
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,13 +123,27 @@ def outputs(network: Network, domain: Domain, device: torch.device | str | None 
     Where a sample has several views (ten crops), its embedding is their mean, and its logits the logarithm of the mean
     of their probabilities.
     """
-    found = list(_outputs(network, domain, device))
-    return torch.cat([z for z, _ in found]), torch.cat([y for _, y in found])
+    z, y = (_gathered(parts, len(domain)) for parts in zip(*_outputs(network, domain, device), strict=True))
+    return z, y
 
 
 def logits_of(network: Network, domain: Domain, device: torch.device | str | None = None) -> Tensor:
     """The logits alone: the embeddings of a million samples would take a gigabyte."""
-    return torch.cat([y for _, y in _outputs(network, domain, device)])
+    return _gathered((y for _, y in _outputs(network, domain, device)), len(domain))
+
+
+def _gathered(parts: Iterable[Tensor], count: int) -> Tensor:
+    """Rows one part after the other, each written where it belongs.
+
+    A list of small tensors, each made between large ones that are freed, would leave holes in the memory.
+    """
+    found, start = torch.empty(0), 0
+    for part in parts:
+        if not start:
+            found = part.new_empty(count, *part.shape[1:])
+        found[start : start + len(part)] = part
+        start += len(part)
+    return found
 
 
 def _outputs(network: Network, domain: Domain, device: torch.device | str | None) -> Iterator[tuple[Tensor, Tensor]]:
