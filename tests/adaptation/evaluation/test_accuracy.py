@@ -188,14 +188,16 @@ def test_even_evidence_is_for_source_only() -> None:
 
 
 def test_neighbourhoods_decide_where_the_source_has_them() -> None:
-    better, worse = {"COT": 0.9}, {"COT": 0.6}
-    for mean, helps, likely in ((0.1, True, False), (0.001, False, True), (-0.1, False, True)):
+    same, more, less = {"COT": 0.8}, {"COT": 0.9}, {"COT": 0.7}
+    for mean, helps, likely in ((0.1, True, False), (0.001, False, False), (-0.1, False, True)):
         gained = mean + np.resize([-0.2, 0.2], 400)
-        harm = weigh_harm(worse, better, 0.2, gained)
+        harm = weigh_harm(same, same, 0.2, gained)
         assert harm.modularity == pytest.approx(mean)
         assert harm.modularity_error == pytest.approx(0.01)
         assert (harm.helps, harm.likely) == (helps, likely)
-    assert not weigh_harm(better, worse, 0.2, np.resize([-0.2, 0.2], 400)).likely  # nothing speaks for it
+        assert weigh_harm(more, same, 0.2, gained).helps == helps
+        against = weigh_harm(less, same, 0.2, gained)  # balanced classes are neighbourhoods too
+        assert (against.helps, against.likely) == (False, True)
 
 
 def test_neighbourhoods_are_asked_for_where_labels_follow_them() -> None:

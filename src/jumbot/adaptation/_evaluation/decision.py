@@ -83,7 +83,7 @@ class Harm(Record):
         if self.numbers:
             return bool(self.gain > NEARER)
         if self.modularity is not None:
-            return bool(self.modularity > SURE * self.modularity_error)
+            return bool(self.modularity > SURE * self.modularity_error and self.gain > -LEAST_GAIN)
         return bool(self.gain > max(LEAST_GAIN, self.error))
 
     def __str__(self) -> str:
@@ -101,8 +101,9 @@ def weigh_harm(
     r"""From the votes on the accuracy of both, in pairs, and what each sample has `gained` in modularity.
 
     `gained` `(m,)` is given where the classes of the source are neighbourhoods (`Panel.neighbours`).  There the adapted
-    classifier is taken where it surely respects those of the target better, by two standard errors; elsewhere where the
-    votes v give it more, by 2 points and by the standard error of the difference:
+    classifier is taken where it surely respects those of the target better, by two standard errors, and the votes v do
+    not give it 2 points less: balanced classes are neighbourhoods too, where the target has one.  Elsewhere it is taken
+    where the votes give it more, by 2 points and by the standard error of the difference:
 
     .. math:: \bar d > \max(0.02,\; \mathrm{sd}(d) / \sqrt{k}), \quad d = v_{\mathrm{adapted}} - v_{\mathrm{alone}}
 
@@ -179,6 +180,7 @@ def decide(harm: Harm, adapted: str) -> Decision:
             why = f"the votes give it an accuracy of {_percent(harm.adapted)}, and {SOURCE_ONLY} {alone}"
         changed = "" if harm.numbers else f"it changed {100 * harm.changed:.0f} % of the predictions, and "
         return Decision(adapted, f"{adapted} was chosen over {SOURCE_ONLY}: {changed}{why}.", harm=harm)
+    given = f"the votes give it an accuracy of {_percent(harm.source_only)}, and {adapted} {_percent(harm.adapted)}"
     if harm.numbers:
         why = (
             f"the numbers of {adapted} are not surely nearer to those of plain models of the source "
@@ -187,9 +189,9 @@ def decide(harm: Harm, adapted: str) -> Decision:
     elif harm.changed < FEW:
         why = f"{adapted} would change {100 * harm.changed:.1f} % of the predictions, so the evidence is even"
     elif harm.modularity is not None:
-        why = f"the predictions of {adapted} do not surely respect the neighbourhoods of the target better"
+        unsure = f"the predictions of {adapted} do not surely respect the neighbourhoods of the target better"
+        why = given if harm.gain <= -LEAST_GAIN else unsure
     else:
-        given = f"the votes give it an accuracy of {_percent(harm.source_only)}, and {adapted} {_percent(harm.adapted)}"
         why = f"{given}, which is not surely more" if harm.gain > 0 else given
     return Decision(SOURCE_ONLY, f"{SOURCE_ONLY} was chosen over {adapted}: {why}.", harm=harm)
 
