@@ -13,8 +13,10 @@ import jumbot
 
 def test_pictures_show_calibrated_predictions(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    y, t = rng.choice(2, 300, p=[0.85, 0.15]), rng.choice(2, 120, p=[0.85, 0.15])
-    (X, T) = (rng.normal(size=(len(labels), 4)) + 1.5 * labels[:, None] * [1, 0, 0, 0] for labels in (y, t))
+    y = rng.choice(2, 300, p=[0.85, 0.15])
+    X = rng.normal(size=(300, 4)) + np.outer(1.5 * y, [1, 0, 0, 0])
+    t = rng.choice(2, 120, p=[0.85, 0.15])
+    T = rng.normal(size=(120, 4)) + np.outer(1.5 * t, [1, 0, 0, 0])
     run = tmp_path / "run"
     model = jumbot.adapt((X, y), T, method="jumbot", steps=30, source_steps=30, out=run, seed=0, validation=0.2)
     logits = model.outputs(T)[1]
