@@ -97,7 +97,7 @@ def test_scalings_of_the_log_make_the_plan(problem):
 def test_the_total_cost_is_the_formula_and_one_warning_says_so(reg_type, problem, monkeypatch):
     a, b, M = problem
     a = 1.3 * a
-    monkeypatch.setattr(_differences, "_said", set())
+    monkeypatch.setattr(_differences, "_warned", set())
     with pytest.warns(ot.PeerDifferenceWarning, match="mass terms"):
         total = ot.sinkhorn_unbalanced2(a, b, M, 0.05, 1.0, returnCost="total", reg_type=reg_type)
     with warnings.catch_warnings():
@@ -115,7 +115,7 @@ def test_the_total_cost_is_the_formula_and_one_warning_says_so(reg_type, problem
 
 def test_the_stabilised_method_solves_the_problem(problem, monkeypatch):
     a, b, M = problem
-    monkeypatch.setattr(_differences, "_said", set())
+    monkeypatch.setattr(_differences, "_warned", set())
     with pytest.warns(ot.PeerDifferenceWarning, match="sinkhorn_stabilized"):
         plan = ot.sinkhorn_unbalanced(a, b, M, 0.01, 10.0, method="sinkhorn_stabilized")
     assert jumbot.certify(M, a, b, plan=plan, epsilon=0.01, tau=10.0).relative_gap < 1e-9
@@ -206,7 +206,7 @@ def test_solve_returns_pots_result(settings, problem):
 
 def test_tv_is_solved(problem, monkeypatch):
     a, b, M = problem
-    monkeypatch.setattr(_differences, "_said", set())
+    monkeypatch.setattr(_differences, "_warned", set())
     with pytest.warns(ot.PeerDifferenceWarning, match="TV"):
         ours = ot.solve(M, a, b, unbalanced=0.1, unbalanced_type="TV")
     assert ours.value == pytest.approx(float(jumbot.solve(M, a, b, epsilon=0, tau=0.1, divergence="tv").value))
@@ -224,7 +224,7 @@ def test_solve_sample_and_batch(problem, rng, monkeypatch):
         theirs, ours = (package.solve_batch(M, reg=0.1, reg_type=reg_type, tol=1e-9) for package in (real, ot))
         np.testing.assert_allclose(ours.plan, theirs.plan, atol=1e-6)
         np.testing.assert_allclose(ours.value, theirs.value, atol=1e-6)
-    monkeypatch.setattr(_differences, "_said", set())
+    monkeypatch.setattr(_differences, "_warned", set())
     with pytest.warns(ot.PeerDifferenceWarning, match="solve_batch"):
         exact = ot.solve_batch(M)
     uniform = np.full(9, 1 / 9), np.full(7, 1 / 7)

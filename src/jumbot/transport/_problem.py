@@ -90,7 +90,7 @@ def _refuse_closed(closed: Tensor, side: Marginal, name: str) -> None:
         )
 
 
-def _refuse_absent(side: Marginal, weights: Tensor, name: str) -> None:
+def refuse_absent(side: Marginal, weights: Tensor, name: str) -> None:
     if isinstance(side, L2Marginal) and bool((weights <= 0).any()):
         raise UnsupportedError(
             f"{name} must be > 0 where the divergence is 'l2' and the reference is not 'product', got zeros; "
@@ -298,8 +298,8 @@ def make_problem(
     weights_a = check_weights("a", a, n, cost, batch)
     weights_b = check_weights("b", b, m, cost, batch)
     if reference != "product":
-        _refuse_absent(source, weights_a, "a")
-        _refuse_absent(target, weights_b, "b")
+        refuse_absent(source, weights_a, "a")
+        refuse_absent(target, weights_b, "b")
     flat = cost.detach().reshape(-1, n, m)
     size = abs(probe(flat))
     well_scaled = (

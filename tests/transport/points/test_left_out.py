@@ -342,6 +342,21 @@ def test_coarse_points_that_nothing_can_reach(monkeypatch: pytest.MonkeyPatch) -
     assert found.value - found.gap - 1e-9 <= truth.value <= found.value + 1e-9
 
 
+@pytest.mark.parametrize(("away", "tau", "divergence"), [(1.6, 30.0, "kl"), (2.0, 1.0, "kl"), (2.2, 1.0, "chi2")])
+def test_points_that_a_fine_point_reaches_and_no_coarse_one(
+    away: float, tau: float, divergence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the border of what is within reach a coarse start knows nothing of some points that have mass."""
+    monkeypatch.setattr(coarse, "FEWEST", 32)
+    draw = np.random.default_rng(0)
+    x, y = draw.random((600, 1)), draw.random((600, 1)) + away
+    settings: dict[str, Any] = {"epsilon": 0.1, "tau": (1.0, tau), "divergence": divergence}
+    found = jumbot.solve_sample(x, y, cost="wfr", **settings)
+    truth = jumbot.solve(COSTS["wfr"](torch.from_numpy(x), torch.from_numpy(y)).numpy(), **settings, tol=1e-8)
+    assert found.converged
+    assert found.value - found.gap - 1e-9 <= truth.value <= found.value + truth.gap + 1e-9
+
+
 @pytest.mark.parametrize("family", ["t(1.5)", "t(1.1)", "range"])
 def test_heavy_tails_do_not_stall(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """No point stands for the farthest ones: epsilon is larger first, and smaller step by step."""

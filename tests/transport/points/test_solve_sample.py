@@ -184,6 +184,11 @@ def test_stopping_short_warns_and_stays_certified() -> None:
         ({"a": np.array([2.0, 1.0, 1.0])}, ArgumentError, "^a, b"),
         ({"reference": "sum"}, ArgumentError, "^reference"),
         ({"reference": np.ones((3, 3))}, ArgumentError, "^reference"),
+        (
+            {"divergence": "l2", "tau": 1.0, "reference": "ones", "b": np.array([0.5, 0.0, 0.5])},
+            UnsupportedError,
+            "^b must be > 0",
+        ),
         ({"memory": 1000}, ArgumentError, "^memory"),
         ({"init": (np.zeros(2), np.zeros(3))}, ArgumentError, "^init"),
         ({"tol": -1.0}, ArgumentError, "^tol"),

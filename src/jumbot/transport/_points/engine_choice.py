@@ -36,6 +36,7 @@ _COOLER, _WARM_TOL = 3.0, 1e-3  # from one larger epsilon to the next, and the g
 _REACH = 20  # the largest cost over the largest epsilon
 _FARTHEST = 4.0  # cost over epsilon between a point and the one that stands for it, where marginals are exact
 _BUDGET = 1e-4
+_UNREACHED = 1e11  # a soft minimum, in units of epsilon, of a point with no other within reach
 
 
 @dataclass(frozen=True)
@@ -242,8 +243,11 @@ def extended(
         tiles.choose(first, exponent, _BUDGET * float(own.weights.sum()))
         soft = -tiles.log_sums(0, exponent, None, np.float32) * problem.epsilon
         side, weights = problem.sides[k]
-        shifted = torch.from_numpy(np.minimum(soft, 1e11 * problem.epsilon))[None] + problem.offsets[k]
-        out.append(side.step(shifted, weights, problem.epsilon))
+        far = torch.from_numpy(soft >= _UNREACHED * problem.epsilon)[None]
+        shifted = torch.from_numpy(np.minimum(soft, _UNREACHED * problem.epsilon))[None] + problem.offsets[k]
+        potential = side.step(shifted, weights, problem.epsilon)
+        # where costs may be infinite, a point that no coarse point reaches may still be within reach of a fine one
+        out.append(potential.masked_fill(far, 0.0) if ground.kind == WFR else potential)
     return out[0], out[1]
 
 

@@ -18,7 +18,7 @@ from jumbot.transport._checks import Array, as_tensor, check_number, check_same_
 from jumbot.transport._marginal import marginals
 from jumbot.transport._points.engine_choice import Call, solve_one
 from jumbot.transport._points.sample_solution import SampleSolution
-from jumbot.transport._problem import Problem, check_masses, check_reference, check_weights
+from jumbot.transport._problem import Problem, check_masses, check_reference, check_weights, refuse_absent
 from jumbot.transport._solution import Solution, Status
 from jumbot.transport.divergences import Divergence
 
@@ -138,6 +138,9 @@ def solve_sample(
         check_weights(name, w, size, like[0], torch.Size(batch)).expand(math.prod(batch), size)
         for name, w, size in zip("ab", on_cpu, (n, m), strict=True)
     ]
+    if reference != "product":
+        refuse_absent(source, weights[0], "a")
+        refuse_absent(target, weights[1], "b")
     if source.hard and target.hard:
         check_masses(weights[0], weights[1], source, target, 1e-5 if x.dtype == torch.float32 else 1e-6)
         if source.exact and target.exact:  # masses that differ by rounding are made equal
