@@ -54,25 +54,27 @@ def source_only(
 
 
 def compared(network: Network, what: str, domains: Domains, labels: np.ndarray, judged: Judged) -> Baseline:
-    """`baseline.json`: accuracy with labels and without, and the share of predictions that adaptation changed.
-
-    Its predictions are for classes in the source's shares, calibrated like those of the model.
-    """
+    """`baseline.json`: accuracy with labels and without, and the share of predictions that adaptation changed."""
     logits = logits_of(network, domains.target)
-    witness = None if judged.witnesses is None else judged.witnesses.by_method.get(SOURCE_ONLY)
-    natural = Calibration() if witness is None else Calibration(witness.temperature, tuple(witness.offset.tolist()))
-    probabilities = natural.scores(logits).softmax(-1)
+    probabilities = probabilities_alone(logits, judged)
     old, classes = probabilities.argmax(-1), domains.source.classes
     estimated = unknown(judged.why_not or "there is no held-out part of the source")
-    if judged.witnesses is not None and witness is not None:
+    if judged.witnesses is not None and SOURCE_ONLY in judged.witnesses.by_method:
         estimated = estimate_of(judged.witnesses, SOURCE_ONLY, logits, old)
     found = Baseline(what=what, changed=float((old.numpy() != labels).mean()), estimated_accuracy=estimated)
     if (evaluated := domains.evaluated) is not None:
         same = evaluated is domains.target
-        shares = probabilities if same else natural.scores(logits_of(network, evaluated)).softmax(-1)
+        shares = probabilities if same else probabilities_alone(logits_of(network, evaluated), judged)
         figures = evaluate(shares, evaluated.labels, classes).to_json()
         found = replace(found, **{name: figures[name] for name in ("accuracy", "mean_class_accuracy", "n")})
     return found
+
+
+def probabilities_alone(logits: Tensor, judged: Judged) -> Tensor:
+    """Of a classifier of the source alone, for classes in the source's shares, calibrated like those of the model."""
+    witness = None if judged.witnesses is None else judged.witnesses.by_method.get(SOURCE_ONLY)
+    natural = Calibration() if witness is None else Calibration(witness.temperature, tuple(witness.offset.tolist()))
+    return natural.scores(logits).softmax(-1)
 
 
 def notable(

@@ -60,7 +60,8 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
         Put a classifier of the source alone beside a method that is named, and warn (`jumbot.NegativeTransferWarning`)
         where adaptation probably did harm; runs of less than 50 steps are not warned of.  Turn it off in grids.
     prior
-        "target": predictions have the class sizes that were found for the target; "equal": classes of one size.
+        "target": predictions have the class sizes that were found for the target, or the source's where these are far
+        from them; "equal": classes of one size.
     random_state
         Seed; an int gives the same classifier at every fit.
 

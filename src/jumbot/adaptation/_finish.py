@@ -16,7 +16,7 @@ from jumbot._base.files import replacing
 from jumbot._base.pages import drawn
 from jumbot._base.progress import Stretch, log, progress
 from jumbot._base.schema import convert, to_builtins, write
-from jumbot.adaptation._baseline import BASELINE, SAMPLES, compared, notable, source_only
+from jumbot.adaptation._baseline import BASELINE, SAMPLES, compared, notable, probabilities_alone, source_only
 from jumbot.adaptation._config import RunConfig
 from jumbot.adaptation._evaluation.accuracy import EstimatedAccuracy
 from jumbot.adaptation._evaluation.decision import Harm
@@ -90,11 +90,9 @@ def embeddings(network: Network, source: Domain, target: Domain, when: str) -> d
     rows = {name: _rows(len(domain), _KEPT) for name, domain in (("source", source), ("target", target))}
     found: dict[str, np.ndarray] = {}
     for name, domain in (("source", source), ("target", target)):
-        z, logits = outputs(network, domain.subset(rows[name]))
+        z, _ = outputs(network, domain.subset(rows[name]))
         # for pictures: float16 goes no further, and infinity could not be drawn
         found[f"{when}_{name}"] = z.clamp(-_HALF, _HALF).numpy().astype(np.float16)
-        if name == "target" and source.labels is not None:
-            found["target_predictions"] = logits.argmax(-1).numpy()
     return found
 
 
@@ -170,7 +168,7 @@ def _finish(
     if compared_baseline is not None:
         write(run.path / BASELINE, compared_baseline)
     if baseline and predictions is not None:
-        old = None if alone is None else logits_of(alone[0], target).softmax(-1)
+        old = None if alone is None else probabilities_alone(logits_of(alone[0], target), judged)
         shown = model.probabilities(logits), old, diagnosis.received_mass, model.classes
         write(run.path / SAMPLES, notable(target, domains.pictures, model.input, *shown))
     model.save(run.path)
@@ -256,12 +254,12 @@ def _write_embeddings(
     run: RunFolder, model: Model, earlier: Network, source: Domain, target: Domain, logits: Tensor
 ) -> None:
     """Some of each domain before and after adaptation, with labels or numbers."""
-    kept: dict[str, Any] = embeddings(model.network, source, target, "after") | {
-        name: z for name, z in embeddings(earlier, source, target, "before").items() if name.startswith("before")
-    }
+    kept: dict[str, Any] = embeddings(model.network, source, target, "after")
+    kept |= embeddings(earlier, source, target, "before")
     rows = _rows(len(target), _KEPT)
     if source.labels is not None:
         kept["source_labels"] = source.labels[_rows(len(source), _KEPT)]
+        kept["target_predictions"] = model.scores(logits[rows]).argmax(-1).numpy()
         kept["target_labels"] = np.full(len(rows), -1) if target.labels is None else target.labels[rows]
     else:
         assert source.values is not None

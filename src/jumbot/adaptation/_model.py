@@ -121,7 +121,8 @@ class Model:
     nearness
         What the source looked like; new samples that resemble none of it are found by it.
     offset : tuple of float or None
-        What is added to the score of each class, so that predictions have the class sizes found for the target.
+        What is added to the score of each class, so that predictions have the class sizes found for the target, or
+        the source's where these are far from them.
     guarantee
         Of the held-out source, by which sets of classes and intervals are made.
     """
@@ -218,7 +219,8 @@ class Model:
         data : path, array, frame or Dataset
             The samples, as `jumbot.adapt` takes them.
         prior : {"target", "equal"}, default "target"
-            Class sizes to predict for: those that were found for the target, or classes of one size.
+            Class sizes to predict for: those that were found for the target, or the source's where these are far from
+            them; or classes of one size.
         **reading
             Options of `Model.domain`, such as `id`.
 

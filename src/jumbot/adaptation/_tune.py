@@ -89,11 +89,12 @@ def tune(
 ) -> Tuned:
     """Try candidates on the same data and pick one by evidence that needs no target labels.
 
-    The candidates are source-only, DeepJDOT, MCC, and JUMBOT with the general and the partial settings at five values
-    of tau.  Evidence is `modularity + agreement`: predictions respect the neighbourhoods of the target beyond what
-    class sizes alone give, and the other candidates share them.  The recipe's JUMBOT is kept, or source-only where that
-    has more evidence, unless another candidate has more and a modularity larger by two standard errors.  So source-only
-    can win: then nothing is gained by adaptation.
+    The candidates are source-only, DeepJDOT, MCC, m-POT, ELOT, and JUMBOT with the general and the partial settings at
+    five values of tau.  Evidence is `modularity + agreement`: predictions respect the neighbourhoods of the target
+    beyond what class sizes alone give, and the other candidates share them.  As in `jumbot.adapt`, the rule of harm
+    chooses between source-only and the recipe's JUMBOT.  Another candidate is picked where that rule prefers it to
+    source-only, it has more evidence, and its modularity is larger by two standard errors.  So source-only can win:
+    then nothing is gained by adaptation.
 
     Numbers (`task="regression"`) are predicted by source-only, DeepJDOT, DANN and JUMBOT at five values of tau, and the
     evidence is `agreement - gap`, which assumes that the numbers of both domains are spread alike.  Where source-only

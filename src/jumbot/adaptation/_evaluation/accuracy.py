@@ -120,7 +120,7 @@ class Calibration:
 
 
 def target_shares(estimated: Array, planned: Array, source: Array) -> Array:
-    """The class shares of the target that predictions use.
+    """The class shares of the target, as far as two estimates agree on them.
 
     `estimated` by expectation and maximisation, `planned` by the transport plan: their mean where they agree, and the
     `source`'s where they do not, for then one of them is wrong, and a wrong share costs more than it brings.

@@ -64,11 +64,11 @@ class Harm(Record):
         found = []
         if self.gain <= -LEAST_GAIN:
             alone = _percent(self.source_only)
-            found.append(f"the votes give it an accuracy of {_percent(self.adapted)}, and source-only {alone}")
+            found.append(f"the votes give it an accuracy of {_percent(self.adapted)} and source-only {alone}")
         if self.modularity is not None and self.modularity < -SURE * self.modularity_error:
             found.append("its predictions respect the neighbourhoods of the target less")
-        changed = f"it changed {100 * self.changed:.0f} % of the predictions"
-        return (*found, changed) if found else ()
+        changed = f"it changed {100 * self.changed:.0f} % of the predictions"  # which alone is no sign of harm
+        return (*found[:-1], f"{found[-1]}, and {changed}") if found else ()
 
     @property
     def likely(self) -> bool:

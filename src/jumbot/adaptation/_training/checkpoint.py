@@ -27,11 +27,11 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str,
     save_file = need("safetensors.torch", "a checkpoint", "adapt").save_file
     from safetensors import SafetensorError
 
-    to_builtins = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    contiguous = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     try:
         with replacing(path) as part:
             try:
-                save_file(to_builtins, part, metadata={"jumbot": json.dumps(header)})
+                save_file(contiguous, part, metadata={"jumbot": json.dumps(header)})
             except SafetensorError as error:  # what it makes of a full disk
                 raise OSError(str(error)) from error
     except JumbotError as error:
