@@ -389,3 +389,13 @@ def test_a_larger_epsilon_is_the_same_problem(cost: str) -> None:
     truth = COSTS[cost](torch.from_numpy(x), torch.from_numpy(y))
     assert warm.epsilon == pytest.approx(0.09)
     torch.testing.assert_close(full.cost[0], truth, rtol=1e-9, atol=1e-12)
+
+
+def test_a_start_beyond_the_price_of_all_mass_proves_nothing() -> None:
+    """The dual of total variation is -inf below -tau: a plan of no mass once passed for the optimum there."""
+    x = np.zeros((2, 1))
+    settings: dict[str, Any] = {"epsilon": 0.1, "tau": (1e6, 1.0), "divergence": "tv"}
+    found = jumbot.solve_sample(x, x, **settings, init=(np.zeros(2), np.full(2, -1e9)))
+    truth = jumbot.solve(np.zeros((2, 2)), **settings)
+    assert found.converged
+    assert abs(found.value - truth.value) <= found.gap + truth.gap + 1e-9

@@ -225,11 +225,15 @@ class Sweeps:
         return potential.nan_to_num(neginf=least - _NOWHERE * self.epsilon) if math.isfinite(least) else potential
 
     def _emptied(self, k: int, potential: Tensor) -> Tensor:
-        """Closed points ask for no mass, whatever has become of their potentials."""
-        closed = self.stream.closed[k]
+        """Closed points ask for no mass, whatever has become of their potentials; no price is beyond its bound.
+
+        A start may be, and so may a mixture: the dual is -inf there, and what it seems to prove is wrong.
+        """
+        side, closed = self.problem.sides[k][0], self.stream.closed[k]
+        potential = potential.clamp_min(-side.tau * side.divergence.recession)
         if closed is None:
             return potential
-        return torch.where(torch.from_numpy(closed)[None], EMPTY * self.problem.sides[k][0].tau, potential)
+        return torch.where(torch.from_numpy(closed)[None], EMPTY * side.tau, potential)
 
     def _choose(self, f: Tensor, g: Tensor) -> None:
         if self.leave_out:
