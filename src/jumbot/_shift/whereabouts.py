@@ -126,17 +126,17 @@ def find_copies(pool: Pool) -> tuple[str, ...]:
     """
     rows = np.array([hash(row.tobytes()) for row in pool.rows])
     sides = [rows[~pool.current], rows[pool.current]]
-    said = []
+    found = []
     for name, own, other in zip(pool.names, sides, sides[::-1], strict=True):
         _, places, counts = np.unique(own, return_inverse=True, return_counts=True)
         within, between = float((counts[places] > 1).mean()), float(np.isin(own, other).mean())
         if within >= COPIES and between < within / 2:
-            said.append(
+            found.append(
                 f"{name}: {(counts[places] > 1).sum()} of {len(own)} rows are copies of each other; a row that is "
                 "there several times counts several times, and the p-value is too small. Drop the copies, or name "
                 "them as groups."
             )
-    return tuple(said)
+    return tuple(found)
 
 
 def displacements(pool: Pool, scale: float, rng: np.random.Generator) -> Array:

@@ -22,6 +22,7 @@ from jumbot.transport.divergences import Divergence
 _RIGHT = 1e-4  # a relative gap up to which a plan counts as a solution
 _OFF = 1e-3  # an error of a marginal from which on it is said: what rounding it takes is in the gap
 _FINEST = 1e-12
+_BEYOND = 100.0  # times the value, above which a gap is not spelled out
 _NOTHING = 1e-6  # of the mass: a plan with less has underflown
 
 
@@ -53,7 +54,8 @@ def by_gap(gap: float, exact: bool) -> str:
     """What a relative gap says of a plan that is feasible."""
     if gap <= _RIGHT:
         return f"within {_bound(gap)} of the optimum"
-    return f"not optimal: a relative gap of {'' if exact else 'up to '}{_percent(gap)}"
+    up_to = "" if exact or gap > _BEYOND else "up to "
+    return f"not optimal: a relative gap of {up_to}{_percent(gap)}"
 
 
 def _marginals(given: Given, found: Evidence, k: int, errors: list[float]) -> str:
@@ -64,9 +66,11 @@ def _marginals(given: Given, found: Evidence, k: int, errors: list[float]) -> st
 def _percent(share: float) -> str:
     """A share, in percent.
 
-    >>> _percent(0.0312), _percent(0.00042), _percent(1.5)
-    ('3.1 %', '0.042 %', '150 %')
+    >>> _percent(0.0312), _percent(0.00042), _percent(1.5), _percent(5e300)
+    ('3.1 %', '0.042 %', '150 %', 'more than 10,000 %')
     """
+    if share > _BEYOND:
+        return "more than 10,000 %"
     return f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.0f} %"
 
 

@@ -106,7 +106,7 @@ def components(pairs: np.ndarray) -> np.ndarray:
     return connected_components(bmat([[None, csr_array(pairs)], [csr_array(pairs.T), None]]), directed=False)[1]
 
 
-_LEAST, _MOST = 1e-40, 1e40  # of what is surely modest: the square or the sum of all costs, prices, and masses
+_LEAST, _MOST = 1e-40, 1e40  # of what is surely well scaled: the square or the sum of all costs, prices, and masses
 
 
 @dataclass(frozen=True)

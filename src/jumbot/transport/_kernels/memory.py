@@ -35,7 +35,7 @@ class _Block:
 
 
 def _put(memory: mmap.mmap) -> None:
-    """To the shelf; memory that is locked cannot be marked as free, and goes back to the system."""
+    """Back to the pool; memory that is locked cannot be marked as free, and goes back to the system."""
     with contextlib.suppress(OSError):
         memory.madvise(_FREE)  # type: ignore[arg-type]
         _pool.append(memory)
@@ -66,7 +66,7 @@ def acquire(*shape: int, dtype: DTypeLike = np.float64) -> np.ndarray:
 
 
 def _taken(size: int) -> mmap.mmap | None:
-    """A piece of that size from the shelf; others go back to it."""
+    """A block of that size from the pool; others go back to it."""
     for _ in range(len(_pool)):
         try:
             memory = _pool.pop()
