@@ -100,8 +100,8 @@ def described(found: jumbot.Shift) -> str:
         low, high = found.interval
         lines.append(
             f"{100 * found.effect:.0f} % of {found.names[1]} has no counterpart in {found.names[0]} "
-            f"(95 % interval: {100 * low:.0f} to {100 * high:.0f} %). Their distance is {found.distance:.2f} times that "
-            f"between two halves of {found.names[0]}."
+            f"(95 % interval: {100 * low:.0f} to {100 * high:.0f} %). Their distance is {found.distance:.2f} times "
+            f"that between two halves of {found.names[0]}."
         )
     moved = [column for column in found.columns if column.p_value <= 0.05]
     if moved:
