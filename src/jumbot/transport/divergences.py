@@ -107,8 +107,8 @@ class KL(Divergence):
         # KL(x | e^s) = e^s (r e^r - e^r + 1) with r = log x - s: no difference of large numbers.
         r = torch.log(x) - s
         exact = torch.exp(s) * (r * torch.exp(r) - torch.expm1(r))
-        small = torch.exp(s) * r * r * (0.5 + r / 3)
-        return torch.where(x > 0, torch.where(r.abs() < 1e-4, small, exact), torch.exp(s))
+        near = torch.exp(s) * _kl_series.of_log(r)
+        return torch.where(x > 0, torch.where(r.abs() < _kl_series.NEAR, near, exact), torch.exp(s))
 
     def step(self, f: Tensor, tau: float, epsilon: float) -> Tensor:
         return f * (tau / (tau + epsilon))
