@@ -2,7 +2,7 @@
 
     python -m benchmarks.shifts [--tasks heart adult ...] [--seeds 0 1 2] [--tune MINUTES] [--out results/shifts]
 
-The default hands over source-only or JUMBOT; that one is not trained once more.
+The default returns source-only or JUMBOT; that one is not trained once more.
 
 A line per run in `records.jsonl`: accuracy and mean over classes on the target (of numbers R2, as `accuracy`), the
 estimate with its interval, the decision, held-out source accuracy (`held_out`), seconds and date.  Runs that are there

@@ -253,7 +253,7 @@ def choices(lines: list[dict[str, Any]]) -> str:
     families = np.array([s["family"] for s, _ in both])
     harms = [Harm(**j["harm"]) for _, j in both]
     text = [
-        "| handed over | accuracy | jumbot chosen | tasks more than 4 points below source-only | the worst |",
+        "| returned | accuracy | jumbot chosen | tasks more than 4 points below source-only | the worst |",
         "| --- | ---: | ---: | ---: | --- |",
     ]
     by_constants = {
@@ -305,12 +305,12 @@ def _helps(harm: Harm, sure: float | None, least: float) -> bool:
 
 
 def ends(lines: list[dict[str, Any]]) -> str:
-    """What somebody gets who calls `jumbot.adapt`: the network that is handed over, and its estimate."""
+    """What somebody gets who calls `jumbot.adapt`: the network that is returned, and its estimate."""
     pairs = _pairs(x for x in lines if "whole" in x)
     if not pairs:
         return ""
     text = [
-        "| as handed over | runs | told | covered | median width | mean absolute error | low > 85, truth < 75 "
+        "| as returned | runs | told | covered | median width | mean absolute error | low > 85, truth < 75 "
         "| source-only | jumbot | the default | worst task | whose |",
         "| --- |" + " ---: |" * 10 + " --- |",
     ]
@@ -340,7 +340,7 @@ def _pairs(lines: Iterable[dict[str, Any]]) -> list[tuple[dict[str, Any], dict[s
 
 
 def _taken(adapted: dict[str, Any]) -> bool:
-    """Whether the rule hands over JUMBOT."""
+    """Whether the rule returns JUMBOT."""
     return Harm(**adapted["harm"]).helps
 
 
