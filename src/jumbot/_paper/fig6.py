@@ -46,7 +46,7 @@ def run(
             raise ArgumentError(f"over: {name!r} is not known; {suggest(name, ['tau', 'epsilon', 'm'])}")
         if name in suite.changes:
             setting = suite.changes[name]
-            raise ArgumentError(f"{name}: got {setting}, and the figure is over {name}; give one of both.")
+            raise ArgumentError(f"{name}: got {setting}, and the figure is over {name}; pass only one of them.")
     points = {
         (option, method, task, value): suite.runs([task], [method], **{option: value})
         for (option, method), values in VALUES.items()

@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         elif command == "--version":
             print(f"jumbot {jumbot.__version__}")
         elif command not in COMMANDS:
-            what = f"{command!r} is no command;" if command else "which command?"
+            what = f"{command!r} is not a command;" if command else "which command?"
             raise UsageError(f"{what} {suggest(command, COMMANDS)}")
         else:
             with _terminable(), telling():
