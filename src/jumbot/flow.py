@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot._base.options import Seed, check
+from jumbot._base.options import Seed, check, check_number, check_whole
 from jumbot._base.progress import progress
 from jumbot.cost import Cost, parse_cost
 from jumbot.errors import ArgumentError, NotConvergedWarning, hinting
@@ -27,7 +27,7 @@ from jumbot.minibatch._losses import Loss
 from jumbot.minibatch._sampling import Points, draw_subsets
 from jumbot.minibatch._tiles import Solved
 from jumbot.transport._certificate import reachable, solved
-from jumbot.transport._checks import Array, as_tensor, check_number, check_same_columns, check_whole
+from jumbot.transport._checks import Array, as_tensor, check_same_columns
 from jumbot.transport._debiased import debiased, pulled
 from jumbot.transport._entropic import compiled_sweeps, solver
 from jumbot.transport._outcome import GAP, OBJECTIVE, SCALE, RawOutcome
