@@ -196,7 +196,7 @@ def test_mnistm_through_load(photographs: Path, tmp_path: Path, rng: np.random.G
 
 def test_mnistm_without_photographs(tmp_path: Path) -> None:
     black = np.zeros((1, 28, 28), np.uint8)
-    with refused("holds no images"):
+    with refused("contains no images"):
         make_mnistm(black, tmp_path)
     with refused("is no folder"):
         make_mnistm(black, tmp_path / "none")

@@ -134,11 +134,11 @@ def test_a_file_that_breaks_later_is_named(pets: Path) -> None:
 
 
 def test_folders_without_images(tmp_path: Path) -> None:
-    with refused("holds no images"):
+    with refused("contains no images"):
         as_domain(tmp_path)
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "notes.txt").touch()
-    with refused("holds no images"):
+    with refused("contains no images"):
         as_domain(tmp_path)
     with refused("no such folder"):
         load_folder(tmp_path / "none")
@@ -234,16 +234,22 @@ def _colours_of_16_bits(path: Path, value: int) -> None:
 @pytest.mark.parametrize(
     ("values", "match"),
     [
-        ((4000, 0), "up to 4000, where 65535 is white: all but black. If they have 12 bits, multiply the values by 16"),
+        (
+            (4000, 0),
+            "up to 4000, although 65535 is white: almost black. If they have 12 bits, multiply the values by 16",
+        ),
         ((900, 0), "If they have 10 bits, multiply the values by 64 and save them again, for predictions too"),
         ((60_000, 300), None),
         ((200, 100), None),  # bytes in files of 16 bits
-        ((60_000, 100), "up to 100, where 255 is taken for white, beside others up to 60000, where 65535 is; save all"),
+        ((60_000, 100), "up to 100, where 255 is taken for white, and others up to 60000, where 65535 is; save all"),
         (
             (200.0, 0.5),
-            "up to 0.5, where 1 is taken for white, beside others up to 200, where 255 is; save all",
+            "up to 0.5, where 1 is taken for white, and others up to 200, where 255 is; save all",
         ),
-        ("colours", "16-bit pictures of values up to 4095, where 65535 is white: all but black. If they have 12 bits"),
+        (
+            "colours",
+            "16-bit images with values up to 4095, although 65535 is white: almost black. If they have 12 bits",
+        ),
     ],
 )
 def test_a_white_that_may_be_another_is_named(tmp_path: Path, pets: Path, values, match: str | None) -> None:

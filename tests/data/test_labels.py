@@ -104,7 +104,7 @@ _COMPOSED, _COMBINED = "caf\N{LATIN SMALL LETTER E WITH ACUTE}", "cafe\N{COMBINI
 )
 def test_classes_that_differ_in_spelling_alone(one: str, other: str) -> None:
     target = as_domain(np.zeros((1, 2)))
-    with pytest.warns(UserWarning, match=f"'{one}' and '{other}' are two classes; give them one name if they are"):
+    with pytest.warns(UserWarning, match=f"'{one}' and '{other}' are two classes; pass them one name if they are"):
         prepare(as_domain((np.zeros((2, 2)), [one, other])), target)
     prepare(as_domain((np.zeros((2, 2)), [-1, 1])), target)
 

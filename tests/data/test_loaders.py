@@ -43,7 +43,7 @@ def test_polars() -> None:
     _read_alike(frame.with_columns(polars.col("ward").cast(polars.Categorical)), FRAME)
     nested = frame.with_columns(e=polars.Series([[1.0, 2.0]] * 4)).drop("a", "ward")
     assert as_domain(nested, label="kind").roles.features == ("e[0]", "e[1]")
-    with refused(r"a polars LazyFrame holds no rows yet; give data\.collect\(\)"):
+    with refused(r"a polars LazyFrame contains no rows yet; pass data\.collect\(\)"):
         as_domain(frame.lazy())
 
 
@@ -94,7 +94,7 @@ def test_huggingface_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     assert as_domain(named).roles.features == ("a", "ward")
     embedded = datasets.Dataset.from_dict({"e": [[1.0, 2.0], [3.0, 4.0]], "label": [0, 1]})
     assert as_domain(embedded).shape == (2,)
-    with refused(r"holds the splits train, test; give one, e\.g\. data\['train'\]"):
+    with refused(r"contains the splits train, test; pass one, e\.g\. data\['train'\]"):
         as_domain(datasets.DatasetDict({"train": data, "test": data}))
     with refused("the source are drawn by class"):
         as_domain(named.to_iterable_dataset())

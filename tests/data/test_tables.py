@@ -127,7 +127,7 @@ def test_masked_entries_are_no_numbers() -> None:
 
 def test_archives_that_are_no_tables(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", one=X, two=X)
-    with refused("has no array `features`; it holds one, two"):
+    with refused("has no array `features`; it contains one, two"):
         load_table(tmp_path / "a.npz")
     np.savez(tmp_path / "b.npz", X=X, y=Y[:2])
     with refused("2 labels for 4 rows"):
@@ -140,10 +140,10 @@ def test_archives_that_are_no_tables(tmp_path: Path) -> None:
         with refused(match):
             load_table(tmp_path / name)
     (tmp_path / "e.csv").write_text("a,label\n")
-    with refused("holds no rows"):
+    with refused("contains no rows"):
         load_table(tmp_path / "e.csv")
     (tmp_path / "f.csv").touch()
-    with refused(r"cannot be read|holds no rows"):
+    with refused(r"cannot be read|contains no rows"):
         load_table(tmp_path / "f.csv")
     (tmp_path / "g.csv").write_text("label\ncat\n")
     with refused("no columns of features"):

@@ -83,7 +83,7 @@ def test_what_is_no_signal(rng: np.random.Generator, tmp_path: Path) -> None:
             as_domain(data, kind="signal")
     holed = np.zeros((3, 1, 9))
     holed[1, 0, 4] = np.nan
-    with refused(r"1 of 3 rows hold NaN.*row 1"):
+    with refused(r"1 of 3 rows contain NaN.*row 1"):
         as_domain(holed, kind="signal")
 
 

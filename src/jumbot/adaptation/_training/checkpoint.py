@@ -181,7 +181,7 @@ class Checkpoints:
                 if number == len(files):
                     raise
                 self._damaged = True
-                warnings.warn(f"{error} It is passed over: the checkpoint before it is taken.", stacklevel=2)
+                warnings.warn(f"{error} The previous checkpoint is used instead.", stacklevel=2)
         return 0, 0.0
 
     def _restore(self, file: Path, total: int, optimizers: Optimizers) -> tuple[int, float]:
