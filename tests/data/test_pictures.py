@@ -63,7 +63,7 @@ def test_lists_of_files(multi: Path) -> None:
     assert as_domain(str(files[0])).shape == (3, 7, 9)
     source, target, _ = read_domains((files, ["pen", "mug"]), [str(f) for f in files])
     prepare(source, target)
-    with refused(r"1 of 2 files are not there, the first is absent\.png"):
+    with refused(r"1 of 2 files do not exist; the first is absent\.png"):
         as_domain([str(files[0]), "absent.png"])
     (multi / "notes.csv").write_text("a\n1\n")
     with refused("a list of files must contain images"):

@@ -30,7 +30,7 @@ class Domains:
     """Source, target and evaluation data as one network takes them.
 
     With a pretrained backbone the images come in its format, and where it is frozen, as its features.  A share of the
-    source is held out where the rule of selection asks for it.
+    source is held out where the selection rule asks for it.
     """
 
     def __init__(

@@ -177,7 +177,7 @@ def compare(
     A method may carry changes in its name, as in "dann:reversal_steps=none", and is a row of its own then.
     Runs are folders `out/PAIR/METHOD/seedN`: finished ones are not repeated, and those that were stopped go on.
     `common` are options of every run, `options` those of single methods, by the names in `methods`.  The table has
-    the accuracy by the rule of selection; beside it stands what every other rule would have chosen among the
+    the accuracy by the selection rule; beside it stands what every other rule would have chosen among the
     evaluations along the way.
 
     `minutes` is a budget of time.  Runs that are not done by then are left out of the table and named in `not_run`;

@@ -39,8 +39,8 @@ class Compare(TrainingData, Command):
         ("three methods on two tables, three seeds each", "jumbot compare 2023.csv 2024.csv --label sold --seeds 3"),
         ("every pair of the domains in a folder, two at a time", "jumbot compare photos/ --jobs 2 --out comparison"),
         (
-            "methods by name, one of them with another setting",
-            "compare a.npz b.npz --methods jumbot jumbot:tau=0.1 mcc",
+            "selected methods, one of them with another setting",
+            "jumbot compare a.npz b.npz --methods jumbot jumbot:tau=0.1 mcc",
         ),
     )
     matter: ClassVar = (
@@ -184,7 +184,7 @@ def _write_tables(
         if len(found) > 1:
             draw_comparison(found).savefig(wanted.out / "comparison.png", dpi=150)
     elif evidence:
-        say("no target labels were given: ranked by evidence that needs none (larger is better)")
+        say("no target labels were given: ranked by a score that needs none (larger is better)")
         say(format_evidence(evidence))
         write_text(wanted.out / "table.md", f"```text\n{format_evidence(evidence)}\n```\n")
     return page

@@ -28,7 +28,7 @@ class Completion(Command):
     """Print a script for your shell that completes commands, options, values and file names."""
 
     examples: ClassVar = (
-        ("bash, in this shell; for good, put it into ~/.bashrc", 'eval "$(jumbot completion bash)"'),
+        ("bash, in this shell; put it into ~/.bashrc to keep it", 'eval "$(jumbot completion bash)"'),
         ("zsh, in ~/.zshrc", "source <(jumbot completion zsh)"),
         ("fish, for good", "jumbot completion fish > ~/.config/fish/completions/jumbot.fish"),
     )

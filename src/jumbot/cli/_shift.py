@@ -29,8 +29,8 @@ class Shift(Reading, Command):
 
     examples: ClassVar = (
         ("two tables of last year and of this one", "jumbot shift 2023.csv 2024.csv --label sold"),
-        ("fail a pipeline where a tenth of the rows has no counterpart", "jumbot shift a.csv b.csv --fail-above 0.1"),
-        ("rows of the same patient belong together", "jumbot shift before.csv after.csv --groups patient"),
+        ("fail a pipeline if a tenth of the rows has no counterpart", "jumbot shift a.csv b.csv --fail-above 0.1"),
+        ("permute all rows of a patient together", "jumbot shift before.csv after.csv --groups patient"),
     )
     matter: ClassVar = ("label", "groups", "blocks", "fail_above", "out", "json", "minutes", "seed")
     reference: Annotated[str, Argument("REFERENCE")]

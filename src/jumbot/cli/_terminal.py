@@ -102,5 +102,5 @@ def summary(model: Model, run: RunRecord) -> str:
 def rule_line(results: Mapping[str, Any]) -> str:
     """Which rule chose the model; oracle says what it is."""
     if results.get("oracle"):
-        return "model chosen by: oracle (LOOKED AT TARGET LABELS; not a result that can be had without them)"
+        return "model chosen by: oracle (USES TARGET LABELS; cannot be reached without them)"
     return f"model chosen by: {results.get('rule', 'unknown')}" + (" iterate" if results.get("rule") == "last" else "")

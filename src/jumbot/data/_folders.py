@@ -98,7 +98,7 @@ def load_files(paths: Sequence[str | Path], *, name: str = "data", corrupt: str 
     """Image files by their paths, without labels; the paths are their ids."""
     absent = [str(path) for path in paths if not Path(path).is_file()]
     if absent:
-        raise ArgumentError(f"{name}: {len(absent)} of {len(paths)} files are not there, the first is {absent[0]}.")
+        raise ArgumentError(f"{name}: {len(absent)} of {len(paths)} files do not exist; the first is {absent[0]}.")
     other = [str(path) for path in paths if not str(path).lower().endswith(ENDINGS)]
     if other:
         raise ArgumentError(f"{name}: a list of files must contain images ({', '.join(ENDINGS)}), got {other[0]}.")

@@ -128,7 +128,7 @@ ALL = "all samples"
 def origin_section(groups: Sequence[Group], pictures: Pictures) -> Section:
     """How much of the target comes from which source; nothing where there is one source only."""
     found = [(group, rows) for group in groups if (rows := shares_of(group.first))]
-    title = "Where the target comes from"
+    title = "Which source the target comes from"
     if not found:
         return Section(title)
     names = list(found[0][0].first.diagnosis["sources"]["names"])

@@ -132,7 +132,7 @@ _SURE = 2.0  # standard errors
 class Evidence:
     """What speaks for a candidate: its predictions respect neighbourhoods of the target, and the others share them.
 
-    The other scores are known rules of selection, to compare with.
+    The other scores are known selection rules, to compare with.
     """
 
     modularity: float

@@ -95,7 +95,7 @@ class ComparedRun(Record):
     mean_class_accuracy: Portion | None
     seconds: Weight
     by_rule: dict[str, Measured] = field(default_factory=dict)
-    """The accuracy, or R2, that each rule of selection would have had."""
+    """The accuracy, or R2, that each selection rule would have had."""
     rmse: Weight | None = None
     mae: Weight | None = None
     r2: Measured | None = None

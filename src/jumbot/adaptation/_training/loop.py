@@ -294,7 +294,7 @@ class Trainer:
         return step
 
     def _best(self) -> int:
-        """The step that the rule of selection takes, of those during adaptation."""
+        """The step that the selection rule takes, of those during adaptation."""
         seen = [r for r in self.history if r["event"] == "evaluation" and r["phase"] == self.history[-1]["phase"]]
         return best(seen, self.training.select)
 
