@@ -79,11 +79,11 @@ def test_oracle_is_marked_everywhere(
 ) -> None:
     run = tmp_path / "run"
     assert status_of(["adapt", *tables, "--out", str(run), "--select", "oracle", *QUICK]) == 0
-    assert "LOOKED AT TARGET LABELS" in capsys.readouterr().out
+    assert "USED TARGET LABELS" in capsys.readouterr().out
     assert json.loads((run / "results.json").read_text())["oracle"] is True
     assert "oracle" in (run / "report.html").read_text().lower()
     assert status_of(["evaluate", str(run), tables[1]]) == 0
-    assert "LOOKED AT TARGET LABELS" in capsys.readouterr().out
+    assert "USED TARGET LABELS" in capsys.readouterr().out
 
 
 def test_compare_prints_a_table_and_repeats_nothing(

@@ -61,7 +61,7 @@ def test_shared_columns_when_asked_for(rng: np.random.Generator) -> None:
     assert (a.shape, b.shape, format.columns.names) == ((1,), (1,), ("height",))
     with refused("columns"):
         prepare(as_domain(frame), as_domain(frame.rename(columns={"age": "Age"})), columns="shared")
-    with refused("got 'shared', but not both domains have names"):
+    with refused("got 'shared'"):
         prepare(as_domain(frame), as_domain(frame[["age", "height"]].to_numpy()), columns="shared")
     with refused("columns"):
         prepare(as_domain(frame), as_domain(frame), columns="common")
@@ -170,7 +170,7 @@ def test_numbers_in_another_dress(rng: np.random.Generator) -> None:
 
 
 def test_a_column_that_is_empty_in_the_target(rng: np.random.Generator) -> None:
-    with pytest.warns(UserWarning, match=r"there: column 'age' is empty; .*, the source's median, stands for it"):
+    with pytest.warns(UserWarning, match=r"there: column 'age' is empty; .* the source's median"):
         prepare(as_domain(_frame(rng)), as_domain(_frame(rng).assign(age=None), name="there"))
 
 
@@ -283,17 +283,17 @@ def test_names_on_one_side_only(rng: np.random.Generator) -> None:
         (as_domain(frame), as_domain(X)),
         (as_domain((X, frame["label"])), as_domain(frame)),
     ):
-        with pytest.warns(UserWarning, match="columns are taken in their order as age, height"):
+        with pytest.warns(UserWarning, match="in order, age, height"):
             a, b, _ = prepare(source, target)
         np.testing.assert_array_equal(_numbers(a), _numbers(b))
     with refused("data"):
         prepare(as_domain(frame), as_domain(np.zeros((4, 3))))
     named = as_domain(_frame(rng, colour=["red", "blue"] * (ROWS // 2)))
-    with refused("got an array where column 'colour' holds categories"):
+    with refused("got an array where column 'colour'"):
         prepare(named, as_domain(np.zeros((4, 3))))
     holed = frame.assign(age=np.nan)
     with (
-        pytest.warns(UserWarning, match="the source had no names"),
+        pytest.warns(UserWarning, match="the source had no column names"),
         refused("'age' lacks 24 numbers, the first in row 0"),
     ):
         prepare(as_domain((X, frame["label"])), as_domain(holed))
@@ -357,6 +357,6 @@ def test_everything_in_the_way_is_listed_at_once_with_options_that_would_do(rng:
 
 def test_the_id_is_offered(rng: np.random.Generator) -> None:
     frame = _frame(rng, case=[f"c{i}" for i in range(ROWS)])
-    with refused(r"make it the id \(--id case\) if it names the rows") as caught:
+    with refused(r"make it the id \(--id case\)") as caught:
         prepare(as_domain(frame), as_domain(frame))
     assert caught.value.remedy == {"id": "case"}

@@ -103,7 +103,7 @@ def test_huggingface_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     with refused("the Dataset is empty"):
         as_domain(data.select([]))
     monkeypatch.setattr(streams, "MOST_BYTES", 100)
-    with refused("which may be endless"):
+    with refused("GiB came from the stream"):
         read_domains(named, named.to_iterable_dataset())
 
 
@@ -127,7 +127,7 @@ def test_huggingface_pictures() -> None:
     two = datasets.Dataset.from_dict(
         columns | {"other": pictures}, datasets.Features(features | {"other": features["image"]})
     )
-    with refused("image, other all hold pictures; leave out all but one with drop"):
+    with refused("image, other all contain images"):
         as_domain(two, domain="a")
     assert len(as_domain(two, domain="a", drop="other")) == 2
 
@@ -196,10 +196,10 @@ def test_iterables_are_read_whole_as_targets(monkeypatch: pytest.MonkeyPatch) ->
     with refused(r"items with names \(x, y\)"):
         read_domains(source, iter([{"x": 1, "y": 2}]))
     pictures = DataLoader([Image.new("L", (8, 6))] * 3, batch_size=2, collate_fn=list)
-    with refused(r"gives lists of pictures; give its \.dataset"):
+    with refused(r"yields lists of images; pass its \.dataset"):
         read_domains(source, pictures)
     with refused("bring them to one shape"):
         read_domains(source, iter([np.zeros(2), np.zeros(3)]))
     monkeypatch.setattr(streams, "MOST_BYTES", 1000)
-    with refused("which may be endless"):
+    with refused("GiB came from the stream"):
         read_domains(source, (np.zeros(2) for _ in iter(int, 1)))

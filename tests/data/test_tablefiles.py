@@ -175,7 +175,7 @@ def test_sheets_of_a_workbook(tmp_path: Path) -> None:
         as_domain(path)
     later = as_domain(f"{path}:2024")
     assert (later.name, len(later)) == ("2024", 2)
-    with refused("there is no sheet '2025'"):
+    with refused("sheet '2025' does not exist"):
         as_domain(f"{path}:2025")
 
 

@@ -53,7 +53,7 @@ def parse(raw: bytes, where: str | Path) -> Any:
         return json.loads(raw.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         what = "not text" if isinstance(error, UnicodeDecodeError) else "not JSON"
-        raise ArgumentError(f"{where}: is {what}, or was cut short ({error}).") from error
+        raise ArgumentError(f"{where}: is {what}, or is incomplete ({error}).") from error
 
 
 def write(path: str | Path, record: Any) -> Path:

@@ -49,5 +49,5 @@ def _check_enough(pairs: int, alone: int, there: int) -> None:
     if ways < FEWEST:
         raise ArgumentError(
             f"groups: {alone + pairs} groups can be exchanged in {ways:.0f} ways, too few for a p-value below "
-            f"{1 / max(ways, 1):.2g}; pass more groups, or smaller blocks."
+            f"{1 / max(ways, 1):.2g}; use more groups, or smaller blocks."
         )

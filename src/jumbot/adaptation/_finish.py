@@ -112,9 +112,9 @@ def finish(
     `baseline` puts a source-only classifier beside it, and the samples to look at: what a report shows.  One that has
     to be trained for it ends at `until`, a time of `time.monotonic`.
     """
-    log.info("trained in %.0f s; now the figures, the diagnosis and the predictions", trained.seconds)
+    log.info("trained in %.0f s; computing figures, diagnosis and predictions", trained.seconds)
     with progress(_PARTS, "after training", least=1, bar=show, slow=True) as reach:
-        judged = Judged(False, why_not="this run was not judged") if judged is None else judged
+        judged = Judged(False, why_not="accuracy was not estimated in this run") if judged is None else judged
         return _finish(model, trained, domains, config, run, baseline, reach, judged, until)
 
 
@@ -294,7 +294,7 @@ def _short(trained: Trained) -> list[str]:
     if trained.planned is None:
         return []
     done = sum(record["event"] == "step" for record in trained.history)
-    return [f"the minutes were up after {done} of {trained.planned} steps"]
+    return [f"the time budget ended after {done} of {trained.planned} steps"]
 
 
 def remarks(records: Sequence[Mapping[str, Any]], config: RunConfig, odd_data: bool = False) -> list[str]:
@@ -306,7 +306,7 @@ def remarks(records: Sequence[Mapping[str, Any]], config: RunConfig, odd_data: b
         return []
     remedy = f"raise {price} (it was {value:g})"
     if odd_data:
-        remedy = f"correct first what the remarks about the data name, and leave {price} at {value:g} until then"
+        remedy = f"first fix the problems in the data, and leave {price} at {value:g} until then"
     return [
         f"only {100 * mass:.1f} % of the mass was transported at the end of training, so little was learned from the "
         f"target; {remedy}"

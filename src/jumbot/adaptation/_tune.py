@@ -93,7 +93,7 @@ def tune(
     five values of tau.  Evidence is `modularity + agreement`: predictions respect the neighbourhoods of the target
     beyond what class sizes alone give, and the other candidates share them.  As in `jumbot.adapt`, the rule of harm
     chooses between source-only and the recipe's JUMBOT.  Another candidate is picked where that rule prefers it to
-    source-only, it has more evidence, and its modularity is larger by two standard errors.  So source-only can win:
+    source-only, it has a higher score, and its modularity is larger by two standard errors.  So source-only can win:
     then nothing is gained by adaptation.
 
     Numbers (`task="regression"`) are predicted by source-only, DeepJDOT, DANN and JUMBOT at five values of tau, and the

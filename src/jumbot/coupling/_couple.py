@@ -293,14 +293,14 @@ def _points(x0: Any, x1: Any) -> tuple[Tensor, Tensor]:
     """Both minibatches as `(n, d)`, detached, in a dtype that costs can be computed in, or what is wrong with them."""
     if isinstance(x0, Tensor) != isinstance(x1, Tensor):
         kinds = ["torch" if isinstance(x, Tensor) else "numpy" for x in (x0, x1)]
-        raise ArgumentError(f"x0, x1: {kinds[0]} beside {kinds[1]}; pass both as torch or both as numpy.")
+        raise ArgumentError(f"x0, x1: {kinds[0]} and {kinds[1]}; pass both as torch or both as numpy.")
     if x0.ndim == 0 or x1.ndim == 0 or x0.shape[1:] != x1.shape[1:] or 0 in (*x0.shape, *x1.shape):
         raise ArgumentError(
             f"x0, x1: shapes {tuple(x0.shape)} and {tuple(x1.shape)}; they must be (n, ...) and (m, ...) with the same "
             "trailing shape, not empty."
         )
     if x0.dtype != x1.dtype:
-        raise ArgumentError(f"x0, x1: {x0.dtype} beside {x1.dtype}; convert one of them.")
+        raise ArgumentError(f"x0, x1: {x0.dtype} and {x1.dtype}; convert one of them.")
     if isinstance(x0, Tensor) and x0.device != x1.device:
         raise ArgumentError(f"x0, x1: on {x0.device} and on {x1.device}; move one of them.")
     out = []

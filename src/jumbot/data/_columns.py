@@ -247,7 +247,7 @@ def _finite(numbers: np.ndarray, fill: float | None, table: Table, column: str, 
 def _by_place(name: str, columns: Sequence[str], model_named: bool) -> None:
     who = "it has no column names" if model_named else "the source had no column names"
     remark(
-        f"{name}: {who}, so its columns are assumed to be, in order, {few(columns)}; pass names on both sides to be "
-        "sure.",
+        f"{name}: {who}, so its columns are assumed to be, in order, {few(columns)}; name the columns on both sides to "
+        "be sure.",
         stacklevel=3,
     )

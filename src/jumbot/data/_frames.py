@@ -93,7 +93,7 @@ def as_table(data: Any, name: str) -> Table:
         raise ArgumentError(f"{name}: a Series is one row, or one column; pass a frame, such as frame.loc[[row]].")
     frame = data if type(data).__module__.startswith("pandas") else data.to_pandas()
     if frame.columns.nlevels > 1:
-        raise ArgumentError(f"{name}: the columns have names of {frame.columns.nlevels} levels; pass them one each.")
+        raise ArgumentError(f"{name}: the columns have names of {frame.columns.nlevels} levels; use a single level.")
     width = frame.shape[1]
     if list(frame.columns) == list(range(width)):  # what pandas calls columns that were given no names
         frame = frame.set_axis([str(i + 1) for i in range(width)], axis=1)

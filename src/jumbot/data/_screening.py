@@ -103,7 +103,7 @@ def _code(values: np.ndarray) -> str | None:
     """A sentence on a number such as -9 or 999 that stands far from the others, as where it means "missing".
 
     >>> _code(np.r_[np.arange(50.0), [-9.0] * 4])
-    'holds -9 in 4 of 54 rows, far from its other numbers; if it means "missing", leave those cells empty'
+    'contains -9 in 4 of 54 rows, far from its other numbers; if it means "missing", leave those cells empty'
     """
     numbers = values[np.isfinite(values)]
     for code in _CODES:

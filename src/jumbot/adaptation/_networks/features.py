@@ -203,7 +203,7 @@ class Extractor:
     def from_json(cls, described: Mapping[str, Any], module: nn.Module | None = None) -> Extractor:
         """The same backbone again; other weights under the same name are refused."""
         if module is None and described["name"] == "user":
-            raise ArgumentError("backbone: this model was trained on a module of your own; pass backbone=that module.")
+            raise ArgumentError("backbone: this model was trained with your own module; pass backbone=that module.")
         weights = described["weights"]
         backbone = make_backbone(described["name"] if module is None else module, weights, freeze=True)
         if fingerprint(backbone.module) != described["fingerprint"]:

@@ -156,7 +156,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
         except ArgumentError:
             if number < len(lines) or not (line.startswith(b'{"') or not line.strip(b"\0")):
                 raise
-            warnings.warn(f"{where}: was cut short, as by a kill, and is left out.", stacklevel=2)
+            warnings.warn(f"{where}: is incomplete, probably because the run was killed, and is ignored.", stacklevel=2)
             break
         event = record.get("event") if isinstance(record, dict) else None
         schema = LINES.get(event) if isinstance(event, str) else None

@@ -115,4 +115,4 @@ class Comparison(Versioned):
     """Folders of runs that failed, with the reason."""
     minutes: Positive | None = None
     not_run: tuple[Text, ...] = ()
-    """Folders of runs that the minutes left no time for."""
+    """Folders of runs that there was no time left for."""

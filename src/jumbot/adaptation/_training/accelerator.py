@@ -54,7 +54,7 @@ def check_able(training: Training, reports: bool = False) -> None:
     if kind == "cuda" and not torch.cuda.is_available():
         raise ArgumentError(f"device: got {training.device!r}, but no CUDA device was found; use 'auto' or 'cpu'.")
     if number and int(number) >= torch.cuda.device_count():
-        raise ArgumentError(f"device: got {training.device!r}, but there are {torch.cuda.device_count()} of them.")
+        raise ArgumentError(f"device: got {training.device!r}, but there are only {torch.cuda.device_count()} devices.")
     if kind == "mps" and not torch.backends.mps.is_available():
         raise ArgumentError("device: got 'mps', but no Metal device was found; use 'auto' or 'cpu'.")
     if training.mixed_precision == "fp16" and not device_of(training).startswith("cuda"):
