@@ -58,7 +58,7 @@ def test_an_older_file_is_upgraded(tmp_path: Path) -> None:
     [
         ({"part": {}}, "part.size: is missing"),
         ({"part": {"size": "3"}}, "part.size must be a whole number"),
-        ({"part": {"size": -3}}, "part.size must be a whole number, at least 1"),
+        ({"part": {"size": -3}}, "part.size must be a whole number >= 1"),
         ({"part": {"size": 10**12}}, "part.size must be"),
         ({"part": {"size": 1, "words": ["mny"]}}, "did you mean 'many'"),
         ({"part": [1]}, "part must be an object"),

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot._base.options import Seed, check
+from jumbot._base.options import Seed, check, check_number, check_whole
 from jumbot._base.progress import progress
 from jumbot.cost import Cost, parse_cost
 from jumbot.errors import ArgumentError, NotConvergedWarning, hinting
@@ -27,11 +27,11 @@ from jumbot.minibatch._losses import Loss
 from jumbot.minibatch._sampling import Points, draw_subsets
 from jumbot.minibatch._tiles import Solved
 from jumbot.transport._certificate import reachable, solved
-from jumbot.transport._checks import Array, as_tensor, check_number, check_same_columns, check_whole
+from jumbot.transport._checks import Array, as_tensor, check_same_columns
+from jumbot.transport._debiased import debiased, pulled
 from jumbot.transport._entropic import compiled_sweeps, solver
 from jumbot.transport._outcome import GAP, OBJECTIVE, SCALE, RawOutcome
 from jumbot.transport._problem import Problem, make_problem
-from jumbot.transport._sinkhorn_divergence import debiased
 from jumbot.transport._solve import MAX_ITERATIONS, find_outcome
 from jumbot.transport.divergences import Divergence
 
@@ -274,15 +274,12 @@ class _Flow:
         cost = batch.cost("x", "y")
         between = self._solve(cost)
         w = self._weights(between, cost)
-        mass, pull = w.sum(-1, keepdim=True), w @ y
         if self.loss.name == "transport":
-            return float(between.value.mean()), 2 * (mass * x - pull)
+            return float(between.value.mean()), 2 * pulled(w, x, y)
         cost = batch.cost("x", "x")
         within = self._solve(cost, symmetric=True), self._solve(batch.cost("y", "y"), symmetric=True)
-        w = self._weights(within[0], cost)
-        w = (w + w.mT) / 2
-        mass -= w.sum(-1, keepdim=True)
-        return _divergence(between, *within, self.loss.epsilon), 2 * (mass * x - pull + w @ x)
+        v = self._weights(within[0], cost)
+        return _divergence(between, *within, self.loss.epsilon), 2 * pulled(w, x, y, (v + v.mT) / 2)
 
     def _weights(self, solved: Solved, cost: Tensor) -> Tensor:
         if self.ground == "sqeuclidean":

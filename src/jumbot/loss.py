@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from jumbot._base.options import check_number
 from jumbot.cost import check_label_loss, joint_cost
 from jumbot.errors import ArgumentError, NotFiniteError
-from jumbot.transport._checks import check_dense, check_number, uncompiled
+from jumbot.transport._checks import check_dense, uncompiled
 from jumbot.transport._placement import check_engine
 from jumbot.transport._solve import solve
 from jumbot.transport.divergences import parse

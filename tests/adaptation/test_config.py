@@ -17,6 +17,7 @@ from torch.utils.data import TensorDataset
 import jumbot
 from jumbot._settings.training import Rule
 from jumbot.adaptation import _adapt as adapt_module
+from jumbot.adaptation import _judging as judging
 from jumbot.adaptation._config import DEFAULTS, RunConfig, check_changes, make_config, recipe_for
 from jumbot.adaptation._evaluation.selection import RULES
 from jumbot.adaptation._runs.variants import share_changes
@@ -80,7 +81,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], RunCo
         found.append(make_config(*arguments))
         raise Stop
 
-    monkeypatch.setattr(adapt_module, "make_config", stop)
+    monkeypatch.setattr(judging, "make_config", stop)
 
     def run(call: Callable[[], Any]) -> RunConfig:
         with pytest.raises(Stop):

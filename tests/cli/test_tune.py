@@ -35,7 +35,7 @@ def test_tune_and_predict_with_its_folder(tmp_path: Path, capsys: pytest.Capture
     [
         (["--tau", "0.3"], "--tau: got 0.3; options of methods are what tune chooses"),
         (["--select", "oracle"], "--select: 'oracle' looks at target labels"),
-        (["--runs", "1"], "--runs must be a whole number, at least 2"),
+        (["--runs", "1"], "--runs must be a whole number >= 2"),
         (["--minutes", "0"], "--minutes must"),
         (["--stepz", "3"], "--stepz is no option; did you mean --steps?"),
     ],

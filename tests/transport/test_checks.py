@@ -7,7 +7,8 @@ import pytest
 import torch
 
 import jumbot
-from jumbot.transport._checks import check_number, check_taus, probe
+from jumbot._base.options import Count, Number, Weight, check, check_number, check_whole
+from jumbot.transport._checks import check_taus, probe
 from tests.refusals import refused
 
 
@@ -73,3 +74,26 @@ def test_a_view_that_negates_is_a_cost():
     assert float(jumbot.solve(cost, epsilon=0.1, tau=1.0).value) == float(
         jumbot.solve(cost.resolve_neg(), epsilon=0.1, tau=1.0).value
     )
+
+
+@pytest.mark.parametrize("value", [-1, "1", True, np.True_, math.nan, None, 10**400, torch.ones(2), 1j, b"1"])
+def test_functions_and_options_give_one_answer(value):
+    """What a function says of a number is what a dataclass of options says of it."""
+    answers = []
+    for ask in (lambda: check_number("x", value, least=0), lambda: check("x", value, Weight)):
+        with refused("x") as found:
+            ask()
+        answers.append(str(found.value))
+    assert answers[0] == answers[1]
+    with refused("x"):
+        check("x", math.nan, Number)
+
+
+@pytest.mark.parametrize("value", [0, 1.5, "3", math.inf, 10**400, torch.tensor(2.5)])
+def test_whole_numbers_have_one_answer_too(value):
+    with refused("n") as one:
+        check_whole("n", value, least=1)
+    with refused("n") as other:
+        check("n", value, Count)
+    assert str(one.value) == str(other.value)
+    assert check_whole("n", torch.tensor(3), least=1) == check("n", np.int64(3), Count) == 3

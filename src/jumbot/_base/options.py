@@ -1,13 +1,13 @@
-"""Options as frozen dataclasses: the type of a field says what it may hold, and `check` is the one place that looks.
+"""Values of arguments and options: the type of a field says what it may hold, and `check` is the one place that looks.
 
 The command, `jumbot.adapt` and the estimator make the same dataclasses, so that a wrong value has the same answer
-everywhere, before any work.  Nothing heavy is imported here: the command prints its help from these classes.
+everywhere, before any work.  Functions that are called for microseconds use `check_number` and `check_whole`, which
+look at the usual value first.  Nothing heavy is imported here: the command prints its help from these classes.
 """
 
 from __future__ import annotations
 
 import math
-import numbers
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -31,8 +31,8 @@ class Bounds:
     nan: bool = False
 
     def __str__(self) -> str:
-        limits = {"at least": self.at_least, "above": self.above, "at most": self.at_most, "below": self.below}
-        return " and ".join(f"{word} {limit:.15g}" for word, limit in limits.items() if limit is not None)
+        limits = {">=": self.at_least, ">": self.above, "<=": self.at_most, "<": self.below}
+        return " and ".join(f"{sign} {limit:.15g}" for sign, limit in limits.items() if limit is not None)
 
     def holds(self, value: float) -> bool:
         return (
@@ -76,7 +76,7 @@ class Options(Checked):
     ...     words: Literal["few", "many"] = "few"
     >>> Mine(weight=-1)
     Traceback (most recent call last):
-    jumbot.errors.ArgumentError: weight must be a number, at least 0, got -1.
+    jumbot.errors.ArgumentError: weight must be a number >= 0, got -1.
     >>> Mine(words="may")
     Traceback (most recent call last):
     jumbot.errors.ArgumentError: words: 'may' is not known; did you mean 'many'? Known: few, many.
@@ -114,8 +114,9 @@ def check(name: str, value: Any, kind: Any) -> Any:
             raise ArgumentError(f"{name}: got {len(value)} values; pass {len(inner)}.")
         return tuple(check(name, one, kind) for one, kind in zip(value, inner, strict=True))
     elif kind is bool:
-        if not isinstance(value, bool):
-            raise ArgumentError(f"{name}: got {value!r}; use True or False.")
+        if not _is_flag(value):
+            raise ArgumentError(f"{name}: got {_shown(value)}; use True or False.")
+        return bool(value)
     elif kind in (int, float):
         return _number(name, value, kind, bounds or (_COUNT if kind is int else Bounds(at_least=0)))
     elif kind in (str, Path):
@@ -125,18 +126,54 @@ def check(name: str, value: Any, kind: Any) -> Any:
     return value
 
 
+def check_number(name: str, value: Any, *, least: float, strict: bool = False, infinite: bool = False) -> float:
+    """`value` as a float from `least` on, or above it where `strict`."""
+    if type(value) is float and least < value < math.inf:  # as it nearly always is: microseconds matter here
+        return value
+    low, above = (None, least) if strict else (least, None)
+    return float(_number(name, value, float, Bounds(at_least=low, above=above, infinite=infinite)))
+
+
+def check_whole(name: str, value: Any, *, least: int, most: int = MOST) -> int:
+    """`value` as an int within its range."""
+    if type(value) is int and least <= value <= most:  # as it nearly always is
+        return value
+    return int(_number(name, value, int, Bounds(at_least=least, at_most=most)))
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """`value` if it is True or False: of anything else nobody knows which was meant."""
+    return bool(check(name, value, bool))
+
+
 def _number(name: str, value: Any, kind: type, bounds: Bounds) -> int | float:
-    what = "a whole number" if kind is int else "a number"
+    """Of any type that holds one number, such as an array without axes; texts and truth values are none."""
     try:
-        if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        if _is_flag(value) or isinstance(value, str | bytes):
+            raise TypeError
+        number: int | float = kind(value)
+        if kind is int:
+            allowed = number == value and bounds.holds(number)
+        elif math.isnan(number):
+            allowed = bounds.nan
+        else:
+            allowed = bounds.holds(number) and (bounds.infinite or not math.isinf(number))
+        if not allowed:
             raise ValueError
-        if bounds.nan and math.isnan(value):
-            return float(value)
-        number = kind(value)
-        if number != value or not bounds.holds(number) or (math.isinf(value) and not bounds.infinite):
-            raise ValueError
-    except (ValueError, OverflowError):
-        limits = str(bounds)
-        shown = f"{value:.15g}" if isinstance(value, float) else repr(value)
-        raise ArgumentError(f"{name} must be {what}{', ' if limits else ''}{limits}, got {shown}.") from None
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # the last is torch's for several numbers
+        what = "a whole number" if kind is int else "a finite number" if _shown(value) == "inf" else "a number"
+        raise ArgumentError(f"{name} must be {f'{what} {bounds}'.rstrip()}, got {_shown(value)}.") from None
     return number
+
+
+def _is_flag(value: Any) -> bool:
+    """Whether it is True or False, NumPy's too."""
+    return isinstance(value, bool) or (type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_"))
+
+
+def _shown(value: Any) -> str:
+    try:
+        text = f"{value:.15g}" if isinstance(value, float) else repr(value)
+    except ValueError:  # a whole number of too many digits to write
+        text = "a whole number beyond all floats"
+    return text if len(text) <= 80 else f"{text[:80]}..."

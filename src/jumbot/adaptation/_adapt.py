@@ -26,7 +26,7 @@ from jumbot._settings.keywords import AdaptKeywords
 from jumbot._settings.places import CONFIG, MODEL, first_process, needed_start, settings_file, writing
 from jumbot._settings.reading import Reading, TaskName, make_reading, take_reading
 from jumbot._shift.found import SHIFT, compare_domains
-from jumbot.adaptation._config import RunConfig, check_changes, make_config
+from jumbot.adaptation._config import RunConfig, check_changes
 from jumbot.adaptation._domains import Domains
 from jumbot.adaptation._evaluation.task import task_to_json
 from jumbot.adaptation._finish import Before, finish
@@ -352,7 +352,8 @@ def _read(asked: _Asked) -> _Read:
 def _prepare(asked: _Asked, read: _Read, noted: list[str]) -> tuple[RunConfig, Domains, Judged]:
     """What to train with, the domains as the network takes them, and what is known of the method before it is."""
     run, settings = asked.run, asked.settings
-    made = make_config(read.source, asked.method, settings.recipe, settings.options)
+    again = maker(read.source, settings.recipe, settings.options)
+    made = again(asked.method)
     mode, why_not = how_judged(read.source, made, settings.recipe, run.judge, settings.module is not None)
     made = with_held_out(made) if mode == "held-out" else made
     with torch.random.fork_rng(devices=[]):
@@ -362,7 +363,6 @@ def _prepare(asked: _Asked, read: _Read, noted: list[str]) -> tuple[RunConfig, D
     finished = run.out is not None and (run.out / MODEL).exists()
     if mode not in ("folds", "few") or finished:
         return made, domains, Judged(asked.automatic, why_not=why_not)
-    again = maker(read.source, settings.recipe, settings.options)
     with progress(None, "folds of the source", bar=run.show, slow=True):
         judged, made = judge_before(
             domains,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from types import SimpleNamespace
 from typing import Any, Literal, NamedTuple, Self
 
@@ -150,9 +151,8 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 domain, unlabelled = project(stem, domain), project(stem, unlabelled)
                 labelled = None if labelled is None else project(stem, labelled)
         pair = Rows(domain, unlabelled, labelled, task)
-        self._config = config = self._judge(
-            pair, config, lambda m: self._configured(given, m, own_options(m, changes)), automatic, target is not None
-        )
+        again = functools.cache(lambda m: self._configured(given, m, own_options(m, changes)))
+        self._config = config = self._judge(pair, config, again, automatic, target is not None)
         network, _, method = make_parts(config, task, domain, unlabelled, labelled)
         trained = Trainer(domain, unlabelled, network, method, config.training, task=task, labelled=labelled).fit()
         self.history_ = trained.history
@@ -206,7 +206,7 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         least = len(source.classes) * max(1, len(source.sources))
         if config.training.batch_size >= least:
             return config
-        return make_config(source, method, None, {**changes, "batch_size": least})
+        return replace(config, training=replace(config.training, batch_size=least))
 
     def _target(self, X_target: Any) -> np.ndarray:
         return take_more(self, X_target, "X_target")

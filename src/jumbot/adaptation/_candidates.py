@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from jumbot._base.options import MOST, Bounds
-from jumbot._settings.reading import Reading
-from jumbot.adaptation._config import DEFAULTS, PARTS, make_config
+from jumbot._settings.reading import Reading, TaskName
+from jumbot.adaptation._config import PARTS, check_changes, make_config
 from jumbot.adaptation._runs.variants import Variant
 from jumbot.errors import ArgumentError, suggest_option
 from jumbot.methods import METHODS, SOURCE_ONLY, options_class
-
-if TYPE_CHECKING:
-    from jumbot._settings.reading import TaskName
 
 PARTIAL = {"eta1": 0.3, "eta2": 1.5, "eta3": 10.0, "tau": 0.24}
 """The paper's partial settings as multiples of its general ones, with twice its tau."""
 _PARTIAL_FROM = 20.0  # eta3 / tau: 1 to 2 in the general settings, 80 and more in the partial ones
 TAUS = (1.0, 2.0, 0.5, 4.0, 0.25)
 """Multiples of a setting's own tau, in the order in which they are tried."""
+_OTHERS: dict[TaskName, tuple[str, ...]] = {
+    "classification": ("deepjdot", "mcc", "m-pot", "elot"),
+    "regression": ("deepjdot", "dann"),
+}
+"""Methods that are tried beside source-only and JUMBOT."""
 FIRST = 2
 """Candidates that are always trained whole: source-only and the recipe's JUMBOT."""
 Candidates = Annotated[int, Bounds(at_least=FIRST, at_most=MOST)]
@@ -42,7 +44,7 @@ def candidates(recipe: str, task: TaskName = "classification") -> tuple[Variant,
     if task == "regression":
         options = make_config(None, "jumbot", recipe, {"views": "whole"}, task).to_json()["method"]
         taus = [_jumbot("jumbot", {"tau": options["tau"]}, factor) for factor in TAUS]
-        return (Variant(SOURCE_ONLY, SOURCE_ONLY), taus[0], *(Variant(n, n) for n in ("deepjdot", "dann")), *taus[1:])
+        return (Variant(SOURCE_ONLY, SOURCE_ONLY), taus[0], *(Variant(n, n) for n in _OTHERS[task]), *taus[1:])
     options = make_config(None, "jumbot", recipe, {}).options
     given = {name: float(getattr(options, name)) for name in PARTIAL}
     is_partial = given["eta3"] / given["tau"] > _PARTIAL_FROM
@@ -51,7 +53,7 @@ def candidates(recipe: str, task: TaskName = "classification") -> tuple[Variant,
     tuned = [
         _jumbot(word, settings, factor) for factor in TAUS for word, settings in zip(words, (given, other), strict=True)
     ]
-    others = [Variant(name, name) for name in ("deepjdot", "mcc", "m-pot", "elot")]
+    others = [Variant(name, name) for name in _OTHERS[task]]
     return (Variant(SOURCE_ONLY, SOURCE_ONLY), *tuned[:2], *others, *tuned[2:])
 
 
@@ -83,6 +85,5 @@ def check_shared(recipe: str | None, options: Mapping[str, Any], task: TaskName 
             )
     if options.get("select") == "oracle":
         raise ArgumentError("select: 'oracle' looks at target labels, and tune must not; choose another rule.")
-    for name in DEFAULTS if recipe is None else (recipe,):
-        for variant in candidates(name, task or "classification"):
-            make_config(None, variant.method, name, {**options, **variant.changes}, task)
+    for method in (SOURCE_ONLY, "jumbot", *_OTHERS[task or "classification"]):
+        check_changes(method, recipe, options, task)

@@ -191,10 +191,11 @@ def _without_replaced(own: Mapping[str, Any], changes: Mapping[str, Any]) -> dic
 def check_changes(
     method: str, recipe: str | None, changes: Mapping[str, Any], task: TaskName | None = None
 ) -> RunConfig:
-    """Refuse, before any data are read, what no data could make right; returns what may come out."""
-    names = DEFAULTS if recipe is None else (recipe,)
-    able, *_ = (make_config(None, method, name, changes, task) for name in names)
-    return able
+    """Refuse, before any data are read, what no data could make right; returns what may come out.
+
+    Without a `recipe` any of them does: the data's own is made, and checked, once they are read.
+    """
+    return make_config(None, method, DEFAULTS[0] if recipe is None else recipe, changes, task)
 
 
 def recipe_for(source: Domain | None) -> str:

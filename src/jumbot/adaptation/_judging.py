@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -205,9 +206,8 @@ def judge_after(
 
 
 def maker(source: Domain, recipe: str | None, options: Mapping[str, Any]) -> Again:
-    """`again` of `judge_before`: the same recipe and options, but for those of the other method alone."""
-
-    return lambda method: make_config(source, method, recipe, own_options(method, options))
+    """`again` of `judge_before`: the same recipe and options, less those of other methods alone; made once each."""
+    return functools.cache(lambda method: make_config(source, method, recipe, own_options(method, options)))
 
 
 def own_options(method: str, options: Mapping[str, Any]) -> dict[str, Any]:

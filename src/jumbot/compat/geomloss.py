@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from jumbot._base.options import check_flag, check_number
 from jumbot.cost import euclidean, squared_euclidean
 from jumbot.errors import ArgumentError, need, suggest
-from jumbot.transport._checks import check_flag, check_number
 from jumbot.transport._sinkhorn_divergence import sinkhorn_divergence
 from jumbot.transport._solve import solve
 

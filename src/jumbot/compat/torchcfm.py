@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from jumbot._base.options import check_flag, check_number
 from jumbot.cost import squared_euclidean
 from jumbot.errors import ArgumentError, need, suggest
-from jumbot.transport._checks import check_flag, check_number
 from jumbot.transport._solve import solve
 
 _METHODS = ("exact", "sinkhorn", "unbalanced", "partial")

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot._base.options import Seed, check
+from jumbot._base.options import Seed, check, check_flag, check_number, check_whole
 from jumbot.cost import Cost, parse_cost, squared_euclidean
 from jumbot.errors import ArgumentError, hinting
-from jumbot.transport._checks import Array, check_dense, check_flag, check_number, check_whole, from_numpy
+from jumbot.transport._checks import Array, check_dense, from_numpy
 from jumbot.transport._problem import make_problem
 from jumbot.transport._solution import Generator, check_generator, uniform
 from jumbot.transport._solve import solve

@@ -16,10 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot._base.options import Seed, check
+from jumbot._base.options import Seed, check, check_flag, check_number, check_whole
 from jumbot.coupling._couple import couple
 from jumbot.errors import ArgumentError
-from jumbot.transport._checks import check_flag, check_number, check_whole
 
 Fields = tuple[Tensor, ...]
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from jumbot._base.distributed import gather, group, share, sum_over_processes
-from jumbot._base.options import Seed, check
+from jumbot._base.options import Seed, check, check_flag, check_number, check_whole
 from jumbot._base.progress import progress
 from jumbot.cost import Cost, parse_cost
 from jumbot.errors import ArgumentError, NotConvergedWarning, hinting
@@ -22,7 +22,7 @@ from jumbot.minibatch._estimator import BiasCurve, Estimate, PlanBuilder
 from jumbot.minibatch._losses import Loss
 from jumbot.minibatch._sampling import Points, as_weights
 from jumbot.minibatch._variance import Influence, amplitude
-from jumbot.transport._checks import check_flag, check_number, check_same_columns, check_whole
+from jumbot.transport._checks import check_same_columns
 from jumbot.transport._marginal import marginals
 from jumbot.transport.divergences import Divergence
 

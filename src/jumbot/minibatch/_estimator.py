@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jumbot._base.options import check_number
 from jumbot.cost import Cost
 from jumbot.errors import ArgumentError
-from jumbot.transport._checks import check_number
 
 if TYPE_CHECKING:
     from jumbot.minibatch._losses import Loss

@@ -15,10 +15,10 @@ from jumbot.minibatch._costs import Minibatches
 from jumbot.minibatch._tiles import SWEEPS, Sides, Solved, solve_tiles
 from jumbot.transport import _placement
 from jumbot.transport._certificate import reachable
+from jumbot.transport._debiased import debiased, excess_mass, finer
 from jumbot.transport._gradients import weight_gradient
 from jumbot.transport._marginal import marginals
 from jumbot.transport._problem import check_reference, make_problem
-from jumbot.transport._sinkhorn_divergence import debiased, finer
 from jumbot.transport._solve import MAX_ITERATIONS, find_outcome
 from jumbot.transport.divergences import Divergence
 
@@ -55,8 +55,7 @@ class Loss:
         between = self._transport(batch, "x", "y", a, b, tol, plan)
         x = self._transport(batch, "x", "x", a, a, tol, False)
         y = self._transport(batch, "y", "y", b, b, tol, False)
-        mass_a, mass_b = (1.0 if w is None else w.sum(-1).numpy() for w in (a, b))
-        excess = np.asarray(mass_a - mass_b, dtype=np.float64)
+        excess = np.asarray(excess_mass(a, b), dtype=np.float64)
         shift = self.epsilon * excess[..., None]
         return Solved(
             debiased(between.value, x.value - x.gap, y.value - y.gap, self.epsilon, excess),

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 
 from jumbot._base.lazy import public
+from jumbot._base.options import check_flag, check_number, check_whole
 from jumbot.errors import ArgumentError, UnsupportedError
-from jumbot.transport._checks import check_flag, check_number, check_whole
 from jumbot.transport._marginal import L2Marginal, Marginal, marginals
 from jumbot.transport.divergences import Divergence
 

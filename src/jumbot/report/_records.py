@@ -167,7 +167,7 @@ def _number(row: dict[str, str], column: str, kind: Any, where: str) -> float | 
     try:
         value: float = check(column, float(text), kind)
     except ValueError as error:  # an ArgumentError is one
-        raise ArgumentError(f"{where}: {column} must be a number, at least 0, got {text[:40]!r}.") from error
+        raise ArgumentError(f"{where}: {column} must be a number >= 0, got {text[:40]!r}.") from error
     return value
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot._base.options import MOST
+from jumbot._base.options import check_number
 from jumbot.errors import ArgumentError
 from jumbot.transport._kernels.decorator import compiled
 from jumbot.transport._kernels.threads import run, split
@@ -147,42 +146,6 @@ def check_same_columns(names: str, x: Any, y: Any) -> None:
             f"{names}: frames with the columns {', '.join(map(str, own[:6]))} and {', '.join(map(str, other[:6]))}; "
             "both need the same columns in the same order; otherwise pass arrays."
         )
-
-
-def check_number(name: str, value: Any, *, least: float, strict: bool = False, infinite: bool = False) -> float:
-    """`value` as a float within its range; texts and truth values are none."""
-    if type(value) is float and least < value < math.inf:  # as it nearly always is: microseconds matter here
-        return value
-    try:
-        if isinstance(value, bool | np.bool_ | str | bytes):
-            raise TypeError
-        number = float(value)
-    except (TypeError, ValueError):
-        raise ArgumentError(f"{name}: {value!r} is not a number.") from None
-    except OverflowError:
-        raise ArgumentError(f"{name} must be smaller, got a whole number beyond all floats.") from None
-    if math.isnan(number) or number < least or (strict and number == least) or (math.isinf(number) and not infinite):
-        sign = ">" if strict else ">="
-        tail = " (math.inf is allowed)" if infinite else " and finite"
-        raise ArgumentError(f"{name} must be {sign} {least:g}{tail}, got {number:g}.")
-    return number
-
-
-def check_whole(name: str, value: Any, *, least: int, most: int = MOST) -> int:
-    """`value` as an int within its range."""
-    if type(value) is int and least <= value <= most:  # as it nearly always is
-        return value
-    number = check_number(name, value, least=least)
-    if number != int(number) or number > most:
-        raise ArgumentError(f"{name} must be a whole number, at most {most:g}, got {number:g}.")
-    return int(value)
-
-
-def check_flag(name: str, value: Any) -> bool:
-    """`value` if it is True or False: of anything else nobody knows which was meant."""
-    if not isinstance(value, bool | np.bool_):
-        raise ArgumentError(f"{name}: got {value!r}; use True or False.")
-    return bool(value)
 
 
 def check_taus(tau: Any) -> tuple[float, float]:

@@ -10,9 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from jumbot._base.options import check_number
 from jumbot.cost import Cost, parse_cost
 from jumbot.errors import ArgumentError
-from jumbot.transport._checks import Array, as_tensor, check_number, check_same_columns
+from jumbot.transport._checks import Array, as_tensor, check_same_columns
 from jumbot.transport._marginal import Marginal, marginals
 from jumbot.transport._problem import check_masses, check_weights
 

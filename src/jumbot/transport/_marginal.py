@@ -17,8 +17,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from jumbot._base.options import check_number
 from jumbot.errors import ArgumentError, UnsupportedError
-from jumbot.transport._checks import check_number, check_taus
+from jumbot.transport._checks import check_taus
 from jumbot.transport.divergences import KL, L2, TV, Balanced, Divergence, Range, _lambert, parse
 
 _LEAST_SHARE = 0.05  # of mass that is not saturated, in steps to a level

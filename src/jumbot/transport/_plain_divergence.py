@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from jumbot.cost import Cost, squared_euclidean
+from jumbot.transport._debiased import debiased, excess_mass, pulled
 from jumbot.transport._gradients import weight_gradient, with_gradients
 from jumbot.transport._kernels.decorator import compiled
 from jumbot.transport._kernels.gibbs import set_all
@@ -70,7 +71,8 @@ def divergence(inputs: Clouds, solutions: list[Solution]) -> Tensor:
     """
     (between, gap), *within = (s._outcome.objective_and_gap() for s in solutions)
     below = np.concatenate([objective - gap for objective, gap in within])
-    value = torch.from_numpy(between - (below[: len(gap)] + below[len(gap) :]) / 2).reshape(inputs[0].shape[:-2])
+    found: np.ndarray = debiased(between, below[: len(gap)], below[len(gap) :], 0.0)
+    value = torch.from_numpy(found).reshape(inputs[0].shape[:-2])
     if torch.is_grad_enabled() and any(z is not None and z.requires_grad for z in inputs):
         return _Divergence.apply(value, solutions, *inputs)
     return value
@@ -132,8 +134,8 @@ class _Divergence(torch.autograd.Function):
         for k in (0, 1):
             if needed[k]:
                 P, z = between if k == 0 else between.swapaxes(-1, -2), clouds[k]
-                moved = (P.sum(-1) - within[k].sum(-1))[..., None] * z - P @ clouds[1 - k] + within[k] @ z
-                grads[k] = torch.from_numpy(2 * scale[..., None, None] * moved).to(inputs[k].dtype)
+                moved = 2 * scale[..., None, None] * pulled(P, z, clouds[1 - k], within[k])
+                grads[k] = torch.from_numpy(moved).to(inputs[k].dtype)
             if needed[2 + k]:
                 grads[2 + k] = _weight_gradient(ctx.solutions, k, scale, inputs[2 + k])
         return grads
@@ -146,13 +148,10 @@ def _graphed(ctx: Any, grad: Tensor) -> list[Tensor | None]:
     if len(within) == 1:
         both = torch.stack([x, y])
         weights = None if a is None else torch.stack([w.expand(x.shape[:-1]) for w in (a, b)])
-        self_terms = [_value(within[0], both, both, weights, weights).reshape(2, -1).sum(0)]
+        self_terms = list(_value(within[0], both, both, weights, weights).reshape(2, -1))
     else:
         self_terms = [_value(s, z, z, w, w) for s, z, w in zip(within, (x, y), (a, b), strict=True)]
-    total = _value(between, x, y, a, b) - sum(self_terms) / 2
-    if a is not None or b is not None:
-        mass_a, mass_b = (1.0 if w is None else w.double().sum(-1) for w in (a, b))
-        total = total + between._problem.epsilon / 2 * (mass_a - mass_b) ** 2
+    total = debiased(_value(between, x, y, a, b), *self_terms, between._problem.epsilon, excess_mass(a, b))
     needed = [k for k, need in enumerate(ctx.needs_input_grad[2:]) if need]
     inputs = [ctx.saved_tensors[k] for k in needed]
     found = torch.autograd.grad(total, inputs, grad.reshape(total.shape), create_graph=True)

@@ -11,8 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from jumbot._base.options import check_number
 from jumbot.errors import ArgumentError, UnsupportedError
-from jumbot.transport._checks import check_number, probe
+from jumbot.transport._checks import probe
 from jumbot.transport._marginal import L2Marginal, Marginal, PartialMarginal, marginals
 from jumbot.transport.divergences import Divergence
 

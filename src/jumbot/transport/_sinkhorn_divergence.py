@@ -10,42 +10,18 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from jumbot._base.options import check_number, check_whole
 from jumbot.cost import Cost, parse_cost
 from jumbot.errors import ArgumentError, hinting
 from jumbot.transport import _placement
 from jumbot.transport import _plain_divergence as plain_divergence
-from jumbot.transport._checks import (
-    Array,
-    as_tensor,
-    autocast,
-    check_number,
-    check_same_columns,
-    check_whole,
-    probe,
-    uncompiled,
-)
+from jumbot.transport._checks import Array, as_tensor, autocast, check_same_columns, probe, uncompiled
+from jumbot.transport._debiased import debiased, excess_mass, finer
 from jumbot.transport._placement import bytes_per_entry, check_room, on_cpu, placed, returned
 from jumbot.transport._problem import make_problem
 from jumbot.transport._solution import Solution
 from jumbot.transport._solve import MAX_ITERATIONS, solve_problem, warn_if_short
 from jumbot.transport.divergences import Divergence
-
-#: The divergence is a small difference of three values: each is solved this much more tightly.
-_MARGIN = 1e-3
-_FINEST = 1e-13
-
-
-def finer(tol: float) -> float:
-    """The tolerance of the three problems behind a divergence."""
-    return max(_MARGIN * tol, min(tol, _FINEST))
-
-
-def debiased(between: Any, below_x: Any, below_y: Any, epsilon: float, excess: Any = 0.0) -> Any:
-    """OT(a, b) - (OT(a, a) + OT(b, b))/2 + epsilon/2 (m_a - m_b)^2, of arrays or tensors.
-
-    `between` is a value and the self terms are lower bounds, value - gap, so that the result bounds S from above.
-    """
-    return between - (below_x + below_y) / 2 + epsilon / 2 * excess**2
 
 
 class _Settings(TypedDict, total=False):
@@ -205,9 +181,8 @@ def _by_matrices(inputs: Any, ground: Cost, settings: dict[str, Any], tol: float
 
     between, *within = transport(x, y, a, b), transport(x, x, a, a), transport(y, y, b, b)
     warn_if_short(between, *within, stacklevel=5)
-    mass_a, mass_b = (1.0 if w is None else w.double().sum(-1) for w in between._inputs[1:])
     (value, _), (value_x, gap_x), (value_y, gap_y) = (s._in_double for s in (between, *within))
-    found: Tensor = debiased(value, value_x - gap_x, value_y - gap_y, epsilon, mass_a - mass_b)
+    found: Tensor = debiased(value, value_x - gap_x, value_y - gap_y, epsilon, excess_mass(*between._inputs[1:]))
     return found
 
 
@@ -221,9 +196,8 @@ def _streamed(inputs: Any, cost: str | Cost, settings: dict[str, Any], tol: floa
     found = [solve_sample(*clouds, **settings) for clouds in ((x, y, a, b), (x, x, a, a), (y, y, b, b))]
     gaps = [torch.tensor(s._solved[0].proof.gap, dtype=torch.float64) for s in found]
     values = [s._in_double.reshape(()) for s in found]
-    mass_a, mass_b = (1.0 if w is None else w.double().sum(-1) for w in (a, b))
     below = values[1] - gaps[1], values[2] - gaps[2]
-    return debiased(values[0], *below, settings["epsilon"], mass_a - mass_b).reshape(shape)
+    return debiased(values[0], *below, settings["epsilon"], excess_mass(a, b)).reshape(shape)
 
 
 def _apart(x: Array, *others: Array | None, **settings: Any) -> Any:

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from jumbot._base.options import check_whole
 from jumbot.errors import ArgumentError
 from jumbot.transport._certificate import reachable
-from jumbot.transport._checks import check_whole
 from jumbot.transport._entropic.translation import in_gauge
 from jumbot.transport._gradients import Inputs, with_gradients, with_plan
 from jumbot.transport._outcome import AnyOutcome

@@ -13,9 +13,10 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from jumbot._base.options import check_number, check_whole
 from jumbot.errors import ArgumentError, NotConvergedWarning, UnboundedError, hinting
 from jumbot.transport._certificate import reachable
-from jumbot.transport._checks import Array, as_tensor, autocast, check_number, check_whole, uncompiled
+from jumbot.transport._checks import Array, as_tensor, autocast, uncompiled
 from jumbot.transport._gradients import Inputs
 from jumbot.transport._outcome import AnyOutcome
 from jumbot.transport._placement import LARGE, bytes_per_entry, check_room, placed

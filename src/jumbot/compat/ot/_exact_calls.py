@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from jumbot._base.options import check_number
 from jumbot.compat.ot._pot import Call, certificate, pot, read, solved
 from jumbot.errors import ArgumentError, suggest
-from jumbot.transport._checks import check_number
 from jumbot.transport._solution import Solution
 
 

@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from jumbot._base.options import check_number, check_whole
 from jumbot.errors import ArgumentError, NotConvergedWarning
 from jumbot.transport._certificate import reachable
 from jumbot.transport._certify import Certificate, of_solution
-from jumbot.transport._checks import check_number, check_whole
 from jumbot.transport._problem import make_problem
 from jumbot.transport._solution import Solution
 from jumbot.transport._solve import solve_problem

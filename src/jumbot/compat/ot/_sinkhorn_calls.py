@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from jumbot._base.options import check_number
 from jumbot.compat.ot._pot import Call, certificate, marginal_error, pot, read, scalings, solved, with_gradients
 from jumbot.errors import ArgumentError, suggest
-from jumbot.transport._checks import check_number
 from jumbot.transport._solution import Solution
 
 _METHODS = ("sinkhorn", "sinkhorn_log", "greenkhorn", "sinkhorn_stabilized", "sinkhorn_epsilon_scaling")

@@ -6,9 +6,9 @@ import math
 import warnings
 from typing import Any
 
+from jumbot._base.options import check_number
 from jumbot.compat.ot._pot import Call, certificate, differs, pair, pot, read, scalings, solved, with_gradients
 from jumbot.errors import ArgumentError, suggest
-from jumbot.transport._checks import check_number
 from jumbot.transport._solution import Solution
 
 _METHODS = ("sinkhorn", "sinkhorn_stabilized", "sinkhorn_translation_invariant", "sinkhorn_reg_scaling")

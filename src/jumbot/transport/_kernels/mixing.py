@@ -25,7 +25,7 @@ from jumbot.transport._kernels.policy import DEPTH
 from jumbot.transport._kernels.sides import total
 
 _RIDGE = 1e-8  # beside the squared norm of each difference
-_BATCH_RIDGE = 1e-10  # beside the squared residual
+_LEAST = 1e-300  # of it, so that a change by nothing has no share
 _WORSE = 2.0  # growth, of the gap where it is known at every sweep, else of the residual, after which all is forgotten
 
 
@@ -65,7 +65,7 @@ def mix(ring: Any, w: Any, count: int, known: int, changes: Any, system: Any, ou
         subtract(newest, 1.0, ring[(count - 1) % 2], changes[count % most])
     for i in range(depth):
         change = changes[(count - i) % most]
-        right, pivot = dot(w, newest, change), dot(w, change, change) * (1.0 + _RIDGE) + 1e-300
+        right, pivot = dot(w, newest, change), dot(w, change, change) * (1.0 + _RIDGE) + _LEAST
         for k in range(i):
             entry = dot(w, change, changes[(count - k) % most])
             for j in range(k):
@@ -130,8 +130,6 @@ class BatchMixing:
     def __init__(self, weights: Tensor) -> None:
         self.root = weights.sqrt()[..., None]
         self.count = 0
-        eye = torch.eye(DEPTH, dtype=weights.dtype, device=weights.device)[None]
-        self.ridge, self.least = _BATCH_RIDGE * eye, 1e-200 * eye
 
     def next(self, x: Tensor, image: Tensor, shift: Tensor) -> Tensor:
         """The next point after `x`, whose image is to be moved by -`shift` first."""
@@ -151,7 +149,8 @@ class BatchMixing:
             self.strikes += worse
         self.residual, self.image, self.limit = residual, image, _WORSE * norm
         self.count += 1
-        normal = torch.baddbmm(torch.addcmul(self.least, self.ridge, norm.square()), self.residuals_T, self.residuals)
+        normal = torch.bmm(self.residuals_T, self.residuals)
+        normal.diagonal(dim1=-2, dim2=-1).mul_(1.0 + _RIDGE).add_(_LEAST)
         share = torch.linalg.solve_ex(normal, torch.bmm(self.residuals_T, residual)).result
         return torch.baddbmm(image, self.images, share, alpha=-1)
 

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from jumbot._base.options import check_number, check_whole
 from jumbot.errors import ArgumentError
 from jumbot.transport._certificate import reachable
-from jumbot.transport._checks import check_number, check_whole
 from jumbot.transport._points import entries
 from jumbot.transport._points.rounding import Solved
 from jumbot.transport._points.sample_gradients import SampleValue

@@ -11,10 +11,11 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from jumbot._base.options import check_number, check_whole
 from jumbot.cost import COSTS, Cost, parse_cost
 from jumbot.errors import ArgumentError, NotConvergedWarning, UnsupportedError
 from jumbot.transport._certificate import reachable
-from jumbot.transport._checks import Array, as_tensor, check_number, check_same_columns, check_whole
+from jumbot.transport._checks import Array, as_tensor, check_same_columns
 from jumbot.transport._marginal import marginals
 from jumbot.transport._points.engine_choice import Call, solve_one
 from jumbot.transport._points.sample_solution import SampleSolution
