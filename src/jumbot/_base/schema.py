@@ -29,7 +29,7 @@ Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Record(Checked):
-    """Base of what stands in a file."""
+    """Base of everything that is stored in a file."""
 
 
 @dataclass(frozen=True)

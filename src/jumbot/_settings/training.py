@@ -1,4 +1,4 @@
-"""What can be set in a run beside its method: training, network, inputs; each for function, command and record."""
+"""What can be set in a run besides its method: training, network, inputs; each for function, command and record."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ FEWEST = 20
 
 
 def exchange(current: Array, units: Array, count: int, rng: np.random.Generator) -> Array:
-    """(N, count + 1) whether each row is current: as it is in the first column, exchanged in the others.
+    """(N, count + 1) whether each row is current: unchanged in the first column, exchanged in the others.
 
     >>> exchange(np.array([False, False, True, True] * 3), np.arange(12) // 2, 1, np.random.default_rng(0)).sum(0)
     array([6, 6])

@@ -43,7 +43,7 @@ class Domains:
         labelled: Domain | None = None,
     ) -> None:
         self.remarks: tuple[str, ...] = ()
-        """What is odd about the data, where somebody has noted it."""
+        """Problems in the data, if any were noted."""
         given = source, target, evaluate_on, labelled
         workers = config.training.workers
         if workers and not any(in_files(domain.samples) for domain in given if domain is not None):

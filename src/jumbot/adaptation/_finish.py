@@ -107,7 +107,7 @@ def finish(
     judged: Judged | None = None,
     until: float = math.inf,
 ) -> Model:
-    """Everything that a run folder holds beside the records of training, and the model with its results.
+    """Everything in a run folder besides the records of training, and the model with its results.
 
     `baseline` puts a source-only classifier beside it, and the samples to look at: what a report shows.  One that has
     to be trained for it ends at `until`, a time of `time.monotonic`.
@@ -210,7 +210,7 @@ def _results(
     accuracy: EstimatedAccuracy | None,
     predictions: Array | None,
 ) -> dict[str, Any]:
-    """What `results.json` holds, but for what labels of the target and plain models of the source add."""
+    """What `results.json` contains, without what target labels and plain models of the source add."""
     shares = diagnosis.source_shares
     sources = (
         {}
@@ -272,7 +272,7 @@ def _write_embeddings(
 
 
 def _write_results(run: RunFolder, results: Mapping[str, Any]) -> None:
-    """`results.json`, which begins with what is odd about the data."""
+    """`results.json`, which starts with problems in the data."""
     converted = to_builtins(convert(results, Results, run.path / "results.json"))
     first = {"data_remarks": converted.pop("data_remarks")}
     write(run.path / "results.json", first | {name: value for name, value in converted.items() if value is not None})
@@ -298,7 +298,7 @@ def _short(trained: Trained) -> list[str]:
 
 
 def remarks(records: Sequence[Mapping[str, Any]], config: RunConfig, odd_data: bool = False) -> list[str]:
-    """What the records of training say about its settings; where the data are odd, the remedy is there."""
+    """What the records of training say about its settings; if the data have problems, fix these first."""
     mass = final_mass(records)
     price = next((name for name in ("tau", "reward") if hasattr(config.options, name)), None)
     value = math.inf if price is None else getattr(config.options, price)

@@ -95,7 +95,7 @@ def how_judged(
 ) -> tuple[How, str]:
     """ "folds" for rows and signals, whose networks are trained in seconds, "held-out" for others; and why not.
 
-    A backbone of the user's `own` cannot be made anew for a fold.
+    The user's `own` backbone cannot be created again for a fold.
 
     "few": nothing can be held out, as no class has samples enough, or what is predicted are numbers of a network that
     is trained once; source-only is what is trained then, unless a method was named.
@@ -242,10 +242,10 @@ def estimate_of(
 def calibrated(
     judged: Judged, method: str, logits: Tensor, planned: Any, near: Any = None
 ) -> tuple[Calibration, EstimatedAccuracy]:
-    """Temperature and class sizes of a network with these logits of the target, and the estimate of its accuracy.
+    """Temperature and class proportions of a network with these logits of the target, and the estimate of its accuracy.
 
-    `planned` are the class shares that the plan gives the target, and `near` the mass that its samples receive, None
-    where that is not known.
+    `planned` are the class proportions that the plan gives the target, and `near` the mass that its samples receive,
+    None where that is not known.
     """
     if judged.witnesses is None or method not in judged.witnesses.by_method:
         return Calibration(), unknown(judged.why_not or "there is no held-out part of the source")

@@ -121,8 +121,8 @@ class Model:
     nearness
         What the source looked like; new samples that resemble none of it are found by it.
     offset : tuple of float or None
-        What is added to the score of each class, so that predictions have the class sizes found for the target, or
-        the source's where these are far from them.
+        What is added to the score of each class, so that predictions have the class proportions found for the target,
+        or the source's where these are far from them.
     guarantee
         Of the held-out source, by which sets of classes and intervals are made.
     """
@@ -163,7 +163,7 @@ class Model:
 
     @property
     def diagnosis(self) -> Mapping[str, Any]:
-        """What the plan tells of the target: proportions, absent classes, unexplained samples, signs of harm."""
+        """What the plan shows about the target: proportions, absent classes, unexplained samples, signs of harm."""
         found: Mapping[str, Any] = self.results.get("diagnosis", {})
         return found
 

@@ -60,7 +60,8 @@ def target_scorer(name: str = "modularity") -> TargetScorer:
     Parameters
     ----------
     name : {"modularity", "infomax", "snd", "entropy", "smoothness"}, default "modularity"
-        "modularity": how far predictions respect the neighbourhoods of the target beyond what class sizes alone give;
+        "modularity": how far predictions respect the neighbourhoods of the target beyond what class proportions alone
+        give;
         "infomax", "snd" and "entropy" are known rules, each with a blind spot; "smoothness" is for numbers.
 
     Returns

@@ -16,7 +16,7 @@ TIE = 0.002
 """A lead in evidence that decides nothing: another seed changes it by more."""
 RULE = (
     "source-only or the recipe's JUMBOT by the rule of harm, as in jumbot.adapt, unless another that passes it has "
-    "more evidence and, of classes, surely a larger modularity"
+    "a higher score and, for classes, a significantly larger modularity"
 )
 WHOLE_TARGETS = ("alda", "cdan-e", "dann", "deepjdot", "mcc", "rot")
 """Methods whose pages advise against them where the target lacks classes of the source."""
@@ -27,8 +27,8 @@ def verdict(search: Search, weighed: Sequence[Weighed]) -> dict[str, Any]:
 
     The rule of harm of `decision` chooses between source-only and the recipe's JUMBOT, as in `jumbot.adapt`.  Another
     candidate takes the place of the chosen one where that rule takes it over source-only, and it has a higher score, by
-    more than `TIE`, and of classes surely respects the neighbourhoods of the target better; of several such the largest
-    evidence wins.
+    more than `TIE`, and for classes a significantly larger modularity; of several such candidates the one with the
+    highest evidence wins.
 
     Where numbers are predicted and source-only predicts others than the source's, it is picked: see `UNKNOWN`.
     """

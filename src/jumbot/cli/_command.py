@@ -1,4 +1,4 @@
-"""What a command is beside its options: the examples on its page, and which options come first there."""
+"""What a command has besides its options: the examples on its page, and which options come first."""
 
 from __future__ import annotations
 

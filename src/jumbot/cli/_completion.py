@@ -117,5 +117,5 @@ def _aliases(entry: Entry) -> tuple[str, ...]:
 
 
 def _cases(patterns: dict[str, list[str]]) -> str:
-    """Lines of a case: the words that each pattern stands for; those that stand for none are left out."""
+    """Lines of a case: the words that each pattern represents; patterns without words are left out."""
     return "\n".join(f'            {"|".join(found)}) words="{words}" ;;' for words, found in patterns.items() if words)

@@ -23,7 +23,7 @@ def say(text: object, file: TextIO | None = None, end: str = "\n") -> None:
 
 
 class Screen(io.TextIOBase):
-    """Standard output for a table: as it is to another program, shown as `say` does on a terminal."""
+    """Standard output for a table: unchanged for another program, shown as `say` does on a terminal."""
 
     def write(self, text: str) -> int:
         shown = escaped(text) if sys.stdout.isatty() else text.encode("utf-8", "backslashreplace").decode()
@@ -69,7 +69,7 @@ class _once:
 
 
 def summary(model: Model, run: RunRecord) -> str:
-    """What is odd about the data, the verdict, what was chosen and measured, and the warnings of the report."""
+    """Problems in the data, the summary, what was chosen and measured, and the warnings of the report."""
     from jumbot.report._answer import verdict
     from jumbot.report._presence import data_remarks, warnings_of
 

@@ -210,7 +210,7 @@ def couple(
     r"""A minibatch re-paired by its plan P: rows :math:`(x_{0,i}, x_{1,j})` with :math:`(i, j) \sim P / \sum P`.
 
     Balanced, exact and between equally many points (the default) the plan is a permutation, and nothing is drawn: x0
-    comes back as it is and each row of x1 exactly once.  In every other case pairs are drawn with
+    is returned unchanged and each row of x1 exactly once.  In every other case pairs are drawn with
     replacement: with `epsilon > 0` from the entropic plan, with a finite `tau` (or `mass`) from the normalised
     unbalanced (or partial) plan, in which points without a counterpart hardly appear.
 
@@ -226,7 +226,7 @@ def couple(
         that takes the points as `(n, d)` and `(m, d)` and returns `(n, m)`.
     seed, generator
         One of them at most: a whole number, or a `torch.Generator` or `numpy.random.Generator` that is carried from
-        one minibatch to the next.  Without either each call draws anew; the global generators are left alone.
+        one minibatch to the next.  Without either, each call draws different pairs; the global generators are not used.
     return_index
         Also return i and j, for what belongs to the points: `labels1[j]`.
     conditions

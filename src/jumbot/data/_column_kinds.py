@@ -15,7 +15,7 @@ import numpy as np
 from jumbot.data._frames import pandas
 from jumbot.errors import one_line
 
-_FINE = 1e-5  # float32 tells some hundred numbers apart in such a range
+_FINE = 1e-5  # float32 distinguishes some hundred numbers in such a range
 _BLOCK = 2**20  # numbers at once
 _NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal", "boolean")
 _DATES = ("datetime", "datetime64", "date", "time", "timedelta", "timedelta64", "period")

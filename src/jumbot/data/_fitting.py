@@ -189,7 +189,7 @@ def _are_texts(values: Any) -> bool:
 
 
 def _is_decorated(text: str) -> bool:
-    """Whether a text is a number but for signs that part thousands, or name a currency or a share.
+    """Whether a text is a number except for thousands separators, currency or percent signs.
 
     >>> [_is_decorated(text) for text in ("1,234.5", "7 %", "1.234,5", "\N{MINUS SIGN}3", "12", "20-30", "")]
     [True, True, True, True, False, False, False]

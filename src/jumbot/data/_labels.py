@@ -1,4 +1,4 @@
-"""Labels of any kind as whole numbers and the names that they stand for."""
+"""Labels of any kind as whole numbers and their names."""
 
 from __future__ import annotations
 

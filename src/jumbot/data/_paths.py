@@ -1,4 +1,4 @@
-"""What a path stands for: a folder of images, a picture, a list of pictures, a table, or digits by their name."""
+"""What a path refers to: a folder of images, a picture, a list of pictures, a table, or digits by their name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Predicted numbers: beside the true ones where these are known, and how they are spread beside the source's."""
+"""Predicted numbers: against the true ones if known, and their distribution next to the source's."""
 
 from __future__ import annotations
 

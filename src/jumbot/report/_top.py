@@ -57,7 +57,7 @@ def _unfinished(run: RunRecord) -> tuple[str, str]:
 
 
 def _facts(run: RunRecord) -> list[tuple[str, str]]:
-    """Figures beside the answer, each with what it is."""
+    """Figures next to the summary, each with its label."""
     facts: list[tuple[str, str]] = []
     several = run.final.get("per_output") or ()
     for each in several if len(several) > 1 else (run.final,):  # means over numbers of several units say nothing
@@ -148,7 +148,7 @@ def compared(tasks: Mapping[str, list[Group]], evidence: Evidence) -> answer.Ans
 
 
 def _data(tasks: Mapping[str, list[Group]]) -> list[tuple[str, str]]:
-    """What is odd about the data, and of which task; runs on one task have the same, which is said once."""
+    """Problems in the data, and of which task; runs on one task share them, so they are listed once."""
     found = [
         (f"{task}: " * (len(tasks) > 1), text)
         for task, groups in tasks.items()

@@ -64,7 +64,7 @@ def listed(names: Sequence[str], most: int = 12) -> str:
 
 
 def describe_run(run: RunRecord) -> Html:
-    """One run in a few sentences; which rule chose the model is said always."""
+    """One run in a few sentences; always with the rule that chose the model."""
     rule = RULES[run.rule] + ("" if run.results is None else f", step {run.results['selected_step']:,}")
     return render(
         "run.html",

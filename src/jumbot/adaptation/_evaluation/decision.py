@@ -101,7 +101,7 @@ def weigh_harm(
     r"""From the votes on the accuracy of both, in pairs, and what each sample has `gained` in modularity.
 
     `gained` `(m,)` is given where the classes of the source are neighbourhoods (`Panel.neighbours`).  There the adapted
-    classifier is taken where it surely respects those of the target better, by two standard errors, and the votes v do
+    classifier is taken where its modularity on the target is larger by two standard errors, and the votes v do
     not give it 2 points less: balanced classes are neighbourhoods too, where the target has one.  Elsewhere it is taken
     where the votes give it more, by 2 points and by the standard error of the difference:
 

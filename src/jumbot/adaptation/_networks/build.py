@@ -87,7 +87,7 @@ def table_network(
 ) -> Network:
     """For rows of numbers: ReLU layers of the `hidden` widths, a linear embedding, all Xavier-normal, biases zero.
 
-    The `stem` stands before them, and `dropout` after each hidden layer.
+    The `stem` comes before them, and `dropout` after each hidden layer.
 
     >>> table_network(2048, 10).backbone
     Sequential(
@@ -162,7 +162,7 @@ def make_network(
 
 
 def build_network(spec: Mapping[str, Any], module: nn.Module | None = None) -> Network:
-    """The network that a description stands for, with fresh weights; `module` is the user's own backbone."""
+    """The described network with new weights; `module` is the user's own backbone."""
     kind, shape, classes = spec["kind"], tuple(spec["shape"]), spec["classes"]
     if kind == "table":
         stem = _stem(spec, shape[0])

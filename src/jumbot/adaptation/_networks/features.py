@@ -54,7 +54,7 @@ def extract(
     """`domain` with `backbone(samples)`, rows of float32, in place of its samples; labels and names stay.
 
     The samples must have the backbone's size and pixels. With a folder `cache`, samples whose features it holds are not
-    computed again, and what is computed is added to it 256 at a time, so that an interrupted call goes on where it
+    computed again, and what is computed is added to it 256 at a time, so that an interrupted call continues where it
     stopped, and several processes that need the same features share the work. Only a few batches of images are in
     memory at once; `workers` processes read them, as in training.
 

@@ -143,7 +143,7 @@ class Request(Record):
 
 
 def _config_of_0_1(content: dict[str, Any]) -> dict[str, Any]:
-    """Version 0.1 told neither the recipe nor the settings of network and inputs."""
+    """Version 0.1 recorded neither the recipe nor the settings of network and inputs."""
     return {"recipe": None, "network_options": None, "inputs": None, "command": None, "created": None} | content
 
 

@@ -79,7 +79,7 @@ class RunFolder:
         return (self.path / MODEL).exists()
 
     def check(self, resume: bool) -> None:
-        """Refuse a place where no run can begin, or none go on."""
+        """Refuse a place where no run can start or continue."""
         check_run_place(self.path, resume)
         if (self.path / CONFIG).exists():
             read_config(self.path)
@@ -115,7 +115,7 @@ class RunFolder:
             raise JumbotError(f"{self.metrics}: cannot be written ({error}); pass --resume to continue it.") from error
 
     def rewind(self, step: int) -> list[dict[str, Any]]:
-        """Drop the lines after `step` steps, which a resumed run writes anew, and return the others.
+        """Drop the lines after `step` steps, which a resumed run writes again, and return the others.
 
         A step is recorded under its number from 0, an evaluation under the number of steps before it.
         """
