@@ -87,7 +87,7 @@ def origin(records: Sequence[dict[str, Any]]) -> str:
 
 
 def comparison(folder: str) -> str:
-    """Commands, accuracies of every task, and what each rule of selection chooses."""
+    """Commands, accuracies of every task, and what each selection rule chooses."""
     if not (records := read(folder)):
         return NOT_RUN
     record = merged(records)

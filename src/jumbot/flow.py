@@ -370,7 +370,7 @@ def _check_clouds(x0: Tensor, y: Tensor) -> None:
     for name, points in (("x0", x0), ("y", y)):
         if points.ndim != 2 or 0 in points.shape:
             raise ArgumentError(f"{name}: shape {tuple(points.shape)}; it must be (points, coordinates), not empty.")
-        # the sum first: it takes no memory, and tells in nearly every case
+        # the sum first: it takes no memory, and decides nearly every case
         if not bool(torch.isfinite(points.sum())) and not bool(torch.isfinite(points).all()):
             raise ArgumentError(f"{name}: contains NaN or infinite coordinates; clean them first.")
     if x0.shape[1] != y.shape[1]:

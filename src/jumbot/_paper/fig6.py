@@ -1,7 +1,7 @@
 """Figure 6: accuracy over tau, epsilon and the batch size m, on U->M and S->M.
 
 JUMBOT over all three, DeepJDOT over m, and its entropic variant over epsilon; every other setting is the paper's.  The
-paper prints the picture alone: the figures beside ours are from tables that are commented out in its LaTeX, means over
+paper prints the picture alone: the figures next to ours are from tables that are commented out in its LaTeX, means over
 three runs.  Each point is a run of the item digits, in its folders; points that are the same run are trained once.
 """
 

@@ -20,7 +20,7 @@ FEWEST = 20
 
 
 def exchange(current: Array, units: Array, count: int, rng: np.random.Generator) -> Array:
-    """(N, count + 1) whether each row is current: as it is in the first column, exchanged in the others.
+    """(N, count + 1) whether each row is current: unchanged in the first column, exchanged in the others.
 
     >>> exchange(np.array([False, False, True, True] * 3), np.arange(12) // 2, 1, np.random.default_rng(0)).sum(0)
     array([6, 6])
@@ -49,5 +49,5 @@ def _check_enough(pairs: int, alone: int, there: int) -> None:
     if ways < FEWEST:
         raise ArgumentError(
             f"groups: {alone + pairs} groups can be exchanged in {ways:.0f} ways, too few for a p-value below "
-            f"{1 / max(ways, 1):.2g}; pass more groups, or smaller blocks."
+            f"{1 / max(ways, 1):.2g}; use more groups, or smaller blocks."
         )

@@ -89,7 +89,7 @@ class Shift:
     views : dict
         The p-value of each view that the test aggregates, uncorrected.
     remarks : tuple of str
-        What is odd about single columns, such as other units.
+        Problems in single columns, such as other units.
     interrupted : bool
         Whether Ctrl-C ended it.
     """

@@ -53,7 +53,7 @@ class Tested:
     p_value: float
     exchanges: int
     views: dict[str, float]
-    """The p-value of each view by itself, which many views make too small."""
+    """The uncorrected p-value of each view."""
     columns: Array
     """(columns,) p-value of each column, corrected for their number."""
     scale: float
@@ -107,7 +107,7 @@ def run_test(
     minibatches = np.concatenate(parts, axis=1)
     views = {name: values[:done] for name, values in views.items()}
     views |= {f"minibatches {e:g}, {t:g}": v for (e, t), v in zip(SCALES, minibatches, strict=True)}
-    if not np.ptp(pool.rows, axis=0).any():  # rows that are all the same differ by rounding alone
+    if not np.ptp(pool.rows, axis=0).any():  # identical rows differ only by rounding
         views = {name: np.zeros(done) for name in views}
     by_column = _columns_of(columns[:, :done], pool)
     return Tested(

@@ -340,7 +340,7 @@ def _held(asked: _Asked) -> Iterator[list[str]]:
 
 
 def _read(asked: _Asked) -> _Read:
-    """The domains, as they are in files or memory."""
+    """The domains, unchanged from files or memory."""
     given, reading = asked.given, asked.reading
     source, target, evaluated = read_domains(given.source, given.target, given.evaluate_on, reading)
     labelled = None if given.labelled_target is None else read_labelled(given.labelled_target, source, reading)

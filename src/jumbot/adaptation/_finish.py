@@ -107,14 +107,14 @@ def finish(
     judged: Judged | None = None,
     until: float = math.inf,
 ) -> Model:
-    """Everything that a run folder holds beside the records of training, and the model with its results.
+    """Everything in a run folder besides the records of training, and the model with its results.
 
     `baseline` puts a source-only classifier beside it, and the samples to look at: what a report shows.  One that has
     to be trained for it ends at `until`, a time of `time.monotonic`.
     """
-    log.info("trained in %.0f s; now the figures, the diagnosis and the predictions", trained.seconds)
+    log.info("trained in %.0f s; computing figures, diagnosis and predictions", trained.seconds)
     with progress(_PARTS, "after training", least=1, bar=show, slow=True) as reach:
-        judged = Judged(False, why_not="this run was not judged") if judged is None else judged
+        judged = Judged(False, why_not="accuracy was not estimated in this run") if judged is None else judged
         return _finish(model, trained, domains, config, run, baseline, reach, judged, until)
 
 
@@ -210,7 +210,7 @@ def _results(
     accuracy: EstimatedAccuracy | None,
     predictions: Array | None,
 ) -> dict[str, Any]:
-    """What `results.json` holds, but for what labels of the target and plain models of the source add."""
+    """What `results.json` contains, without what target labels and plain models of the source add."""
     shares = diagnosis.source_shares
     sources = (
         {}
@@ -272,7 +272,7 @@ def _write_embeddings(
 
 
 def _write_results(run: RunFolder, results: Mapping[str, Any]) -> None:
-    """`results.json`, which begins with what is odd about the data."""
+    """`results.json`, which starts with problems in the data."""
     converted = to_builtins(convert(results, Results, run.path / "results.json"))
     first = {"data_remarks": converted.pop("data_remarks")}
     write(run.path / "results.json", first | {name: value for name, value in converted.items() if value is not None})
@@ -294,11 +294,11 @@ def _short(trained: Trained) -> list[str]:
     if trained.planned is None:
         return []
     done = sum(record["event"] == "step" for record in trained.history)
-    return [f"the minutes were up after {done} of {trained.planned} steps"]
+    return [f"the time budget ended after {done} of {trained.planned} steps"]
 
 
 def remarks(records: Sequence[Mapping[str, Any]], config: RunConfig, odd_data: bool = False) -> list[str]:
-    """What the records of training say about its settings; where the data are odd, the remedy is there."""
+    """What the records of training say about its settings; if the data have problems, fix these first."""
     mass = final_mass(records)
     price = next((name for name in ("tau", "reward") if hasattr(config.options, name)), None)
     value = math.inf if price is None else getattr(config.options, price)
@@ -306,7 +306,7 @@ def remarks(records: Sequence[Mapping[str, Any]], config: RunConfig, odd_data: b
         return []
     remedy = f"raise {price} (it was {value:g})"
     if odd_data:
-        remedy = f"correct first what the remarks about the data name, and leave {price} at {value:g} until then"
+        remedy = f"first fix the problems in the data, and leave {price} at {value:g} until then"
     return [
         f"only {100 * mass:.1f} % of the mass was transported at the end of training, so little was learned from the "
         f"target; {remedy}"

@@ -175,13 +175,13 @@ def compare(
     """Train every (pair, method, seed), `jobs` at a time, and return what `compare.json` holds.
 
     A method may carry changes in its name, as in "dann:reversal_steps=none", and is a row of its own then.
-    Runs are folders `out/PAIR/METHOD/seedN`: finished ones are not repeated, and those that were stopped go on.
+    Runs are folders `out/PAIR/METHOD/seedN`: finished ones are reused, and interrupted ones continue.
     `common` are options of every run, `options` those of single methods, by the names in `methods`.  The table has
-    the accuracy by the rule of selection; beside it stands what every other rule would have chosen among the
+    the accuracy by the selection rule; next to it is what every other rule would have chosen among the
     evaluations along the way.
 
     `minutes` is a budget of time.  Runs that are not done by then are left out of the table and named in `not_run`;
-    the one that was at work keeps its checkpoint, and the same call continues them.
+    the current one keeps its checkpoint, and the same call continues them.
     """
     begun, limit = time.monotonic(), check("minutes", minutes, Positive | None)
     place: Path = check("out", out, Path)
@@ -259,7 +259,8 @@ def all_pairs(table: str | Path, column: str | None = None) -> list[Pair]:
 def train_all(
     runs: Sequence[Run], jobs: int = 1, show: bool = False, *, until: float = math.inf, least: int = 0
 ) -> dict[str, str]:
-    """Train those that are not finished, `jobs` at a time; one that fails is named with its reason, the others go on.
+    """Train those that are not finished, `jobs` at a time; one that fails is reported with its reason, the others
+    continue.
 
     Steps on the source alone that another of them has done by then are not repeated.  After `until`, a time of
     `time.monotonic`, none is started but the first `least` of them, which are always trained to their end; others keep

@@ -95,13 +95,13 @@ def how_judged(
 ) -> tuple[How, str]:
     """ "folds" for rows and signals, whose networks are trained in seconds, "held-out" for others; and why not.
 
-    A backbone of the user's `own` cannot be made anew for a fold.
+    The user's `own` backbone cannot be created again for a fold.
 
     "few": nothing can be held out, as no class has samples enough, or what is predicted are numbers of a network that
     is trained once; source-only is what is trained then, unless a method was named.
     """
     if not judge:
-        return "not", "this run trains on all of the source, and was not judged"
+        return "not", "this run trains on all of the source, so accuracy was not estimated"
     numbers = source.values is not None
     if config.training.validation and not numbers:
         return "held-out", ""
@@ -112,10 +112,10 @@ def how_judged(
     if quick and not own and steps <= _CHEAP:
         return "folds", ""
     if numbers:
-        return "few", "predictors of numbers are judged where a built-in network of rows or signals takes few steps"
+        return "few", "regression is judged only for built-in networks on rows or signals with few steps"
     most = int(np.unique(source.labels, return_counts=True)[1].max()) if source.labels is not None else len(source)
     if config.training.select != "source_validation" and round(HELD_OUT * most) == 0:
-        return "few", f"the largest class of the source has {most} samples, too few to hold one in ten out"
+        return "few", f"the largest class of the source has {most} samples, too few to hold out one in ten"
     return "held-out", ""
 
 
@@ -198,7 +198,7 @@ def judge_after(
     if config.method == SOURCE_ONLY or earlier is None:
         decision = kept(config.method, None)
         if automatic:
-            why = "was trained: there is no classifier of the source alone to compare it with"
+            why = "was trained: there is no source-only classifier to compare it with"
             decision = Decision(config.method, f"{config.method} {why}.")
         return Judged(automatic, witnesses, decision)
     harm = weigh_witnesses(witnesses.by_method[config.method], witnesses.by_method[SOURCE_ONLY])
@@ -242,10 +242,10 @@ def estimate_of(
 def calibrated(
     judged: Judged, method: str, logits: Tensor, planned: Any, near: Any = None
 ) -> tuple[Calibration, EstimatedAccuracy]:
-    """Temperature and class sizes of a network with these logits of the target, and the estimate of its accuracy.
+    """Temperature and class proportions of a network with these logits of the target, and the estimate of its accuracy.
 
-    `planned` are the class shares that the plan gives the target, and `near` the mass that its samples receive, None
-    where that is not known.
+    `planned` are the class proportions that the plan gives the target, and `near` the mass that its samples receive,
+    None where that is not known.
     """
     if judged.witnesses is None or method not in judged.witnesses.by_method:
         return Calibration(), unknown(judged.why_not or "there is no held-out part of the source")
@@ -263,7 +263,7 @@ def _unlike_the_source(predicted: np.ndarray, shares: np.ndarray, near: np.ndarr
     Far from the source classifiers agree with each other, and are sure: none of them has learned anything there.
     """
     if near is not None and (strange := float((near < UNEXPLAINED).mean())) > MOST_STRANGE:
-        return f"nothing in the source explains {100 * strange:.0f} % of the target"
+        return f"{100 * strange:.0f} % of the target is not explained by anything in the source"
     counts = np.bincount(predicted, minlength=len(shares))
     return "" if shares[counts.argmax()] >= USUAL else one_class(counts / len(predicted), shares)
 

@@ -153,7 +153,7 @@ class Search:
         return labels is not None and round(SHARE * int(np.bincount(labels[labels >= 0]).max())) > 0
 
     def _harms(self, runs: Sequence[Run], sample: Domain) -> dict[str, Harm]:
-        """Each candidate that adapts beside source-only."""
+        """Each candidate that adapts, compared with source-only."""
         by_label = {run.variant.label: run for run in runs}
         alone = by_label.pop(SOURCE_ONLY, None)
         if alone is None or not by_label or not (self.holds_out or self.source.labels is None):

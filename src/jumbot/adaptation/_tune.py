@@ -91,15 +91,15 @@ def tune(
 
     The candidates are source-only, DeepJDOT, MCC, m-POT, ELOT, and JUMBOT with the general and the partial settings at
     five values of tau.  Evidence is `modularity + agreement`: predictions respect the neighbourhoods of the target
-    beyond what class sizes alone give, and the other candidates share them.  As in `jumbot.adapt`, the rule of harm
-    chooses between source-only and the recipe's JUMBOT.  Another candidate is picked where that rule prefers it to
-    source-only, it has more evidence, and its modularity is larger by two standard errors.  So source-only can win:
+    beyond what class proportions alone give, and the other candidates share them.  As in `jumbot.adapt`, the rule of
+    harm chooses between source-only and the recipe's JUMBOT.  Another candidate is picked where that rule prefers it to
+    source-only, it has a higher score, and its modularity is larger by two standard errors.  So source-only can win:
     then nothing is gained by adaptation.
 
     Numbers (`task="regression"`) are predicted by source-only, DeepJDOT, DANN and JUMBOT at five values of tau, and the
-    evidence is `agreement - gap`, which assumes that the numbers of both domains are spread alike.  Where source-only
-    predicts other numbers than the source's, labels are needed to know whether adaptation helps: source-only is
-    picked then, and `why` says so.
+    score is `agreement - gap`, which assumes that the numbers of both domains have the same distribution.  Where
+    source-only predicts other numbers than the source's, labels are needed to know whether adaptation helps:
+    source-only is picked then, and `why` says so.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ class Adapt(TrainingData, Command):
             "two tables; the column to predict is only in the first",
             "jumbot adapt 2023.csv 2024.csv --label sold --out run",
         ),
-        ("go on where Ctrl-C or a crash has stopped it", "jumbot adapt --resume --out run"),
+        ("continue an interrupted run", "jumbot adapt --resume --out run"),
     )
     matter: ClassVar = (
         "out",

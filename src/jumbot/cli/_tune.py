@@ -24,8 +24,8 @@ class Tune(TrainingData, Command):
     """Try fifteen candidates (eight for regression), including no adaptation, and pick one without target labels."""
 
     examples: ClassVar = (
-        ("all fifteen, as many at a time as there are cores", "jumbot tune shop/ phone/ --out tuned"),
-        ("what can be tried in half an hour", "jumbot tune 2023.csv 2024.csv --label sold --minutes 30 --out tuned"),
+        ("all fifteen candidates, one per core at a time", "jumbot tune shop/ phone/ --out tuned"),
+        ("what fits into half an hour", "jumbot tune 2023.csv 2024.csv --label sold --minutes 30 --out tuned"),
         ("predict new samples with the picked model", "jumbot predict tuned new.csv"),
     )
     matter: ClassVar = (

@@ -111,7 +111,7 @@ def names_in(first: list[str], decimal_comma: bool, name: str) -> list[str] | No
     fractional = [f for f, number in zip(fields, numbers, strict=True) if number is not None and number % 1 != 0 and f]
     if fractional:
         raise ArgumentError(
-            f"{name}: the first line contains {fractional[0]!r} beside texts: names of columns or data? Put a line of "
+            f"{name}: the first line contains {fractional[0]!r} and text: is it a header or data? Put a line of "
             "names above the data."
         )
     return [field or f"Unnamed: {i}" for i, field in enumerate(fields)]
@@ -184,7 +184,7 @@ def _with_decimal_points(frame: Any, path: Path) -> Any:
     if commas and (points or all(column.str.fullmatch(_THOUSANDS).all() for column in commas.values())):
         name, column = next(iter(commas.items()))
         text = column[column.str.contains(",")].iloc[0].strip()
-        where = f" beside decimal points in {points[0]!r}" if points else ""
+        where = f" with decimal points in {points[0]!r}" if points else ""
         remark(
             f"{path}: {text!r} in column {name!r} is read as {text.replace(',', '.')}{where}; if a sign parts "
             "thousands, write the numbers without it.",

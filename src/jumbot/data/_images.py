@@ -122,7 +122,7 @@ def _brightest(image: Any) -> tuple[int, float] | None:
 
 
 def doubtful_white(samples: PictureSamples) -> str | None:
-    """A sentence on pictures whose white may be another than it is taken for, by some of them taken evenly.
+    """A sentence on images whose white level is doubtful, judged by an even sample of them.
 
     >>> import PIL.Image
     >>> doubtful_white(OpenSamples([PIL.Image.fromarray(np.full((8, 6), 4000, np.uint16))]))
@@ -168,7 +168,7 @@ class PictureSamples:
         raise NotImplementedError
 
     def brightest(self, index: int) -> tuple[int, float] | None:
-        """Of a picture of more than bytes: what is taken for white, and its largest value."""
+        """Of a picture of more than bytes: the assumed white level, and its largest value."""
         raise NotImplementedError
 
     def content(self, index: int) -> bytes:

@@ -86,7 +86,7 @@ def _long_fields() -> Iterator[None]:
 
 
 def _parsed(path: Path, parse: Callable[..., Any], **options: Any) -> Any:
-    """What another package makes of a file; whatever it raises on a damaged one is said of the file."""
+    """What another package makes of a file; any exception on a damaged file becomes an error about the file."""
     try:
         return parse(path, **options)
     except (ImportError, OSError):

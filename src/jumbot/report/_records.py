@@ -77,7 +77,7 @@ def read_embeddings(file: Path) -> dict[str, np.ndarray]:
         with np.load(raw, allow_pickle=False) as arrays:
             found = {name: arrays[name] for name in arrays.files}
     except Exception as error:  # a damaged archive raises any of ten types
-        raise ArgumentError(f"{file}: is not an archive of arrays, or was cut short ({error}).") from error
+        raise ArgumentError(f"{file}: is not an archive of arrays, or is incomplete ({error}).") from error
     for name, array in found.items():
         if name not in _ARRAYS:
             raise ArgumentError(f"{file}: {name}: is not known; there may be {', '.join(_ARRAYS)}.")
@@ -133,7 +133,7 @@ def _rows_of(file: Path) -> Iterator[list[str]]:
     except OSError as error:
         raise ArgumentError(f"{file}: cannot be read ({error.strerror or error}).") from error
     except (UnicodeDecodeError, csv.Error) as error:
-        raise ArgumentError(f"{file}: is not a text table, or was cut short ({error}).") from error
+        raise ArgumentError(f"{file}: is not a text table, or is incomplete ({error}).") from error
 
 
 def _notable(predictions: dict[int, Prediction]) -> dict[int, Prediction]:

@@ -31,7 +31,7 @@ def test_adapt_hands_over_what_was_learned_in_time(blobs: Any, tmp_path: Path) -
     begun = time.monotonic()
     model = jumbot.adapt(source, target, method="mcc", steps=MANY, evaluate_every=0, minutes=0.05, out=tmp_path / "run")
     assert time.monotonic() - begun < 60  # a budget of three seconds, and a report that takes what it takes
-    assert any("the minutes were up after" in remark for remark in model.results["remarks"])
+    assert any("the time budget ended after" in remark for remark in model.results["remarks"])
     assert model.results["accuracy"] > 0.8
 
 

@@ -18,7 +18,7 @@ from jumbot.adaptation._evaluation.votes import AGREEMENT, HELD_OUT, THRESHOLD, 
 LEVEL = 0.9
 """Of the interval."""
 LEAST = 30
-"""Samples of the target, and of the held-out source, below which nothing is said."""
+"""Samples of the target, and of the held-out source, below which nothing is estimated."""
 FACTOR, _BASE = 1.0, 0.1
 """Half the interval is FACTOR (_BASE + the deviation of the votes), from `benchmarks/trust.py`: as wide as the floors
 on its width allow, so that families of data that were left out are covered."""
@@ -35,7 +35,7 @@ class EstimatedAccuracy(Checked):
     low: Portion | None
     high: Portion | None
     why: str
-    """What it rests on, or why it cannot be estimated."""
+    """How it was estimated, or why it cannot be."""
     votes: dict[str, float] = field(default_factory=dict)
     """Each estimate by itself, by its name."""
 
@@ -61,7 +61,7 @@ def estimate_accuracy(votes: Mapping[str, float], target: int, held: int, factor
     v are the agreements with the references, the transport cost (COT) and the threshold (ATC): each is blind to
     something, and the median passes over what two of five are blind to.  b and c were chosen on families of data, each
     judged by constants from the others.  The lower end never exceeds 85 %: without labels nobody can see that a class
-    was taken for another as a whole.
+    was mistaken for another as a whole.
 
     >>> print(estimate_accuracy({"COT": 0.8, "ATC": 0.82, "agreement with trees": 0.78}, 500, 200))
     estimated accuracy 80 % (90 % interval 67 to 93 %)
@@ -100,7 +100,7 @@ def _why(votes: Mapping[str, float], held: int) -> str:
 
 Array = np.ndarray[Any, Any]
 Prior = Literal["target", "equal"]
-_AGREE = 0.1  # total variation up to which two estimates of the target's class shares are one
+_AGREE = 0.1  # total variation up to which two estimates of the target's class proportions are one
 _LEAST = 1e-3  # share below which a class is not made rarer still
 _COLDEST, _HOTTEST = 0.05, 20.0
 
@@ -111,16 +111,16 @@ class Calibration:
 
     temperature: float = 1.0
     offset: tuple[float, ...] | None = None
-    """Of each class; None where the network's own class sizes are kept."""
+    """Of each class; None where the network's own class proportions are kept."""
 
     def scores(self, logits: Tensor, prior: Prior = "target") -> Tensor:
-        """Logarithms of the probabilities, but for a constant of each row."""
+        """Logarithms of the probabilities, except for a constant of each row."""
         scaled = logits / self.temperature
         return scaled if self.offset is None or prior == "equal" else scaled + scaled.new_tensor(self.offset)
 
 
 def target_shares(estimated: Array, planned: Array, source: Array) -> Array:
-    """The class shares of the target, as far as two estimates agree on them.
+    """The class proportions of the target, as far as two estimates agree on them.
 
     `estimated` by expectation and maximisation, `planned` by the transport plan: their mean where they agree, and the
     `source`'s where they do not, for then one of them is wrong, and a wrong share costs more than it brings.
@@ -135,12 +135,12 @@ def target_shares(estimated: Array, planned: Array, source: Array) -> Array:
 
 
 def _apart(one: Array, other: Array) -> float:
-    """The total variation between two class shares."""
+    """The total variation between two class proportions."""
     return float(np.abs(one - other).sum() / 2)
 
 
 def calibrate(logits: Tensor, witness: Witness, planned: Array, accuracy: float | None) -> Calibration:
-    r"""The temperature of the held-out source, the offset for the target's class shares, and then one more factor.
+    r"""The temperature of the held-out source, the offset for the target's class proportions, and then one more factor.
 
     .. math:: p = \mathrm{softmax}\bigl((z / T + b + \log \pi_t - \log \pi_s) / S \bigr)
 

@@ -59,7 +59,7 @@ class References(Record):
 
 
 def compare_references(own: Witness, rivals: Mapping[str, Witness], targets: int) -> References:
-    """The witness of a run's method beside those of other models on the same held-out samples.
+    """The witness of a run's method and those of other models on the same held-out samples.
 
     One is clearly ahead where it is better by a point and by two standard errors of the paired difference.  `targets`
     are the samples of the target.
@@ -114,7 +114,7 @@ def rival_outputs(train: Domain, others: Sequence[Domain], task: Task, seed: int
     labels = task.labels(train)
     if rows[0] is None or (task.name == "classification" and len(np.unique(labels)) < 2):
         return {}
-    need("sklearn", "the models beside a run", "adapt")
+    need("sklearn", "the reference models of a run", "adapt")
     found = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # one that has not converged is a rival still

@@ -93,7 +93,7 @@ def transport_vote(target: Array, shares: Array, seed: int = 0) -> float:
 
 
 def estimated_shares(target: Array, shares: Array) -> Array:
-    r"""The target's class shares by expectation and maximisation from calibrated probabilities (Saerens 2002).
+    r"""The target's class proportions by expectation and maximisation from calibrated probabilities (Saerens 2002).
 
     .. math:: \pi \leftarrow \frac1n \sum_i \frac{q_{i} \pi / \pi_s}{\langle q_i, \pi / \pi_s\rangle}
 
@@ -201,7 +201,7 @@ class Witness:
 
     @cached_property
     def modularity_parts(self) -> Array:
-        """(m,) what each target sample adds to the modularity of the predictions, in the mean over folds."""
+        """(m,) what each target sample adds to the modularity of the predictions, averaged over folds."""
         assert self.panel.neighbours is not None
         found: Array = np.mean([modularity_parts(y, self.panel.neighbours) for y in self.predicted], axis=0)
         return found
