@@ -6,6 +6,7 @@ import csv
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
@@ -50,6 +51,8 @@ from jumbot.methods.network import Network
 
 if TYPE_CHECKING:
     import pandas
+
+    from jumbot.report._records import RunRecord
 
 
 _CLASSES = 8  # whose names are shown
@@ -174,6 +177,14 @@ class Model:
             raise ArgumentError("history: this model has no run folder; load it from one, or adapt again.")
         found: pandas.DataFrame = need("pandas", "history", "adapt").json_normalize(read_metrics(self.run))
         return found
+
+    @cached_property
+    def _record(self) -> RunRecord:
+        """Its run folder, read once by those that write about it when it is finished."""
+        from jumbot.report._records import read_run
+
+        assert self.run is not None
+        return read_run(self.run)
 
     def domain(
         self,
