@@ -178,7 +178,7 @@ def train_witnesses(
 
 
 class _Asked:
-    """What the networks of a method say, one of each fold: embeddings and logits of the held-out part and the target."""
+    """What the networks of a method say, one for each fold: of the held-out part and of the target."""
 
     def __init__(self) -> None:
         self.held: list[tuple[Array, Array]] = []
