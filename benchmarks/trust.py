@@ -286,8 +286,8 @@ def choices(lines: list[dict[str, Any]]) -> str:
     warned = np.array([harm.likely for harm in harms])
     harmful, gained = adapted < alone - 0.01, adapted > alone + 0.01
     text.append(
-        f"\nOf {harmful.sum()} runs in which JUMBOT lost more than a point, the rule of harm named "
-        f"{(harmful & warned).sum()} and missed {(harmful & ~warned).sum()}; of {warned.sum()} that it named, "
+        f"\nJUMBOT lost more than a point in {harmful.sum()} runs; the rule of harm flagged {(harmful & warned).sum()} "
+        f"of these and missed {(harmful & ~warned).sum()}. Of the {warned.sum()} runs that it flagged, "
         f"{(warned & gained).sum()} had gained more than a point and {(warned & ~gained & ~harmful).sum()} were within "
         "one."
     )

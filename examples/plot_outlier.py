@@ -67,5 +67,5 @@ plt.show()
 
 for tau, solution in unbalanced.items():
     holds = bool((solution.value <= lemma(tau) + 1e-9).all())
-    print(f"tau {tau:g}: bound holds {holds}, plateau {solution.value[-1]:.3f}")
+    print(f"tau {tau:g}: bound contains {holds}, plateau {solution.value[-1]:.3f}")
 print(f"exact transport at distance {distances[-1]:g}: {balanced.value[-1]:.3f}")

@@ -41,6 +41,30 @@ def test_a_record_says_where_it_comes_from(file: Path) -> None:
     assert record.get("settings") or record.get("training") or record.get("steps")
 
 
+def test_the_summary_of_digits_has_the_longest_runs_at_the_papers_settings() -> None:
+    def row(method: str, words: str, updates: list[int]) -> dict[str, Any]:
+        return {"task": "U-M", "method": method, "variant": f"{method}-{words}".rstrip("-"), "updates": updates}
+
+    rows = [
+        row("jumbot", "ones-epochs20", [140, 280]),
+        row("jumbot", "ones", [140, 1400]),
+        row("jumbot", "ones-mixed_precisionbf16", [140, 1400]),
+        row("jumbot", "product-epochs500", [140, 7000]),
+        row("deepjdot", "batch_size100-source_epochs1-epochs20", [72, 1440]),
+        row("deepjdot", "eta10.1-eta20.1-epochs200", [140, 2800]),
+        row("dann", "reversal_steps10000", [140, 1400]),
+    ]
+    assert TABLES["longest"](rows) == [rows[1], rows[2], rows[4]]
+
+
+def test_figure_6_is_of_the_papers_weights_and_no_point_is_lost() -> None:
+    records, points, others = TABLES["fig6_points"]()
+    assert len(points) + len(others) == sum(len(record["data"]["points"]) for record in records)
+    named = [(row["over"], row["method"], row["task"], row["value"]) for row in points]
+    assert len(named) == len(set(named))
+    assert all("eta1 0.1, eta2 0.1" in row["method"] for row in others)
+
+
 def test_rows_tell_their_seeds_and_means_are_over_the_same_tasks() -> None:
     table = format_table({"a": {"s": [0.1], "t": [0.2]}, "b": {"s": [0.1, 0.3], "t": [0.2, 0.4]}, "c": {"s": [0.5]}})
     rows = {line.split("|")[1].strip(): [cell.strip() for cell in line.split("|")[2:-1]] for line in table.splitlines()}

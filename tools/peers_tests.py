@@ -136,7 +136,7 @@ def main() -> int:
     parser.add_argument("--file", default="", help="only files whose name has this in it")
     given = parser.parse_args()
     if not (given.checkout / "test").is_dir():
-        parser.error(f"{given.checkout} has no folder test/; give a checkout of POT")
+        parser.error(f"{given.checkout} has no folder test/; pass a checkout of POT")
     sys.path = [place for place in sys.path if Path(place or ".").resolve() != given.checkout.resolve()]
     # a process each: the second run would find the test modules of the first
     with ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:

@@ -20,9 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from jumbot._base.text_tables import markdown, mean_and_deviation
-from jumbot._paper.digits_table import describe_variant, percent, row_of, schedule
+from jumbot._paper import fig6 as figure6
+from jumbot._paper.digits_table import is_papers_point, percent, row_of
 from jumbot._paper.digits_table import table as digits_table
-from jumbot._paper.targets import WRONG_MASS
+from jumbot._paper.targets import TABLES as PRINTED
+from jumbot._paper.targets import TASKS, WRONG_MASS
+from jumbot._settings.recipes import DEEPJDOT_WEIGHTS
 from jumbot.adaptation._runs.outcomes import accuracies, rules_table
 from jumbot.report import format_table
 from jumbot.report._comparison import NONE, draw_comparison
@@ -33,7 +36,13 @@ PAGES = (
     ROOT / "README.md",
     *(
         ROOT / "docs" / page
-        for page in ("adaptation/results.md", "adaptation/choosing.md", "guide/speed.md", "methods/jumbot.md")
+        for page in (
+            "adaptation/results.md",
+            "adaptation/digits.md",
+            "adaptation/choosing.md",
+            "guide/speed.md",
+            "methods/jumbot.md",
+        )
     ),
 )
 BLOCK = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
@@ -193,53 +202,60 @@ def regret() -> str:
     return text
 
 
-def digits_runs() -> list[Path]:
-    return [file.parent for file in sorted((RESULTS / "digits").glob("*/*/results.json"))]
+def digits_runs() -> list[dict[str, Any]]:
+    """Every run, by the paper's order of tasks and methods, each with the path of its folder."""
+    files = (RESULTS / "digits").glob("*/*/results.json")
+    rows = [row_of(file.parent) | {"folder": file.parent} for file in files]
+    order = (*PRINTED["digits"], "source-only", "m-pot", "elot")
+    return sorted(rows, key=lambda r: (TASKS["digits"].index(r["task"]), order.index(r["method"]), r["folder"].name))
 
 
-def digits() -> str:
-    """Every run, and the command of each."""
-    commands = {}
-    for folder in digits_runs():
+def longest(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of each task and method the runs at the paper's point with the most updates, one or more seeds of them."""
+    rows = [row for row in rows if is_papers_point(row)]
+    most: dict[tuple[str, str], list[int]] = {}
+    for row in rows:
+        key = row["task"], row["method"]
+        most[key] = max(most.get(key, [0, 0]), row["updates"], key=lambda updates: (sum(updates), updates))
+    return [row for row in rows if row["updates"] == most[row["task"], row["method"]]]
+
+
+def digits(main: bool) -> str:
+    """The longest runs at the paper's point, or all the others: each with its command."""
+    rows = digits_runs()
+    chosen = [row["folder"] for row in longest(rows)]
+    folders = sorted(row["folder"] for row in rows if (row["folder"] in chosen) == main)
+    commands = []
+    for folder in folders:
         config = json.loads((folder / "config.json").read_text())
-        commands[f"{folder.parent.name}/{folder.name}"] = (
-            f"{config['command']}  # {config['created'][:10]}, jumbot {config['jumbot']}"
-        )
-    return "\n".join([digits_table(digits_runs()), "```bash", *commands.values(), "```", ""])
+        commands.append(f"{config['command']}  # {config['created'][:10]}, jumbot {config['jumbot']}")
+    return "\n".join([digits_table(folders), "```bash", *commands, "```", ""])
 
 
 def digits_summary() -> str:
-    """A row per task and variant, the mean over its seeds."""
+    """A row per task and method, the mean over the seeds of its longest runs."""
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for row in map(row_of, digits_runs()):
-        groups.setdefault((row["task"], row["variant"]), []).append(row)
+    for row in longest(digits_runs()):
+        groups.setdefault((row["task"], row["method"]), []).append(row)
     rows = []
-    for (task, _), group in groups.items():
-        method = group[0]["method"]
+    for (task, method), group in groups.items():
         wrong = [row["wrong_mass"] for row in group if row["wrong_mass"] is not None]
         theirs = WRONG_MASS.get(method) if task == "U-M" else None
+        source, adapted = group[0]["updates"]
         rows.append(
             (
                 task,
-                describe_variant(group[0]),
+                method,
                 len(group),
-                schedule(group[0]["training"]),
+                group[0]["training"]["batch_size"],
+                f"{source:,} + {adapted:,}",
                 mean_and_deviation([row["accuracy"] for row in group]),
                 group[0]["paper"] or NONE,
                 percent(statistics.fmean(wrong)) if wrong else NONE,
                 percent(theirs),
             )
         )
-    head = (
-        "task",
-        "method",
-        "seeds",
-        "epochs",
-        "accuracy",
-        "paper",
-        "mass between labels",
-        "paper",
-    )
+    head = ("task", "method", "seeds", "batch", "updates", "accuracy", "paper", "mass between labels", "paper")
     return markdown(head, rows, words=2)
 
 
@@ -318,13 +334,46 @@ def paper_table(item: str) -> str:
     return f"{origin([record])}{file.read_text()}"
 
 
+def fig6_points() -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]]]:
+    """The records of figure 6, their points at the paper's settings, and those with other weights of the cost."""
+    records = [json.loads(file.read_text()) for file in sorted((RESULTS / "paper").glob("fig6*.json"))]
+    points: list[dict[str, Any]] = []
+    others: list[dict[str, Any]] = []
+    for record in records:
+        methods = [each["method"] for each in record["settings"].values()]
+        weights = {m["name"]: {name: m[name] for name in DEEPJDOT_WEIGHTS} for m in methods}
+        for row in record["data"]["points"]:
+            if row["method"] != "deepjdot" or (own := weights["deepjdot"]) == DEEPJDOT_WEIGHTS:
+                points.append(row)
+            else:
+                named = ", ".join(f"{name} {value:g}" for name, value in own.items())
+                others.append(row | {"method": f"deepjdot, entropic ({named})"})
+    return records, points, others
+
+
+def fig6() -> str:
+    records, points, _ = fig6_points()
+    return origin(records) + figure6.table(points)
+
+
+def draw_fig6() -> None:
+    _, points, _ = fig6_points()
+    over = [option for option in figure6.OVER if option in {row["over"] for row in points}]
+    tasks = [task for task in TASKS["digits"] if task in {row["task"] for row in points}]
+    picture = figure6.draw(points, over, tasks)
+    picture.savefig(RESULTS / "paper" / "fig6.png", dpi=110)
+    picture.savefig(RESULTS / "paper" / "fig6.pdf", dpi=110, metadata={"CreationDate": None})
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "demo": demo,
-    "digits": digits,
+    "digits": lambda: digits(True),
+    "digits-other": lambda: digits(False),
     "everyday": everyday,
     "digits-summary": digits_summary,
     "few-labels": few_labels,
-    "fig6": lambda: paper_table("fig6"),
+    "fig6": fig6,
+    "fig6-other": lambda: figure6.table(fig6_points()[2]),
     "max": lambda: paper_table("max"),
     "office-summary": office_summary,
     "office-caltech10": lambda: comparison("office-caltech10"),
@@ -356,6 +405,7 @@ def main(arguments: Sequence[str]) -> int:
     if "--check" not in arguments:
         for folder in PICTURES:
             draw(folder)
+        draw_fig6()
     state = "is not what the records give" if "--check" in arguments else "written"
     print("\n".join(f"{name}: {state}" for name in stale) or "every table is what the records give")
     return int(bool(stale) and "--check" in arguments)

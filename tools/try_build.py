@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 def find(pattern: str) -> Path:
     files = list((ROOT / "dist").glob(pattern))
     if len(files) != 1:
-        sys.exit(f"build: dist/ holds {len(files)} files {pattern} instead of one; run: make build")
+        sys.exit(f"build: dist/ contains {len(files)} files {pattern} instead of one; run: make build")
     return files[0]
 
 

@@ -372,7 +372,7 @@ def _check_clouds(x0: Tensor, y: Tensor) -> None:
             raise ArgumentError(f"{name}: shape {tuple(points.shape)}; it must be (points, coordinates), not empty.")
         # the sum first: it takes no memory, and tells in nearly every case
         if not bool(torch.isfinite(points.sum())) and not bool(torch.isfinite(points).all()):
-            raise ArgumentError(f"{name}: holds NaN or infinite coordinates; clean them first.")
+            raise ArgumentError(f"{name}: contains NaN or infinite coordinates; clean them first.")
     if x0.shape[1] != y.shape[1]:
         raise ArgumentError(f"x0, y: {x0.shape[1]} and {y.shape[1]} coordinates; both clouds must live in one space.")
 

@@ -93,7 +93,7 @@ def test_without_a_method_the_better_one_is_kept(shifted: Rows) -> None:
     named = classifier(method=clf.method_, steps=150).fit(X, y, X_target=X_target)
     np.testing.assert_array_equal(clf.predict(X_target), named.predict(X_target))  # the same training, on all rows
     same = classifier(method=None, steps=150).fit(X, y, X_target=X)
-    assert same.method_ == "source-only"  # nothing has shifted, so the evidence is even
+    assert same.method_ == "source-only"  # nothing has shifted, so neither is better
     assert classifier(method=None, steps=2).fit(X, y).method_ == "source-only"
     by_option = classifier(method=None, options={"tau": 1.0}, steps=60).fit(X, y, X_target=X)
     assert by_option.method_ == "jumbot"
@@ -208,7 +208,7 @@ def test_folds_carry_the_names_of_sources(shifted: Rows) -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"labelled_target": 3}, "labelled_target: got int; give a pair"),
+        ({"labelled_target": 3}, "labelled_target: got int; pass a pair"),
         ({"labelled_target": (np.zeros((2, 2)), [0])}, r"labelled_target: 2 rows and labels of shape \(1,\)"),
         ({"labelled_target": (np.zeros((2, 2)), [0, 7])}, "labelled_target: got 7; each label must be one of y"),
         ({"sample_domain": [0, 1]}, r"sample_domain: shape \(2,\); it must name a source for each of 120 rows"),

@@ -117,7 +117,7 @@ def test_several_numbers_and_huber(rng: np.random.Generator) -> None:
     assert model.predict(X).shape == y.shape
     assert model.results["r2"] > 0.8
     assert len(model.results["per_output"]) == 2
-    with refused("1 numbers per sample where the source has 2"):
+    with refused("1 numbers per sample, but the source has 2"):
         jumbot.adapt((X, y), (X, y[:, 0]), **SHORT, method="jumbot", judge=False)
 
 

@@ -35,7 +35,7 @@ USAGE = [
 PLACES = {"run/config.json": '{"format": 2}', "other/notes.txt": "", "file.npz": "", "new.json": '{"format": 99}'}
 OCCUPIED = {
     "adapt a b --out run": "run: already contains a run; pass --resume to continue it",
-    "adapt a b --out other": "other: holds other files, and no run",
+    "adapt a b --out other": "other: contains other files but no run",
     "adapt a b --out file.npz": "file.npz: is a file",
     "adapt --resume --out other": f"there is no file {Path('other') / 'config.json'}",
     "adapt --resume --out nowhere": f"there is no file {Path('nowhere') / 'config.json'}",
@@ -43,7 +43,7 @@ OCCUPIED = {
     "adapt --config file.npz --out c": "file.npz: is not JSON",
     "adapt --config new.json --out c": "new.json: format: got 99",
     "adapt a b --start-from other --out c": "other: is not the folder of a run",
-    "tune a b --out other": "out: other holds other files, and no tune.json",
+    "tune a b --out other": "out: other contains other files but no tune.json",
     "tune a b --out file.npz": "out: file.npz is a file",
     "compare a b --out file.npz": "out: file.npz is a file",
     "demo --out file.npz": "out: file.npz is a file",

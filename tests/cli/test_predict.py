@@ -42,7 +42,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.filterwarnings("ignore:.*the source had no names of columns")
+@pytest.mark.filterwarnings("ignore:.*the source had no column names")
 def test_no_cell_is_a_formula(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
     assert main(["predict", str(run / "run"), str(run / "rows.csv"), "--csv", "-"]) == 0

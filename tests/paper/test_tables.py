@@ -217,7 +217,9 @@ def test_maxima_of_office_home(images: Path, tmp_path: Path) -> None:
     assert row["best"] >= row["last"]
     assert row["samples"] == [6, 6]
     assert record["data"]["warning"] == WARNING
-    assert (tmp_path / "max.md").read_text(encoding="utf-8").startswith("The column “best” was chosen by the target's")
+    assert (
+        (tmp_path / "max.md").read_text(encoding="utf-8").startswith("The column `best` was chosen with the target's")
+    )
 
 
 def test_maxima_come_from_the_runs_of_digits(digits: dict[str, Any], tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ def test_the_claims_of_fig6_hold_for_the_papers_own_figures() -> None:
     ]
     record = Record("fig6", "", {}, 0, False)
     fig6._claims(record, rows)
-    assert len(record.claims) == 5
+    assert len(record.claims) == 7
     assert all(claim.holds for claim in record.claims)
 
 

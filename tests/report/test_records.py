@@ -95,7 +95,7 @@ def test_damaged_files_are_named(tmp_path: Path) -> None:
         ({"target_labels": np.array(["a"] * 120)}, "target_labels: .*whole numbers"),
         ({"after_target": np.zeros((120, 3))}, "after_source and after_target must have the same width"),
         ({"after": np.zeros(3)}, "after: is not known"),
-        ({"source_labels": np.array([{}] * 120)}, "is no archive of arrays"),
+        ({"source_labels": np.array([{}] * 120)}, "is not an archive of arrays"),
         ({"before_source": np.zeros((2**16, 2))}, "it would take"),
     ],
 )
@@ -121,8 +121,8 @@ def test_embeddings_are_what_training_writes(
         (lambda text: text.replace(",0.", ",1.", 1), r"row 1: confidence must be .*'1\.\d+'"),
         (lambda text: text.replace(",0.", ",many", 1), "row 1: confidence must be .*'many"),
         (lambda text: text.replace(",0.", ",nan", 1), "row 1: confidence must be .*'nan"),
-        (lambda text: text.replace("photo", '"photo', 1), "is no table of text"),
-        (lambda text: text.encode("utf-16").decode("latin-1"), "is no table of text|line 1"),
+        (lambda text: text.replace("photo", '"photo', 1), "is not a text table"),
+        (lambda text: text.encode("utf-16").decode("latin-1"), "is not a text table|line 1"),
         (lambda text: "", "line 1"),
     ],
 )

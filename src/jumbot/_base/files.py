@@ -42,7 +42,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
             part.unlink(missing_ok=True)
         if not isinstance(error, OSError):
             raise
-        kept = " The one before it is kept; make room and try again." if path.is_file() else ""
+        kept = " The previous version is kept; make room and try again." if path.is_file() else ""
         raise JumbotError(f"{path}: cannot be written ({error}).{kept}") from error
 
 

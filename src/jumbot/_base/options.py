@@ -107,11 +107,11 @@ def check(name: str, value: Any, kind: Any) -> Any:
             raise ArgumentError(f"{name}: {value!r} is not known; {suggest(value, map(str, inner))}")
     elif origin is tuple:
         if isinstance(value, str | bytes | Mapping) or not hasattr(value, "__iter__"):
-            raise ArgumentError(f"{name}: got {value!r}; give several values.")
+            raise ArgumentError(f"{name}: got {value!r}; pass several values.")
         if inner[1:] == (...,):
             return tuple(check(name, one, inner[0]) for one in value)
         if len(value) != len(inner):
-            raise ArgumentError(f"{name}: got {len(value)} values; give {len(inner)}.")
+            raise ArgumentError(f"{name}: got {len(value)} values; pass {len(inner)}.")
         return tuple(check(name, one, kind) for one, kind in zip(value, inner, strict=True))
     elif kind is bool:
         if not _is_flag(value):

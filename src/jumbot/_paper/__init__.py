@@ -63,7 +63,7 @@ def reproduce(item: str, out: str | Path, quick: bool = False, seed: int = 0, **
     if item not in ITEMS:
         raise ArgumentError(f"item: {item!r} is not known; {suggest(item, ITEMS)}")
     if options and item not in TRAINED:
-        raise ArgumentError(f"{next(iter(options))}: an option of {', '.join(TRAINED)}; {item} trains nothing.")
+        raise ArgumentError(f"{next(iter(options))}: only applies to {', '.join(TRAINED)}; {item} trains nothing.")
     if item in TRAINED:
         tasks = options.get("tasks") or ()
         check_tasks(data_of_item(item, tasks), tasks)

@@ -11,13 +11,14 @@ from typing import Any
 from jumbot._base.files import write_text
 from jumbot._base.schema import to_builtins
 from jumbot._base.text_tables import markdown
-from jumbot._paper.targets import WRONG_MASS, printed
+from jumbot._paper.targets import WRONG_MASS, printed, published
 from jumbot._paper.trained import Suite
 from jumbot.adaptation._config import option_names
 from jumbot.adaptation._runs.folder import read_config, read_metrics
 from jumbot.adaptation._runs.outcomes import outcome
 
 _LENGTH = re.compile(r"(source_)?(epochs|steps)\d+")
+_SIZE = re.compile(r"batch_size\d+|mixed_precision\w+")
 
 
 def run(
@@ -52,11 +53,13 @@ def row_of(out: Path) -> dict[str, Any]:
     The masses are averages over the whole adaptation, as in the paper.
     """
     config, row, records = read_config(out), outcome(out, out.parent.name), read_metrics(out)
+    phases = [r["phase"] for r in records if r["event"] == "step"]
     steps = [r for r in records if r["event"] == "step" and "wrong_mass" in r]
     curve = [r for r in records if r["event"] == "evaluation"]
     return row | {
         "variant": out.name.rpartition("-seed")[0],
         "training": to_builtins(config.training),
+        "updates": [phases.count("source"), phases.count("adapt")],
         "wrong_mass": statistics.fmean(r["wrong_mass"] for r in steps) if steps else None,
         "mass": statistics.fmean(r["mass"] for r in steps) if steps else None,
         "curve": [[r["epoch"], r["accuracy"]] for r in curve],
@@ -103,6 +106,19 @@ def _describe_option(word: str, method: str) -> str:
     name = max((name for name in option_names(method) if word.startswith(name)), key=len, default="")
     value = word.removeprefix(name)
     return value if name in ("", "mixed_precision", "reference") else f"{name.replace('_', ' ')} {value}"
+
+
+def is_papers_point(row: dict[str, Any]) -> bool:
+    """Whether the run has the paper's settings, but for its length, the size of its batches and its precision.
+
+    >>> is_papers_point({"method": "jumbot", "variant": "jumbot-ones-batch_size100-epochs7-mixed_precisionbf16"})
+    True
+    >>> is_papers_point({"method": "jumbot", "variant": "jumbot-product"})
+    False
+    """
+    words = row["variant"].removeprefix(row["method"]).split("-")[1:]
+    usual = published("digits", row["method"]).get("reference")
+    return all(word == usual or _LENGTH.fullmatch(word) or _SIZE.fullmatch(word) for word in words)
 
 
 def schedule(training: dict[str, Any]) -> str:

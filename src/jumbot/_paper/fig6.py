@@ -46,7 +46,7 @@ def run(
             raise ArgumentError(f"over: {name!r} is not known; {suggest(name, ['tau', 'epsilon', 'm'])}")
         if name in suite.changes:
             setting = suite.changes[name]
-            raise ArgumentError(f"{name}: got {setting}, and the figure is over {name}; give one of both.")
+            raise ArgumentError(f"{name}: got {setting}, and the figure is over {name}; pass only one of them.")
     points = {
         (option, method, task, value): suite.runs([task], [method], **{option: value})
         for (option, method), values in VALUES.items()
@@ -60,7 +60,7 @@ def run(
     record.data = {"points": rows, "source of the paper's figures": "tables commented out in its LaTeX"}
     _claims(record, rows)
     write_text(suite.folder / "fig6.md", table(rows))
-    record.picture(suite.folder, _draw(rows, [name for name in OVER if name in chosen], tasks))
+    record.picture(suite.folder, draw(rows, [name for name in OVER if name in chosen], tasks))
     return record.save(suite.folder)
 
 
@@ -90,12 +90,13 @@ def _claims(record: Record, rows: Sequence[Mapping[str, Any]]) -> None:
                 max(over, key=lambda tau: over[tau]) == 1 and over[min(over)] < over[max(over)],
                 accuracy=over,
             )
-        if len(over := curve("epsilon", "jumbot", task)) > 2:
-            record.claim(
-                f"{task}: the accuracy falls when the entropic regularisation is too high (supplement)",
-                over[max(over)] < max(over.values()) - 5,
-                accuracy=over,
-            )
+        for method, name in (("jumbot", "JUMBOT"), ("deepjdot", "entropic DeepJDOT")):
+            if len(over := curve("epsilon", method, task)) > 2:
+                record.claim(
+                    f"{task}: the accuracy of {name} falls when the entropic regularisation is too high (supplement)",
+                    over[max(over)] < max(over.values()) - 5,
+                    accuracy=over,
+                )
         sizes = {method: curve("batch_size", method, task) for method in ("jumbot", "deepjdot")}
         if all(len(each) > 2 for each in sizes.values()):
             lost = {method: each[max(each)] - each[min(each)] for method, each in sizes.items()}
@@ -118,7 +119,8 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
     return markdown(["over", "task", "method", "value", "seeds", "accuracy", "paper"], lines, words=3)
 
 
-def _draw(rows: Sequence[Mapping[str, Any]], over: Sequence[str], tasks: Sequence[str]) -> Figure:
+def draw(rows: Sequence[Mapping[str, Any]], over: Sequence[str], tasks: Sequence[str]) -> Figure:
+    """A panel for each task and parameter, the paper's figures dashed."""
     figure = new_figure(4.4 * len(over), 3.4 * len(tasks) + 0.6)
     panels = figure.subplots(len(tasks), len(over), squeeze=False, sharey=True)
     for line, task in zip(panels, tasks, strict=True):

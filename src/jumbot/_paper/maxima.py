@@ -19,7 +19,9 @@ from jumbot._paper.trained import Suite
 from jumbot.adaptation._runs.folder import read_metrics
 from jumbot.adaptation._runs.outcomes import outcome
 
-WARNING = "The column “best” was chosen by the target's labels: a bound for study, not to be had without them."
+WARNING = (
+    "The column `best` was chosen with the target's labels: it is an upper bound that cannot be reached without them."
+)
 
 
 def run(

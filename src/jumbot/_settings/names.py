@@ -34,10 +34,10 @@ def check_weights(weights: str | Path, there: bool = True) -> None:
     file = Path(weights).expanduser()
     if file.suffix not in ENDINGS:
         raise ArgumentError(
-            f"weights: got {str(weights)!r}; give 'imagenet', 'none' or a file that ends in {', '.join(ENDINGS)}."
+            f"weights: got {str(weights)!r}; pass 'imagenet', 'none' or a file that ends in {', '.join(ENDINGS)}."
         )
     if there and not file.is_file():
-        raise ArgumentError(f"weights: there is no file {file}.")
+        raise ArgumentError(f"weights: {file} does not exist.")
 
 
 NAMES = ("kl", "tv", "chi2", "l2", "range", "power", "balanced")
@@ -62,6 +62,4 @@ def read_divergence(text: str) -> tuple[str, list[float]]:
 
 def do_not_fit(text: str) -> ArgumentError:
     """What to say of arguments that a divergence does not take."""
-    return ArgumentError(
-        f"divergence: {text!r} has arguments that do not fit; write for example 'range(0.8,1.25)' or 'kl'."
-    )
+    return ArgumentError(f"divergence: {text!r} has invalid arguments; write for example 'range(0.8,1.25)' or 'kl'.")

@@ -34,7 +34,7 @@ def writing(folder: str | Path) -> Iterator[None]:
         lock.acquire(timeout=0)
     except filelock.Timeout:
         raise ArgumentError(
-            f"{folder}: {_holder(folder)} is writing there; wait until it ends, or give another name."
+            f"{folder}: {_holder(folder)} is writing to it; wait until it finishes, or choose another name."
         ) from None
     except OSError as error:
         raise JumbotError(f"{folder}: cannot be written ({error}).") from error
@@ -82,13 +82,13 @@ def check_run_place(folder: Path, resume: bool) -> None:
             raise ArgumentError(f"{folder}: already contains a run; pass --resume to continue it, or choose another.")
         check_header(folder / CONFIG)
     elif _has_others(folder):
-        raise ArgumentError(f"{folder}: holds other files, and no run; give another name.")
+        raise ArgumentError(f"{folder}: contains other files but no run; choose another name.")
 
 
 def check_is_run(folder: Path) -> Path:
     """Refuse a folder that is no run's; its `config.json`."""
     if not (folder / CONFIG).exists():
-        raise ArgumentError(f"{folder}: is not the folder of a run; it holds no {CONFIG}.")
+        raise ArgumentError(f"{folder}: is not the folder of a run: it contains no {CONFIG}.")
     check_header(folder / CONFIG)
     return folder / CONFIG
 
@@ -112,7 +112,7 @@ def settings_file(config: str | Path | None, out: str | Path | None, resume: boo
         return None
     file = Path(config)
     if not file.exists():
-        raise ArgumentError(f"config: there is no file {file}.")
+        raise ArgumentError(f"config: {file} does not exist.")
     check_header(file)
     return file
 
@@ -123,7 +123,7 @@ def check_tuning_place(folder: Path) -> None:
     if (folder / TUNING).exists():
         check_header(folder / TUNING)
     elif _has_others(folder):
-        raise ArgumentError(f"out: {folder} holds other files, and no {TUNING}; give another name.")
+        raise ArgumentError(f"out: {folder} contains other files but no {TUNING}; choose another name.")
 
 
 def check_comparison_place(folder: Path) -> None:
@@ -138,17 +138,17 @@ def check_table_place(out: Path) -> None:
     if out.suffix not in TABLES:
         raise ArgumentError(f"out: got {out.name!r}; the table ends in {', '.join(TABLES)}.")
     if out.exists():
-        raise ArgumentError(f"{out}: exists already; give another name with --out.")
+        raise ArgumentError(f"{out}: exists already; choose another name with --out.")
 
 
 def model_folder(folder: Path) -> Path:
     """Where the model is: in the folder itself, or in that of the run that `tune` picked there."""
     folder = picked(folder)
     if not folder.exists():
-        raise ArgumentError(f"{folder}: there is no such folder; give that of a run, or of a saved model.")
+        raise ArgumentError(f"{folder}: does not exist; pass the folder of a run or of a saved model.")
     if not (folder / MODEL).exists():
         unfinished = (folder / CONFIG).exists()
-        hint = "the run there is not finished; continue it with --resume" if unfinished else f"it holds no {MODEL}"
+        hint = "the run is not finished; pass --resume to continue it" if unfinished else f"it contains no {MODEL}"
         raise ArgumentError(f"{folder}: no model to load; {hint}.")
     check_header(folder / MODEL)
     return folder
@@ -161,13 +161,13 @@ def picked(folder: Path) -> Path:
         return folder
     name = read_bytes(file).decode(errors="replace").strip()
     if name not in (entry.name for entry in folder.iterdir() if entry.is_dir()):
-        raise ArgumentError(f"{file}: names {name[:80]!r}, which is no folder beside it; tune again.")
+        raise ArgumentError(f"{file}: names {name[:80]!r}, which is not a folder next to it; tune again.")
     return folder / name
 
 
 def _check_no_file(folder: Path, name: str = "") -> None:
     if folder.exists() and not folder.is_dir():
-        raise ArgumentError(f"{name}{folder}{'' if name else ':'} is a file; give the name of a folder.")
+        raise ArgumentError(f"{name}{folder}{'' if name else ':'} is a file; pass the name of a folder.")
 
 
 def _has_others(folder: Path) -> bool:

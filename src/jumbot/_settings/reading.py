@@ -114,7 +114,7 @@ def take_reading(
     ({'label': 'sold', 'drop': 'notes'}, {'steps': 9})
     >>> take_reading({"label": "sold"}, {"label": "price"})
     Traceback (most recent call last):
-    jumbot.errors.ArgumentError: label is given twice, in reading ('sold') and as a keyword ('price'); give it once.
+    jumbot.errors.ArgumentError: label is given twice, in reading ('sold') and as a keyword ('price'); pass it once.
     """
     usual = {field.name: field.default for field in fields(Reading)}
     if isinstance(reading, Reading):
@@ -132,6 +132,6 @@ def take_reading(
     for name, value in keywords.items():
         if name in found and found[name] != value:
             raise ArgumentError(
-                f"{name} is given twice, in reading ({found[name]!r}) and as a keyword ({value!r}); give it once."
+                f"{name} is given twice, in reading ({found[name]!r}) and as a keyword ({value!r}); pass it once."
             )
     return found | keywords

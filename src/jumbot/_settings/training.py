@@ -90,7 +90,7 @@ class Training(Options):
             raise ArgumentError(f"device: {self.device!r} is not known; use auto, cpu, cuda, cuda:N or mps.")
         if self.select != "last" and self.evaluate_every == 0:
             raise ArgumentError(
-                f"evaluate_every: got 0, but select={self.select!r} chooses among evaluations; give a number above "
+                f"evaluate_every: got 0, but select={self.select!r} chooses among evaluations; pass a number above "
                 "0, or select='last'."
             )
 

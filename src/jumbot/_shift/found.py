@@ -208,7 +208,7 @@ def shift(
     seed = check("seed", seed, Seed)
     columns = check("columns", columns, _Columns)
     if unknown := set(reading) - {"id", "drop", "domain", "domain_column", "corrupt", "root", "kind", "task"}:
-        raise ArgumentError(f"{min(unknown)}: there is no such option of shift; see help(jumbot.shift).")
+        raise ArgumentError(f"{min(unknown)} is not an option of shift; see help(jumbot.shift).")
     rng = np.random.default_rng((seed, 32))
     first, second, _ = read_domains(reference, current, reading=make_reading(label=label, **reading))
     until = np.inf if minutes is None else time.monotonic() + 60 * minutes
@@ -307,12 +307,13 @@ def _advice(
     if units:
         return f"Check the units first: {units[0]}"
     if effect is None:
-        return "There is a shift; the search for its place was stopped."
+        return "There is a shift; the search for its location was interrupted."
     if odd:
         rows = ", ".join(sample.name for sample in odd[:_ASKED])
-        return f"Look at the {min(len(odd), _ASKED)} rows that nothing explains, and ask for their labels: {rows}."
+        count = min(len(odd), _ASKED)
+        return f"Look at the {count} rows that nothing in the reference explains, and have them labelled: {rows}."
     if where == "labels":
-        return "The classes have other proportions and look as before: adapt, with proportions='estimated'."
+        return "The class proportions have changed, but the classes look as before: adapt with proportions='estimated'."
     if effect.share < SMALL and effect.distance_low <= 1 + 2 * SMALL:
         return "Nothing to do yet: the shift is real but small; watch the columns that moved."
     return "Adapt: jumbot adapt REFERENCE CURRENT."

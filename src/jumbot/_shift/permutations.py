@@ -218,5 +218,5 @@ def _check_enough(pairs: int, alone: int, there: int) -> None:
     if ways < _FEWEST_WAYS:
         raise ArgumentError(
             f"groups: {alone + pairs} groups can be exchanged in {ways:.0f} ways, too few for a p-value below "
-            f"{1 / max(ways, 1):.2g}; give more groups, or smaller blocks."
+            f"{1 / max(ways, 1):.2g}; pass more groups, or smaller blocks."
         )

@@ -77,12 +77,12 @@ def make_pool(
     """The pool of two domains; `groups` and `blocks` say what is exchanged as a whole."""
     for domain in (reference, current):
         if len(domain) < FEWEST:
-            raise ArgumentError(f"{domain.name}: {len(domain)} rows are too few to compare; give at least {FEWEST}.")
+            raise ArgumentError(f"{domain.name}: {len(domain)} rows are too few to compare; pass at least {FEWEST}.")
     kinds = kind_of(reference), kind_of(current)
     if kinds[0] != kinds[1]:
         raise ArgumentError(
-            f"{current.name}: holds {PLURAL[kinds[1]]}, but {reference.name} holds {PLURAL[kinds[0]]}; compare like "
-            "with like."
+            f"{current.name}: contains {PLURAL[kinds[1]]}, but {reference.name} contains {PLURAL[kinds[0]]}; compare "
+            "like with like."
         )
     domains = [reference, match_classes(current, reference.classes) if reference.classes else current]
     domains, units = find_units(domains, groups, blocks)
@@ -114,7 +114,7 @@ def find_units(domains: list[Domain], groups: Any, blocks: int | None) -> tuple[
     """
     sizes = [len(domain) for domain in domains]
     if groups is not None and blocks is not None:
-        raise ArgumentError("groups must be left out where blocks are given: rows are exchanged in one way.")
+        raise ArgumentError("groups must be left out if blocks are given: rows are exchanged in only one way.")
     if blocks is not None:
         first = np.arange(sizes[0]) // blocks
         return domains, [first, np.arange(sizes[1]) // blocks + int(first[-1]) + 1]
@@ -138,7 +138,7 @@ def _cut_column(domains: list[Domain], column: str) -> tuple[list[Domain], list[
     found, rest = [], []
     for domain in domains:
         if not isinstance(domain.samples, TableSamples) or not domain.samples.table.named:
-            raise ArgumentError(f"groups: {domain.name} has no columns with names; give a pair of arrays.")
+            raise ArgumentError(f"groups: {domain.name} has no column names; pass a pair of arrays.")
         table = domain.samples.table
         if column not in table.frame.columns:
             raise ArgumentError(f"groups: {domain.name} has no column {column!r}.")
@@ -174,11 +174,11 @@ def _encode(whole: list[Domain], some: list[Domain], kind: str, columns: str) ->
     if kind == "signal":
         return _anonymous(np.concatenate([_signal_features(domain) for domain in some]))
     if kind == "raw":
-        raise ArgumentError("kind: raw tensors have no scale of their own; give rows of features of them.")
+        raise ArgumentError("kind: raw tensors have no scale of their own; pass rows of features of them.")
     if all(isinstance(domain.samples, TableSamples) for domain in whole):
         return _tables(whole, some, columns)
     if columns == "shared":
-        raise ArgumentError("columns must be 'same' here: not both sets have columns with names.")
+        raise ArgumentError("columns must be 'same' here: at least one of the sets has no column names.")
     numbers = [_numbers(domain) for domain in some]
     if numbers[0].shape[1] != numbers[1].shape[1]:
         raise ArgumentError(
@@ -236,7 +236,7 @@ def _tables(whole: list[Domain], some: list[Domain], shared: str) -> tuple[Array
 
 
 def _check_numbers(column: Column, table: Any, name: str) -> None:
-    """Refuse text where the reference holds numbers, by the row that holds it."""
+    """Refuse text where the reference contains numbers, by the row that holds it."""
     if kind_of_column(table.frame[column.name]) != "numbers":
         column.encode(table, column.name, name)
 
@@ -250,7 +250,7 @@ def _as_numbers(values: Any) -> Array:
 def _number_features(values: Array, name: str) -> Array:
     """A column of numbers, and where some are missing a mark for these."""
     if np.isinf(values).any():
-        raise ArgumentError(f"column {name!r} holds infinity; leave such cells empty.")
+        raise ArgumentError(f"column {name!r} contains infinity; leave such cells empty.")
     missing = np.isnan(values)
     filled = np.where(missing, np.median(values[~missing]) if (~missing).any() else 0.0, values)
     made = squashed(filled[:, None])

@@ -234,7 +234,7 @@ def _former_name(labelled: Any, evaluate_on: Any) -> Any:
     if labelled is None:
         return evaluate_on
     if evaluate_on is not None:
-        raise ArgumentError("labelled is the former name of evaluate_on; give evaluate_on only.")
+        raise ArgumentError("labelled is the former name of evaluate_on; pass evaluate_on only.")
     warnings.warn("labelled= is now called evaluate_on=.", DeprecationWarning, stacklevel=3)
     return labelled
 
@@ -300,7 +300,7 @@ def _decide(given: _Given, settings: _Settings, run: _Run, config: str | Path | 
     if file is not None:
         given, settings = _remembered(file, given, settings)
     if given.target is None:
-        raise ArgumentError("target is missing; give the unlabelled data to predict.")
+        raise ArgumentError("target is missing; pass the unlabelled data to predict.")
     method = "jumbot" if settings.method is None else settings.method
     possible = check_changes(method, settings.recipe, settings.options, settings.reading.get("task"))
     check_able(possible.training, reports=run.report and run.out is not None)

@@ -178,10 +178,12 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def _settings(self) -> dict[str, Any]:
         """The estimator's own parameters as options of a run."""
         if not isinstance(self.options, Mapping | None):
-            raise ArgumentError(f"options: got {self.options!r}; give a dictionary of the method's settings.")
+            raise ArgumentError(f"options: got {self.options!r}; pass a dictionary of the method's settings.")
         for name in self.options or ():
             if name in PARAMETERS:
-                raise ArgumentError(f"options: got {name}, which is the parameter {PARAMETERS[name]} here; set that.")
+                raise ArgumentError(
+                    f"options: got {name}, which is the parameter {PARAMETERS[name]} here; set that parameter instead."
+                )
             if name in FIXED:
                 raise ArgumentError(f"options: {name} has no effect on the estimators; see jumbot.adapt.")
         given: dict[str, Any] = {
@@ -215,13 +217,13 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             return None
         if not isinstance(labelled_target, tuple | list) or len(labelled_target) != 2:
             raise ArgumentError(
-                f"labelled_target: got {type(labelled_target).__name__}; give a pair (X, y) of target rows and "
+                f"labelled_target: got {type(labelled_target).__name__}; pass a pair (X, y) of target rows and "
                 "their labels."
             )
         rows, labels = labelled_target
         rows, labels = self._target(rows), np.asarray(labels)
         if labels.ndim == 0 or len(labels) != len(rows):
-            raise ArgumentError(f"labelled_target: {len(rows)} rows and labels of shape {labels.shape}; give one each.")
+            raise ArgumentError(f"labelled_target: {len(rows)} rows and labels of shape {labels.shape}; pass one each.")
         return rows, labels
 
     def _rows(self, source: Domain) -> np.ndarray:
@@ -276,9 +278,11 @@ def sources_of(sample_domain: Any, kept: np.ndarray) -> dict[str, Any]:
         return {}
     names = np.asarray(sample_domain)
     if names.shape != kept.shape:
-        raise ArgumentError(f"sample_domain: shape {names.shape}; it must name a source for each of {len(kept)} rows.")
+        raise ArgumentError(
+            f"sample_domain: shape {names.shape}; it must contain a source for each of {len(kept)} rows."
+        )
     if names.dtype.kind not in "iubUSO":
-        raise ArgumentError(f"sample_domain: got {names.dtype}; give whole numbers or names.")
+        raise ArgumentError(f"sample_domain: got {names.dtype}; pass whole numbers or names.")
     known, origins = np.unique(names[kept].astype(str), return_inverse=True)
     return {} if len(known) < 2 else {"origins": origins, "sources": tuple(known.tolist())}
 
@@ -287,7 +291,7 @@ def warn_of_no_target(otherwise: str = "") -> None:
     """Of a `fit` that adapts to X itself."""
     more = f", {otherwise}" * bool(otherwise)
     warnings.warn(
-        f"X_target: none was given, so the estimator adapts to X itself, which changes nothing; give X_target{more}.",
+        f"X_target: none was given, so the estimator adapts to X itself, which has no effect; pass X_target{more}.",
         NoTargetWarning,
         stacklevel=3,
     )
@@ -301,7 +305,7 @@ def _shares(method: Any, source: Domain) -> dict[str, float] | None:
 def _seed(random_state: Any) -> int:
     try:
         if isinstance(random_state, bool):
-            raise ValueError("True and False are no seeds")
+            raise ValueError("True and False are not valid seeds")
         if isinstance(random_state, int | np.integer):
             check_random_state(random_state)
             return int(random_state)  # that of `jumbot.adapt`, so that both give the same network
@@ -314,7 +318,7 @@ def _scaling(X: np.ndarray, standardise: str) -> tuple[np.ndarray, np.ndarray]:
     """What to subtract and what to divide by; infinity leaves a column out."""
     with np.errstate(over="ignore"):
         if not np.isfinite(np.square(X).sum()):
-            raise ArgumentError("X: its numbers are too large to be squared; divide them first.")
+            raise ArgumentError("X: its numbers are too large to be squared; rescale them first.")
     found = learn_scaling(X, standardise)
     if found is None:
         return np.zeros(X.shape[1]), np.ones(X.shape[1])
@@ -336,7 +340,7 @@ def split_by_sign(X: Any, y: Any, X_target: Any, sample_domain: Any) -> tuple[An
     if len(numbers) != rows:
         raise ArgumentError(f"sample_domain must have an entry for each of {rows} rows, got {len(numbers)}.")
     if (numbers < 0).all():
-        raise ArgumentError("sample_domain must have a source, a number of at least 0; all of its rows are negative.")
+        raise ArgumentError("sample_domain must have a source, a number >= 0; all of its rows are negative.")
     source, target = np.flatnonzero(numbers >= 0), np.flatnonzero(numbers < 0)
     return _safe_indexing(X, source), _safe_indexing(y, source), _safe_indexing(X, target), numbers[source]
 

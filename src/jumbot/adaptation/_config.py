@@ -23,10 +23,10 @@ CLASS_SCORES = ("entropy", "infomax", "snd")
 _NUMBERS = "task='regression' predicts numbers, and"
 
 FOR_NUMBERS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "sampler": (lambda value: value == "stratified", "there are no classes to draw alike; leave it out."),
+    "sampler": (lambda value: value == "stratified", "there are no classes to stratify by; leave it out."),
     "select": (
         lambda value: value in CLASS_SCORES,
-        "this score is of classes; use last, smoothness, source_validation or transport.",
+        "this score is for classes; use last, smoothness, source_validation or transport.",
     ),
     "partial": (lambda value: value is not None, "there are no classes to keep; leave it out."),
     "thin": (lambda value: value is not None, "there are no classes to thin out; leave it out."),
@@ -35,8 +35,8 @@ FOR_NUMBERS: dict[str, tuple[Callable[[Any], bool], str]] = {
 }
 """Options that numbers leave no sense: when, and why."""
 FOR_CLASSES: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "label_loss": (lambda value: value is not None, "classes have the cross-entropy; it is for task='regression'."),
-    "select": (lambda value: value == "smoothness", "this score is of numbers; see jumbot adapt --help for others."),
+    "label_loss": (lambda value: value is not None, "classes use the cross-entropy; it is for task='regression'."),
+    "select": (lambda value: value == "smoothness", "this score is for numbers; see jumbot adapt --help for others."),
 }
 """Options that classes leave no sense."""
 
@@ -137,7 +137,7 @@ def make_config(
             values["network"][other] = 0
     for one, other in INSTEAD.items():
         if changes.get(one) is not None and changes.get(other) is not None:
-            raise ArgumentError(f"{one}: got {changes[one]} together with {other}={changes[other]}; give one.")
+            raise ArgumentError(f"{one}: got {changes[one]} together with {other}={changes[other]}; pass one.")
     config = RunConfig(
         method,
         name,
@@ -149,7 +149,7 @@ def make_config(
     if config.network.weights is not None:
         check_weights(config.network.weights)
     if task == "regression" and config.inputs.views == "ten-crop":
-        raise ArgumentError("views: 'ten-crop' averages probabilities of classes; with task='regression' say 'whole'.")
+        raise ArgumentError("views: 'ten-crop' averages probabilities of classes; with task='regression' use 'whole'.")
     if source is not None:
         _check_fits(source, config, changes)
         if task == "regression" and {"steps", "epochs"}.isdisjoint(changes):

@@ -66,13 +66,15 @@ class Domains:
         named = network.backbone not in (None, *BUILT_IN)
         if kind_of(source) in ("signal", "raw"):
             if module is None and kind_of(source) == "raw":
-                raise ArgumentError("backbone: got kind='raw' without one; give a module that takes such tensors.")
+                raise ArgumentError("kind='raw' needs a backbone; pass a module that takes such tensors.")
             if network.freeze or named:
-                raise ArgumentError("backbone: pretrained and frozen ones are for images; give a module, or none.")
+                raise ArgumentError(
+                    "backbone: pretrained and frozen backbones are for images; pass a module, or leave it out."
+                )
         if kind_of(source) != "image" or not (named or network.freeze):
             return inputs.size, inputs.channels, inputs.pixels
         if module is None and not named:
-            raise ArgumentError("freeze: there is no pretrained backbone to freeze; name one with backbone.")
+            raise ArgumentError("freeze: there is no pretrained backbone to freeze; pass one as backbone.")
         backbone = make_backbone(
             module if module is not None else str(network.backbone),
             network.weights,
@@ -189,7 +191,7 @@ def check_widths(task: Task, *domains: Domain | None) -> None:
     for domain in domains:
         if domain is not None and domain.values is not None and domain.values.shape[1] != task.outputs:
             raise ArgumentError(
-                f"{domain.name}: {domain.values.shape[1]} numbers per sample where the source has {task.outputs}."
+                f"{domain.name}: {domain.values.shape[1]} numbers per sample, but the source has {task.outputs}."
             )
 
 
@@ -200,7 +202,7 @@ def without(evaluated: Domain, labelled: Domain) -> Domain:
     if kept.all():
         return evaluated
     if not kept.any():
-        raise ArgumentError(f"labelled_target: holds every sample of {evaluated.name}; none is left to evaluate on.")
+        raise ArgumentError(f"labelled_target: contains every sample of {evaluated.name}; none is left to evaluate on.")
     return evaluated.subset(kept)
 
 
@@ -213,5 +215,7 @@ def hold_out(domain: Domain, share: float, seed: int) -> tuple[Domain, Domain]:
         members = rng.permutation(np.flatnonzero(strata == c))
         out[members[: min(round(share * len(members)), len(members) - 1)]] = True
     if not out.any():
-        raise ArgumentError(f"validation: a share of {share:g} of {len(domain)} source samples is none; hold out more.")
+        raise ArgumentError(
+            f"validation: a share of {share:g} of {len(domain)} source samples is none; hold out a larger share."
+        )
     return domain.subset(~out), domain.subset(out)

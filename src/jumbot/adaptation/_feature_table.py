@@ -65,7 +65,7 @@ def domains_of(source: Path, corrupt: Corrupt) -> list[Domain]:
     found = [as_domain(source, domain=name, name=name, corrupt=corrupt) for name in names or (None,)]
     for domain in found:
         if kind_of(domain) != "image":
-            raise ArgumentError(f"{source}: holds no images; features are extracted from those.")
+            raise ArgumentError(f"{source}: contains no images; features are extracted from those.")
         if domain.labels is not None and (domain.labels < 0).any():
             row = int(np.flatnonzero(domain.labels < 0)[0])
             name = row if domain.ids is None else domain.ids[row]

@@ -80,6 +80,6 @@ def _table(X: Any, name: str) -> Table | None:
 
 
 def _is_plain(table: Table) -> bool:
-    """Whether a frame holds numbers alone, and all of them."""
+    """Whether a frame contains numbers alone, and all of them."""
     numeric = pandas().api.types.is_numeric_dtype
     return all(numeric(dtype) for dtype in table.frame.dtypes) and not table.frame.isna().any().any()

@@ -39,11 +39,11 @@ from jumbot.methods import SOURCE_ONLY
 
 _TRAINED = 0.9  # of the minutes of a comparison; figures and pages come after it
 _EXPECTED = {
-    "pairs": "give at least one, each a Pair.",
-    "methods": "give a list of names.",
-    "options": "give a dictionary of changes by method, or None.",
-    "reading": "give a Reading, or None.",
-    "seeds": "give a number of them, or a list.",
+    "pairs": "pass at least one, each a Pair.",
+    "methods": "pass a list of names.",
+    "options": "pass a dictionary of changes by method, or None.",
+    "reading": "pass a Reading, or None.",
+    "seeds": "pass a number of them, or a list.",
 }
 
 
@@ -251,7 +251,7 @@ def all_pairs(table: str | Path, column: str | None = None) -> list[Pair]:
 
         places = {name: f"{path}:{name}" for name in domains_of(path, column)}
     if len(places) < 2:
-        raise ArgumentError(f"{path}: holds {len(places)} domains; all pairs need at least two. Give SRC and TGT.")
+        raise ArgumentError(f"{path}: contains {len(places)} domains; all pairs need at least two. Pass SRC and TGT.")
     return [Pair(f"{s}-{t}", places[s], places[t]) for s, t in permutations(places, 2)]
 
 

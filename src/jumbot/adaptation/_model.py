@@ -370,9 +370,9 @@ class Model:
         if not domain.known.any():
             label = reading.get("label")
             if label is not None and domain.roles is not None and domain.roles.label is None:
-                raise ArgumentError(f"{domain.name}: label: there is no column {label!r}.")
+                raise ArgumentError(f"{domain.name}: label: column {label!r} does not exist.")
             which = f" of the classes {', '.join(self.classes[:5])}, ..." if self.classes else ""
-            raise ArgumentError(f"{domain.name}: has no labels{which}; give some.")
+            raise ArgumentError(f"{domain.name}: has no labels{which}; pass some.")
         return self.task.evaluate(self.scores(logits_of(self.network, domain)), domain)
 
     def save(self, folder: str | Path) -> Path:
@@ -551,7 +551,7 @@ def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
     """
     folder = check("path", path, Path)
     if backbone is not None and not isinstance(backbone, nn.Module):
-        raise ArgumentError(f"backbone: got {type(backbone).__name__}; give the module that it was trained on.")
+        raise ArgumentError(f"backbone: got {type(backbone).__name__}; pass the module that it was trained on.")
     folder = model_folder(folder)
     file = read(folder / MODEL, ModelFile)
     spec = to_builtins(file.network)

@@ -128,7 +128,7 @@ def _numbers(labels: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Labels of target rows as numbers of the width of y."""
     if labels.dtype.kind not in "iuf" or labels.shape[1:] != values.shape[1:] or not np.isfinite(labels).all():
         raise ArgumentError(
-            f"labelled_target: labels of shape {labels.shape} ({labels.dtype}); give finite numbers, per row as "
+            f"labelled_target: labels of shape {labels.shape} ({labels.dtype}); pass finite numbers, per row as "
             "many as y."
         )
     found: np.ndarray = labels.astype(np.float64).reshape(len(labels), -1)

@@ -132,7 +132,7 @@ def tune(
     Raises
     ------
     jumbot.ArgumentError
-        If an argument cannot be right, or `out` was begun with other data or settings.
+        If an argument cannot be right, or `out` was started with other data or settings.
     jumbot.JumbotError
         If no candidate could be trained.
 
@@ -147,7 +147,7 @@ def tune(
     (3, True)
     """
     if target is None:
-        raise ArgumentError("target is missing; give the unlabelled data to predict.")
+        raise ArgumentError("target is missing; pass the unlabelled data to predict.")
     changes: dict[str, Any] = dict(options)
     limits = _check_limits(minutes, runs, jobs, stop_early, show, changes)
     how = take_reading(reading, changes, task)
@@ -280,8 +280,8 @@ def _begin(search: Search, options: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in same.items():
             if old[name] != value:
                 raise ArgumentError(
-                    f"out: {search.out} was begun with another {name} ({old[name]}, now {value}); tune with the "
-                    "same, or give another name."
+                    f"out: {search.out} was started with another {name} ({old[name]}, now {value}); tune with the "
+                    "same, or choose another name."
                 )
     record = {
         "format": FORMAT,

@@ -116,7 +116,7 @@ def main(arguments: Sequence[str]) -> int:
         )
     except KeyboardInterrupt as stop:
         begun = (wanted.out / "config.json").exists()
-        how = [str(stop)] * bool(str(stop)) + ["continue it with --resume" if begun else "nothing was begun"]
+        how = [str(stop)] * bool(str(stop)) + ["pass --resume to continue it" if begun else "nothing was begun"]
         raise Stopped("; ".join(how), getattr(stop, "signal", signal.SIGINT)) from stop
     if group()[0] == 0:
         say(summary(model, model._record))

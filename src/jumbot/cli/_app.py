@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         elif command == "--version":
             print(f"jumbot {jumbot.__version__}")
         elif command not in COMMANDS:
-            what = f"{command!r} is no command;" if command else "which command?"
+            what = f"{command!r} is not a command;" if command else "which command?"
             raise UsageError(f"{what} {suggest(command, COMMANDS)}")
         else:
             with _terminable(), telling():
@@ -128,10 +128,10 @@ def with_command(error: BaseException, command: str, arguments: Sequence[str]) -
     """What to print of an error.
 
     >>> from jumbot.errors import ArgumentError
-    >>> error = ArgumentError("column 'my notes' holds free text.", remedy={"drop": ("my notes",)})
+    >>> error = ArgumentError("column 'my notes' contains free text.", remedy={"drop": ("my notes",)})
     >>> print(with_command(error, "adapt", ["a.csv", "b.csv", "--drop", "age", "--out", "run"]))
-    column 'my notes' holds free text.
-    This would do: jumbot adapt a.csv b.csv --drop age 'my notes' --out run
+    column 'my notes' contains free text.
+    Try: jumbot adapt a.csv b.csv --drop age 'my notes' --out run
     """
     message = str(error)
     remedy: Mapping[str, Any] = getattr(error, "remedy", {})

@@ -83,7 +83,7 @@ class Distance(MinibatchLoss):
         if not self.m:
             raise UsageError("--m: no number given.")
         if self.k is not None and self.precision is not None:
-            raise UsageError("--k and --precision: both were given; give one.")
+            raise UsageError("--k and --precision: both were given; pass only one.")
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -102,7 +102,7 @@ def _unknown(words: Sequence[str], known: Mapping[str, Entry]) -> str:
     word = word.partition("=")[0]
     names = [name for name, entry in known.items() if isinstance(entry.marker, Option)]
     near = re.match(r"did you mean '(\w+)'", suggest(word.strip("-").replace("-", "_"), names))
-    return f"{word} is no option" + (f"; did you mean {flag(near[1])}?" if near else ".")
+    return f"{word} is not an option" + (f"; did you mean {flag(near[1])}?" if near else ".")
 
 
 def _one_line(output: str) -> str:

@@ -87,10 +87,10 @@ def main(arguments: Sequence[str]) -> int:
     given: dict[str, Any] = {name: value for name in OWN if (value := getattr(wanted, name)) not in (None, ())}
     if wanted.item not in TRAINED:
         for name in (*given, *changes):
-            raise UsageError(f"--{name.replace('_', '-')}: an option of {', '.join(TRAINED)}; {wanted.item} has none.")
+            raise UsageError(f"--{name.replace('_', '-')}: only applies to {', '.join(TRAINED)}, not to {wanted.item}.")
     for name, items in (("over", ("fig6",)), ("samples", ("fig5",)), ("seeds", set(TRAINED) - set(ONE_SEED))):
         if name in given and wanted.item not in items:
-            raise UsageError(f"--{name}: an option of {', '.join(sorted(items))}, not of {wanted.item}.")
+            raise UsageError(f"--{name}: only applies to {', '.join(sorted(items))}, not to {wanted.item}.")
     with usage_errors({"methods", "tasks", *changes}):
         check_tasks(data_of_item(wanted.item, wanted.tasks), wanted.tasks)
         share_changes(wanted.methods or tuple(METHODS), data_of_item(wanted.item), changes)

@@ -94,9 +94,9 @@ def check_places(*words: str | None) -> None:
     >>> check_places("mnist", None)
     >>> check_places("data/2023.csv:east")
     Traceback (most recent call last):
-    jumbot.errors.ArgumentError: data/2023.csv: there is no such file or folder.
+    jumbot.errors.ArgumentError: data/2023.csv: does not exist.
     """
     for word in filter(None, words):
         path = Path(word) if Path(word).exists() else Path(word.rpartition(":")[0] or word)
         if (len(path.parts) > 1 or path.suffix) and not path.expanduser().exists():
-            raise ArgumentError(f"{path}: there is no such file or folder.")
+            raise ArgumentError(f"{path}: does not exist.")

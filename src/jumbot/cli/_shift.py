@@ -58,7 +58,7 @@ class Shift(Reading, Command):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.groups is not None and self.blocks is not None:
-            raise UsageError("--groups and --blocks: both were given; give one.")
+            raise UsageError("--groups and --blocks: both were given; pass only one.")
 
 
 def main(arguments: Sequence[str]) -> int:

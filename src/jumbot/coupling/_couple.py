@@ -279,7 +279,7 @@ def couple(
     if not math.isfinite(float(matrix.sum())):  # one look at the costs is quicker than one at every coordinate
         for name, points in (("x0", points0), ("x1", points1)):
             if not bool(torch.isfinite(points).all()):
-                raise ArgumentError(f"{name}: holds NaN or infinite values; clean them first.")
+                raise ArgumentError(f"{name}: contains NaN or infinite values; clean them first.")
     matrix = matrix.detach()
     if conditions is not None:
         matrix = matrix + condition_cost(conditions, (len(x0), len(x1)), matrix)

@@ -44,7 +44,7 @@ class TensorSamples:
         if array.dtype.kind not in "fiub":
             raise ArgumentError(f"data: an array of {array.dtype}; samples must be numbers.")
         if array.ndim < 2 or 0 in array.shape:
-            raise ArgumentError(f"data: an array of shape {array.shape} holds no samples; give (n, ...).")
+            raise ArgumentError(f"data: an array of shape {array.shape} contains no samples; pass (n, ...).")
         self.array, self.kind = array, kind
         self.shape: tuple[int, ...] = tuple(self.batch(np.arange(1)).shape[1:])
         check_shape(self.shape, kind)
@@ -73,7 +73,7 @@ def check_shape(shape: tuple[int, ...], kind: str) -> None:
     if shape[0] > shape[1]:
         remark(
             f"got signals of {shape[0]} channels and length {shape[1]}, as (n, channels, length); if it is the "
-            "other way round, give x.transpose(0, 2, 1).",
+            "other way round, pass x.transpose(0, 2, 1).",
             stacklevel=2,
         )
 
@@ -92,7 +92,7 @@ def encode_values(values: Any, name: str = "labels") -> np.ndarray:
     if array.ndim == 1:
         array = array[:, None]
     if array.ndim != 2 or not array.shape[1]:
-        raise ArgumentError(f"{name}: labels of shape {array.shape}; give one number per sample, or a row of numbers.")
+        raise ArgumentError(f"{name}: labels of shape {array.shape}; pass one number per sample, or a row of numbers.")
     if array.dtype.kind not in "fiub":
         array = np.array([[_number(value, name) for value in row] for row in array.tolist()])
     found = array.astype(np.float64)
@@ -111,7 +111,7 @@ def guess_task(values: Any, name: str) -> TaskName:
     if array.ndim == 2 and array.shape[1] > 1:
         one_hot = np.isin(array, (0, 1)).all() and (array.astype(float).sum(1) == 1).all()
         several = "several numbers per sample are predicted with task='regression'"
-        how = "give y.argmax(1), one class per sample" if one_hot else several
+        how = "pass y.argmax(1), one class per sample" if one_hot else several
         raise ArgumentError(f"{name}: labels of shape {array.shape}; {how}.")
     numbers = _plain_numbers(array)
     if numbers is None:
@@ -121,7 +121,7 @@ def guess_task(values: Any, name: str) -> TaskName:
     if fractions.size:
         remark(
             f"{name}: labels have fractions ({fractions[0]:g}, ...), so that numbers are predicted and not classes; "
-            "say task='regression' (--task regression) to confirm it.",
+            "pass task='regression' (--task regression) to confirm.",
             stacklevel=3,
         )
         return "regression"
@@ -200,7 +200,7 @@ def from_arrays(
 def one_picture(data: Any, channels: int) -> Any:
     """`data` as a stack of one, if it is an array of one picture: (h, w), or (h, w, c).
 
-    (c, h, w) could be one picture or c grey ones; that is refused.
+    (c, h, w) could be one image or c grey ones; that is refused.
 
     >>> one_picture(np.zeros((256, 256, 3)), 3).shape, one_picture(np.zeros((9, 28, 28)), 1).shape
     ((1, 256, 256, 3), (9, 28, 28))
@@ -210,7 +210,7 @@ def one_picture(data: Any, channels: int) -> Any:
         return data[None]
     if len(shape) == 3 and channels > 1 and shape[0] in (3, channels):
         raise ArgumentError(
-            f"data: an array of shape {shape} could be one picture or {shape[0]} grey ones; give x[None] for one, or "
+            f"data: an array of shape {shape} could be one image or {shape[0]} grey ones; pass x[None] for one, or "
             "x[:, None] for grey ones."
         )
     return data
@@ -260,6 +260,6 @@ def _check_finite(array: np.ndarray, name: str, where: Callable[[int], str]) -> 
             count, first = count + bad.size, first if first >= 0 else start + int(bad[0])
     if count:
         raise ArgumentError(
-            f"{name}: {count} of {len(array)} rows hold NaN, infinity or a number beyond float32, the first is "
+            f"{name}: {count} of {len(array)} rows contain NaN, infinity or a number beyond float32, the first is "
             f"{where(first)}; drop or fill them first."
         )

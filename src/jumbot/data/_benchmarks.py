@@ -134,7 +134,7 @@ def load_benchmark(
         raise ArgumentError(f"benchmark: {benchmark!r} is not known; {suggest(benchmark, BENCHMARKS)}")
     root = Path(root).expanduser()
     if not root.exists():
-        raise ArgumentError(f"{facts.title}: there is no folder {root}. {_get(facts)}")
+        raise ArgumentError(f"{facts.title}: {root} does not exist. {_get(facts)}")
     parts = facts.parts if domains is None else tuple(facts.part(name) for name in domains)
     archive = root / "features.npz" if root.is_dir() else root
     if archive.is_file() and (archive == root or not any(_folder(root, part) for part in parts)):
@@ -163,13 +163,13 @@ def partial_classes(spec: str | Sequence[str], classes: Sequence[str]) -> tuple[
         text = spec.removeprefix("first:").strip()
         if not text.isdecimal() or not 1 <= int(text) <= len(known):
             raise ArgumentError(
-                f"partial: got {spec!r}; give first: and a number from 1 to {len(known)}, the classes there are."
+                f"partial: got {spec!r}; pass first: and a number from 1 to {len(known)}, the classes there are."
             )
         return tuple(known[: int(text)])
     asked = [name.strip() for name in spec.split(",")] if isinstance(spec, str) else list(spec)
     for name in asked:
         if name not in known:
-            raise ArgumentError(f"partial: there is no class {name!r}; use first:N or names; {suggest(name, known)}")
+            raise ArgumentError(f"partial: class {name!r} does not exist; use first:N or names; {suggest(name, known)}")
     if len(set(asked)) < len(asked):
         twice = next(name for name in asked if asked.count(name) > 1)
         raise ArgumentError(f"partial: the class {twice!r} is named twice.")
@@ -223,7 +223,7 @@ def _from_folders(facts: Benchmark, root: Path, parts: Sequence[Part]) -> dict[s
         wanted = ", ".join(f"{part.folders[0]}/ ({part.images:,} images)" for part in missing)
         here = sorted(p.name for p in root.iterdir())
         raise ArgumentError(
-            f"{facts.title}: {root} lacks {wanted}; it holds {few(here, 8) if here else 'nothing'}. {_get(facts)}"
+            f"{facts.title}: {root} lacks {wanted}; it contains {few(here, 8) if here else 'nothing'}. {_get(facts)}"
         )
     return found
 
@@ -232,7 +232,7 @@ def _from_features(archive: Path, parts: Sequence[Part]) -> dict[str, Domain]:
     with np.load(archive) as stored:
         lacking = [key for key in ("features", "label", "domain") if key not in stored.files]
         if lacking:
-            raise ArgumentError(f"{archive}: lacks the array {lacking[0]!r}; it holds {', '.join(stored.files)}.")
+            raise ArgumentError(f"{archive}: lacks the array {lacking[0]!r}; it contains {', '.join(stored.files)}.")
         features, labels, domains = stored["features"], stored["label"], stored["domain"]
     classes, codes = np.unique(labels, return_inverse=True)
     found = {}
@@ -240,7 +240,7 @@ def _from_features(archive: Path, parts: Sequence[Part]) -> dict[str, Domain]:
         rows = np.isin([_plain(str(name)) for name in domains], [_plain(name) for name in part.folders])
         if not rows.any():
             present = few(np.unique(domains).astype(str).tolist(), 8)
-            raise ArgumentError(f"{archive}: holds no rows of {part.name}; its domains are {present}.")
+            raise ArgumentError(f"{archive}: contains no rows of {part.name}; its domains are {present}.")
         samples = ArraySamples(features[rows])
         found[part.name] = Domain(part.name, samples, codes[rows].astype(np.int64), tuple(map(str, classes.tolist())))
     return found

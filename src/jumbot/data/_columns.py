@@ -75,13 +75,13 @@ class Column:
                 odd = next((i for i, (value, known) in enumerate(there) if known and number_in(value) is None), None)
             if odd is not None:
                 raise ArgumentError(
-                    f"{name}: column {column!r} holds numbers in the source and {values.iloc[odd]!r} in "
+                    f"{name}: column {column!r} contains numbers in the source and {values.iloc[odd]!r} in "
                     f"{table.where(odd)}; leave missing numbers empty.",
                     remedy={"drop": (column,)},
                 )
             if self.fill is not None and values.isna().all():
                 remark(
-                    f"{name}: column {column!r} is empty; {self.fill:g}, the source's median, stands for it.",
+                    f"{name}: column {column!r} is empty; it is replaced by {self.fill:g}, the source's median.",
                     stacklevel=2,
                 )
             return _finite(numbers_of(values), self.fill, table, column, name)[:, None]
@@ -110,12 +110,12 @@ class Column:
         except NotADateError as error:
             row = next(i for i, value in enumerate(values) if value is error.value or value == error.value)
             raise ArgumentError(
-                f"{name}: column {column!r} holds dates in the source and {error.value!r} in {table.where(row)}; leave "
-                "missing dates empty.",
+                f"{name}: column {column!r} contains dates in the source and {error.value!r} in {table.where(row)}; "
+                "leave missing dates empty.",
                 remedy={"drop": (column,)},
             ) from None
         if problem := self.dates.beyond(found):
-            remark(f"{name}: column {column!r} {problem}; leave it out if that does harm.", stacklevel=3)
+            remark(f"{name}: column {column!r} {problem}; leave it out if this is a problem.", stacklevel=3)
         return found.astype(np.float32)
 
 
@@ -187,8 +187,8 @@ class Columns:
     ) -> set[str]:
         """Write the columns of plain numbers to their `places`, many at once; returns those that are written.
 
-        What holds infinity, lacks all numbers, or lacks some where nothing stands for them, is left to `Column.encode`,
-        which says so.
+        Columns with infinity, without any number, or with missing numbers that nothing replaces are left to
+        `Column.encode`, which raises the error.
         """
         plain = plain_columns(table.frame)
         fills = {
@@ -212,7 +212,7 @@ class Columns:
         if encoded:
             first, what = next(iter(encoded.items()))
             raise ArgumentError(
-                f"{name}: got an array where column {first!r} holds {what}; give a table or a frame with names."
+                f"{name}: got an array where column {first!r} contains {what}; pass a table or a frame with names."
             )
         if width != len(self.columns):
             raise ArgumentError(
@@ -227,7 +227,7 @@ def _finite(numbers: np.ndarray, fill: float | None, table: Table, column: str, 
         bad = np.flatnonzero(np.isinf(numbers.astype(np.float32)))
     if bad.size:
         raise ArgumentError(
-            f"{name}: column {column!r} holds infinity or a number beyond float32 in {bad.size} rows, the first is "
+            f"{name}: column {column!r} contains infinity or a number beyond float32 in {bad.size} rows, the first is "
             f"{table.where(int(bad[0]))}; drop or fill them first.",
             remedy={"drop": (column,)},
         )
@@ -237,16 +237,16 @@ def _finite(numbers: np.ndarray, fill: float | None, table: Table, column: str, 
             where = table.where(int(missing.argmax()))
             raise ArgumentError(
                 f"{name}: column {column!r} lacks {missing.sum()} numbers, the first in {where}; the source was an "
-                "array, which does not say what to fill them with. Fill them, or give a table as source."
+                "array, which does not say what to fill them with. Fill them, or pass a table as source."
             )
         return numbers.astype(np.float32)
     return np.where(missing, fill, numbers).astype(np.float32)
 
 
 def _by_place(name: str, columns: Sequence[str], model_named: bool) -> None:
-    who = "it has no names of columns" if model_named else "the source had no names of columns"
+    who = "it has no column names" if model_named else "the source had no column names"
     remark(
-        f"{name}: {who}, so its columns are taken in their order as {few(columns)}; give names on both sides to be "
+        f"{name}: {who}, so its columns are assumed to be, in order, {few(columns)}; pass names on both sides to be "
         "sure.",
         stacklevel=3,
     )

@@ -67,7 +67,7 @@ def load_dataset(
     ('5', '7')
     """
     if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
-        raise ArgumentError(f"{name}: the Dataset lacks __len__ or __getitem__; give one with both.")
+        raise ArgumentError(f"{name}: the Dataset lacks __len__ or __getitem__; pass one with both.")
     if len(dataset) == 0:
         raise ArgumentError(f"{name}: the Dataset is empty.")
     pictures = kind is None and is_picture(_first(dataset[0]))
@@ -145,7 +145,9 @@ def _first(item: Any) -> Any:
 def _tensor(value: Any) -> Tensor:
     array = array_of(value)
     if array.dtype.kind not in "fiub":
-        raise ArgumentError(f"data: an item of {array.dtype} came from the Dataset; items must be images or numbers.")
+        raise ArgumentError(
+            f"data: an item of {array.dtype} was returned by the Dataset; items must be images or numbers."
+        )
     # Bytes of PIL and numpy have their channels last, tensors have them first.
     if array.ndim == 2:
         array = array[None]
@@ -171,8 +173,8 @@ def refuse_source(data: Any, name: str) -> None:
     )
     instead = "its .dataset" if isinstance(data, DataLoader) else "a Dataset with __len__ and __getitem__"
     raise ArgumentError(
-        f"{name}: {what} gives its samples once, in its own order, and minibatches of the source are drawn by class; "
-        f"give {instead}, or arrays."
+        f"{name}: {what} yields its samples once, in its own order, but minibatches of the source are drawn by class; "
+        f"pass {instead}, or arrays."
     )
 
 
@@ -211,7 +213,7 @@ def check_size(size: int, name: str) -> None:
     """Refuse a stream that does not end."""
     if size > MOST_BYTES:
         raise ArgumentError(
-            f"{name}: more than {MOST_BYTES / 2**30:g} GiB came from the stream, which may be endless; give a Dataset "
+            f"{name}: more than {MOST_BYTES / 2**30:g} GiB came from the stream, which may be infinite; pass a Dataset "
             "with a length, or a memory-mapped .npy file."
         )
 
@@ -219,11 +221,11 @@ def check_size(size: int, name: str) -> None:
 def _check_order(loader: DataLoader[Any], name: str) -> None:
     if isinstance(loader.sampler, RandomSampler):
         raise ArgumentError(
-            f"{name}: the DataLoader shuffles, and nobody could tell which prediction belongs to which sample; give "
+            f"{name}: the DataLoader shuffles, so predictions cannot be matched to samples; give "
             "one with shuffle=False, or its .dataset."
         )
     if loader.drop_last:
-        raise ArgumentError(f"{name}: the DataLoader leaves out samples (drop_last=True); give one that does not.")
+        raise ArgumentError(f"{name}: the DataLoader leaves out samples (drop_last=True); pass one that does not.")
 
 
 def _collect(stream: Any, name: str, batched: bool) -> tuple[list[Any], list[Any]]:
@@ -232,10 +234,10 @@ def _collect(stream: Any, name: str, batched: bool) -> tuple[list[Any], list[Any
     size = 0
     for item in stream:
         if isinstance(item, dict):
-            raise ArgumentError(f"{name}: got items with names ({', '.join(map(str, item))}); give x or (x, y).")
+            raise ArgumentError(f"{name}: got items with names ({', '.join(map(str, item))}); pass x or (x, y).")
         x, *rest = item if isinstance(item, tuple | list) else [item]
         if batched and is_picture(x):
-            raise ArgumentError(f"{name}: the DataLoader gives lists of pictures; give its .dataset.")
+            raise ArgumentError(f"{name}: the DataLoader yields lists of images; pass its .dataset.")
         part: Any = x if is_picture(x) else array_of(x)
         size += bytes_of(part)
         check_size(size, name)

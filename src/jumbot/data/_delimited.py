@@ -44,7 +44,7 @@ def read_text(path: Path, kind: str) -> Table:
     first, lines = _lines(path, _fields(opened, separator, quoted))
     names = names_in(first, separator == ";", str(path))
     if not lines[names is not None :]:
-        raise ArgumentError(f"{path}: holds no rows.")
+        raise ArgumentError(f"{path}: contains no rows.")
     check_distinct(names or (), str(path))
     pd = pandas()
     skipped = lines[0] if names is not None else 0
@@ -111,7 +111,7 @@ def names_in(first: list[str], decimal_comma: bool, name: str) -> list[str] | No
     fractional = [f for f, number in zip(fields, numbers, strict=True) if number is not None and number % 1 != 0 and f]
     if fractional:
         raise ArgumentError(
-            f"{name}: the first line holds {fractional[0]!r} beside texts: names of columns or data? Put a line of "
+            f"{name}: the first line contains {fractional[0]!r} beside texts: names of columns or data? Put a line of "
             "names above the data."
         )
     return [field or f"Unnamed: {i}" for i, field in enumerate(fields)]
@@ -142,7 +142,7 @@ def _lines(path: Path, rows: Iterable[tuple[int, Sequence[str], int]]) -> tuple[
         if width != len(first):
             raise ArgumentError(f"{path}: line {number} has {width} columns where others have {len(first)}.")
     if not first:
-        raise ArgumentError(f"{path}: holds no rows.")
+        raise ArgumentError(f"{path}: contains no rows.")
     return first, lines
 
 

@@ -64,7 +64,7 @@ def _idx(path: Path) -> np.ndarray:
     """idx: two zero bytes, type (8 = bytes), number of axes, their lengths as big-endian int32, data."""
     data = _bytes(path)
     if data[:3] != b"\0\0\x08":
-        raise ValueError("it is no idx file of bytes")
+        raise ValueError("not an idx file of bytes")
     axes = data[3]
     shape = np.frombuffer(data, ">i4", axes, 4)
     return np.frombuffer(data, np.uint8, offset=4 + 4 * axes).reshape(shape)
@@ -128,13 +128,13 @@ def make_mnistm(images: np.ndarray, folder: str | Path, seed: int | Sequence[int
     """
     images = np.asarray(images)
     if images.ndim != 3 or images.dtype != np.uint8:
-        raise ArgumentError(f"images: {images.dtype} of shape {images.shape}; give (n, h, w) uint8 digits.")
+        raise ArgumentError(f"images: {images.dtype} of shape {images.shape}; pass (n, h, w) uint8 digits.")
     folder = Path(folder)
     if not folder.is_dir():
-        raise ArgumentError(f"photographs: {folder} is no folder.")
+        raise ArgumentError(f"photographs: {folder} is not a folder.")
     photographs = images_below(folder)
     if not photographs:
-        raise ArgumentError(f"photographs: {folder} holds no images.")
+        raise ArgumentError(f"photographs: {folder} contains no images.")
     rng = np.random.default_rng(seed)
     chosen = rng.integers(len(photographs), size=len(images))
     place = rng.random((len(images), 2))

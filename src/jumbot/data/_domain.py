@@ -58,16 +58,16 @@ class ArraySamples:
         elif array.ndim == 3:
             if array.shape[2] in (1, 3) or array.shape[2] <= MOST_CHANNELS < array.shape[1]:
                 raise ArgumentError(
-                    f"data: an array of shape {array.shape} is one picture; give (n, h, w, {array.shape[2]}), which is "
+                    f"data: an array of shape {array.shape} is one image; pass (n, h, w,  {array.shape[2]}), which is "
                     "x[None] for one, or x[..., None] for grey ones."
                 )
             self.shape = (1, *array.shape[1:])
         else:
             raise ArgumentError(
-                f"data: an array of shape {array.shape}; give (n, d) features, or (n, h, w) or (n, h, w, 3) images."
+                f"data: an array of shape {array.shape}; pass (n, d) features, or (n, h, w) or (n, h, w, 3) images."
             )
         if 0 in array.shape:
-            raise ArgumentError(f"data: an array of shape {array.shape} holds no samples.")
+            raise ArgumentError(f"data: an array of shape {array.shape} contains no samples.")
         self.array = array
 
     def __len__(self) -> int:

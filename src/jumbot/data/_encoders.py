@@ -32,7 +32,7 @@ class NotADateError(ValueError):
     """A value that cannot be read as a date; `value` is what stands there."""
 
     def __init__(self, value: object) -> None:
-        super().__init__(f"{value!r} is no date")
+        super().__init__(f"{value!r} is not a date")
         self.value = value
 
 
@@ -170,7 +170,8 @@ def _order(values: Sequence[Any]) -> Order:
         fits = ["dmy"]
     if len(fits) == 2:
         raise ArgumentError(
-            f"holds dates such as {short[0][0].strip()}, which may be day/month or month/day; write them as 2024-12-31"
+            f"contains dates such as {short[0][0].strip()}, which may be day/month or month/day; write them as "
+            "2024-12-31"
         )
     if not fits:
         raise NotADateError(short[0][0])

@@ -88,10 +88,10 @@ def _check_asked(columns: Sequence[str], name: str, **asked: Sequence[str] | Non
         for column in wanted or ():
             if column not in columns:
                 raise ArgumentError(
-                    f"{option}: {name} has no column {column!r} of features; there are {few(columns, 12)}."
+                    f"{option}: {name} has no column {column!r} of features; the table has {few(columns, 12)}."
                 )
     if both := [column for column in asked["dates"] or () if column in (asked["text"] or ())]:
-        raise ArgumentError(f"dates: column {both[0]!r} cannot be dates and text; give it to one of them.")
+        raise ArgumentError(f"dates: column {both[0]!r} cannot be dates and text; pass it to one of them.")
 
 
 def _matched(source: list[str], target: list[str], names: tuple[str, str], columns: str) -> tuple[list[str], list[str]]:
@@ -108,7 +108,7 @@ def _matched(source: list[str], target: list[str], names: tuple[str, str], colum
     for column in lacking:
         if same := [other for other in more if squeezed(other) == squeezed(column)]:
             raise ArgumentError(
-                f"columns: {column!r} in {names[0]} and {same[0]!r} in {names[1]} seem to be one; give them one name.",
+                f"columns: {column!r} in {names[0]} and {same[0]!r} in {names[1]} seem to be one; pass them one name.",
                 remedy={"drop": (column, same[0])},
             )
     return [c for c in source if c in there], problems
@@ -146,14 +146,14 @@ def _find(
     if kind == "dates":
         _of_dates(table, column, name, others)  # which says what is wrong with them
         raise ArgumentError(
-            f"{name}: column {column!r} holds dates ({values.dropna().iloc[0]}); make numbers of them with "
+            f"{name}: column {column!r} contains dates ({values.dropna().iloc[0]}); convert them to numbers with "
             f"dates={column!r} (--dates {shlex.quote(column)}), {_leave_out(column)}.",
             remedy={"dates": (column,)},
         )
     if kind == "other":
         value = values.dropna().iloc[0]
         raise ArgumentError(
-            f"{name}: column {column!r} holds {type(value).__name__} values; turn them into numbers first, "
+            f"{name}: column {column!r} contains {type(value).__name__} values; turn them into numbers first, "
             f"{_leave_out(column)}.",
             remedy={"drop": (column,)},
         )
@@ -164,14 +164,14 @@ def _find(
         text = next((value for value in values.dropna() if isinstance(value, str)), None)
         if kind == "text" and all(number_in(one) is not None for one in distinct) and not _are_texts(values):
             remark(
-                f"{name}: column {column!r} holds numbers, some of them as text ({text!r}), and is taken as "
+                f"{name}: column {column!r} contains numbers, some of them as text ({text!r}), and is taken as "
                 "categories; make all of them numbers if their size matters.",
                 stacklevel=3,
             )
         if kind == "text" and len(distinct) > 2 and all(map(_is_decorated, distinct)):
             remark(
-                f"{name}: column {column!r} holds numbers written with other signs ({distinct[0]!r}) and is taken as "
-                "categories; write them as plain numbers, without signs for thousands, currencies or per cent, if "
+                f"{name}: column {column!r} contains formatted numbers ({distinct[0]!r}) and is taken as "
+                "categories; write them as plain numbers, without thousands separators, currency or percent signs, if "
                 "their size matters.",
                 stacklevel=3,
             )
@@ -222,7 +222,7 @@ def _of_dates(table: Table, column: str, name: str, others: Any) -> Column:
         row = next((i for i, value in enumerate(values) if value is error.value or value == error.value), None)
         where = "the target" if row is None else table.where(row)
         raise ArgumentError(
-            f"{name}: column {column!r} holds {error.value!r} in {where}, which is no date that can be read; write "
+            f"{name}: column {column!r} contains {error.value!r} in {where}, which is not a readable date; write "
             f"dates as 2024-12-31, {_leave_out(column)}.",
             remedy={"drop": (column,)},
         ) from None
@@ -239,7 +239,7 @@ def _of_text(table: Table, column: str, name: str) -> Column:
     found = find_texts([plain_text(value) if there else None for value, there in known])
     if found is None:
         raise ArgumentError(
-            f"{name}: column {column!r} holds no words; {_leave_out(column).removeprefix('or ')}.",
+            f"{name}: column {column!r} contains no words; {_leave_out(column).removeprefix('or ')}.",
             remedy={"drop": (column,)},
         )
     return Column(column, text=found)
@@ -253,8 +253,8 @@ def _too_many(table: Table, column: str, name: str, distinct: list[str], rows: i
     if column in table.codes:
         code = next((text for text in distinct if text.startswith("0")), distinct[0])
         return ArgumentError(
-            f"{name}: column {column!r} holds codes that begin with a zero ({code!r}), {counted}; write them without "
-            f"it if they are numbers, {as_id}, {_leave_out(column)}.",
+            f"{name}: column {column!r} contains codes that begin with a zero ({code!r}), {counted}; write them "
+            f"without it if they are numbers, {as_id}, {_leave_out(column)}.",
             remedy={"id": column} if len(distinct) == rows else {"drop": (column,)},
         )
     numeric = sum(number_in(one) is not None for one in distinct)
@@ -262,20 +262,20 @@ def _too_many(table: Table, column: str, name: str, distinct: list[str], rows: i
     if numeric >= len(distinct) / 2:
         what = f"numbers and text ({odd!r})" if odd else "numbers as text"
         return ArgumentError(
-            f"{name}: column {column!r} holds {what}: {counted}; leave missing numbers empty, {_leave_out(column)}.",
+            f"{name}: column {column!r} contains {what}: {counted}; leave missing numbers empty, {_leave_out(column)}.",
             remedy={"id": column} if names_them else {"drop": (column,)},
         )
     if all(map(_is_decorated, distinct)):
         return ArgumentError(
-            f"{name}: column {column!r} holds numbers written with other signs ({distinct[0]!r}): {counted}; write "
-            f"them as plain numbers, without signs for thousands, currencies or per cent, {_leave_out(column)}.",
+            f"{name}: column {column!r} contains formatted numbers ({distinct[0]!r}): {counted}; write "
+            f"them as plain numbers, without thousands separators, currency or percent signs, {_leave_out(column)}.",
             remedy={"drop": (column,)},
         )
-    remedy = f"make numbers of it with text={column!r} (--text {shlex.quote(column)})"
+    remedy = f"convert it to numbers with text={column!r} (--text {shlex.quote(column)})"
     if len(distinct) == rows:
-        remedy = f"{as_id} if it names the rows, {remedy}"
+        remedy = f"{as_id} if it identifies the rows, {remedy}"
     return ArgumentError(
-        f"{name}: column {column!r} holds free text: {counted}; {remedy}, {_leave_out(column)}.",
+        f"{name}: column {column!r} contains free text: {counted}; {remedy}, {_leave_out(column)}.",
         remedy={"id": column} if names_them else {"text": (column,)},
     )
 

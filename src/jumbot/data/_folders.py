@@ -67,7 +67,7 @@ def load_folder(
     """
     folder = Path(folder)
     if not folder.is_dir():
-        raise ArgumentError(f"{folder}: there is no such folder.")
+        raise ArgumentError(f"{folder}: does not exist.")
     if domain is not None and domain != NO_DOMAINS:
         if not (folder / domain).is_dir():
             known = ", ".join(sorted(f.name for f in folder.iterdir() if f.is_dir())) or "none"
@@ -81,13 +81,13 @@ def load_folder(
             stacklevel=3,
         )
     if not files:
-        raise ArgumentError(f"{folder}: holds no images ({', '.join(ENDINGS)}), neither in it nor in its folders.")
+        raise ArgumentError(f"{folder}: contains no images ({', '.join(ENDINGS)}), neither in it nor in its folders.")
     if domain != NO_DOMAINS and (domains := domains_among(files)):
         classes = sorted({file.split("/")[1] for file in files})
         raise ArgumentError(
-            f"{folder}: seems to be a folder of domains, {few(domains)}, with the classes {few(classes)}. Take one: "
+            f"{folder}: looks like a folder of domains ({few(domains)}) with the classes {few(classes)}. Choose one: "
             f"{folder / domains[0]}, or domain={domains[0]!r} (--domain {domains[0]}); domain={ALL_DOMAINS!r} makes "
-            f"each a source of its own. If {few(domains, 2)} are the classes, say domain={NO_DOMAINS!r} (--domain "
+            f"each a source of its own. If {few(domains, 2)} are the classes, pass domain={NO_DOMAINS!r} (--domain "
             f"{NO_DOMAINS})."
         )
     kinds = [file.split("/")[0] if "/" in file else None for file in files]
@@ -163,7 +163,7 @@ def from_list(
     """
     file = Path(file)
     if not file.is_file():
-        raise ArgumentError(f"{file}: there is no such file.")
+        raise ArgumentError(f"{file}: does not exist.")
     root = Path(root) if root is not None else file.parent
     files: list[str] = []
     labels: list[str | None] = []
@@ -179,9 +179,9 @@ def from_list(
             files.append(line)
             labels.append(None)
         else:
-            raise ArgumentError(f"{file}: line {number}: there is no {root / (path or line)}; give the folder as root.")
+            raise ArgumentError(f"{file}: line {number}: there is no {root / (path or line)}; pass the folder as root.")
     if not files:
-        raise ArgumentError(f"{file}: names no images.")
+        raise ArgumentError(f"{file}: lists no images.")
     return _domain(root, files, labels, name or file.stem, corrupt)
 
 

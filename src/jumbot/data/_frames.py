@@ -88,12 +88,12 @@ def is_frame(data: Any) -> bool:
 def as_table(data: Any, name: str) -> Table:
     """A frame of pandas or polars, or a table of pyarrow, as a Table."""
     if type(data).__name__ == "LazyFrame":
-        raise ArgumentError(f"{name}: a polars LazyFrame holds no rows yet; give data.collect().")
+        raise ArgumentError(f"{name}: a polars LazyFrame contains no rows yet; pass data.collect().")
     if type(data).__name__ == "Series":
-        raise ArgumentError(f"{name}: a Series is one row, or one column; give a frame, such as frame.loc[[row]].")
+        raise ArgumentError(f"{name}: a Series is one row, or one column; pass a frame, such as frame.loc[[row]].")
     frame = data if type(data).__module__.startswith("pandas") else data.to_pandas()
     if frame.columns.nlevels > 1:
-        raise ArgumentError(f"{name}: the columns have names of {frame.columns.nlevels} levels; give them one each.")
+        raise ArgumentError(f"{name}: the columns have names of {frame.columns.nlevels} levels; pass them one each.")
     width = frame.shape[1]
     if list(frame.columns) == list(range(width)):  # what pandas calls columns that were given no names
         frame = frame.set_axis([str(i + 1) for i in range(width)], axis=1)
@@ -134,7 +134,7 @@ def checked(frame: Any, name: str) -> Any:
     """`frame`, if it has rows and its names differ."""
     check_distinct(frame.columns.tolist(), name)
     if not len(frame):
-        raise ArgumentError(f"{name}: holds no rows.")
+        raise ArgumentError(f"{name}: contains no rows.")
     return frame
 
 

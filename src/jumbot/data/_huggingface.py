@@ -33,7 +33,9 @@ def from_huggingface(data: Any, labels: Any, name: str, reading: Reading, like: 
     """
     check_kind(name, reading)
     if isinstance(data, dict):
-        raise ArgumentError(f"{name}: holds the splits {few(list(data))}; give one, e.g. data[{next(iter(data))!r}].")
+        raise ArgumentError(
+            f"{name}: contains the splits {few(list(data))}; pass one, e.g. data[{next(iter(data))!r}]."
+        )
     if not hasattr(data, "__len__"):
         if like is None:
             refuse_source(data, name)
@@ -50,7 +52,7 @@ def from_huggingface(data: Any, labels: Any, name: str, reading: Reading, like: 
     if not pictures:
         return from_table(as_table(_frame(data, kinds), name), labels, name, reading, like)
     if len(pictures) > 1:
-        raise ArgumentError(f"{name}: {few(pictures)} all hold pictures; leave out all but one with drop.")
+        raise ArgumentError(f"{name}: {few(pictures)} all contain images; leave out all but one with drop.")
     roles = find_roles(list(kinds), name, reading, like, labels is not None)
     origins = None
     if roles.domain is not None:

@@ -126,23 +126,23 @@ def doubtful_white(samples: PictureSamples) -> str | None:
 
     >>> import PIL.Image
     >>> doubtful_white(OpenSamples([PIL.Image.fromarray(np.full((8, 6), 4000, np.uint16))]))
-    'holds 16-bit pictures of values up to 4000, where 65535 is white: all but black. If they have 12 bits, multiply ...
+    'contains 16-bit images with values up to 4000, although 65535 is white: almost black. If they have 12 bits, ...
     """
     rows = np.unique(np.linspace(0, len(samples) - 1, _LOOKED_AT).round().astype(int))
     found = [fact for fact in map(samples.brightest, rows.tolist()) if fact is not None]
     whites, most = sorted({white for white, _ in found}), max((most for _, most in found), default=0)
     if len(whites) > 1:
         return (
-            f"holds pictures of values up to {max(most for white, most in found if white == whites[0]):g}, where "
-            f"{whites[0]} is taken for white, beside others up to {most:g}, where {whites[-1]} is; save all of them as "
+            f"contains images with values up to {max(most for white, most in found if white == whites[0]):g}, where "
+            f"{whites[0]} is taken for white, and others up to {most:g}, where {whites[-1]} is; save all of them as "
             "bytes"
         )
     bits = next((bits for bits in _BITS if most < 2**bits), None)
     if whites != [_WIDE] or bits is None:
         return None
     return (
-        f"holds 16-bit pictures of values up to {most:g}, where {_WIDE} is white: all but black. If they have {bits} "
-        f"bits, multiply the values by {2 ** (16 - bits)} and save them again, for predictions too"
+        f"contains 16-bit images with values up to {most:g}, although {_WIDE} is white: almost black. If they have "
+        f"{bits} bits, multiply the values by {2 ** (16 - bits)} and save them again, for predictions too"
     )
 
 
@@ -180,7 +180,7 @@ class PictureSamples:
     @property
     def shape(self) -> tuple[int, ...]:
         if self.size is None:
-            raise ArgumentError("data: the pictures differ in size; `prepare` brings them to one.")
+            raise ArgumentError("data: the images differ in size; `prepare` brings them to one.")
         return (self.channels, *self.size)
 
     def read(self, indices: np.ndarray, size: tuple[int, int], channels: int) -> Tensor:
@@ -246,7 +246,7 @@ class OpenSamples(PictureSamples):
         try:
             return picture_bytes(self.images[int(self.rows[index])], size, channels)
         except ValueError as error:
-            raise ArgumentError(f"data: picture {self.rows[index]}: {error}.") from error
+            raise ArgumentError(f"data: image {self.rows[index]}: {error}.") from error
 
     def brightest(self, index: int) -> tuple[int, float] | None:
         return _brightest(self.images[int(self.rows[index])])

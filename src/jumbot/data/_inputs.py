@@ -160,7 +160,7 @@ class InputFormat(Checked):
             shape = tuple(data.shape) if isinstance(data, np.ndarray | Tensor) else ()
             if len(shape) == 2 and shape[1] == math.prod(self.shape) > 1:
                 raise ArgumentError(
-                    f"data: an array of shape {shape} could be one picture or {shape[0]} rows of pixels; give x[None] "
+                    f"data: an array of shape {shape} could be one image or {shape[0]} rows of pixels; pass x[None] "
                     "for one, or rows reshaped to (n, h, w)."
                 )
             return one_picture(data, self.channels or 0)
@@ -171,7 +171,7 @@ class InputFormat(Checked):
     def _check(self, domain: Domain) -> None:
         kind = kind_of(domain)
         if kind != self.kind:
-            raise ArgumentError(f"{domain.name}: holds {PLURAL[kind]} where {PLURAL[self.kind]} are expected.")
+            raise ArgumentError(f"{domain.name}: contains {PLURAL[kind]} where {PLURAL[self.kind]} are expected.")
         if kind == "image":
             check_channels(domain, self.channels or 0)
             if isinstance(domain.samples, PictureSamples) and (found := doubtful_white(domain.samples)):
@@ -188,7 +188,7 @@ class InputFormat(Checked):
             raise ArgumentError(f"{domain.name}: samples of shape {domain.shape} where {self.shape} is expected.")
         elif kind == "raw" and (holds_whole(domain) != self.whole):
             found, wanted = ("whole numbers", "fractions") if not self.whole else ("fractions", "whole numbers")
-            raise ArgumentError(f"{domain.name}: holds {found} where {wanted} are expected.")
+            raise ArgumentError(f"{domain.name}: contains {found} where {wanted} are expected.")
 
 
 class FormattedSamples:
@@ -222,7 +222,7 @@ def scaled(format: InputFormat, source: Domain, standardise: str) -> InputFormat
     if found is not None and not np.isfinite(found.mean).all():  # of samples that are made at the batch
         column = int(np.flatnonzero(~np.isfinite(found.mean))[0])
         raise ArgumentError(
-            f"{source.name}: column {column + 1} holds NaN or infinity; drop or fill such samples first."
+            f"{source.name}: column {column + 1} contains NaN or infinity; drop or fill such samples first."
         )
     return format if found is None else replace(format, mean=found.mean, std=found.std, factor=found.scale)
 
@@ -306,7 +306,7 @@ def _check_range(domain: Domain) -> None:
     low, high = float(array.min()), float(array.max())
     if low < 0 or high > 1:
         raise ArgumentError(
-            f"{domain.name}: pixels from {low:g} to {high:g}; give bytes (uint8) or numbers in [0, 1], or take them as "
+            f"{domain.name}: pixels from {low:g} to {high:g}; pass bytes (uint8) or numbers in [0, 1], or take them as "
             "they are with pixels='as-is'."
         )
 

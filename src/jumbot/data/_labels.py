@@ -34,7 +34,7 @@ def encode_labels(values: Any, name: str = "labels") -> tuple[np.ndarray, tuple[
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
-        raise ArgumentError(f"{name}: labels of shape {array.shape}; give one per sample.")
+        raise ArgumentError(f"{name}: labels of shape {array.shape}; pass one per sample.")
     if array.dtype.kind in "fiu":
         named, missing = _from_numbers(array, name)
     else:
@@ -113,7 +113,7 @@ def match_classes(domain: Domain, classes: Sequence[str]) -> Domain:
     if not any(name in position for name in domain.classes):
         remark(
             f"{domain.name}: its labels ({few(domain.classes, 4)}) have no name in common with the source's "
-            f"({few(classes, 4)}); it is taken as unlabelled.{meant}",
+            f"({few(classes, 4)}); it is treated as unlabelled.{meant}",
             stacklevel=3,
         )
         return replace(domain, labels=None, classes=classes)
@@ -183,7 +183,7 @@ def check_source(domain: Domain, target_columns: Sequence[str] = ()) -> Domain:
                 remedy={"label": own[0]} if perhaps else {},
             )
         raise ArgumentError(
-            f"{domain.name}: the source has no labels; give a folder with one subfolder per class, a table with a "
+            f"{domain.name}: the source has no labels; pass a folder with one subfolder per class, a table with a "
             "column of labels, or a pair (X, y)."
         )
     missing = np.flatnonzero(~domain.known)
@@ -200,7 +200,7 @@ def check_source(domain: Domain, target_columns: Sequence[str] = ()) -> Domain:
         only = domain.classes[present[0]] if len(present) else "none"
         raise ArgumentError(
             f"{domain.name}: the source has only one class ({only}); a classifier needs two. If the classes are "
-            "folders further down, give the folder that holds them."
+            "folders further down, pass the folder that contains them."
         )
     if len(present) < len(domain.classes):
         domain = match_classes(domain, [domain.classes[i] for i in present])
@@ -208,7 +208,7 @@ def check_source(domain: Domain, target_columns: Sequence[str] = ()) -> Domain:
     for name in domain.classes:
         if (other := first.setdefault(_spelt(name), name)) != name:
             remark(
-                f"{domain.name}: {other!r} and {name!r} are two classes; give them one name if they are the same.",
+                f"{domain.name}: {other!r} and {name!r} are two classes; pass them one name if they are the same.",
                 stacklevel=3,
             )
     return domain

@@ -91,7 +91,7 @@ def prepare(
     """
     for domain in (source, target):
         if not len(domain):
-            raise ArgumentError(f"{domain.name}: holds no samples.")
+            raise ArgumentError(f"{domain.name}: contains no samples.")
     if pixels not in PIXELS:
         raise ArgumentError(f"pixels: got {pixels!r}; use {', '.join(map(repr, PIXELS))}.")
     check_standardise(standardise)
@@ -102,7 +102,7 @@ def prepare(
     kinds = kind_of(source), kind_of(target)
     if kinds[0] != kinds[1]:
         raise ArgumentError(
-            f"the source {source.name} holds {PLURAL[kinds[0]]} and the target {target.name} {PLURAL[kinds[1]]}; "
+            f"the source {source.name} contains {PLURAL[kinds[0]]} and the target {target.name} {PLURAL[kinds[1]]}; "
             "extract features of the images first, with the network that made the others."
         )
     if kinds[0] == "features":
@@ -127,10 +127,10 @@ def _feature_format(
 ) -> InputFormat:
     tables = [d.samples.table if isinstance(d.samples, TableSamples) else None for d in (source, target)]
     if columns == "shared" and not all(table is not None and table.named for table in tables):
-        raise ArgumentError("columns: got 'shared', but not both domains have names of columns.")
+        raise ArgumentError("columns: got 'shared', but at least one of the domains has no column names.")
     for option, asked in (("dates", dates), ("text", text)):
         if asked is not None and tables[0] is None:
-            raise ArgumentError(f"{option} must be left out where the source has no columns of a table.")
+            raise ArgumentError(f"{option} must be left out if the source is not a table.")
     format = InputFormat("features", width=source.shape[0])
     if isinstance(source.samples, TableSamples):
         found = find_columns(
@@ -187,5 +187,5 @@ def _image_format(
     elif isinstance(size, int):
         size = (size, size)
     if len(size) != 2 or min(size) < 1:
-        raise ArgumentError(f"size: got {size}; give one side or (height, width), in pixels.")
+        raise ArgumentError(f"size: got {size}; pass one side or (height, width), in pixels.")
     return InputFormat("image", size=(int(size[0]), int(size[1])), channels=channels, pixels=pixels)  # type: ignore[arg-type]

@@ -34,7 +34,7 @@ def join_domains(parts: Sequence[Domain]) -> Domain:
     ([0, 1, 0], [0, 1, 1], ('a', 'b'))
     """
     if not parts:
-        raise ArgumentError("source: got an empty list; give at least one source.")
+        raise ArgumentError("source: got an empty list; pass at least one source.")
     if len(parts) == 1:
         return parts[0]
     for part in parts:
@@ -43,7 +43,7 @@ def join_domains(parts: Sequence[Domain]) -> Domain:
     kinds = {part.name: kind_of(part) for part in parts}
     if len(set(kinds.values())) > 1:
         raise ArgumentError(
-            "source: " + ", ".join(f"{n} holds {PLURAL[k]}" for n, k in kinds.items()) + "; join alike."
+            "source: " + ", ".join(f"{n} contains {PLURAL[k]}" for n, k in kinds.items()) + "; join alike."
         )
     names = tuple(_distinct([name for part in parts for name in part.sources or (part.name,)]))
     classes: tuple[str, ...] = ()
@@ -83,7 +83,7 @@ def _check_common(parts: Sequence[Domain]) -> None:
         if not others & set(part.classes):
             remark(
                 f"{part.name}: its classes ({few(part.classes, 4)}) are none of the other sources' "
-                f"({few(sorted(others), 4)}); give the same ones the same names.",
+                f"({few(sorted(others), 4)}); pass the same ones the same names.",
                 stacklevel=4,
             )
             return
@@ -101,7 +101,7 @@ def _origins(parts: Sequence[Domain]) -> np.ndarray:
 def _values(parts: Sequence[Domain]) -> np.ndarray | None:
     found = [part.values for part in parts if part.values is not None]
     if len({values.shape[1] for values in found}) > 1:
-        raise ArgumentError("source: the sources have different counts of numbers to predict; give the same of each.")
+        raise ArgumentError("source: the sources have different counts of numbers to predict; pass the same of each.")
     return np.concatenate(found) if found else None
 
 
@@ -115,7 +115,7 @@ def _joined(parts: Sequence[Domain], kind: str) -> Samples:
             )
         return JoinedSamples([part.samples for part in parts], kind)
     if len(tables) < len(parts):
-        raise ArgumentError("source: some sources are tables with names of columns, others arrays; give one kind.")
+        raise ArgumentError("source: some sources are tables with column names, others are arrays; pass only one kind.")
     first = tables[0].frame.columns.tolist()
     for part, table in zip(parts, tables, strict=True):
         if odd := set(first) ^ set(table.frame.columns.tolist()):
@@ -141,7 +141,7 @@ def from_path(text: str, name: str | None, reading: Reading, like: Known | None)
             return digits.load(path, selector, reading.root)
         if Path(path).exists():
             if reading.domain not in (None, selector):
-                raise ArgumentError(f"{text}: names a domain, and so does domain={reading.domain!r}; give one.")
+                raise ArgumentError(f"{text}: names a domain, and so does domain={reading.domain!r}; pass one.")
             text, reading = path, replace(reading, domain=selector)
     elif not Path(text).exists() and text in digits.NAMES:
         check_kind(text, reading)
@@ -149,7 +149,7 @@ def from_path(text: str, name: str | None, reading: Reading, like: Known | None)
         return digits.load(text, "train", reading.root)
     place = Path(text)
     if not place.exists():
-        raise ArgumentError(f"{text}: there is no such file or folder.")
+        raise ArgumentError(f"{text}: does not exist.")
     check_regular(place)
     if place.is_file() and not text.lower().endswith((*folders.ENDINGS, ".txt")):
         return read_file(place, name, reading, like)
@@ -184,6 +184,6 @@ def _all_folders(place: Path, reading: Reading) -> Domain:
     """Every folder in `place` as a source of its own; their names stand before those of the files."""
     names = sorted(f.name for f in place.iterdir() if f.is_dir() and not f.name.startswith((".", "__MACOSX")))
     if len(names) < 2:
-        raise ArgumentError(f"{place}: domain: got 'all', but it holds {len(names)} folders of domains.")
+        raise ArgumentError(f"{place}: domain: got 'all', but it contains {len(names)} folders of domains.")
     parts = [folders.load_folder(place, name=name, corrupt=reading.corrupt, domain=name) for name in names]
     return join_domains([replace(p, ids=[f"{p.name}/{i}" for i in p.ids or ()]) for p in parts])

@@ -96,7 +96,7 @@ def _lost_worker_named(workers: int) -> Iterator[None]:
         yield
     except BrokenProcessPool as error:
         raise JumbotError(
-            "workers: a process that reads images has ended unexpectedly, perhaps for want of memory; use "
+            "workers: a process that reads images has ended unexpectedly, perhaps because of a lack of memory; use "
             f"fewer than {workers}, or workers=0."
         ) from error
 

@@ -42,7 +42,7 @@ def noting() -> Iterator[list[str]]:
         _noted.reset(token)
 
 
-WOULD_DO = "This would do: "
+WOULD_DO = "Try: "
 _ORDER = ("label", "task", "domain", "columns", "id", "dates", "text", "drop")
 
 
@@ -55,17 +55,18 @@ def problems_in(error: ArgumentError) -> list[str]:
 def one_error(name: str, problems: Sequence[str], remedy: Mapping[str, Any], solved: bool = True) -> ArgumentError:
     """An error that lists `problems`; `solved` says that nothing else is in the way with the options of `remedy`.
 
-    >>> print(one_error("pets", ["'born' holds dates.", "'notes' is empty."], {"drop": ("notes",), "dates": ("born",)}))
-    pets: 2 things are in the way:
-    - 'born' holds dates.
+    >>> remedy = {"drop": ("notes",), "dates": ("born",)}
+    >>> print(one_error("pets", ["'born' contains dates.", "'notes' is empty."], remedy))
+    pets: 2 problems:
+    - 'born' contains dates.
     - 'notes' is empty.
-    This would do: --dates born --drop notes
+    Try: --dates born --drop notes
     """
     if len(problems) == 1:
         error = ArgumentError(problems[0], remedy=remedy)
     else:
-        lines = [f"{name}: {len(problems)} things are in the way:", *(f"- {problem}" for problem in problems)]
-        how = WOULD_DO if solved else "For the others, this would do: "
+        lines = [f"{name}: {len(problems)} problems:", *(f"- {problem}" for problem in problems)]
+        how = WOULD_DO if solved else "For the others, try: "
         error = ArgumentError("\n".join([*lines, *([how + flags(remedy)] if remedy else [])]), remedy=remedy)
     error.problems = list(problems)  # type: ignore[attr-defined]
     if not solved:

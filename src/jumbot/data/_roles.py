@@ -66,7 +66,7 @@ def find_roles(
     if len(set(wanted_labels)) < len(wanted_labels):
         raise ArgumentError(f"{whose}: label: got {label!r}, which names a column twice.")
     if reading.domain_column is not None and reading.domain == NO_DOMAINS:
-        raise ArgumentError("domain_column cannot be given with domain='none', which says that there are no domains.")
+        raise ArgumentError("domain_column cannot be given with domain='none', which means that there are no domains.")
     asked_for = [*(("label", name) for name in wanted_labels), ("id", id), ("domain_column", reading.domain_column)]
     for role, asked in asked_for:
         if asked is not None and asked in drop:
@@ -74,11 +74,11 @@ def find_roles(
         if asked is not None and like is None and asked not in columns:
             near = [column for column in columns if squeezed(column) == squeezed(asked)]
             raise ArgumentError(
-                f"{whose}: {role}: there is no column {asked!r}; there are {few(columns, 12)}.",
+                f"{whose}: {role}: column {asked!r} does not exist; the table has {few(columns, 12)}.",
                 remedy={role: near[0]} if len(near) == 1 and len(wanted_labels) < 2 else {},
             )
     if labelled and label is not None:
-        raise ArgumentError(f"{whose}: label: got {label!r} beside labels of their own; give one of them.")
+        raise ArgumentError(f"{whose}: label: got {label!r} beside labels of their own; pass one of them.")
     dropped, taken = set(drop), set() if like is None else set(like.names)
     rest = [column for column in columns if column not in dropped]
     free = [column for column in rest if column not in taken]
@@ -100,7 +100,7 @@ def find_roles(
             raise ArgumentError(f"{whose}: domain: got {reading.domain!r}, but the file has no column {which!r}.")
     if label is not None and like is None and (other := [c for c in rest if c.lower() in ("label", "labels")]):
         raise ArgumentError(
-            f"{whose}: label: got {label!r}, and there is a column {other[0]!r} too, which may tell the answer; "
+            f"{whose}: label: got {label!r}, and there is a column {other[0]!r} too, which may reveal the answer; "
             f"leave it out with drop={other[0]!r} (--drop), or rename it.",
             remedy={"drop": tuple(other)},
         )
@@ -129,7 +129,7 @@ def _take_label(asked: str | None, known: str | None, rest: list[str], free: lis
     present = [column for column in columns if column in rest]
     if present and len(present) < len(columns):
         lacking = few([column for column in columns if column not in rest])
-        raise ArgumentError(f"{whose}: label: has {few(present)} and lacks {lacking}; give all of {wanted!r}, or none.")
+        raise ArgumentError(f"{whose}: label: has {few(present)} and lacks {lacking}; pass all of {wanted!r}, or none.")
     for names in (rest, free):
         names[:] = [name for name in names if name not in present]
     return wanted if present else None
@@ -141,7 +141,7 @@ def find_one(columns: Sequence[str], names: tuple[str, ...], whose: str) -> str 
     if len(found) > 1:
         option = {LABELS: "label", IDS: "id", DOMAINS: "domain_column"}.get(names)
         raise ArgumentError(
-            f"{whose}: columns {' and '.join(found)} could both be meant; name one, drop the other.",
+            f"{whose}: columns {' and '.join(found)} are ambiguous; name one and drop the other.",
             remedy={option: found[0], "drop": tuple(found[1:])} if option else {},
         )
     return found[0] if found else None
@@ -151,9 +151,9 @@ def check_columns(name: str, reading: Reading, like: Known | None) -> None:
     """Refuse names of columns for a source that has none; what goes with a source may lack them."""
     for what, asked in (("label", reading.label), ("id", reading.id), ("domain_column", reading.domain_column)):
         if asked is not None and like is None:
-            raise ArgumentError(f"{name}: {what}: got {asked!r}, but there are no columns with names.")
+            raise ArgumentError(f"{name}: {what}: got {asked!r}, but the data have no column names.")
     if reading.domain not in (None, NO_DOMAINS):
-        raise ArgumentError(f"{name}: domain: got {reading.domain!r}, but the data name no domains.")
+        raise ArgumentError(f"{name}: domain: got {reading.domain!r}, but the data have no domains.")
 
 
 def check_kind(name: str, reading: Reading) -> None:
@@ -170,7 +170,7 @@ def origins_of(domains: np.ndarray, whose: str) -> tuple[np.ndarray | None, tupl
     """
     missing = [i for i, value in enumerate(domains.tolist()) if value is None or value != value or value == ""]
     if missing:
-        raise ArgumentError(f"{whose}: row {missing[0]} names no domain; name it, or leave the row out.")
+        raise ArgumentError(f"{whose}: row {missing[0]} has no domain; add it, or leave the row out.")
     names, origins = np.unique([str(value) for value in domains.tolist()], return_inverse=True)
     return (origins, tuple(names.tolist())) if len(names) > 1 else (None, ())
 
@@ -192,11 +192,11 @@ def rows_of(
             file = Path(whose)
             one = f"{file.name}:{present[0]}" if file.suffix else f"the rows whose domain is {present[0]!r}"
             raise ArgumentError(
-                f"{whose}: holds {which}; choose one, e.g. {one}, or say domain={ALL_DOMAINS!r} if each is a source of "
-                f"its own, or domain={NO_DOMAINS!r} if it is a column like others.",
+                f"{whose}: contains {which}; choose one, e.g. {one}, or pass domain={ALL_DOMAINS!r} if each is a "
+                f"source of its own, or domain={NO_DOMAINS!r} if it is a column like others.",
                 remedy=remedy,
             )
         return None
     if domain not in present:
-        raise ArgumentError(f"{whose}: domain: got {domain!r}; the file holds {few(present)}.")
+        raise ArgumentError(f"{whose}: domain: got {domain!r}; the file contains {few(present)}.")
     return np.flatnonzero(texts == domain)

@@ -120,20 +120,21 @@ def _code(values: np.ndarray) -> str | None:
         negative = code < -1 and low >= 0 and beyond > min(spread, 5.0)
         if negative or beyond > far:
             return (
-                f'holds {code:g} in {count} of {len(numbers)} rows, far from its other numbers; if it means "missing", '
+                f"contains {code:g} in {count} of {len(numbers)} rows, far from its other numbers; if it means "
+                '"missing", '
                 "leave those cells empty"
             )
     return None
 
 
 def _missing(here: Any, there: Any, filled: bool) -> str | None:
-    """A sentence on a column that is mostly missing in the target, or holds nothing but a code for that."""
+    """A sentence on a column that is mostly missing in the target, or contains nothing but a code for that."""
     lacking, before = _is_missing(there), float(_is_missing(here).mean())
     share = float(lacking.mean())
     numeric = _is_numeric(here)
-    stands = "the source's median stands for it" if numeric else "it counts as none of the source's categories"
+    stands = "it is replaced by the source's median" if numeric else "it matches none of the source's categories"
     if share >= _MISSING and share >= before + _MORE and not (numeric and share == 1):  # that is said elsewhere
-        means = f", where {stands}; leave it out if it says nothing there" if filled else ""
+        means = f", where {stands}; leave it out if it carries no information there" if filled else ""
         return f"is missing in {lacking.sum()} of {len(there)} rows ({100 * before:.0f} % in the source){means}"
     if numeric and _is_numeric(there) and share < 1 and before < 1 and len(there) >= _FEWEST:
         present, known = _numbers(there)[~lacking], _numbers(here)

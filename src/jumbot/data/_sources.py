@@ -167,7 +167,7 @@ def read_labelled(data: Any, source: Domain, reading: Reading = _AS_IT_IS) -> Do
     name = None if _is_path(data) else "labelled_target"
     found = _as_asked(_read(data, None, name, own, source.roles or Roles(())), own)
     if found.labels is None and found.values is None:
-        raise ArgumentError(f"labelled_target: {found.name} has no labels; give a pair (X, y), or leave it out.")
+        raise ArgumentError(f"labelled_target: {found.name} has no labels; pass a pair (X, y), or leave it out.")
     strange = sorted(set(found.classes) - set(source.classes)) if task == "classification" else []
     if strange:
         raise ArgumentError(f"labelled_target: got {few(strange)}, but the source has no such class; leave it out.")
@@ -189,10 +189,10 @@ def _read(data: Any, labels: Any, name: str | None, reading: Reading, like: Know
     if isinstance(data, Domain):
         return with_labels(data, labels, reading.task)
     if data is None:
-        raise ArgumentError(f"{name or 'data'}: no data given; give a folder, a table, an array or a Dataset.")
+        raise ArgumentError(f"{name or 'data'}: no data given; pass a folder, a table, an array or a Dataset.")
     if isinstance(data, str | Path):
         if not _is_path(data):
-            raise ArgumentError(f"{name or 'data'}: got an empty text; give a folder, a table or other data.")
+            raise ArgumentError(f"{name or 'data'}: got an empty text; pass a folder, a table or other data.")
         return with_labels(from_path(str(data), name, reading, like), labels, reading.task)
     name = name or "data"
     if is_picture(data):
@@ -208,7 +208,7 @@ def _read(data: Any, labels: Any, name: str | None, reading: Reading, like: Know
         check_kind(name, reading)
         return with_labels(_from_list(data, name, reading.corrupt), labels, reading.task)
     if isinstance(data, dict):
-        raise ArgumentError(f"{name}: got a dict; give pandas.DataFrame(data), or a pair (X, y).")
+        raise ArgumentError(f"{name}: got a dict; pass pandas.DataFrame(data), or a pair (X, y).")
     if is_stream(data):
         if like is None:
             refuse_source(data, name)
@@ -226,7 +226,7 @@ def _read(data: Any, labels: Any, name: str | None, reading: Reading, like: Know
 def _as_asked(domain: Domain, reading: Reading) -> Domain:
     """Labels of the kind that was asked for: names of folders may be numbers to predict."""
     if reading.task == "classification" and domain.values is not None:
-        raise ArgumentError(f"{domain.name}: holds numbers to predict; they are no classes, see task='regression'.")
+        raise ArgumentError(f"{domain.name}: contains numbers to predict; they are not classes; see task='regression'.")
     return as_numbers(domain) if reading.task == "regression" else domain
 
 
@@ -259,7 +259,7 @@ def _check_apart(source: Any, target: Any, read: Domain) -> None:
         if Path(file) == Path(source) and domain in read.sources:
             others = [f"{file}{between}{name}" for name in read.sources if name != domain]
             raise ArgumentError(
-                f"target: {domain} is one of the sources too, with its labels; give {others} as source."
+                f"target: {domain} is one of the sources too, with its labels; pass {others} as source."
             )
 
 
@@ -269,4 +269,4 @@ def _check_dropped(domains: list[Domain], reading: Reading) -> None:
     for column in reading.drop:
         if not any(column in roles.dropped for roles in tables):
             known = few(list(dict.fromkeys(name for roles in tables for name in roles.names)), 12) or "none"
-            raise ArgumentError(f"drop: there is no column {column!r}; there are {known}.")
+            raise ArgumentError(f"drop: column {column!r} does not exist; the data have {known}.")

@@ -23,7 +23,7 @@ class SparseSamples:
 
     def __init__(self, matrix: Any) -> None:
         if matrix.ndim != 2 or 0 in matrix.shape:
-            raise ArgumentError(f"data: a sparse matrix of shape {matrix.shape}; give (n, d) features.")
+            raise ArgumentError(f"data: a sparse matrix of shape {matrix.shape}; pass (n, d) features.")
         if matrix.dtype.kind not in "fiub":
             raise ArgumentError(f"data: a sparse matrix of {matrix.dtype}; samples must be numbers.")
         self.matrix = matrix.tocsr()

@@ -124,12 +124,12 @@ def _read_workbook(path: Path, sheet: str | None) -> Table:
     filled = {str(key): rows.dropna(how="all") for key, rows in sheets.items()}
     filled = {key: rows for key, rows in filled.items() if len(rows)}
     if not filled:
-        raise ArgumentError(f"{path}: holds no rows.")
+        raise ArgumentError(f"{path}: contains no rows.")
     if sheet is None and len(filled) > 1:
         listed = ", ".join(filled)
         raise ArgumentError(f"{path}: has the sheets {listed}; choose one, e.g. {path.name}:{next(iter(filled))}.")
     if sheet is not None and len(filled) > 1 and sheet not in filled:
-        raise ArgumentError(f"{path}: there is no sheet {sheet!r}; there are {', '.join(filled)}.")
+        raise ArgumentError(f"{path}: sheet {sheet!r} does not exist; the workbook has {', '.join(filled)}.")
     sheet = sheet if sheet in filled else None
     rows = next(iter(filled.values())) if sheet is None else filled[sheet]
     names = names_in(

@@ -195,7 +195,7 @@ def domains_of(path: str | Path, column: str | None = None) -> list[str]:
     columns = table.frame if table is not None else read_arrays(path) if kind == ".npz" else {}
     found = find_one(list(columns), DOMAINS, str(path)) if column is None else column
     if found is None or found not in columns:
-        raise ArgumentError(f"{path}: the file has no column {column or 'domain'!r}; give a source and a target.")
+        raise ArgumentError(f"{path}: the file has no column {column or 'domain'!r}; pass a source and a target.")
     values = columns[found] if table is None else table.as_written(found)
     return sorted({str(value) for value in np.asarray(values).tolist()})
 
@@ -240,11 +240,11 @@ def read_points(path: Path) -> tuple[np.ndarray, list[str] | None]:
     if points.ndim == 1:
         points = points[:, None]
     if points.ndim != 2 or points.size == 0 or points.dtype.kind not in "fiub":
-        raise ArgumentError(f"{path}: holds {points.dtype} of shape {points.shape}; points must be rows of numbers.")
+        raise ArgumentError(f"{path}: contains {points.dtype} of shape {points.shape}; points must be rows of numbers.")
     bad = np.flatnonzero(~np.isfinite(points).all(1)) if points.dtype.kind == "f" else np.empty(0)
     if bad.size:
         raise ArgumentError(
-            f"{path}: {bad.size} rows hold NaN or infinity, the first is row {bad[0]}; drop them first."
+            f"{path}: {bad.size} rows contain NaN or infinity, the first is row {bad[0]}; drop them first."
         )
     return points if points.dtype.kind == "f" else points.astype(np.float64), names
 
@@ -252,7 +252,7 @@ def read_points(path: Path) -> tuple[np.ndarray, list[str] | None]:
 def _kind(path: Path) -> str:
     check_regular(path)
     if not path.is_file():
-        raise ArgumentError(f"{path}: there is no such file.")
+        raise ArgumentError(f"{path}: does not exist.")
     kind = tablefiles.ending(path)
     if kind not in FORMATS:
         raise ArgumentError(f"{path}: {kind or 'no ending'} is not known; use {', '.join(FORMATS)}.")
@@ -268,7 +268,7 @@ def _from_archive(path: Path, name: str | None, reading: Reading, like: Known | 
     rest = list(roles.features)
     found = find_one(rest, FEATURES, str(path)) or (rest[0] if len(rest) == 1 else None)
     if found is None:
-        raise ArgumentError(f"{path}: has no array `features`; it holds {', '.join(rest) or 'nothing else'}.")
+        raise ArgumentError(f"{path}: has no array `features`; it contains {', '.join(rest) or 'nothing else'}.")
     features = arrays[found]
     domains, ids = (None if r is None else arrays[r] for r in (roles.domain, roles.id))
     by_column = [arrays[key] for key in label_columns(roles.label, list(arrays))]
@@ -300,8 +300,8 @@ def _warn_of_words(table: Table, column: str, whose: str) -> None:
     if len(words):
         quoted = " and ".join(repr(word) for word in sorted(set(words)))
         remark(
-            f"{whose}: column {column!r} says {quoted} in {len(words)} rows, which is read as no label; if it is a "
-            "class, give it another name.",
+            f"{whose}: column {column!r} says {quoted} in {len(words)} rows, which is read as a missing label; if it "
+            "is a class, give it another name.",
             stacklevel=5,
         )
 
@@ -323,7 +323,7 @@ def _check_leak(labels: Any, features: Any, whose: str) -> None:
         )
         if feature_texts == given:
             raise ArgumentError(
-                f"{whose}: the labels are the column {column!r} of the features too; give the frame alone, with "
+                f"{whose}: the labels are the column {column!r} of the features too; pass the frame alone, with "
                 f"label={column!r}, or leave the column out."
             )
 
@@ -335,7 +335,7 @@ def _aligned(labels: Any, frame: Any, whose: str) -> Any:
         return labels
     if index.tolist() != frame.index.tolist() and {*index.tolist()} == {*frame.index.tolist()}:
         raise ArgumentError(
-            f"{whose}: the labels have the rows of the frame in another order, by their index; give y.loc[X.index]."
+            f"{whose}: the labels have the rows of the frame in another order, by their index; pass y.loc[X.index]."
         )
     if not hasattr(labels, "isna") or labels.ndim != 1:
         return labels

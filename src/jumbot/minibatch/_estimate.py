@@ -173,7 +173,7 @@ def _estimate(x: Any, y: Any, a: Any, b: Any, m: int, given: _Settings) -> Estim
         if m > points.n:
             raise ArgumentError(f"m: {m} is more than the {points.n} points of {name}; use m <= {points.n}.")
     if (k is None) == (precision is None):
-        raise ArgumentError("k, precision: give exactly one of them (k a number or 'all').")
+        raise ArgumentError("k, precision: pass exactly one of them (k a number or 'all').")
     if precision is not None:
         check_number("precision", precision, least=0, strict=True)
     weights = as_weights("a", a, source.n), as_weights("b", b, target.n)
@@ -185,7 +185,7 @@ def _estimate(x: Any, y: Any, a: Any, b: Any, m: int, given: _Settings) -> Estim
     )
     budget = check_whole("budget", given["budget"], least=2)
     if isinstance(k, str) and k != "all":
-        raise ArgumentError(f"k: got {k!r}; give a number, or 'all'.")
+        raise ArgumentError(f"k: got {k!r}; pass a number, or 'all'.")
     if k is not None and k != "all":
         k = check_whole("k", k, least=1)
     if not callable(cost):
@@ -228,11 +228,11 @@ def _count_pairs(work: _Work) -> int:
     if work.constrained and any(w is not None for w in work.weights):
         raise ArgumentError(
             "k: with exact marginals and non-uniform weights minibatches are drawn with replacement, "
-            "so there is no complete estimator over subsets; give a number."
+            "so there is no complete estimator over subsets; pass a number."
         )
     if pairs > MOST_PAIRS:
         raise ArgumentError(
-            f"k: 'all' means {pairs:.3g} pairs of subsets here, more than {MOST_PAIRS:,}; give a number, such as "
+            f"k: 'all' means {pairs:.3g} pairs of subsets here, more than {MOST_PAIRS:,}; pass a number, such as "
             "k=1000, and look at .standard_error('complete')."
         )
     return pairs

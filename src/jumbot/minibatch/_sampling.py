@@ -148,7 +148,7 @@ class Points:
             out = torch.from_numpy(np.asarray(self.data[index], dtype=np.float64))
         if not bool(torch.isfinite(out.sum())) and not bool(torch.isfinite(out).all()):
             bad = np.unique(index[~torch.isfinite(out).flatten(index.ndim).all(-1).cpu().numpy()])
-            raise ArgumentError(f"{self.name}: row {bad[0]} holds NaN or infinity; clean the data first.")
+            raise ArgumentError(f"{self.name}: row {bad[0]} contains NaN or infinity; clean the data first.")
         return out
 
     def box(self) -> tuple[np.ndarray, np.ndarray]:
@@ -177,13 +177,13 @@ def _readable(data: Any) -> Any:
 
 def _open(name: str, path: Path) -> Any:
     if not path.exists():
-        raise ArgumentError(f"{name}: there is no file {path}.")
+        raise ArgumentError(f"{name}: {path} does not exist.")
     if path.suffix == ".npy":
         return read_arrays(path)
     if path.suffix == ".npz":
         arrays = read_arrays(path)
         if not arrays:
-            raise ArgumentError(f"{name}: {path} holds no array.")
+            raise ArgumentError(f"{name}: {path} contains no array.")
         return next(iter(arrays.values()))
     raise ArgumentError(f"{name}: {path.name} is neither .npy nor .npz; load it first and pass the array.")
 

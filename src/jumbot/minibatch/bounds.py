@@ -470,7 +470,7 @@ def _numbers(name: str, values: Any) -> np.ndarray:
     except (TypeError, ValueError, OverflowError) as error:
         raise ArgumentError(f"{name}: got {type(values).__name__}; pass an array of numbers.") from error
     if not np.isfinite(found).all():
-        raise ArgumentError(f"{name}: holds NaN or infinity; pass finite numbers.")
+        raise ArgumentError(f"{name}: contains NaN or infinity; pass finite numbers.")
     return found
 
 

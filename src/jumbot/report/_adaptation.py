@@ -71,7 +71,7 @@ def write_report(
     """
     records = [run if isinstance(run, RunRecord) else read_run(run) for run in runs]
     if not records:
-        raise ArgumentError("runs: none given; give at least one run folder.")
+        raise ArgumentError("runs: none given; pass at least one run folder.")
     out = Path(out)
     path = out if out.suffix == ".html" else out / "report.html"
     with styled():

@@ -267,12 +267,12 @@ def fill_wins(axes: Axes, found: Ranking) -> None:
 
 def _check(accuracies: Accuracies) -> None:
     if not accuracies or not any(values for tasks in accuracies.values() for values in tasks.values()):
-        raise ArgumentError("accuracies: empty; give {method: {task: [one accuracy per seed]}}.")
+        raise ArgumentError("accuracies: empty; pass {method: {task: [one accuracy per seed]}}.")
     for method, tasks in accuracies.items():
         for task, values in tasks.items():
             if not all(isinstance(value, int | float) and 0 <= value <= 1 for value in values):
                 raise ArgumentError(
-                    f"accuracies: {method!r} on {task!r} holds {list(values)}; give shares between 0 and 1."
+                    f"accuracies: {method!r} on {task!r} contains {list(values)}; give shares between 0 and 1."
                 )
 
 

@@ -77,7 +77,7 @@ def read_embeddings(file: Path) -> dict[str, np.ndarray]:
         with np.load(raw, allow_pickle=False) as arrays:
             found = {name: arrays[name] for name in arrays.files}
     except Exception as error:  # a damaged archive raises any of ten types
-        raise ArgumentError(f"{file}: is no archive of arrays, or was cut short ({error}).") from error
+        raise ArgumentError(f"{file}: is not an archive of arrays, or was cut short ({error}).") from error
     for name, array in found.items():
         if name not in _ARRAYS:
             raise ArgumentError(f"{file}: {name}: is not known; there may be {', '.join(_ARRAYS)}.")
@@ -113,7 +113,7 @@ def read_predictions(file: Path, count: int) -> list[Prediction]:
     if header[:1] != ["id"] or answer is None or len(set(header)) < len(header):
         raise ArgumentError(f"{file}: line 1: must name the columns id and label, or id and prediction, each once.")
     if (found := sum(1 for _ in lines)) != count:
-        raise ArgumentError(f"{file}: holds {found} rows where config.json records {count} target samples.")
+        raise ArgumentError(f"{file}: contains {found} rows where config.json records {count} target samples.")
     kept = dict[int, Prediction]()
     rows = enumerate(islice(_rows_of(file), 1, None), 1)
     while part := list(islice(rows, _PART)):
@@ -133,7 +133,7 @@ def _rows_of(file: Path) -> Iterator[list[str]]:
     except OSError as error:
         raise ArgumentError(f"{file}: cannot be read ({error.strerror or error}).") from error
     except (UnicodeDecodeError, csv.Error) as error:
-        raise ArgumentError(f"{file}: is no table of text, or was cut short ({error}).") from error
+        raise ArgumentError(f"{file}: is not a text table, or was cut short ({error}).") from error
 
 
 def _notable(predictions: dict[int, Prediction]) -> dict[int, Prediction]:
@@ -379,7 +379,7 @@ def read_run(folder: str | Path) -> RunRecord:
     """
     folder = Path(folder)
     if not folder.is_dir():
-        raise ArgumentError(f"{folder}: is not a folder; give the folder of a run, as `jumbot adapt --out` wrote it.")
+        raise ArgumentError(f"{folder}: is not a folder; pass the folder of a run, as `jumbot adapt --out` wrote it.")
     config, results = read_config(folder), read_results(folder)
     steps, evaluations = _metrics(folder)
     return RunRecord(

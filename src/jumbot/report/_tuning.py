@@ -116,7 +116,7 @@ def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _known(value: float | None) -> bool:
-    return value is not None and not math.isnan(value)  # frames hold NaN for None
+    return value is not None and not math.isnan(value)  # frames contain NaN for None
 
 
 def _title(name: str) -> str:

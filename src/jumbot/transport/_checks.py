@@ -144,7 +144,7 @@ def check_same_columns(names: str, x: Any, y: Any) -> None:
     if own and other and own != other:
         raise ArgumentError(
             f"{names}: frames with the columns {', '.join(map(str, own[:6]))} and {', '.join(map(str, other[:6]))}; "
-            "give both the same in the same order, or arrays."
+            "both need the same columns in the same order; otherwise pass arrays."
         )
 
 

@@ -36,7 +36,7 @@ class Evidence:
     mass: Tensor  # of the plan as given
     mass_error: Tensor  # |mass - prescribed| / prescribed, of partial transport
     negative: Tensor  # the smallest entry where negative ones are more than rounding, else zero
-    undefined: Tensor  # whether plan or potentials hold NaN or infinities
+    undefined: Tensor  # whether plan or potentials contain NaN or infinities
     allowed: Tensor  # whether all mass lies on pairs that may be matched
 
 

@@ -79,7 +79,7 @@ class Given:
 
 
 def check_costs(costs: Tensor) -> Tensor:
-    """`costs` unless it holds NaN or -inf."""
+    """`costs` unless it contains NaN or -inf."""
     if bool(costs.isnan().any()):
         raise ArgumentError("cost must not contain NaN; clean the points that it was made from.")
     if bool(costs.isneginf().any()):

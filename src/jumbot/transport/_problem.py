@@ -45,9 +45,9 @@ def block(
     if well_scaled:
         return cost, None
     if bool(cost.isnan().any()):
-        raise ArgumentError(f"cost: holds {int(cost.isnan().sum())} NaN; clean the points it was made from.")
+        raise ArgumentError(f"cost: contains {int(cost.isnan().sum())} NaN; clean the points it was made from.")
     if bool(cost.isneginf().any()):
-        raise ArgumentError("cost: holds -inf; costs may be +inf (never matched) but not -inf.")
+        raise ArgumentError("cost: contains -inf; costs may be +inf (never matched) but not -inf.")
     blocked = cost.isposinf()
     if epsilon > 0:
         if not (source.hard or target.hard):
@@ -61,7 +61,7 @@ def block(
         return cost, None
     if source.hard and target.hard:
         raise ArgumentError(
-            "cost: holds +inf while both marginals are constrained, so a plan may not exist; "
+            "cost: contains +inf while both marginals are constrained, so a plan may not exist; "
             "+inf means 'never matched' where tau is finite. Use a large finite cost instead."
         )
     if epsilon > 0:
@@ -248,11 +248,11 @@ def check_weights(name: str, weights: Tensor | None, size: int, cost: Tensor, ba
     weights = weights.detach().to(torch.float64, copy=True)  # ours: the caller may write to the others
     total = float(weights.sum())
     if not math.isfinite(total):
-        raise ArgumentError(f"{name}: holds NaN or infinite weights; clean them first.")
+        raise ArgumentError(f"{name}: contains NaN or infinite weights; clean them first.")
     if float(weights.min()) < 0:
-        raise ArgumentError(f"{name}: holds the negative weight {float(weights.min()):g}; weights must be >= 0.")
+        raise ArgumentError(f"{name}: contains the negative weight {float(weights.min()):g}; weights must be >= 0.")
     if float(weights.sum(-1).min()) <= 0:
-        raise ArgumentError(f"{name}: has no mass (all weights are zero); give at least one positive weight.")
+        raise ArgumentError(f"{name}: has no mass (all weights are zero); pass at least one positive weight.")
     if weights.ndim == 1:
         return weights[None]
     try:
@@ -343,5 +343,5 @@ def check_masses(a: Tensor, b: Tensor, source: Marginal, target: Marginal, round
     if bool(off.any()):
         at = int(torch.argmax(off.to(torch.int8)))
         x, y = float(mass_a.expand_as(off)[at]), float(mass_b.expand_as(off)[at])
-        fix = "normalise them, or give a finite tau" if source.exact else "widen the range, or give a finite tau"
+        fix = "normalise them, or pass a finite tau" if source.exact else "widen the range, or pass a finite tau"
         raise ArgumentError(f"a, b: the masses {x:.9g} and {y:.9g} differ, so no plan meets both marginals; {fix}.")

@@ -152,7 +152,7 @@ def _check_clouds(x: Tensor, y: Tensor, tau: Any) -> None:
                 f"{name}: shape {tuple(points.shape)}; it must be (..., points, coordinates), not empty."
             )
         if not math.isfinite(probe(points.detach())) and not bool(points.detach().isfinite().all()):
-            raise ArgumentError(f"{name}: holds NaN or infinite coordinates; clean them first.")
+            raise ArgumentError(f"{name}: contains NaN or infinite coordinates; clean them first.")
     if x.shape[-1] != y.shape[-1]:
         raise ArgumentError(f"x, y: {x.shape[-1]} and {y.shape[-1]} coordinates; both clouds must live in one space.")
     if x.shape[:-2] != y.shape[:-2]:

@@ -293,6 +293,6 @@ def _start(init: Any, cost: Tensor, numpy: bool) -> tuple[Tensor, Tensor] | None
                 f"init: {name} of shape {tuple(x.shape)} does not broadcast to the batch {tuple(cost.shape[:-2])}."
             ) from None
         if bool(x.isnan().any()):
-            raise ArgumentError(f"init: {name} holds NaN; start without init instead.")
+            raise ArgumentError(f"init: {name} contains NaN; start without init instead.")
         out.append(x.nan_to_num(neginf=0.0, posinf=0.0))
     return out[0], out[1]

@@ -290,8 +290,8 @@ def test_json_and_text():
         ({"labels_s": [0, 1, 2, 3]}, "labels_s: values from 0 to 3"),
         ({"features_t": torch.zeros(3, 5)}, "features_t: shape"),
         ({"logits_t": torch.zeros(2, 2)}, "logits_t: shape"),
-        ({"features_t": torch.full((3, 2), math.nan)}, "features_t: it holds NaN"),
-        ({"features_s": torch.full((4, 2), math.nan)}, "features_s: they hold NaN"),
+        ({"features_t": torch.full((3, 2), math.nan)}, "features_t: it contains NaN"),
+        ({"features_s": torch.full((4, 2), math.nan)}, "features_s: they contain NaN"),
     ],
 )
 def test_refused_with_the_reason(change, words):

@@ -117,8 +117,8 @@ def test_oracle_reads_the_accuracy_only_by_that_name():
     [
         ([{"step": 1, "scores": {}}], "orcle", "did you mean 'oracle'"),
         ([{"step": 1, "scores": {}}], "zzz", "Known: last, entropy"),
-        ([], "last", "history: it holds no evaluation"),
-        ([{"event": "step", "step": 1}], "last", "history: it holds no evaluation"),
+        ([], "last", "history: it contains no evaluation"),
+        ([{"event": "step", "step": 1}], "last", "history: it contains no evaluation"),
         ([{"step": 1, "scores": {"snd": math.nan}}], "snd", "missing or not finite"),
         ([{"step": 1, "scores": {"snd": 1.0}}], "oracle", "needs target labels"),
     ],

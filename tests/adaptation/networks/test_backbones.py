@@ -105,11 +105,11 @@ def test_files_that_are_no_weights(tmp_path):
         make_backbone(small(), tmp_path / "noise.pth")
     with refused(r"code\.pth cannot be read as weights"):
         make_backbone(small(), tmp_path / "code.pth")
-    with refused("holds no names with weights"):
+    with refused("contains no names with weights"):
         make_backbone(small(), tmp_path / "list.pt")
     with refused("there is no file"):
         make_backbone(small(), tmp_path / "absent.safetensors")
-    with refused(r"got 'imagnet'; give 'imagenet', 'none' or a file"):
+    with refused(r"got 'imagnet'; pass 'imagenet', 'none' or a file"):
         make_backbone(small(), "imagnet")
 
 

@@ -54,7 +54,7 @@ def test_a_signal_saves_and_the_folder_alone_goes_on(
     with monkeypatch.context() as patched:
         signal_at(patched, 4, number)
         assert main(["adapt", "here.csv", "there.csv", "--out", str(run), *options]) == 128 + number
-    assert "5 of 12 steps are done; continue it with --resume" in capsys.readouterr().err
+    assert "5 of 12 steps are done; pass --resume to continue it" in capsys.readouterr().err
     assert len((run / "metrics.jsonl").read_text().splitlines()) == 5
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")

@@ -1,4 +1,4 @@
-"""Records say where they come from, and a run goes on only with the data that it was begun with."""
+"""Records say where they come from, and a run goes on only with the data that it was started with."""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ def test_a_folder_is_never_overwritten(blobs: Any, tmp_path: Path) -> None:
     assert again.results["accuracy"] is not None
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.tex").write_text("precious")
-    with refused("holds other files"):
+    with refused("contains other files"):
         adapt(source, target, out=tmp_path / "other", steps=3, method="jumbot", judge=False)
 
 

@@ -77,7 +77,7 @@ def estimate_accuracy(votes: Mapping[str, float], target: int, held: int, factor
     low, high = max(0.0, min(value - half, _MOST)), min(1.0, value + half)
     if high - low > _WIDEST:
         spread = f"{100 * min(used):.0f} to {100 * max(used):.0f} %"
-        return unknown(f"what the held-out source teaches gives anything from {spread}", votes)
+        return unknown(f"the estimates range from {spread}", votes)
     return EstimatedAccuracy(value, low, high, _why(votes, held), dict(votes))
 
 

@@ -101,7 +101,7 @@ class SourceMinibatches:
         features = features.detach().cpu()
         self.features = features if known.all() else features[torch.from_numpy(known)]
         if not all_finite(self.features):
-            raise ArgumentError("features_s: they hold NaN or infinite values; the network has diverged.")
+            raise ArgumentError("features_s: they contain NaN or infinite values; the network has diverged.")
         self.labels = labels[known].astype(np.int64)
         self.known_labels = (
             torch.from_numpy(self.labels) if values is None else values.double()[torch.from_numpy(known)]

@@ -183,16 +183,16 @@ def decide(harm: Harm, adapted: str) -> Decision:
     given = f"the votes give it an accuracy of {_percent(harm.source_only)}, and {adapted} {_percent(harm.adapted)}"
     if harm.numbers:
         why = (
-            f"the numbers of {adapted} are not surely nearer to those of plain models of the source "
+            f"the numbers of {adapted} are not significantly nearer to those of plain models of the source "
             f"({-harm.adapted:.2f} deviations against {-harm.source_only:.2f})"
         )
     elif harm.changed < FEW:
-        why = f"{adapted} would change {100 * harm.changed:.1f} % of the predictions, so the evidence is even"
+        why = f"{adapted} would change {100 * harm.changed:.1f} % of the predictions, so neither is better"
     elif harm.modularity is not None:
-        unsure = f"the predictions of {adapted} do not surely respect the neighbourhoods of the target better"
+        unsure = f"the predictions of {adapted} do not respect the neighbourhoods of the target significantly better"
         why = given if harm.gain <= -LEAST_GAIN else unsure
     else:
-        why = f"{given}, which is not surely more" if harm.gain > 0 else given
+        why = f"{given}, which is not significantly more" if harm.gain > 0 else given
     return Decision(SOURCE_ONLY, f"{SOURCE_ONLY} was chosen over {adapted}: {why}.", harm=harm)
 
 
@@ -203,4 +203,4 @@ def _percent(share: float) -> str:
 def kept(method: str, harm: Harm | None) -> Decision:
     """A method that was named, with what the evidence says of it."""
     warned = f"; {harm}" if harm is not None and harm.likely else "."
-    return Decision(method, f"{method} was named, and is kept{warned}", asked=True, harm=harm)
+    return Decision(method, f"{method} was requested and is kept{warned}", asked=True, harm=harm)

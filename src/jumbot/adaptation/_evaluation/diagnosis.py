@@ -128,7 +128,7 @@ class Diagnosis:
             f"transported mass: {self.transported_mass:.2f} of what the source transports to itself",
         ]
         lines += [f"negative transfer is likely: {reason}" for reason in self.reasons]
-        lines += [f"look at this: {sign}" for sign in self.signs]
+        lines += [f"check: {sign}" for sign in self.signs]
         return "\n".join(lines)
 
 
@@ -346,7 +346,8 @@ def _signs(unexplained: float, disagreement: float, predicted: Array, proportion
         reasons.append(f"{100 * unexplained:.0f} % of the target samples are explained by no source sample")
     if disagreement > MOST_DISAGREEMENT and unexplained < 1:  # of no sample at all nothing can be said
         reasons.append(
-            f"{100 * disagreement:.0f} % of the explained samples lie with another source class than the predicted one"
+            f"{100 * disagreement:.0f} % of the explained samples lie among source samples of another class than the "
+            "predicted one"
         )
     deviation = _distance(predicted, proportions)
     if deviation > MOST_DEVIATION:
@@ -382,4 +383,4 @@ def _check_target(source: SourceMinibatches, z: Tensor, logits: Tensor) -> None:
         )
     for name, values in (("features_t", z), ("logits_t", logits)):
         if not all_finite(values):
-            raise ArgumentError(f"{name}: it holds NaN or infinite values; the network has diverged.")
+            raise ArgumentError(f"{name}: it contains NaN or infinite values; the network has diverged.")

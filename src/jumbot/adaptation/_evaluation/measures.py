@@ -111,7 +111,7 @@ def evaluate(outputs: Any, labels: Any, classes: Sequence[str] | int | None = No
     names = _names(classes, found)
     if found.ndim == 2:
         if found.shape[1] != len(names):
-            raise ArgumentError(f"outputs: {found.shape[1]} columns, but {len(names)} classes; give one for each.")
+            raise ArgumentError(f"outputs: {found.shape[1]} columns, but {len(names)} classes; pass one for each.")
         if np.isnan(found).any():
             rows = int(np.isnan(found).any(1).sum())
             raise ArgumentError(f"outputs: NaN in {rows} of {len(found)} rows; the network has diverged.")
@@ -119,7 +119,7 @@ def evaluate(outputs: Any, labels: Any, classes: Sequence[str] | int | None = No
     predictions = _whole(found, "outputs", 0, len(names))
     truth = as_array(labels)
     if truth.shape != predictions.shape:
-        raise ArgumentError(f"labels: shape {truth.shape}, but {len(predictions)} outputs; give one for each.")
+        raise ArgumentError(f"labels: shape {truth.shape}, but {len(predictions)} outputs; pass one for each.")
     truth = _whole(truth, "labels", UNLABELLED, len(names))
     known = truth != UNLABELLED
     confusion = np.zeros((len(names), len(names)), np.int64)
@@ -141,13 +141,15 @@ def check_probabilities(values: np.ndarray[Any, Any]) -> None:
     if np.isnan(values).any():
         raise ArgumentError("probabilities: got NaN; the network has diverged.")
     if values.size and (values.min() < 0 or np.abs(values.sum(-1) - 1).max() > 1e-2):
-        raise ArgumentError("probabilities: rows must be >= 0 and sum to 1; apply softmax to logits first.")
+        raise ArgumentError("probabilities: rows must be >= 0 and sum to 1; apply a softmax to the logits first.")
 
 
 def _names(classes: Sequence[str] | int | None, outputs: np.ndarray[Any, Any]) -> tuple[str, ...]:
     if classes is None:
         if outputs.ndim != 2:
-            raise ArgumentError("classes: give their names or number, which predicted classes alone do not tell.")
+            raise ArgumentError(
+                "classes must be given (names or number): predicted classes alone do not determine them."
+            )
         classes = outputs.shape[1]
     if isinstance(classes, int | np.integer):
         return tuple(map(str, range(int(classes))))

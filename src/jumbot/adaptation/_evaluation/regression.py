@@ -63,7 +63,7 @@ def evaluate_numbers(predictions: Any, values: Any, names: tuple[str, ...] = ())
     """
     found, truth = as_array(predictions).astype(np.float64), as_array(values).astype(np.float64)
     if found.shape != truth.shape or found.ndim != 2:
-        raise ArgumentError(f"values: shape {truth.shape}, but predictions of {found.shape}; give (n, outputs) both.")
+        raise ArgumentError(f"values: shape {truth.shape}, but predictions of {found.shape}; pass (n, outputs) both.")
     if not np.isfinite(found).all():
         raise ArgumentError("predictions: not all are finite; the network has diverged.")
     known = ~np.isnan(truth).any(1)

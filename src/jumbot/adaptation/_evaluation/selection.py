@@ -133,7 +133,7 @@ def best(history: Sequence[Mapping[str, Any]], rule: str = LAST) -> int:
     check_rule(rule)
     records = [record for record in history if record.get("event", "evaluation") == "evaluation"]
     if not records:
-        raise ArgumentError("history: it holds no evaluation, so that no step can be chosen.")
+        raise ArgumentError("history: it contains no evaluation, so no step can be chosen.")
     if rule == LAST:
         return int(records[-1]["step"])
     score = SCORES[rule]
@@ -144,7 +144,7 @@ def best(history: Sequence[Mapping[str, Any]], rule: str = LAST) -> int:
         if math.isfinite(value) and value >= top:
             chosen, top = record, value
     if chosen is None:
-        why = "it needs target labels" if rule == "oracle" else "it is missing or not finite in each"
+        why = "it needs target labels" if rule == "oracle" else "it is missing or not finite in all of them"
         raise ArgumentError(f"select: none of the {len(records)} evaluations has the score {rule!r}: {why}.")
     return int(chosen["step"])
 

@@ -57,7 +57,7 @@ def make_backbone(
     if isinstance(backbone, nn.Module):
         found = _Found("user", backbone, 224, "imagenet", None)
     elif not isinstance(backbone, str):
-        raise ArgumentError(f"backbone: got {type(backbone).__name__}; give a name or a torch.nn.Module.")
+        raise ArgumentError(f"backbone: got {type(backbone).__name__}; pass a name or a torch.nn.Module.")
     else:
         found = _by_name(backbone, pretrained=weights == "imagenet")
     module, source = found.module, "none"
@@ -66,7 +66,7 @@ def make_backbone(
         if weights != "imagenet":
             load_weights(module, weights)
         elif isinstance(backbone, nn.Module):
-            raise ArgumentError("weights: 'imagenet' is for backbones that have a name; give a file, or None.")
+            raise ArgumentError("weights: 'imagenet' is for backbones that have a name; pass a file, or None.")
     pixels = found.pixels
     if found.normalise is not None:
         module, pixels = nn.Sequential(Normalise(*found.normalise), module), "unit"
@@ -157,7 +157,7 @@ def _plain_state(stored: Any) -> dict[str, Tensor]:
         if isinstance(stored, Mapping) and isinstance(stored.get(key), Mapping):
             stored = stored[key]
     if not isinstance(stored, Mapping) or not stored or not all(isinstance(v, Tensor) for v in stored.values()):
-        raise ArgumentError("weights: the file holds no names with weights; save module.state_dict().")
+        raise ArgumentError("weights: the file contains no names with weights; save module.state_dict().")
     state = dict(stored)
     while all(name.startswith("module.") for name in state):
         state = {name.removeprefix("module."): value for name, value in state.items()}
@@ -182,7 +182,7 @@ def _by_name(name: str, pretrained: bool) -> _Found:
     if name.startswith("timm:"):
         return _timm(name.removeprefix("timm:"), pretrained)
     check_backbone(name)
-    raise ArgumentError(f"backbone: {name!r} is a network from scratch; give the name of a pretrained one.")
+    raise ArgumentError(f"backbone: {name!r} is a network from scratch; pass the name of a pretrained one.")
 
 
 def _efficientnet_lite0(pretrained: bool) -> _Found:
@@ -204,7 +204,7 @@ def _resnet(name: str, pretrained: bool) -> _Found:
         try:
             state = weights.get_state_dict(progress=sys.stderr.isatty(), check_hash=True)
         except Exception as error:  # whatever a network that is not there, or a full disk, raises
-            raise _no_network(name, error, f"download {weights.url} elsewhere and give that file as weights") from error
+            raise _no_network(name, error, f"download {weights.url} elsewhere and pass that file as weights") from error
         module.load_state_dict(state)
     module.fc = nn.Identity()
     return _Found(name, module, 224, "imagenet", None)
@@ -220,7 +220,7 @@ def _timm(name: str, pretrained: bool) -> _Found:
     except Exception as error:
         if not pretrained:
             raise ArgumentError(f"backbone: timm cannot make {name!r}: {error}") from error
-        raise _no_network(f"timm:{name}", error, "give a file of weights") from error
+        raise _no_network(f"timm:{name}", error, "pass a file of weights") from error
     config = timm.data.resolve_model_data_config(module)
     wanted = tuple(config["mean"]), tuple(config["std"])
     pixels = next((word for word in ("imagenet", "symmetric") if _three(PIXELS[word]) == wanted), None)

@@ -140,7 +140,7 @@ def make_network(
     if not (options.bins or options.rank or kind == "signal"):
         return build_network(spec), spec
     if source is None:
-        raise ArgumentError("source: this network has a first layer that learns from the source; give it.")
+        raise ArgumentError("source: this network has a first layer that learns from the source; pass it.")
     if options.rank:
         projected = source.samples if isinstance(source.samples, ProjectedSamples) else None
         stem = learn_directions(source, options.rank, labelled) if projected is None else projected.stem

@@ -39,7 +39,9 @@ class FeatureCache:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise ArgumentError(f"cache: {self.folder} cannot be made ({error.strerror}); give another one.") from error
+            raise ArgumentError(
+                f"cache: {self.folder} cannot be made ({error.strerror}); choose another one."
+            ) from error
         found = _Found(self.folder, keys)
         found.look()
         missing = np.flatnonzero(~found.known)
@@ -100,7 +102,7 @@ class FeatureCache:
             with replacing(self.folder / f"{_name(keys)}.npz") as part, part.open("wb") as file:
                 np.savez(file, keys=plain, features=features)
         except JumbotError as error:
-            raise ArgumentError(f"cache: {error} Give another one.") from error
+            raise ArgumentError(f"cache: {error} Choose another one.") from error
 
 
 class _Found:

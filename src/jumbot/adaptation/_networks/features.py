@@ -68,7 +68,7 @@ def extract(
     if batch_size < 1:
         raise ArgumentError(f"batch_size must be 1 or more, got {batch_size}.")
     if not len(domain):
-        raise ArgumentError(f"{domain.name}: holds no samples.")
+        raise ArgumentError(f"{domain.name}: contains no samples.")
     with _reading(domain, workers) as read:
         compute = partial(_compute, module, domain, read, batch_size, device)
         if cache is None:

@@ -276,7 +276,7 @@ def signal_network(shape: tuple[int, ...], classes: int, features: int = 128, st
     """
     channels, length = shape
     if length < 8:
-        raise ArgumentError(f"network: signals of length {length} are too short; give 8 or more.")
+        raise ArgumentError(f"network: signals of length {length} are too short; pass 8 or more.")
     layers: list[nn.Module] = []
     if statistics:
         stem = Statistics(channels, length)

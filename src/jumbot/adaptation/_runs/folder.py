@@ -95,13 +95,13 @@ class RunFolder:
         return self.finished
 
     def check_same(self, old: Config, new: Config) -> None:
-        """Refuse a configuration that differs from the one that the run here was begun with, in what both say."""
+        """Refuse a configuration that differs from the one that the run here was started with, in what both say."""
         for part in _COMPARED:
             then, now = (_weighed(to_builtins(getattr(config, part))) for config in (old, new))
             if then is not None and now is not None and now != then:
                 raise ArgumentError(
-                    f"{self.path}: was begun with other settings ({_difference(part, then, now)}); "
-                    "resume with the same, or give another name."
+                    f"{self.path}: was started with other settings ({_difference(part, then, now)}); "
+                    "resume with the same, or choose another name."
                 )
 
     def append(self, record: Mapping[str, Any]) -> None:
@@ -111,7 +111,7 @@ class RunFolder:
             with self.metrics.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(record) + "\n")
         except OSError as error:
-            raise JumbotError(f"{self.metrics}: cannot be written ({error}); continue it with --resume.") from error
+            raise JumbotError(f"{self.metrics}: cannot be written ({error}); pass --resume to continue it.") from error
 
     def rewind(self, step: int) -> list[dict[str, Any]]:
         """Drop the lines after `step` steps, which a resumed run writes anew, and return the others.

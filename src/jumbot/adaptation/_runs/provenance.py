@@ -97,7 +97,7 @@ def remember(file: Path, method: str | None, recipe: str | None, options: Mappin
     name = found.method["name"]
     method, recipe = method or name, recipe or found.recipe
     if recipe is None:
-        raise ArgumentError(f"{file}: recipe: a run of jumbot 0.1 does not tell it; give data and options again.")
+        raise ArgumentError(f"{file}: recipe: a run of jumbot 0.1 does not tell it; pass data and options again.")
     usual = to_builtins(make_config(None, name, recipe, {}, found.task.name).to_json())
     changes = {
         option: value

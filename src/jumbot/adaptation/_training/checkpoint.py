@@ -86,10 +86,10 @@ def load_weights(path: Path, kind: str) -> tuple[dict[str, Tensor], Header]:
     if header.kind != kind:
         raise ArgumentError(f"{path}: is a file of kind {header.kind!r} where {kind!r} is expected.")
     if header.tensors not in (None, len(tensors)):
-        raise ArgumentError(f"{path}: holds {len(tensors)} tensors where {header.tensors} were written.")
+        raise ArgumentError(f"{path}: contains {len(tensors)} tensors where {header.tensors} were written.")
     for name, tensor in tensors.items():
         if not bool(torch.isfinite(tensor).all()):
-            raise ArgumentError(f"{path}: {name} holds NaN or infinity.")
+            raise ArgumentError(f"{path}: {name} contains NaN or infinity.")
     return tensors, header
 
 

@@ -303,7 +303,7 @@ class Trainer:
         if self.run is None or not self.accelerator.is_main_process or self.step == self.checkpoints.step:
             return
         if not all(bool(torch.isfinite(p).all()) for p in self.objective.parameters()):
-            raise self._stopped("the weights hold NaN or infinity")
+            raise self._stopped("the weights contain NaN or infinity")
         self.checkpoints.save(self.step, self.history[-1]["seconds"] if self.history else 0.0, self.optimizers)
 
     def _resume(self, run: RunFolder) -> None:

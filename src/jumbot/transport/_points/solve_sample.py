@@ -201,7 +201,7 @@ def _starts(init: Any, batch: tuple[int, ...], n: int, m: int) -> list[tuple[Ten
         if x.ndim == 0 or x.shape[-1] != size:
             raise ArgumentError(f"init: {name} must have the shape (..., {size}), got {tuple(x.shape)}.")
         if bool(x.isnan().any()):
-            raise ArgumentError(f"init: {name} holds NaN; start without init instead.")
+            raise ArgumentError(f"init: {name} contains NaN; start without init instead.")
         try:
             x = x.expand(*batch, size).reshape(-1, 1, size)
         except RuntimeError:
