@@ -11,7 +11,7 @@ import warnings
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack
 
@@ -32,6 +32,7 @@ from jumbot.adaptation._evaluation.task import task_to_json
 from jumbot.adaptation._finish import Before, finish
 from jumbot.adaptation._judging import Judged, how_judged, judge_before, maker, names_a_method, with_held_out
 from jumbot.adaptation._model import Model, load
+from jumbot.adaptation._runs.config_json import Config, DataFile, NetworkSpec, TaskFile
 from jumbot.adaptation._runs.folder import RunFolder, read_config
 from jumbot.adaptation._runs.provenance import OtherStartError, describe_data, find_start, remember, request, stamp
 from jumbot.adaptation._training.accelerator import check_able, decided_by_first
@@ -292,9 +293,9 @@ def _decide(given: _Given, settings: _Settings, run: _Run, config: str | Path | 
     automatic = run.judge and not named
     if run.resume and run.out is not None and (run.out / CONFIG).exists():
         begun_with = read_config(run.out)
-        automatic = begun_with["automatic"]
+        automatic = begun_with.automatic
         if automatic and settings.method is None:
-            settings = replace(settings, method=begun_with["method"]["name"])
+            settings = replace(settings, method=begun_with.method["name"])
     file = settings_file(file, run.out, run.resume, data=given.source is not None or given.target is not None)
     if file is not None:
         given, settings = _remembered(file, given, settings)
@@ -388,10 +389,13 @@ def _train_and_report(asked: _Asked, config: RunConfig, domains: Domains, judged
     if run.unknown and first_process():
         marks = mark_unknown(model, domains, config.training.seed)
         write_marks(run.out / "predictions.csv", marks)
-    if run.report and first_process() and not (run.out / "report.html").exists():
+    page = run.out / "report.html"
+    if run.report and first_process() and not page.exists():
+        from jumbot.report._adaptation import write_report
+
         _compare(read.source, read.target, config, run.out)
         with progress(None, "report", bar=run.show, slow=True):
-            drawn(f"{run.out}: the report", model.report)
+            drawn(f"{run.out}: the report", lambda: write_report([model._record], page))
     return model
 
 
@@ -432,9 +436,10 @@ def train(
         domains.kind,
         domains.input.dtype,
     )
-    described = describe(config, domains, spec) | stamp(run.command) | dict(origin)
-    begin = None if run.start_from is None else find_start(run.start_from, described)
-    described["start_from"] = None if run.start_from is None else _relative(run.start_from, folder.path)
+    described, begin = describe(config, domains, spec, {**stamp(run.command), **origin}), None
+    if run.start_from is not None:
+        begin = find_start(run.start_from, described)
+        described = replace(described, start_from=_relative(run.start_from, folder.path))
     trainer = Trainer(
         domains.source,
         domains.target.unlabelled(),
@@ -457,7 +462,7 @@ def train(
         domains.task,
         domains.input,
         spec,
-        described["method"],
+        described.method,
         run=folder.path,
         extractor=domains.extractor,
         crops=domains.crops,
@@ -480,17 +485,18 @@ def _relative(folder: Path, run: Path) -> str:
         return str(folder)
 
 
-def describe(config: RunConfig, domains: Domains, spec: Mapping[str, Any]) -> dict[str, Any]:
-    """What `config.json` holds of the run itself."""
-    return {
-        "format": FORMAT,
-        "source": {"name": domains.source.name, "n": len(domains.source)},
-        "target": {"name": domains.target.name, "n": len(domains.target)},
-        "classes": list(domains.source.classes),
-        "task": task_to_json(domains.task),
-        **config.to_json(),
-        "network": dict(spec),
-        "input": asdict(domains.input),
-        "select": config.training.select,
-        "seed": config.training.seed,
-    }
+def describe(config: RunConfig, domains: Domains, spec: Mapping[str, Any], origin: Mapping[str, Any]) -> Config:
+    """The record of the run that is to be made."""
+    return Config(
+        format=FORMAT,
+        source=DataFile(domains.source.name, len(domains.source)),
+        target=DataFile(domains.target.name, len(domains.target)),
+        classes=domains.source.classes,
+        task=TaskFile(**task_to_json(domains.task)),
+        network=NetworkSpec(**spec),
+        input=domains.input,
+        select=config.training.select,
+        seed=config.training.seed,
+        **config.parts(),
+        **origin,
+    )

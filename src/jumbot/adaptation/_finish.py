@@ -21,14 +21,13 @@ from jumbot.adaptation._config import RunConfig
 from jumbot.adaptation._evaluation.accuracy import EstimatedAccuracy
 from jumbot.adaptation._evaluation.decision import Harm
 from jumbot.adaptation._evaluation.diagnosis import Diagnosis, as_predicted, diagnose
-from jumbot.adaptation._evaluation.frozen import frozen_rows
 from jumbot.adaptation._evaluation.monitor import logits_of, outputs
-from jumbot.adaptation._evaluation.nearness import explained, of_domains, received_by
+from jumbot.adaptation._evaluation.nearness import explained, frozen_rows, of_domains, received_by
 from jumbot.adaptation._evaluation.rivals import compare_references
 from jumbot.adaptation._evaluation.whole_target import diagnose_domains
 from jumbot.adaptation._judging import Judged, calibrated, guaranteed, judge_after
 from jumbot.adaptation._model import Model, explanations
-from jumbot.adaptation._runs.folder import LITTLE, RunFolder, final_mass, read_metrics
+from jumbot.adaptation._runs.folder import LITTLE, RunFolder, final_mass
 from jumbot.adaptation._runs.results_json import Baseline, Results
 from jumbot.adaptation._training.checkpoint import load_module, load_weights, pack, save_weights
 from jumbot.adaptation._training.loop import Trained
@@ -176,7 +175,7 @@ def _finish(
         run.before.unlink(missing_ok=True)
     from jumbot.report._card import write_card
 
-    drawn(f"{run.path}: the model card", lambda: write_card(run.path))
+    drawn(f"{run.path}: the model card", lambda: write_card(model._record))
     return model
 
 
@@ -227,7 +226,7 @@ def _results(
         **({} if judged.decision is None else {"decision": to_builtins(judged.decision)}),
         "diagnosis": diagnosis.to_json() | sources,
         "decisions": trained.method.decisions(),
-        "remarks": remarks(read_metrics(run.path), config, bool(domains.remarks)) + _short(trained),
+        "remarks": remarks(trained.history, config, bool(domains.remarks)) + _short(trained),
         "data_remarks": list(domains.remarks),
     }
 

@@ -17,7 +17,7 @@ from typing import Any
 from jumbot._base.files import read_arrays
 from jumbot._base.options import Count, Positive, Seed, Text, check
 from jumbot._base.progress import in_notebook, progress
-from jumbot._base.schema import FORMAT, convert, read, to_builtins, write
+from jumbot._base.schema import FORMAT, convert, read, write
 from jumbot._settings.places import COMPARISON, check_comparison_place, writing
 from jumbot._settings.reading import Reading
 from jumbot.adaptation._config import make_config
@@ -26,6 +26,7 @@ from jumbot.adaptation._evaluation.monitor import logits_of
 from jumbot.adaptation._evaluation.regression import NumberEvidence, weigh_numbers
 from jumbot.adaptation._evaluation.task import Classification
 from jumbot.adaptation._model import Model, load
+from jumbot.adaptation._runs.config_json import Config
 from jumbot.adaptation._runs.folder import RunFolder, read_config
 from jumbot.adaptation._runs.outcomes import by_rule, outcome
 from jumbot.adaptation._runs.provenance import OtherStartError, data_of, difference, has_come_as_far, settings_of, stamp
@@ -95,16 +96,14 @@ class Run:
             RunFolder(self.folder).check_same(found, config)
         return True
 
-    def _config(self, like: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Its configuration if its data are of the kind that another run had; None if that does not tell."""
-        recipe = self.recipe or like.get("recipe")
+    def _config(self, like: Config) -> Config | None:
+        """Its configuration if its data are those of another run; None if that does not tell its recipe."""
+        recipe = self.recipe or like.recipe
         if recipe is None:
             return None
         changes = {**self.changes, "seed": self.seed}
-        made: dict[str, Any] = to_builtins(
-            make_config(None, self.variant.method, recipe, changes, like["task"]["name"]).to_json()
-        )
-        return made
+        made = make_config(None, self.variant.method, recipe, changes, like.task.name)
+        return replace(like, **made.parts())
 
     def begun_by(self, others: Iterable[Run]) -> Run:
         """This run, to start from the one of the others that has done the same steps on the source, if there is one."""

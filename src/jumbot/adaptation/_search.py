@@ -48,14 +48,13 @@ class Weighed:
         """Its row of the table."""
         results = read_results(self.run.folder)
         assert results is not None
-        diagnosis = results["diagnosis"]
-        estimate = results.get("estimated_accuracy") or {}
+        diagnosis, estimate = results.diagnosis, results.estimated_accuracy
         of_classes = {
-            "estimated_accuracy": estimate.get("value"),
-            "proportions_distance": _distance(diagnosis["class_proportions"], diagnosis["predicted_proportions"]),
-            "accuracy_not_used": results.get("accuracy"),
+            "estimated_accuracy": None if estimate is None else estimate.value,
+            "proportions_distance": _distance(diagnosis.class_proportions, diagnosis.predicted_proportions),
+            "accuracy_not_used": results.accuracy,
         }
-        of_numbers = {f"{name}_not_used": results.get(name) for name in ("rmse", "r2")}
+        of_numbers = {"rmse_not_used": results.rmse, "r2_not_used": results.r2}
         return {
             "candidate": self.run.variant.label,
             "method": self.run.variant.method,
@@ -65,7 +64,7 @@ class Weighed:
             "secured": self.secured,
             "mass": final_mass(read_metrics(self.run.folder)),
             **(of_classes if isinstance(self.evidence, Evidence) else of_numbers),
-            "seconds": results["seconds"],
+            "seconds": results.seconds,
             "folder": self.run.folder.relative_to(folder).as_posix(),
         }
 

@@ -142,8 +142,8 @@ def _more(chosen: Weighed, picked: Mapping[str, Any]) -> list[str]:
 def advised_against(chosen: Weighed) -> list[str]:
     """A warning where the pages of the methods advise against the picked one: classes seem absent from the target."""
     method = chosen.run.variant.method
-    results = read_results(chosen.run.folder) or {}
-    absent = results.get("diagnosis", {}).get("absent_classes") or []
+    results = read_results(chosen.run.folder)
+    absent = () if results is None else results.diagnosis.absent_classes
     if method not in WHOLE_TARGETS or not absent:
         return []
     what = "A source class seems" if len(absent) == 1 else f"{len(absent)} source classes seem"

@@ -92,7 +92,6 @@ def main(arguments: Sequence[str]) -> int:
     from jumbot.adaptation._adapt import adapt
     from jumbot.adaptation._training.accelerator import keep_freed_memory
     from jumbot.cli._terminal import summary
-    from jumbot.report._records import read_run
 
     keep_freed_memory()
     given = {} if wanted.source is None else reading(wanted, Reading)
@@ -120,7 +119,7 @@ def main(arguments: Sequence[str]) -> int:
         how = [str(stop)] * bool(str(stop)) + ["pass --resume to continue it" if begun else "nothing was begun"]
         raise Stopped("; ".join(how), getattr(stop, "signal", signal.SIGINT)) from stop
     if group()[0] == 0:
-        say(summary(model, read_run(wanted.out)))
+        say(summary(model, model._record))
         page = wanted.out / "report.html"
         say(f"predictions: {wanted.out / 'predictions.csv'}" + f"\nreport: {page}" * page.exists())
         return int(not page.exists())

@@ -113,14 +113,6 @@ def estimated_shares(target: Array, shares: Array) -> Array:
     return whole
 
 
-def reweighted(q: Array, shares: Array, wanted: Array) -> Array:
-    """Probabilities for classes in `shares` as they would be for `wanted` ones: q wanted / shares, normalised."""
-    factor = np.divide(wanted, shares, out=np.zeros(len(shares)), where=shares > 0)
-    weighted = q * factor
-    total = weighted.sum(1, keepdims=True)
-    return np.where(total > 0, weighted / np.where(total > 0, total, 1), q)
-
-
 def _certainty(q: Array) -> Array:
     """The negative entropy, by which ATC does best."""
     found: Array = (q * np.log(np.maximum(q, 1e-300))).sum(1)

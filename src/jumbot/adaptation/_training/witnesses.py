@@ -149,59 +149,52 @@ def train_witnesses(
     index = some_samples(target, seed)
     sample = target.subset(index).unlabelled()
     target_rows = learning_rows(sample)[1]
-    numbers = source.labels is None
-    known = task.labels(source)
-    held_outputs: dict[str, list[Array]] = {config.method: [] for config in configs}
-    target_outputs: dict[str, list[Array]] = {config.method: [] for config in configs}
-    held_z: dict[str, list[Array]] = {config.method: [] for config in configs}
-    target_z: dict[str, list[Array]] = {config.method: [] for config in configs}
-    held_predictions: dict[str, list[Array]] = {}
-    target_predictions: dict[str, list[Array]] = {}
-    order = []
-    parts = folds(source.labels, len(source), seed)
+    known, parts = task.labels(source), folds(source.labels, len(source), seed)
+    asked = {config.method: _Asked() for config in configs}
+    references: list[dict[str, list[Array]]] = []
     left = len(parts) * len(configs)
     for rest, held in parts:
-        order.append(held)
         part, unseen = source.subset(rest), source.subset(held)
-        predictions = {}
-        if not numbers:  # of which nothing is asked of them
+        if source.labels is not None:  # of numbers nothing is asked of them
             learned, rows = learning_rows(source, seed, rest)
             others = learning_rows(unseen)[1], target_rows
-            predictions = reference_predictions(rows, known[learned], others, seed=seed)
-        for name, (there, here) in predictions.items():
-            held_predictions.setdefault(name, []).append(there)
-            target_predictions.setdefault(name, []).append(here)
+            references.append(reference_predictions(rows, known[learned], others, seed=seed))
         for config in configs:
             now = time.monotonic()
             network = train_network(part, target, config, task, labelled, now + max(until - now, 0) / left)
             left -= 1
-            for domain, logits_by_fold, features_by_fold in (
-                (unseen, held_outputs, held_z),
-                (sample, target_outputs, target_z),
-            ):
-                z, logits = outputs(network, domain)
-                logits_by_fold[config.method].append(logits.double().numpy())
-                features_by_fold[config.method].append(z.float().numpy())
+            asked[config.method].ask(network, unseen, sample)
     panel = Panel(
-        {name: np.concatenate(parts) for name, parts in held_predictions.items()},
-        {name: tuple(parts) for name, parts in target_predictions.items()},
+        {name: np.concatenate([one[name][0] for one in references]) for name in (references or [{}])[0]},
+        {name: tuple(one[name][1] for one in references) for name in (references or [{}])[0]},
         neighbourhoods(source, target_rows, seed),
     )
-    truth, by_method = known[np.concatenate(order)], {}
+    order = np.concatenate([held for _, held in parts])
+    by_method = {}
     for config in configs:
         shares, offset = shares_of(source, task.outputs, config.training.sampler == "stratified")
-        held_out, target_logits = np.concatenate(held_outputs[config.method]), tuple(target_outputs[config.method])
-        by_method[config.method] = Witness(
-            held_out,
-            truth,
-            target_logits,
-            shares,
-            offset,
-            panel,
-            tuple(held_z[config.method]),
-            tuple(target_z[config.method]),
-        )
-    return Witnesses(by_method, index, np.concatenate(order))
+        by_method[config.method] = asked[config.method].witness(known[order], shares, offset, panel)
+    return Witnesses(by_method, index, order)
+
+
+class _Asked:
+    """What the networks of a method say, one for each fold: of the held-out part and of the target."""
+
+    def __init__(self) -> None:
+        self.held: list[tuple[Array, Array]] = []
+        self.target: list[tuple[Array, Array]] = []
+
+    def ask(self, network: Network, unseen: Domain, sample: Domain) -> None:
+        """One network more."""
+        for domain, answers in ((unseen, self.held), (sample, self.target)):
+            z, logits = outputs(network, domain)
+            answers.append((z.float().numpy(), logits.double().numpy()))
+
+    def witness(self, truth: Array, shares: Array, offset: Array, panel: Panel) -> Witness:
+        """All of them, `truth` being the labels of what was held out."""
+        (held_z, held_logits), (target_z, target_logits) = (zip(*a, strict=True) for a in (self.held, self.target))
+        held = np.concatenate(held_logits)
+        return Witness(held, truth, tuple(target_logits), shares, offset, panel, tuple(held_z), tuple(target_z))
 
 
 def held_out_witnesses(
@@ -220,20 +213,11 @@ def held_out_witnesses(
         neighbourhoods(source, others[1], seed),
     )
     shares, offset = shares_of(source, task.outputs, config.training.sampler == "stratified")
-    labels = task.labels(part)
     by_method = {}
     for name, network in networks.items():
-        (held_z, held_logits), (target_z, target_logits) = (outputs(network, domain) for domain in (part, sample))
-        by_method[name] = Witness(
-            held_logits.double().numpy(),
-            labels,
-            (target_logits.double().numpy(),),
-            shares,
-            offset,
-            panel,
-            (held_z.float().numpy(),),
-            (target_z.float().numpy(),),
-        )
+        asked = _Asked()
+        asked.ask(network, part, sample)
+        by_method[name] = asked.witness(task.labels(part), shares, offset, panel)
     return Witnesses(by_method, index)
 
 
