@@ -20,7 +20,7 @@ from torch import nn
 
 from jumbot._base.options import Positive, Text, check
 from jumbot._base.pages import drawn
-from jumbot._base.progress import progress
+from jumbot._base.progress import log, progress
 from jumbot._base.schema import FORMAT
 from jumbot._settings.keywords import AdaptKeywords
 from jumbot._settings.places import CONFIG, MODEL, first_process, needed_start, settings_file, writing
@@ -45,7 +45,9 @@ from jumbot.data._remarks import noting
 from jumbot.data._sources import check_used, read_domains, read_labelled
 from jumbot.errors import ArgumentError
 
-_FOLDS, _TRAINED, _BASELINE = 0.5, 0.8, 0.9  # of a budget of time: when folds, training and the baseline are over
+_FOLDS, _TRAINED, _BASELINE, _PAGES = 0.5, 0.8, 0.9, 0.95
+"""Of a budget of time: when folds, training and what stands beside it are over, and no page is begun."""
+NO_REPORT = "the minutes left no time for a report; model.report() writes one"
 
 
 def adapt(
@@ -118,7 +120,9 @@ def adapt(
         Hold out a part of the source to choose the method and to estimate the accuracy.  False trains once, on all of
         the source, and estimates no accuracy.
     minutes : float, optional
-        A time budget.  Training stops early enough for the figures and files to be written within it.
+        A time budget for this call.  Training stops early enough for the figures and files to be written within it.
+        What it leaves no time for is left out, with a sentence: first the report and the models beside this one, then
+        judging, so that source-only is returned.  A budget that is over before training can begin is refused.
     unknown : bool, default False
         Mark target samples of classes that the source lacks, in the columns `unknown` and `unknown_score` of
         `predictions.csv`: by how many classes cannot be excluded and how far the source is, at a threshold that 5 % of
@@ -361,8 +365,7 @@ def _prepare(asked: _Asked, read: _Read, noted: list[str]) -> tuple[RunConfig, D
         torch.manual_seed(made.training.seed)
         domains = Domains(read.source, read.target, read.evaluate_on, made, settings.module, read.labelled_target)
     domains.remarks = tuple(noted)
-    finished = run.out is not None and (run.out / MODEL).exists()
-    if mode not in ("folds", "few") or finished:
+    if mode not in ("folds", "few") or _is_finished(run):
         return made, domains, Judged(asked.automatic, why_not=why_not)
     with progress(None, "folds of the source", bar=run.show, slow=True):
         judged, made = judge_before(
@@ -377,9 +380,20 @@ def _prepare(asked: _Asked, read: _Read, noted: list[str]) -> tuple[RunConfig, D
     return made, domains, judged
 
 
+def _is_finished(run: _Run) -> bool:
+    return run.out is not None and (run.out / MODEL).exists()
+
+
 def _train_and_report(asked: _Asked, config: RunConfig, domains: Domains, judged: Judged, read: _Read) -> Model:
     """The trained model, with its report where it has a folder."""
-    run, origin = asked.run, dict[str, Any](automatic=asked.automatic)
+    run = asked.run
+    if time.monotonic() >= run.until(_TRAINED) and not _is_finished(run):
+        raise ArgumentError(
+            f"minutes: {run.seconds / 60:.2g} minutes ({run.seconds:.3g} s) are too few: after "
+            f"{time.monotonic() - run.begun:.3g} s the data were read, and no time was left to train. Give more.",
+            argument="minutes",
+        )
+    origin = dict[str, Any](automatic=asked.automatic)
     if run.out is not None or run.start_from is not None:
         origin["data"] = describe_data(**read._asdict())
     if run.out is None:
@@ -391,6 +405,9 @@ def _train_and_report(asked: _Asked, config: RunConfig, domains: Domains, judged
         write_marks(run.out / "predictions.csv", marks)
     page = run.out / "report.html"
     if run.report and first_process() and not page.exists():
+        if time.monotonic() >= run.until(_PAGES):
+            log.warning("%s: %s", run.out, NO_REPORT)
+            return model
         from jumbot.report._adaptation import write_report
 
         _compare(read.source, read.target, config, run.out)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from jumbot.adaptation._evaluation.decision import decide
 from jumbot.adaptation._evaluation.modularity import Evidence
 from jumbot.adaptation._evaluation.regression import UNKNOWN, NumberEvidence
-from jumbot.adaptation._runs.folder import read_results
+from jumbot.adaptation._runs.folder import CUT, read_results
 from jumbot.adaptation._search import Search, Weighed
 from jumbot.methods import SOURCE_ONLY
 
@@ -153,6 +154,11 @@ def advised_against(chosen: Weighed) -> list[str]:
     ]
 
 
+def _is_cut(folder: Path) -> bool:
+    results = read_results(folder) or {}
+    return any(remark.startswith(CUT) for remark in results.get("remarks", ()))
+
+
 def _the_rest(
     picked: Mapping[str, Any], rest: Sequence[Mapping[str, Any]], search: Search, not_tried: Sequence[str]
 ) -> list[str]:
@@ -161,6 +167,9 @@ def _the_rest(
     stopped = [row["candidate"] for row in rest if not row["whole"]]
     if stopped:
         reasons.append(f"{len(stopped)} of {len(rest) + 1} candidates were stopped at a third of the steps.")
+    cut = [row["candidate"] for row in (picked, *rest) if _is_cut(search.out / row["folder"])]
+    if cut:
+        reasons.append(f"Cut short, because the minutes were few: {', '.join(cut)}.")
     if not_tried:
         reasons.append(f"Not tried, because the time budget ended: {', '.join(not_tried)}.")
     reasons += [f"{name} failed: {reason}" for name, reason in search.failed.items()]

@@ -57,7 +57,8 @@ class Adapt(TrainingData, Command):
     method: Annotated[str | None, Option(METHOD)] = None
     """The adaptation method; by default the better of source-only and jumbot, or as in --config."""
     minutes: Positive | None = None
-    """Time budget in minutes: training stops early enough to write the figures and files."""
+    """Time budget in minutes: training stops early enough to write the figures and files; what it leaves no time for,
+    such as the report, is left out."""
     unknown: bool = False
     """Mark target samples whose class seems absent from the source in the column `unknown` of predictions.csv."""
     resume: bool = False
@@ -122,5 +123,5 @@ def main(arguments: Sequence[str]) -> int:
         say(summary(model, model._record))
         page = wanted.out / "report.html"
         say(f"predictions: {wanted.out / 'predictions.csv'}" + f"\nreport: {page}" * page.exists())
-        return int(not page.exists())
+        return int(not page.exists() and wanted.minutes is None)
     return 0

@@ -182,6 +182,15 @@ class Witness:
         """On the held-out source."""
         return float((self.probabilities(self.held).argmax(1) == self.labels).mean())
 
+    @property
+    def skill(self) -> float:
+        """The share of what always predicting the commonest class gets wrong on the held-out source that it gets right.
+
+        1 without a mistake, 0 or less where it is no better than that.
+        """
+        wrong = 1 - float(np.bincount(self.labels).max() / len(self.labels))
+        return 1 - (1 - self.accuracy) / wrong if wrong > 0 else 0.0
+
     def probabilities(self, logits: Array) -> Array:
         """Calibrated, for classes in the source's shares."""
         return votes.softmax(logits, self.temperature, self.offset)

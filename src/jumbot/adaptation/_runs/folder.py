@@ -178,6 +178,8 @@ def _difference(part: str, then: Any, now: Any) -> str:
 
 LITTLE = 0.1
 """Share of the mass, below which its plans teach little."""
+CUT = "the time budget ended after"
+"""Begins the remark on a run that a budget of time has cut short."""
 
 
 def final_mass(records: Sequence[Mapping[str, Any]]) -> float | None:
