@@ -47,7 +47,7 @@ from jumbot.errors import ArgumentError
 
 _FOLDS, _TRAINED, _BASELINE, _PAGES = 0.5, 0.8, 0.9, 0.95
 """Of a budget of time: when folds, training and what stands beside it are over, and no page is begun."""
-NO_REPORT = "the minutes left no time for a report; model.report() writes one"
+NO_REPORT = "the time budget left no time for a report; model.report() writes one"
 
 
 def adapt(

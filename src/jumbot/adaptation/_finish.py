@@ -60,9 +60,9 @@ def describe_shares(shares: Array, names: Sequence[str], predictions: Array | No
     }
 
 
-def columns_of(shares: Array, names: Sequence[str]) -> dict[str, Array]:
-    """A column of `predictions.csv` per source."""
-    return {f"from_{name}": shares[:, s] for s, name in enumerate(names)}
+def columns_of(shares: Array | None, names: Sequence[str]) -> dict[str, Array]:
+    """A column of `predictions.csv` per source; none where there is one source."""
+    return {} if shares is None else {f"from_{name}": shares[:, s] for s, name in enumerate(names)}
 
 
 def _mean(shares: Array) -> list[float]:
@@ -133,8 +133,7 @@ def _finish(
 ) -> Model:
     reach(0, "evaluation")
     source, target, seed = domains.source, domains.target, config.training.seed
-    earlier = copy.deepcopy(model.network)
-    load_module(earlier, "network", load_weights(run.before, "before")[0], run.before)
+    earlier = _before_adaptation(model.network, run)
     started = config.method != SOURCE_ONLY and config.training.lengths(len(source))[1] > 0
     if judged.witnesses is None and domains.watch.validation is not None and source.labels is not None:
         judged = judge_after(model.network, earlier if started else None, domains, config, judged.automatic)
@@ -145,7 +144,6 @@ def _finish(
     before = _diagnose_some(earlier, source, target, seed) if source.labels is not None and started else None
     model, diagnosis, logits, accuracy = _diagnose(model, domains, judged, before, seed)
     give_back_memory()
-    shares = diagnosis.source_shares
     scores = model.scores(logits)
     predictions = None if source.labels is None else scores.argmax(-1).numpy()
     alone, compared_baseline, left_out = None, None, list[str]()
@@ -158,26 +156,23 @@ def _finish(
     else:
         diagnosis = replace(diagnosis, harm=_harm(judged, model, None))
     reach(1, "figures")
-    references: dict[str, Any] = {}
-    if baseline and time.monotonic() < until:
-        references = _references(domains, judged, model, seed)
-    elif baseline:
-        left_out.append("the minutes left no time for plain models of the source beside this one")
+    in_time = baseline and time.monotonic() < until
+    references = _references(domains, judged, model, seed) if in_time else {}
+    if baseline and not in_time:
+        left_out.append("the time budget left no time for plain models of the source beside this one")
     results = _results(trained, domains, config, run, judged, model, diagnosis, accuracy, predictions) | references
     results["remarks"] += left_out
     model = replace(model, results=results | _evaluated(domains, model, scores))
     reach(1, "embeddings")
     _write_embeddings(run, model, earlier, source, target, logits)
     reach(1, "predictions")
-    columns = explanations(diagnosis.received_mass) | ({} if shares is None else columns_of(shares, source.sources))
+    columns = explanations(diagnosis.received_mass) | columns_of(diagnosis.source_shares, source.sources)
     model.write_outputs(run.path / "predictions.csv", target, logits, columns)
     _write_results(run, model.results)
     if compared_baseline is not None:
         write(run.path / BASELINE, compared_baseline)
     if baseline and predictions is not None:
-        old = None if alone is None else probabilities_alone(logits_of(alone[0], target), judged)
-        shown = model.probabilities(logits), old, diagnosis.received_mass, model.classes
-        write(run.path / SAMPLES, notable(target, domains.pictures, model.input, *shown))
+        write(run.path / SAMPLES, _samples(model, domains, judged, alone, logits, diagnosis.received_mass))
     model.save(run.path)
     if trained.history[0]["phase"] == "adapt":  # weights of no step; others may start from those that learned
         run.before.unlink(missing_ok=True)
@@ -187,6 +182,13 @@ def _finish(
     return model
 
 
+def _before_adaptation(network: Network, run: RunFolder) -> Network:
+    """The network as it was before the first step of adaptation."""
+    earlier = copy.deepcopy(network)
+    load_module(earlier, "network", load_weights(run.before, "before")[0], run.before)
+    return earlier
+
+
 def _beside(
     known: Network | None, domains: Domains, config: RunConfig, until: float, predictions: Array, judged: Judged
 ) -> tuple[tuple[Network, str] | None, Baseline | None, list[str]]:
@@ -194,8 +196,17 @@ def _beside(
     try:
         alone = source_only(known, domains, config, until)
     except OutOfTimeError:
-        return None, None, ["the minutes left no time for a classifier of the source alone beside this one"]
-    return alone, compared(*alone, domains, predictions, judged), []
+        return None, None, ["the time budget left no time for a classifier of the source alone beside this one"]
+    return alone, None if alone is None else compared(*alone, domains, predictions, judged), []
+
+
+def _samples(
+    model: Model, domains: Domains, judged: Judged, alone: tuple[Network, str] | None, logits: Tensor, mass: Array
+) -> Any:
+    """The samples of the target to look at, by the outputs of the model and of the classifier of the source `alone`."""
+    old = None if alone is None else probabilities_alone(logits_of(alone[0], domains.target), judged)
+    shown = model.probabilities(logits), old, mass, model.classes
+    return notable(domains.target, domains.pictures, model.input, *shown)
 
 
 def _diagnose(

@@ -45,7 +45,7 @@ NO_ESTIMATE = (
     "whether to adapt numbers cannot be determined without labels, because shifted inputs and a target whose numbers "
     "differ look the same; pass method='jumbot' if you know that the inputs have shifted"
 )
-NO_TIME = "the minutes left no time to hold out a part of the source and judge by it"
+NO_TIME = "the time budget left no time to hold out a part of the source and judge by it"
 MOST_STRANGE = 0.5  # share of a target that nothing explains, above which no accuracy is estimated
 USUAL = 0.7
 """Share in the source of the one class that a target is predicted as, from which an accuracy is estimated: it may be

@@ -169,7 +169,7 @@ def _the_rest(
         reasons.append(f"{len(stopped)} of {len(rest) + 1} candidates were stopped at a third of the steps.")
     cut = [row["candidate"] for row in (picked, *rest) if _is_cut(search.out / row["folder"])]
     if cut:
-        reasons.append(f"Cut short, because the minutes were few: {', '.join(cut)}.")
+        reasons.append(f"Cut short, because the time budget is small: {', '.join(cut)}.")
     if not_tried:
         reasons.append(f"Not tried, because the time budget ended: {', '.join(not_tried)}.")
     reasons += [f"{name} failed: {reason}" for name, reason in search.failed.items()]

@@ -74,9 +74,9 @@ def test_adapt_keeps_its_minutes(blobs: Any, clock: Clock, seconds: float) -> No
     assert (model.decision.harm is not None) == judged
     if not judged:
         assert model.method["name"] == "source-only"
-        assert "the minutes left no time to hold out a part of the source" in model.decision.why
+        assert "the time budget left no time to hold out a part of the source" in model.decision.why
         assert model.estimated_accuracy.value is None
-        assert "the minutes left no time" in model.estimated_accuracy.why
+        assert "the time budget left no time" in model.estimated_accuracy.why
 
 
 def test_a_named_method_is_kept_where_there_is_no_time_to_judge_it(blobs: Any, clock: Clock) -> None:
@@ -115,7 +115,7 @@ def test_what_stands_beside_a_model_and_its_report_are_left_out_first(
     assert "no time for plain models" in remarks
     assert "references" not in model.results
     assert not (tmp_path / "run" / "report.html").exists()
-    assert "the minutes left no time for a report" in caplog.text
+    assert "the time budget left no time for a report" in caplog.text
     assert (tmp_path / "run" / "predictions.csv").exists()
     assert model.report().exists()
 
@@ -129,8 +129,8 @@ def test_tune_keeps_its_minutes(blobs: Any, clock: Clock, tmp_path: Path) -> Non
         ["source-only", "jumbot partial tau=0.12"],
         ["jumbot partial tau=0.12", "source-only"],
     )
-    assert any(sentence.startswith("Cut short, because the minutes were few: ") for sentence in best.why)
-    assert any(sentence.startswith("Not tried, because the time was up: ") for sentence in best.why)
+    assert any(sentence.startswith("Cut short, because the time budget is small: ") for sentence in best.why)
+    assert any(sentence.startswith("Not tried, because the time budget ended: ") for sentence in best.why)
 
 
 def test_tune_tries_more_where_there_is_time(blobs: Any, clock: Clock) -> None:
