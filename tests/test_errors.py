@@ -43,7 +43,7 @@ def test_the_nearest_word(word: object, known: list[str], near: str | None) -> N
         ("init (f): contains NaN.", "init"),
         ("X_target has 3 columns, X has 4.", "X_target"),
         ("Both clouds must have one dimension.", None),
-        ("model.json: was cut short.", None),
+        ("model.json: is incomplete.", None),
         ("", None),
     ],
 )

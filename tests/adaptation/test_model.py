@@ -83,7 +83,7 @@ def test_a_backbone_of_the_user(blobs: Any, tmp_path: Path) -> None:
         source, target, backbone=backbone, steps=10, out=tmp_path / "run", method="jumbot", judge=False
     )
     assert model.transform(target).shape == (len(target), 7)
-    with refused("module of your own"):
+    with refused("backbone"):
         jumbot.load(tmp_path / "run")
     again = jumbot.load(tmp_path / "run", backbone=nn.Sequential(nn.Linear(3, 7), nn.Tanh()))
     np.testing.assert_array_equal(again.predict(target), model.predict(target))

@@ -203,7 +203,7 @@ def test_several_columns_of_numbers_from_a_table(tmp_path: Path, rng: np.random.
     assert [one["name"] for one in found.to_json()["per_output"]] == ["height", "weight"]
     assert "  weight: RMSE" in str(found)
     for label, message in (
-        ("height,width", "label: there is no column 'width'"),
+        ("height,width", "label: column 'width'"),
         ("height,height", "names a column twice"),
     ):
         with refused(message):

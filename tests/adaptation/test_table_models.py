@@ -82,7 +82,7 @@ def test_frames_and_arrays_give_the_same_model(frame: pd.DataFrame) -> None:
     for name, weight in one.network.state_dict().items():
         assert weight.equal(two.network.state_dict()[name]), name
     np.testing.assert_array_equal(one.predict(numbers), two.predict(values))
-    with pytest.warns(UserWarning, match="in their order as a, c"):
+    with pytest.warns(UserWarning, match="in order, a, c"):
         one.predict(values)
 
 

@@ -75,7 +75,7 @@ def test_a_column_that_is_hardly_a_coordinate(tmp_path, name):
 
 
 BAD = {
-    "no such file": ("missing.csv", None),
+    "missing.csv: does not exist": ("missing.csv", None),
     "line 2 has 1": ("ragged.csv", "1,2\n3\n"),
     "row 1": ("nan.csv", "1,2\nnan,3\n"),
     "is text": ("text.csv", "u,v\n1,2\n3,red\n"),

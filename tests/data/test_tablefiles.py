@@ -76,7 +76,7 @@ def test_decimal_commas(tmp_path: Path) -> None:
     ("text", "read"),
     [
         ("a\tb\n1,234\t3\n999\t4\n", r"'1,234' in column 'a' is read as 1\.234; if a sign parts thousands"),
-        ("a;b\n0,5;1.234\n1,5;999\n", r"'0,5' in column 'a' is read as 0\.5 beside decimal points in 'b'"),
+        ("a;b\n0,5;1.234\n1,5;999\n", r"'0,5' in column 'a' is read as 0\.5 with decimal points in 'b'"),
         ("a;b\n1,234;0,5\n999;4\n", None),  # one column tells of the other
         ("a;b\n0,123;3\n1,234;4\n", None),
     ],

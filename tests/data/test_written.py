@@ -64,7 +64,7 @@ def test_every_format_has_the_same_classes(tmp_path: Path) -> None:
 
 def test_the_two_spellings_of_a_number_are_named(tmp_path: Path) -> None:
     read = as_domain(_csv(tmp_path / "x.csv", ["1", "01", "2"]))
-    with pytest.warns(UserWarning, match="'01' and '1' are two classes; pass them one name if they are the same"):
+    with pytest.warns(UserWarning, match="'01' and '1' are two classes"):
         prepare(read, read)
 
 

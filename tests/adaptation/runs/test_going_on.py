@@ -124,8 +124,8 @@ def test_a_configuration_serves_again(tables: tuple[str, str], tmp_path: Path) -
     [
         (["--out", "run"], "SRC is missing"),
         (["here.csv", "--out", "run"], "TGT is missing"),
-        (["--resume", "--out", "nothing"], "there is no file"),
-        (["--config", "nothing.json", "--out", "run"], "there is no file nothing.json"),
+        (["--resume", "--out", "nothing"], "does not exist"),
+        (["--config", "nothing.json", "--out", "run"], "nothing.json does not exist"),
         (["--config", "here.csv", "--out", "run"], "here.csv: is not JSON"),
     ],
 )
@@ -173,7 +173,7 @@ def test_a_folder_has_one_writer(tables: tuple[str, str], tmp_path: Path, capsys
 
 
 def test_a_folder_made_for_nothing_goes_again(tmp_path: Path) -> None:
-    with writing(tmp_path / "new"), refused("is writing there"), writing(tmp_path / "new"):
+    with writing(tmp_path / "new"), refused("is writing to it"), writing(tmp_path / "new"):
         pass
     assert not (tmp_path / "new").exists()
     with refused("nothere"):
