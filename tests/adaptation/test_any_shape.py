@@ -47,7 +47,7 @@ def test_signals_are_adapted_to_a_drift(rng: np.random.Generator, tmp_path: Path
     saved = jumbot.load(model.save(tmp_path))
     np.testing.assert_array_equal(saved.predict(target[0]), model.predict(target[0]))
     assert saved.predict(target[0][0]).shape == (1,)  # one signal
-    with refused(r"samples of shape \(2, 60\) where \(2, 64\) is expected"):
+    with refused(r"\(2, 60\).*\(2, 64\)"):
         saved.predict(target[0][:, :, 4:])
 
 

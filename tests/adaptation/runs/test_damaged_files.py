@@ -219,14 +219,14 @@ def test_a_line_that_was_cut_is_dropped_and_one_in_the_middle_is_named(files: Pa
     lines = file.read_text().splitlines()
     for end in (1, 30, len(lines[-1]) - 1):
         file.write_text("\n".join([*lines[:-1], lines[-1][:end]]) if end > 1 else "\n".join([*lines[:-1], '{"']))
-        with pytest.warns(UserWarning, match=f"metrics.jsonl: line {len(lines)}: is incomplete"):
+        with pytest.warns(UserWarning, match=f"metrics.jsonl:.*{len(lines)}:"):
             assert len(read_metrics(files / "run")) == len(lines) - 1
     file.write_text("\n".join([lines[0], lines[1][:30], *lines[2:]]) + "\n")
-    with pytest.raises(JumbotError, match=r"metrics\.jsonl: line 2: is not JSON"):
+    with pytest.raises(JumbotError, match=r"metrics\.jsonl:.*2:.*JSON"):
         read_metrics(files / "run")
     for raw in ("\n".join(lines).encode("utf-16"), "\n".join(lines).encode("utf-16-le"), bytes(range(128, 256))):
         file.write_bytes(raw)
-        with pytest.raises(JumbotError, match=r"metrics\.jsonl: line 1: is not"):
+        with pytest.raises(JumbotError, match=r"metrics\.jsonl:.*1:"):
             jumbot.load(files / "run").report(files / "again.html")
         assert not (files / "again.html").exists()
 

@@ -151,7 +151,7 @@ def test_source_only_is_taken_over_whole(tmp_path: Path, monkeypatch: pytest.Mon
 )
 def test_another_start_is_refused(change: dict[str, Any], message: str, tmp_path: Path) -> None:
     adapt(SOURCE, TARGET, out=tmp_path / "first", **SETTINGS, method="jumbot")
-    with refused(f"start_from: .*{message}"):
+    with refused(f"start_from:.*{message}"):
         adapt(SOURCE, TARGET, out=tmp_path / "run", start_from=tmp_path / "first", **{**SETTINGS, **change})
     assert not (tmp_path / "run" / "config.json").exists()
 
