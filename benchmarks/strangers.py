@@ -18,8 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from jumbot.adaptation._evaluation.diagnosis import UNEXPLAINED
-from jumbot.adaptation._evaluation.frozen import picture_features
-from jumbot.adaptation._evaluation.nearness import learn_nearness
+from jumbot.adaptation._evaluation.nearness import learn_nearness, picture_features
 from jumbot.data import load, load_folder
 from jumbot.data._images import read_images
 

@@ -32,8 +32,7 @@ from jumbot.adaptation._config import make_config
 from jumbot.adaptation._domains import Domains
 from jumbot.adaptation._evaluation.accuracy import FACTOR, EstimatedAccuracy, estimate_accuracy
 from jumbot.adaptation._evaluation.decision import FEW, LEAST_GAIN, SURE, Harm, weigh_witnesses
-from jumbot.adaptation._evaluation.frozen import frozen_rows
-from jumbot.adaptation._evaluation.nearness import of_domains, received_by
+from jumbot.adaptation._evaluation.nearness import frozen_rows, of_domains, received_by
 from jumbot.adaptation._evaluation.votes import Witness, counted_votes
 from jumbot.adaptation._evaluation.whole_target import diagnose_domains
 from jumbot.adaptation._judging import Judged, calibrated

@@ -26,10 +26,6 @@ MODULES = {
 }
 """Where public names are; None: those in `__all__`."""
 LONG = {
-    "adaptation/_training/witnesses.py: train_witnesses",
-    "cli/_compare.py: main",
-    "minibatch/_tiles.py: solve_tiles",
-    "minibatch/_tiles.py: work",
     "transport/_exact/certifier.py: certifier",
     "transport/_exact/interior_point.py: _iterate",
 }

@@ -13,7 +13,7 @@ from jumbot.adaptation._adapt import adapt
 from jumbot.adaptation._config import make_config
 from jumbot.adaptation._networks.build import table_network
 from jumbot.adaptation._training.loop import Trainer
-from jumbot.adaptation._training.optimizers import make_optimizers
+from jumbot.adaptation._training.parts import make_optimizers
 from jumbot.methods import METHODS, make_method
 from tests.refusals import refused
 

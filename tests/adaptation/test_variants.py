@@ -45,8 +45,8 @@ def test_rows_of_a_comparison(blobs: Any, tmp_path: Path) -> None:
     assert record["failed"] == {}
     assert list(accuracies(record)) == methods
     configs = [read_config(tmp_path / "blobs" / read_variant(name).folder / "seed0") for name in methods]
-    assert [c["method"]["reversal_steps"] for c in configs[:2]] == [10_000, None]
-    assert [c["training"]["learning_rate"] for c in configs] == [0.01, 0.01, 0.02]
+    assert [c.method["reversal_steps"] for c in configs[:2]] == [10_000, None]
+    assert [c.training.learning_rate for c in configs] == [0.01, 0.01, 0.02]
     assert json.loads((tmp_path / "compare.json").read_text()) == record
     again = compare([Pair("blobs", source, target)], methods, tmp_path, recipe="table", **common)
     assert again == record

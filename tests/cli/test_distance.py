@@ -7,7 +7,7 @@ import pytest
 
 import jumbot
 from jumbot.cli import main
-from jumbot.data._tables import load_pair, load_points
+from jumbot.data._tables import load_pair, read_points
 from tests.refusals import refused
 
 RNG = np.random.default_rng(0)
@@ -45,10 +45,10 @@ def test_parquet(tmp_path):
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")
     pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     pandas.DataFrame(Y, columns=["u", "v"]).to_parquet(tmp_path / "y.parquet")
-    np.testing.assert_allclose(load_points(tmp_path / "y.parquet"), Y)
+    np.testing.assert_allclose(read_points(tmp_path / "y.parquet")[0], Y)
     pandas.DataFrame({"u": [1.0], "name": ["a"]}).to_parquet(tmp_path / "text.parquet")
     with refused("'name'"):
-        load_points(tmp_path / "text.parquet")
+        read_points(tmp_path / "text.parquet")[0]
 
 
 def test_columns_are_matched_by_name(tmp_path):
@@ -71,7 +71,7 @@ def test_a_column_that_is_hardly_a_coordinate(tmp_path, name):
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")
     pandas.DataFrame(Y, columns=["u", "v"]).assign(**{name: range(len(Y))}).to_csv(tmp_path / "x.csv", index=False)
     with pytest.warns(UserWarning, match=f"'{name}'"):
-        load_points(tmp_path / "x.csv")
+        read_points(tmp_path / "x.csv")[0]
 
 
 BAD = {

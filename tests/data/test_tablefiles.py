@@ -11,7 +11,7 @@ import pytest
 
 from jumbot.data import as_domain, load_table
 from jumbot.data._tablefiles import read_table
-from jumbot.data._tables import domains_of, load_points
+from jumbot.data._tables import domains_of, read_points
 from tests.refusals import refused
 
 FRAME = pd.DataFrame(
@@ -69,7 +69,7 @@ def test_decimal_commas(tmp_path: Path) -> None:
     read = read_table(tmp_path / "x.csv").frame
     np.testing.assert_array_equal(read[["u", "v"]].to_numpy(float), frame[["u", "v"]].to_numpy())
     (tmp_path / "y.csv").write_text("1,5;2\n3;4,25\n")
-    np.testing.assert_array_equal(load_points(tmp_path / "y.csv"), [[1.5, 2], [3, 4.25]])
+    np.testing.assert_array_equal(read_points(tmp_path / "y.csv")[0], [[1.5, 2], [3, 4.25]])
 
 
 @pytest.mark.parametrize(
@@ -84,10 +84,10 @@ def test_decimal_commas(tmp_path: Path) -> None:
 def test_commas_that_may_part_thousands(tmp_path: Path, text: str, read: str | None) -> None:
     (tmp_path / "x.csv").write_text(text)
     if read is None:
-        load_points(tmp_path / "x.csv")
+        read_points(tmp_path / "x.csv")[0]
     else:
         with pytest.warns(UserWarning, match=read):
-            load_points(tmp_path / "x.csv")
+            read_points(tmp_path / "x.csv")[0]
 
 
 @pytest.mark.parametrize("ending", ["csv", "xlsx"])
@@ -156,7 +156,7 @@ def test_files_that_are_no_tables(tmp_path: Path, text: str, match: str) -> None
 def test_names_that_pandas_gives(tmp_path: Path) -> None:
     values = np.arange(12.0).reshape(4, 3) + 0.5
     pd.DataFrame(values).to_csv(tmp_path / "x.csv", index=False)
-    np.testing.assert_array_equal(load_points(tmp_path / "x.csv"), values)  # 0,1,2 is no row
+    np.testing.assert_array_equal(read_points(tmp_path / "x.csv")[0], values)  # 0,1,2 is no row
     pd.DataFrame(values).assign(label=[0, 1, 0, 1]).to_csv(tmp_path / "y.csv")
     domain = load_table(tmp_path / "y.csv")
     assert domain.roles.features == ("Unnamed: 0", "0", "1", "2")

@@ -10,7 +10,7 @@ import pytest
 
 import jumbot
 from jumbot.data import as_domain, prepare
-from jumbot.data._tables import domains_of, load_points
+from jumbot.data._tables import domains_of, read_points
 from tests.refusals import refused
 
 
@@ -104,7 +104,7 @@ def test_codes_are_categories(tmp_path: Path) -> None:
     _, target, format = prepare(plain, as_domain(path), standardise="none")
     assert target.samples.batch(np.array([0, 5]))[:, 1].tolist() == [7.0, 7.0]
     (tmp_path / "z.csv").write_text("v,w\n01,3\n02,4\n")
-    assert load_points(tmp_path / "z.csv").tolist() == [[1.0, 3.0], [2.0, 4.0]]
+    assert read_points(tmp_path / "z.csv")[0].tolist() == [[1.0, 3.0], [2.0, 4.0]]
 
 
 def test_many_codes_are_asked_about(tmp_path: Path) -> None:

@@ -46,11 +46,11 @@ def test_digits(digits: dict[str, Any], tmp_path: Path) -> None:
     assert [claim["measured"]["paper"] for claim in record["claims"]] == [98.2, 97.0, 98.9]
     assert json.loads((out / "digits.json").read_text(encoding="utf-8")) == record
     config = read_config(out / "digits-quick" / "S-M" / "jumbot-ones-batch_size10-steps2-source_steps1-seed0")
-    assert config["input"]["size"] == [32, 32]
+    assert config.input.size == (32, 32)
     asked = {"reference": "ones", "eta1": 0.1, "tau": 1.0, "epsilon": 0.1, "scale": None, "proportions": "equal"}
-    assert {name: config["method"][name] for name in asked} == asked
+    assert {name: config.method[name] for name in asked} == asked
     options = "--seed 0 --quick --source-steps 1 --steps 2 --batch-size 10"
-    assert config["command"] == f"jumbot reproduce digits --tasks S-M --methods jumbot {options}"
+    assert config.command == f"jumbot reproduce digits --tasks S-M --methods jumbot {options}"
     lines = (out / "digits.md").read_text(encoding="utf-8").splitlines()
     assert [line.split(" | ")[0] for line in lines[2:]] == [f"| {task}" for task in sorted(tasks)]
     assert all(f"| {printed('digits', 'jumbot', line.split()[1])} |" in line for line in lines[2:])
@@ -179,9 +179,9 @@ def test_images(images: Path, tmp_path: Path, item: str, task: str, folder: str,
     assert run["paper"] == printed(item, "jumbot", task)
     [place] = (tmp_path / "out" / f"{item}-quick" / task).iterdir()
     config = read_config(place)
-    assert config["method"]["reference"] == "ones"
-    assert config["input"]["size"] == [256, 256]
-    assert config["network"]["bottleneck"] is True
+    assert config.method["reference"] == "ones"
+    assert config.input.size == (256, 256)
+    assert config.network.bottleneck is True
     results = json.loads((place / "results.json").read_text(encoding="utf-8"))
     assert results["n"] == (4 if change else 6)
     assert len(results["classes"]) == 3

@@ -11,7 +11,7 @@ from scipy.stats import anderson_ksamp, energy_distance, gamma
 
 import jumbot
 from jumbot._shift import permutations, views
-from jumbot._shift.exchanges import exchange
+from jumbot._shift.permutations import exchange
 from tests.refusals import refused
 
 RNG = np.random.default_rng(0)

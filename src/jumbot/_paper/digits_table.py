@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from jumbot._base.files import write_text
+from jumbot._base.schema import to_builtins
 from jumbot._base.text_tables import markdown
 from jumbot._paper.targets import WRONG_MASS, printed, published
 from jumbot._paper.trained import Suite
@@ -57,7 +58,7 @@ def row_of(out: Path) -> dict[str, Any]:
     curve = [r for r in records if r["event"] == "evaluation"]
     return row | {
         "variant": out.name.rpartition("-seed")[0],
-        "training": config["training"],
+        "training": to_builtins(config.training),
         "updates": [phases.count("source"), phases.count("adapt")],
         "wrong_mass": statistics.fmean(r["wrong_mass"] for r in steps) if steps else None,
         "mass": statistics.fmean(r["mass"] for r in steps) if steps else None,

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from jumbot._base.schema import to_builtins
 from jumbot._paper.record import Record
 from jumbot._paper.targets import check_tasks, of_item, published
 from jumbot.adaptation._config import INSTEAD, make_config
@@ -164,7 +165,7 @@ def _recorded(folder: Path, asked: Mapping[str, Any]) -> dict[str, Any]:
     """How the run that is there was looked at, where nothing else was asked for: it is the same run."""
     if not (folder / "config.json").exists():
         return {}
-    training = read_config(folder)["training"]
+    training = to_builtins(read_config(folder).training)
     return {name: training[name] for name in _RECORDED - {"seed", *asked} if name in training}
 
 

@@ -1,7 +1,13 @@
-"""The permutation test: views of the pool under the same exchanges, aggregated into one exact p-value."""
+"""The permutation test: views of the pool under the same exchanges, aggregated into one exact p-value.
+
+Under the null hypothesis units are exchangeable: the labels "reference" and "current" could have fallen on them in any
+other way that keeps how many units each set has.  A group that is in both sets, such as a patient before and after, has
+its two parts swapped or not.
+"""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +18,6 @@ from scipy.special import logsumexp
 from scipy.stats import gamma
 
 from jumbot._base.progress import Stretch
-from jumbot._shift.exchanges import exchange
 from jumbot._shift.pooled import Pool
 from jumbot._shift.views import (
     blurred_distances,
@@ -31,11 +36,13 @@ from jumbot._shift.views import (
     typical,
     whitened,
 )
+from jumbot.errors import ArgumentError
 
 Array = np.ndarray[Any, Any]
 EXCHANGES = 399
 FEWEST = 19
 """Exchanges below which an interrupted test says nothing: no p-value could be .05."""
+_FEWEST_WAYS = 20  # of exchanging, below which no p-value can be .05
 SCALES = ((0.05, 0.5), (1.0, 5.0))
 """(epsilon, tau) of the minibatch divergences, in units of the pool's median squared distance."""
 WIDTHS = (0.1, 0.5, 2.0)
@@ -179,3 +186,37 @@ def _columns_of(features: Array, pool: Pool) -> Array:
     smallest = np.sort(tails[:, 1:].min(0))
     found: Array = (1 + np.searchsorted(smallest, tails[:, 0], side="right")) / features.shape[1]
     return found
+
+
+def exchange(current: Array, units: Array, count: int, rng: np.random.Generator) -> Array:
+    """(N, count + 1) whether each row is current: unchanged in the first column, exchanged in the others.
+
+    >>> exchange(np.array([False, False, True, True] * 3), np.arange(12) // 2, 1, np.random.default_rng(0)).sum(0)
+    array([6, 6])
+    """
+    numbers, places = np.unique(units, return_inverse=True)
+    there = np.zeros(len(numbers), bool)
+    here = np.zeros(len(numbers), bool)
+    np.logical_or.at(there, places, current)
+    np.logical_or.at(here, places, ~current)
+    paired, alone = np.flatnonzero(there & here), np.flatnonzero(there != here)
+    _check_enough(len(paired), len(alone), int(there[alone].sum()))
+    found = np.empty((len(current), count + 1), bool)
+    found[:, 0] = current
+    for column in range(1, count + 1):
+        side, swapped = np.zeros(len(numbers), bool), np.zeros(len(numbers), bool)
+        side[alone] = rng.permutation(there[alone])
+        swapped[paired] = rng.random(len(paired)) < 0.5
+        both = np.isin(places, paired)
+        found[:, column] = np.where(both, current ^ swapped[places], side[places])
+    return found
+
+
+def _check_enough(pairs: int, alone: int, there: int) -> None:
+    """Refuse data whose units can be exchanged in too few ways for any p-value of .05."""
+    ways = math.comb(alone, there) * 2**pairs if alone + pairs < 200 else math.inf
+    if ways < _FEWEST_WAYS:
+        raise ArgumentError(
+            f"groups: {alone + pairs} groups can be exchanged in {ways:.0f} ways, too few for a p-value below "
+            f"{1 / max(ways, 1):.2g}; pass more groups, or smaller blocks."
+        )

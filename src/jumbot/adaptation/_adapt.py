@@ -11,7 +11,7 @@ import warnings
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack
 
@@ -20,7 +20,7 @@ from torch import nn
 
 from jumbot._base.options import Positive, Text, check
 from jumbot._base.pages import drawn
-from jumbot._base.progress import progress
+from jumbot._base.progress import log, progress
 from jumbot._base.schema import FORMAT
 from jumbot._settings.keywords import AdaptKeywords
 from jumbot._settings.places import CONFIG, MODEL, first_process, needed_start, settings_file, writing
@@ -32,6 +32,7 @@ from jumbot.adaptation._evaluation.task import task_to_json
 from jumbot.adaptation._finish import Before, finish
 from jumbot.adaptation._judging import Judged, how_judged, judge_before, maker, names_a_method, with_held_out
 from jumbot.adaptation._model import Model, load
+from jumbot.adaptation._runs.config_json import Config, DataFile, NetworkSpec, TaskFile
 from jumbot.adaptation._runs.folder import RunFolder, read_config
 from jumbot.adaptation._runs.provenance import OtherStartError, describe_data, find_start, remember, request, stamp
 from jumbot.adaptation._training.accelerator import check_able, decided_by_first
@@ -44,7 +45,9 @@ from jumbot.data._remarks import noting
 from jumbot.data._sources import check_used, read_domains, read_labelled
 from jumbot.errors import ArgumentError
 
-_FOLDS, _TRAINED, _BASELINE = 0.5, 0.8, 0.9  # of a budget of time: when folds, training and the baseline are over
+_FOLDS, _TRAINED, _BASELINE, _PAGES = 0.5, 0.8, 0.9, 0.95
+"""Of a budget of time: when folds, training and what stands beside it are over, and no page is begun."""
+NO_REPORT = "the minutes left no time for a report; model.report() writes one"
 
 
 def adapt(
@@ -117,7 +120,9 @@ def adapt(
         Hold out a part of the source to choose the method and to estimate the accuracy.  False trains once, on all of
         the source, and estimates no accuracy.
     minutes : float, optional
-        A time budget.  Training stops early enough for the figures and files to be written within it.
+        A time budget for this call.  Training stops early enough for the figures and files to be written within it.
+        What it leaves no time for is left out, with a sentence: first the report and the models beside this one, then
+        judging, so that source-only is returned.  A budget that is over before training can begin is refused.
     unknown : bool, default False
         Mark target samples of classes that the source lacks, in the columns `unknown` and `unknown_score` of
         `predictions.csv`: by how many classes cannot be excluded and how far the source is, at a threshold that 5 % of
@@ -292,9 +297,9 @@ def _decide(given: _Given, settings: _Settings, run: _Run, config: str | Path | 
     automatic = run.judge and not named
     if run.resume and run.out is not None and (run.out / CONFIG).exists():
         begun_with = read_config(run.out)
-        automatic = begun_with["automatic"]
+        automatic = begun_with.automatic
         if automatic and settings.method is None:
-            settings = replace(settings, method=begun_with["method"]["name"])
+            settings = replace(settings, method=begun_with.method["name"])
     file = settings_file(file, run.out, run.resume, data=given.source is not None or given.target is not None)
     if file is not None:
         given, settings = _remembered(file, given, settings)
@@ -360,8 +365,7 @@ def _prepare(asked: _Asked, read: _Read, noted: list[str]) -> tuple[RunConfig, D
         torch.manual_seed(made.training.seed)
         domains = Domains(read.source, read.target, read.evaluate_on, made, settings.module, read.labelled_target)
     domains.remarks = tuple(noted)
-    finished = run.out is not None and (run.out / MODEL).exists()
-    if mode not in ("folds", "few") or finished:
+    if mode not in ("folds", "few") or _is_finished(run):
         return made, domains, Judged(asked.automatic, why_not=why_not)
     with progress(None, "folds of the source", bar=run.show, slow=True):
         judged, made = judge_before(
@@ -376,9 +380,20 @@ def _prepare(asked: _Asked, read: _Read, noted: list[str]) -> tuple[RunConfig, D
     return made, domains, judged
 
 
+def _is_finished(run: _Run) -> bool:
+    return run.out is not None and (run.out / MODEL).exists()
+
+
 def _train_and_report(asked: _Asked, config: RunConfig, domains: Domains, judged: Judged, read: _Read) -> Model:
     """The trained model, with its report where it has a folder."""
-    run, origin = asked.run, dict[str, Any](automatic=asked.automatic)
+    run = asked.run
+    if time.monotonic() >= run.until(_TRAINED) and not _is_finished(run):
+        raise ArgumentError(
+            f"minutes: {run.seconds / 60:.2g} minutes ({run.seconds:.3g} s) are too few: after "
+            f"{time.monotonic() - run.begun:.3g} s the data were read, and no time was left to train. Give more.",
+            argument="minutes",
+        )
+    origin = dict[str, Any](automatic=asked.automatic)
     if run.out is not None or run.start_from is not None:
         origin["data"] = describe_data(**read._asdict())
     if run.out is None:
@@ -388,10 +403,16 @@ def _train_and_report(asked: _Asked, config: RunConfig, domains: Domains, judged
     if run.unknown and first_process():
         marks = mark_unknown(model, domains, config.training.seed)
         write_marks(run.out / "predictions.csv", marks)
-    if run.report and first_process() and not (run.out / "report.html").exists():
+    page = run.out / "report.html"
+    if run.report and first_process() and not page.exists():
+        if time.monotonic() >= run.until(_PAGES):
+            log.warning("%s: %s", run.out, NO_REPORT)
+            return model
+        from jumbot.report._adaptation import write_report
+
         _compare(read.source, read.target, config, run.out)
         with progress(None, "report", bar=run.show, slow=True):
-            drawn(f"{run.out}: the report", model.report)
+            drawn(f"{run.out}: the report", lambda: write_report([model._record], page))
     return model
 
 
@@ -432,9 +453,10 @@ def train(
         domains.kind,
         domains.input.dtype,
     )
-    described = describe(config, domains, spec) | stamp(run.command) | dict(origin)
-    begin = None if run.start_from is None else find_start(run.start_from, described)
-    described["start_from"] = None if run.start_from is None else _relative(run.start_from, folder.path)
+    described, begin = describe(config, domains, spec, {**stamp(run.command), **origin}), None
+    if run.start_from is not None:
+        begin = find_start(run.start_from, described)
+        described = replace(described, start_from=_relative(run.start_from, folder.path))
     trainer = Trainer(
         domains.source,
         domains.target.unlabelled(),
@@ -457,7 +479,7 @@ def train(
         domains.task,
         domains.input,
         spec,
-        described["method"],
+        described.method,
         run=folder.path,
         extractor=domains.extractor,
         crops=domains.crops,
@@ -480,17 +502,18 @@ def _relative(folder: Path, run: Path) -> str:
         return str(folder)
 
 
-def describe(config: RunConfig, domains: Domains, spec: Mapping[str, Any]) -> dict[str, Any]:
-    """What `config.json` holds of the run itself."""
-    return {
-        "format": FORMAT,
-        "source": {"name": domains.source.name, "n": len(domains.source)},
-        "target": {"name": domains.target.name, "n": len(domains.target)},
-        "classes": list(domains.source.classes),
-        "task": task_to_json(domains.task),
-        **config.to_json(),
-        "network": dict(spec),
-        "input": asdict(domains.input),
-        "select": config.training.select,
-        "seed": config.training.seed,
-    }
+def describe(config: RunConfig, domains: Domains, spec: Mapping[str, Any], origin: Mapping[str, Any]) -> Config:
+    """The record of the run that is to be made."""
+    return Config(
+        format=FORMAT,
+        source=DataFile(domains.source.name, len(domains.source)),
+        target=DataFile(domains.target.name, len(domains.target)),
+        classes=domains.source.classes,
+        task=TaskFile(**task_to_json(domains.task)),
+        network=NetworkSpec(**spec),
+        input=domains.input,
+        select=config.training.select,
+        seed=config.training.seed,
+        **config.parts(),
+        **origin,
+    )

@@ -77,15 +77,19 @@ class RunConfig:
     network: NetworkOptions
     inputs: Inputs
 
-    def to_json(self) -> dict[str, Any]:
-        """What `config.json` holds of it."""
+    def parts(self) -> dict[str, Any]:
+        """Fields of `Config`, the record of a run."""
         return {
             "method": {"name": self.method, **asdict(self.options)},
             "recipe": self.recipe,
-            "training": asdict(self.training),
-            "network_options": asdict(self.network),
-            "inputs": asdict(self.inputs),
+            "training": self.training,
+            "network_options": self.network,
+            "inputs": self.inputs,
         }
+
+    def to_json(self) -> dict[str, Any]:
+        """What `config.json` holds of it."""
+        return {name: part if name in ("method", "recipe") else asdict(part) for name, part in self.parts().items()}
 
 
 def make_config(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,18 +22,17 @@ from jumbot.adaptation._config import RunConfig
 from jumbot.adaptation._evaluation.accuracy import EstimatedAccuracy
 from jumbot.adaptation._evaluation.decision import Harm
 from jumbot.adaptation._evaluation.diagnosis import Diagnosis, as_predicted, diagnose
-from jumbot.adaptation._evaluation.frozen import frozen_rows
 from jumbot.adaptation._evaluation.monitor import logits_of, outputs
-from jumbot.adaptation._evaluation.nearness import explained, of_domains, received_by
+from jumbot.adaptation._evaluation.nearness import explained, frozen_rows, of_domains, received_by
 from jumbot.adaptation._evaluation.rivals import compare_references
 from jumbot.adaptation._evaluation.whole_target import diagnose_domains
 from jumbot.adaptation._judging import Judged, calibrated, guaranteed, judge_after
 from jumbot.adaptation._model import Model, explanations
-from jumbot.adaptation._runs.folder import LITTLE, RunFolder, final_mass, read_metrics
+from jumbot.adaptation._runs.folder import CUT, LITTLE, RunFolder, final_mass
 from jumbot.adaptation._runs.results_json import Baseline, Results
 from jumbot.adaptation._training.checkpoint import load_module, load_weights, pack, save_weights
 from jumbot.adaptation._training.loop import Trained
-from jumbot.adaptation._training.witnesses import rival_witnesses
+from jumbot.adaptation._training.witnesses import OutOfTimeError, rival_witnesses
 from jumbot.data._domain import Domain
 from jumbot.methods import SOURCE_ONLY
 from jumbot.methods.network import Network
@@ -110,7 +110,7 @@ def finish(
     """Everything in a run folder besides the records of training, and the model with its results.
 
     `baseline` puts a source-only classifier beside it, and the samples to look at: what a report shows.  One that has
-    to be trained for it ends at `until`, a time of `time.monotonic`.
+    to be trained for it ends at `until`, a time of `time.monotonic`, after which plain models are left out too.
     """
     log.info("trained in %.0f s; computing figures, diagnosis and predictions", trained.seconds)
     with progress(_PARTS, "after training", least=1, bar=show, slow=True) as reach:
@@ -147,17 +147,26 @@ def _finish(
     predictions = None if source.labels is None else scores.argmax(-1).numpy()
     alone: tuple[Network, str] | None = None
     compared_baseline: Baseline | None = None
+    left_out: list[str] = []
     if predictions is not None and source.labels is not None:
         if baseline:
             reach(1, "a classifier of the source alone")
-            alone = source_only(None if before is None else earlier, domains, config, until)
+            try:
+                alone = source_only(None if before is None else earlier, domains, config, until)
+            except OutOfTimeError:
+                left_out = ["the minutes left no time for a classifier of the source alone beside this one"]
             compared_baseline = None if alone is None else compared(*alone, domains, predictions, judged)
         diagnosis = as_predicted(diagnosis, predictions, source.labels, _harm(judged, model, compared_baseline))
     else:
         diagnosis = replace(diagnosis, harm=_harm(judged, model, None))
     reach(1, "figures")
-    results = _results(trained, domains, config, run, judged, model, diagnosis, accuracy, predictions)
-    results |= _references(domains, judged, model, seed) if baseline else {}
+    references: dict[str, Any] = {}
+    if baseline and time.monotonic() < until:
+        references = _references(domains, judged, model, seed)
+    elif baseline:
+        left_out.append("the minutes left no time for plain models of the source beside this one")
+    results = _results(trained, domains, config, run, judged, model, diagnosis, accuracy, predictions) | references
+    results["remarks"] += left_out
     model = replace(model, results=results | _evaluated(domains, model, scores))
     reach(1, "embeddings")
     _write_embeddings(run, model, earlier, source, target, logits)
@@ -176,7 +185,7 @@ def _finish(
         run.before.unlink(missing_ok=True)
     from jumbot.report._card import write_card
 
-    drawn(f"{run.path}: the model card", lambda: write_card(run.path))
+    drawn(f"{run.path}: the model card", lambda: write_card(model._record))
     return model
 
 
@@ -227,7 +236,7 @@ def _results(
         **({} if judged.decision is None else {"decision": to_builtins(judged.decision)}),
         "diagnosis": diagnosis.to_json() | sources,
         "decisions": trained.method.decisions(),
-        "remarks": remarks(read_metrics(run.path), config, bool(domains.remarks)) + _short(trained),
+        "remarks": remarks(trained.history, config, bool(domains.remarks)) + _short(trained),
         "data_remarks": list(domains.remarks),
     }
 
@@ -294,7 +303,7 @@ def _short(trained: Trained) -> list[str]:
     if trained.planned is None:
         return []
     done = sum(record["event"] == "step" for record in trained.history)
-    return [f"the time budget ended after {done} of {trained.planned} steps"]
+    return [f"{CUT} {done} of {trained.planned} steps"]
 
 
 def remarks(records: Sequence[Mapping[str, Any]], config: RunConfig, odd_data: bool = False) -> list[str]:

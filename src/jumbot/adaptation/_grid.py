@@ -17,7 +17,7 @@ from typing import Any
 from jumbot._base.files import read_arrays
 from jumbot._base.options import Count, Positive, Seed, Text, check
 from jumbot._base.progress import in_notebook, progress
-from jumbot._base.schema import FORMAT, convert, read, to_builtins, write
+from jumbot._base.schema import FORMAT, convert, read, write
 from jumbot._settings.places import COMPARISON, check_comparison_place, writing
 from jumbot._settings.reading import Reading
 from jumbot.adaptation._config import make_config
@@ -26,6 +26,7 @@ from jumbot.adaptation._evaluation.monitor import logits_of
 from jumbot.adaptation._evaluation.regression import NumberEvidence, weigh_numbers
 from jumbot.adaptation._evaluation.task import Classification
 from jumbot.adaptation._model import Model, load
+from jumbot.adaptation._runs.config_json import Config
 from jumbot.adaptation._runs.folder import RunFolder, read_config
 from jumbot.adaptation._runs.outcomes import by_rule, outcome
 from jumbot.adaptation._runs.provenance import OtherStartError, data_of, difference, has_come_as_far, settings_of, stamp
@@ -37,6 +38,7 @@ from jumbot.errors import ArgumentError, JumbotError, need, one_line
 from jumbot.methods import SOURCE_ONLY
 
 _TRAINED = 0.9  # of the minutes of a comparison; figures and pages come after it
+_LEAST = 1e-3  # seconds of a run, which it refuses
 _EXPECTED = {
     "pairs": "pass at least one, each a Pair.",
     "methods": "pass a list of names.",
@@ -77,6 +79,8 @@ class Run:
     start_from: Path | None = None
     seconds: float = math.inf
     """What is left for it; a run that is not done by then keeps its checkpoint and is not finished."""
+    cut: bool = False
+    """Whether it ends early instead, with what was learned by then."""
     judge: bool = False
     """Whether its accuracy is estimated, as that of `adapt` is."""
 
@@ -95,16 +99,14 @@ class Run:
             RunFolder(self.folder).check_same(found, config)
         return True
 
-    def _config(self, like: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Its configuration if its data are of the kind that another run had; None if that does not tell."""
-        recipe = self.recipe or like.get("recipe")
+    def _config(self, like: Config) -> Config | None:
+        """Its configuration if its data are those of another run; None if that does not tell its recipe."""
+        recipe = self.recipe or like.recipe
         if recipe is None:
             return None
         changes = {**self.changes, "seed": self.seed}
-        made: dict[str, Any] = to_builtins(
-            make_config(None, self.variant.method, recipe, changes, like["task"]["name"]).to_json()
-        )
-        return made
+        made = make_config(None, self.variant.method, recipe, changes, like.task.name)
+        return replace(like, **made.parts())
 
     def begun_by(self, others: Iterable[Run]) -> Run:
         """This run, to start from the one of the others that has done the same steps on the source, if there is one."""
@@ -124,7 +126,7 @@ class Run:
         return self
 
     def train(self, show: bool = False) -> None:
-        with pausing(self.seconds):
+        with pausing(math.inf if self.cut else self.seconds):
             try:
                 self._train(show, self.start_from)
             except OtherStartError:  # what the target decides, such as the size of images, is known with the data alone
@@ -146,6 +148,7 @@ class Run:
             show=show,
             report=False,
             judge=self.judge,
+            minutes=max(self.seconds, _LEAST) / 60 if self.cut and self.seconds < math.inf else None,
             command=self.command,
             seed=self.seed,
             **self.reading,
@@ -263,16 +266,18 @@ def train_all(
     continue.
 
     Steps on the source alone that another of them has done by then are not repeated.  After `until`, a time of
-    `time.monotonic`, none is started but the first `least` of them, which are always trained to their end; others keep
-    a checkpoint then.
+    `time.monotonic`, none is started but the first `least` of them, which share that time and end early; others keep a
+    checkpoint then.
     """
     failed: dict[str, str] = {}
     check("jobs", jobs, Count)
     waiting = [(number, run) for number, run in enumerate(runs) if not run.finished]
+    sharing = 1 if jobs > 1 else least
     starting = (
         replace(
             run if (run.folder / "config.json").exists() else run.begun_by(runs),
-            seconds=math.inf if number < least else until - time.monotonic(),
+            seconds=(until - time.monotonic()) / max(sharing - number, 1),
+            cut=number < least,
         )
         for number, run in waiting
         if number < least or time.monotonic() < until
@@ -303,13 +308,14 @@ def _train_in_parallel(runs: Iterable[Run], jobs: int) -> Iterator[tuple[Run, st
     joblib = need("joblib", "jobs above 1", "adapt")
     with joblib.parallel_config("loky", inner_max_num_threads=1):
         pool = joblib.Parallel(jobs, pre_dispatch=jobs, batch_size=1, return_as="generator_unordered")
-        for run, reason, noted in pool(joblib.delayed(_train_alone)(run, os.getcwd()) for run in runs):
+        for run, reason, noted in pool(joblib.delayed(_train_alone)(run, os.getcwd(), time.time()) for run in runs):
             for message in noted:  # here, where whoever asked for the runs has said what becomes of warnings
                 warnings.warn(message, stacklevel=2)
             yield run, reason
 
 
-def _train_alone(run: Run, place: str) -> tuple[Run, str | None, list[Warning]]:
+def _train_alone(run: Run, place: str, sent: float) -> tuple[Run, str | None, list[Warning]]:
+    """In a process that may take seconds to start, which a budget counts from when the run was `sent`."""
     import torch
 
     from jumbot.adaptation._training.accelerator import keep_freed_memory
@@ -318,7 +324,7 @@ def _train_alone(run: Run, place: str) -> tuple[Run, str | None, list[Warning]]:
     keep_freed_memory()
     torch.set_num_threads(1)
     with warnings.catch_warnings(record=True) as noted:
-        reason = _train(run)
+        reason = _train(replace(run, seconds=run.seconds - (time.time() - sent)))
     return run, reason, [found.message for found in noted if isinstance(found.message, Warning)]
 
 

@@ -27,7 +27,7 @@ from jumbot.adaptation._evaluation.diagnosis import UNEXPLAINED, one_class
 from jumbot.adaptation._evaluation.sets import MOST_UNKNOWN, Guarantee, learn_guarantee
 from jumbot.adaptation._evaluation.task import Task
 from jumbot.adaptation._evaluation.votes import estimated_shares
-from jumbot.adaptation._training.witnesses import Witnesses, held_out_witnesses, train_witnesses
+from jumbot.adaptation._training.witnesses import OutOfTimeError, Witnesses, held_out_witnesses, train_witnesses
 from jumbot.data._domain import Domain
 from jumbot.data._inputs import kind_of
 from jumbot.methods import METHODS, SOURCE_ONLY, options_class
@@ -44,6 +44,7 @@ NO_ESTIMATE = (
     "whether to adapt numbers cannot be determined without labels, because shifted inputs and a target whose numbers "
     "differ look the same; pass method='jumbot' if you know that the inputs have shifted"
 )
+NO_TIME = "the minutes left no time to hold out a part of the source and judge by it"
 MOST_STRANGE = 0.5  # share of a target that nothing explains, above which no accuracy is estimated
 USUAL = 0.7
 """Share in the source of the one class that a target is predicted as, from which an accuracy is estimated: it may be
@@ -144,15 +145,33 @@ def judge_before(
 
     `again(method)` makes the configuration of another method; `baseline` puts source-only beside one that is named.
     Options that the user has `given` are kept.
-    Where it cannot be judged, for `why_not` or because there are too few samples, no fold is trained.
+    Where it cannot be judged, for `why_not`, because there are too few samples, or because `until` comes too soon,
+    source-only is what to train, unless a method was named.
     """
     few = min(len(pair.source), len(pair.target))
-    if few < LEAST or why_not:
-        why = why_not or f"{few} samples are too few; at least {LEAST} of each domain are needed"
-        decision = (
-            Decision(SOURCE_ONLY, f"{SOURCE_ONLY} was chosen: {why}.") if automatic else kept(config.method, None)
-        )
-        return Judged(automatic, None, decision, why), again(SOURCE_ONLY) if automatic else config
+    if few < LEAST:
+        why_not = why_not or f"{few} samples are too few; at least {LEAST} of each domain are needed"
+    try:
+        if not why_not:
+            return _judge(pair, config, again, automatic, baseline, until, given)
+    except OutOfTimeError:
+        why_not = NO_TIME
+    decision = kept(config.method, None)
+    if automatic:
+        decision = Decision(SOURCE_ONLY, f"{SOURCE_ONLY} was chosen: {why_not}.")
+    return Judged(automatic, None, decision, why_not), again(SOURCE_ONLY) if automatic else config
+
+
+def _judge(
+    pair: Pair,
+    config: RunConfig,
+    again: Again,
+    automatic: bool,
+    baseline: bool,
+    until: float,
+    given: Collection[str],
+) -> tuple[Judged, RunConfig]:
+    """By folds of the source."""
     if pair.source.labels is None and (automatic or config.method == SOURCE_ONLY):
         witnesses, config = _witnesses_of_numbers(pair, again(SOURCE_ONLY) if automatic else config, until, given)
         undecided = Decision(SOURCE_ONLY, f"{SOURCE_ONLY} was chosen: {NO_ESTIMATE}.")
@@ -178,7 +197,11 @@ def _witnesses_of_numbers(
     for number, one in enumerate(every):
         now = time.monotonic()
         end = now + max(until - now, 0) / (len(every) - number)
-        found.append((train_witnesses(pair.source, pair.target, [one], pair.task, pair.labelled, end), one))
+        try:
+            found.append((train_witnesses(pair.source, pair.target, [one], pair.task, pair.labelled, end), one))
+        except OutOfTimeError:
+            if not found:
+                raise
 
     def squares(witnesses: Witnesses) -> float:
         witness = witnesses.by_method[SOURCE_ONLY]
@@ -234,7 +257,7 @@ def estimate_of(
     """
     witness = witnesses.by_method[method]
     own, classes = logits[witnesses.index].double().numpy(), predicted[witnesses.index].numpy()
-    found = estimate_accuracy(witness.votes(own, classes), len(logits), len(witness.labels))
+    found = estimate_accuracy(witness.votes(own, classes), len(logits), len(witness.labels), skill=witness.skill)
     why = _unlike_the_source(predicted.numpy(), witness.shares, near)
     return unknown(why, found.votes) if why and found.value is not None else found
 

@@ -6,6 +6,7 @@ import csv
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
@@ -24,10 +25,9 @@ from jumbot._settings.reading import Corrupt
 from jumbot.adaptation._evaluation.accuracy import Calibration, EstimatedAccuracy, Prior
 from jumbot.adaptation._evaluation.decision import Decision
 from jumbot.adaptation._evaluation.diagnosis import UNEXPLAINED
-from jumbot.adaptation._evaluation.frozen import frozen_rows
 from jumbot.adaptation._evaluation.measures import Evaluation
 from jumbot.adaptation._evaluation.monitor import logits_of, outputs
-from jumbot.adaptation._evaluation.nearness import Nearness, Rows, received_by
+from jumbot.adaptation._evaluation.nearness import Nearness, Rows, frozen_rows, received_by
 from jumbot.adaptation._evaluation.regression import RegressionEvaluation
 from jumbot.adaptation._evaluation.sets import Guarantee, PredictionSets, class_sets, promise_of
 from jumbot.adaptation._evaluation.task import Regression, Task, task_from_json, task_to_json
@@ -50,6 +50,8 @@ from jumbot.methods.network import Network
 
 if TYPE_CHECKING:
     import pandas
+
+    from jumbot.report._records import RunRecord
 
 
 _CLASSES = 8  # whose names are shown
@@ -174,6 +176,14 @@ class Model:
             raise ArgumentError("history: this model has no run folder; load it from one, or adapt again.")
         found: pandas.DataFrame = need("pandas", "history", "adapt").json_normalize(read_metrics(self.run))
         return found
+
+    @cached_property
+    def _record(self) -> RunRecord:
+        """Its run folder, read once by those that write about it when it is finished."""
+        from jumbot.report._records import read_run
+
+        assert self.run is not None
+        return read_run(self.run)
 
     def domain(
         self,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from jumbot.adaptation._evaluation.decision import decide
 from jumbot.adaptation._evaluation.modularity import Evidence
 from jumbot.adaptation._evaluation.regression import UNKNOWN, NumberEvidence
-from jumbot.adaptation._runs.folder import read_results
+from jumbot.adaptation._runs.folder import CUT, read_results
 from jumbot.adaptation._search import Search, Weighed
 from jumbot.methods import SOURCE_ONLY
 
@@ -142,8 +143,8 @@ def _more(chosen: Weighed, picked: Mapping[str, Any]) -> list[str]:
 def advised_against(chosen: Weighed) -> list[str]:
     """A warning where the pages of the methods advise against the picked one: classes seem absent from the target."""
     method = chosen.run.variant.method
-    results = read_results(chosen.run.folder) or {}
-    absent = results.get("diagnosis", {}).get("absent_classes") or []
+    results = read_results(chosen.run.folder)
+    absent = () if results is None else results.diagnosis.absent_classes
     if method not in WHOLE_TARGETS or not absent:
         return []
     what = "A source class seems" if len(absent) == 1 else f"{len(absent)} source classes seem"
@@ -151,6 +152,11 @@ def advised_against(chosen: Weighed) -> list[str]:
         f"{what} absent from the target, and {method} is advised against there: it finds samples for every "
         f"class. Look at the predictions of {'that class' if len(absent) == 1 else 'those classes'}, or take jumbot."
     ]
+
+
+def _is_cut(folder: Path) -> bool:
+    results = read_results(folder) or {}
+    return any(remark.startswith(CUT) for remark in results.get("remarks", ()))
 
 
 def _the_rest(
@@ -161,6 +167,9 @@ def _the_rest(
     stopped = [row["candidate"] for row in rest if not row["whole"]]
     if stopped:
         reasons.append(f"{len(stopped)} of {len(rest) + 1} candidates were stopped at a third of the steps.")
+    cut = [row["candidate"] for row in (picked, *rest) if _is_cut(search.out / row["folder"])]
+    if cut:
+        reasons.append(f"Cut short, because the minutes were few: {', '.join(cut)}.")
     if not_tried:
         reasons.append(f"Not tried, because the time budget ended: {', '.join(not_tried)}.")
     reasons += [f"{name} failed: {reason}" for name, reason in search.failed.items()]

@@ -57,7 +57,8 @@ class Adapt(TrainingData, Command):
     method: Annotated[str | None, Option(METHOD)] = None
     """The adaptation method; by default the better of source-only and jumbot, or as in --config."""
     minutes: Positive | None = None
-    """Time budget in minutes: training stops early enough to write the figures and files."""
+    """Time budget in minutes: training stops early enough to write the figures and files; what it leaves no time for,
+    such as the report, is left out."""
     unknown: bool = False
     """Mark target samples whose class seems absent from the source in the column `unknown` of predictions.csv."""
     resume: bool = False
@@ -92,7 +93,6 @@ def main(arguments: Sequence[str]) -> int:
     from jumbot.adaptation._adapt import adapt
     from jumbot.adaptation._training.accelerator import keep_freed_memory
     from jumbot.cli._terminal import summary
-    from jumbot.report._records import read_run
 
     keep_freed_memory()
     given = {} if wanted.source is None else reading(wanted, Reading)
@@ -120,8 +120,8 @@ def main(arguments: Sequence[str]) -> int:
         how = [str(stop)] * bool(str(stop)) + ["pass --resume to continue it" if begun else "nothing was begun"]
         raise Stopped("; ".join(how), getattr(stop, "signal", signal.SIGINT)) from stop
     if group()[0] == 0:
-        say(summary(model, read_run(wanted.out)))
+        say(summary(model, model._record))
         page = wanted.out / "report.html"
         say(f"predictions: {wanted.out / 'predictions.csv'}" + f"\nreport: {page}" * page.exists())
-        return int(not page.exists())
+        return int(not page.exists() and wanted.minutes is None)
     return 0

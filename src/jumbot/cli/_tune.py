@@ -50,7 +50,7 @@ class Tune(TrainingData, Command):
     """Folder for the runs, the table and the page; run the same command to resume, and pass the folder to `jumbot
     predict` to use the picked model."""
     minutes: Positive | None = None
-    """No new run is started after this many minutes; source-only and the recipe's JUMBOT are always trained."""
+    """Time budget in minutes: source-only and the recipe's JUMBOT come first, others follow while there is time."""
     runs: Candidates | None = None
     """Maximum number of candidates; by default all."""
     jobs: Count | None = None

@@ -14,8 +14,7 @@ from jumbot.data._column_kinds import few, in_blocks, kind_of_column, lacks, num
 from jumbot.data._encoders import Dates, NotADateError, Texts
 from jumbot.data._frames import Table, pandas
 from jumbot.data._labels import plain_text
-from jumbot.data._problems import joined, one_error
-from jumbot.data._remarks import remark
+from jumbot.data._remarks import joined, one_error, remark
 from jumbot.errors import ArgumentError
 
 

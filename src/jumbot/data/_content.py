@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import is_dataclass
+from functools import partial
 
 import numpy as np
 
@@ -69,7 +70,7 @@ def _digests(samples: Samples, rows: np.ndarray, batch_size: int) -> Iterator[by
     elif isinstance(samples, PictureSamples):
         with ThreadPoolExecutor(4) as pool:
             for start in range(0, len(rows), 1024):
-                yield from pool.map(lambda row: digest(samples.content(int(row))), rows[start : start + 1024])
+                yield from pool.map(partial(_of_picture, samples), rows[start : start + 1024].tolist())
     elif isinstance(samples, ArraySamples):
         how = f"{samples.array.dtype.str}{samples.array.shape[1:]}".encode()
         for row in rows:
@@ -85,3 +86,9 @@ def _digests(samples: Samples, rows: np.ndarray, batch_size: int) -> Iterator[by
             how = f"{batch.dtype}{tuple(batch.shape[1:])}".encode()
             for row in batch:
                 yield digest(how, row.contiguous().numpy().tobytes())
+
+
+def _of_picture(samples: PictureSamples, row: int) -> bytes:
+    if row not in samples.digests:
+        samples.digests[row] = digest(samples.content(row))
+    return samples.digests[row]

@@ -25,8 +25,7 @@ from jumbot.data._columns import Column, Columns
 from jumbot.data._encoders import NotADateError, find_dates, find_texts
 from jumbot.data._frames import Table
 from jumbot.data._labels import plain_text
-from jumbot.data._problems import joined, one_error
-from jumbot.data._remarks import remark
+from jumbot.data._remarks import joined, one_error, remark
 from jumbot.errors import ArgumentError
 
 MOST_CATEGORIES = 1000

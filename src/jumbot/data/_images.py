@@ -159,6 +159,8 @@ class PictureSamples:
         self.size: tuple[int, int] | None = (int(sizes[0, 0]), int(sizes[0, 1])) if same else None
         self.largest = (int(sizes[:, 0].max()), int(sizes[:, 1].max()))
         self.channels = 1 if bool(grey.all()) else 3
+        self.digests: dict[int, bytes] = {}
+        """Of the content of those that were asked for, by `_content`: no file is read twice for it."""
 
     def __len__(self) -> int:
         raise NotImplementedError

@@ -13,7 +13,7 @@ from jumbot._settings.reading import Reading
 from jumbot.data._frames import is_frame
 from jumbot.data._labels import match_classes
 from jumbot.data._pair import prepare
-from jumbot.data._problems import joined, one_error, problems_in
+from jumbot.data._remarks import joined, one_error, problems_in
 from jumbot.data._sources import read_domains, read_labelled
 from jumbot.data._tablefiles import FORMATS, ending, tables_cached
 from jumbot.errors import ArgumentError

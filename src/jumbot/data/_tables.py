@@ -200,17 +200,9 @@ def domains_of(path: str | Path, column: str | None = None) -> list[str]:
     return sorted({str(value) for value in np.asarray(values).tolist()})
 
 
-def load_points(path: str | Path) -> np.ndarray:
-    """`(n, d)` numbers; `.npy` files are memory-mapped, of a `.npz` the first array is taken.
-
-    Whatever is wrong (no such file, text, lines of different length, NaN) raises an `ArgumentError` of one line.
-    """
-    return _points(Path(path))[0]
-
-
 def load_pair(x: str | Path, y: str | Path) -> tuple[np.ndarray, np.ndarray]:
     """The points of two files; columns are matched by name where both have names, and must then be the same."""
-    (points_x, names_x), (points_y, names_y) = _points(Path(x)), _points(Path(y))
+    (points_x, names_x), (points_y, names_y) = read_points(Path(x)), read_points(Path(y))
     if names_x is None or names_y is None:
         return points_x, points_y
     places = {name: place for place, name in enumerate(names_y)}
@@ -222,8 +214,11 @@ def load_pair(x: str | Path, y: str | Path) -> tuple[np.ndarray, np.ndarray]:
     return points_x, points_y[:, [places[name] for name in names_x]]
 
 
-def _points(path: Path) -> tuple[np.ndarray, list[str] | None]:
-    """What `load_points` returns, and the names of the columns."""
+def read_points(path: Path) -> tuple[np.ndarray, list[str] | None]:
+    """`(n, d)` numbers and the names of their columns; `.npy` is memory-mapped, of a `.npz` the first array is taken.
+
+    Whatever is wrong (no such file, text, lines of different length, NaN) raises an `ArgumentError` of one line.
+    """
     kind = _kind(path)
     names = None
     if kind in (".npy", ".npz"):

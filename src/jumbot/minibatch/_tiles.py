@@ -101,87 +101,59 @@ def solve_tiles(
 
     Also the potentials of the minibatches that `SWEEPS` sweeps have left unsolved.
     """
-    (p, I), (q, J) = batch.side(first), batch.side(second)
-    x, y, root = np.asarray(p.data), np.asarray(q.data), batch.ground == "euclidean"
-    (count, n), m = I.shape, J.shape[1]
-    epsilon, source, target = sides.epsilon, sides.source, sides.target
-    (kind_a, *side_a), (kind_b, *side_b) = arguments(source, epsilon), arguments(target, epsilon)
-    solve = symmetric.solver(kind_a) if first == second else sweeps.solver(kind_a, kind_b)
-    out, slopes = np.full((count, 5), np.nan), (np.empty((count, n)), np.empty((count, m)))
-    plans = np.empty((count, n, m)) if plan else None
+    tiles, epsilon = _Tiles(batch, first, second, sides, tol, plan), sides.epsilon
+    count, n, m = tiles.shape
     threads = torch.get_num_threads() if count * n * m >= _ENTRIES else 1
     size = max(1, min(_ENTRIES // (n * m), -(-count // threads)))
-    stop, left = Stop(), {}
+    tiles.work(size, iter([count]))  # an empty tile compiles everything before the threads start
+    starts, stop = iter(range(0, count, size)), tiles.stop
+    run(lambda _: tiles.work(size, (start for start in starts if not stop)), range(threads), stop)
+    gap, scale = tiles.out[:, GAP], tiles.out[:, SCALE]
+    value = tiles.out[:, OBJECTIVE] + epsilon * sides.a.sum(1) * sides.b.sum(1)
+    unsolved = np.flatnonzero(~solved(gap, scale, tol))
+    return Solved(value, gap, unsolved, tiles.slopes, tiles.plans), tiles.left
 
-    def work(tiles: Iterator[int]) -> None:
+
+class _Tiles:
+    """What the threads of one call share: the minibatches, their solver, and the arrays that results go to."""
+
+    def __init__(self, batch: Minibatches, first: str, second: str, sides: Sides, tol: float, plan: bool) -> None:
+        (p, self.I), (q, self.J) = batch.side(first), batch.side(second)
+        self.x, self.y, self.root = np.asarray(p.data), np.asarray(q.data), batch.ground == "euclidean"
+        self.sides, self.tol, self.symmetric = sides, tol, first == second
+        count, n, m = self.shape = *self.I.shape, self.J.shape[1]
+        (kind_a, *self.side_a), (kind_b, *self.side_b) = (
+            arguments(side, sides.epsilon) for side in (sides.source, sides.target)
+        )
+        self.solve = symmetric.solver(kind_a) if self.symmetric else sweeps.solver(kind_a, kind_b)
+        self.out, self.slopes = np.full((count, 5), np.nan), (np.empty((count, n)), np.empty((count, m)))
+        self.plans = np.empty((count, n, m)) if plan else None
+        self.stop, self.left = Stop(), dict[int, tuple[np.ndarray, np.ndarray]]()
+
+    def work(self, size: int, starts: Iterator[int]) -> None:
+        """Tiles of so many minibatches from these on, in memory of this thread's own."""
+        count, n, m = self.shape
         costs, spare, price = np.empty((size, n, m)), np.empty((size, n, m)), np.zeros(size)
         F, G, rows, columns = np.empty((size, n)), np.empty((size, m)), np.empty((size, n)), np.empty((size, m))
-        zero_a, zero_b = np.zeros((size, n)), np.zeros((size, m))
-        memory = symmetric.memory(n) if first == second else sweeps.memory(n, m)
-        for start in tiles:
+        zeros = np.zeros((size, n)), np.zeros((size, m))
+        memory = symmetric.memory(n) if self.symmetric else sweeps.memory(n, m)
+        sides, epsilon, flag = self.sides, self.sides.epsilon, self.stop.flag
+        for start in starts:
             at = slice(start, min(start + size, count))
             c = at.stop - start
-            P = spare if plans is None else plans[at]
-            squared_distances(x, y, I[at], J[at], root, costs, 0, c)
+            P = spare if self.plans is None else self.plans[at]
+            squared_distances(self.x, self.y, self.I[at], self.J[at], self.root, costs, 0, c)
             if not math.isfinite(_sum(costs, c)):
                 continue
             a, b = (w if len(w) == 1 else w[at] for w in (sides.a, sides.b))
-            o_a, o_b = zero_a[: len(a)], zero_b[: len(b)]
-            if first == second:
-                solve(
-                    costs,
-                    a,
-                    a,
-                    o_a,
-                    epsilon,
-                    *side_a,
-                    tol,
-                    SWEEPS,
-                    price,
-                    F,
-                    P,
-                    rows,
-                    out[at],
-                    *memory,
-                    stop.flag,
-                    0,
-                    c,
-                )
+            o_a, o_b = zeros[0][: len(a)], zeros[1][: len(b)]
+            end = self.out[at], *memory, flag, 0, c
+            if self.symmetric:
+                self.solve(costs, a, a, o_a, epsilon, *self.side_a, self.tol, SWEEPS, price, F, P, rows, *end)
             else:
-                solve(
-                    costs,
-                    a,
-                    b,
-                    a,
-                    b,
-                    o_a,
-                    o_b,
-                    epsilon,
-                    *side_a,
-                    *side_b,
-                    True,
-                    tol,
-                    SWEEPS,
-                    price,
-                    F,
-                    G,
-                    P,
-                    rows,
-                    columns,
-                    out[at],
-                    *memory,
-                    stop.flag,
-                    0,
-                    c,
-                )
-                _slopes(G, b, columns, a, epsilon, target.tau, slopes[1][at])
-            _slopes(F, a, rows, b, epsilon, source.tau, slopes[0][at])
-            for k in np.flatnonzero(~solved(out[at, GAP], out[at, SCALE], tol)):
-                left[start + int(k)] = F[k] * epsilon, (F if first == second else G)[k] * epsilon
-
-    work(iter([count]))  # an empty tile compiles everything before the threads start
-    starts = iter(range(0, count, size))
-    run(lambda _: work(start for start in starts if not stop), range(threads), stop)
-    gap, scale = out[:, GAP], out[:, SCALE]
-    value = out[:, OBJECTIVE] + epsilon * sides.a.sum(1) * sides.b.sum(1)
-    return Solved(value, gap, np.flatnonzero(~solved(gap, scale, tol)), slopes, plans), left
+                problem = costs, a, b, a, b, o_a, o_b, epsilon, *self.side_a, *self.side_b
+                self.solve(*problem, True, self.tol, SWEEPS, price, F, G, P, rows, columns, *end)
+                _slopes(G, b, columns, a, epsilon, sides.target.tau, self.slopes[1][at])
+            _slopes(F, a, rows, b, epsilon, sides.source.tau, self.slopes[0][at])
+            for k in np.flatnonzero(~solved(self.out[at, GAP], self.out[at, SCALE], self.tol)):
+                self.left[start + int(k)] = F[k] * epsilon, (F if self.symmetric else G)[k] * epsilon

@@ -380,18 +380,16 @@ def read_run(folder: str | Path) -> RunRecord:
     folder = Path(folder)
     if not folder.is_dir():
         raise ArgumentError(f"{folder}: is not a folder; pass the folder of a run, as `jumbot adapt --out` wrote it.")
-    config = read_config(folder)
+    config, results = read_config(folder), read_results(folder)
     steps, evaluations = _metrics(folder)
     return RunRecord(
         folder=folder,
-        config=config,
+        config=to_builtins(config),
         steps=steps,
         evaluations=evaluations,
-        results=read_results(folder),
+        results=None if results is None else to_builtins(results),
         embeddings=optional(folder / "embeddings.npz", read_embeddings, {}),
-        predictions=optional(
-            folder / "predictions.csv", lambda file: read_predictions(file, config["target"]["n"]), []
-        ),
+        predictions=optional(folder / "predictions.csv", lambda file: read_predictions(file, config.target.n), []),
         baseline=optional(folder / BASELINE, lambda file: to_builtins(read(file, Baseline)), {}),
         samples=optional(folder / SAMPLES, lambda file: to_builtins(read(file, Samples)), []),
         why=optional(folder / DECISION, lambda file: read(file, Decision).why, ()),

@@ -148,10 +148,10 @@ def _graphed(ctx: Any, grad: Tensor) -> list[Tensor | None]:
     if len(within) == 1:
         both = torch.stack([x, y])
         weights = None if a is None else torch.stack([w.expand(x.shape[:-1]) for w in (a, b)])
-        self_terms = list(_value(within[0], both, both, weights, weights).reshape(2, -1))
+        own_x, own_y = _value(within[0], both, both, weights, weights).reshape(2, -1)
     else:
-        self_terms = [_value(s, z, z, w, w) for s, z, w in zip(within, (x, y), (a, b), strict=True)]
-    total = debiased(_value(between, x, y, a, b), *self_terms, between._problem.epsilon, excess_mass(a, b))
+        own_x, own_y = (_value(s, z, z, w, w) for s, z, w in zip(within, (x, y), (a, b), strict=True))
+    total = debiased(_value(between, x, y, a, b), own_x, own_y, between._problem.epsilon, excess_mass(a, b))
     needed = [k for k, need in enumerate(ctx.needs_input_grad[2:]) if need]
     inputs = [ctx.saved_tensors[k] for k in needed]
     found = torch.autograd.grad(total, inputs, grad.reshape(total.shape), create_graph=True)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import jumbot
-from jumbot.adaptation._evaluation.frozen import PICTURE, picture_features
+from jumbot.adaptation._evaluation.nearness import PICTURE, picture_features
 
 KNOWN, STRANGE = 120, 12
 

@@ -35,7 +35,9 @@ def candidate(
 def absent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Classes that seem absent, of every run."""
     found: list[int] = []
-    monkeypatch.setattr(module, "read_results", lambda folder: {"diagnosis": {"absent_classes": found}})
+    monkeypatch.setattr(
+        module, "read_results", lambda folder: SimpleNamespace(diagnosis=SimpleNamespace(absent_classes=found))
+    )
     monkeypatch.setattr(
         Weighed,
         "row",

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from jumbot.adaptation._evaluation import whole_target as _whole_target
-from jumbot.adaptation._evaluation.diagnosis import diagnose, diagnose_numbers
+from jumbot.adaptation._evaluation.diagnosis import diagnose, read_plans_of_numbers
 from jumbot.adaptation._evaluation.task import Classification, Regression
 from jumbot.adaptation._evaluation.whole_target import diagnose_rows, some_of_each
 from jumbot.data._domain import ArraySamples, Domain
@@ -116,7 +116,7 @@ def test_shares_of_several_sources_stand_next_to_their_samples(small, numbers):
         assert torch.equal(outputs, predicted)
         assert len(found.class_proportions) == 0
         assert found.reasons == ()
-        whole = diagnose_numbers(
+        whole, *_ = read_plans_of_numbers(
             torch.from_numpy(z_s),
             torch.from_numpy(task.labels(source)),
             torch.from_numpy(z),

@@ -24,9 +24,10 @@ def test_a_run_tells_its_data(blobs: Any, tmp_path: Path) -> None:
         source, target, out=tmp_path / "run", command="jumbot adapt a b", **SHORT, method="jumbot", judge=False
     )
     config = read_config(tmp_path / "run")
-    assert config["command"] == "jumbot adapt a b"
-    assert config["jumbot"] == jumbot.__version__
-    assert {part: each["hash"] for part, each in config["data"].items()} == {
+    assert config.command == "jumbot adapt a b"
+    assert config.jumbot == jumbot.__version__
+    assert config.data is not None
+    assert {part: each.hash for part, each in config.data.items()} == {
         "source": domain_hash(source),
         "target": domain_hash(target),
     }
@@ -54,7 +55,7 @@ def test_a_comparison_tells_all(blobs: Any, tmp_path: Path) -> None:
     assert "seed" not in record["settings"]["mcc"]["training"]
     assert {each["hash"] for each in record["data"].values()} == {domain_hash(source), domain_hash(target)}
     assert record["created"] == max(
-        read_config(folder.parent)["created"] for folder in tmp_path.glob("blobs/*/*/config.json")
+        str(read_config(folder.parent).created) for folder in tmp_path.glob("blobs/*/*/config.json")
     )
 
 

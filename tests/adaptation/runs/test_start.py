@@ -73,7 +73,7 @@ def test_another_method_goes_on_from_the_same_start(tmp_path: Path, monkeypatch:
     adapt(SOURCE, TARGET, method="jumbot", out=taken, start_from=tmp_path / "first", **SETTINGS)
     assert done == ["adapt"] * 9
     assert weights(taken) == weights(alone) != weights(tmp_path / "first")
-    assert read_config(taken)["start_from"] == str(Path("..", "first"))
+    assert read_config(taken).start_from == str(Path("..", "first"))
     records = [
         [{**r, "seconds": 0, "scores": {**r.get("scores", {}), "transport": 0}} for r in read_metrics(run)]
         for run in (alone, taken)

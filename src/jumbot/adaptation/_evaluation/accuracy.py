@@ -25,6 +25,9 @@ on its width allow, so that families of data that were left out are covered."""
 _WIDEST = 0.5  # an interval wider than that would say nothing
 _MOST = 0.85  # a lower end above it cannot be promised without labels: a class may be wrong as a whole
 _ONLY = 2.0  # times as wide where no reference has a say
+UNSKILLED = 0.15
+"""Skill (`Witness.skill`) below which nothing is said: a classifier that nearly always predicts one class is right as
+often as that class is there, which it does not see."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,9 @@ class EstimatedAccuracy(Checked):
         return cls(found["value"], found["low"], found["high"], found["why"], dict(found.get("votes") or {}))
 
 
-def estimate_accuracy(votes: Mapping[str, float], target: int, held: int, factor: float = FACTOR) -> EstimatedAccuracy:
+def estimate_accuracy(
+    votes: Mapping[str, float], target: int, held: int, factor: float = FACTOR, skill: float = 1.0
+) -> EstimatedAccuracy:
     r"""One estimate and its interval from the votes of `Witness.votes`, for so many target and held-out samples.
 
     .. math:: \mathrm{median}(v) \pm c\, (b + \mathrm{sd}(v)) \text{ and the error of counting}
@@ -61,13 +66,15 @@ def estimate_accuracy(votes: Mapping[str, float], target: int, held: int, factor
     v are the agreements with the references, the transport cost (COT) and the threshold (ATC): each is blind to
     something, and the median passes over what two of five are blind to.  b and c were chosen on families of data, each
     judged by constants from the others.  The lower end never exceeds 85 %: without labels nobody can see that a class
-    was mistaken for another as a whole.
+    was mistaken for another as a whole.  A classifier without `skill` on the held-out source has no estimate.
 
     >>> print(estimate_accuracy({"COT": 0.8, "ATC": 0.82, "agreement with trees": 0.78}, 500, 200))
     estimated accuracy 80 % (90 % interval 67 to 93 %)
     """
     if min(target, held) < LEAST:
         return unknown(f"{min(target, held)} samples are too few; at least {LEAST} of each domain are needed", votes)
+    if skill < UNSKILLED:
+        return unknown(_UNSKILLED, votes)
     used = counted_votes(votes)
     value = float(np.median(used))
     half = factor * (_BASE + float(np.std(used)))
@@ -79,6 +86,12 @@ def estimate_accuracy(votes: Mapping[str, float], target: int, held: int, factor
         spread = f"{100 * min(used):.0f} to {100 * max(used):.0f} %"
         return unknown(f"the estimates range from {spread}", votes)
     return EstimatedAccuracy(value, low, high, _why(votes, held), dict(votes))
+
+
+_UNSKILLED = (
+    "on held-out source samples it is hardly better than always predicting the commonest class, and how often that is "
+    "right depends on the class sizes of the target"
+)
 
 
 def unknown(why: str, votes: Mapping[str, float] | None = None) -> EstimatedAccuracy:

@@ -260,22 +260,6 @@ def read_plans(
     return diagnosis, PlanReader(source, settings, mass, found.weights, rng)
 
 
-def diagnose_numbers(
-    features_s: Tensor,
-    values_s: Tensor,
-    features_t: Tensor,
-    outputs_t: Tensor,
-    *,
-    origins: Array | None = None,
-    seed: int = 0,
-) -> Diagnosis:
-    """What distances tell, where numbers are predicted: received mass, unexplained samples, transported mass.
-
-    The shares of several sources come from distances and numbers, `(n, outputs)` both, in deviations of the source's.
-    """
-    return read_plans_of_numbers(features_s, values_s, features_t, outputs_t, origins=origins, seed=seed)[0]
-
-
 @torch.no_grad()
 def read_plans_of_numbers(
     features_s: Tensor,
@@ -286,7 +270,10 @@ def read_plans_of_numbers(
     origins: Array | None = None,
     seed: int = 0,
 ) -> tuple[Diagnosis, PlanReader, PlanReader]:
-    """The diagnosis of `diagnose_numbers`, what reads distances, and what reads the shares of the sources."""
+    """What distances tell, where numbers are predicted; what reads distances, and what reads shares of the sources.
+
+    The shares of several sources come from distances and numbers, `(n, outputs)` both, in deviations of the source's.
+    """
     one = np.zeros(len(features_s), int)
     found, by_distance = read_plans(features_s, one, features_t, torch.zeros(len(features_t), 1), seed=seed)
     by_numbers = by_distance

@@ -76,7 +76,7 @@ def compare_references(own: Witness, rivals: Mapping[str, Witness], targets: int
             # what learned the same in the same way would agree with it on any target
             held = {kind: predicted for kind, predicted in own.panel.held.items() if kind != name}
             judged = replace(rival, panel=Panel(held, {kind: own.panel.target[kind] for kind in held}))
-            estimated = estimate_accuracy(judged.votes(), targets, len(rival.labels))
+            estimated = estimate_accuracy(judged.votes(), targets, len(rival.labels), skill=judged.skill)
         models.append(Reference(name, 1 - float(theirs.mean()), _error(theirs), ahead, estimated))
     measure: Literal["accuracy", "r2"] = "r2" if numbers else "accuracy"
     return References(measure, 1 - float(losses.mean()), _error(losses), len(losses), tuple(models))

@@ -113,14 +113,6 @@ def estimated_shares(target: Array, shares: Array) -> Array:
     return whole
 
 
-def reweighted(q: Array, shares: Array, wanted: Array) -> Array:
-    """Probabilities for classes in `shares` as they would be for `wanted` ones: q wanted / shares, normalised."""
-    factor = np.divide(wanted, shares, out=np.zeros(len(shares)), where=shares > 0)
-    weighted = q * factor
-    total = weighted.sum(1, keepdims=True)
-    return np.where(total > 0, weighted / np.where(total > 0, total, 1), q)
-
-
 def _certainty(q: Array) -> Array:
     """The negative entropy, by which ATC does best."""
     found: Array = (q * np.log(np.maximum(q, 1e-300))).sum(1)
@@ -189,6 +181,15 @@ class Witness:
     def accuracy(self) -> float:
         """On the held-out source."""
         return float((self.probabilities(self.held).argmax(1) == self.labels).mean())
+
+    @property
+    def skill(self) -> float:
+        """The share of what always predicting the commonest class gets wrong on the held-out source that it gets right.
+
+        1 without a mistake, 0 or less where it is no better than that.
+        """
+        wrong = 1 - float(np.bincount(self.labels).max() / len(self.labels))
+        return 1 - (1 - self.accuracy) / wrong if wrong > 0 else 0.0
 
     def probabilities(self, logits: Array) -> Array:
         """Calibrated, for classes in the source's shares."""

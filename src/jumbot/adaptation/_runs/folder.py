@@ -84,21 +84,20 @@ class RunFolder:
         if (self.path / CONFIG).exists():
             read_config(self.path)
 
-    def open(self, config: Mapping[str, Any], resume: bool) -> bool:
+    def open(self, config: Config, resume: bool) -> bool:
         """Begin a run here, or continue the one that is here; whether that is finished."""
         self.check(resume)
         file = self.path / CONFIG
-        described = convert(dict(config), Config, file)
         if not file.exists():
-            write(file, described)
+            write(file, config)
             return False
-        self.check_same(read_config(self.path), to_builtins(described))
+        self.check_same(read_config(self.path), config)
         return self.finished
 
-    def check_same(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    def check_same(self, old: Config, new: Config) -> None:
         """Refuse a configuration that differs from the one that the run here was started with, in what both say."""
         for part in _COMPARED:
-            then, now = _weighed(old.get(part)), _weighed(json.loads(json.dumps(new.get(part))))
+            then, now = (_weighed(to_builtins(getattr(config, part))) for config in (old, new))
             if then is not None and now is not None and now != then:
                 raise ArgumentError(
                     f"{self.path}: was started with other settings ({_difference(part, then, now)}); "
@@ -124,17 +123,15 @@ class RunFolder:
         return kept
 
 
-def read_config(path: Path) -> dict[str, Any]:
+def read_config(path: Path) -> Config:
     """The configuration of a run, if it is one and of a format that is known."""
-    found: dict[str, Any] = to_builtins(read(check_is_run(path), Config))
-    return found
+    return read(check_is_run(path), Config)
 
 
-def read_results(path: Path) -> dict[str, Any] | None:
+def read_results(path: Path) -> Results | None:
     """What came out of a run; None where it is not finished."""
     file = path / "results.json"
-    found: dict[str, Any] | None = to_builtins(read(file, Results)) if file.exists() else None
-    return found
+    return read(file, Results) if file.exists() else None
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
@@ -181,6 +178,8 @@ def _difference(part: str, then: Any, now: Any) -> str:
 
 LITTLE = 0.1
 """Share of the mass, below which its plans teach little."""
+CUT = "the time budget ended after"
+"""Begins the remark on a run that a budget of time has cut short."""
 
 
 def final_mass(records: Sequence[Mapping[str, Any]]) -> float | None:

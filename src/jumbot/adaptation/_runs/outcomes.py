@@ -20,13 +20,15 @@ def outcome(folder: Path, task: str) -> dict[str, Any]:
         raise ArgumentError(f"{folder}: the run there is not finished; it holds no results.json.")
     return {
         "task": task,
-        "method": config["method"]["name"],
-        "seed": config["training"]["seed"],
-        "rule": results["rule"],
-        "accuracy": results["accuracy"],
-        "mean_class_accuracy": results["mean_class_accuracy"],
-        **{name: results[name] for name in ("rmse", "mae", "r2")},
-        "seconds": results["seconds"],
+        "method": config.method["name"],
+        "seed": config.training.seed,
+        "rule": results.rule,
+        "accuracy": results.accuracy,
+        "mean_class_accuracy": results.mean_class_accuracy,
+        "rmse": results.rmse,
+        "mae": results.mae,
+        "r2": results.r2,
+        "seconds": results.seconds,
     }
 
 

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import jumbot
-from jumbot._base.schema import convert, read, to_builtins
+from jumbot._base.schema import read, to_builtins
 from jumbot._settings.reading import Reading
+from jumbot._settings.training import Training
 from jumbot.adaptation._config import make_config
-from jumbot.adaptation._runs.config_json import Config, Request
+from jumbot.adaptation._runs.config_json import Config, DataFile, Request
 from jumbot.adaptation._runs.folder import FREE, RunFolder, read_config, read_metrics
 from jumbot.data._content import domain_hash
 from jumbot.data._domain import Domain
@@ -28,14 +29,14 @@ def stamp(command: str | None, folders: Iterable[Path] = ()) -> dict[str, Any]:
     """
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), jumbot.__version__
     made = [read_config(folder) for folder in folders]
-    created, version = max(((config["created"], config["jumbot"]) for config in made), default=now)
+    created, version = max(((config.created, config.jumbot) for config in made), default=now)
     return {"command": command, "created": created, "jumbot": version}
 
 
-def describe_data(**domains: Domain | None) -> dict[str, dict[str, Any]]:
+def describe_data(**domains: Domain | None) -> dict[str, DataFile]:
     """Name, size and hash of each part of the data, as it was read."""
     return {
-        part: {"name": domain.name, "n": len(domain), "hash": domain_hash(domain)}
+        part: DataFile(domain.name, len(domain), domain_hash(domain))
         for part, domain in domains.items()
         if domain is not None
     }
@@ -46,8 +47,8 @@ def settings_of(runs: Iterable[tuple[str, Path]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for label, folder in runs:
         config = read_config(folder)
-        training = {name: value for name, value in config["training"].items() if name != "seed"}
-        found.setdefault(label, {"method": config["method"], "recipe": config.get("recipe"), "training": training})
+        training = {name: value for name, value in to_builtins(config.training).items() if name != "seed"}
+        found.setdefault(label, {"method": to_builtins(config.method), "recipe": config.recipe, "training": training})
     return found
 
 
@@ -56,10 +57,9 @@ def data_of(folders: Iterable[Path]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for folder in folders:
         config = read_config(folder)
-        parts: Mapping[str, Any] = config.get("data") or {part: config[part] for part in ("source", "target")}
-        for part in parts.values():
-            entry = {key: value for key, value in part.items() if key != "name" and value is not None}
-            name = part["name"] if found.get(part["name"], entry) == entry else f"{part['name']}, {part['n']} samples"
+        for part in config.data.values() if config.data else (config.source, config.target):
+            entry = {"n": part.n} | ({} if part.hash is None else {"hash": part.hash})
+            name = part.name if found.get(part.name, entry) == entry else f"{part.name}, {part.n} samples"
             found[name] = entry
     return found
 
@@ -83,10 +83,9 @@ class Asked:
     """Data that the run had and that came from memory."""
 
 
-def request(source: Any, target: Any, evaluate_on: Any, labelled_target: Any, reading: Reading) -> dict[str, Any]:
+def request(source: Any, target: Any, evaluate_on: Any, labelled_target: Any, reading: Reading) -> Request:
     """What `config.json` holds of it: data in files by their whole paths, other data not at all."""
-    places = {"source": source, "target": target, "evaluate_on": evaluate_on, "labelled_target": labelled_target}
-    return {name: _place(data) for name, data in places.items()} | {"reading": asdict(reading)}
+    return Request(_place(source), _place(target), _place(evaluate_on), _place(labelled_target), asdict(reading))
 
 
 def remember(file: Path, method: str | None, recipe: str | None, options: Mapping[str, Any]) -> Asked:
@@ -95,7 +94,7 @@ def remember(file: Path, method: str | None, recipe: str | None, options: Mappin
     Settings that are those of the recipe are left to it; those of another method are left out.
     """
     found = read(file, Config)
-    config, name = to_builtins(found), found.method["name"]
+    name = found.method["name"]
     method, recipe = method or name, recipe or found.recipe
     if recipe is None:
         raise ArgumentError(f"{file}: recipe: runs of jumbot 0.1 do not record it; pass data and options again.")
@@ -104,7 +103,7 @@ def remember(file: Path, method: str | None, recipe: str | None, options: Mappin
         option: value
         for part in _PARTS
         if part != "method" or method == name
-        for option, value in (config[part] or {}).items()
+        for option, value in (to_builtins(getattr(found, part)) or {}).items()
         if value != usual[part][option]
     }
     asked = found.request or Request()
@@ -158,53 +157,53 @@ class Start:
         return kept
 
 
-def find_start(folder: Path, config: Mapping[str, Any]) -> Start:
+def find_start(folder: Path, new: Config) -> Start:
     """Where a run of this configuration may begin, if the one in `folder` has done the same steps on the source.
 
     A run of source-only sees the source in every step, so that another one can be taken over whole.
     """
-    old, new = read_config(folder), to_builtins(convert(dict(config), Config, folder))
+    old = read_config(folder)
     if (why := difference(old, new)) is not None:
         raise OtherStartError(f"start_from: {folder} did not learn from the source what this run would: {why}.")
-    run, whole = RunFolder(folder), new["method"]["name"] == SOURCE_ONLY
+    run, whole = RunFolder(folder), new.method["name"] == SOURCE_ONLY
     if not has_come_as_far(run, old, whole):
         raise OtherStartError(
             f"start_from: {folder} has not reached that step, or its records or checkpoints are missing."
         )
-    data = old["data"] or {}, new["data"] or {}
+    data = old.data or {}, new.data or {}
     return Start(run, whole, all(data[0].get(part) == data[1].get(part) for part in ("target", "evaluate_on")))
 
 
-def has_come_as_far(run: RunFolder, config: Mapping[str, Any], whole: bool) -> bool:
+def has_come_as_far(run: RunFolder, config: Config, whole: bool) -> bool:
     """Whether records and weights are there: at the end of a `whole` run, else those with which adaptation started."""
-    start = run.metrics.exists() and (run.before.exists() or not _on_source(config["training"]))
+    start = run.metrics.exists() and (run.before.exists() or not _on_source(config.training))
     return start and ((run.finished and run.checkpoint.exists()) or not whole)
 
 
-def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str | None:
+def difference(old: Config, new: Config) -> str | None:
     """Why two configurations do not begin with the same steps on the source alone; None where they do.
 
-    What one of them does not say is not compared: the data of a run that is yet to be made are not known.
+    What one of them does not say is not compared, as runs of version 0.1 do not say what their inputs were.
     """
-    then, now = old["training"], new["training"]
-    whole = new["method"]["name"] == SOURCE_ONLY
-    if whole and (old["method"]["name"] != SOURCE_ONLY or now["select"] != "last"):
+    then, now = to_builtins(old.training), to_builtins(new.training)
+    whole = new.method["name"] == SOURCE_ONLY
+    if whole and (old.method["name"] != SOURCE_ONLY or new.training.select != "last"):
         return "all steps of source-only to the last are taken over, from another run of source-only"
-    if not whole and not _on_source(then):
+    if not whole and not _on_source(old.training):
         return "it has no steps on the source alone"
     for name in now:
         if name not in (_LOOKS if whole else _LATER) and then[name] != now[name]:
             return f"{name} was {then[name]!r}, now {now[name]!r}"
     for part in _SAME_PARTS:
-        if None not in (old.get(part), new.get(part)) and old[part] != new[part]:
+        parts = getattr(old, part), getattr(new, part)
+        if None not in parts and parts[0] != parts[1]:
             return f"{part} differs"
-    data = old.get("data"), new.get("data")
     for part in ("source", "labelled_target"):
-        if data[0] and data[1] and data[0].get(part) != data[1].get(part):
+        if old.data and new.data and old.data.get(part) != new.data.get(part):
             return f"it had another {part}"
     return None
 
 
-def _on_source(training: Mapping[str, Any]) -> bool:
+def _on_source(training: Training) -> bool:
     """Whether a run begins with steps on the source alone."""
-    return bool(training["source_epochs"] if training["source_steps"] is None else training["source_steps"])
+    return bool(training.source_epochs if training.source_steps is None else training.source_steps)

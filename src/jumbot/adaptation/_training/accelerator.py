@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from jumbot._base.distributed import leave_at_exit
+from jumbot._base.schema import to_builtins
 from jumbot._settings.training import Training
 from jumbot.adaptation._runs.folder import RunFolder, read_config
 from jumbot.errors import ArgumentError, JumbotError, MissingPackageError, need
@@ -78,11 +79,11 @@ def begin_trackers(accelerator: Any, training: Training, run: RunFolder | None) 
     """Open the trackers and tell them the settings of the run."""
     if not run or not training.tracked_by:
         return
-    config = read_config(run.path) if (run.path / "config.json").exists() else {}
-    parts = {name: config.get(name) for name in ("method", "training", "network_options", "inputs")}
-    settings = {
-        f"{part}.{key}": _trackable(value) for part, values in parts.items() for key, value in (values or {}).items()
-    }
+    settings = {}
+    if (run.path / "config.json").exists():
+        config = to_builtins(read_config(run.path))
+        parts = {name: config[name] or {} for name in ("method", "training", "network_options", "inputs")}
+        settings = {f"{part}.{key}": _trackable(values[key]) for part, values in parts.items() for key in values}
     only = training.tracked_by == ("tensorboard",)  # its project is the name of a folder in the run's
     accelerator.init_trackers("tensorboard" if only else "jumbot", config=settings or None)
 

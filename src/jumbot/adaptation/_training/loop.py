@@ -25,7 +25,7 @@ from jumbot.adaptation._training.bar import TimeUpError, stops, time_is_up
 from jumbot.adaptation._training.batch_norms import check_has_batch_norms, estimate_batch_norms
 from jumbot.adaptation._training.batches import Batches, Loaded
 from jumbot.adaptation._training.checkpoint import Checkpoints
-from jumbot.adaptation._training.optimizers import make_optimizers, rate_factor
+from jumbot.adaptation._training.parts import make_optimizers, rate_factor
 from jumbot.data._domain import Domain
 from jumbot.data._scaling import outsize
 from jumbot.errors import ArgumentError, NotFiniteError, Stopped

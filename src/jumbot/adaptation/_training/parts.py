@@ -1,15 +1,17 @@
-"""What a training begins with: a network and a method, made from the seed of a run."""
+"""What a training begins with: a network and a method, made from the seed of a run, and their optimisers."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 from torch import nn
 
+from jumbot._settings.training import Training
 from jumbot.adaptation._config import RunConfig
 from jumbot.adaptation._evaluation.task import Task
-from jumbot.adaptation._networks.build import make_network
+from jumbot.adaptation._networks.build import Bottleneck, make_network
 from jumbot.data._domain import Domain
 from jumbot.methods import Method, make_method
 from jumbot.methods.network import Network
@@ -43,3 +45,42 @@ def make_parts(
             label_loss=task.label_loss,
         )
     return network, spec, method
+
+
+def make_optimizers(network: Network, method: Method, training: Training) -> dict[str, torch.optim.Optimizer]:
+    """That of the network, and that of the method's own layers where it has one; by their names in checkpoints."""
+    pretrained: list[nn.Parameter] = []
+    if isinstance(network.backbone, Bottleneck):
+        pretrained = [p for p in network.backbone.pretrained.parameters() if p.requires_grad]
+    own = method.own_optimizer()
+    apart = {id(p) for group in own.param_groups for p in group["params"]} if own is not None else set()
+    apart |= {id(p) for p in pretrained}
+    new = [p for p in (*network.parameters(), *method.parameters()) if p.requires_grad and id(p) not in apart]
+    groups: list[dict[str, Any]] = [{"params": new, "share": 1.0}]
+    if pretrained:
+        groups.append({"params": pretrained, "share": training.backbone_rate})
+    rate, decay = training.learning_rate, training.weight_decay
+    optimizer: torch.optim.Optimizer
+    if training.optimizer == "sgd":
+        optimizer = torch.optim.SGD(groups, lr=rate, momentum=0.9, nesterov=True, weight_decay=decay)
+    elif training.optimizer == "adamw":
+        optimizer = torch.optim.AdamW(groups, lr=rate, weight_decay=decay)
+    else:
+        optimizer = torch.optim.Adam(groups, lr=rate, weight_decay=decay)
+    return {"optimizer": optimizer} | ({"own_optimizer": own} if own is not None else {})
+
+
+def rate_factor(training: Training, step: int, steps: int) -> float:
+    """What the learning rate is multiplied by at `step` of `steps` of the adaptation (negative: on the source alone).
+
+    >>> round(rate_factor(Training(schedule="inverse"), 500, 500), 3)
+    0.166
+    >>> [round(rate_factor(Training(schedule="flat-cosine"), step, 100), 2) for step in (0, 50, 75, 100)]
+    [1.0, 1.0, 0.5, 0.0]
+    """
+    if training.schedule == "constant" or step < 0:
+        return 1.0
+    share = step / (training.schedule_steps or steps)
+    if training.schedule == "inverse":
+        return (1 + 10 * share) ** -0.75
+    return 0.5 + 0.5 * math.cos(math.pi * min(max(2 * share - 1, 0.0), 1.0))

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from jumbot.adaptation._config import RunConfig
+from jumbot.adaptation._evaluation.decision import LEAST_STEPS
 from jumbot.adaptation._evaluation.modularity import NEIGHBOURLY, nearest, neighbourly, rows_of, some_samples
 from jumbot.adaptation._evaluation.monitor import outputs
 from jumbot.adaptation._evaluation.rivals import MOST_LEARNED, rival_outputs
@@ -21,7 +22,7 @@ from jumbot.adaptation._networks.stems import Statistics
 from jumbot.adaptation._training.loop import Trainer
 from jumbot.adaptation._training.parts import make_parts
 from jumbot.data._domain import Domain
-from jumbot.errors import need
+from jumbot.errors import JumbotError, need
 from jumbot.methods.network import Network
 
 Array = np.ndarray[Any, Any]
@@ -101,6 +102,10 @@ MOST_HELD = 2000
 _RAREST = 1e-6
 
 
+class OutOfTimeError(JumbotError):
+    """A network or a plain model could not be trained in its time."""
+
+
 @dataclass(frozen=True)
 class Witnesses:
     """What the witnesses of several methods say of the same samples."""
@@ -144,64 +149,61 @@ def train_witnesses(
     labelled: Domain | None = None,
     until: float = math.inf,
 ) -> Witnesses:
-    """Train every method of `configs` on each fold; ask it, and the references, for the held-out part and target."""
+    """Train every method of `configs` on each fold; ask it, and the references, for the held-out part and target.
+
+    Raises `OutOfTimeError` where that cannot be done `until` then, a time of `time.monotonic`.
+    """
     seed = configs[0].training.seed
     index = some_samples(target, seed)
     sample = target.subset(index).unlabelled()
     target_rows = learning_rows(sample)[1]
-    numbers = source.labels is None
-    known = task.labels(source)
-    held_outputs: dict[str, list[Array]] = {config.method: [] for config in configs}
-    target_outputs: dict[str, list[Array]] = {config.method: [] for config in configs}
-    held_z: dict[str, list[Array]] = {config.method: [] for config in configs}
-    target_z: dict[str, list[Array]] = {config.method: [] for config in configs}
-    held_predictions: dict[str, list[Array]] = {}
-    target_predictions: dict[str, list[Array]] = {}
-    order = []
-    parts = folds(source.labels, len(source), seed)
+    known, parts = task.labels(source), folds(source.labels, len(source), seed)
+    asked = {config.method: _Asked() for config in configs}
+    references: list[dict[str, list[Array]]] = []
     left = len(parts) * len(configs)
     for rest, held in parts:
-        order.append(held)
         part, unseen = source.subset(rest), source.subset(held)
-        predictions = {}
-        if not numbers:  # of which nothing is asked of them
+        _check_time(until)
+        if source.labels is not None:  # of numbers nothing is asked of them
             learned, rows = learning_rows(source, seed, rest)
             others = learning_rows(unseen)[1], target_rows
-            predictions = reference_predictions(rows, known[learned], others, seed=seed)
-        for name, (there, here) in predictions.items():
-            held_predictions.setdefault(name, []).append(there)
-            target_predictions.setdefault(name, []).append(here)
+            references.append(reference_predictions(rows, known[learned], others, seed=seed))
         for config in configs:
-            now = time.monotonic()
+            now = _check_time(until)
             network = train_network(part, target, config, task, labelled, now + max(until - now, 0) / left)
             left -= 1
-            for domain, logits_by_fold, features_by_fold in (
-                (unseen, held_outputs, held_z),
-                (sample, target_outputs, target_z),
-            ):
-                z, logits = outputs(network, domain)
-                logits_by_fold[config.method].append(logits.double().numpy())
-                features_by_fold[config.method].append(z.float().numpy())
+            asked[config.method].ask(network, unseen, sample)
     panel = Panel(
-        {name: np.concatenate(parts) for name, parts in held_predictions.items()},
-        {name: tuple(parts) for name, parts in target_predictions.items()},
+        {name: np.concatenate([one[name][0] for one in references]) for name in (references or [{}])[0]},
+        {name: tuple(one[name][1] for one in references) for name in (references or [{}])[0]},
         neighbourhoods(source, target_rows, seed),
     )
-    truth, by_method = known[np.concatenate(order)], {}
+    order = np.concatenate([held for _, held in parts])
+    by_method = {}
     for config in configs:
         shares, offset = shares_of(source, task.outputs, config.training.sampler == "stratified")
-        held_out, target_logits = np.concatenate(held_outputs[config.method]), tuple(target_outputs[config.method])
-        by_method[config.method] = Witness(
-            held_out,
-            truth,
-            target_logits,
-            shares,
-            offset,
-            panel,
-            tuple(held_z[config.method]),
-            tuple(target_z[config.method]),
-        )
-    return Witnesses(by_method, index, np.concatenate(order))
+        by_method[config.method] = asked[config.method].witness(known[order], shares, offset, panel)
+    return Witnesses(by_method, index, order)
+
+
+class _Asked:
+    """What the networks of a method say, one for each fold: of the held-out part and of the target."""
+
+    def __init__(self) -> None:
+        self.held: list[tuple[Array, Array]] = []
+        self.target: list[tuple[Array, Array]] = []
+
+    def ask(self, network: Network, unseen: Domain, sample: Domain) -> None:
+        """One network more."""
+        for domain, answers in ((unseen, self.held), (sample, self.target)):
+            z, logits = outputs(network, domain)
+            answers.append((z.float().numpy(), logits.double().numpy()))
+
+    def witness(self, truth: Array, shares: Array, offset: Array, panel: Panel) -> Witness:
+        """All of them, `truth` being the labels of what was held out."""
+        (held_z, held_logits), (target_z, target_logits) = (zip(*a, strict=True) for a in (self.held, self.target))
+        held = np.concatenate(held_logits)
+        return Witness(held, truth, tuple(target_logits), shares, offset, panel, tuple(held_z), tuple(target_z))
 
 
 def held_out_witnesses(
@@ -220,20 +222,11 @@ def held_out_witnesses(
         neighbourhoods(source, others[1], seed),
     )
     shares, offset = shares_of(source, task.outputs, config.training.sampler == "stratified")
-    labels = task.labels(part)
     by_method = {}
     for name, network in networks.items():
-        (held_z, held_logits), (target_z, target_logits) = (outputs(network, domain) for domain in (part, sample))
-        by_method[name] = Witness(
-            held_logits.double().numpy(),
-            labels,
-            (target_logits.double().numpy(),),
-            shares,
-            offset,
-            panel,
-            (held_z.float().numpy(),),
-            (target_z.float().numpy(),),
-        )
+        asked = _Asked()
+        asked.ask(network, part, sample)
+        by_method[name] = asked.witness(task.labels(part), shares, offset, panel)
     return Witnesses(by_method, index)
 
 
@@ -300,8 +293,24 @@ def train_network(
     labelled: Domain | None = None,
     until: float = math.inf,
 ) -> Network:
-    """A network of rows with the settings and the seed of a run, for its predictions alone."""
+    """A network of rows with the settings and the seed of a run, for its predictions alone.
+
+    One that `until` lets take fewer than `LEAST_STEPS` of the steps of its method would be mostly chance, and raises
+    `OutOfTimeError`.
+    """
     network, _, method = make_parts(config, task, source, target, labelled)
     training = replace(config.training, select="last", evaluate_every=0, trackers=(), tensorboard=False)
-    Trainer(source, target.unlabelled(), network, method, training, task=task, labelled=labelled, until=until).fit()
+    trainer = Trainer(source, target.unlabelled(), network, method, training, task=task, labelled=labelled, until=until)
+    planned = trainer.total - trainer.source_steps
+    trainer.fit()
+    if trainer.step - trainer.source_steps < min(LEAST_STEPS, planned):
+        raise OutOfTimeError(f"{trainer.step} steps were done when the time was up")
     return network.cpu().eval()
+
+
+def _check_time(until: float) -> float:
+    """Now, a time of `time.monotonic`."""
+    now = time.monotonic()
+    if now >= until:
+        raise OutOfTimeError("the time was up")
+    return now

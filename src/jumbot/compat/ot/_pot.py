@@ -52,8 +52,8 @@ class Call:
 
     @property
     def histograms(self) -> bool:
-        """Whether b holds several, as columns."""
-        return self.b.ndim > 1
+        """Whether b holds several, as columns, for one cost; a batch of costs has a row of b for each."""
+        return self.b.ndim > 1 and self.M.ndim == 2
 
     def out(self, x: Tensor) -> Any:
         """`x` in the library and the dtype of the cost."""
@@ -105,13 +105,12 @@ def solved(
     start: Any = None,
     verbose: bool = False,
     warn: bool = True,
-    batched: bool = False,
 ) -> Solution:
     """Solved to a relative gap of `stop` squared, because it is quadratic in the error of the plan."""
     epsilon, stop = check_number("reg", epsilon, least=0), check_number("stopThr", stop, least=0)
     limit = check_whole("numItermax", limit, least=1)
     cost, a, b = call.M, call.a, call.b
-    if call.histograms and not batched:
+    if call.histograms:
         cost, a, b = cost.expand(b.shape[1], *cost.shape), a.expand(b.shape[1], -1), b.T
     if c is not None:  # epsilon KL(P | c) is <-epsilon log c, P> + epsilon KL(P | ones), except for a constant
         cost, reference = cost - epsilon * c.log(), "ones"

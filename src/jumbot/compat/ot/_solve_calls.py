@@ -215,7 +215,7 @@ def _batch(nx: Any, M: Any, reg: Any, a: Any, b: Any, limit: int, tol: float, re
         x.detach().double() if isinstance(x, Tensor) else torch.from_numpy(x).double() for x in (M, a, b)
     )
     call = Call(nx, (M, a, b), cost, left, right)
-    solution = solved(call, epsilon=reg or 0.0, limit=limit, stop=min(tol, 1e-6), batched=True)
+    solution = solved(call, epsilon=reg or 0.0, limit=limit, stop=min(tol, 1e-6))
     plan = call.out(solution.plan)
     if not reg:
         differs("exact_batch")

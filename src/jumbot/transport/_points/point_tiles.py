@@ -315,9 +315,6 @@ class Tiles:
         self.lists = (first[:-1], first[1:], met), (back[:-1], back[1:], rows[order])
         self.kept = number / (a * b)
 
-    def keep_all(self) -> None:
-        self.lists, self.kept, self.left_out = self._all(), 1.0, 0.0
-
 
 def _squares(points: np.ndarray) -> np.ndarray:
     norms: np.ndarray = np.einsum("ij,ij->i", points, points)
