@@ -159,7 +159,7 @@ PHRASES = (
     "surely better",
     "the evidence is even",
     "of the class sizes",
-    "weights of the cost",
+    "cost weights",
     "first of all, the data",
 )
 

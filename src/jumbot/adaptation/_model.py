@@ -427,7 +427,7 @@ class Model:
             return write_report([self.run], out)
 
     def compared_by(self, domain: Domain) -> Rows:
-        """What its samples are compared by: what no training changes, and their embeddings where there is no such."""
+        """The features by which samples are compared: untrained ones, or their embeddings if there are none."""
         frozen = frozen_rows(self.network, self.input, domain)
         if frozen is not None and self.nearness is not None and len(domain.shape) > 1:
             widths = frozen(domain.subset(np.arange(min(len(domain), 1)))).shape[1], self.nearness.centres.shape[1]
