@@ -193,9 +193,12 @@ def test_rubbish_cannot_be_read(tmp_path: Path, name: str) -> None:
     with refused(name):
         load_table(tmp_path / name)
     if name.endswith(".gz"):
-        (tmp_path / name).write_bytes(gzip.compress(b"a,b\n1,2\n")[:-6])
-        with refused("cannot be read"):
-            load_table(tmp_path / name)
+        whole = gzip.compress(b"a,b\n" + b"1,2\n" * 9)
+        flipped = [whole[:i] + bytes([whole[i] ^ 255]) + whole[i + 1 :] for i in range(10, len(whole))]
+        for damaged in (whole[:-6], *flipped):
+            (tmp_path / name).write_bytes(damaged)
+            with refused("cannot be read|is not UTF-8"):
+                load_table(tmp_path / name)
 
 
 def test_a_column_domain_that_is_an_ordinary_one(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from jumbot._base.schema import FORMAT
 from jumbot._settings.keywords import AdaptKeywords
 from jumbot._settings.places import CONFIG, MODEL, first_process, needed_start, settings_file, writing
 from jumbot._settings.reading import Reading, TaskName, make_reading, take_reading
-from jumbot._shift.found import SHIFT, compare_domains
+from jumbot._shift.found import SHIFT, Few, compare_few, few_of
 from jumbot.adaptation._config import RunConfig, check_changes
 from jumbot.adaptation._domains import Domains
 from jumbot.adaptation._evaluation.task import task_to_json
@@ -35,7 +35,7 @@ from jumbot.adaptation._model import Model, load
 from jumbot.adaptation._runs.config_json import Config, DataFile, NetworkSpec, TaskFile
 from jumbot.adaptation._runs.folder import RunFolder, read_config
 from jumbot.adaptation._runs.provenance import OtherStartError, describe_data, find_start, remember, request, stamp
-from jumbot.adaptation._training.accelerator import check_able, decided_by_first
+from jumbot.adaptation._training.accelerator import check_able, decided_by_first, give_back_memory
 from jumbot.adaptation._training.loop import Trainer
 from jumbot.adaptation._training.parts import make_parts
 from jumbot.adaptation._unknown import mark_unknown, write_marks
@@ -165,9 +165,7 @@ def adapt(
     given = _Given(source, target, evaluate_on, labelled_target)
     asked = _decide(given, _Settings(method, recipe, changes, how, module), run, config)
     with _held(asked) as noted:
-        read = _read(asked)
-        made, domains, judged = _prepare(asked, read, noted)
-        return _train_and_report(asked, made, domains, judged, read)
+        return _train_and_report(asked, *_prepare(asked, _read(asked), noted))
 
 
 class _Given(NamedTuple):
@@ -354,8 +352,25 @@ def _read(asked: _Asked) -> _Read:
     return found
 
 
-def _prepare(asked: _Asked, read: _Read, noted: list[str]) -> tuple[RunConfig, Domains, Judged]:
+class _Known(NamedTuple):
+    """What is kept of the data as they were read: tables and arrays themselves are forgotten before training."""
+
+    data: dict[str, Any] | None
+    """Names, sizes and hashes, for a run that is kept."""
+    few: Few
+    """Rows to compare the domains by, for the report."""
+
+
+def _prepare(asked: _Asked, read: _Read, noted: list[str]) -> tuple[RunConfig, Domains, Judged, _Known]:
     """What to train with, the domains as the network takes them, and what is known of the method before it is."""
+    give_back_memory()
+    made, domains, judged = _judged(asked, read, noted)
+    recorded = asked.run.out is not None or asked.run.start_from is not None
+    data = describe_data(**read._asdict()) if recorded else None
+    return made, domains, judged, _Known(data, few_of(read.source, read.target, made.training.seed))
+
+
+def _judged(asked: _Asked, read: _Read, noted: list[str]) -> tuple[RunConfig, Domains, Judged]:
     run, settings = asked.run, asked.settings
     again = maker(read.source, settings.recipe, settings.options)
     made = again(asked.method)
@@ -384,7 +399,7 @@ def _is_finished(run: _Run) -> bool:
     return run.out is not None and (run.out / MODEL).exists()
 
 
-def _train_and_report(asked: _Asked, config: RunConfig, domains: Domains, judged: Judged, read: _Read) -> Model:
+def _train_and_report(asked: _Asked, config: RunConfig, domains: Domains, judged: Judged, known: _Known) -> Model:
     """The trained model, with its report where it has a folder."""
     run = asked.run
     if time.monotonic() >= run.until(_TRAINED) and not _is_finished(run):
@@ -393,9 +408,10 @@ def _train_and_report(asked: _Asked, config: RunConfig, domains: Domains, judged
             f"{time.monotonic() - run.begun:.3g} s the data were read, and no time was left to train. Give more.",
             argument="minutes",
         )
+    give_back_memory()
     origin = dict[str, Any](automatic=asked.automatic)
-    if run.out is not None or run.start_from is not None:
-        origin["data"] = describe_data(**read._asdict())
+    if known.data is not None:
+        origin["data"] = known.data
     if run.out is None:
         return _train_nowhere(asked, config, domains, judged, origin)
     origin["request"] = request(*asked.given, asked.reading)
@@ -410,17 +426,17 @@ def _train_and_report(asked: _Asked, config: RunConfig, domains: Domains, judged
             return model
         from jumbot.report._adaptation import write_report
 
-        _compare(read.source, read.target, config, run.out)
+        give_back_memory()
+        _compare(known.few, config, run.out)
         with progress(None, "report", bar=run.show, slow=True):
             drawn(f"{run.out}: the report", lambda: write_report([model._record], page))
     return model
 
 
-def _compare(source: Domain, target: Domain, config: RunConfig, out: Path) -> None:
+def _compare(few: Few, config: RunConfig, out: Path) -> None:
     """Whether the target has shifted, for the first section of the report; none where data cannot be compared."""
     with suppress(ArgumentError):
-        found = compare_domains(source, target, columns=config.inputs.columns, seed=config.training.seed)
-        found.save(out / SHIFT)
+        compare_few(few, config.inputs.columns).save(out / SHIFT)
 
 
 def _train_nowhere(

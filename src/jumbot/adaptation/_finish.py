@@ -30,6 +30,7 @@ from jumbot.adaptation._judging import Judged, calibrated, guaranteed, judge_aft
 from jumbot.adaptation._model import Model, explanations
 from jumbot.adaptation._runs.folder import CUT, LITTLE, RunFolder, final_mass
 from jumbot.adaptation._runs.results_json import Baseline, Results
+from jumbot.adaptation._training.accelerator import give_back_memory
 from jumbot.adaptation._training.checkpoint import load_module, load_weights, pack, save_weights
 from jumbot.adaptation._training.loop import Trained
 from jumbot.adaptation._training.witnesses import OutOfTimeError, rival_witnesses
@@ -113,6 +114,7 @@ def finish(
     to be trained for it ends at `until`, a time of `time.monotonic`, after which plain models are left out too.
     """
     log.info("trained in %.0f s; computing figures, diagnosis and predictions", trained.seconds)
+    give_back_memory()
     with progress(_PARTS, "after training", least=1, bar=show, slow=True) as reach:
         judged = Judged(False, why_not="accuracy was not estimated in this run") if judged is None else judged
         return _finish(model, trained, domains, config, run, baseline, reach, judged, until)
@@ -142,6 +144,7 @@ def _finish(
     # before its first step a network knows nothing that could be compared
     before = _diagnose_some(earlier, source, target, seed) if source.labels is not None and started else None
     model, diagnosis, logits, accuracy = _diagnose(model, domains, judged, before, seed)
+    give_back_memory()
     shares = diagnosis.source_shares
     scores = model.scores(logits)
     predictions = None if source.labels is None else scores.argmax(-1).numpy()

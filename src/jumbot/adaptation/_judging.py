@@ -19,6 +19,7 @@ from jumbot.adaptation._evaluation.accuracy import (
     EstimatedAccuracy,
     calibrate,
     estimate_accuracy,
+    some_of,
     target_shares,
     unknown,
 )
@@ -303,6 +304,7 @@ def guaranteed(
     strange = UNEXPLAINED if near is None else min(UNEXPLAINED, float(np.quantile(near, MOST_UNKNOWN)))
     if witness.labels.ndim > 1:
         return learn_guarantee(witness, None, None, None, strange)
+    logits = some_of(logits)
     estimated = estimated_shares(witness.probabilities(logits.double().numpy()), witness.shares)
     shares = target_shares(estimated, np.asarray(planned), witness.shares)
     has_estimate = accuracy is not None and accuracy.value is not None

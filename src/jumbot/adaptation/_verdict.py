@@ -155,8 +155,8 @@ def advised_against(chosen: Weighed) -> list[str]:
 
 
 def _is_cut(folder: Path) -> bool:
-    results = read_results(folder) or {}
-    return any(remark.startswith(CUT) for remark in results.get("remarks", ()))
+    results = read_results(folder)
+    return results is not None and any(remark.startswith(CUT) for remark in results.remarks)
 
 
 def _the_rest(

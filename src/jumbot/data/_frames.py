@@ -51,7 +51,7 @@ class Table:
     """Of columns of text, a Series of the words that are read as missing although they may be names."""
     texts: Callable[[str], Any] | None = None
     """A column of a text file as it is written, a Series of texts; None elsewhere, and where nobody needs it any more:
-    it holds on to the content of the file."""
+    it reads the file again."""
     codes: frozenset[str] = frozenset()
     """Columns of whole numbers in a text file some of which begin with a zero, as codes do: 007."""
 
@@ -64,7 +64,7 @@ class Table:
         is."""
         values = self.frame[column]
         if self.texts is not None:
-            texts = self.texts(column).reindex(values.index)
+            texts = self.texts(column).reindex(values.index).astype(object)
             return texts.where(texts != "", None)
         words = self.words.get(column)
         return values if words is None else values.astype(object).where(values.notna(), words.reindex(values.index))

@@ -117,11 +117,48 @@ def read_predictions(file: Path, count: int) -> list[Prediction]:
     kept = dict[int, Prediction]()
     rows = enumerate(islice(_rows_of(file), 1, None), 1)
     while part := list(islice(rows, _PART)):
-        for number, row in part:
-            is_whole = len(header) == len(row)
-            kept[number] = _prediction(dict(zip(header, row, strict=False)), is_whole, f"{file}: row {number}")
-        kept = _notable(kept)
-    return list(kept.values())
+        kept |= _notable_lines(part, header, kept, file)
+        if len(kept) > 4 * _KEPT:
+            kept = _notable(kept)
+    return list(_notable(kept).values())
+
+
+def _notable_lines(
+    part: list[tuple[int, list[str]]], header: list[str], kept: dict[int, Prediction], file: Path
+) -> dict[int, Prediction]:
+    """Of some lines, all of which are checked, those that may be among the notable ones."""
+    width = len(header)
+    if odd := next((number for number, row in part if len(row) != width), None):
+        raise ArgumentError(f"{file}: row {odd}: must have as many cells as the first line.")
+    full = len(kept) >= _KEPT
+    chosen = np.zeros(len(part), bool)
+    for column, kind in (("confidence", Portion), ("received_mass", Weight)):
+        if column not in header:
+            continue
+        values = _column_of(part, header.index(column), column, kind, file)
+        known = sorted(math.inf if (v := getattr(one, column)) is None else v for one in kept.values())
+        chosen |= values < known[_KEPT - 1] if full else True
+    return {
+        number: _prediction(dict(zip(header, row, strict=True)), f"{file}: row {number}")
+        for (number, row), wanted in zip(part, chosen | (not full), strict=True)
+        if wanted
+    }
+
+
+def _column_of(
+    part: list[tuple[int, list[str]]], place: int, column: str, kind: Any, file: Path
+) -> np.ndarray[Any, Any]:
+    """The numbers in a column, checked; infinite where there is none."""
+    try:
+        values = np.array([float(row[place]) if row[place] else math.inf for _, row in part])
+        given = np.array([row[place] != "" for _, row in part])
+        if np.isfinite(values[given]).all() and (values >= 0).all() and (kind is Weight or (values[given] <= 1).all()):
+            return values
+    except ValueError:
+        pass
+    for number, row in part:  # one of them is no such number: which?
+        _number({column: row[place]}, column, kind, f"{file}: row {number}")
+    return values
 
 
 def _rows_of(file: Path) -> Iterator[list[str]]:
@@ -149,9 +186,7 @@ def _notable(predictions: dict[int, Prediction]) -> dict[int, Prediction]:
     return {number: one for number, one in predictions.items() if number in chosen}
 
 
-def _prediction(row: dict[str, str], is_whole: bool, where: str) -> Prediction:
-    if not is_whole:
-        raise ArgumentError(f"{where}: must have as many cells as the first line.")
+def _prediction(row: dict[str, str], where: str) -> Prediction:
     return Prediction(
         id=unsafe(row["id"]),
         label=unsafe(row.get("label", "")),

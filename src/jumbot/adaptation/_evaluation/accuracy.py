@@ -116,6 +116,15 @@ Prior = Literal["target", "equal"]
 _AGREE = 0.1  # total variation up to which two estimates of the target's class proportions are one
 _LEAST = 1e-3  # share below which a class is not made rarer still
 _COLDEST, _HOTTEST = 0.05, 20.0
+_LOOKED_AT = 50_000  # target samples whose means are taken: of more they are no better known
+
+
+def some_of(logits: Tensor) -> Tensor:
+    """At most `_LOOKED_AT` of the rows, the same ones at each call."""
+    if len(logits) <= _LOOKED_AT:
+        return logits
+    rows = np.random.default_rng(14).choice(len(logits), _LOOKED_AT, replace=False)
+    return logits[torch.from_numpy(np.sort(rows))]
 
 
 @dataclass(frozen=True)
@@ -162,7 +171,7 @@ def calibrate(logits: Tensor, witness: Witness, planned: Array, accuracy: float 
     is more often a mistake of the network, which both estimates share, than true.  S brings the mean confidence to the
     estimated accuracy, where there is one, and changes no prediction.
     """
-    z, shares = logits.double(), np.maximum(witness.shares, _LEAST)
+    z, shares = some_of(logits).double(), np.maximum(witness.shares, _LEAST)
     estimated = votes.estimated_shares(witness.probabilities(z.numpy()), witness.shares)
     found = target_shares(estimated, planned, witness.shares)
     wanted = np.maximum(found if _apart(found, witness.shares) <= _AGREE else witness.shares, _LEAST)

@@ -163,10 +163,23 @@ def keep_freed_memory() -> bool:
     500 digits are larger: without this a quarter of a step on the CPU goes into clearing them.  It holds for the whole
     process, so only the commands that train call it.
     """
-    if not sys.platform.startswith("linux"):
-        return False
-    try:
-        mallopt = ctypes.CDLL("libc.so.6").mallopt
-    except (OSError, AttributeError):  # another C library
+    mallopt = _glibc("mallopt")
+    if mallopt is None:
         return False
     return all([mallopt(_MMAP_MAX, 0), mallopt(_TRIM_THRESHOLD, 2**31 - 1), mallopt(_TOP_PAD, 1 << 26)])
+
+
+def give_back_memory() -> None:
+    """Give freed memory back to the system now: between stages, the next of which needs memory of other sizes."""
+    if (trim := _glibc("malloc_trim")) is not None:
+        trim(0)
+
+
+def _glibc(name: str) -> Any:
+    """A function of the C library, None where it is another one."""
+    if not sys.platform.startswith("linux"):
+        return None
+    try:
+        return getattr(ctypes.CDLL("libc.so.6"), name)
+    except (OSError, AttributeError):
+        return None
