@@ -159,7 +159,7 @@ PHRASES = (
     "surely better",
     "the evidence is even",
     "of the class sizes",
-    "cost weights",
+    "weights of the cost",
     "first of all, the data",
 )
 
