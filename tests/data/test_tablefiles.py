@@ -141,7 +141,7 @@ def test_blank_lines_and_quoted_line_breaks_keep_their_place(tmp_path: Path) -> 
         ("a,b\n1,2\n3\n", "line 3 has 1 columns where others have 2"),
         ("a,b\n1,2\n3,4,5\n", "line 3 has 3 columns where others have 2"),
         ("a,a\n1,2\n", "several columns are named 'a'"),
-        ("5.1,3.5,setosa\n4.9,3.0,virginica\n", "the first line contains '5.1' beside texts"),
+        ("5.1,3.5,setosa\n4.9,3.0,virginica\n", "the first line contains '5.1'"),
         ("a,b\n", "contains no rows"),
         ("", "contains no rows"),
         ('a,b\n1,"2\n', "line 3 has|cannot be read|has 1 columns"),

@@ -76,7 +76,7 @@ def test_damaged_files_are_named(tmp_path: Path) -> None:
     folder = make_run(tmp_path / "run")
     for name, words in (
         ("results.json", "is not JSON, or is incomplete"),
-        ("embeddings.npz", r"cut short .* delete it: the report does without it"),
+        ("embeddings.npz", r"incomplete .* delete it: the report does without it"),
         ("predictions.csv", r"contains 1 rows where config.json records 5000"),
     ):
         whole = (folder / name).read_bytes()

@@ -525,7 +525,7 @@ def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
     Parameters
     ----------
     path : path
-        A run folder, a folder that `Model.save` wrote, or the folder of `jumbot.tune`, whose picked model is read.
+        A run folder, a folder that `Model.save` wrote, or the folder of `jumbot.tune`, whose chosen model is read.
     backbone : torch.nn.Module, optional
         Your own module, for a model that was trained on one.
 

@@ -57,7 +57,7 @@ class Tuned:
     Attributes
     ----------
     model : jumbot.Model
-        The picked model, of a whole run with predictions and report.
+        The chosen model, of a whole run with predictions and report.
     table : pandas.DataFrame
         One row per candidate, the chosen one first, with its score (`evidence`) and the folder of its run.
     why : tuple of str
@@ -310,7 +310,7 @@ def _data(domain: Domain) -> dict[str, Any]:
 
 
 def _finish(search: Search, record: dict[str, Any], report: bool) -> Tuned:
-    """Write the record and the pages, and load the picked model; its report is left out where there is no time."""
+    """Write the record and the pages, and load the chosen model; its report is left out where there is no time."""
     import pandas
 
     from jumbot.report._tuning import write_tuning

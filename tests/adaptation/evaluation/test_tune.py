@@ -92,7 +92,7 @@ def test_everything_that_one_tuning_leaves(tmp_path: Path, blobs: Callable[..., 
         assert f">{row.folder}<" in whole
         assert f"`{row.folder}`" in text
     assert "accuracy (not used)" in whole
-    assert whole.count("(picked)") == text.count("(picked)") == 1
+    assert whole.count("(chosen)") == text.count("(chosen)") == 1
     assert "decided nothing" in str(best)
 
     before = list(count)

@@ -130,7 +130,7 @@ def test_tune_keeps_its_minutes(blobs: Any, clock: Clock, tmp_path: Path) -> Non
         ["jumbot partial tau=0.12", "source-only"],
     )
     assert any(sentence.startswith("Cut short, because the minutes were few: ") for sentence in best.why)
-    assert any(sentence.startswith("Not tried, because the time was up: ") for sentence in best.why)
+    assert any(sentence.startswith("Not tried, because the time budget ended: ") for sentence in best.why)
 
 
 def test_tune_tries_more_where_there_is_time(blobs: Any, clock: Clock) -> None:
