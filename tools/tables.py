@@ -348,6 +348,8 @@ def fig6_points() -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[dict
             else:
                 named = ", ".join(f"{name} {value:g}" for name, value in own.items())
                 others.append(row | {"method": f"deepjdot, entropic ({named})"})
+    order = list(figure6.OVER)
+    points.sort(key=lambda row: (order.index(row["over"]), row["method"] != "jumbot"))
     return records, points, others
 
 

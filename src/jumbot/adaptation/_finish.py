@@ -148,17 +148,12 @@ def _finish(
     shares = diagnosis.source_shares
     scores = model.scores(logits)
     predictions = None if source.labels is None else scores.argmax(-1).numpy()
-    alone: tuple[Network, str] | None = None
-    compared_baseline: Baseline | None = None
-    left_out: list[str] = []
+    alone, compared_baseline, left_out = None, None, list[str]()
     if predictions is not None and source.labels is not None:
         if baseline:
             reach(1, "a classifier of the source alone")
-            try:
-                alone = source_only(None if before is None else earlier, domains, config, until)
-            except OutOfTimeError:
-                left_out = ["the minutes left no time for a classifier of the source alone beside this one"]
-            compared_baseline = None if alone is None else compared(*alone, domains, predictions, judged)
+            known = None if before is None else earlier
+            alone, compared_baseline, left_out = _beside(known, domains, config, until, predictions, judged)
         diagnosis = as_predicted(diagnosis, predictions, source.labels, _harm(judged, model, compared_baseline))
     else:
         diagnosis = replace(diagnosis, harm=_harm(judged, model, None))
@@ -190,6 +185,17 @@ def _finish(
 
     drawn(f"{run.path}: the model card", lambda: write_card(model._record))
     return model
+
+
+def _beside(
+    known: Network | None, domains: Domains, config: RunConfig, until: float, predictions: Array, judged: Judged
+) -> tuple[tuple[Network, str] | None, Baseline | None, list[str]]:
+    """A classifier of the source alone, how the predictions compare with its own, and what time left out."""
+    try:
+        alone = source_only(known, domains, config, until)
+    except OutOfTimeError:
+        return None, None, ["the minutes left no time for a classifier of the source alone beside this one"]
+    return alone, compared(*alone, domains, predictions, judged), []
 
 
 def _diagnose(
