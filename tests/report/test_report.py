@@ -335,10 +335,10 @@ def test_the_report_says_what_tau_came_to_and_why_the_run_was_picked(tmp_path: P
     assert "tau is" not in describe_run(read_run(make_run(tmp_path / "other", method="source-only")))
     picked = make_run(tmp_path / "picked", method="source-only")
     (picked / "decision.json").write_text('{"why": ["Adaptation was not used: so <it> is."]}', encoding="utf-8")
-    assert "Adaptation was not used: so &lt;it&gt; is." in describe_run(read_run(chosen))
+    assert "Adaptation was not used: so &lt;it&gt; is." in describe_run(read_run(picked))
     (picked / "decision.json").write_text("{", encoding="utf-8")
     with refused(r"decision\.json:.*JSON"):
-        read_run(chosen)
+        read_run(picked)
 
 
 def test_the_verdict_comes_first(tmp_path: Path) -> None:
