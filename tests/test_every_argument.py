@@ -77,7 +77,7 @@ ACCEPTED: dict[str, dict[str, str]] = {
     "memory": {**NONE, "1e30": "no bound at all", "10**30": "no bound at all"},
     "solve_sample.epsilon": NUMBER,
     "gradient_flow.learning_rate": NUMBER,
-    "couple.seed": {"0": "a seed", "None": "drawn anew"},
+    "couple.seed": {"0": "a seed", "None": "drawn again"},
     "conditions": NONE,
     "draw": NONE,
     "replace": {**NONE, **FLAG},

@@ -33,7 +33,7 @@ def test_keywords_of_functions(option: str, meant: str) -> None:
         lambda: jumbot.gradient_flow(X, X, m=4, steps=1, learning_rate=0.1, **given),
         lambda: jumbot.couple(X, X, **given),
     ):
-        with pytest.raises(TypeError, match=f"'{option}'; did you mean '{meant}'"):
+        with pytest.raises(TypeError, match=f"'{option}'.*'{meant}'"):
             call()
 
 
@@ -53,7 +53,7 @@ def test_a_warning_points_at_the_call(call: Callable[..., Any], settings: dict[s
 
 
 def test_without_reg_and_with_errors_of_the_work() -> None:
-    with pytest.raises(TypeError, match=r"unexpected keyword argument 'zzz'$"):
+    with pytest.raises(TypeError, match=r"'zzz'$"):
         jumbot.solve(np.eye(2), epsilon=0.1, zzz=1)
 
     def failing(x, y):

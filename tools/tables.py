@@ -335,7 +335,7 @@ def paper_table(item: str) -> str:
 
 
 def fig6_points() -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]]]:
-    """The records of figure 6, their points at the paper's settings, and those with other weights of the cost."""
+    """The records of figure 6, their points at the paper's settings, and those with other cost weights."""
     records = [json.loads(file.read_text()) for file in sorted((RESULTS / "paper").glob("fig6*.json"))]
     points: list[dict[str, Any]] = []
     others: list[dict[str, Any]] = []

@@ -47,14 +47,14 @@ class JumbotError(Exception):
 
 
 class ArgumentError(JumbotError, ValueError):
-    """An argument that cannot be right: the message names it, what it must be and what it is.
+    """An invalid argument; the message gives its name, what it must be and what it is.
 
     Attributes
     ----------
     argument : str or None
-        The name of the argument, `"tau"`; None where no single one is wrong.
+        The name of the argument, such as "tau"; None if no single argument is wrong.
     remedy : dict
-        Options with which the call would work, `{"drop": ("notes",)}`; empty where none are known.
+        Options with which the call would work, such as `{"drop": ("notes",)}`; empty if unknown.
 
     Examples
     --------
@@ -79,7 +79,7 @@ _LEADING_NAME = re.compile(_NAME + r"(?::|(?= (?:must|has|have|contains|needs|ca
 
 
 class UnsupportedError(JumbotError, NotImplementedError):
-    """A combination of arguments that is meaningful but not offered; said before any work is done."""
+    """A combination of arguments that is meaningful but not supported; raised before any work is done."""
 
 
 class MissingPackageError(JumbotError, ImportError):
@@ -132,7 +132,7 @@ class DataWarning(UserWarning):
 
 
 class NoTargetWarning(UserWarning):
-    """An estimator was fitted without a target: it has adapted to the source itself, which is to nothing."""
+    """An estimator was fitted without a target: it has adapted to the source itself, which has no effect."""
 
 
 class NegativeTransferWarning(UserWarning):

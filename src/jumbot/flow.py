@@ -86,8 +86,8 @@ def gradient_flow(
     callback
         `callback(steps_done, points, loss)` after each step; the points are a copy.
     tol
-        Bound on the relative gap of each minibatch problem.  The gradient's error goes like its square root, and
-        like the gap itself where the marginals are exact.
+        Bound on the relative gap of each minibatch problem.  The error of the gradient is of the order of its square
+        root, or of the gap itself if the marginals are exact.
 
     Returns
     -------
@@ -181,7 +181,7 @@ def _run(flow: _Flow, steps: int, shown: _Shown, callback: Callback | None) -> t
 
 @dataclass(frozen=True, repr=False)
 class Trajectory:
-    """Where the points of a gradient flow went, with the kind and dtype of x0.
+    """The path of the points of a gradient flow, with the kind and dtype of x0.
 
     Attributes
     ----------

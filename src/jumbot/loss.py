@@ -73,8 +73,8 @@ class JointTransportLoss(nn.Module):
     reference : {"product", "ones"}, default "product"
         R: "product" is the paper's text, "ones" its published code.
     scale : float or "auto", optional
-        Let distances follow the scale of the embedding: eta1 then means what it means where source samples have this
-        mean squared distance, whatever the network makes of them ("auto": 360, as on the paper's image networks).  The
+        Divide distances by the scale of the embedding: eta1 then has the meaning that it has if source samples have
+        this mean squared distance, independently of the network ("auto": 360, as on the paper's image networks). The
         scale is a running mean over training.  By default distances are not scaled.
     label_loss : {"cross-entropy", "squared", "huber"}, default "cross-entropy"
         "squared" and "huber" are for numbers: labels are then `(n,)` or `(n, k)`, and predictions `(m, k)` take the
@@ -177,7 +177,7 @@ class JointTransportLoss(nn.Module):
         labels_t : Tensor of shape (m,), optional
             Classes of the target samples, for `wrong_mass` only; below 0 where they are unknown.
         weights_s : Tensor of shape (n,), optional
-            How much the source samples count, relative to each other; all alike by default.
+            Relative weights of the source samples; equal by default.
 
         Returns
         -------

@@ -107,16 +107,16 @@ def test_truth_values_are_predicted_as_such(rng: np.random.Generator) -> None:
 
 def test_labels_that_are_one_hot_are_distinguished_from_numbers() -> None:
     rows, labels = np.ones((20, 3)), np.arange(20) % 3
-    with refused(r"labels of shape \(20, 3\); pass y\.argmax\(1\), one class per sample"):
+    with refused(r"\(20, 3\).*y\.argmax\(1\)"):
         jumbot.adapt((rows, np.eye(3)[labels]), rows, method="jumbot", judge=False)
-    with refused("several numbers per sample are predicted with task='regression'"):
+    with refused("task='regression'"):
         jumbot.adapt((rows, 2 * np.eye(3)[labels]), rows, method="jumbot", judge=False)
 
 
 def test_a_backbone_that_is_neither_a_name_nor_a_module_is_refused() -> None:
     rows, labels = np.ones((20, 3)), np.arange(20) % 3
     for backbone, kind in ((nn.Linear, "Linear"), (lambda x: x, "function")):
-        with refused(f"backbone: got {kind}; pass a name, or a torch.nn.Module that is"):
+        with refused(f"backbone:.*{kind}.*torch.nn.Module"):
             jumbot.adapt((rows, labels), rows, backbone=backbone, method="jumbot", judge=False)  # type: ignore[arg-type]
 
 

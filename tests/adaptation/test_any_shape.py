@@ -47,7 +47,7 @@ def test_signals_are_adapted_to_a_drift(rng: np.random.Generator, tmp_path: Path
     saved = jumbot.load(model.save(tmp_path))
     np.testing.assert_array_equal(saved.predict(target[0]), model.predict(target[0]))
     assert saved.predict(target[0][0]).shape == (1,)  # one signal
-    with refused(r"samples of shape \(2, 60\) where \(2, 64\) is expected"):
+    with refused(r"\(2, 60\).*\(2, 64\)"):
         saved.predict(target[0][:, :, 4:])
 
 
@@ -131,4 +131,4 @@ def test_what_can_be_trained_again_is_judged_by_folds(rng: np.random.Generator) 
 def test_the_baseline_of_a_signal_run_is_trained_as_long(rng: np.random.Generator, tmp_path: Path) -> None:
     source, target = _waves(rng, 60, 0.0), _waves(rng, 60, 1.0)
     jumbot.adapt(source, target, kind="signal", method="jumbot", source_steps=5, steps=10, out=tmp_path / "run")
-    assert "trained beside it" in json.loads((tmp_path / "run" / "baseline.json").read_text())["what"]
+    assert "trained with the same" in json.loads((tmp_path / "run" / "baseline.json").read_text())["what"]

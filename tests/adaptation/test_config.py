@@ -328,7 +328,7 @@ def test_what_other_settings_would_pass_over_is_refused(shape, changes: dict[str
 def test_rates_of_a_backbone_that_has_none_are_refused() -> None:
     frozen, small, rows = (as_domain(np.zeros(shape, np.uint8)) for shape in ((12, 70, 70, 3), (12, 28, 28), (12, 5)))
     rate = {"backbone_rate": 0.5}
-    with refused(r"backbone_rate has no effect on a frozen backbone"):
+    with refused("backbone_rate"):
         make_config(frozen, "jumbot", None, rate)
     for source in (small, rows):
         with refused("has no effect on a network that has one rate"):

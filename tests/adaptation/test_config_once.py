@@ -48,6 +48,6 @@ def test_estimator(made: Counter[str]) -> None:
 
 
 def test_options_of_tune_are_tried_once_per_method(made: Counter[str]) -> None:
-    with pytest.raises(jumbot.ArgumentError, match="no such file"):
+    with pytest.raises(jumbot.ArgumentError, match="does not exist"):
         jumbot.tune((ROWS, LABELS), "nowhere.csv", steps=2)
     assert made == dict.fromkeys(("source-only", "jumbot", "deepjdot", "mcc", "m-pot", "elot"), 1)

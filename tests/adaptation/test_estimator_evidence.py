@@ -76,7 +76,7 @@ def test_a_label_shift_that_does_harm_is_reported() -> None:
     X, y = clouds(0, (60, 60, 60))
     X_target, truth = clouds(1, (117, 2, 1))
     clf = classifier(method="deepjdot", steps=100)
-    with pytest.warns(jumbot.NegativeTransferWarning, match=r"probably did harm: .* let jumbot\.tune choose"):
+    with pytest.warns(jumbot.NegativeTransferWarning, match=r"harm:.*jumbot\.tune"):
         clf.fit(X, y, X_target=X_target)
     alone = classifier(method="source-only", steps=100).fit(X, y, X_target=X_target)
     assert clf.score(X_target, truth) < alone.score(X_target, truth) - 0.05
@@ -152,7 +152,7 @@ def test_scorers_refuse_what_they_cannot_score(shifted: Rows) -> None:
     X, y, X_target, _ = shifted
     with refused("fit had none"):
         jumbot.target_scorer()(classifier(steps=2).fit(X, y))
-    with refused(r"'smoothness' does not score .*Known: modularity"):
+    with refused("'smoothness'.*Known:"):
         jumbot.target_scorer("smoothness")(classifier(steps=2, baseline=False).fit(X, y, X_target=X_target))
     with refused("got StandardScaler"):
         jumbot.target_scorer()(StandardScaler())
@@ -211,7 +211,7 @@ def test_folds_carry_the_names_of_sources(shifted: Rows) -> None:
         ({"labelled_target": 3}, "labelled_target: got int; pass a pair"),
         ({"labelled_target": (np.zeros((2, 2)), [0])}, r"labelled_target: 2 rows and labels of shape \(1,\)"),
         ({"labelled_target": (np.zeros((2, 2)), [0, 7])}, "labelled_target: got 7; each label must be one of y"),
-        ({"sample_domain": [0, 1]}, r"sample_domain: shape \(2,\); it must name a source for each of 120 rows"),
+        ({"sample_domain": [0, 1]}, r"sample_domain: shape \(2,\); .* 120 rows"),
         ({"sample_domain": np.zeros(120)}, "sample_domain: got float64"),
         ({"sample_domain": "a"}, r"sample_domain: shape \(\)"),
     ],

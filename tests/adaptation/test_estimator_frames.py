@@ -80,7 +80,7 @@ def test_an_unknown_category_and_another_order(rng: np.random.Generator) -> None
         clf.predict(there.assign(ward="east"))
     with pytest.raises(ValueError, match="feature names"):
         clf.predict(there[["ward", "age", "kind", "urgent"]])
-    with refused("got an array where column 'ward' holds categories"):
+    with refused("'ward'"):
         clf.predict(np.ones((3, 4)))
 
 

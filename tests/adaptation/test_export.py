@@ -142,7 +142,7 @@ def test_the_onnx_file_names_its_batch_and_its_classes(rows: Model, tmp_path: Pa
 
 
 def test_what_cannot_be_exported(rows: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with refused(r"got 'model.h5'; the name must end in .onnx or .pt2"):
+    with refused("'model.h5'.*.pt2"):
         rows.export(tmp_path / "model.h5")
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(MissingPackageError, match=r"jumbot\[export\]"):

@@ -83,13 +83,13 @@ def test_a_backbone_of_the_user(blobs: Any, tmp_path: Path) -> None:
         source, target, backbone=backbone, steps=10, out=tmp_path / "run", method="jumbot", judge=False
     )
     assert model.transform(target).shape == (len(target), 7)
-    with refused("module of your own"):
+    with refused("backbone"):
         jumbot.load(tmp_path / "run")
     again = jumbot.load(tmp_path / "run", backbone=nn.Sequential(nn.Linear(3, 7), nn.Tanh()))
     np.testing.assert_array_equal(again.predict(target), model.predict(target))
     with refused("it fails on a sample"):
         jumbot.adapt(source, target, backbone=nn.Linear(9, 7), steps=1, method="jumbot", judge=False)
-    with refused(r"must return a tensor \(batch, features\)"):
+    with refused(r"\(batch, features\)"):
         jumbot.adapt(source, target, backbone=nn.Unflatten(1, (1, 3)), steps=1, method="jumbot", judge=False)
     wider, spec = make_network(NetworkOptions(features=5), (3,), 2, backbone)
     assert spec["bottleneck"]
@@ -144,7 +144,7 @@ def test_what_cannot_be_adapted(blobs: Any) -> None:
         jumbot.adapt(source, None, method="jumbot", judge=False)
     with refused("label"):
         jumbot.adapt(source.unlabelled(), target, method="jumbot", judge=False)
-    with refused("did you mean 'tau'"):
+    with refused("'tau'"):
         jumbot.adapt(source, target, tua=1.0, method="jumbot", judge=False)
     with refused("evaluate_on"):
         jumbot.adapt(source, target, evaluate_on=target.unlabelled(), method="jumbot", judge=False)

@@ -54,7 +54,7 @@ def test_several_files(model: Model, light: np.ndarray, tmp_path: Path) -> None:
 
 def test_rows_of_pixels_are_not_one_picture(model: Model) -> None:
     rows = _pictures(np.random.default_rng(2))[0].reshape(40, -1)
-    with refused(r"\(40, 768\) could be one image or 40 rows of pixels; pass x\[None\]"):
+    with refused(r"\(40, 768\).*40.*x\[None\]"):
         model.predict(rows)
     assert model.predict(rows[None]).shape == (1,)
 
@@ -67,6 +67,6 @@ def test_a_loaded_model_says_the_same_bit_by_bit(tmp_path: Path) -> None:
 
 
 def test_what_may_be_one_or_three_is_refused(model: Model, light: np.ndarray) -> None:
-    with refused(r"\(3, 256, 256\) could be one image or 3 grey ones; pass x\[None\]"):
+    with refused(r"\(3, 256, 256\).*3.*x\[None\]"):
         model.predict(light.transpose(2, 0, 1))
     assert model.predict(light.transpose(2, 0, 1)[None]).tolist() == ["light"]

@@ -128,11 +128,11 @@ def test_fractions_say_that_numbers_are_meant() -> None:
     assert model.task.name == "regression"
     with refused("labels are names or whole numbers"):
         jumbot.adapt((X, y), X, task="classification", steps=2, method="jumbot", judge=False)
-    with refused(r"60 different whole numbers .*: is this a number to predict\? Say task="):
+    with refused(r"60.*:.*predict\?.*task="):
         jumbot.adapt((X, np.arange(60)), X, steps=2, batch_size=60)
     many = jumbot.adapt((X, np.arange(60)), X, task="classification", steps=2, batch_size=60, judge=False)
     assert len(many.classes) == 60
-    with refused("got the label 'red'; task='regression' predicts numbers"):
+    with refused("'red'; task='regression'"):
         jumbot.adapt((X, ["red", "blue"] * 30), X, task="regression", steps=2, method="jumbot", judge=False)
 
 
@@ -203,14 +203,14 @@ def test_several_columns_of_numbers_from_a_table(tmp_path: Path, rng: np.random.
     assert [one["name"] for one in found.to_json()["per_output"]] == ["height", "weight"]
     assert "  weight: RMSE" in str(found)
     for label, message in (
-        ("height,width", "label: there is no column 'width'"),
+        ("height,width", "label: column 'width'"),
         ("height,height", "names a column twice"),
     ):
         with refused(message):
             jumbot.adapt(frame, frame, label=label, **how, method="jumbot", judge=False)
     with refused("label"):
         jumbot.adapt(frame, frame.drop(columns="weight"), label="height,weight", **how, method="jumbot", judge=False)
-    with refused("several numbers per sample are predicted with task='regression'"):
+    with refused("task='regression'"):
         jumbot.adapt(frame, frame, label="height,weight", steps=10, method="jumbot", judge=False)
 
 

@@ -175,7 +175,7 @@ def test_a_model_without_held_out_samples_says_so() -> None:
     X, y = data(60, 0)
     bare = jumbot.adapt((X, y), X, steps=3, method="source-only", judge=False)
     for call in (lambda: bare.predict_set(X), lambda: bare.write_predictions(X, "none.csv", coverage=0.9)):
-        with pytest.raises(jumbot.ArgumentError, match="keeps no held-out source samples") as error:
+        with pytest.raises(jumbot.ArgumentError, match="no held-out source samples") as error:
             call()
         assert error.value.argument == "coverage"
 

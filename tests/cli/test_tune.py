@@ -18,7 +18,7 @@ def test_tune_and_predict_with_its_folder(tmp_path: Path, capsys: pytest.Capture
     arguments = ["tune", here, there, "--out", str(out), "--runs", "2", "--jobs", "1", *QUICK]
     assert status_of(arguments) == 0
     output = capsys.readouterr().out
-    assert output.count("(picked)") == 1
+    assert output.count("(chosen)") == 1
     assert "No target label was used." in output
     assert "accuracy" not in output
     record = json.loads((out / "tune.json").read_text(encoding="utf-8"))

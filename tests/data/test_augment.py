@@ -133,7 +133,7 @@ def test_unknown_transforms():
 
 def test_too_large_a_crop(images):
     for transform in (CentreCrop(34), RandomCrop(34), TenCrop(34)):
-        with refused("34 pixels cannot be cut from images of 40x33"):
+        with refused("34.*40x33"):
             transform(images, np.random.default_rng(0))
 
 

@@ -47,9 +47,9 @@ def test_missing_and_renamed_columns_are_named(rng: np.random.Generator) -> None
     source = as_domain(_frame(rng), name="clinic")
     with refused("ward"):
         prepare(source, as_domain(_frame(rng).drop(columns="height"), name="ward"))
-    with refused(r"lacks the column 'height'.*Rename 'Height' to 'height'"):
+    with refused("'height'.*'Height'.*'height'"):
         prepare(source, as_domain(_frame(rng).rename(columns={"height": "Height"}), name="ward"))
-    with refused(r"ward: has columns that the source lacks: weight.*columns=\"shared\""):
+    with refused(r"ward:.*lacks:.*columns=\"shared\""):
         prepare(source, as_domain(_frame(rng, weight=np.ones(ROWS)), name="ward"))
 
 
@@ -84,7 +84,7 @@ def test_categories_are_one_hot(rng: np.random.Generator) -> None:
     colours = ["red", "blue", None, "red"] * (ROWS // 4)
     source = _frame(rng, colour=colours, ward=pd.Categorical([7, 3] * (ROWS // 2)))
     target = _frame(rng, colour=["blue"] * (ROWS - 1) + ["green"], ward=[3.0] * ROWS)
-    with pytest.warns(UserWarning, match=r"column 'colour' has values that the source lacks \('green'\)"):
+    with pytest.warns(UserWarning, match=r"'colour'.*\('green'\)"):
         a, b, format = prepare(as_domain(source), as_domain(target))
     assert format.columns is not None
     assert format.columns.features == ("age", "height", "colour=blue", "colour=red", "ward=3", "ward=7")
@@ -133,7 +133,7 @@ def test_columns_that_say_nothing_are_refused_with_the_remedy(
 
 def test_few_numbers_with_other_signs_are_categories_with_a_word(rng: np.random.Generator) -> None:
     frame = _frame(rng, price=["$1,000", "$2,500", "$900"] * (ROWS // 3))
-    with pytest.warns(UserWarning, match=r"'price' contains formatted numbers \('\$1,000'\)"):
+    with pytest.warns(UserWarning, match=r"'price'.*\('\$1,000'\)"):
         _, _, fitted = prepare(as_domain(frame), as_domain(frame))
     assert fitted.columns is not None
     assert fitted.columns.columns[-1].categories == ("$1,000", "$2,500", "$900")
@@ -142,7 +142,7 @@ def test_few_numbers_with_other_signs_are_categories_with_a_word(rng: np.random.
 def test_numbers_next_to_numbers_as_text_are_categories_with_a_word(rng: np.random.Generator) -> None:
     """As a workbook may have them; texts alone are categories without one."""
     frame = _frame(rng, size=[1, 2.5, "3"] * (ROWS // 3))
-    with pytest.warns(UserWarning, match=r"'size' contains numbers, some of them as text \('3'\)"):
+    with pytest.warns(UserWarning, match=r"'size'.*\('3'\)"):
         prepare(as_domain(frame), as_domain(frame))
     prepare(*[as_domain(frame.assign(size=["1", "2", "3"] * (ROWS // 3)))] * 2)
 
@@ -158,7 +158,7 @@ def test_a_column_whose_accent_is_stored_in_another_way_is_named(rng: np.random.
 def test_text_among_the_targets_numbers(rng: np.random.Generator) -> None:
     target = _frame(rng).astype({"age": object})
     target.loc[6, "age"] = "unknown"
-    with refused(r"'age' contains numbers in the source and 'unknown' in row 6; leave missing"):
+    with refused("'age'.*'unknown'.*6"):
         prepare(as_domain(_frame(rng)), as_domain(target))
 
 
@@ -170,14 +170,14 @@ def test_numbers_in_another_dress(rng: np.random.Generator) -> None:
 
 
 def test_a_column_that_is_empty_in_the_target(rng: np.random.Generator) -> None:
-    with pytest.warns(UserWarning, match=r"there: column 'age' is empty; .* the source's median"):
+    with pytest.warns(UserWarning, match="there:.*'age'"):
         prepare(as_domain(_frame(rng)), as_domain(_frame(rng).assign(age=None), name="there"))
 
 
 def test_what_is_no_frame(rng: np.random.Generator) -> None:
     with refused(r"a Series is one row, or one column; pass a frame"):
         as_domain(_frame(rng).iloc[0])
-    with refused(r"got a dict; pass pandas\.DataFrame"):
+    with refused(r"pandas\.DataFrame"):
         as_domain({"age": [1]})
     unlabelled = as_domain(_frame(rng)[["age", "height"]], name="here")
     with refused("here"):
@@ -186,9 +186,9 @@ def test_what_is_no_frame(rng: np.random.Generator) -> None:
 
 def test_labels_that_are_among_the_features(rng: np.random.Generator) -> None:
     frame = _frame(rng).rename(columns={"label": "outcome"})
-    with refused("the labels are the column 'outcome' of the features too"):
+    with refused("'outcome'"):
         as_domain((frame, frame["outcome"]))
-    with refused("the labels are the column 'label' of the features too"):
+    with refused("'label'"):
         as_domain((_frame(rng), _frame(rng)["label"].tolist()))
     assert as_domain((frame.drop(columns="outcome"), frame["outcome"])).classes == ("no", "yes")
 
@@ -197,14 +197,14 @@ def test_infinity_is_named_by_column_and_line(rng: np.random.Generator, tmp_path
     frame = _frame(rng)
     frame.loc[2, "height"] = np.inf
     frame.to_csv(tmp_path / "x.csv", index=False)
-    with refused(r"'height' contains infinity .* in 1 rows, the first is line 4 of .*x\.csv"):
+    with refused(r"'height'.*1.*4.*x\.csv"):
         prepare(as_domain(tmp_path / "x.csv"), as_domain(tmp_path / "x.csv"))
 
 
 @pytest.mark.parametrize("numbers", [np.arange(100, 100 + ROWS), np.arange(ROWS) ** 2 + 1, np.arange(ROWS)[::-1]])
 def test_a_row_number_is_named_in_a_warning(rng: np.random.Generator, numbers: np.ndarray) -> None:
     frame = _frame(rng, record=numbers)
-    with pytest.warns(UserWarning, match=r"column 'record' looks like a row number.*drop='record'"):
+    with pytest.warns(UserWarning, match="'record'.*drop='record'"):
         prepare(as_domain(frame), as_domain(frame))
     _, b, format = prepare(as_domain(frame, id="record"), as_domain(frame, id="record"))
     assert b.ids == [str(n) for n in numbers]
@@ -216,7 +216,7 @@ def test_a_row_number_is_named_in_a_warning(rng: np.random.Generator, numbers: n
 def test_numbers_of_rows_that_were_shuffled_are_known_by_their_name(rng: np.random.Generator, name: str) -> None:
     numbers = rng.permutation(10 * ROWS)[:ROWS]
     frame = _frame(rng, **{name: numbers})
-    with pytest.warns(UserWarning, match=rf"column '{name}' looks like a row number"):
+    with pytest.warns(UserWarning, match=f"'{name}'"):
         prepare(as_domain(frame), as_domain(frame))
     frame = _frame(rng, grid=numbers, heat_index=numbers / 2)
     prepare(as_domain(frame), as_domain(frame))
@@ -227,7 +227,7 @@ def test_digits_that_float32_loses(rng: np.random.Generator, as_table: bool) -> 
     rows = pd.DataFrame({"u": rng.normal(size=ROWS), "time": 1.7e9 + 60 * rng.random(ROWS)})
     labels = np.arange(ROWS) % 2
     which, data = ("'time'", rows) if as_table else ("2", rows.to_numpy())
-    with pytest.warns(UserWarning, match=rf"source: column {which} goes from 17000000\d\d.* seven digits; subtract"):
+    with pytest.warns(UserWarning, match=rf"source:.*{which}.*17000000\d\d"):
         prepare(as_domain(data, labels, name="source"), as_domain(data))
 
 
@@ -260,7 +260,7 @@ def test_columns_to_drop_must_exist_on_one_side(rng: np.random.Generator) -> Non
         read_domains(frame, frame, reading=Reading(drop=("nots",)))
     with refused("drop"):
         as_domain(frame, drop="nots")
-    with refused("'age' cannot be both the id and left out"):
+    with refused("'age'"):
         as_domain(frame, drop="age", id="age")
 
 
@@ -289,12 +289,12 @@ def test_names_on_one_side_only(rng: np.random.Generator) -> None:
     with refused("data"):
         prepare(as_domain(frame), as_domain(np.zeros((4, 3))))
     named = as_domain(_frame(rng, colour=["red", "blue"] * (ROWS // 2)))
-    with refused("got an array where column 'colour'"):
+    with refused("'colour'"):
         prepare(named, as_domain(np.zeros((4, 3))))
     holed = frame.assign(age=np.nan)
     with (
         pytest.warns(UserWarning, match="the source had no column names"),
-        refused("'age' lacks 24 numbers, the first in row 0"),
+        refused("'age'.*24.*0"),
     ):
         prepare(as_domain((X, frame["label"])), as_domain(holed))
 
@@ -313,7 +313,7 @@ def test_the_preprocessing_survives_json(rng: np.random.Generator) -> None:
 def test_labels_in_another_order_than_their_rows(rng: np.random.Generator) -> None:
     X, y = _frame(rng)[["age"]], _frame(rng)["label"]
     assert as_domain((X, y.reset_index(drop=True))).classes == ("no", "yes")
-    with refused(r"another order, by their index; pass y\.loc"):
+    with refused(r"y\.loc"):
         as_domain((X, y.iloc[::-1]))
 
 
@@ -357,6 +357,6 @@ def test_everything_in_the_way_is_listed_at_once_with_options_that_would_do(rng:
 
 def test_the_id_is_offered(rng: np.random.Generator) -> None:
     frame = _frame(rng, case=[f"c{i}" for i in range(ROWS)])
-    with refused(r"make it the id \(--id case\)") as caught:
+    with refused(r"\(--id case\)") as caught:
         prepare(as_domain(frame), as_domain(frame))
     assert caught.value.remedy == {"id": "case"}

@@ -86,12 +86,12 @@ def test_nan_rows_are_counted_and_named() -> None:
 
 
 def test_numbers_beyond_float32() -> None:
-    with refused("beyond float32, the first is row 1"):
+    with refused("float32.*1"):
         as_domain(np.array([[1.0], [1e300]]))
 
 
 def test_no_data() -> None:
     with refused("target"):
         as_domain(None, name="target")
-    with refused("/nowhere/at-all: does not exist"):
+    with refused("/nowhere/at-all:"):
         as_domain("/nowhere/at-all")

@@ -76,13 +76,13 @@ def test_a_date_is_the_same_however_it_is_given(kind: str) -> None:
 
 
 def test_day_and_month_that_cannot_be_distinguished_are_refused(rng: np.random.Generator) -> None:
-    with refused("may be day/month or month/day"):
+    with refused("day/month.*month/day"):
         find_dates(["01/02/2024", "03/04/2024"])
     assert find_dates(["01/02/2024"], ["25/12/2024"])[0].order == "dmy", "the target may tell"
     with pytest.raises(NotADateError):
         find_dates(["13/13/2024"])
     frame = _frame(rng, seen=["01/02/2024", "03/04/2024"] * 30)
-    with refused(r"column 'seen' contains dates such as 01/02/2024, which may be") as caught:
+    with refused("'seen'.*01/02/2024") as caught:
         prepare(as_domain(frame), as_domain(frame), dates=(), text=())
     assert caught.value.remedy == {"drop": ("seen",)}
 
@@ -124,14 +124,14 @@ def test_a_missing_date_is_the_median_and_a_damaged_one_is_named(rng: np.random.
     _, there, _ = _prepared(source, target, dates=("seen",), text=("note",))
     assert there[3, 1:5].tolist() == [2023, 12, 2, 30]
     target.loc[4, "seen"] = "2023-02-30"
-    with refused("contains dates in the source and '2023-02-30' in row 4") as caught:
+    with refused("'2023-02-30'.*4") as caught:
         prepare(as_domain(source), as_domain(target), dates=("seen",), text=("note",))
     assert caught.value.remedy == {"drop": ("seen",)}
 
 
 def test_dates_beyond_the_sources_are_remarked_on(rng: np.random.Generator) -> None:
     later = pd.date_range("2025-01-01", periods=60, freq="D").strftime("%Y-%m-%d")
-    with pytest.warns(DataWarning, match="column 'seen' is after the last date of the source in 60 of 60 rows"):
+    with pytest.warns(DataWarning, match="'seen'.*60.*60"):
         prepare(as_domain(_frame(rng)), as_domain(_frame(rng, seen=later)), dates=(), text=())
 
 
@@ -165,10 +165,10 @@ def test_text_is_stored_as_numbers(rng: np.random.Generator) -> None:
 
 def test_nothing_is_encoded_unless_asked_for(rng: np.random.Generator) -> None:
     frame = _frame(rng)
-    with refused(r"'seen' contains dates .*--dates seen") as caught:
+    with refused("'seen'.*--dates") as caught:
         prepare(as_domain(frame), as_domain(frame))
     assert caught.value.remedy == {"dates": ("seen",), "text": ("note",)}
-    with refused(r"'note' contains free text: .*--text note"):
+    with refused("'note'.*text:.*--text"):
         prepare(as_domain(frame), as_domain(frame), dates=("seen",))
     with refused("dates"):
         prepare(as_domain(frame), as_domain(frame), dates=("sean",), text=())
@@ -193,7 +193,7 @@ def test_columns_by_name_or_all_of_a_kind(rng: np.random.Generator) -> None:
 def test_an_array_has_neither_dates_nor_text(rng: np.random.Generator) -> None:
     frame = _frame(rng)
     _, _, format = _prepared(frame, frame, dates=(), text=())
-    with refused("got an array where column 'seen' contains dates"):
+    with refused("'seen'"):
         format.apply(as_domain(np.ones((3, 3))))
 
 

@@ -44,7 +44,7 @@ def test_labels_that_are_no_classes() -> None:
 def test_target_classes_are_matched_by_name() -> None:
     source = as_domain((np.zeros((4, 2)), ["cat", "dog", "eel", "dog"]))
     target = as_domain((np.zeros((3, 2)), ["eel", "fox", "cat"]), name="target")
-    with pytest.warns(UserWarning, match=r"target: 1 samples have labels that the source lacks \(fox\); no accuracy"):
+    with pytest.warns(UserWarning, match=r"target: 1.*\(fox\)"):
         _, matched, _ = prepare(source, target)
     assert matched.labels.tolist() == [2, -1, 0]
     assert matched.classes == ("cat", "dog", "eel")
@@ -52,7 +52,7 @@ def test_target_classes_are_matched_by_name() -> None:
 
 def test_labels_without_a_common_name_are_dropped_with_a_warning() -> None:
     target = as_domain((np.zeros((2, 2)), [2020, 2021]), name="photos")
-    with pytest.warns(UserWarning, match=r"photos: its labels \(2020, 2021\) have no name in common"):
+    with pytest.warns(UserWarning, match=r"photos:.*\(2020, 2021\)"):
         matched = match_classes(target, ("cat", "dog"))
     assert matched.labels is None
 
@@ -79,7 +79,7 @@ def test_labels_that_seem_shifted_by_one_are_named(labels, classes, match: str) 
 @pytest.mark.parametrize("labels", [["Cat", "dog", "DOG"], ["Cat", "DOG", "DOG"]])
 def test_labels_in_another_spelling_are_named_with_those_that_may_be_meant(labels) -> None:
     target = as_domain((np.zeros((3, 1)), labels))
-    with pytest.warns(UserWarning, match="Rename .*'Cat' for 'cat'.* if they are the same"):
+    with pytest.warns(UserWarning, match="'Cat'.*'cat'"):
         match_classes(target, ("cat", "dog"))
 
 
@@ -104,7 +104,7 @@ _COMPOSED, _COMBINED = "caf\N{LATIN SMALL LETTER E WITH ACUTE}", "cafe\N{COMBINI
 )
 def test_classes_that_differ_in_spelling_alone(one: str, other: str) -> None:
     target = as_domain(np.zeros((1, 2)))
-    with pytest.warns(UserWarning, match=f"'{one}' and '{other}' are two classes"):
+    with pytest.warns(UserWarning, match=f"'{one}'.*'{other}'"):
         prepare(as_domain((np.zeros((2, 2)), [one, other])), target)
     prepare(as_domain((np.zeros((2, 2)), [-1, 1])), target)
 

@@ -43,7 +43,7 @@ def test_polars() -> None:
     _read_alike(frame.with_columns(polars.col("ward").cast(polars.Categorical)), FRAME)
     nested = frame.with_columns(e=polars.Series([[1.0, 2.0]] * 4)).drop("a", "ward")
     assert as_domain(nested, label="kind").roles.features == ("e[0]", "e[1]")
-    with refused(r"a polars LazyFrame contains no rows yet; pass data\.collect\(\)"):
+    with refused(r"data\.collect\(\)"):
         as_domain(frame.lazy())
 
 
@@ -70,7 +70,7 @@ def test_sparse_rows(rng: np.random.Generator, kind: Any) -> None:
     np.testing.assert_array_equal(_numbers(b), _numbers(c))
     holed = dense.copy()
     holed[3, 2] = np.nan
-    with refused(r"1 entries are NaN.*the first in row 3"):
+    with refused("1.*NaN.*3"):
         as_domain(sparse.csr_array(holed), name="mine")
 
 
@@ -94,7 +94,7 @@ def test_huggingface_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     assert as_domain(named).roles.features == ("a", "ward")
     embedded = datasets.Dataset.from_dict({"e": [[1.0, 2.0], [3.0, 4.0]], "label": [0, 1]})
     assert as_domain(embedded).shape == (2,)
-    with refused(r"contains the splits train, test; pass one, e\.g\. data\['train'\]"):
+    with refused(r"e\.g\. data\['train'\]"):
         as_domain(datasets.DatasetDict({"train": data, "test": data}))
     with refused("the source are drawn by class"):
         as_domain(named.to_iterable_dataset())
@@ -189,14 +189,14 @@ def test_iterables_are_read_whole_as_targets(monkeypatch: pytest.MonkeyPatch) ->
     pictures = _Stream([Image.new("L", (8, 6 + i)) for i in range(3)])
     _, target, _ = read_domains((np.zeros((4, 9, 9)), [0, 1] * 2), pictures)
     assert (len(target), target.labels) == (3, None)
-    with refused(r"which has no length.*__len__ and __getitem__"):
+    with refused("__len__.*__getitem__"):
         as_domain(_Stream(items))
     with refused("the stream is empty"):
         read_domains(source, iter([]))
     with refused(r"items with names \(x, y\)"):
         read_domains(source, iter([{"x": 1, "y": 2}]))
     pictures = DataLoader([Image.new("L", (8, 6))] * 3, batch_size=2, collate_fn=list)
-    with refused(r"yields lists of images; pass its \.dataset"):
+    with refused(r"\.dataset"):
         read_domains(source, pictures)
     with refused("bring them to one shape"):
         read_domains(source, iter([np.zeros(2), np.zeros(3)]))

@@ -134,7 +134,7 @@ def test_a_remedy_can_be_passed_on(tables: tuple[pd.DataFrame, pd.DataFrame]) ->
         jumbot.adapt(source, target, label="outcome", steps=2, method="source-only")
     model = jumbot.adapt(source, target, label="outcome", steps=2, method="source-only", **caught.value.remedy)
     assert model.predict(target).shape == (ROWS,)
-    with refused("lacks the column 'when'"):
+    with refused("'when'"):
         model.predict(target.drop(columns="when"))
 
 

@@ -118,7 +118,7 @@ def test_what_a_process_meets_is_raised_here(folder: Path) -> None:
     samples = {"a": formatted(folder, "here").samples}
     (folder / "here" / "cup" / "3.jpg").write_bytes(b"no picture")
     with readers(samples, 1) as submit:
-        with refused(r"3\.jpg: cannot be read as an image"):
+        with refused(r"3\.jpg:"):
             submit("a", np.arange(30), None)()
         assert submit("a", np.array([20]), None)().shape == (1, 3, 32, 32)
 
@@ -137,7 +137,7 @@ def test_a_killed_reader_is_an_error_that_says_what_to_do(folder: Path) -> None:
             while True:  # until the loss is noticed
                 submit("a", np.arange(2), None)()
 
-        with pytest.raises(JumbotError, match="use fewer than 1, or workers=0"):
+        with pytest.raises(JumbotError, match=r"1.*workers=0"):
             go_on()
 
 

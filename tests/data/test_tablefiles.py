@@ -76,7 +76,7 @@ def test_decimal_commas(tmp_path: Path) -> None:
     ("text", "read"),
     [
         ("a\tb\n1,234\t3\n999\t4\n", r"'1,234' in column 'a' is read as 1\.234; if a sign parts thousands"),
-        ("a;b\n0,5;1.234\n1,5;999\n", r"'0,5' in column 'a' is read as 0\.5 beside decimal points in 'b'"),
+        ("a;b\n0,5;1.234\n1,5;999\n", r"'0,5' in column 'a' is read as 0\.5 with decimal points in 'b'"),
         ("a;b\n1,234;0,5\n999;4\n", None),  # one column tells of the other
         ("a;b\n0,123;3\n1,234;4\n", None),
     ],
@@ -103,9 +103,7 @@ def test_labels_that_say_none_are_named_and_ids_stand_as_written(tmp_path: Path,
     )
     path = tmp_path / f"x.{ending}"
     (frame.to_csv if ending == "csv" else frame.to_excel)(path, index=False)
-    with pytest.warns(
-        UserWarning, match="column 'label' says 'None' in 1 rows, which is read as a missing label; if it is a"
-    ):
+    with pytest.warns(UserWarning, match="'label'.*'None'.*1"):
         read = as_domain(path, domain="NA")
     assert (read.classes, read.ids) == (("cat",), ["NA", "c", "d"])
     assert read.labels is not None
@@ -126,7 +124,7 @@ def test_encodings(tmp_path: Path, encoding: str) -> None:
 
 def test_a_table_in_another_encoding(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_bytes("größe,label\n1,ä\n".encode("latin-1"))
-    with refused(r"is not UTF-8; save it as such"):
+    with refused("UTF-8"):
         load_table(tmp_path / "x.csv")
 
 
@@ -143,7 +141,7 @@ def test_blank_lines_and_quoted_line_breaks_keep_their_place(tmp_path: Path) -> 
         ("a,b\n1,2\n3\n", "line 3 has 1 columns where others have 2"),
         ("a,b\n1,2\n3,4,5\n", "line 3 has 3 columns where others have 2"),
         ("a,a\n1,2\n", "several columns are named 'a'"),
-        ("5.1,3.5,setosa\n4.9,3.0,virginica\n", "the first line contains '5.1' beside texts"),
+        ("5.1,3.5,setosa\n4.9,3.0,virginica\n", "the first line contains '5.1'"),
         ("a,b\n", "contains no rows"),
         ("", "contains no rows"),
         ('a,b\n1,"2\n', "line 3 has|cannot be read|has 1 columns"),
@@ -171,11 +169,11 @@ def test_sheets_of_a_workbook(tmp_path: Path) -> None:
     with pd.ExcelWriter(path) as writer:
         FRAME.to_excel(writer, sheet_name="2023", index=False)
         FRAME[:2].to_excel(writer, sheet_name="2024", index=False)
-    with refused(r"has the sheets 2023, 2024; choose one, e\.g\. two\.xlsx:2023"):
+    with refused(r"2023, 2024.*e\.g\. two\.xlsx:2023"):
         as_domain(path)
     later = as_domain(f"{path}:2024")
     assert (later.name, len(later)) == ("2024", 2)
-    with refused("sheet '2025' does not exist"):
+    with refused("'2025'"):
         as_domain(f"{path}:2025")
 
 

@@ -72,26 +72,24 @@ def test_an_array_may_go_with_a_table_whose_label_is_named(tmp_path: Path) -> No
 
 def test_domains_of_a_frame_are_asked_about() -> None:
     frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(label=Y, domain=DOMAINS)
-    with pytest.raises(
-        ArgumentError, match=r"choose one, e\.g\. the rows whose domain is 'amazon', or pass domain='all'"
-    ):
+    with pytest.raises(ArgumentError, match=r"e\.g\..*'amazon'.*domain='all'"):
         as_domain(frame)
     assert as_domain(frame, domain="webcam").classes == ("cat", "eel")
 
 
 def test_selector_without_domains(tmp_path: Path) -> None:
-    with refused("has no column 'domain'"):
+    with refused("'domain'"):
         as_domain(f"{_write(tmp_path, '.csv')}:amazon")
 
 
 @pytest.mark.parametrize("ending", [".csv", ".parquet"])
 def test_label_by_name(tmp_path: Path, ending: str) -> None:
     path = _write(tmp_path, ending, {"kind": [3, 1, 3, 1]})
-    with refused(r"got 'kind', and there is a column 'label' too.*drop='label'"):
+    with refused("'kind'.*'label'.*drop='label'"):
         load_table(path, "kind")
     kinds = load_table(path, "kind", drop="label")
     assert (kinds.shape, kinds.classes) == ((3,), ("1", "3"))
-    with refused("column 'species' does not exist; .* f0, f1, f2, label, kind"):
+    with refused("'species'.*f0, f1, f2"):
         load_table(path, "species")
     assert load_table(path).shape == (4,)
     with refused("columns label and y are ambiguous"):
@@ -127,7 +125,7 @@ def test_masked_entries_are_no_numbers() -> None:
 
 def test_archives_that_are_no_tables(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", one=X, two=X)
-    with refused("has no array `features`; it contains one, two"):
+    with refused("`features`"):
         load_table(tmp_path / "a.npz")
     np.savez(tmp_path / "b.npz", X=X, y=Y[:2])
     with refused("2 labels for 4 rows"):

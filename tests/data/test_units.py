@@ -49,7 +49,7 @@ def test_factors_of_units(column: str, factor: float) -> None:
     many = max(factor, 1 / factor)
     where = "target as in the source" if factor > 1 else "source as in the target"
     assert remark.startswith(f"t: column '{column}' varies ")
-    assert f" times as much in the {where}; are its units others than the source's? " in remark
+    assert f" times as much in the {where}; does it use other units than the source? " in remark
     assert " Its median is " in remark
     assert float(remark.split("varies ")[1].split()[0]) == pytest.approx(many, rel=0.15)
 
@@ -64,7 +64,7 @@ def test_wide_columns_and_those_of_both_signs(column: str, factor: float) -> Non
 
 def test_likely_units_are_named() -> None:
     target = _people(1).assign(weight=_people(1)["weight"] * 2.2046)
-    assert "are its units others than the source's? 2.2046 is pounds for kilograms." in _remarks(_people(0), target)[0]
+    assert "does it use other units than the source? 2.2046 is pounds for kilograms." in _remarks(_people(0), target)[0]
 
 
 @pytest.mark.parametrize(("a", "b", "words"), [(1.8, 32, "Fahrenheit"), (1, 273.15, "kelvins")])

@@ -65,7 +65,7 @@ def test_every_format_has_the_same_classes(tmp_path: Path) -> None:
 
 def test_the_two_spellings_of_a_number_are_named(tmp_path: Path) -> None:
     read = as_domain(_csv(tmp_path / "x.csv", ["1", "01", "2"]))
-    with pytest.warns(UserWarning, match="'01' and '1' are two classes; pass them one name if they are the same"):
+    with pytest.warns(UserWarning, match="'01'.*'1'"):
         prepare(read, read)
 
 
@@ -110,7 +110,7 @@ def test_codes_are_categories(tmp_path: Path) -> None:
 
 def test_many_codes_are_asked_about(tmp_path: Path) -> None:
     path = _csv(tmp_path / "x.csv", ["a", "b", "c", "d"], zip=[f"{i:05}" for i in range(40)])
-    with refused(r"column 'zip' contains codes that begin with a zero \('00000'\)"):
+    with refused(r"'zip'.*\('00000'\)"):
         prepare(as_domain(path), as_domain(path))
 
 

@@ -215,7 +215,7 @@ def test_deepjdot_with_its_authors_weights() -> None:
     assert (options.eta1, options.eta2) == (0.001, 0.0001)
     assert type(options)(**dataclasses.asdict(options)) == options  # as a record is read again
     for wrong in ({"eta1": 0.1}, {"eta2": 0.2}):
-        with refused("must be left out with cost_weights='original'"):
+        with refused("cost_weights='original'"):
             make_method("deepjdot", {"cost_weights": "original", **wrong}, features=6, classes=3)
 
 

@@ -123,4 +123,4 @@ def test_an_estimate_below_guessing_is_no_estimate(tmp_path: Path) -> None:
     answer = verdict(read_run(_with(make_run(tmp_path / "run", accuracy=None), estimated_accuracy=estimate)))
     assert "Probably" not in answer
     assert "cannot be determined without labels: the estimate, 0" in answer
-    assert "is below what guessing would give." in answer
+    assert "is below chance level." in answer

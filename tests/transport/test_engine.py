@@ -52,7 +52,7 @@ def test_an_unknown_engine_is_refused():
         lambda: jumbot.sinkhorn_divergence(x, x, epsilon=0.1, engine="devise"),
         lambda: jumbot.JointTransportLoss(1, 1, 1, 0.1, engine="devise"),
     ):
-        with refused("did you mean 'device'"):
+        with refused("'device'"):
             call()
 
 
@@ -94,5 +94,5 @@ def test_weights_leave_with_the_cost(rng):
 
 
 def test_refused_on_the_device_itself():
-    with Device(), pytest.raises(jumbot.errors.UnsupportedError, match="mps, which has no float64"):
+    with Device(), pytest.raises(jumbot.errors.UnsupportedError, match="float64"):
         jumbot.solve(Pretend(torch.zeros(3, 3)), epsilon=0.1, engine="device")

@@ -30,7 +30,7 @@ def test_a_large_divergence_is_announced(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(room, "free_memory", lambda: 1e12)
     points = np.zeros((20_000, 2), dtype=np.float32)
     # as an error it comes before the work
-    with pytest.raises(UserWarning, match=r"will take about 2.* GB of memory.*jumbot\.solve_sample"):
+    with pytest.raises(UserWarning, match=r"2.*GB.*jumbot\.solve_sample"):
         jumbot.sinkhorn_divergence(points, points, epsilon=0.0, tau=1.0)  # with entropy no matrix is made
 
 

@@ -54,7 +54,7 @@ _AS_PUBLISHED: dict[str, dict[str, Any]] = {
     "pada": {"learning_rate": 0.003, "weight_decay": 5e-4},
     "etn": {"learning_rate": 0.001, "weight_decay": 5e-4},
 }
-#: And on the paper's photographs: DeepJDOT with its own weights of the cost, CDAN-E with the gradient through the
+#: And on the paper's photographs: DeepJDOT with its own cost weights, CDAN-E with the gradient through the
 #: entropies, and looks at the target every 500 steps whatever the length of the run.
 _ON_PHOTOGRAPHS: dict[str, dict[str, Any]] = {
     **_AS_PUBLISHED,

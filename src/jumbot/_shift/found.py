@@ -61,17 +61,17 @@ class Shift:
     Attributes
     ----------
     p_value : float
-        Of the permutation test that both sets come from one distribution: exact under exchangeability.
+        The p-value of the permutation test of equal distributions: exact under exchangeability.
     effect : float or None
-        The share of the current rows that have no counterpart in the reference, beyond what two halves of the
-        reference leave each other.
+        The share of current rows without a counterpart in the reference, in excess of the same share between two halves
+        of the reference.
     interval : (float, float) or None
         Of `effect`, of 95 %.
     distance : float or None
-        The divergence between minibatches of the two sets, over that between two halves of the reference: 1 where
+        The divergence between minibatches of the two sets, divided by that between two halves of the reference: 1 if
         nothing has shifted, whatever the number of rows.
     samples : tuple of Sample
-        Rows of the current set, those that the reference explains least first.
+        Rows of the current set, the least explained ones first.
     columns : tuple of ColumnShift
         Columns, those that moved first.
     proportions : dict or None
@@ -163,12 +163,12 @@ def shift(
     The p-value is that of a permutation test on transport distances: the minibatch Sinkhorn divergence with its mass
     term at two scales, its limits for large epsilon on all rows (kernel and energy distances), transport of single
     columns and directions, means, shapes of ranks, and nearest neighbours, aggregated under the same exchanges.  It is
-    exact where the rows are exchangeable; where they come in groups or in time, say so.
+    exact if the rows are exchangeable; for rows in groups or in order of time, pass `groups` or `blocks`.
 
     Parameters
     ----------
     reference, current
-        What `jumbot.adapt` takes: folders, tables, frames, arrays, signals.  Of each at most 2,000 rows are looked at,
+        What `jumbot.adapt` takes: folders, tables, frames, arrays, signals.  At most 2,000 rows of each are used,
         drawn at random.
     label : str, optional
         Column of the labels in the reference; the current set may lack it.
@@ -178,7 +178,7 @@ def shift(
     blocks : int, optional
         Length of blocks of consecutive rows that are exchanged as a whole, for rows in the order of time.
     minutes : float, optional
-        A budget of time: the test ends with the exchanges that are done.
+        A time budget: the test uses the permutations done by then.
     seed : int
         Everything random follows from it.
     columns : {"same", "shared"}
@@ -194,7 +194,7 @@ def shift(
     Raises
     ------
     ArgumentError
-        For data that cannot be compared, before any work, with the name of what is wrong.
+        If the data cannot be compared; raised before any work.
 
     Examples
     --------

@@ -120,9 +120,9 @@ def adapt(
         Hold out a part of the source to choose the method and to estimate the accuracy.  False trains once, on all of
         the source, and estimates no accuracy.
     minutes : float, optional
-        A time budget for this call.  Training stops early enough for the figures and files to be written within it.
-        What it leaves no time for is left out, with a sentence: first the report and the models beside this one, then
-        judging, so that source-only is returned.  A budget that is over before training can begin is refused.
+        A time budget for this call.  Training stops early enough to write the figures and files within it.  If time is
+        short, the report and the reference models are left out first, then judging, so that source-only is returned;
+        the report says so.  A budget that ends before training can begin raises an error.
     unknown : bool, default False
         Mark target samples of classes that the source lacks, in the columns `unknown` and `unknown_score` of
         `predictions.csv`: by how many classes cannot be excluded and how far the source is, at a threshold that 5 % of
@@ -143,7 +143,7 @@ def adapt(
     Raises
     ------
     jumbot.ArgumentError
-        If an argument cannot be right.  Whatever can be checked without the data is checked before they are read.
+        If an argument is invalid.  Everything that does not depend on the data is checked before they are read.
     jumbot.NotFiniteError
         If the loss becomes NaN or infinite during training.
 

@@ -40,9 +40,9 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
     Parameters
     ----------
     method
-        "jumbot", "deepjdot", "source-only", or another name of `jumbot.methods.METHODS`.  None trains source-only and
-        JUMBOT, judges both without labels of the target, and keeps the better one: see `decision_`.  An option of
-        JUMBOT in `options` names it, and a method that is named is always kept.
+        "jumbot", "deepjdot", "source-only", or another name of `jumbot.methods.METHODS`. None trains source-only and
+        JUMBOT, judges both without target labels, and keeps the better one: see `decision_`. An option of JUMBOT in
+        `options` selects JUMBOT, and a selected method is always kept.
     options
         Changes to the method's own settings, e.g. `{"tau": 1.0, "epsilon": 0.1}`; `jumbot.tune` finds
         some without labels.
@@ -54,11 +54,12 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
         Length and rate of training; a minibatch has `batch_size` rows of each domain, the source's stratified by class.
         None: as `jumbot.adapt`.
     standardise
-        "auto" brings the rows to one scale, learned on the source, and each column to the same deviation where a few of
-        them carry most of the squared distances; "source" (or True) does so always, "none" (or False) changes nothing.
+        "auto" scales the rows by one number learned on the source, and also gives each column unit variance if a few
+        columns carry most of the squared distances; "source" (or True) always does so, "none" (or False) does not
+        scale.
     baseline
-        Put a classifier of the source alone beside a method that is named, and warn (`jumbot.NegativeTransferWarning`)
-        where adaptation probably did harm; runs of less than 50 steps are not warned of.  Turn it off in grids.
+        Also train source-only if a method is given, and warn (`jumbot.NegativeTransferWarning`) if adaptation probably
+        did harm; runs of fewer than 50 steps give no warning.  Turn this off in grids.
     prior
         "target": predictions have the class proportions that were found for the target, or the source's where these
         are far from them; "equal": classes of one size.
@@ -82,16 +83,16 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
     method_
         Its name.
     harm_
-        The evidence for and against adaptation beside the source alone; None without a target or a `baseline`.
+        The comparison of adaptation with source-only; None without a target or a `baseline`.
     source_shares_
-        How much each of several sources counts at the end; None for one source, and for methods but JUMBOT.
+        The final weight of each of several sources; None for one source, and for methods other than JUMBOT.
 
     Notes
     -----
     `fit(X, y, X_target=...)` adapts to the rows of `X_target`.  Without it, rows of X whose label is -1 are the
     target, if y is numeric and at least two other labels remain; otherwise -1 is a class like any other, and with no
-    target at all the classifier adapts to X itself.  In a `Pipeline`, `transform_input=["X_target"]` brings the target
-    through the same scaler.  `GridSearchCV` scores folds of the source, which says little of the target: give it a
+    target at all the classifier adapts to X itself.  In a `Pipeline`, `transform_input=["X_target"]` applies the same
+    scaler to the target.  `GridSearchCV` scores folds of the source, which says little about the target: use a
     `jumbot.target_scorer`.
 
     Frames may hold strings, categories and missing values, as in `jumbot.adapt`; dates and free text become numbers
@@ -143,7 +144,7 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
 
         `labelled_target` is a pair (X, y) of target rows whose labels are known: they are trained on, and certain in
         the plan.  `sample_domain` names the source of each row of X, where there are several; or, as in skada, negative
-        numbers in it mark the rows of the target, whose y is not looked at, and X_target is left out.
+        numbers in it mark the rows of the target, whose y is not used, and X_target is left out.
         """
         check("baseline", self.baseline, bool)
         check("prior", self.prior, Prior)

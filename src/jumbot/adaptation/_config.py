@@ -180,7 +180,7 @@ def smoother(config: RunConfig, given: Collection[str]) -> RunConfig | None:
 
 
 def _without_replaced(own: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """What a recipe has for a method, less the weights of the cost where those of DeepJDOT's authors are asked for."""
+    """What a recipe has for a method, less the cost weights where those of DeepJDOT's authors are asked for."""
     if changes.get("cost_weights") != "original":
         return dict(own)
     for name, value in DeepJDOTOptions.ORIGINAL.items():

@@ -98,7 +98,7 @@ class Model:
     """A trained model: what `jumbot.adapt` returns and `jumbot.load` reads.
 
     `predict`, `predict_proba`, `transform` and `evaluate` take what `adapt` takes: a folder, a table, an array, a
-    Dataset.  `print(model)` shows what it predicts, from what, and how good it seems.
+    Dataset.  `print(model)` shows what it predicts, from which inputs, and its estimated accuracy.
 
     Attributes
     ----------
@@ -121,12 +121,12 @@ class Model:
     temperature : float
         What logits are divided by before they become probabilities.
     nearness
-        What the source looked like; new samples that resemble none of it are found by it.
+        A description of the source, by which new samples that do not resemble it are found.
     offset : tuple of float or None
         What is added to the score of each class, so that predictions have the class proportions found for the target,
         or the source's where these are far from them.
     guarantee
-        Of the held-out source, by which sets of classes and intervals are made.
+        Scores of the held-out source, from which prediction sets and intervals are made.
     """
 
     network: Network
@@ -197,7 +197,7 @@ class Model:
         corrupt: Corrupt = "refuse",
         root: str | Path | None = None,
     ) -> Domain:
-        """`data` as this network takes it: read as the source was, columns and classes matched by name."""
+        """`data` as input of this network: read like the source, with columns and classes matched by name."""
         name = None if isinstance(data, str | Path) and str(data).strip() else "data"
         read = as_domain(
             self.input.stack(data),
@@ -229,8 +229,8 @@ class Model:
         data : path, array, frame or Dataset
             The samples, as `jumbot.adapt` takes them.
         prior : {"target", "equal"}, default "target"
-            Class sizes to predict for: those that were found for the target, or the source's where these are far from
-            them; or classes of one size.
+            Class proportions to predict with: "target" uses those found for the target, or the source's if these are
+            far from them; "equal" uses equal ones.
         **reading
             Options of `Model.domain`, such as `id`.
 
@@ -275,7 +275,7 @@ class Model:
         return self.probabilities(logits_of(self.network, self.domain(data, **reading)), prior).numpy()
 
     def predict_set(self, data: Any, coverage: float = 0.9, **reading: Any) -> PredictionSets:
-        """The classes of each sample that cannot be excluded; of numbers, intervals.
+        """The classes of each sample that cannot be excluded; for numbers, intervals.
 
         Assumes that labels move with the features: a target sample has the labels of the source samples that it is
         matched with.  Calibrated on source samples that were held out, each weighted by the mass that the plan moves
@@ -287,7 +287,7 @@ class Model:
         data
             Samples, in any form that `adapt` takes.
         coverage : float
-            Share of the sets that shall hold the truth, among samples that are not unknown; in (0, 1).
+            Desired share of sets that contain the true class, among samples that are not unknown; in (0, 1).
         **reading
             Options of `domain`.
 
@@ -316,7 +316,7 @@ class Model:
             )
 
     def sets_of(self, logits: Tensor, near: np.ndarray | None, coverage: float) -> PredictionSets:
-        """What `predict_set` returns, of outputs and of what the source explains."""
+        """What `predict_set` returns, from outputs and received mass."""
         assert self.guarantee is not None
         thresholds = self.guarantee.thresholds(coverage)
         sets: Any
@@ -331,7 +331,7 @@ class Model:
         return PredictionSets(sets, unknown, coverage, promise, not self.guarantee.why_not(coverage))
 
     def probabilities(self, logits: Tensor, prior: Prior = "target") -> Tensor:
-        """Of the classes, calibrated by the temperature."""
+        """Probabilities of the classes, calibrated by the temperature."""
         return self.scores(logits, prior).softmax(-1)
 
     def scores(self, outputs: Tensor, prior: Prior = "target") -> Tensor:
@@ -403,7 +403,7 @@ class Model:
         return folder
 
     def module(self) -> nn.Module:
-        """One module from numbers to probabilities, all that `predict_proba` does to them inside: see `Predictor`."""
+        """One module from numbers to probabilities that does everything `predict_proba` does: see `Predictor`."""
         from jumbot.adaptation._export import make_predictor
 
         return make_predictor(self)
@@ -427,7 +427,7 @@ class Model:
             return write_report([self.run], out)
 
     def compared_by(self, domain: Domain) -> Rows:
-        """What its samples are compared by: what no training changes, and their embeddings where there is no such."""
+        """The features by which samples are compared: untrained ones, or their embeddings if there are none."""
         frozen = frozen_rows(self.network, self.input, domain)
         if frozen is not None and self.nearness is not None and len(domain.shape) > 1:
             widths = frozen(domain.subset(np.arange(min(len(domain), 1)))).shape[1], self.nearness.centres.shape[1]
@@ -439,7 +439,7 @@ class Model:
     ) -> Path | None:
         """A csv with id, label and confidence, or id and prediction; `reading` are options of `domain`.
 
-        With `coverage` also the classes of each sample that cannot be excluded, as `set` with | between them and
+        With `coverage` also the classes of each sample that cannot be excluded, as `set`, separated by |, and
         `set_size`, or the interval of each number as `low` and `high`: see `predict_set`.
 
         `received_mass` says how well the source explains a sample (1 is typical), and `unexplained` is 1 where it does
@@ -525,7 +525,7 @@ def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
     Parameters
     ----------
     path : path
-        A run folder, a folder that `Model.save` wrote, or the folder of `jumbot.tune`, whose picked model is read.
+        A run folder, a folder that `Model.save` wrote, or the folder of `jumbot.tune`, whose chosen model is read.
     backbone : torch.nn.Module, optional
         Your own module, for a model that was trained on one.
 

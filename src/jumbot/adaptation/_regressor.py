@@ -59,8 +59,8 @@ class DomainAdaptationRegressor(SkadaCalls, RegressorMixin, AdaptationEstimator)
     decision_
         Which method was kept, and why; None where `fit` had no target.
     diagnosis_ : Diagnosis or None
-        What distances alone say about the target: which rows no source row explains, and how much mass is transported;
-        None where `fit` had no target.
+        What distances show about the target: unexplained rows, and how much mass is transported; None where `fit` had
+        no target.
     columns_
         How the columns of a frame become numbers; None where X was an array.
     history_

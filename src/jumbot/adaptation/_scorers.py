@@ -54,8 +54,8 @@ class TargetScorer:
 def target_scorer(name: str = "modularity") -> TargetScorer:
     """A scorer that needs no target labels, for `GridSearchCV(..., scoring=target_scorer())`.
 
-    The score of an estimator itself is of folds of the source and says little about the target.  This scorer uses the
-    fitted estimator's predictions on the `X_target` of `fit` (2,000 rows at most).  Larger is better.
+    An estimator's own score is computed on folds of the source and says little about the target.  This scorer uses the
+    fitted estimator's predictions on the `X_target` of `fit` (2,000 rows at most). Larger is better.
 
     Parameters
     ----------

@@ -57,9 +57,9 @@ class Tuned:
     Attributes
     ----------
     model : jumbot.Model
-        The picked model, of a whole run with predictions and report.
+        The chosen model, of a whole run with predictions and report.
     table : pandas.DataFrame
-        One row per candidate, the picked one first, with its evidence and the folder of its run.
+        One row per candidate, the chosen one first, with its score (`evidence`) and the folder of its run.
     why : tuple of str
         What was decided and why, in sentences.
     out : pathlib.Path
@@ -92,14 +92,14 @@ def tune(
     show: bool = False,
     **options: Unpack[TuneKeywords],
 ) -> Tuned:
-    """Try candidates on the same data and pick one by evidence that needs no target labels.
+    """Try candidates on the same data and choose one by a score that needs no target labels.
 
     The candidates are source-only, DeepJDOT, MCC, m-POT, ELOT, and JUMBOT with the general and the partial settings at
-    five values of tau.  Evidence is `modularity + agreement`: predictions respect the neighbourhoods of the target
-    beyond what class proportions alone give, and the other candidates share them.  As in `jumbot.adapt`, the rule of
-    harm chooses between source-only and the recipe's JUMBOT.  Another candidate is picked where that rule prefers it to
+    five values of tau.  The score is `modularity + agreement`: predictions respect the neighbourhoods of the target
+    beyond what class proportions alone would give, and agree with the other candidates.  As in `jumbot.adapt`, the rule
+    of harm chooses between source-only and the recipe's JUMBOT. Another candidate is chosen if that rule prefers it to
     source-only, it has a higher score, and its modularity is larger by two standard errors.  So source-only can win:
-    then nothing is gained by adaptation.
+    then adaptation gains nothing.
 
     Numbers (`task="regression"`) are predicted by source-only, DeepJDOT, DANN and JUMBOT at five values of tau, and the
     score is `agreement - gap`, which assumes that the numbers of both domains have the same distribution.  Where
@@ -114,8 +114,9 @@ def tune(
         The folder of all runs.  Called again with the same data and settings, `tune` continues where it was stopped.
         By default, a temporary folder that is removed with the model.
     minutes : float, optional
-        A time budget for this call.  Source-only and the recipe's JUMBOT come first, and are cut short where it is
-        small; other candidates follow while there is time.  A budget that is over before training can begin is refused.
+        A time budget for this call.  Source-only and the recipe's JUMBOT come first, and are shortened if the budget is
+        small; other candidates follow while there is time.  A budget that ends before training can begin raises an
+        error.
     runs : int, optional
         The largest number of candidates; by default all.
     jobs : int, optional
@@ -123,22 +124,22 @@ def tune(
     stop_early : bool, default True
         Train every candidate for a third of the steps, and continue with the better half only.
     recipe, task, reading, labelled_target, evaluate_on
-        As in `jumbot.adapt`.  Labels of the target give a column of the table and are used for nothing else.
+        As in `jumbot.adapt`.  Target labels only add a column to the table.
     show : bool, default False
         Draw a progress bar.
     **options
         Options of training, network, inputs and reading, as in `jumbot.adapt`, the same for every candidate: `seed`,
-        `steps`, `backbone`, `label`, ...  Options of methods are what `tune` chooses, and are refused.
+        `steps`, `backbone`, `label`, ...  Options of methods raise an error, because `tune` chooses them.
 
     Returns
     -------
     Tuned
-        The picked `model`, the `table` of all candidates, and `why`.
+        The chosen `model`, the `table` of all candidates, and `why`.
 
     Raises
     ------
     jumbot.ArgumentError
-        If an argument cannot be right, or `out` was started with other data or settings.
+        If an argument is invalid, or `out` was started with other data or settings.
     jumbot.JumbotError
         If no candidate could be trained.
 
@@ -309,7 +310,7 @@ def _data(domain: Domain) -> dict[str, Any]:
 
 
 def _finish(search: Search, record: dict[str, Any], report: bool) -> Tuned:
-    """Write the record and the pages, and load the picked model; its report is left out where there is no time."""
+    """Write the record and the pages, and load the chosen model; its report is left out where there is no time."""
     import pandas
 
     from jumbot.report._tuning import write_tuning

@@ -21,7 +21,7 @@ class Export(RunCommand):
     examples: ClassVar = (
         ("for ONNX Runtime", "jumbot export run model.onnx"),
         ("for torch.export.load", "jumbot export run model.pt2"),
-        ("the candidate that `jumbot tune` picked", "jumbot export tuned model.onnx"),
+        ("the candidate that `jumbot tune` chose", "jumbot export tuned model.onnx"),
     )
     file: Annotated[Path, Argument("FILE")]
     """model.onnx (ONNX) or model.pt2 (torch.export); an existing one is not overwritten."""

@@ -26,7 +26,7 @@ class Tune(TrainingData, Command):
     examples: ClassVar = (
         ("all fifteen candidates, one per core at a time", "jumbot tune shop/ phone/ --out tuned"),
         ("what fits into half an hour", "jumbot tune 2023.csv 2024.csv --label sold --minutes 30 --out tuned"),
-        ("predict new samples with the picked model", "jumbot predict tuned new.csv"),
+        ("predict new samples with the chosen model", "jumbot predict tuned new.csv"),
     )
     matter: ClassVar = (
         "out",
@@ -48,7 +48,7 @@ class Tune(TrainingData, Command):
     """Data to adapt to, labelled or not; its labels only add a column to the table."""
     out: Path
     """Folder for the runs, the table and the page; run the same command to resume, and pass the folder to `jumbot
-    predict` to use the picked model."""
+    predict` to use the chosen model."""
     minutes: Positive | None = None
     """Time budget in minutes: source-only and the recipe's JUMBOT come first, others follow while there is time."""
     runs: Candidates | None = None

@@ -251,7 +251,7 @@ def couple(
     Raises
     ------
     ArgumentError
-        Where arguments do not fit each other, by name, or the plan has no mass.
+        If arguments do not fit each other, or the plan has no mass.
 
     Examples
     --------

@@ -143,7 +143,7 @@ class CoupledLoader:
     """Minibatches of pairs from two loaders, coupled in transport batches that are larger.
 
     `batch` samples of either loader are coupled by `jumbot.couple`, in a worker process, while the model trains on the
-    pairs of the batch before; they come back `minibatch` at a time.  One pass ends with the shorter loader.  Loaders
+    pairs of the batch before; they are returned `minibatch` at a time.  A pass ends with the shorter loader.  Loaders
     yield tensors, or tuples whose first entry is x: what else a sample has follows its row.
 
     The order of samples, the draws of loaders and of couplings come from `seed`, the rank of this process (of a
@@ -153,7 +153,7 @@ class CoupledLoader:
     Parameters
     ----------
     loader0, loader1
-        `DataLoader`s, or other iterables that can be gone through again.  In a distributed run give each rank its
+        `DataLoader`s, or other iterables that can be iterated again.  In a distributed run, give each rank its
         share, e.g. by a `DistributedSampler`, whose `set_epoch` is called.
     batch
         Samples of either side that are coupled at once.

@@ -52,7 +52,7 @@ def load_folder(
     Raises
     ------
     jumbot.ArgumentError
-        If there is no such folder, or it contains no images, several domains, or broken images.
+        If the folder does not exist, or contains no images, several domains, or broken images.
 
     Examples
     --------
@@ -150,7 +150,7 @@ def from_list(
     Raises
     ------
     jumbot.ArgumentError
-        If there is no such file, or an image that it names is missing or broken.
+        If the file does not exist, or an image in it is missing or broken.
 
     Examples
     --------

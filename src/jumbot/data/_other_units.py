@@ -26,7 +26,7 @@ _QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 _OF_DEVIATIONS = (0.3, 0.5, 0.7, 0.85, 0.95)
 _LARGEST = 1e150  # squares of larger numbers overflow
 _WIDE = 512  # columns above which only those are looked at whose means differ
-ASKED = "are its units others than the source's?"
+ASKED = "does it use other units than the source?"
 """In every sentence on units."""
 _SHOWN = 5  # columns that are named one by one
 _GROUPS = 5  # of numbers to predict, in the place of classes

@@ -75,7 +75,7 @@ class DeepJDOTOptions(TransportOptions):
     """"original" sets eta1 = .001 and eta2 = .0001, as its authors and its rows in the JUMBOT paper do; "recipe": eta1
     and eta2 come from the recipe or from you."""
     ORIGINAL: ClassVar[Mapping[str, float]] = DEEPJDOT_WEIGHTS
-    """Its authors' weights of the cost."""
+    """Its authors' cost weights."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -48,7 +48,7 @@ def curve_section(groups: Sequence[Group], pictures: Pictures) -> Section:
         drawn = pictures.draw(figure, "label-free scores over training steps")
         terms = [(name, SCORE_WORDS[name]) for name in names if name in SCORE_WORDS]
         shown.append(Picture(Name("Label-free scores"), drawn, how=HOW["scores"], terms=terms))
-    return Section("On the way", pictures=shown, legend=legend(groups), level=3)
+    return Section("During training", pictures=shown, legend=legend(groups), level=3)
 
 
 def class_section(groups: Sequence[Group], pictures: Pictures) -> Section:

@@ -161,9 +161,11 @@ def _samples(found: Shift, level: int) -> Section | None:
 
 def _views(found: Shift, level: int) -> Section | None:
     rows: list[list[Name | str]] = [[name, f"{p:.3g}"] for name, p in found.views.items()]
-    table = Table(["view", "p-value by itself"], rows) if rows else None
+    table = Table(["view", "uncorrected p-value"], rows) if rows else None
     return (
-        None if table is None else Section("What the test looked at", table=table, how=HOW["shift_views"], level=level)
+        None
+        if table is None
+        else Section("Views of the data in the test", table=table, how=HOW["shift_views"], level=level)
     )
 
 

@@ -1,4 +1,4 @@
-"""The page of `jumbot tune`: every candidate with its evidence, the picked one marked, and how to overrule it."""
+"""The page of `jumbot tune`: every candidate with its evidence, the chosen one marked, and how to overrule it."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _value(row: Mapping[str, Any], name: str) -> str:
 
 
 def _name(row: Mapping[str, Any], first: bool) -> str:
-    return row["candidate"] + (" (picked)" if first else "" if row["whole"] else " (stopped early)")
+    return row["candidate"] + (" (chosen)" if first else "" if row["whole"] else " (stopped early)")
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> Table:

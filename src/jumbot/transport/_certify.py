@@ -89,7 +89,7 @@ _TOL = 1e-10  # of the lower bound where a plan comes without potentials
 
 @dataclass(frozen=True)
 class Certificate:
-    """What a plan or a pair of potentials proves; of a batch each field has the batch shape.
+    """What a plan or a pair of potentials proves; for a batch, each field has the batch shape.
 
     The optimum of the problem lies in [`dual`, `value`].  Numbers are in float64, detached.
 
@@ -100,7 +100,7 @@ class Certificate:
     dual
         A lower bound of the optimum.
     gap
-        value - dual >= 0, from an identity in which no two large numbers are subtracted.
+        value - dual >= 0, from an identity that does not subtract large numbers.
     relative_gap
         gap / (<abs(C), P> + tau_a D_a + tau_b D_b + epsilon mass), as in `Solution`.
     marginal_error : pair
@@ -175,8 +175,8 @@ def certify(
     Raises
     ------
     ArgumentError
-        Where an argument does not fit the others.  What is wrong inside a plan or potentials (negative entries, NaN) is
-        no error but the verdict.
+        If arguments do not fit each other.  Errors inside a plan or potentials (negative entries, NaN) are reported by
+        the verdict instead.
 
     Examples
     --------

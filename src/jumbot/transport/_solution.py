@@ -217,7 +217,7 @@ class Solution(Generic[ArrayT]):
 
     @cached_property
     def gap(self) -> ArrayT:
-        """value - dual >= 0, from an identity in which no two large numbers are subtracted."""
+        """value - dual >= 0, from an identity that does not subtract large numbers."""
         return self._out(self._outcome.certificate.gap)
 
     @cached_property

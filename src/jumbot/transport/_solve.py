@@ -93,30 +93,30 @@ def solve(
     epsilon
         Strength of the entropy; 0 solves exactly (balanced, KL, TV, and partial transport).
     tau
-        Price of missing a marginal, a number or a pair (source, target); `math.inf` makes that marginal exact.
+        Penalty for violating a marginal, a number or a pair (source, target); `math.inf` makes that marginal exact.
     divergence
-        "kl", "tv", "chi2", "l2" (tau/2 times the squared miss, POT's), "range(lo,hi)" (marginals within
-        [lo a, hi a]; leave tau out), "power(p)", or a `Divergence`.
+        "kl", "tv", "chi2", "l2" (tau/2 times the squared violation, as in POT), "range(lo,hi)" (marginals within [lo a,
+        hi a]; leave tau out), "power(p)", or a `Divergence`.
     reference
         R: "product" is a b' (the paper), "ones" the all-ones matrix (its published code), or a matrix `(..., n, m)`
         of your own, >= 0 (POT's `c`); pairs where it is zero are never matched.
     mass
         Transport exactly this much (partial transport); tau and divergence stay at their defaults.
     tol
-        Bound on `Solution.relative_gap`.  The error of the plan, and of gradients, goes like its square root.
+        Bound on `Solution.relative_gap`. The error of the plan and of gradients is of the order of its square root.
     max_iterations
         Sweeps at most.  Stopping short warns and is shown by `Solution.status`; it never raises.
     init
-        A `Solution` of a similar problem, or its potentials, to start from; it changes the way, not the answer.
+        A `Solution` of a similar problem, or its potentials, to start from; it affects the speed, not the answer.
     engine
-        Where a cost on a GPU is solved: there ("device"), on the CPU and back ("cpu"), or where its size says
-        ("auto"): small problems take less time on the CPU than their operations take to launch.  The answer lies
-        where the cost does; a cost on the CPU is solved there.
+        Where a problem on a GPU is solved: on the GPU ("device"), on the CPU ("cpu"), or depending on its size
+        ("auto"): for small problems, launching GPU operations takes longer than solving on the CPU. The answer is on
+        the device of the cost; a cost on the CPU is solved there.
 
     Returns
     -------
     Solution
-        The plan, what it costs, and the proof of how good it is; one problem is the batch of one, squeezed.
+        The plan, its cost and its certificate; a single problem is a batch of one, squeezed.
 
     Raises
     ------

@@ -107,7 +107,7 @@ def test_the_result_cannot_be_changed():
         (([0, 1], ["a", "b"], 2), "labels: <U1"),
         (([[0.5, 0.5]], [0], 3), "outputs: 2 columns, but 3 classes"),
         (([[0.5, math.nan]], [0]), "NaN in 1 of 1 rows"),
-        (([0, 1], [0, 1]), "classes: give"),
+        (([0, 1], [0, 1]), "classes"),
         (([0, 1], [0, 1], "ab"), "classes: 'ab' is one string"),
         ((np.zeros((1, 1, 1)), [0], 1), "outputs: shape"),
     ],

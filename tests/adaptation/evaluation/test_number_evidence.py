@@ -77,11 +77,11 @@ def test_tune_of_numbers_leaves_what_that_of_classes_leaves(tmp_path: Path) -> N
     wrong = frames[1].assign(price=frames[1]["price"].to_numpy()[::-1])
     again = jumbot.tune(frames[0], wrong, out=tmp_path / "b", label="price", runs=4, **SHORT)
     assert again.table["evidence"].tolist() == table["evidence"].tolist()  # labels of the target play no part
-    assert "Labels of the target gave errors, and decided nothing." in best.why
+    assert "Target labels gave errors, but were not used." in best.why
     record = json.loads((tmp_path / "a" / "tune.json").read_text())
     assert record["candidates"][0]["modularity"] is None
     assert jumbot.load(tmp_path / "a").predict(frames[1]).shape == (120,)
-    with refused("begun with another labelled_target"):
+    with refused("labelled_target"):
         jumbot.tune(*frames, out=tmp_path / "a", label="price", runs=4, labelled_target=frames[1][:9], **SHORT)
     with refused("select"):
         jumbot.tune("nowhere", "nowhere", select="snd", **SHORT)

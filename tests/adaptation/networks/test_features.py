@@ -176,9 +176,9 @@ def test_refusals(images, tmp_path):
             z[3] = torch.nan
             return z
 
-    with refused("features of row 3 are NaN or infinite"):
+    with refused("3.*NaN"):
         extract(Bad(), domain(images[:5]))
-    with refused(r"returns \(16, 3, 6, 6\) for a batch"):
+    with refused(r"\(16, 3, 6, 6\)"):
         extract(nn.Identity(), domain(images))
     with refused("batch_size"):
         extract(Counting(), domain(images), batch_size=0)

@@ -112,7 +112,7 @@ def test_trackers_by_name(blobs: Any, tmp_path: Path) -> None:
         judge=False,
     )
     assert list((tmp_path / "run" / "tensorboard").rglob("events.out.tfevents*"))
-    with refused("did you mean 'wandb'"):
+    with refused("'wandb'"):
         jumbot.adapt("nowhere", "nowhere", trackers=["wandbb"], method="jumbot", judge=False)
     with pytest.raises(MissingPackageError, match="pip install clearml"):
         jumbot.adapt("nowhere", "nowhere", trackers=["clearml"], method="jumbot", judge=False)

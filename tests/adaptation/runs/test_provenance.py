@@ -39,7 +39,7 @@ def test_a_run_goes_on_with_the_same_data_alone(tmp_path: Path) -> None:
     first = jumbot.adapt((X, y), X + 1, out=tmp_path / "run", **SHORT, method="jumbot", judge=False)
     again = jumbot.adapt((X, y), X + 1, out=tmp_path / "run", resume=True, **SHORT)
     np.testing.assert_array_equal(again.predict_proba(X), first.predict_proba(X))
-    with refused(r"begun with other settings \(data"):
+    with refused(r"\(data"):
         jumbot.adapt((X, y), X + 2, out=tmp_path / "run", resume=True, **SHORT)
 
 

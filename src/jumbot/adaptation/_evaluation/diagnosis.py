@@ -40,7 +40,7 @@ _LEAST_MASS = 1e-3  # between source samples: below it the settings explain noth
 
 @dataclass(frozen=True, eq=False)
 class Diagnosis:
-    """What the averaged plan between source and target says about the target.
+    """What the averaged plan between source and target shows about the target.
 
     Attributes
     ----------
@@ -59,17 +59,18 @@ class Diagnosis:
     transported_mass : float
         Mass of the plan, as a share of the mass between minibatches of the source.
     disagreement : float
-        Share of the explained samples whose embedding lies with another source class than the predicted one.
+        Share of the explained samples whose embedding lies among source samples of another class than the predicted
+        one.
     signs : tuple of str
-        What is unusual about the target or its predictions, and worth a look; it is no verdict.
+        Unusual properties of the target or its predictions that are worth checking; they do not prove a problem.
     settings : PlanSettings
         The problem that was solved.
     scaled : bool
         Whether `settings` were taken from the scale of the source embeddings.
     source_shares : array of shape (n, sources) or None
-        Shares of what each target sample receives, where there are several sources.
+        Shares of what each target sample receives, if there are several sources.
     harm : Harm or None
-        The comparison with a classifier of the source alone, where there is one.
+        The comparison with source-only, if there is one.
     """
 
     class_proportions: Array
@@ -97,7 +98,7 @@ class Diagnosis:
         return bool(self.reasons)
 
     def to_json(self) -> dict[str, Any]:
-        """Everything but the mass of each sample, as a dictionary that `json.dumps` takes; of numbers, no classes."""
+        """Everything except the mass of each sample, as a dictionary for `json.dumps`; without classes for numbers."""
         of_classes = {
             "class_proportions": self.class_proportions.tolist(),
             "predicted_proportions": self.predicted_proportions.tolist(),

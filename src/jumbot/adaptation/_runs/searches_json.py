@@ -61,7 +61,7 @@ class Tuning(Versioned):
     steps: Count | None = None
     why: tuple[Text, ...] = ()
     candidates: tuple[CandidateRow, ...] = ()
-    """The picked one first."""
+    """The chosen one first."""
     failed: dict[str, Text] = field(default_factory=dict)
     not_tried: tuple[str, ...] = ()
     minutes: Positive | None = None

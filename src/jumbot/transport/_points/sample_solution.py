@@ -21,7 +21,7 @@ from jumbot.transport._solution import ArrayT, Generator, Status, check_generato
 
 @dataclass(frozen=True, repr=False, eq=False)
 class SampleSolution(Generic[ArrayT]):
-    """The answer to one problem between points, or to a batch; what it says has the meaning it has in `Solution`.
+    """The answer to one problem between points, or to a batch; its fields have the same meaning as in `Solution`.
 
     The plan is P = R e^{(f+g-C)/epsilon} on the pairs that were kept; no n x m array is ever made.
 
@@ -158,7 +158,7 @@ class SampleSolution(Generic[ArrayT]):
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def apply(self, v: Any, transpose: bool = False) -> ArrayT:
-        """P v, or P' v: `v` is `(..., m)` or `(..., m, k)`, or with n where transposed; what comes back is alike.
+        """P v, or P' v: `v` is `(..., m)` or `(..., m, k)`, or with n if transposed; the result has the same form.
 
         >>> import jumbot, numpy as np
         >>> sol = jumbot.solve_sample(np.zeros((2, 1)), np.zeros((3, 1)), epsilon=0.1, tau=1.0)

@@ -66,14 +66,14 @@ def solve_sample(
     init: Any = None,
     memory: int | None = None,
 ) -> SampleSolution:
-    r"""Entropic transport between clouds of points, in memory that grows with their number, with a certificate.
+    r"""Entropic transport between clouds of points, with a certificate, in memory that is linear in their number.
 
     .. math::
         \min_{P \ge 0} \sum_{ij} c(x_i, y_j) P_{ij} + \varepsilon\, \mathrm{KL}(P \mid R)
         + \tau_a D_\varphi(P 1 \mid a) + \tau_b D_\varphi(P^\top 1 \mid b)
 
-    The problem is that of `jumbot.solve`, but no matrix is made: entries of the plan are computed in tiles whenever
-    they are needed.  Tiles that cannot matter are left out, and what they could hold is part of `gap`.
+    The problem is that of `jumbot.solve`, but no matrix is stored: entries of the plan are computed in tiles when they
+    are needed.  Tiles that cannot matter are left out, and the mass that they could have is part of `gap`.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def solve_sample(
     tau, divergence, reference
         As in `jumbot.solve`.
     mass
-        Not offered: partial transport needs the matrix, see `jumbot.solve`.
+        Not supported: partial transport needs the matrix, see `jumbot.solve`.
     tol
         Bound on `SampleSolution.relative_gap`.
     max_iterations
@@ -109,7 +109,7 @@ def solve_sample(
     Raises
     ------
     ArgumentError
-        Where an argument cannot be right; `UnsupportedError` for `epsilon=0` and `mass`.
+        If an argument is invalid; `UnsupportedError` for `epsilon=0` and `mass`.
 
     Examples
     --------
