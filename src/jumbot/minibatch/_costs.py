@@ -20,6 +20,7 @@ from torch import Tensor
 
 from jumbot.cost import Cost, parse_cost
 from jumbot.minibatch._sampling import Points
+from jumbot.transport._checks import called
 from jumbot.transport._kernels.decorator import compiled
 from jumbot.transport._kernels.threads import run, split
 
@@ -132,7 +133,7 @@ class Minibatches:
             return self._compiled(p, q, index_p, index_q)
         points = p.rows(index_p)
         other = points if first == second else q.rows(index_q)
-        return parse_cost(self.ground)(points, other)
+        return called(parse_cost(self.ground), points, other)
 
     def check(self) -> None:
         """Raise an error that names the first row that is not finite, if there is one."""
