@@ -16,11 +16,12 @@ from jumbot.data._inputs import FormattedSamples
 from jumbot.data._tables import TableSamples
 
 KEY = np.dtype("V20")
+_TOGETHER = 256  # samples that are read at once
 
 
-def content_keys(samples: Samples, batch_size: int = 256) -> np.ndarray:
+def content_keys(samples: Samples) -> np.ndarray:
     """`(n,)` keys of 20 bytes, equal for samples of equal content and input format."""
-    found = b"".join(_digests(samples, np.arange(len(samples)), batch_size))
+    found = b"".join(_digests(samples, np.arange(len(samples))))
     return np.frombuffer(found, KEY)
 
 
@@ -57,15 +58,15 @@ def digest(*parts: bytes) -> bytes:
     return found.digest()
 
 
-def _digests(samples: Samples, rows: np.ndarray, batch_size: int) -> Iterator[bytes]:
+def _digests(samples: Samples, rows: np.ndarray) -> Iterator[bytes]:
     if isinstance(samples, JoinedSamples):
         for p, row in zip(*samples.locate(rows), strict=True):
-            yield from _digests(samples.parts[p], np.array([row]), batch_size)
+            yield from _digests(samples.parts[p], np.array([row]))
     elif isinstance(samples, SubsetSamples):
-        yield from _digests(samples.samples, samples.indices[rows], batch_size)
+        yield from _digests(samples.samples, samples.indices[rows])
     elif isinstance(samples, FormattedSamples) and (samples.transform is None or is_dataclass(samples.transform)):
         how = f"{samples.format}{samples.transform}".encode()
-        for raw in _digests(samples.raw, rows, batch_size):
+        for raw in _digests(samples.raw, rows):
             yield digest(raw, how)
     elif isinstance(samples, PictureSamples):
         with ThreadPoolExecutor(4) as pool:
@@ -81,8 +82,8 @@ def _digests(samples: Samples, rows: np.ndarray, batch_size: int) -> Iterator[by
         for row in frame.iloc[rows].itertuples(index=False, name=None):
             yield digest(how, repr(row).encode())
     else:  # samples of unknown making are known by what the network sees of them
-        for start in range(0, len(rows), batch_size):
-            batch = samples.batch(rows[start : start + batch_size]).cpu()
+        for start in range(0, len(rows), _TOGETHER):
+            batch = samples.batch(rows[start : start + _TOGETHER]).cpu()
             how = f"{batch.dtype}{tuple(batch.shape[1:])}".encode()
             for row in batch:
                 yield digest(how, row.contiguous().numpy().tobytes())
