@@ -120,7 +120,7 @@ class Minibatches:
     @property
     def plain(self) -> bool:
         """Whether `squared_distances` builds the costs."""
-        return self.ground in _COMPILED and _plain(self.x) and _plain(self.y)
+        return self.ground in _COMPILED and _is_compiled_over(self.x) and _is_compiled_over(self.y)
 
     def take(self, at: np.ndarray) -> Minibatches:
         """The pairs at `at` alone."""
@@ -160,7 +160,7 @@ class Minibatches:
         return torch.from_numpy(out)
 
 
-def _plain(points: Points) -> bool:
+def _is_compiled_over(points: Points) -> bool:
     data = points.data
     if not isinstance(data, np.ndarray) or data.ndim != 2:
         return False
