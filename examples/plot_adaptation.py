@@ -4,7 +4,7 @@ Adapting a classifier to a target that moved and changed its proportions
 
 Three classes in the source, in equal parts. In the target all have moved, and one of
 them is rare. Source-only ignores the target; balanced transport (DeepJDOT) has to match
-the classes in equal parts; unbalanced transport (JUMBOT) leaves alone what has no
+the classes in equal parts; unbalanced transport (JUMBOT) leaves out what has no
 counterpart.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 import jumbot
 
 # %%
-# The target's labels serve for the colours and the titles alone.
+# The target's labels are only used for colours and titles.
 
 rng = np.random.default_rng(0)
 centres = np.array([[0.0, 0.0], [3.0, 0.0], [1.5, 2.6]])
@@ -38,8 +38,8 @@ for k, method in enumerate(("source-only", "deepjdot", "jumbot")):
 plt.show()
 
 # %%
-# What the plan of JUMBOT moved along the way: it starts with the pairs that fit, and
-# leaves the rest.
+# The mass that JUMBOT's plan moved during training: it starts with the pairs that match
+# and leaves out the rest.
 
 mass = [step["mass"] for step in clf.history_]
 print(f"mass: {np.mean(mass[:20]):.2f} at first, {np.mean(mass[-20:]):.2f} in the end")

@@ -1,18 +1,18 @@
 r"""
-Colours of one photograph for another
-=====================================
+Transferring colours between photographs
+========================================
 
 Give the photograph of a pavilion the colours of a flower: each pixel is a point in the
-cube of red, green and blue, and transport says which colour becomes which. With 30,000
-pixels per side the cost matrix would have 900 million entries. Minibatches of 64 pixels
-need none of it: :func:`jumbot.estimate` averages their plans into one sparse plan
-between all pixels, and its barycentric map sends each pixel to the mean of the colours
-that it was matched with.
+cube of red, green and blue, and transport decides which colour becomes which. With
+30,000 pixels per side the cost matrix would have 900 million entries. Minibatches of 64
+pixels need none of it: :func:`jumbot.estimate` averages their plans into one sparse
+plan between all pixels, and its barycentric map sends each pixel to the mean of the
+colours that it was matched with.
 
-The two pictures do not hold light and dark in the same proportions: the pavilion stands
-before a bright sky, the flower before dark leaves. Balanced transport (MBOT) must use
+The proportions of light and dark differ between the two: the pavilion stands in front
+of a bright sky, the flower in front of dark leaves. Balanced transport (MBOT) must use
 all colours as often as the flower does, so it paints half of the sky in the colour of
-leaves. Unbalanced transport (UMBOT) may leave colours out, and the sky keeps together.
+leaves. Unbalanced transport (UMBOT) may leave colours out, and the sky stays uniform.
 """
 
 import math
@@ -28,7 +28,7 @@ x, y = china.reshape(-1, 3), flower.reshape(-1, 3)
 print(f"{len(x)} pixels per side")
 
 # %%
-# A pixel is drawn into about eight of the 4,000 minibatches. The few that none of them
+# A pixel is drawn into about eight of the 4,000 minibatches. Pixels that none of them
 # drew, or that sent no mass, keep their own colour (``missing=x``).
 
 results = {}

@@ -4,9 +4,9 @@ Flow matching with transport couplings
 
 Flow matching learns a velocity :math:`v(x, t)` that carries one cloud of points to
 another: draw a pair :math:`(x_0, x_1)` and a time :math:`t`, and regress :math:`v` at
-:math:`(1 - t)\, x_0 + t\, x_1` on :math:`x_1 - x_0`. Which pairs are drawn is left
-open. Independent pairs cross, their average bends the paths, and it takes many steps to
-follow them. `jumbot.couple` re-pairs each minibatch by its transport plan, and the
+:math:`(1 - t)\, x_0 + t\, x_1` on :math:`x_1 - x_0`. The choice of the pairs is
+free. Independent pairs cross, so their average bends the paths, and following them
+takes many steps. `jumbot.couple` re-pairs each minibatch by its transport plan, and the
 paths become straight.
 """
 
@@ -82,7 +82,7 @@ def unbalanced(x0, x1):
 # %%
 # A path is straight if it is as long as the distance between its ends. Straight paths
 # can be followed in a single step. The last two columns are distances to the target
-# (Sinkhorn divergences) of the points that one step and fifty steps carry there.
+# (Sinkhorn divergences) of the points after one step and after fifty steps.
 
 
 @torch.no_grad()
@@ -118,9 +118,9 @@ for name, model in models.items():
 
 # %%
 # If every point must be matched, outliers in the target are learned with the rest. A
-# finite `tau` leaves alone what has no counterpart nearby: what a point receives falls
-# like :math:`e^{-C / \tau}`, so with `tau=8` the outliers, 67 dearer than the clusters,
-# hardly appear among the pairs.
+# finite `tau` leaves out what has no counterpart nearby: the mass that a point receives
+# falls like :math:`e^{-C / \tau}`, so with `tau=8` the outliers, which cost 67 more
+# than the clusters, hardly appear among the pairs.
 
 models |= {
     "balanced, outliers": train(tainted, balanced),

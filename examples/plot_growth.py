@@ -5,9 +5,9 @@ Growth, read from the masses of an unbalanced plan
 Between two snapshots of a population some groups grow and some die out. A balanced plan
 explains unequal groups by moving points from one to the other. If only the second
 snapshot is met exactly, `tau=(t, inf)`, the mass that leaves a point of the first may
-differ from what it has, and the ratio is its growth. The cost "wfr",
-:math:`-\log \cos^2` of the distance, makes points further apart than
-:math:`\pi/2` unreachable: mass is then made where it is needed, and not carried there.
+differ from what it has, and the ratio is its growth. The cost "wfr", :math:`-\log
+\cos^2` of the distance, makes points further apart than :math:`\pi/2` unreachable: mass
+is then created where it is needed instead of moved there.
 """
 
 import math
@@ -36,7 +36,7 @@ true = torch.tensor([1.8, 1.0, 0.2])
 # %%
 # `couple(..., return_mass=True)` also returns the growth of each pair: what a
 # model of the velocity and of the growth rate trains on. Pairs are drawn by their mass,
-# so that points that grow are drawn more often, and the growth of a group is the
+# so points that grow are drawn more often, and the growth of a group is the
 # harmonic mean over its pairs.
 
 setting = {"epsilon": 0.02, "cost": "wfr", "seed": 0, "return_index": True}
@@ -59,9 +59,9 @@ for name, options in settings.items():
 print(f"{'truth':24s} {true[0]:8.2f} {true[1]:8.2f} {true[2]:8.2f} {1:20.0%}")
 
 # %%
-# The balanced plan says that nothing grows, and carries points from group to group.
-# With a small price single points take over the growth of their neighbours: the groups
-# are right, the points are not.
+# In the balanced plan nothing grows, and points move from group to group. With a small
+# penalty, single points take over the growth of their neighbours: the groups are
+# correct, the points are not.
 
 figure, axes = plt.subplots(1, 3, figsize=(11, 4), sharey=True)
 for axis, (name, (x0, x1, growth)) in zip(axes, found.items(), strict=True):

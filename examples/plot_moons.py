@@ -4,10 +4,10 @@ Eight Gaussians to two moons: which pairs make a flow straight
 
 A flow that is trained on independent pairs bends; trained on pairs of a transport plan
 it is nearly straight, and a few steps follow it. How good the pairs are also depends on
-how many points are coupled at once; in the plane 256 go a long way, in more dimensions
-they see little of both clouds. `jumbot.CoupledLoader` couples larger batches and hands
-them out in minibatches. By default a worker process solves while the model trains; a
-page that is executed as a whole cannot start one, so `workers=0` here.
+how many points are coupled at once; in the plane 256 are often enough, in more
+dimensions they represent both clouds poorly. `jumbot.CoupledLoader` couples larger
+batches and yields them in minibatches. By default a worker process solves while the
+model trains; the documentation build cannot start one, so `workers=0` here.
 """
 
 import time
@@ -77,7 +77,8 @@ def by_loader(batch=1024):
 
 
 # %%
-# The model and the loop are the usual ones; the time that pairs take is counted apart.
+# The model and the loop are the usual ones; the time for the pairs is measured
+# separately.
 
 
 def train(pairs):
@@ -141,9 +142,9 @@ for name, way in ways.items():
     print(f"{name:24s} {row} {waited:14.1f}")
 
 # %%
-# POT and `couple` have the same plan; drawing from it with repeats, as torchcfm does,
-# leaves some points out of each batch. The larger batch takes longer per pair, which is
-# why it belongs into a worker.
+# POT and `couple` find the same plan; drawing from it with replacement, as torchcfm
+# does, leaves some points out of each batch. The larger batch takes longer per pair, so
+# it should run in a worker.
 
 figure, axes = plt.subplots(1, 4, figsize=(12, 3.2), sharex=True, sharey=True)
 for axis, (name, path) in zip(axes, paths.items(), strict=True):

@@ -2,9 +2,9 @@ r"""
 An outlier that moves away
 ==========================
 
-Ten points, and the same ten points tainted with an outlier :math:`z` of weight
-:math:`1 - \zeta = 1/11`. Exact transport must carry the outlier's mass whatever it
-costs, so its value grows without bound as it moves away. The unbalanced value reaches a
+Ten points, and the same ten points with an additional outlier :math:`z` of weight
+:math:`1 - \zeta = 1/11`. Exact transport must move the outlier's mass at any cost, so
+its value grows without bound as the outlier moves away. The unbalanced value reaches a
 plateau. Lemma 1.1 of Fatras et al. (2021) bounds it:
 
 .. math:: \mathrm{OT}^\tau\bigl(\zeta \alpha + (1 - \zeta)\, \delta_z,\; \beta\bigr)
@@ -25,7 +25,7 @@ y = 0.5 * random.standard_normal((10, 2))
 distances = np.linspace(1.0, 8.0, 29)
 outliers = np.stack([distances, np.zeros_like(distances)], axis=-1)
 
-# One problem for each place of the outlier: a batch of cost matrices, 11 x 10.
+# One problem for each position of the outlier: a batch of cost matrices, 11 x 10.
 clean = np.broadcast_to(y, (len(distances), 10, 2))
 tainted = np.concatenate([clean, outliers[:, None]], axis=1)
 costs = ((tainted[:, :, None] - y) ** 2).sum(-1)
@@ -58,14 +58,14 @@ for tau, colour in ((0.5, "#0072b2"), (2.0, "#009e73")):
 right.set_ylim(0, 1)
 right.set_xlabel("distance of the outlier")
 right.set_ylabel("value")
-right.set_title("what the outlier costs")
+right.set_title("cost of the outlier")
 right.legend(frameon=False)
 plt.show()
 
 # %%
-# The bound holds at every distance. Exact transport leaves the picture early:
+# The bound holds at every distance. Exact transport soon leaves the plotted range:
 
 for tau, solution in unbalanced.items():
     holds = bool((solution.value <= lemma(tau) + 1e-9).all())
-    print(f"tau {tau:g}: bound contains {holds}, plateau {solution.value[-1]:.3f}")
+    print(f"tau {tau:g}: bound holds: {holds}, plateau {solution.value[-1]:.3f}")
 print(f"exact transport at distance {distances[-1]:g}: {balanced.value[-1]:.3f}")

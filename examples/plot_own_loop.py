@@ -1,6 +1,6 @@
 """
-The transport loss in a loop of your own
-========================================
+The transport loss in your own training loop
+============================================
 
 `jumbot.JointTransportLoss` is a module: it takes embeddings and labels of a source
 minibatch, embeddings and logits of a target minibatch, and returns a loss with its
@@ -23,7 +23,7 @@ source = DataLoader(TensorDataset(X, y), batch_size=50, shuffle=True)
 target = DataLoader(TensorDataset(X_target), batch_size=50, shuffle=True)
 
 # %%
-# The target's labels serve for the curve alone.
+# The target's labels are only used for the curve.
 
 embed = nn.Sequential(nn.Linear(2, 32), nn.ReLU(), nn.Linear(32, 16))
 classify = nn.Linear(16, 3)

@@ -3,8 +3,8 @@ A target that lacks a class
 ===========================
 
 The source has four classes, the target only three of them, and some samples that belong
-to no class. The plan tells both: classes that seem absent, and samples that no source
-sample explains.
+to no class. The plan shows both: classes that seem absent, and samples that no
+source sample explains.
 """
 
 import matplotlib.pyplot as plt
@@ -25,7 +25,7 @@ model = jumbot.adapt((X, y), X_target, recipe="table-partial", steps=150)
 found = model.diagnosis
 print("seem absent:", [model.classes[c] for c in found["absent_classes"]])
 strange = np.array(found["unexplained"]) >= len(y_target)
-print(f"unexplained: {strange.sum()} of 10 strangers, {(~strange).sum()} others")
+print(f"unexplained: {strange.sum()} of 10 outliers, {(~strange).sum()} others")
 
 # %%
 # Crosses are target samples in the colour of their predicted class, rings those that

@@ -2,11 +2,11 @@ r"""
 Two shapes of a hundred thousand points, registered
 ===================================================
 
-A scan of a shape and the same shape elsewhere: turned, moved, without a part of it, and
-with dust around it. To lay one onto the other, match their points by transport, move by
-the rigid motion that fits the matches best, and repeat with a finer blur. A balanced
-plan would match the missing part and the dust, too; with a finite `tau` both are left
-out, and the plan says so. No matrix of :math:`10^{10}` costs is made.
+A scan of a shape, and the same shape rotated, moved, without a part of it, and with
+dust around it. To align them, match their points by transport, apply the rigid motion
+that fits the matches best, and repeat with a finer blur. A balanced plan would match
+the missing part and the dust, too; with a finite `tau` both are left out, and the plan
+shows it. No matrix of :math:`10^{10}` costs is computed.
 """
 
 import time
@@ -46,7 +46,7 @@ target = np.concatenate([seen[: n - len(dust)] @ turn.T + shift, dust])
 # The rigid motion that fits matched points best has a closed form: the singular value
 # decomposition of their covariance, weighted with the mass of each match.
 # The blur, :math:`\sqrt\varepsilon`, falls from a third of the radius of the shape to a
-# fiftieth. While it is coarse, a few thousand points say as much as all of them.
+# fiftieth. While it is coarse, a few thousand points are as good as all of them.
 
 
 def motion(x, y, weights):
@@ -76,9 +76,9 @@ for blur, size in [*((b, 4000) for b in np.geomspace(0.8, 0.1, 10)), (0.06, n)]:
     )
 
 # %%
-# The mass that a point keeps says whether it has a partner: the missing part has none,
-# nor has the dust. The last line above is one problem between 100,000 points on either
-# side.
+# The mass that a point keeps shows whether it has a partner: neither the missing part
+# nor the dust has one. The last line above is one problem between 100,000 points on
+# either side.
 
 moved, kept = source @ R.T + t, np.zeros(n)
 kept[i] = mass * n

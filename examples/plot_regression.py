@@ -3,10 +3,10 @@ Numbers: when adaptation helps, and when it does harm
 =====================================================
 
 The progress of diabetes a year later, predicted from ten measurements (data of
-scikit-learn). Two splits: from one sex to the other, whose disease goes about as far,
-and from patients of low body mass index to those of high, whose disease goes further.
-Transport assumes that the numbers are spread alike in both domains; the first split
-obeys, the second does not.
+scikit-learn). Two splits: from one sex to the other, whose disease progresses equally
+far, and from patients with a low body mass index to those with a high one, whose
+disease progresses further. Transport assumes that the numbers have the same
+distribution in both domains; the first split satisfies this, the second does not.
 """
 
 import matplotlib.pyplot as plt
@@ -23,7 +23,7 @@ splits = {
 }
 
 # %%
-# Three seeds each, against the predictor that saw the source alone. Nothing is tuned.
+# Three seeds each, compared with source-only. Nothing is tuned.
 
 errors = {}
 for name, here in splits.items():
@@ -43,9 +43,9 @@ for name, here in splits.items():
         print(f"{name}, {method}: RMSE {np.round(errors[name, method], 1)}")
 
 # %%
-# Dots are seeds. On the right the target's own numbers, which nobody has when a model
-# is made: the report of a run shows the predicted ones beside the source's instead, and
-# :func:`jumbot.tune` does not adapt where these lie apart.
+# Dots are seeds. On the right are the target's true numbers, which are unknown in
+# practice: the report of a run shows the predicted ones next to the source's instead,
+# and :func:`jumbot.tune` does not adapt if these differ much.
 
 figure, axes = plt.subplots(1, 3, figsize=(10, 3), layout="constrained")
 colours = {"source-only": "tab:gray", "jumbot": "tab:orange"}

@@ -2,8 +2,8 @@
 Signals from two sensors
 ========================
 
-Two kinds of vibration, recorded by a sensor with labels and by another one, weaker and
-with a drift, without. A small convolutional network is trained on both.
+Two kinds of vibration, recorded by one sensor with labels and by a weaker, drifting one
+without. A small convolutional network is trained on both.
 """
 
 import matplotlib.pyplot as plt
@@ -29,8 +29,8 @@ short = {"source_steps": 60, "steps": 60, "batch_size": 40, "evaluate_every": 20
 model = jumbot.adapt((X, y), (X_target, y_target), kind="signal", **short)
 
 # %%
-# The records of training are a frame; accuracies are of target labels that training
-# never saw.
+# The training records are a data frame; accuracies are measured with target labels that
+# training never saw.
 
 history = model.history
 seen = history[history["event"] == "evaluation"]

@@ -10,9 +10,9 @@ and seven in the other. The plan minimises
 
 Exact transport (:math:`\tau = \infty`) must use every point, so a fifth of the mass has
 to cross from one cluster to the other: if the clusters are classes, these are wrong
-labels. A finite :math:`\tau` is the price of leaving mass behind. As it falls, the mass
-that crosses vanishes first, because it is the dearest; the mass inside the clusters
-follows later.
+labels. A finite :math:`\tau` is the penalty for leaving mass behind. As it decreases,
+the mass that crosses vanishes first, because it costs most; the mass inside the
+clusters follows later.
 """
 
 import math

@@ -87,7 +87,7 @@ def origin(records: Sequence[dict[str, Any]]) -> str:
 
 
 def comparison(folder: str) -> str:
-    """Commands, accuracies of every task, and what each rule of selection chooses."""
+    """Commands, accuracies of every task, and what each selection rule chooses."""
     if not (records := read(folder)):
         return NOT_RUN
     record = merged(records)
@@ -348,6 +348,8 @@ def fig6_points() -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[dict
             else:
                 named = ", ".join(f"{name} {value:g}" for name, value in own.items())
                 others.append(row | {"method": f"deepjdot, entropic ({named})"})
+    order = list(figure6.OVER)
+    points.sort(key=lambda row: (order.index(row["over"]), row["method"] != "jumbot"))
     return records, points, others
 
 

@@ -129,11 +129,11 @@ def wfr(x: Tensor, y: Tensor) -> Tensor:
 
 
 LABEL_LOSSES = ("cross-entropy", "squared", "huber")
-"""What a label may cost beside an output: of classes, and of numbers."""
+"""The losses of a label and an output: for classes, and for numbers."""
 
 
 def label_cost(labels_s: Tensor, outputs_t: Tensor, label_loss: str = "cross-entropy") -> Tensor:
-    r"""L_ij = the loss of output j beside label i.
+    r"""L_ij = the loss of output j for label i.
 
     "cross-entropy": labels are class numbers `(n,)` or probabilities `(n, classes)`, outputs logits `(m, classes)`.
     "squared": labels are numbers `(n, k)`, outputs `(m, k)`, and L_ij is the mean over k of r^2, r = y_i - f_j;
@@ -180,7 +180,7 @@ def joint_cost(
 ) -> Tensor:
     r"""C_ij = eta1 |z_i - z_j|^2 + eta2 L(y_i, f_j), between labelled source and unlabelled target points.
 
-    L is `label_cost`; by default the cross-entropy of class numbers `(n,)` or probabilities `(n, classes)` beside
+    L is `label_cost`; by default the cross-entropy of class numbers `(n,)` or probabilities `(n, classes)` with
     logits `(m, classes)`.
 
     >>> z, logits = torch.zeros(1, 2), torch.tensor([[0.0, 0.0]])

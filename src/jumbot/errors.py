@@ -112,7 +112,7 @@ class NotFiniteError(JumbotError, ArithmeticError):
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal has ended the work: Ctrl-C, or SIGTERM.  The message says how to go on, where one can."""
+    """A signal has ended the work: Ctrl-C, or SIGTERM.  The message says how to continue, if possible."""
 
     def __init__(self, how: str = "", signal: int = 2) -> None:
         super().__init__(how)
@@ -128,7 +128,7 @@ class CacheWarning(UserWarning):
 
 
 class DataWarning(UserWarning):
-    """Something about the data is odd: other units, missing values, unknown categories; the report repeats it."""
+    """Something about the data is unusual: other units, missing values, unknown categories; the report repeats it."""
 
 
 class NoTargetWarning(UserWarning):

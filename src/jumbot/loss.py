@@ -75,7 +75,7 @@ class JointTransportLoss(nn.Module):
     scale : float or "auto", optional
         Let distances follow the scale of the embedding: eta1 then means what it means where source samples have this
         mean squared distance, whatever the network makes of them ("auto": 360, as on the paper's image networks).  The
-        scale is a running mean over training.  By default distances count as they are.
+        scale is a running mean over training.  By default distances are not scaled.
     label_loss : {"cross-entropy", "squared", "huber"}, default "cross-entropy"
         "squared" and "huber" are for numbers: labels are then `(n,)` or `(n, k)`, and predictions `(m, k)` take the
         place of logits.
@@ -144,7 +144,7 @@ class JointTransportLoss(nn.Module):
         self.mass = None if mass is None else check_number("mass", mass, least=0, strict=True)
         if mass is not None and (tau != math.inf or divergence != "kl"):
             raise ArgumentError(
-                "mass: needs tau=math.inf and the default divergence; mass that stays behind has no price."
+                "mass: needs tau=math.inf and the default divergence; mass that stays behind has no penalty."
             )
         self.scale = None if scale is None else EmbeddingScale(scale)
 
@@ -235,7 +235,7 @@ class EmbeddingScale(nn.Module):
 
     .. math:: s \leftarrow .9\, s + .1\, \tfrac{2}{n} \textstyle\sum_i \|z_i - \bar z\|^2
 
-    s is detached, starts with the first minibatch, and stays as it is in evaluation mode.  Each minibatch is scaled by
+    s is detached, starts with the first minibatch, and is not updated in evaluation mode.  Each minibatch is scaled by
     what came before it, and moves s for the next; with `deferred` s moves when `settle` is called, by the mean of all
     minibatches since.  Multiplying every embedding by a constant multiplies s by its square, and leaves scaled
     distances as they are.

@@ -191,7 +191,7 @@ def test_the_plan_says_how_much_of_each_sample_comes_from_which_source(of_two: t
     for c, shares in enumerate(sources["by_class"]):
         assert rows.loc[rows["label"] == c, "from_south"].mean() == pytest.approx(shares[1], abs=1e-4)
     page = (run / "report.html").read_text()
-    assert "Where the target comes from" in page
+    assert "Which source the target comes from" in page
     assert "the sources counted for" in page.lower()
 
 

@@ -52,7 +52,7 @@ def test_columns_in_another_order_are_predicted_alike(model: Model, frame: pd.Da
 def test_missing_and_renamed_columns_are_refused(model: Model, frame: pd.DataFrame, tmp_path: Path) -> None:
     with refused(r"lacks the column 'b'; columns are matched by name"):
         model.predict(frame.drop(columns="b"))
-    with refused(r"lacks the column 'b'.*Rename 'B' for 'b'"):
+    with refused(r"lacks the column 'b'.*Rename 'B' to 'b'"):
         model.evaluate(frame.rename(columns={"b": "B"}))
     with refused("got an array where column 'colour' holds categories"):
         model.predict(np.zeros((2, 4)))

@@ -59,7 +59,7 @@ def test_the_report_begins_with_the_shift(run) -> None:
     assert found["p_value"] <= 0.05
     page = (model.run / "report.html").read_text()
     assert "Has the target shifted?" in page
-    assert page.index("Has the target shifted?") < page.index("What the target is made of")
+    assert page.index("Has the target shifted?") < page.index("Composition of the target")
 
 
 def test_the_threshold_is_that_of_the_held_out_source() -> None:

@@ -79,11 +79,11 @@ def test_oracle_is_marked_everywhere(
 ) -> None:
     run = tmp_path / "run"
     assert status_of(["adapt", *tables, "--out", str(run), "--select", "oracle", *QUICK]) == 0
-    assert "LOOKED AT TARGET LABELS" in capsys.readouterr().out
+    assert "USED TARGET LABELS" in capsys.readouterr().out
     assert json.loads((run / "results.json").read_text())["oracle"] is True
     assert "oracle" in (run / "report.html").read_text().lower()
     assert status_of(["evaluate", str(run), tables[1]]) == 0
-    assert "LOOKED AT TARGET LABELS" in capsys.readouterr().out
+    assert "USED TARGET LABELS" in capsys.readouterr().out
 
 
 def test_compare_prints_a_table_and_repeats_nothing(
@@ -116,7 +116,7 @@ def test_compare_ranks_without_labels(
     arguments = ["compare", tables[0], str(blind), "--methods", *methods, "--out", str(out)]
     assert status_of([*arguments, *QUICK]) == 0
     output = capsys.readouterr().out
-    assert "ranked by evidence" in output
+    assert "ranked by a score" in output
     folders = {name: next(out.rglob(f"{name}/seed0")) for name in methods}
     models = {name: jumbot.load(folder) for name, folder in folders.items()}
     shares = {name: outputs(m.network, m.domain(blind))[1].softmax(-1).numpy() for name, m in models.items()}
@@ -126,7 +126,7 @@ def test_compare_ranks_without_labels(
         assert f"{evidence.value:.3f}" in next(line for line in output.splitlines() if line.startswith(name))
         assert (folders[name] / "report.html").is_file()
     overview = (out / "report.html").read_text(encoding="utf-8")
-    assert "Evidence without labels" in overview
+    assert "Scores without labels" in overview
     assert 'jumbot/seed0/report.html"' in overview
 
 

@@ -59,7 +59,7 @@ def test_columns_are_matched_by_name(tmp_path):
     for points in load_pair(tmp_path / "x.csv", tmp_path / "y.csv"):
         np.testing.assert_allclose(points, Y)
     frame.rename(columns={"u": "U"}).to_csv(tmp_path / "other.csv", index=False)
-    with refused(r"other.csv: lacks the column 'u'; .* Rename 'U' for 'u'"):
+    with refused(r"other.csv: lacks the column 'u'; .* Rename 'U' to 'u'"):
         load_pair(tmp_path / "x.csv", tmp_path / "other.csv")
     frame.assign(w=Y[:, 0]).to_csv(tmp_path / "more.csv", index=False)
     with refused(r"more.csv: has columns that .*x.csv lacks: w; leave them out"):

@@ -46,7 +46,7 @@ def test_numbers_in_adapt_and_compare(tables: Path, capsys: pytest.CaptureFixtur
     pd.read_csv("t.csv").drop(columns="price").to_csv("unlabelled.csv", index=False)
     words = ["--methods", "source-only", "jumbot", *how]
     assert main(["compare", "a.csv", "unlabelled.csv", "--out", "ranked", *words]) == 0
-    assert "ranked by evidence that needs none" in capsys.readouterr().out
+    assert "ranked by a score that needs none" in capsys.readouterr().out
 
 
 def test_several_sources_and_target_labels(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:

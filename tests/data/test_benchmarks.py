@@ -108,9 +108,9 @@ def test_office_caltech_photographs_and_features(tmp_path, small, rng):
 
 def test_missing_domains_say_what_and_where(tmp_path):
     tree(tmp_path, ["Art", "notes"], ["Bed"])
-    with refused(r"lacks Clipart/ \(4,365 images\).*holds Art, notes.*hemanthdv"):
+    with refused(r"lacks Clipart/ \(4,365 images\).*contains Art, notes.*hemanthdv"):
         load_benchmark("office-home", tmp_path)
-    with refused(r"VisDA-2017: there is no folder .*Get VisDA-2017 from https"):
+    with refused(r"VisDA-2017: .*nowhere.*Get VisDA-2017 from https"):
         load_benchmark("visda-2017", tmp_path / "nowhere")
     with refused(r"Art in .* has 1 classes where 65 were published"):
         load_benchmark("office-home", tmp_path, ["Art"])
@@ -156,7 +156,7 @@ def test_partial_classes():
     for spec in ("first:0", "first:5", "first:x", "first:"):
         with refused("a number from 1 to 4"):
             partial_classes(spec, classes)
-    with refused(r"there is no class 'bkie'.*did you mean 'bike'\?"):
+    with refused(r"'bkie'.*did you mean 'bike'\?"):
         partial_classes("mug,bkie", classes)
     with refused("'mug' is named twice"):
         partial_classes("mug,mug", classes)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from jumbot.data import ArraySamples, Domain, as_domain
-from jumbot.data._content import domain_hash
+from jumbot.data._content import content_keys, domain_hash
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(6, 3)).astype(np.float32)
@@ -67,3 +68,15 @@ def test_datasets_have_none() -> None:
 
     data = TensorDataset(torch.from_numpy(ROWS), torch.from_numpy(LABELS))
     assert domain_hash(as_domain(data, name="data")) is None
+
+
+def test_keys_take_little_more_memory_than_they_are_long() -> None:
+    many = Domain("many", ArraySamples(np.zeros((100_000, 1), np.float32)))
+    tracemalloc.start()
+    try:
+        keys = content_keys(many.samples)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(keys) == len(many)
+    assert most < 2 * keys.nbytes

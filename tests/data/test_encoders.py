@@ -82,7 +82,7 @@ def test_day_and_month_that_cannot_be_distinguished_are_refused(rng: np.random.G
     with pytest.raises(NotADateError):
         find_dates(["13/13/2024"])
     frame = _frame(rng, seen=["01/02/2024", "03/04/2024"] * 30)
-    with refused(r"column 'seen' holds dates such as 01/02/2024, which may be") as caught:
+    with refused(r"column 'seen' contains dates such as 01/02/2024, which may be") as caught:
         prepare(as_domain(frame), as_domain(frame), dates=(), text=())
     assert caught.value.remedy == {"drop": ("seen",)}
 
@@ -124,7 +124,7 @@ def test_a_missing_date_is_the_median_and_a_damaged_one_is_named(rng: np.random.
     _, there, _ = _prepared(source, target, dates=("seen",), text=("note",))
     assert there[3, 1:5].tolist() == [2023, 12, 2, 30]
     target.loc[4, "seen"] = "2023-02-30"
-    with refused("holds dates in the source and '2023-02-30' in row 4") as caught:
+    with refused("contains dates in the source and '2023-02-30' in row 4") as caught:
         prepare(as_domain(source), as_domain(target), dates=("seen",), text=("note",))
     assert caught.value.remedy == {"drop": ("seen",)}
 
@@ -165,10 +165,10 @@ def test_text_is_stored_as_numbers(rng: np.random.Generator) -> None:
 
 def test_nothing_is_encoded_unless_asked_for(rng: np.random.Generator) -> None:
     frame = _frame(rng)
-    with refused(r"'seen' holds dates .*--dates seen") as caught:
+    with refused(r"'seen' contains dates .*--dates seen") as caught:
         prepare(as_domain(frame), as_domain(frame))
     assert caught.value.remedy == {"dates": ("seen",), "text": ("note",)}
-    with refused(r"'note' holds free text: .*--text note"):
+    with refused(r"'note' contains free text: .*--text note"):
         prepare(as_domain(frame), as_domain(frame), dates=("seen",))
     with refused("dates"):
         prepare(as_domain(frame), as_domain(frame), dates=("sean",), text=())
@@ -193,7 +193,7 @@ def test_columns_by_name_or_all_of_a_kind(rng: np.random.Generator) -> None:
 def test_an_array_has_neither_dates_nor_text(rng: np.random.Generator) -> None:
     frame = _frame(rng)
     _, _, format = _prepared(frame, frame, dates=(), text=())
-    with refused("got an array where column 'seen' holds dates"):
+    with refused("got an array where column 'seen' contains dates"):
         format.apply(as_domain(np.ones((3, 3))))
 
 

@@ -69,7 +69,7 @@ def test_flat_folder_has_no_labels(tmp_path: Path, pets: Path) -> None:
 def test_nested_target_whose_folders_are_no_classes(tmp_path: Path, pets: Path) -> None:
     for year in ("2020", "2021"):
         _save(tmp_path / "new" / year / "a.jpg")
-    with pytest.warns(UserWarning, match="taken as unlabelled"):
+    with pytest.warns(UserWarning, match="treated as unlabelled"):
         _, target, _ = prepare(as_domain(pets), as_domain(tmp_path / "new"), 8)
     assert target.labels is None
     assert len(target) == 2
@@ -134,13 +134,13 @@ def test_a_file_that_breaks_later_is_named(pets: Path) -> None:
 
 
 def test_folders_without_images(tmp_path: Path) -> None:
-    with refused("holds no images"):
+    with refused("contains no images"):
         as_domain(tmp_path)
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "notes.txt").touch()
-    with refused("holds no images"):
+    with refused("contains no images"):
         as_domain(tmp_path)
-    with refused("no such folder"):
+    with refused("none: does not exist"):
         load_folder(tmp_path / "none")
     _save(tmp_path / "x.jpg")
     with refused("corrupt"):
@@ -160,7 +160,7 @@ def test_a_stray_picture_does_not_make_classes_of_domains(tmp_path: Path) -> Non
             for i in range(3):
                 _save(tmp_path / camera / kind / f"{i}.png")
     _save(tmp_path / "train" / "preview.png")
-    with refused("seems to be a folder of domains, train, val, with the classes cat, dog"):
+    with refused(r"folder of domains \(train, val\) with the classes cat, dog"):
         load_folder(tmp_path)
 
 
@@ -234,16 +234,22 @@ def _colours_of_16_bits(path: Path, value: int) -> None:
 @pytest.mark.parametrize(
     ("values", "match"),
     [
-        ((4000, 0), "up to 4000, where 65535 is white: all but black. If they have 12 bits, multiply the values by 16"),
+        (
+            (4000, 0),
+            "up to 4000, although 65535 is white: almost black. If they have 12 bits, multiply the values by 16",
+        ),
         ((900, 0), "If they have 10 bits, multiply the values by 64 and save them again, for predictions too"),
         ((60_000, 300), None),
         ((200, 100), None),  # bytes in files of 16 bits
-        ((60_000, 100), "up to 100, where 255 is taken for white, beside others up to 60000, where 65535 is; save all"),
+        ((60_000, 100), "up to 100, where 255 is taken for white, and others up to 60000, where 65535 is; save all"),
         (
             (200.0, 0.5),
-            "up to 0.5, where 1 is taken for white, beside others up to 200, where 255 is; save all",
+            "up to 0.5, where 1 is taken for white, and others up to 200, where 255 is; save all",
         ),
-        ("colours", "16-bit pictures of values up to 4095, where 65535 is white: all but black. If they have 12 bits"),
+        (
+            "colours",
+            "16-bit images with values up to 4095, although 65535 is white: almost black. If they have 12 bits",
+        ),
     ],
 )
 def test_a_white_that_may_be_another_is_named(tmp_path: Path, pets: Path, values, match: str | None) -> None:
@@ -258,9 +264,9 @@ def test_a_white_that_may_be_another_is_named(tmp_path: Path, pets: Path, values
     if match is None:
         prepare(source, target)
     else:
-        with pytest.warns(UserWarning, match=f"wide: holds .*{match}"):
+        with pytest.warns(UserWarning, match=f"wide: contains .*{match}"):
             *_, format = prepare(source, target)
-        with pytest.warns(UserWarning, match=f"wide: holds .*{match}"):
+        with pytest.warns(UserWarning, match=f"wide: contains .*{match}"):
             format.apply(target)
 
 
@@ -305,7 +311,7 @@ def test_lists(pets: Path) -> None:
     with refused(r"line 2: there is no .*cat/9\.jpg"):
         from_list(moved, pets)
     moved.write_text("\n")
-    with refused("names no images"):
+    with refused("lists no images"):
         from_list(moved, pets)
 
 

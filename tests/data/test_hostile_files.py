@@ -80,7 +80,7 @@ def test_an_array_that_claims_what_it_has_not(tmp_path, shape, ending):
 
 def test_an_archive_of_nothing(tmp_path):
     np.savez(tmp_path / "none.npz")
-    with refused("holds no array"):
+    with refused("contains no array"):
         jumbot.estimate(str(tmp_path / "none.npz"), X, m=4, k=2, epsilon=0.1)
 
 

@@ -37,7 +37,7 @@ def test_numbers_and_their_texts_are_one_class() -> None:
 def test_labels_that_are_no_classes() -> None:
     with refused(r"got 0\.37; labels are names or whole numbers"):
         encode_labels([0.37, 1.0])
-    with refused("give one per sample"):
+    with refused("labels"):
         encode_labels(np.zeros((3, 2)))
 
 
@@ -104,7 +104,7 @@ _COMPOSED, _COMBINED = "caf\N{LATIN SMALL LETTER E WITH ACUTE}", "cafe\N{COMBINI
 )
 def test_classes_that_differ_in_spelling_alone(one: str, other: str) -> None:
     target = as_domain(np.zeros((1, 2)))
-    with pytest.warns(UserWarning, match=f"'{one}' and '{other}' are two classes; give them one name if they are"):
+    with pytest.warns(UserWarning, match=f"'{one}' and '{other}' are two classes"):
         prepare(as_domain((np.zeros((2, 2)), [one, other])), target)
     prepare(as_domain((np.zeros((2, 2)), [-1, 1])), target)
 

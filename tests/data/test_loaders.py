@@ -43,7 +43,7 @@ def test_polars() -> None:
     _read_alike(frame.with_columns(polars.col("ward").cast(polars.Categorical)), FRAME)
     nested = frame.with_columns(e=polars.Series([[1.0, 2.0]] * 4)).drop("a", "ward")
     assert as_domain(nested, label="kind").roles.features == ("e[0]", "e[1]")
-    with refused(r"a polars LazyFrame holds no rows yet; give data\.collect\(\)"):
+    with refused(r"a polars LazyFrame contains no rows yet; pass data\.collect\(\)"):
         as_domain(frame.lazy())
 
 
@@ -94,7 +94,7 @@ def test_huggingface_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     assert as_domain(named).roles.features == ("a", "ward")
     embedded = datasets.Dataset.from_dict({"e": [[1.0, 2.0], [3.0, 4.0]], "label": [0, 1]})
     assert as_domain(embedded).shape == (2,)
-    with refused(r"holds the splits train, test; give one, e\.g\. data\['train'\]"):
+    with refused(r"contains the splits train, test; pass one, e\.g\. data\['train'\]"):
         as_domain(datasets.DatasetDict({"train": data, "test": data}))
     with refused("the source are drawn by class"):
         as_domain(named.to_iterable_dataset())
@@ -103,7 +103,7 @@ def test_huggingface_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     with refused("the Dataset is empty"):
         as_domain(data.select([]))
     monkeypatch.setattr(streams, "MOST_BYTES", 100)
-    with refused("which may be endless"):
+    with refused("GiB came from the stream"):
         read_domains(named, named.to_iterable_dataset())
 
 
@@ -127,7 +127,7 @@ def test_huggingface_pictures() -> None:
     two = datasets.Dataset.from_dict(
         columns | {"other": pictures}, datasets.Features(features | {"other": features["image"]})
     )
-    with refused("image, other all hold pictures; leave out all but one with drop"):
+    with refused("image, other all contain images"):
         as_domain(two, domain="a")
     assert len(as_domain(two, domain="a", drop="other")) == 2
 
@@ -196,10 +196,10 @@ def test_iterables_are_read_whole_as_targets(monkeypatch: pytest.MonkeyPatch) ->
     with refused(r"items with names \(x, y\)"):
         read_domains(source, iter([{"x": 1, "y": 2}]))
     pictures = DataLoader([Image.new("L", (8, 6))] * 3, batch_size=2, collate_fn=list)
-    with refused(r"gives lists of pictures; give its \.dataset"):
+    with refused(r"yields lists of images; pass its \.dataset"):
         read_domains(source, pictures)
     with refused("bring them to one shape"):
         read_domains(source, iter([np.zeros(2), np.zeros(3)]))
     monkeypatch.setattr(streams, "MOST_BYTES", 1000)
-    with refused("which may be endless"):
+    with refused("GiB came from the stream"):
         read_domains(source, (np.zeros(2) for _ in iter(int, 1)))

@@ -37,7 +37,7 @@ def _message(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 def _works(output: str) -> dict[str, Any]:
     """Run the command that a message ends with; the columns of the model."""
-    command = output.rpartition("This would do: ")[2]
+    command = output.rpartition("Try: ")[2]
     assert main([*shlex.split(command)[1:], "--method", "source-only"]) == 0
     model = jumbot.load("run")
     assert model.input.columns is not None
@@ -63,15 +63,15 @@ def test_everything_at_once_and_the_command_works(
     source.to_csv("a.csv", index=False)
     target.to_csv("b.csv", index=False)
     output = _message(capsys)
-    assert "7 things are in the way" in output
+    assert "7 problems" in output
     for what in (
         "no labels",
         "lacks: weight",
-        "'patient_id' holds free text",
-        "'seen on' holds dates",
-        "'note' holds free text",
+        "'patient_id' contains free text",
+        "'seen on' contains dates",
+        "'note' contains free text",
         "'empty' is empty",
-        "'pulse' holds numbers in the source and 'high' in line 6",
+        "'pulse' contains numbers in the source and 'high' in line 6",
     ):
         assert what in output
     assert _works(output) == {"age": None, "seen on": "dates", "note": "text"}
@@ -87,7 +87,7 @@ def test_labels_that_may_be_numbers_next_to_other_problems(
     target.to_csv("b.csv", index=False)
     output = _message(capsys, "--label", "outcome")
     assert "is this a number to predict?" in output
-    assert "'when' holds dates" in output
+    assert "'when' contains dates" in output
     assert output.rstrip().endswith("--label outcome --task regression --dates when")
     assert _works(output) == {"age": None, "pulse": None, "when": "dates"}
 
@@ -110,8 +110,8 @@ def test_one_problem_has_its_own_sentence_and_a_command(
     tables[0].to_csv("a.csv", index=False)
     tables[1].to_csv("b.csv", index=False)
     output = _message(capsys)
-    assert "things are in the way" not in output
-    assert output.rstrip().endswith("This would do: jumbot adapt a.csv b.csv --out run --steps 2 --label outcome")
+    assert "problems" not in output
+    assert output.rstrip().endswith("Try: jumbot adapt a.csv b.csv --out run --steps 2 --label outcome")
 
 
 def test_what_has_no_remedy_is_listed_with_the_others(tables: tuple[pd.DataFrame, pd.DataFrame]) -> None:
@@ -130,7 +130,7 @@ def test_what_has_no_remedy_is_listed_with_the_others(tables: tuple[pd.DataFrame
 def test_a_remedy_can_be_passed_on(tables: tuple[pd.DataFrame, pd.DataFrame]) -> None:
     source, target = tables
     source["when"] = target["when"] = pd.date_range("2024-01-01", periods=ROWS)
-    with refused("holds dates") as caught:
+    with refused("contains dates") as caught:
         jumbot.adapt(source, target, label="outcome", steps=2, method="source-only")
     model = jumbot.adapt(source, target, label="outcome", steps=2, method="source-only", **caught.value.remedy)
     assert model.predict(target).shape == (ROWS,)

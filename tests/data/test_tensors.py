@@ -61,7 +61,7 @@ def test_raw_tensors_keep_shape_and_whole_numbers(rng: np.random.Generator) -> N
     tokens = rng.integers(0, 90, (4, 12))
     a, _, format = prepare(as_domain((tokens, [0, 1] * 2), kind="raw"), as_domain(tokens, kind="raw"))
     assert format.dtype == a.samples.batch(np.array([0])).dtype == torch.int64
-    with refused("holds fractions where whole numbers are expected"):
+    with refused("fractions where whole numbers"):
         format.apply(as_domain(tokens + 0.5, kind="raw"))
     with refused("standardise"):
         prepare(as_domain((tokens, [0, 1] * 2), kind="raw"), as_domain(tokens, kind="raw"), standardise="source")
@@ -71,7 +71,7 @@ def test_what_is_no_signal(rng: np.random.Generator, tmp_path: Path) -> None:
     source = as_domain((np.zeros((4, 2, 30)), [0, 1] * 2), kind="signal", name="here")
     with refused("there"):
         prepare(source, as_domain(np.zeros((4, 2, 20)), kind="signal", name="there"))
-    with refused("source here holds signals and the target there features"):
+    with refused("source here contains signals and the target there features"):
         prepare(source, as_domain(np.zeros((4, 2)), name="there"))
     with refused("mine"):
         as_domain(np.zeros((5, 2, 3, 4)), kind="signal", name="mine")
@@ -83,7 +83,7 @@ def test_what_is_no_signal(rng: np.random.Generator, tmp_path: Path) -> None:
             as_domain(data, kind="signal")
     holed = np.zeros((3, 1, 9))
     holed[1, 0, 4] = np.nan
-    with refused(r"1 of 3 rows hold NaN.*row 1"):
+    with refused(r"1 of 3 rows contain NaN.*row 1"):
         as_domain(holed, kind="signal")
 
 

@@ -150,8 +150,8 @@ def test_a_run_says_so_first_everywhere(tmp_path: Path) -> None:
         for text in (results, card):
             assert f"column '{what}'" in text, what
         assert f"column &#39;{what}&#39;" in page
-    assert page.index("First of all, the data") < page.index('class="answer')
-    assert card.index("First of all, the data") < card.index("## Data")
+    assert page.index("Check the data first") < page.index('class="answer')
+    assert card.index("Check the data first") < card.index("## Data")
     for text in (results, card, page.partition('<div class="figure-row')[0], page.partition('id="warnings"')[2][:800]):
         assert "raise tau" not in text
-    assert "correct first what the remarks about the data name" in results
+    assert "fix the problems in the data" in results

@@ -95,7 +95,7 @@ def test_infinity_in_a_block_is_named(
     there.loc[7, "g30"] = value
     with pytest.raises(ArgumentError) as caught:
         prepared((here, there))
-    assert "column 'g30' holds infinity or a number beyond float32 in 1 rows" in str(caught.value)
+    assert "column 'g30' contains infinity or a number beyond float32 in 1 rows" in str(caught.value)
     one_by_one()
     with pytest.raises(ArgumentError) as again:
         prepared((here, there))

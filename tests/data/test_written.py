@@ -10,6 +10,7 @@ import pytest
 
 import jumbot
 from jumbot.data import as_domain, prepare
+from jumbot.data._tablefiles import label_values, read_table
 from jumbot.data._tables import domains_of, read_points
 from tests.refusals import refused
 
@@ -64,7 +65,7 @@ def test_every_format_has_the_same_classes(tmp_path: Path) -> None:
 
 def test_the_two_spellings_of_a_number_are_named(tmp_path: Path) -> None:
     read = as_domain(_csv(tmp_path / "x.csv", ["1", "01", "2"]))
-    with pytest.warns(UserWarning, match="'01' and '1' are two classes; give them one name if they are the same"):
+    with pytest.warns(UserWarning, match="'01' and '1' are two classes; pass them one name if they are the same"):
         prepare(read, read)
 
 
@@ -109,7 +110,7 @@ def test_codes_are_categories(tmp_path: Path) -> None:
 
 def test_many_codes_are_asked_about(tmp_path: Path) -> None:
     path = _csv(tmp_path / "x.csv", ["a", "b", "c", "d"], zip=[f"{i:05}" for i in range(40)])
-    with refused(r"column 'zip' holds codes that begin with a zero \('00000'\)"):
+    with refused(r"column 'zip' contains codes that begin with a zero \('00000'\)"):
         prepare(as_domain(path), as_domain(path))
 
 
@@ -118,3 +119,47 @@ def test_numbers_to_predict_are_numbers_however_they_are_written(tmp_path: Path)
     values = as_domain(path, task="regression").values
     assert values is not None
     assert sorted({*values.ravel().tolist()}) == [1.0, 100.0]
+
+
+_LATE = ["7"] * 8
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [str(i) for i in range(9)],
+        [*_LATE, "1.5"],
+        [*_LATE, "x"],
+        [*_LATE, "NA"],
+        [*_LATE, ""],
+        [*_LATE, "18446744073709551615"],
+        ["", *_LATE],
+        ["", "NA", "None", "", "", "", "red", "blue", "red"],
+        ["True"] * 8 + ["None"],
+        ["True"] * 3 + ["1"] * 6,
+        ["True"] * 9,
+        ["01", "1", "2", "3", "4", "5", "6", "7", "8"],
+        ["1,5", *_LATE],
+        ['"a, b"', "c", "d"] * 3,
+        ["-0.1"] * 3 + ["1e3"] * 3 + ["1"] * 3,
+    ],
+)
+@pytest.mark.parametrize("separator", [",", ";"])
+def test_a_file_read_piece_by_piece_is_read_as_in_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, values: list[str], separator: str
+) -> None:
+    if separator == "," and "1,5" in values:
+        values = [value.replace(",", ".") for value in values]
+    rows = [f"{i}{separator}{value}{separator}{value}" for i, value in enumerate(values)]
+    (tmp_path / "x.csv").write_text("\n".join(["u" + separator + "v" + separator + "label", *rows]) + "\n")
+    table, labels = [], []
+    for size in (10**6, 2):
+        monkeypatch.setattr("jumbot.data._delimited._ROWS", size)
+        table.append(read_table(tmp_path / "x.csv"))
+        labels.append(label_values(table[-1], "label", None))
+    pd.testing.assert_frame_equal(table[0].frame, table[1].frame, check_exact=True)
+    assert [repr(one) for one in labels[0].tolist()] == [repr(one) for one in labels[1].tolist()]
+    assert table[0].codes == table[1].codes
+    for name in ("v", "label"):
+        pd.testing.assert_series_equal(table[0].as_written(name), table[1].as_written(name))
+        assert {**table[0].words}.keys() == {**table[1].words}.keys()

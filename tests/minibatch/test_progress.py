@@ -113,5 +113,5 @@ def test_a_terminal_has_bars(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_command_says_what_comes_after_the_last_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tables = write_table(tmp_path / "a.csv", 0), write_table(tmp_path / "b.csv", 1)
     assert main(["adapt", *tables, "--out", str(tmp_path / "run"), "--steps", "2", "--batch-size", "9"]) == 0
-    assert "now the figures, the diagnosis and the predictions" in capsys.readouterr().err
+    assert "computing figures, diagnosis and predictions" in capsys.readouterr().err
     assert not logging.getLogger("jumbot").handlers

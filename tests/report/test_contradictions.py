@@ -122,5 +122,5 @@ def test_an_estimate_below_guessing_is_no_estimate(tmp_path: Path) -> None:
     estimate = {"value": 0.0, "low": 0.0, "high": 0.05, "why": "clusters"}
     answer = verdict(read_run(_with(make_run(tmp_path / "run", accuracy=None), estimated_accuracy=estimate)))
     assert "Probably" not in answer
-    assert "cannot be determined without labels: what was estimated, 0" in answer
+    assert "cannot be determined without labels: the estimate, 0" in answer
     assert "is below what guessing would give." in answer

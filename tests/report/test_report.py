@@ -98,12 +98,12 @@ def test_contents(single: Page) -> None:
         "chosen by the rule last (the last iterate, step 800), without any target label",
         "evaluation: labels that training never saw",
         "Transported mass",
-        "Mass between different labels",
+        "Mass between different classes",
         "Label-free scores",
         "Loss terms",
         "Class proportions",
         "Accuracy of each class",
-        "Which classes are mixed up",
+        "Which classes are confused",
         "Before adaptation",
         "Least explained samples",
         "jumbot adapt digits mnist --method jumbot",
@@ -155,7 +155,7 @@ def test_without_labels(tmp_path: Path) -> None:
     assert "No target labels were given" in page.text
     assert "entropy of the predictions (lower is better)" in page.text
     assert "the predicted class of target samples" in page.text
-    for words in ("Target accuracy", "mixed up", "Accuracy of each class", "Mass between different labels"):
+    for words in ("Target accuracy", "mixed up", "Accuracy of each class", "Mass between different classes"):
         assert words not in page.text
 
 
@@ -173,7 +173,7 @@ def test_unfinished(tmp_path: Path) -> None:
     bare = make_run(tmp_path / "bare", finished=False)
     (bare / "metrics.jsonl").unlink()
     page = Page(write_report([bare], tmp_path / "bare.html"))
-    assert "it has recorded nothing yet" in page.text
+    assert "nothing is recorded yet" in page.text
 
 
 def test_oracle_is_marked_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -434,7 +434,7 @@ def test_numbers_are_drawn_next_to_the_true_ones_and_the_source(tmp_path: Path, 
     assert "Predicted and true" in known
     assert "RMSE of 2 on the target" in known
     assert "Predicted and true" not in unknown
-    assert "How the numbers are spread" in unknown
+    assert "Distributions of the numbers" in unknown
     assert "a colour is a class" not in unknown
 
 
@@ -467,7 +467,7 @@ def test_a_comparison_says_who_is_best_and_how_sure_it_is(tmp_path: Path) -> Non
     found = Page(
         write_report(blind, tmp_path / "b.html", "Comparison", {"dann": {task: [1.2]}, "jumbot": {task: [1.0]}})
     )
-    assert "dann has the most evidence, as far as can be judged without labels." in found.text
+    assert "dann has the highest score without labels." in found.text
 
 
 def test_the_page_of_tune_fits_a_screen(tmp_path: Path) -> None:

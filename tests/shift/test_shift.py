@@ -284,7 +284,7 @@ def test_json_and_page(moved, tmp_path) -> None:
     assert saved["p_value"] == moved.p_value
     assert saved["columns"][0]["name"] == "3"
     page = moved.report(tmp_path).read_text()
-    for text in ("There is a shift.", "Which columns moved", "Which rows nothing explains", "Adapt:"):
+    for text in ("There is a shift.", "Which columns moved", "Unexplained rows", "Adapt:"):
         assert text in page
     assert "http" not in page.replace("http://www.w3.org", "")
     assert repr(moved).startswith("Shift(p_value=0.0025")

@@ -35,7 +35,7 @@ def _announced() -> bool:
 def leave_at_exit() -> None:
     """Have a group of gloo that is about to be joined left while the interpreter still runs; the user's own stays.
 
-    Its threads let go of tensors some time after a collective has returned, and take Python's lock for that: one that
+    Its threads release tensors some time after a collective has returned, and take Python's lock for that: one that
     is late, and finds the interpreter ending, aborts the process.  Only when nothing holds the group are they joined.
     """
     if dist.is_available() and not dist.is_initialized() and _announced():

@@ -14,7 +14,7 @@ from jumbot.errors import ArgumentError, JumbotError
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
-    """A name beside `path` to write to: it takes the place of `path` when the block ends well, and is gone otherwise.
+    """A temporary name next to `path` to write to: it replaces `path` if the block succeeds, and is removed otherwise.
 
     A kill or a full disk leaves the file that was there before.  Several processes may write the same path.
 

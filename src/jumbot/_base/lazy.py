@@ -13,7 +13,7 @@ from jumbot.errors import missing
 def lazy(package: str, places: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """`__getattr__`, `__dir__` and `__all__` of a package: `places` says in which of its modules each name is defined.
 
-    A name in brackets is the module itself.  Type checkers do not see this: beside it the package imports the same
+    A name in brackets is the module itself.  Type checkers do not see this: besides, the package imports the same
     names `if TYPE_CHECKING`.
 
     >>> get, names, every = lazy("jumbot", {"solve": "transport._solve", "bounds": "[minibatch.bounds]"})

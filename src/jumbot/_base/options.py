@@ -142,7 +142,7 @@ def check_whole(name: str, value: Any, *, least: int, most: int = MOST) -> int:
 
 
 def check_flag(name: str, value: Any) -> bool:
-    """`value` if it is True or False: of anything else nobody knows which was meant."""
+    """`value` if it is True or False: anything else is ambiguous."""
     return bool(check(name, value, bool))
 
 

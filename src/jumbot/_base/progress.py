@@ -21,7 +21,7 @@ _shown = threading.local()  # a stretch inside another leaves the telling to it
 
 
 class Stretch:
-    """How far something is: told of each part that is done, it says so where ten seconds have passed."""
+    """Progress of a long task: reports finished parts at least every ten seconds."""
 
     def __init__(self, what: str, total: int | None, done: int = 0) -> None:
         self.what, self.total, self.done, self.part = what, total, done, ""
@@ -51,7 +51,7 @@ def progress(
 ) -> Iterator[Stretch]:
     """Call what is yielded as parts get done; there is no bar for fewer than `least`, or with `bar=False`.
 
-    `slow` is for parts that may take longer than ten seconds each: a thread tells meanwhile.
+    `slow` is for parts that may take longer than ten seconds each: a thread reports meanwhile.
     """
     stretch = Stretch(what, total, done)
     drawn = bar and (total is None or total >= least) and (in_notebook() or sys.stderr.isatty())
@@ -84,7 +84,7 @@ def in_notebook() -> bool:
 
 @contextmanager
 def alive(stretch: Stretch) -> Iterator[None]:
-    """Tell also while nothing is said to be done."""
+    """Also report while no part is finished."""
     over = threading.Event()
 
     def tell() -> None:

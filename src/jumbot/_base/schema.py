@@ -29,7 +29,7 @@ Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Record(Checked):
-    """Base of what stands in a file."""
+    """Base of everything that is stored in a file."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def parse(raw: bytes, where: str | Path) -> Any:
         return json.loads(raw.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         what = "not text" if isinstance(error, UnicodeDecodeError) else "not JSON"
-        raise ArgumentError(f"{where}: is {what}, or was cut short ({error}).") from error
+        raise ArgumentError(f"{where}: is {what}, or is incomplete ({error}).") from error
 
 
 def write(path: str | Path, record: Any) -> Path:

@@ -16,20 +16,20 @@ from jumbot.errors import ArgumentError, suggest
 
 #: What can be reproduced, and what it shows.
 ITEMS = {
-    "fig1": "plans of minibatch OT between ten and ten points: the smaller m, the denser",
-    "fig2": "OT costs while an outlier moves away, minibatches of 5 of 10 points",
+    "fig1": "plans of minibatch OT between ten and ten points: a smaller m gives denser plans",
+    "fig2": "OT costs as an outlier moves away, minibatches of 5 of 10 points",
     "fig3": "plans between classes in different proportions: OT, minibatch OT, entropic, unbalanced",
     "fig4": "gradient flows between imbalanced clusters, m = 64 and 128",
-    "theorem1": "deviation of the incomplete estimator from its expectation, beside Theorem 1",
+    "theorem1": "deviation of the incomplete estimator from its expectation, and Theorem 1",
     "all-synthetic": "all of the above",
     "office-home": "table 1: Office-Home, 12 tasks; needs the data and a GPU",
     "office-home-partial": "table 1: the same with the first 25 classes as target",
     "digits": "table 2: U-M, M-MM, S-M; trains networks, hours on a CPU",
     "visda": "table 3: VisDA-2017; needs the data and a GPU",
-    "fig5": "t-SNE of 10,000 test embeddings of M-MM, DeepJDOT beside JUMBOT; from the runs of digits",
+    "fig5": "t-SNE of 10,000 test embeddings of M-MM, DeepJDOT and JUMBOT; from the runs of digits",
     "fig6": "accuracy over tau, epsilon and the batch size on U-M and S-M; 46 runs of digits",
     "fig7": "accuracy of each class along training on M-MM; from the runs of digits",
-    "max": "the best accuracy along training beside the last, Office-Home or digits; looks at target labels",
+    "max": "best and last accuracy during training, Office-Home or digits; uses target labels",
 }
 #: Items that train networks, and the file of each; they take options of method and training.
 TRAINED = {
@@ -55,7 +55,7 @@ def reproduce(item: str, out: str | Path, quick: bool = False, seed: int = 0, **
 
     Items that train networks take `tasks`, `methods`, `seeds`, `root` (where the data are), and any option of methods,
     training, network and inputs, to leave the paper's point: `tau=0.3`, `batch_size=100`, `epochs=20`.  Their runs are
-    folders that go on where they were stopped, and finished ones are not repeated.
+    folders that continue where they were stopped, and finished ones are reused.
 
     >>> list(ITEMS)
     ['fig1', 'fig2', 'fig3', 'fig4', 'theorem1', 'all-synthetic', 'office-home', ...]

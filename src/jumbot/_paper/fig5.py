@@ -1,4 +1,4 @@
-"""Figure 5: t-SNE of the embeddings of test samples of M->MM, DeepJDOT beside JUMBOT, coloured by class.
+"""Figure 5: t-SNE of the embeddings of test samples of M->MM, DeepJDOT and JUMBOT, coloured by class.
 
 10,000 samples, as the caption says; it does not say how they are shared between the two domains: here half are from
 the test split of MNIST and half from that of M-MNIST.  A map shows neighbourhoods, not distances, so the record

@@ -1,7 +1,7 @@
 """Figure 6: accuracy over tau, epsilon and the batch size m, on U->M and S->M.
 
 JUMBOT over all three, DeepJDOT over m, and its entropic variant over epsilon; every other setting is the paper's.  The
-paper prints the picture alone: the figures beside ours are from tables that are commented out in its LaTeX, means over
+paper prints the picture alone: the figures next to ours are from tables that are commented out in its LaTeX, means over
 three runs.  Each point is a run of the item digits, in its folders; points that are the same run are trained once.
 """
 
@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from jumbot._base.files import write_text
 from jumbot._base.text_tables import markdown
+from jumbot._paper.digits_table import percent, row_of
 from jumbot._paper.record import Record
 from jumbot._paper.targets import SENSITIVITY
 from jumbot._paper.trained import Suite
 from jumbot.adaptation._grid import Run
-from jumbot.adaptation._runs.outcomes import outcome
 from jumbot.errors import ArgumentError, suggest
 from jumbot.report._style import GREY, METHOD_COLOURS, new_figure
 
@@ -65,7 +65,8 @@ def run(
 
 
 def _row(option: str, method: str, task: str, value: float, runs: Sequence[Run]) -> dict[str, Any]:
-    found = [100 * outcome(each.folder, task)["accuracy"] for each in runs]
+    rows = [row_of(each.folder) for each in runs]
+    found = [100 * row["accuracy"] for row in rows]
     return {
         "over": option,
         "method": method,
@@ -74,6 +75,7 @@ def _row(option: str, method: str, task: str, value: float, runs: Sequence[Run])
         "seeds": [each.seed for each in runs],
         "accuracies": found,
         "accuracy": statistics.fmean(found),
+        "wrong_mass": statistics.fmean(row["wrong_mass"] for row in rows),
         "paper": SENSITIVITY[option, method][task].get(value) if task in TASKS else None,
     }
 
@@ -115,13 +117,14 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
         method = "deepjdot, entropic" if (row["method"], row["over"]) == ("deepjdot", "epsilon") else row["method"]
         over = "m" if row["over"] == "batch_size" else row["over"]
         cells = [over, row["task"], method, f"{row['value']:g}", len(row["seeds"]), f"{row['accuracy']:.1f}"]
-        lines.append([*cells, row["paper"] or "-"])
-    return markdown(["over", "task", "method", "value", "seeds", "accuracy", "paper"], lines, words=3)
+        lines.append([*cells, row["paper"] or "-", percent(row.get("wrong_mass"))])
+    head = ["over", "task", "method", "value", "seeds", "accuracy", "paper", "mass between labels"]
+    return markdown(head, lines, words=3)
 
 
 def draw(rows: Sequence[Mapping[str, Any]], over: Sequence[str], tasks: Sequence[str]) -> Figure:
     """A panel for each task and parameter, the paper's figures dashed."""
-    figure = new_figure(4.4 * len(over), 3.4 * len(tasks) + 0.6)
+    figure = new_figure(5.2 * len(over), 3.4 * len(tasks) + 0.6)
     panels = figure.subplots(len(tasks), len(over), squeeze=False, sharey=True)
     for line, task in zip(panels, tasks, strict=True):
         for panel, option in zip(line, over, strict=True):
@@ -148,4 +151,4 @@ def _draw_panel(panel: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
             x, y = zip(*theirs, strict=True)
             panel.plot(x, y, "x--", color=METHOD_COLOURS[method], alpha=0.5, label=f"{name}, paper")
     if rows:
-        panel.legend(frameon=False, fontsize=8.5)
+        panel.legend(frameon=False, fontsize=8.5, loc="best")

@@ -1,4 +1,4 @@
-"""Figure 7: the accuracy of each class along training on M->MM, DeepJDOT beside JUMBOT.
+"""Figure 7: the accuracy of each class along training on M->MM, DeepJDOT and JUMBOT.
 
 The paper sees DeepJDOT overfit from epoch 30 on, each class losing several points, and JUMBOT stay.  Measured here: how
 far each class ends below its best evaluation.  The curves are those of the item digits, from the evaluations along its

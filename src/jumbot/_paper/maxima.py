@@ -42,7 +42,7 @@ def run(
         changes={"evaluate_samples": None, **looks, **suite.changes},
     )
     runs = suite.runs(tasks, methods)
-    shows = "The best accuracy along training beside the last"
+    shows = "The best and the last accuracy during training"
     record = suite.record("max", shows, runs, tasks=tasks, methods=methods)
     record.data = {"runs": [row_of(each.folder, each.pair.name) for each in runs], "warning": WARNING}
     for name in methods:

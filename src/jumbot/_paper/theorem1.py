@@ -1,4 +1,4 @@
-"""Theorem 1: how far the incomplete estimator is from its expectation, beside the bound, over n and k.
+"""Theorem 1: how far the incomplete estimator is from its expectation, and the bound, over n and k.
 
 Source: uniform on the unit square; target: uniform on the square moved by (0.5, 0).  |x - y|^2, so costs lie in
 [0, 1.5^2 + 1]; m = 8, epsilon = 0.05, tau = 1, KL.  E_h is the mean over many minibatches from 900,000 points per side.

@@ -114,7 +114,7 @@ class Suite:
         )
 
     def train(self, runs: Sequence[Run]) -> None:
-        """Those that are not finished, each from where it was stopped; one that fails is told after the others."""
+        """Those that are not finished, each from where it was stopped; one that fails is reported after the others."""
         for folder, why in train_all(list({run.folder: run for run in runs}.values()), show=self.show).items():
             raise JumbotError(f"{folder}: {why}")
 

@@ -16,7 +16,7 @@ from jumbot._settings.training import Rule, Tracker
 
 
 class ReadingKeywords(TypedDict, total=False):
-    """How data are read: `Reading`, but for `task`, which the functions name themselves."""
+    """How data are read: `Reading` without `task`, which is a parameter of the functions."""
 
     label: str | Sequence[str] | None
     id: str | None
@@ -61,7 +61,7 @@ class TrainingKeywords(TypedDict, total=False):
 
 
 class NetworkKeywords(TypedDict, total=False):
-    """Which network is trained: `NetworkOptions`, but for `backbone`, which `adapt` names itself."""
+    """Which network is trained: `NetworkOptions` without `backbone`, which is a parameter of `adapt`."""
 
     features: int | None
     hidden: Sequence[int]

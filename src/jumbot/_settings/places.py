@@ -75,7 +75,7 @@ def first_process() -> bool:
 
 
 def check_run_place(folder: Path, resume: bool) -> None:
-    """Refuse a place where no run can begin, or none go on."""
+    """Refuse a place where no run can start or continue."""
     _check_no_file(folder)
     if (folder / CONFIG).exists():
         if not resume:
@@ -94,7 +94,7 @@ def check_is_run(folder: Path) -> Path:
 
 
 def needed_start(start_from: Path | None, out: Path | None, resume: bool) -> Path | None:
-    """The run to start from, which must be there; None where a run goes on from where it has come to itself."""
+    """The run to start from, which must be there; None if a run continues from its own checkpoint."""
     if start_from is None or (
         resume and out is not None and any((out / file).exists() for file in (MODEL, CHECKPOINT))
     ):
@@ -118,7 +118,7 @@ def settings_file(config: str | Path | None, out: str | Path | None, resume: boo
 
 
 def check_tuning_place(folder: Path) -> None:
-    """Refuse a place where `tune` can neither begin nor go on."""
+    """Refuse a place where `tune` can neither start nor continue."""
     _check_no_file(folder, "out: ")
     if (folder / TUNING).exists():
         check_header(folder / TUNING)
@@ -127,7 +127,7 @@ def check_tuning_place(folder: Path) -> None:
 
 
 def check_comparison_place(folder: Path) -> None:
-    """Refuse a place where `compare` cannot write; other files beside its own do no harm."""
+    """Refuse a place where `compare` cannot write; other files do no harm."""
     _check_no_file(folder, "out: ")
     if (folder / COMPARISON).exists():
         check_header(folder / COMPARISON)

@@ -20,25 +20,24 @@ class ReadingOptions(Options):
     """How data are read: the same in every command."""
 
     label: str | None = None
-    """Column of the labels in a table; by default label, labels, y, target or class. The target may lack it. Several
-    numbers to predict are several columns, with commas: "height,weight"."""
+    """Column of the labels in a table; by default label, labels, y, target or class. The target may lack it. For
+    several numbers, separate the columns by commas: "height,weight"."""
     id: str | None = None
-    """Column that names the rows of a table; by default one named id."""
+    """Column that identifies the rows of a table; by default a column named id."""
     domain: str | None = None
-    """Domain to take from data that hold several (of the source, where there are two data sets): a folder of folders of
-    classes, or a value of the column `domain`; "all" if each is a source of its own, "none" if these are classes, or a
-    column like others."""
+    """Domain to use if the data (with two data sets, the source) contain several: a folder of class folders, or a value
+    of the column `domain`; "all" makes each a source of its own, "none" treats them as classes or as a feature."""
     domain_column: str | None = None
-    """Column that names the domain of each row of a table; by default domain or domains."""
+    """Column with the domain of each row of a table; by default domain or domains."""
     corrupt: Corrupt = "refuse"
     """What to do with image files that cannot be read."""
     root: str | None = None
-    """Folder of the digits; by default that in JUMBOT_DATA."""
+    """Folder of the digits; by default JUMBOT_DATA."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading(ReadingOptions):
-    """How data are read that a model is made from: the value of `reading=` in `jumbot.adapt` and `jumbot.tune`.
+    """How data are read: the value of `reading=` in `jumbot.adapt` and `jumbot.tune`.
 
     Parameters
     ----------
@@ -57,9 +56,9 @@ class Reading(ReadingOptions):
     drop : tuple of str
         Columns to leave out.
     task : {"classification", "regression"}, optional
-        What labels are; by default classes, unless they have fractions.
+        Whether labels are classes or numbers; by default classes, unless they have fractions.
     kind : {"signal", "raw"}, optional
-        What arrays hold that are neither features nor images.
+        What arrays contain if not features or images.
 
     Raises
     ------
@@ -75,11 +74,11 @@ class Reading(ReadingOptions):
     drop: tuple[str, ...] = ()
     """Columns of a table to leave out."""
     task: TaskName | None = None
-    """What labels are: classes, or numbers to predict ("regression"). By default classes, unless they have
+    """Whether labels are classes or numbers to predict ("regression"); by default classes, unless they have
     fractions."""
     kind: Kind | None = None
-    """What arrays hold that are neither rows of numbers nor images: "signal", (n, channels, length), or "raw", tensors
-    that pass as they are to a backbone of your own."""
+    """What arrays contain if not rows of numbers or images: "signal", (n, channels, length), or "raw", tensors that are
+    passed unchanged to your own backbone."""
 
 
 def make_reading(

@@ -35,7 +35,7 @@ class Recipe:
 def _transport(
     eta1: float, eta2: float, eta3: float, tau: float, epsilon: float, *, mass: Mapping[str, Any], **scale: Any
 ) -> dict[str, dict[str, Any]]:
-    """JUMBOT's cost and marginals, and what they make of the methods beside it; `mass` is m-POT's own part."""
+    """JUMBOT's cost and marginals, and the related settings of other methods; `mass` is for m-POT only."""
     shared = {"eta1": eta1, "eta2": eta2, **scale}
     return {
         "jumbot": {**shared, "eta3": eta3, "tau": tau, "epsilon": epsilon}
@@ -68,7 +68,7 @@ _ON_PHOTOGRAPHS: dict[str, dict[str, Any]] = {
 _MASS_PARTIAL = {"mass": 0.325, "mass_ramp": 0.5, "epsilon": 0.05}
 #: Rows of numbers: the paper's partial settings for JUMBOT, whether or not the target lacks classes, with twice its tau
 #: (at .06 only 7 % of the mass moves on features that are not fine-tuned).  Little mass moves, between samples that are
-#: surely alike, and counts ten times: `benchmarks/settings.py` compares them with the general settings.
+#: very similar, and has ten times the weight: `benchmarks/settings.py` compares them with the general settings.
 _ROWS = {
     **_transport(0.003, 0.75, 10.0, 0.12, 0.01, mass=_MASS_PARTIAL, scale="auto"),
     "deepjdot": {"eta1": 0.01, "eta2": 0.5, "eta3": 1.0, "scale": "auto"},
@@ -106,7 +106,7 @@ RECIPES: dict[str, Recipe] = {
         network={"hidden": (256, 256), "dropout": 0.5, "bins": 16},
         methods=_MEASUREMENTS,
         numbers={"steps": 1000, "learning_rate": 3e-3, "dropout": 0.0, "bins": 32},
-        # a network that fits every sample by itself confirms what it says of the target instead of moving it
+        # a network that fits every sample by itself confirms its predictions on the target instead of moving it
         numbers_methods={"jumbot": {"dropout": 0.2}},
         # few or noisy numbers are fitted one by one by many bins; bikes by the hour need them
         numbers_smooth={"dropout": 0.3, "bins": 8},

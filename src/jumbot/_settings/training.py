@@ -1,4 +1,4 @@
-"""What can be set in a run beside its method: training, network, inputs; each for function, command and record."""
+"""What can be set in a run besides its method: training, network, inputs; each for function, command and record."""
 
 from __future__ import annotations
 
@@ -20,69 +20,69 @@ class Training(Options):
     """Length, optimiser and records of a training run."""
 
     batch_size: Annotated[int, Bounds(at_least=1, at_most=2**20)] = 50
-    """Samples of each domain in a minibatch."""
+    """Number of samples of each domain in a minibatch."""
     sampler: Literal["stratified", "shuffled"] = "stratified"
-    """How source minibatches are drawn: "stratified", as many of each class, or "shuffled", in passes over all samples;
-    by default as the authors of the method do."""
+    """How source minibatches are drawn: "stratified" (the same number of each class) or "shuffled" (passes over all
+    samples); by default as published for the method."""
     source_epochs: Whole = 0
-    """Passes over the source before adaptation, on the source alone."""
+    """Epochs on the source alone before adaptation."""
     epochs: Count | None = None
-    """Passes over the source during adaptation; an epoch is floor(source samples / batch_size) steps."""
+    """Epochs of adaptation; an epoch is floor(source samples / batch_size) steps."""
     steps: Count | None = None
-    """Steps of adaptation, instead of epochs; with neither, 10 epochs, but at least 200 steps and at most 1,000."""
+    """Steps of adaptation, instead of epochs; by default 10 epochs, but at least 200 and at most 1,000 steps."""
     source_steps: Whole | None = None
     """Steps on the source alone, instead of source_epochs."""
     optimizer: Literal["adam", "adamw", "sgd"] = "sgd"
-    """Adam, Adam with decoupled weight decay ("adamw"), or SGD with momentum .9 (Nesterov)."""
+    """Adam, Adam with decoupled weight decay ("adamw"), or SGD with Nesterov momentum .9."""
     learning_rate: Positive = 0.01
-    """Rate of the new layers."""
+    """Learning rate of the new layers."""
     backbone_rate: Weight = 0.1
-    """Rate of a pretrained backbone, as a share of learning_rate."""
+    """Learning rate of a pretrained backbone, relative to learning_rate."""
     schedule: Literal["constant", "inverse", "flat-cosine"] = "inverse"
-    """"inverse" multiplies the rate by (1 + 10 p)^-.75 at p = step / schedule_steps; "flat-cosine" leaves it for half
-    of the way, and lets it fall to 0 along a cosine."""
+    """"inverse" multiplies the rate by (1 + 10 p)^-.75 with p = step / schedule_steps; "flat-cosine" keeps it constant
+    for half of the steps and then lowers it to 0 along a cosine."""
     schedule_steps: Count | None = None
-    """Steps after which the schedule is at p = 1, and goes on; None: those of the adaptation."""
+    """Number of steps after which p = 1 (the schedule continues beyond); by default the steps of adaptation."""
     weight_decay: Weight = 0.001
-    """Weight decay: of AdamW decoupled, of SGD and Adam the L2 penalty; 0 with Adam, unless you or the method's
-    authors say otherwise."""
+    """Weight decay: decoupled for AdamW, an L2 penalty for SGD and Adam. Default for Adam: 0, unless the method's
+    authors use another."""
     k: Annotated[int, Bounds(at_least=1, at_most=2**20)] = 1
-    """Pairs of minibatches averaged in a step: the paper's k, on one process."""
+    """Number of pairs of minibatches averaged in a step: the paper's k, for one process."""
     global_plan: bool = False
-    """With several processes: join their minibatches into one problem instead of averaging over them. One process has
-    one problem, so that the same script runs on any number of them."""
+    """With several processes, join their minibatches into one problem instead of averaging over them. No effect with
+    one process."""
     seed: Seed = 0
-    """Everything random follows from it."""
+    """Random seed."""
     select: Rule = "last"
-    """The rule that chooses the model: last, or a label-free score: entropy, infomax, snd, source_validation,
-    transport; of numbers smoothness, source_validation, transport. "oracle" looks at the target's labels, and every
-    output says so."""
+    """The rule that selects the model: "last", or the best by a label-free score: entropy, infomax, snd,
+    source_validation or transport for classes; smoothness, source_validation or transport for numbers. "oracle" uses
+    target labels, and every output says so."""
     label_loss: Literal["squared", "huber"] | None = None
-    """What a wrong number costs, in deviations of the source's: "squared", the default, or "huber", which outliers
-    move less."""
+    """Loss for numbers, in standard deviations of the source's: "squared" (the default) or "huber", which is less
+    sensitive to outliers."""
     validation: Share = 0.0
-    """Share of the source held out for the score source_validation."""
+    """Fraction of the source held out for the score source_validation."""
     evaluate_every: Whole | None = None
     """Steps between evaluations; by default an epoch, and at least 10 steps. 0: none."""
     evaluate_samples: Count | None = None
-    """Look at this many samples in evaluations along the way; the last is always whole."""
+    """Number of samples for evaluations during training; the last evaluation uses all samples."""
     checkpoint_every: Count | None = None
-    """Steps between checkpoints; by default once a minute."""
+    """Steps between checkpoints; by default one checkpoint per minute."""
     mixed_precision: Literal["no", "fp16", "bf16"] = "no"
-    """Autocast of the network; the solver stays in float32 and float64."""
+    """Autocast for the network; the solver uses float32 and float64."""
     batch_norm: Literal["running", "target"] = "running"
-    """"target": when training ends, batch norms estimate their means and deviations anew on the whole target;
-    "running": they keep the running means over source and target minibatches."""
+    """"target": re-estimate the means and variances of batch norms on the whole target after training; "running": keep
+    the running means over source and target minibatches."""
     device: str = "auto"
     """Where to train: auto, cpu, cuda, cuda:1, mps."""
     workers: Annotated[int, Bounds(at_least=0, at_most=64)] | None = None
-    """Processes that read image files ahead; 0: a thread does. By default half of the cores less one, at most 4, and 0
-    for few images and data in memory. Results do not depend on it."""
+    """Number of processes that read image files ahead (0: a thread); by default half of the cores less one, at most 4,
+    and 0 for few images and for data in memory. Results do not depend on it."""
     trackers: tuple[Tracker, ...] = ()
-    """Also send settings and curves to these, through accelerate: tensorboard (into the run folder), wandb, mlflow,
-    comet_ml, aim, clearml, dvclive, swanlab, trackio."""
+    """Also send settings and curves to these trackers, through accelerate: tensorboard (into the run folder), wandb,
+    mlflow, comet_ml, aim, clearml, dvclive, swanlab, trackio."""
     tensorboard: bool = False
-    """The same as the tracker tensorboard."""
+    """Short for the tracker tensorboard."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -116,23 +116,23 @@ class NetworkOptions(Options):
 
     backbone: str | None = None
     """"table" (rows of numbers), "digits" (small images), "signal" (signals), or a pretrained one for photographs:
-    "efficientnet-lite0", "resnet50", ..., "timm:NAME". By default it follows the data."""
+    "efficientnet-lite0", "resnet50", ..., "timm:NAME"; by default chosen from the data."""
     features: Width | None = None
-    """Width of the embedding; by default 128 for digits and signals, 256 elsewhere."""
+    """Width of the embedding; by default 128 for digits and signals, 256 otherwise."""
     hidden: tuple[Width, ...] = ()
-    """Widths of ReLU layers before the embedding of a table."""
+    """Widths of the hidden ReLU layers of the network for tables."""
     dropout: Share = 0.0
-    """Share of the units of every hidden layer of a table that is left out in each step of training; with `bins` some
-    of the inputs are left out too, fewer the more rows the source has."""
+    """Dropout rate of the hidden layers of the network for tables; with `bins`, inputs are dropped too, fewer the more
+    rows the source has."""
     bins: Annotated[int, Bounds(at_least=0, at_most=256)] = 0
-    """Pieces, between quantiles of the source, in which the network for a table sees each number beside its robustly
-    scaled value, whatever `standardise` does; 0, the default with standardise="none": the numbers alone."""
+    """Number of quantile bins of the source in which the network for tables sees each number, in addition to its
+    robustly scaled value, whatever `standardise` is. 0 (the default with standardise="none"): only the numbers."""
     rank: Annotated[int, Bounds(at_least=0, at_most=2**14)] = 0
-    """Directions to which a truncated SVD of the source reduces wide rows, such as counts of words; 0: none."""
+    """Rank of a truncated SVD of the source for wide rows, such as word counts; 0: none."""
     weights: str | None = None
     """Weights of a pretrained backbone: a file, or "imagenet" for the published ones."""
     freeze: bool = False
-    """Keep the backbone as it is: features are extracted once, and only the layers after it are trained."""
+    """Freeze the backbone: features are extracted once, and only the layers after it are trained."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -146,37 +146,36 @@ class NetworkOptions(Options):
 
 @dataclass(frozen=True)
 class Inputs(Options):
-    """How samples are brought to the network."""
+    """How samples are prepared for the network."""
 
     size: Annotated[int, Bounds(at_least=1, at_most=2**14)] | None = None
     """Side of the images; by default the larger of the two domains."""
     channels: Annotated[int, Bounds(at_least=1, at_most=16)] | None = None
-    """Of the images, 1 to 16; by default the larger of the two domains."""
+    """Channels of the images, 1 to 16; by default the larger of the two domains."""
     pixels: Literal["symmetric", "imagenet", "unit", "as-is"] = "symmetric"
-    """"symmetric" scales to [-1, 1], "unit" to [0, 1], "imagenet" by ImageNet's mean and deviation; "as-is" leaves
-    them."""
+    """"symmetric" scales to [-1, 1], "unit" to [0, 1], "imagenet" by ImageNet's mean and standard deviation; "as-is"
+    does not scale."""
     augment: Literal["none", "crop", "resized-crop"] = "none"
-    """Of training images: "resized-crop" (random size and place) or "crop" (random place), each with a flip."""
+    """Augmentation of training images: "resized-crop" (random size and place) or "crop" (random place), with flips."""
     views: Literal["whole", "centre-crop", "ten-crop"] = "whole"
-    """Of images that are predicted: "whole", "centre-crop" or "ten-crop"."""
+    """Views of an image used for prediction: "whole", "centre-crop" or "ten-crop"."""
     partial: str | None = None
     """Keep only these classes of a labelled target, to study partial adaptation: "first:25" or names with commas."""
     thin: Count | None = None
-    """Keep one in so many samples of every second class of a labelled target, to study class proportions that differ: 8
+    """Keep one in this many samples of every second class of a labelled target, to study different class proportions; 8
     in the recorded imbalanced tables."""
     standardise: Literal["auto", "source", "none"] = "auto"
-    """Rows of numbers are brought to one scale, learned on the source; "source" also brings each column to deviation 1,
-    "auto" does so where a few of them carry most of the squared distances, or where they have the same deviation
-    already, "none" leaves the numbers as they are. The channels of signals come to mean 0 and deviation 1, unless
-    "none"."""
+    """Scaling of rows of numbers, learned on the source. All values but "none" multiply them by one number; "source"
+    also gives each column unit variance, and "auto" does so if a few columns carry most of the squared distances, or if
+    all have the same variance already. The channels of signals get mean 0 and unit variance, unless "none"."""
     columns: Literal["same", "shared"] = "same"
-    """"shared" takes the columns that both tables have; otherwise one that only one of them has is refused."""
+    """"shared" uses the columns that both tables have; with "same", other columns raise an error."""
     dates: tuple[str, ...] | None = None
-    """Columns of a table whose dates become numbers: year, month, day of the week, days since the source's first;
-    without a name, all columns of dates. They are refused otherwise."""
+    """Columns of dates to convert to numbers: year, month, day of the week, days since the source's first; without a
+    name, all columns of dates. Otherwise, dates raise an error."""
     text: tuple[str, ...] | None = None
-    """Columns of a table whose free text becomes numbers (counts of n-grams, reduced to 30); without a name, all
-    columns of free text. They are refused otherwise."""
+    """Columns of free text to convert to numbers (counts of n-grams, reduced to 30); without a name, all columns of
+    free text. Otherwise, free text raises an error."""
 
     def __post_init__(self) -> None:
         for name in ("dates", "text"):

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -89,7 +89,7 @@ class Shift:
     views : dict
         The p-value of each view that the test aggregates, uncorrected.
     remarks : tuple of str
-        What is odd about single columns, such as other units.
+        Problems in single columns, such as other units.
     interrupted : bool
         Whether Ctrl-C ended it.
     """
@@ -215,12 +215,26 @@ def shift(
     return _find(*_pooled(first, second, groups, blocks, columns, rng), rng, until)
 
 
-def compare_domains(first: Domain, second: Domain, *, columns: str = "same", seed: int = 0) -> Shift:
-    """`shift` of domains that are read already, on a few rows and in a second or two."""
+class Few(NamedTuple):
+    """A few rows of two domains, with which the domains are compared, and how many there were."""
+
+    domains: tuple[Domain, Domain]
+    sizes: tuple[int, int]
+    rng: np.random.Generator
+
+
+def few_of(first: Domain, second: Domain, seed: int = 0) -> Few:
+    """The rows that `compare_few` looks at: the domains themselves may be forgotten then."""
     rng = np.random.default_rng((seed, 32))
-    few = [one.subset(np.sort(rng.permutation(len(one))[:_FEW_ROWS])) for one in (first, second)]
-    found = _find(*_pooled(few[0], few[1], None, None, columns, rng), rng, np.inf, _FEW_EXCHANGES)
-    return replace(found, sizes=(len(first), len(second)), samples=found.samples[:_ASKED])
+    here, there = (one.subset(np.sort(rng.permutation(len(one))[:_FEW_ROWS])) for one in (first, second))
+    return Few((here, there), (len(first), len(second)), rng)
+
+
+def compare_few(few: Few, columns: str = "same") -> Shift:
+    """`shift` of domains that are read already, on a few rows and in a second or two."""
+    pooled = _pooled(*few.domains, None, None, columns, few.rng)
+    found = _find(*pooled, few.rng, np.inf, _FEW_EXCHANGES)
+    return replace(found, sizes=few.sizes, samples=found.samples[:_ASKED])
 
 
 def _pooled(

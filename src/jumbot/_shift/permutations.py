@@ -60,7 +60,7 @@ class Tested:
     p_value: float
     exchanges: int
     views: dict[str, float]
-    """The p-value of each view by itself, which many views make too small."""
+    """The uncorrected p-value of each view."""
     columns: Array
     """(columns,) p-value of each column, corrected for their number."""
     scale: float
@@ -114,7 +114,7 @@ def run_test(
     minibatches = np.concatenate(parts, axis=1)
     views = {name: values[:done] for name, values in views.items()}
     views |= {f"minibatches {e:g}, {t:g}": v for (e, t), v in zip(SCALES, minibatches, strict=True)}
-    if not np.ptp(pool.rows, axis=0).any():  # rows that are all the same differ by rounding alone
+    if not np.ptp(pool.rows, axis=0).any():  # identical rows differ only by rounding
         views = {name: np.zeros(done) for name in views}
     by_column = _columns_of(columns[:, :done], pool)
     return Tested(
@@ -189,7 +189,7 @@ def _columns_of(features: Array, pool: Pool) -> Array:
 
 
 def exchange(current: Array, units: Array, count: int, rng: np.random.Generator) -> Array:
-    """(N, count + 1) whether each row is current: as it is in the first column, exchanged in the others.
+    """(N, count + 1) whether each row is current: unchanged in the first column, exchanged in the others.
 
     >>> exchange(np.array([False, False, True, True] * 3), np.arange(12) // 2, 1, np.random.default_rng(0)).sum(0)
     array([6, 6])

@@ -1,7 +1,7 @@
 """Two data sets as one pool of rows, made without knowing which row belongs to which set.
 
 Whatever is learned here (medians, scales, categories, which rows are looked at) is a symmetric function of the pooled
-units, so that exchanging units between the sets leaves it as it is: the permutation test on the pool is exact.
+units, so exchanging units between the sets does not change it: the permutation test on the pool is exact.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from jumbot.data._tables import TableSamples
 from jumbot.errors import ArgumentError
 
 MOST = 2000
-"""Rows of each set that are looked at: beyond them, more rows would find differences that nobody needs to know of."""
+"""Rows of each set that are looked at: more rows would only find irrelevant differences."""
 FEWEST = 10
 _LEVELS = 50  # categories that count by themselves
 _KNEE = 3.0  # deviations up to which a number counts in full; beyond it grows like a logarithm
@@ -318,7 +318,7 @@ def weighed(counts: Array) -> Array:
 
 
 def _anonymous(features: Array) -> tuple[Array, tuple[str, ...], Array]:
-    """Features that nobody gave a name to."""
+    """Features without a name."""
     return squashed(features), (), np.zeros(features.shape[1], np.int64)
 
 
@@ -347,7 +347,7 @@ def _features_of_pictures(domains: list[Domain]) -> Array:
 
 
 def _prepared(domains: list[Domain], size: int, channels: int | None, pixels: str) -> tuple[Domain, Domain, Any]:
-    """`prepare` wants a labelled source; what its labels are does not matter to the pictures."""
+    """`prepare` needs a labelled source; the labels do not affect the images."""
     any_label = np.arange(len(domains[0])) % 2
     source = Domain(domains[0].name, domains[0].samples, any_label, ("a", "b"), domains[0].ids)
     return prepare(source, Domain(domains[1].name, domains[1].samples), size, channels, pixels=pixels)

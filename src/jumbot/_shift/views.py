@@ -12,7 +12,7 @@
 - `neighbour_shares`: how often the nearest rows are of the same set, the limit of small epsilon; also in whitened
   rows, where columns that depend on each other weigh as much as others.
 
-Every one is large where the sets differ.  The first column of `current` is the data as they are.
+Every one is large where the sets differ.  The first column of `current` is the unchanged data.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def moments(rows: Array, directions: Array) -> Array:
 
 
 def shape_distances(rows: Array, weights: Array) -> Array:
-    """(3, exchanges): the squared difference of spread, skewness and tails, each in the mean over all columns."""
+    """(3, exchanges): the squared difference of spread, skewness and tails, each averaged over all columns."""
     total = np.zeros((len(rows), 3))
     for start in range(0, rows.shape[1], _NARROW):
         total += shapes(rows[:, start : start + _NARROW])[..., 1:].sum(1)

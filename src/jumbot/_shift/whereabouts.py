@@ -265,7 +265,7 @@ def what_shifted(
 ) -> str | None:
     """ "labels", "features", "both", or None where nothing has shifted or there are no labels.
 
-    In the labels alone: a reference with the proportions of the current set cannot be told from it.
+    In the labels alone: a reference with the proportions of the current set cannot be distinguished from it.
     """
     if proportions is None or pool.labels is None or tested.p_value > 0.05:
         return None

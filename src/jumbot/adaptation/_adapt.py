@@ -20,12 +20,12 @@ from torch import nn
 
 from jumbot._base.options import Positive, Text, check
 from jumbot._base.pages import drawn
-from jumbot._base.progress import progress
+from jumbot._base.progress import log, progress
 from jumbot._base.schema import FORMAT
 from jumbot._settings.keywords import AdaptKeywords
 from jumbot._settings.places import CONFIG, MODEL, first_process, needed_start, settings_file, writing
 from jumbot._settings.reading import Reading, TaskName, make_reading, take_reading
-from jumbot._shift.found import SHIFT, compare_domains
+from jumbot._shift.found import SHIFT, Few, compare_few, few_of
 from jumbot.adaptation._config import RunConfig, check_changes
 from jumbot.adaptation._domains import Domains
 from jumbot.adaptation._evaluation.task import task_to_json
@@ -35,7 +35,7 @@ from jumbot.adaptation._model import Model, load
 from jumbot.adaptation._runs.config_json import Config, DataFile, NetworkSpec, TaskFile
 from jumbot.adaptation._runs.folder import RunFolder, read_config
 from jumbot.adaptation._runs.provenance import OtherStartError, describe_data, find_start, remember, request, stamp
-from jumbot.adaptation._training.accelerator import check_able, decided_by_first
+from jumbot.adaptation._training.accelerator import check_able, decided_by_first, give_back_memory
 from jumbot.adaptation._training.loop import Trainer
 from jumbot.adaptation._training.parts import make_parts
 from jumbot.adaptation._unknown import mark_unknown, write_marks
@@ -45,7 +45,9 @@ from jumbot.data._remarks import noting
 from jumbot.data._sources import check_used, read_domains, read_labelled
 from jumbot.errors import ArgumentError
 
-_FOLDS, _TRAINED, _BASELINE = 0.5, 0.8, 0.9  # of a budget of time: when folds, training and the baseline are over
+_FOLDS, _TRAINED, _BASELINE, _PAGES = 0.5, 0.8, 0.9, 0.95
+"""Of a budget of time: when folds, training and what stands beside it are over, and no page is begun."""
+NO_REPORT = "the minutes left no time for a report; model.report() writes one"
 
 
 def adapt(
@@ -118,7 +120,9 @@ def adapt(
         Hold out a part of the source to choose the method and to estimate the accuracy.  False trains once, on all of
         the source, and estimates no accuracy.
     minutes : float, optional
-        A time budget.  Training stops early enough for the figures and files to be written within it.
+        A time budget for this call.  Training stops early enough for the figures and files to be written within it.
+        What it leaves no time for is left out, with a sentence: first the report and the models beside this one, then
+        judging, so that source-only is returned.  A budget that is over before training can begin is refused.
     unknown : bool, default False
         Mark target samples of classes that the source lacks, in the columns `unknown` and `unknown_score` of
         `predictions.csv`: by how many classes cannot be excluded and how far the source is, at a threshold that 5 % of
@@ -161,9 +165,7 @@ def adapt(
     given = _Given(source, target, evaluate_on, labelled_target)
     asked = _decide(given, _Settings(method, recipe, changes, how, module), run, config)
     with _held(asked) as noted:
-        read = _read(asked)
-        made, domains, judged = _prepare(asked, read, noted)
-        return _train_and_report(asked, made, domains, judged, read)
+        return _train_and_report(asked, *_prepare(asked, _read(asked), noted))
 
 
 class _Given(NamedTuple):
@@ -341,7 +343,7 @@ def _held(asked: _Asked) -> Iterator[list[str]]:
 
 
 def _read(asked: _Asked) -> _Read:
-    """The domains, as they are in files or memory."""
+    """The domains, unchanged from files or memory."""
     given, reading = asked.given, asked.reading
     source, target, evaluated = read_domains(given.source, given.target, given.evaluate_on, reading)
     labelled = None if given.labelled_target is None else read_labelled(given.labelled_target, source, reading)
@@ -350,8 +352,25 @@ def _read(asked: _Asked) -> _Read:
     return found
 
 
-def _prepare(asked: _Asked, read: _Read, noted: list[str]) -> tuple[RunConfig, Domains, Judged]:
+class _Known(NamedTuple):
+    """What is kept of the data as they were read: tables and arrays themselves are forgotten before training."""
+
+    data: dict[str, Any] | None
+    """Names, sizes and hashes, for a run that is kept."""
+    few: Few
+    """Rows to compare the domains by, for the report."""
+
+
+def _prepare(asked: _Asked, read: _Read, noted: list[str]) -> tuple[RunConfig, Domains, Judged, _Known]:
     """What to train with, the domains as the network takes them, and what is known of the method before it is."""
+    give_back_memory()
+    made, domains, judged = _judged(asked, read, noted)
+    recorded = asked.run.out is not None or asked.run.start_from is not None
+    data = describe_data(**read._asdict()) if recorded else None
+    return made, domains, judged, _Known(data, few_of(read.source, read.target, made.training.seed))
+
+
+def _judged(asked: _Asked, read: _Read, noted: list[str]) -> tuple[RunConfig, Domains, Judged]:
     run, settings = asked.run, asked.settings
     again = maker(read.source, settings.recipe, settings.options)
     made = again(asked.method)
@@ -361,8 +380,7 @@ def _prepare(asked: _Asked, read: _Read, noted: list[str]) -> tuple[RunConfig, D
         torch.manual_seed(made.training.seed)
         domains = Domains(read.source, read.target, read.evaluate_on, made, settings.module, read.labelled_target)
     domains.remarks = tuple(noted)
-    finished = run.out is not None and (run.out / MODEL).exists()
-    if mode not in ("folds", "few") or finished:
+    if mode not in ("folds", "few") or _is_finished(run):
         return made, domains, Judged(asked.automatic, why_not=why_not)
     with progress(None, "folds of the source", bar=run.show, slow=True):
         judged, made = judge_before(
@@ -377,11 +395,23 @@ def _prepare(asked: _Asked, read: _Read, noted: list[str]) -> tuple[RunConfig, D
     return made, domains, judged
 
 
-def _train_and_report(asked: _Asked, config: RunConfig, domains: Domains, judged: Judged, read: _Read) -> Model:
+def _is_finished(run: _Run) -> bool:
+    return run.out is not None and (run.out / MODEL).exists()
+
+
+def _train_and_report(asked: _Asked, config: RunConfig, domains: Domains, judged: Judged, known: _Known) -> Model:
     """The trained model, with its report where it has a folder."""
-    run, origin = asked.run, dict[str, Any](automatic=asked.automatic)
-    if run.out is not None or run.start_from is not None:
-        origin["data"] = describe_data(**read._asdict())
+    run = asked.run
+    if time.monotonic() >= run.until(_TRAINED) and not _is_finished(run):
+        raise ArgumentError(
+            f"minutes: {run.seconds / 60:.2g} minutes ({run.seconds:.3g} s) are too few: after "
+            f"{time.monotonic() - run.begun:.3g} s the data were read, and no time was left to train. Give more.",
+            argument="minutes",
+        )
+    give_back_memory()
+    origin = dict[str, Any](automatic=asked.automatic)
+    if known.data is not None:
+        origin["data"] = known.data
     if run.out is None:
         return _train_nowhere(asked, config, domains, judged, origin)
     origin["request"] = request(*asked.given, asked.reading)
@@ -391,19 +421,22 @@ def _train_and_report(asked: _Asked, config: RunConfig, domains: Domains, judged
         write_marks(run.out / "predictions.csv", marks)
     page = run.out / "report.html"
     if run.report and first_process() and not page.exists():
+        if time.monotonic() >= run.until(_PAGES):
+            log.warning("%s: %s", run.out, NO_REPORT)
+            return model
         from jumbot.report._adaptation import write_report
 
-        _compare(read.source, read.target, config, run.out)
+        give_back_memory()
+        _compare(known.few, config, run.out)
         with progress(None, "report", bar=run.show, slow=True):
             drawn(f"{run.out}: the report", lambda: write_report([model._record], page))
     return model
 
 
-def _compare(source: Domain, target: Domain, config: RunConfig, out: Path) -> None:
+def _compare(few: Few, config: RunConfig, out: Path) -> None:
     """Whether the target has shifted, for the first section of the report; none where data cannot be compared."""
     with suppress(ArgumentError):
-        found = compare_domains(source, target, columns=config.inputs.columns, seed=config.training.seed)
-        found.save(out / SHIFT)
+        compare_few(few, config.inputs.columns).save(out / SHIFT)
 
 
 def _train_nowhere(

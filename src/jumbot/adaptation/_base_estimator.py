@@ -200,7 +200,7 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return {"evaluate_every": 0, **{name: value for name, value in given.items() if value is not None}}
 
     def _configured(self, source: Domain, method: str, changes: Mapping[str, Any]) -> RunConfig:
-        """What `jumbot.adapt` would train with on these rows, but for the estimator's parameters."""
+        """What `jumbot.adapt` would train with on these rows, without the estimator's parameters."""
         config = make_config(source, method, None, changes)
         # fewer rows than classes would leave classes out of every minibatch
         least = len(source.classes) * max(1, len(source.sources))
@@ -329,7 +329,7 @@ def _scaling(X: np.ndarray, standardise: str) -> tuple[np.ndarray, np.ndarray]:
 def split_by_sign(X: Any, y: Any, X_target: Any, sample_domain: Any) -> tuple[Any, Any, Any, Any]:
     """X, y, X_target and sample_domain as `fit` takes them, where a negative number marks a row of the target.
 
-    Names, and numbers from 0 on, name sources and are left as they are.  Of the rows of the target y is not looked at.
+    Names, and numbers from 0 on, identify sources and are kept.  The y of target rows is not used.
     """
     numbers = np.asarray(sample_domain) if sample_domain is not None else np.zeros(0, int)
     if numbers.ndim != 1 or numbers.dtype.kind != "i" or not (numbers < 0).any():

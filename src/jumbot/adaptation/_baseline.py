@@ -1,4 +1,4 @@
-"""What stands beside a model in its run folder: a source-only baseline, and samples to look at."""
+"""What accompanies a model in its run folder: a source-only baseline, and samples to look at."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BASELINE, SAMPLES = "baseline.json", "samples.json"
 SHOWN = 12  # samples of each kind
 _SIDE = 96  # of a thumbnail, in pixels
 _BEFORE = "the same network after its source-only start"
-_TRAINED = "source-only, trained beside it with the same settings and seed"
+_TRAINED = "source-only, trained with the same settings and seed"
 
 
 def source_only(

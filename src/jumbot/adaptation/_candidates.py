@@ -22,7 +22,7 @@ _OTHERS: dict[TaskName, tuple[str, ...]] = {
     "classification": ("deepjdot", "mcc", "m-pot", "elot"),
     "regression": ("deepjdot", "dann"),
 }
-"""Methods that are tried beside source-only and JUMBOT."""
+"""Methods that are tried in addition to source-only and JUMBOT."""
 FIRST = 2
 """Candidates that are always trained whole: source-only and the recipe's JUMBOT."""
 Candidates = Annotated[int, Bounds(at_least=FIRST, at_most=MOST)]

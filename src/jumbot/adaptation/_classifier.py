@@ -60,8 +60,8 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
         Put a classifier of the source alone beside a method that is named, and warn (`jumbot.NegativeTransferWarning`)
         where adaptation probably did harm; runs of less than 50 steps are not warned of.  Turn it off in grids.
     prior
-        "target": predictions have the class sizes that were found for the target, or the source's where these are far
-        from them; "equal": classes of one size.
+        "target": predictions have the class proportions that were found for the target, or the source's where these
+        are far from them; "equal": classes of one size.
     random_state
         Seed; an int gives the same classifier at every fit.
 
@@ -74,7 +74,7 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
     history_
         Loss terms, transported mass and transport value of every step.
     diagnosis_
-        What the plan tells of the target, a `jumbot.Diagnosis`; None where `fit` had no target.
+        What the plan shows about the target, a `jumbot.Diagnosis`; None where `fit` had no target.
     estimated_accuracy_
         The accuracy on the target, estimated without labels; None where `fit` had no target.
     decision_
@@ -169,7 +169,7 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
         self.method_, self.decision_ = self._config.method, self._judgement.decision
         self.calibration_ = Calibration()
         self.diagnosis_, self.estimated_accuracy_, self.harm_ = self._judged(source, target)
-        del self._judgement  # what all folds say of the target, which nobody asks for again
+        del self._judgement  # the folds' outputs on the target, which are no longer needed
         if self.harm_ is not None and self.harm_.likely:
             warnings.warn(str(self.harm_), NegativeTransferWarning, stacklevel=2)
         return self
@@ -211,7 +211,7 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
         return as_predicted(diagnosis, predicted, source.labels, harm), accuracy, harm
 
     def _scores(self, X: Any, prior: Prior | None = None) -> np.ndarray:
-        """Logarithms of probabilities, but for a constant of each row."""
+        """Logarithms of probabilities, except for a constant of each row."""
         logits = torch.from_numpy(self._logits(X))
         wanted = self.prior if prior is None else check("prior", prior, Prior)
         found: np.ndarray = self.calibration_.scores(logits, wanted).numpy()

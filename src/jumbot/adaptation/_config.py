@@ -57,7 +57,7 @@ def check_together(task: TaskName | None, method: str, changes: Mapping[str, Any
 
 
 def sampler_of(task: TaskName | None, method: str) -> str:
-    """How source minibatches are drawn, unless it is said: numbers have no classes to be stratified by."""
+    """How source minibatches are drawn, by default: numbers have no classes to stratify by."""
     return "shuffled" if task == "regression" else options_class(method).sampler
 
 

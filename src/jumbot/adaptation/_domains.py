@@ -30,7 +30,7 @@ class Domains:
     """Source, target and evaluation data as one network takes them.
 
     With a pretrained backbone the images come in its format, and where it is frozen, as its features.  A share of the
-    source is held out where the rule of selection asks for it.
+    source is held out where the selection rule asks for it.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Domains:
         labelled: Domain | None = None,
     ) -> None:
         self.remarks: tuple[str, ...] = ()
-        """What is odd about the data, where somebody has noted it."""
+        """Problems in the data, if any were noted."""
         given = source, target, evaluate_on, labelled
         workers = config.training.workers
         if workers and not any(in_files(domain.samples) for domain in given if domain is not None):

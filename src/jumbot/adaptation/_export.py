@@ -102,7 +102,7 @@ class Predictor(nn.Module):
 
 
 def _fill(format: InputFormat) -> Tensor | None:
-    """What stands for a missing number of each feature: the source's median, and of a category none."""
+    """What replaces a missing number of each feature: the source's median, and of a category none."""
     if format.columns is None:
         return None
     fill = [number for column in format.columns.columns for number in column.fills]

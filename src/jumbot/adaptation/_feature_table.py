@@ -35,7 +35,7 @@ def write_features(
 
     `source` is a folder of images, a folder of domains (`camera/class/name.jpg`), or a list of images.  "whole" shrinks
     an image to what the backbone takes, "centre-crop" to 256 x 256 pixels, of which it takes the middle 224 x 224.
-    Features are kept in the cache, so that a call that was stopped goes on.
+    Features are kept in the cache, so that an interrupted call continues.
     """
     out = Path(out)
     check_table_place(out)

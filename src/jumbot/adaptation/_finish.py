@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,11 +28,12 @@ from jumbot.adaptation._evaluation.rivals import compare_references
 from jumbot.adaptation._evaluation.whole_target import diagnose_domains
 from jumbot.adaptation._judging import Judged, calibrated, guaranteed, judge_after
 from jumbot.adaptation._model import Model, explanations
-from jumbot.adaptation._runs.folder import LITTLE, RunFolder, final_mass
+from jumbot.adaptation._runs.folder import CUT, LITTLE, RunFolder, final_mass
 from jumbot.adaptation._runs.results_json import Baseline, Results
+from jumbot.adaptation._training.accelerator import give_back_memory
 from jumbot.adaptation._training.checkpoint import load_module, load_weights, pack, save_weights
 from jumbot.adaptation._training.loop import Trained
-from jumbot.adaptation._training.witnesses import rival_witnesses
+from jumbot.adaptation._training.witnesses import OutOfTimeError, rival_witnesses
 from jumbot.data._domain import Domain
 from jumbot.methods import SOURCE_ONLY
 from jumbot.methods.network import Network
@@ -106,14 +108,15 @@ def finish(
     judged: Judged | None = None,
     until: float = math.inf,
 ) -> Model:
-    """Everything that a run folder holds beside the records of training, and the model with its results.
+    """Everything in a run folder besides the records of training, and the model with its results.
 
     `baseline` puts a source-only classifier beside it, and the samples to look at: what a report shows.  One that has
-    to be trained for it ends at `until`, a time of `time.monotonic`.
+    to be trained for it ends at `until`, a time of `time.monotonic`, after which plain models are left out too.
     """
-    log.info("trained in %.0f s; now the figures, the diagnosis and the predictions", trained.seconds)
+    log.info("trained in %.0f s; computing figures, diagnosis and predictions", trained.seconds)
+    give_back_memory()
     with progress(_PARTS, "after training", least=1, bar=show, slow=True) as reach:
-        judged = Judged(False, why_not="this run was not judged") if judged is None else judged
+        judged = Judged(False, why_not="accuracy was not estimated in this run") if judged is None else judged
         return _finish(model, trained, domains, config, run, baseline, reach, judged, until)
 
 
@@ -141,22 +144,27 @@ def _finish(
     # before its first step a network knows nothing that could be compared
     before = _diagnose_some(earlier, source, target, seed) if source.labels is not None and started else None
     model, diagnosis, logits, accuracy = _diagnose(model, domains, judged, before, seed)
+    give_back_memory()
     shares = diagnosis.source_shares
     scores = model.scores(logits)
     predictions = None if source.labels is None else scores.argmax(-1).numpy()
-    alone: tuple[Network, str] | None = None
-    compared_baseline: Baseline | None = None
+    alone, compared_baseline, left_out = None, None, list[str]()
     if predictions is not None and source.labels is not None:
         if baseline:
             reach(1, "a classifier of the source alone")
-            alone = source_only(None if before is None else earlier, domains, config, until)
-            compared_baseline = None if alone is None else compared(*alone, domains, predictions, judged)
+            known = None if before is None else earlier
+            alone, compared_baseline, left_out = _beside(known, domains, config, until, predictions, judged)
         diagnosis = as_predicted(diagnosis, predictions, source.labels, _harm(judged, model, compared_baseline))
     else:
         diagnosis = replace(diagnosis, harm=_harm(judged, model, None))
     reach(1, "figures")
-    results = _results(trained, domains, config, run, judged, model, diagnosis, accuracy, predictions)
-    results |= _references(domains, judged, model, seed) if baseline else {}
+    references: dict[str, Any] = {}
+    if baseline and time.monotonic() < until:
+        references = _references(domains, judged, model, seed)
+    elif baseline:
+        left_out.append("the minutes left no time for plain models of the source beside this one")
+    results = _results(trained, domains, config, run, judged, model, diagnosis, accuracy, predictions) | references
+    results["remarks"] += left_out
     model = replace(model, results=results | _evaluated(domains, model, scores))
     reach(1, "embeddings")
     _write_embeddings(run, model, earlier, source, target, logits)
@@ -177,6 +185,17 @@ def _finish(
 
     drawn(f"{run.path}: the model card", lambda: write_card(model._record))
     return model
+
+
+def _beside(
+    known: Network | None, domains: Domains, config: RunConfig, until: float, predictions: Array, judged: Judged
+) -> tuple[tuple[Network, str] | None, Baseline | None, list[str]]:
+    """A classifier of the source alone, how the predictions compare with its own, and what time left out."""
+    try:
+        alone = source_only(known, domains, config, until)
+    except OutOfTimeError:
+        return None, None, ["the minutes left no time for a classifier of the source alone beside this one"]
+    return alone, compared(*alone, domains, predictions, judged), []
 
 
 def _diagnose(
@@ -209,7 +228,7 @@ def _results(
     accuracy: EstimatedAccuracy | None,
     predictions: Array | None,
 ) -> dict[str, Any]:
-    """What `results.json` holds, but for what labels of the target and plain models of the source add."""
+    """What `results.json` contains, without what target labels and plain models of the source add."""
     shares = diagnosis.source_shares
     sources = (
         {}
@@ -271,7 +290,7 @@ def _write_embeddings(
 
 
 def _write_results(run: RunFolder, results: Mapping[str, Any]) -> None:
-    """`results.json`, which begins with what is odd about the data."""
+    """`results.json`, which starts with problems in the data."""
     converted = to_builtins(convert(results, Results, run.path / "results.json"))
     first = {"data_remarks": converted.pop("data_remarks")}
     write(run.path / "results.json", first | {name: value for name, value in converted.items() if value is not None})
@@ -293,11 +312,11 @@ def _short(trained: Trained) -> list[str]:
     if trained.planned is None:
         return []
     done = sum(record["event"] == "step" for record in trained.history)
-    return [f"the minutes were up after {done} of {trained.planned} steps"]
+    return [f"{CUT} {done} of {trained.planned} steps"]
 
 
 def remarks(records: Sequence[Mapping[str, Any]], config: RunConfig, odd_data: bool = False) -> list[str]:
-    """What the records of training say about its settings; where the data are odd, the remedy is there."""
+    """What the records of training say about its settings; if the data have problems, fix these first."""
     mass = final_mass(records)
     price = next((name for name in ("tau", "reward") if hasattr(config.options, name)), None)
     value = math.inf if price is None else getattr(config.options, price)
@@ -305,7 +324,7 @@ def remarks(records: Sequence[Mapping[str, Any]], config: RunConfig, odd_data: b
         return []
     remedy = f"raise {price} (it was {value:g})"
     if odd_data:
-        remedy = f"correct first what the remarks about the data name, and leave {price} at {value:g} until then"
+        remedy = f"first fix the problems in the data, and leave {price} at {value:g} until then"
     return [
         f"only {100 * mass:.1f} % of the mass was transported at the end of training, so little was learned from the "
         f"target; {remedy}"

@@ -38,6 +38,7 @@ from jumbot.errors import ArgumentError, JumbotError, need, one_line
 from jumbot.methods import SOURCE_ONLY
 
 _TRAINED = 0.9  # of the minutes of a comparison; figures and pages come after it
+_LEAST = 1e-3  # seconds of a run, which it refuses
 _EXPECTED = {
     "pairs": "pass at least one, each a Pair.",
     "methods": "pass a list of names.",
@@ -78,6 +79,8 @@ class Run:
     start_from: Path | None = None
     seconds: float = math.inf
     """What is left for it; a run that is not done by then keeps its checkpoint and is not finished."""
+    cut: bool = False
+    """Whether it ends early instead, with what was learned by then."""
     judge: bool = False
     """Whether its accuracy is estimated, as that of `adapt` is."""
 
@@ -123,7 +126,7 @@ class Run:
         return self
 
     def train(self, show: bool = False) -> None:
-        with pausing(self.seconds):
+        with pausing(math.inf if self.cut else self.seconds):
             try:
                 self._train(show, self.start_from)
             except OtherStartError:  # what the target decides, such as the size of images, is known with the data alone
@@ -145,6 +148,7 @@ class Run:
             show=show,
             report=False,
             judge=self.judge,
+            minutes=max(self.seconds, _LEAST) / 60 if self.cut and self.seconds < math.inf else None,
             command=self.command,
             seed=self.seed,
             **self.reading,
@@ -174,13 +178,13 @@ def compare(
     """Train every (pair, method, seed), `jobs` at a time, and return what `compare.json` holds.
 
     A method may carry changes in its name, as in "dann:reversal_steps=none", and is a row of its own then.
-    Runs are folders `out/PAIR/METHOD/seedN`: finished ones are not repeated, and those that were stopped go on.
+    Runs are folders `out/PAIR/METHOD/seedN`: finished ones are reused, and interrupted ones continue.
     `common` are options of every run, `options` those of single methods, by the names in `methods`.  The table has
-    the accuracy by the rule of selection; beside it stands what every other rule would have chosen among the
+    the accuracy by the selection rule; next to it is what every other rule would have chosen among the
     evaluations along the way.
 
     `minutes` is a budget of time.  Runs that are not done by then are left out of the table and named in `not_run`;
-    the one that was at work keeps its checkpoint, and the same call continues them.
+    the current one keeps its checkpoint, and the same call continues them.
     """
     begun, limit = time.monotonic(), check("minutes", minutes, Positive | None)
     place: Path = check("out", out, Path)
@@ -258,19 +262,22 @@ def all_pairs(table: str | Path, column: str | None = None) -> list[Pair]:
 def train_all(
     runs: Sequence[Run], jobs: int = 1, show: bool = False, *, until: float = math.inf, least: int = 0
 ) -> dict[str, str]:
-    """Train those that are not finished, `jobs` at a time; one that fails is named with its reason, the others go on.
+    """Train those that are not finished, `jobs` at a time; one that fails is reported with its reason, the others
+    continue.
 
     Steps on the source alone that another of them has done by then are not repeated.  After `until`, a time of
-    `time.monotonic`, none is started but the first `least` of them, which are always trained to their end; others keep
-    a checkpoint then.
+    `time.monotonic`, none is started but the first `least` of them, which share that time and end early; others keep a
+    checkpoint then.
     """
     failed: dict[str, str] = {}
     check("jobs", jobs, Count)
     waiting = [(number, run) for number, run in enumerate(runs) if not run.finished]
+    sharing = 1 if jobs > 1 else least
     starting = (
         replace(
             run if (run.folder / "config.json").exists() else run.begun_by(runs),
-            seconds=math.inf if number < least else until - time.monotonic(),
+            seconds=(until - time.monotonic()) / max(sharing - number, 1),
+            cut=number < least,
         )
         for number, run in waiting
         if number < least or time.monotonic() < until
@@ -301,13 +308,14 @@ def _train_in_parallel(runs: Iterable[Run], jobs: int) -> Iterator[tuple[Run, st
     joblib = need("joblib", "jobs above 1", "adapt")
     with joblib.parallel_config("loky", inner_max_num_threads=1):
         pool = joblib.Parallel(jobs, pre_dispatch=jobs, batch_size=1, return_as="generator_unordered")
-        for run, reason, noted in pool(joblib.delayed(_train_alone)(run, os.getcwd()) for run in runs):
+        for run, reason, noted in pool(joblib.delayed(_train_alone)(run, os.getcwd(), time.time()) for run in runs):
             for message in noted:  # here, where whoever asked for the runs has said what becomes of warnings
                 warnings.warn(message, stacklevel=2)
             yield run, reason
 
 
-def _train_alone(run: Run, place: str) -> tuple[Run, str | None, list[Warning]]:
+def _train_alone(run: Run, place: str, sent: float) -> tuple[Run, str | None, list[Warning]]:
+    """In a process that may take seconds to start, which a budget counts from when the run was `sent`."""
     import torch
 
     from jumbot.adaptation._training.accelerator import keep_freed_memory
@@ -316,7 +324,7 @@ def _train_alone(run: Run, place: str) -> tuple[Run, str | None, list[Warning]]:
     keep_freed_memory()
     torch.set_num_threads(1)
     with warnings.catch_warnings(record=True) as noted:
-        reason = _train(run)
+        reason = _train(replace(run, seconds=run.seconds - (time.time() - sent)))
     return run, reason, [found.message for found in noted if isinstance(found.message, Warning)]
 
 

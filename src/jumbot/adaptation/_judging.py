@@ -19,6 +19,7 @@ from jumbot.adaptation._evaluation.accuracy import (
     EstimatedAccuracy,
     calibrate,
     estimate_accuracy,
+    some_of,
     target_shares,
     unknown,
 )
@@ -27,7 +28,7 @@ from jumbot.adaptation._evaluation.diagnosis import UNEXPLAINED, one_class
 from jumbot.adaptation._evaluation.sets import MOST_UNKNOWN, Guarantee, learn_guarantee
 from jumbot.adaptation._evaluation.task import Task
 from jumbot.adaptation._evaluation.votes import estimated_shares
-from jumbot.adaptation._training.witnesses import Witnesses, held_out_witnesses, train_witnesses
+from jumbot.adaptation._training.witnesses import OutOfTimeError, Witnesses, held_out_witnesses, train_witnesses
 from jumbot.data._domain import Domain
 from jumbot.data._inputs import kind_of
 from jumbot.methods import METHODS, SOURCE_ONLY, options_class
@@ -44,6 +45,7 @@ NO_ESTIMATE = (
     "whether to adapt numbers cannot be determined without labels, because shifted inputs and a target whose numbers "
     "differ look the same; pass method='jumbot' if you know that the inputs have shifted"
 )
+NO_TIME = "the minutes left no time to hold out a part of the source and judge by it"
 MOST_STRANGE = 0.5  # share of a target that nothing explains, above which no accuracy is estimated
 USUAL = 0.7
 """Share in the source of the one class that a target is predicted as, from which an accuracy is estimated: it may be
@@ -95,13 +97,13 @@ def how_judged(
 ) -> tuple[How, str]:
     """ "folds" for rows and signals, whose networks are trained in seconds, "held-out" for others; and why not.
 
-    A backbone of the user's `own` cannot be made anew for a fold.
+    The user's `own` backbone cannot be created again for a fold.
 
     "few": nothing can be held out, as no class has samples enough, or what is predicted are numbers of a network that
     is trained once; source-only is what is trained then, unless a method was named.
     """
     if not judge:
-        return "not", "this run trains on all of the source, and was not judged"
+        return "not", "this run trains on all of the source, so accuracy was not estimated"
     numbers = source.values is not None
     if config.training.validation and not numbers:
         return "held-out", ""
@@ -112,10 +114,10 @@ def how_judged(
     if quick and not own and steps <= _CHEAP:
         return "folds", ""
     if numbers:
-        return "few", "predictors of numbers are judged where a built-in network of rows or signals takes few steps"
+        return "few", "regression is judged only for built-in networks on rows or signals with few steps"
     most = int(np.unique(source.labels, return_counts=True)[1].max()) if source.labels is not None else len(source)
     if config.training.select != "source_validation" and round(HELD_OUT * most) == 0:
-        return "few", f"the largest class of the source has {most} samples, too few to hold one in ten out"
+        return "few", f"the largest class of the source has {most} samples, too few to hold out one in ten"
     return "held-out", ""
 
 
@@ -144,15 +146,33 @@ def judge_before(
 
     `again(method)` makes the configuration of another method; `baseline` puts source-only beside one that is named.
     Options that the user has `given` are kept.
-    Where it cannot be judged, for `why_not` or because there are too few samples, no fold is trained.
+    Where it cannot be judged, for `why_not`, because there are too few samples, or because `until` comes too soon,
+    source-only is what to train, unless a method was named.
     """
     few = min(len(pair.source), len(pair.target))
-    if few < LEAST or why_not:
-        why = why_not or f"{few} samples are too few; at least {LEAST} of each domain are needed"
-        decision = (
-            Decision(SOURCE_ONLY, f"{SOURCE_ONLY} was chosen: {why}.") if automatic else kept(config.method, None)
-        )
-        return Judged(automatic, None, decision, why), again(SOURCE_ONLY) if automatic else config
+    if few < LEAST:
+        why_not = why_not or f"{few} samples are too few; at least {LEAST} of each domain are needed"
+    try:
+        if not why_not:
+            return _judge(pair, config, again, automatic, baseline, until, given)
+    except OutOfTimeError:
+        why_not = NO_TIME
+    decision = kept(config.method, None)
+    if automatic:
+        decision = Decision(SOURCE_ONLY, f"{SOURCE_ONLY} was chosen: {why_not}.")
+    return Judged(automatic, None, decision, why_not), again(SOURCE_ONLY) if automatic else config
+
+
+def _judge(
+    pair: Pair,
+    config: RunConfig,
+    again: Again,
+    automatic: bool,
+    baseline: bool,
+    until: float,
+    given: Collection[str],
+) -> tuple[Judged, RunConfig]:
+    """By folds of the source."""
     if pair.source.labels is None and (automatic or config.method == SOURCE_ONLY):
         witnesses, config = _witnesses_of_numbers(pair, again(SOURCE_ONLY) if automatic else config, until, given)
         undecided = Decision(SOURCE_ONLY, f"{SOURCE_ONLY} was chosen: {NO_ESTIMATE}.")
@@ -178,7 +198,11 @@ def _witnesses_of_numbers(
     for number, one in enumerate(every):
         now = time.monotonic()
         end = now + max(until - now, 0) / (len(every) - number)
-        found.append((train_witnesses(pair.source, pair.target, [one], pair.task, pair.labelled, end), one))
+        try:
+            found.append((train_witnesses(pair.source, pair.target, [one], pair.task, pair.labelled, end), one))
+        except OutOfTimeError:
+            if not found:
+                raise
 
     def squares(witnesses: Witnesses) -> float:
         witness = witnesses.by_method[SOURCE_ONLY]
@@ -198,7 +222,7 @@ def judge_after(
     if config.method == SOURCE_ONLY or earlier is None:
         decision = kept(config.method, None)
         if automatic:
-            why = "was trained: there is no classifier of the source alone to compare it with"
+            why = "was trained: there is no source-only classifier to compare it with"
             decision = Decision(config.method, f"{config.method} {why}.")
         return Judged(automatic, witnesses, decision)
     harm = weigh_witnesses(witnesses.by_method[config.method], witnesses.by_method[SOURCE_ONLY])
@@ -234,7 +258,7 @@ def estimate_of(
     """
     witness = witnesses.by_method[method]
     own, classes = logits[witnesses.index].double().numpy(), predicted[witnesses.index].numpy()
-    found = estimate_accuracy(witness.votes(own, classes), len(logits), len(witness.labels))
+    found = estimate_accuracy(witness.votes(own, classes), len(logits), len(witness.labels), skill=witness.skill)
     why = _unlike_the_source(predicted.numpy(), witness.shares, near)
     return unknown(why, found.votes) if why and found.value is not None else found
 
@@ -242,10 +266,10 @@ def estimate_of(
 def calibrated(
     judged: Judged, method: str, logits: Tensor, planned: Any, near: Any = None
 ) -> tuple[Calibration, EstimatedAccuracy]:
-    """Temperature and class sizes of a network with these logits of the target, and the estimate of its accuracy.
+    """Temperature and class proportions of a network with these logits of the target, and the estimate of its accuracy.
 
-    `planned` are the class shares that the plan gives the target, and `near` the mass that its samples receive, None
-    where that is not known.
+    `planned` are the class proportions that the plan gives the target, and `near` the mass that its samples receive,
+    None where that is not known.
     """
     if judged.witnesses is None or method not in judged.witnesses.by_method:
         return Calibration(), unknown(judged.why_not or "there is no held-out part of the source")
@@ -263,7 +287,7 @@ def _unlike_the_source(predicted: np.ndarray, shares: np.ndarray, near: np.ndarr
     Far from the source classifiers agree with each other, and are sure: none of them has learned anything there.
     """
     if near is not None and (strange := float((near < UNEXPLAINED).mean())) > MOST_STRANGE:
-        return f"nothing in the source explains {100 * strange:.0f} % of the target"
+        return f"{100 * strange:.0f} % of the target is not explained by anything in the source"
     counts = np.bincount(predicted, minlength=len(shares))
     return "" if shares[counts.argmax()] >= USUAL else one_class(counts / len(predicted), shares)
 
@@ -280,6 +304,7 @@ def guaranteed(
     strange = UNEXPLAINED if near is None else min(UNEXPLAINED, float(np.quantile(near, MOST_UNKNOWN)))
     if witness.labels.ndim > 1:
         return learn_guarantee(witness, None, None, None, strange)
+    logits = some_of(logits)
     estimated = estimated_shares(witness.probabilities(logits.double().numpy()), witness.shares)
     shares = target_shares(estimated, np.asarray(planned), witness.shares)
     has_estimate = accuracy is not None and accuracy.value is not None

@@ -123,8 +123,8 @@ class Model:
     nearness
         What the source looked like; new samples that resemble none of it are found by it.
     offset : tuple of float or None
-        What is added to the score of each class, so that predictions have the class sizes found for the target, or
-        the source's where these are far from them.
+        What is added to the score of each class, so that predictions have the class proportions found for the target,
+        or the source's where these are far from them.
     guarantee
         Of the held-out source, by which sets of classes and intervals are made.
     """
@@ -165,7 +165,7 @@ class Model:
 
     @property
     def diagnosis(self) -> Mapping[str, Any]:
-        """What the plan tells of the target: proportions, absent classes, unexplained samples, signs of harm."""
+        """What the plan shows about the target: proportions, absent classes, unexplained samples, signs of harm."""
         found: Mapping[str, Any] = self.results.get("diagnosis", {})
         return found
 
@@ -311,7 +311,7 @@ class Model:
         """Refuse a model that has nothing to make sets of."""
         if self.guarantee is None:
             raise ArgumentError(
-                "coverage cannot be promised by this model: it keeps no held-out source samples; adapt again.",
+                "coverage cannot be promised by this model: it has no held-out source samples; adapt again.",
                 argument="coverage",
             )
 
@@ -372,7 +372,7 @@ class Model:
             if label is not None and domain.roles is not None and domain.roles.label is None:
                 raise ArgumentError(f"{domain.name}: label: column {label!r} does not exist.")
             which = f" of the classes {', '.join(self.classes[:5])}, ..." if self.classes else ""
-            raise ArgumentError(f"{domain.name}: has no labels{which}; pass some.")
+            raise ArgumentError(f"{domain.name}: has no labels{which}.")
         return self.task.evaluate(self.scores(logits_of(self.network, domain)), domain)
 
     def save(self, folder: str | Path) -> Path:
@@ -551,12 +551,12 @@ def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
     """
     folder = check("path", path, Path)
     if backbone is not None and not isinstance(backbone, nn.Module):
-        raise ArgumentError(f"backbone: got {type(backbone).__name__}; pass the module that it was trained on.")
+        raise ArgumentError(f"backbone: got {type(backbone).__name__}; pass the module that it was trained with.")
     folder = model_folder(folder)
     file = read(folder / MODEL, ModelFile)
     spec = to_builtins(file.network)
     if backbone is not None and "user" not in (file.network.kind, file.extractor and file.extractor.name):
-        raise ArgumentError(f"backbone: the model in {folder} was trained without a module of yours; leave it out.")
+        raise ArgumentError(f"backbone: the model in {folder} was trained without your own module; leave it out.")
     tensors, _ = load_weights(folder / WEIGHTS, "model")
     check_sizes(spec, {name: tuple(t.shape) for name, t in unpack("network", tensors).items()}, folder / MODEL)
     with torch.random.fork_rng(devices=[]):

@@ -38,7 +38,7 @@ class DomainAdaptationRegressor(SkadaCalls, RegressorMixin, AdaptationEstimator)
     ----------
     method : str, optional
         "jumbot", "deepjdot", "dann" or "source-only".  By default, source-only and JUMBOT are trained and JUMBOT is
-        kept if its numbers are surely nearer to those of plain models of the source (`decision_`).
+        kept if its numbers are clearly nearer to those of plain models of the source (`decision_`).
     options : dict, optional
         Changes to the method's own settings; `{"label_loss": "huber"}` lets outliers count less.
     hidden_layer_sizes : sequence of int, optional

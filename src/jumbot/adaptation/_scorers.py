@@ -39,14 +39,14 @@ class TargetScorer:
             estimator.steps[-1][1] if hasattr(estimator, "steps") and isinstance(estimator.steps, list) else estimator
         )
         if not isinstance(last, AdaptationEstimator):
-            raise ArgumentError(f"estimator: got {type(last).__name__}; this scores estimators of jumbot.")
+            raise ArgumentError(f"estimator: got {type(last).__name__}; this scorer is for jumbot's estimators.")
         known = OF_NUMBERS if last.task_.name == "regression" else OF_CLASSES
         if self.name not in known:
             raise ArgumentError(
                 f"name: {self.name!r} does not score {type(last).__name__}; {suggest(self.name, known)}"
             )
         if last.target_rows_ is None:
-            raise ArgumentError("X_target: fit had none, so there is no target to score on; pass it to fit.")
+            raise ArgumentError("X_target: fit had none, so there is no target to score on; pass X_target to fit.")
         _, outputs = outputs_of(last.network_, last.target_rows_)
         return float(known[self.name](last.target_rows_, _predicted(last, outputs)))
 
@@ -60,7 +60,8 @@ def target_scorer(name: str = "modularity") -> TargetScorer:
     Parameters
     ----------
     name : {"modularity", "infomax", "snd", "entropy", "smoothness"}, default "modularity"
-        "modularity": how far predictions respect the neighbourhoods of the target beyond what class sizes alone give;
+        "modularity": how far predictions respect the neighbourhoods of the target beyond what class proportions alone
+        give;
         "infomax", "snd" and "entropy" are known rules, each with a blind spot; "smoothness" is for numbers.
 
     Returns

@@ -28,6 +28,8 @@ from jumbot.data._domain import Domain
 from jumbot.methods import SOURCE_ONLY
 
 RUNG = 3  # a short run has one in so many steps
+_FIRST, _TRAINED, _AFTER = 0.5, 0.8, 120.0
+"""Of a budget of time: when the candidates that are always trained end, and when all do, seconds before it at most."""
 LEAST_STEPS = 300  # of a whole run, below which short ones would save nothing
 Weights = Mapping[str, Evidence] | Mapping[str, NumberEvidence]
 
@@ -88,25 +90,29 @@ class Search:
     failed: dict[str, str] = field(default_factory=dict)
     """Labels of candidates whose training failed, with the reason."""
 
-    def weigh_all(self, minutes: float | None, stop_early: bool) -> list[Weighed]:
+    def weigh_all(self, minutes: float | None, stop_early: bool, begun: float | None = None) -> list[Weighed]:
         """Train and weigh; a candidate that was stopped early keeps the evidence and the voice of its short run.
 
-        Short runs may take a third of the time.  Of them the better half goes on, source-only and the recipe's JUMBOT
-        in any case, which no limit of time stops.
+        Source-only and the recipe's JUMBOT come first, and are cut short where the minutes are few.  Short runs may
+        take a third of what is left, and of them the better half goes on.  The time counts from `begun`.
         """
-        start, limit = time.monotonic(), math.inf if minutes is None else 60 * minutes
+        start = time.monotonic() if begun is None else begun
+        limit = math.inf if minutes is None else 60 * minutes
+        end = start + max(_TRAINED * limit, limit - _AFTER)
         indices, rows = some_rows(self.target, self.seed)
         sample, neighbours = self.target.subset(indices), nearest(rows)
         short: list[Run] = []
         chosen = list(self.variants)
-        if stop_early and self.steps[1] >= LEAST_STEPS and len(chosen) > 2 * FIRST:
-            short = self._train([self.run(v, whole=False) for v in chosen], start + limit / RUNG, 0)
+        first = self._train([self.run(v) for v in chosen[:FIRST]], start + _FIRST * limit, FIRST)
+        now = time.monotonic()
+        if stop_early and self.steps[1] >= LEAST_STEPS and len(chosen) > 2 * FIRST and now < end:
+            short = self._train([self.run(v, whole=False) for v in chosen], now + (end - now) / RUNG, 0)
             found: Weights = self._weigh(short, sample, neighbours) if short else {}
             ranked = sorted(found, key=lambda label: -found[label].value)
             going_on = ranked[: len(chosen) // 2]
             chosen = [*chosen[:FIRST], *(v for v in chosen[FIRST:] if v.label in going_on)]
             chosen[FIRST:] = sorted(chosen[FIRST:], key=lambda v: going_on.index(v.label))
-        whole = self._train([self.run(v) for v in chosen], start + limit, FIRST)
+        whole = first + self._train([self.run(v) for v in chosen[FIRST:]], end, 0)
         labels = {run.variant.label for run in whole}
         stopped = [run for run in short if run.variant.label not in labels]
         if not whole:
@@ -152,7 +158,7 @@ class Search:
         return labels is not None and round(SHARE * int(np.bincount(labels[labels >= 0]).max())) > 0
 
     def _harms(self, runs: Sequence[Run], sample: Domain) -> dict[str, Harm]:
-        """Each candidate that adapts beside source-only."""
+        """Each candidate that adapts, compared with source-only."""
         by_label = {run.variant.label: run for run in runs}
         alone = by_label.pop(SOURCE_ONLY, None)
         if alone is None or not by_label or not (self.holds_out or self.source.labels is None):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
 import os
 import shutil
 import tempfile
+import time
 import warnings
 import weakref
 from collections.abc import Iterator, Mapping
@@ -21,12 +23,13 @@ import jumbot
 from jumbot._base.files import write_text
 from jumbot._base.options import Count, Positive, Seed, Text, check
 from jumbot._base.pages import drawn
-from jumbot._base.progress import progress
+from jumbot._base.progress import log, progress
 from jumbot._base.schema import FORMAT, convert, read, to_builtins, write
 from jumbot._settings.keywords import TuneKeywords
 from jumbot._settings.places import BEST, TUNING, check_tuning_place, writing
 from jumbot._settings.reading import Reading, TaskName, make_reading, take_reading
 from jumbot._settings.training import Inputs
+from jumbot.adaptation._adapt import NO_REPORT
 from jumbot.adaptation._candidates import Candidates, candidates, check_shared
 from jumbot.adaptation._config import make_config
 from jumbot.adaptation._grid import Pair
@@ -43,6 +46,8 @@ from jumbot.errors import ArgumentError, JumbotError
 
 if TYPE_CHECKING:
     import pandas
+
+_PAGES = 0.95  # of a budget of time, after which no report is begun
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,15 +96,15 @@ def tune(
 
     The candidates are source-only, DeepJDOT, MCC, m-POT, ELOT, and JUMBOT with the general and the partial settings at
     five values of tau.  Evidence is `modularity + agreement`: predictions respect the neighbourhoods of the target
-    beyond what class sizes alone give, and the other candidates share them.  As in `jumbot.adapt`, the rule of harm
-    chooses between source-only and the recipe's JUMBOT.  Another candidate is picked where that rule prefers it to
-    source-only, it has more evidence, and its modularity is larger by two standard errors.  So source-only can win:
+    beyond what class proportions alone give, and the other candidates share them.  As in `jumbot.adapt`, the rule of
+    harm chooses between source-only and the recipe's JUMBOT.  Another candidate is picked where that rule prefers it to
+    source-only, it has a higher score, and its modularity is larger by two standard errors.  So source-only can win:
     then nothing is gained by adaptation.
 
     Numbers (`task="regression"`) are predicted by source-only, DeepJDOT, DANN and JUMBOT at five values of tau, and the
-    evidence is `agreement - gap`, which assumes that the numbers of both domains are spread alike.  Where source-only
-    predicts other numbers than the source's, labels are needed to know whether adaptation helps: source-only is
-    picked then, and `why` says so.
+    score is `agreement - gap`, which assumes that the numbers of both domains have the same distribution.  Where
+    source-only predicts other numbers than the source's, labels are needed to know whether adaptation helps:
+    source-only is picked then, and `why` says so.
 
     Parameters
     ----------
@@ -109,7 +114,8 @@ def tune(
         The folder of all runs.  Called again with the same data and settings, `tune` continues where it was stopped.
         By default, a temporary folder that is removed with the model.
     minutes : float, optional
-        No new candidate is started after this time; source-only and the recipe's JUMBOT are always trained.
+        A time budget for this call.  Source-only and the recipe's JUMBOT come first, and are cut short where it is
+        small; other candidates follow while there is time.  A budget that is over before training can begin is refused.
     runs : int, optional
         The largest number of candidates; by default all.
     jobs : int, optional
@@ -178,6 +184,7 @@ class _Limits(NamedTuple):
     show: bool
     seed: int
     command: str | None
+    begun: float
 
 
 def _check_limits(minutes: Any, runs: Any, jobs: Any, stop_early: bool, show: bool, options: dict[str, Any]) -> _Limits:
@@ -192,6 +199,7 @@ def _check_limits(minutes: Any, runs: Any, jobs: Any, stop_early: bool, show: bo
         show,
         check("seed", options.pop("seed", 0), Seed),
         check("command", options.pop("command", None), Text | None),
+        time.monotonic(),
     )
 
 
@@ -234,14 +242,15 @@ def _make_search(folder: Path, given: Given, recipe: str | None, options: dict[s
 def _search(search: Search, limits: _Limits, options: Mapping[str, Any]) -> Tuned:
     """Train and weigh the candidates, and pick one."""
     record = _begin(search, options)
-    weighed = search.weigh_all(limits.minutes, limits.stop_early)
+    weighed = search.weigh_all(limits.minutes, limits.stop_early, limits.begun)
     if not weighed:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in search.failed.items())
         raise JumbotError(f"{search.out}: no candidate could be trained ({reasons}).")
     record |= verdict(search, weighed)
     record |= {name: getattr(limits, name) for name in ("minutes", "runs", "jobs", "stop_early")}
     with progress(None, "reports", bar=limits.show, slow=True):
-        return _finish(search, record)
+        left = math.inf if limits.minutes is None else limits.begun + _PAGES * 60 * limits.minutes - time.monotonic()
+        return _finish(search, record, left > 0)
 
 
 def _check_folder(folder: Path) -> None:
@@ -299,8 +308,8 @@ def _data(domain: Domain) -> dict[str, Any]:
     return {"name": domain.name, "n": len(domain), "hash": domain_hash(domain)}
 
 
-def _finish(search: Search, record: dict[str, Any]) -> Tuned:
-    """Write the record and the pages, and load the picked model."""
+def _finish(search: Search, record: dict[str, Any], report: bool) -> Tuned:
+    """Write the record and the pages, and load the picked model; its report is left out where there is no time."""
     import pandas
 
     from jumbot.report._tuning import write_tuning
@@ -317,7 +326,10 @@ def _finish(search: Search, record: dict[str, Any]) -> Tuned:
             warnings.warn(f"{record['picked']}: {text.removeprefix('Warning: ')}", stacklevel=4)
     drawn(f"{out}: the page of all candidates", lambda: write_tuning(record, out))
     model = load(out)
-    drawn(f"{model.run}: the report", model.report)
+    if report:
+        drawn(f"{model.run}: the report", model.report)
+    else:
+        log.warning("%s: %s", model.run, NO_REPORT)
     return Tuned(model, pandas.DataFrame(record["candidates"]), tuple(record["why"]), out)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from jumbot.adaptation._evaluation.decision import decide
 from jumbot.adaptation._evaluation.modularity import Evidence
 from jumbot.adaptation._evaluation.regression import UNKNOWN, NumberEvidence
-from jumbot.adaptation._runs.folder import read_results
+from jumbot.adaptation._runs.folder import CUT, read_results
 from jumbot.adaptation._search import Search, Weighed
 from jumbot.methods import SOURCE_ONLY
 
@@ -16,7 +17,7 @@ TIE = 0.002
 """A lead in evidence that decides nothing: another seed changes it by more."""
 RULE = (
     "source-only or the recipe's JUMBOT by the rule of harm, as in jumbot.adapt, unless another that passes it has "
-    "more evidence and, of classes, surely a larger modularity"
+    "a higher score and, for classes, a significantly larger modularity"
 )
 WHOLE_TARGETS = ("alda", "cdan-e", "dann", "deepjdot", "mcc", "rot")
 """Methods whose pages advise against them where the target lacks classes of the source."""
@@ -26,9 +27,9 @@ def verdict(search: Search, weighed: Sequence[Weighed]) -> dict[str, Any]:
     """The picked candidate, why it was, and all of them, best first; only whole runs can be picked.
 
     The rule of harm of `decision` chooses between source-only and the recipe's JUMBOT, as in `jumbot.adapt`.  Another
-    candidate takes the place of the chosen one where that rule takes it over source-only, and it has more evidence, by
-    more than `TIE`, and of classes surely respects the neighbourhoods of the target better; of several such the largest
-    evidence wins.
+    candidate takes the place of the chosen one where that rule takes it over source-only, and it has a higher score, by
+    more than `TIE`, and for classes a significantly larger modularity; of several such candidates the one with the
+    highest evidence wins.
 
     Where numbers are predicted and source-only predicts others than the source's, it is picked: see `UNKNOWN`.
     """
@@ -64,7 +65,7 @@ def _pick(whole: Mapping[str, Weighed], default: str) -> tuple[Weighed, list[str
     if usual is None or alone is None:  # one of the two failed, and there is nothing to compare with
         only = usual or alone or max(whole.values(), key=lambda each: each.evidence.value)
         missing = default if usual is None else SOURCE_ONLY
-        return only, [f"{_name(only)} was kept: {missing} could not be trained, so nothing was compared."]
+        return only, [f"{_name(only)} was kept: {missing} could not be trained, so there was no comparison."]
     if usual.harm is None:
         return alone, [f"{SOURCE_ONLY} was chosen: the source has too few samples to hold some out."]
     decision = decide(usual.harm, default)
@@ -80,14 +81,14 @@ def _pick(whole: Mapping[str, Weighed], default: str) -> tuple[Weighed, list[str
         if better:
             best = max(better, key=lambda each: each.evidence.value)
             reasons.append(
-                f"{_name(best)} has more evidence, {best.evidence.words()}, than {_name(kept)}, {kept.evidence.words()}"
-                ", and not surely a larger modularity, so it was not taken."
+                f"{_name(best)} has a higher score, {best.evidence.words()}, than {_name(kept)}, "
+                f"{kept.evidence.words()}, but not a significantly larger modularity, so it was not chosen."
             )
         return kept, reasons
     best = max(sure, key=lambda each: each.evidence.value)
-    surely = " and surely a larger modularity" if isinstance(best.evidence, Evidence) else ""
+    surely = " and a significantly larger modularity" if isinstance(best.evidence, Evidence) else ""
     reasons.append(
-        f"{_name(best)} was chosen over {_name(kept)}: its evidence is larger, {best.evidence.words()} against "
+        f"{_name(best)} was chosen over {_name(kept)}: its score is higher, {best.evidence.words()} against "
         f"{kept.evidence.words()}{surely}, with no sign of harm compared with {SOURCE_ONLY}."
     )
     return best, reasons
@@ -116,12 +117,12 @@ def _is_unknown(each: Weighed) -> bool:
 def _cannot_know(chosen: Weighed, rest: Sequence[Mapping[str, Any]]) -> str:
     assert isinstance(chosen.evidence, NumberEvidence)
     whole = [row for row in rest if row["whole"]]
-    best = f"; of the candidates that adapt, {whole[0]['candidate']} has the largest evidence" if whole else ""
+    best = f"; of the candidates that adapt, {whole[0]['candidate']} has the highest score" if whole else ""
     return (
         "Whether to adapt cannot be determined without labels, so it was not done: source-only predicts numbers that "
-        f"lie {chosen.evidence.gap:.2f} deviations from the source's. Either the target's numbers do differ, and then "
-        "adaptation, which pulls them together, does harm; or its inputs were moved, and then it helps. If you know "
-        f"that both domains have the same numbers, take another candidate{best}."
+        f"differ from the source's by {chosen.evidence.gap:.2f} standard deviations. If the target's numbers do "
+        "differ, adaptation does harm; if its inputs have moved, adaptation helps. If you know that both domains have "
+        f"the same numbers, use another candidate{best}."
     )
 
 
@@ -133,7 +134,9 @@ def _more(chosen: Weighed, picked: Mapping[str, Any]) -> list[str]:
     if picked["mass"] is not None and "tau" in picked["settings"]:
         reasons.append(f"tau is {picked['settings']['tau']:g}: {100 * picked['mass']:.0f} % of the mass moves.")
     if isinstance(chosen.evidence, NumberEvidence):
-        reasons.append("That holds if the numbers of both domains are spread alike, which nothing here can tell.")
+        reasons.append(
+            "This assumes that the numbers have the same distribution in both domains, which cannot be checked here."
+        )
     return reasons
 
 
@@ -151,6 +154,11 @@ def advised_against(chosen: Weighed) -> list[str]:
     ]
 
 
+def _is_cut(folder: Path) -> bool:
+    results = read_results(folder)
+    return results is not None and any(remark.startswith(CUT) for remark in results.remarks)
+
+
 def _the_rest(
     picked: Mapping[str, Any], rest: Sequence[Mapping[str, Any]], search: Search, not_tried: Sequence[str]
 ) -> list[str]:
@@ -159,11 +167,14 @@ def _the_rest(
     stopped = [row["candidate"] for row in rest if not row["whole"]]
     if stopped:
         reasons.append(f"{len(stopped)} of {len(rest) + 1} candidates were stopped at a third of the steps.")
+    cut = [row["candidate"] for row in (picked, *rest) if _is_cut(search.out / row["folder"])]
+    if cut:
+        reasons.append(f"Cut short, because the minutes were few: {', '.join(cut)}.")
     if not_tried:
-        reasons.append(f"Not tried, because the time was up: {', '.join(not_tried)}.")
+        reasons.append(f"Not tried, because the time budget ended: {', '.join(not_tried)}.")
     reasons += [f"{name} failed: {reason}" for name, reason in search.failed.items()]
     known = [name for name in ("accuracy", "rmse") if picked.get(f"{name}_not_used") is not None]
     figures = {"accuracy": "accuracies", "rmse": "errors"}
     if known:
-        return [*reasons, f"Labels of the target gave {figures[known[0]]}, and decided nothing."]
+        return [*reasons, f"Target labels gave {figures[known[0]]}, but were not used."]
     return [*reasons, "No target label was used."]

@@ -32,7 +32,7 @@ class Adapt(TrainingData, Command):
             "two tables; the column to predict is only in the first",
             "jumbot adapt 2023.csv 2024.csv --label sold --out run",
         ),
-        ("go on where Ctrl-C or a crash has stopped it", "jumbot adapt --resume --out run"),
+        ("continue an interrupted run", "jumbot adapt --resume --out run"),
     )
     matter: ClassVar = (
         "out",
@@ -57,7 +57,8 @@ class Adapt(TrainingData, Command):
     method: Annotated[str | None, Option(METHOD)] = None
     """The adaptation method; by default the better of source-only and jumbot, or as in --config."""
     minutes: Positive | None = None
-    """Time budget in minutes: training stops early enough to write the figures and files."""
+    """Time budget in minutes: training stops early enough to write the figures and files; what it leaves no time for,
+    such as the report, is left out."""
     unknown: bool = False
     """Mark target samples whose class seems absent from the source in the column `unknown` of predictions.csv."""
     resume: bool = False
@@ -122,5 +123,5 @@ def main(arguments: Sequence[str]) -> int:
         say(summary(model, model._record))
         page = wanted.out / "report.html"
         say(f"predictions: {wanted.out / 'predictions.csv'}" + f"\nreport: {page}" * page.exists())
-        return int(not page.exists())
+        return int(not page.exists() and wanted.minutes is None)
     return 0

@@ -149,7 +149,7 @@ def _metavar(kind: Any) -> str:
 
 
 def _value(word: str, kind: Any, optional: bool) -> Any:
-    """The word as what it stands for, or as it is: `jumbot._base.options.check` has the last word."""
+    """The value of the word, or the word itself: `jumbot._base.options.check` decides."""
     if typing.get_origin(kind) is Literal and word in (choices := {str(c): c for c in typing.get_args(kind)}):
         return choices[word]
     if word == "none" and optional:

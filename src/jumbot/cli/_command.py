@@ -1,4 +1,4 @@
-"""What a command is beside its options: the examples on its page, and which options come first there."""
+"""What a command has besides its options: the examples on its page, and which options come first."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class Command(Options):
     """Base of the dataclass of every command: the first line of its docstring says what the command does."""
 
     examples: ClassVar[tuple[tuple[str, str], ...]] = ()
-    """What for, and what to type."""
+    """Examples: what for, and what to type."""
     matter: ClassVar[tuple[str, ...]] = ()
     """The options that most people need, of its own or of a run, in the order of the page; the others stand below."""
     trains: ClassVar[bool] = False
-    """It also takes the options of a run: of method, training, network and inputs."""
+    """It also takes the options of a run: method, training, network and inputs."""
     chooses: ClassVar[bool] = False
-    """It chooses the method itself: of a run it takes training, network and inputs alone."""
+    """It chooses the method itself: of a run it takes training, network and inputs only."""
     listed: ClassVar[Mapping[str, str]] = {}
-    """Names that an argument may have and what each is, printed last."""
+    """Possible values of an argument and what each is, printed last."""
 
 
 @dataclass(frozen=True, kw_only=True)

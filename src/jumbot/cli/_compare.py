@@ -39,8 +39,8 @@ class Compare(TrainingData, Command):
         ("three methods on two tables, three seeds each", "jumbot compare 2023.csv 2024.csv --label sold --seeds 3"),
         ("every pair of the domains in a folder, two at a time", "jumbot compare photos/ --jobs 2 --out comparison"),
         (
-            "methods by name, one of them with another setting",
-            "compare a.npz b.npz --methods jumbot jumbot:tau=0.1 mcc",
+            "selected methods, one of them with another setting",
+            "jumbot compare a.npz b.npz --methods jumbot jumbot:tau=0.1 mcc",
         ),
     )
     matter: ClassVar = (
@@ -135,7 +135,7 @@ def _say_what_is_missing(record: dict[str, Any]) -> None:
         say(f"jumbot compare: {folder}: {why}", sys.stderr)
     if left := record["not_run"]:
         say(
-            f"jumbot compare: the minutes were up before {len(left)} of {len(left) + len(record['runs'])} runs were "
+            f"jumbot compare: the time budget ended before {len(left)} of {len(left) + len(record['runs'])} runs were "
             f"done: {', '.join(left)}; the same command continues them",
             sys.stderr,
         )
@@ -184,7 +184,7 @@ def _write_tables(
         if len(found) > 1:
             draw_comparison(found).savefig(wanted.out / "comparison.png", dpi=150)
     elif evidence:
-        say("no target labels were given: ranked by evidence that needs none (larger is better)")
+        say("no target labels were given: ranked by a label-free score (higher is better)")
         say(format_evidence(evidence))
         write_text(wanted.out / "table.md", f"```text\n{format_evidence(evidence)}\n```\n")
     return page
@@ -192,7 +192,7 @@ def _write_tables(
 
 def _about_reports(wanted: Compare, folders: Sequence[Path]) -> str:
     if not wanted.reports:
-        return "the runs have none of their own"
+        return "the runs have no reports of their own"
     if all((folder / "report.html").exists() for folder in folders):
-        return "every run has a report.html of its own below it"
-    return "the minutes left no time for a report of every run"
+        return "each run folder contains its own report.html"
+    return "there was no time left for a report of every run"

@@ -28,7 +28,7 @@ class Completion(Command):
     """Print a script for your shell that completes commands, options, values and file names."""
 
     examples: ClassVar = (
-        ("bash, in this shell; for good, put it into ~/.bashrc", 'eval "$(jumbot completion bash)"'),
+        ("bash, in this shell; put it into ~/.bashrc to keep it", 'eval "$(jumbot completion bash)"'),
         ("zsh, in ~/.zshrc", "source <(jumbot completion zsh)"),
         ("fish, for good", "jumbot completion fish > ~/.config/fish/completions/jumbot.fish"),
     )
@@ -117,5 +117,5 @@ def _aliases(entry: Entry) -> tuple[str, ...]:
 
 
 def _cases(patterns: dict[str, list[str]]) -> str:
-    """Lines of a case: the words that each pattern stands for; those that stand for none are left out."""
+    """Lines of a case: the words that each pattern represents; patterns without words are left out."""
     return "\n".join(f'            {"|".join(found)}) words="{words}" ;;' for words, found in patterns.items() if words)

@@ -26,8 +26,8 @@ class Demo(Command):
     """Adapt scikit-learn's digits to MNIST's with three methods, on a balanced and an imbalanced target."""
 
     examples: ClassVar = (
-        ("three seeds: some six minutes on two cores", "jumbot demo"),
-        ("one seed: a third of that", "jumbot demo --seeds 1"),
+        ("three seeds: about six minutes on two cores", "jumbot demo"),
+        ("one seed: a third of the time", "jumbot demo --seeds 1"),
         ("other methods", "jumbot demo --methods source-only dann jumbot --out other"),
     )
     matter: ClassVar = ("out", "methods", "seeds", "seed", "jobs")

@@ -62,7 +62,7 @@ class Distance(MinibatchLoss):
             "unbalanced, and a curve over the minibatch size",
             "jumbot distance x.csv y.csv --epsilon 0.1 --tau 1 --m 32 64 128",
         ),
-        ("until it is known to .01", "jumbot distance x.npy y.npy --epsilon 0.1 --precision 0.01"),
+        ("with a given precision", "jumbot distance x.npy y.npy --epsilon 0.1 --precision 0.01"),
     )
     matter: ClassVar = ("epsilon", "tau", "m", "k", "precision", "loss", "cost", "divergence", "seed", "json")
     m: Annotated[tuple[Count, ...], Option(aliases=("--minibatch-size",))] = (64,)

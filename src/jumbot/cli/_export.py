@@ -36,6 +36,6 @@ def main(arguments: Sequence[str]) -> int:
 
     model.export(wanted.file)
     description = describe(model)
-    say(f"model: {wanted.file}, run with batches of two sizes and found to agree\nin: {description['input']}")
+    say(f"model: {wanted.file}, checked with batches of two sizes\nin: {description['input']}")
     say(f"out: {description['output']} ({', '.join(model.classes[:5])}{', ...' * (len(model.classes) > 5)})")
     return 0

@@ -23,9 +23,9 @@ class Features(Command):
     """Extract a table of features from images for `jumbot adapt` and `compare`; an interrupted call is resumed."""
 
     examples: ClassVar = (
-        ("of every domain in a folder", "jumbot features photos/ --out photos.npz"),
+        ("features of every domain in a folder", "jumbot features photos/ --out photos.npz"),
         ("with another network", "jumbot features photos/ --backbone resnet50 --out photos.npz"),
-        ("what the table is for", "jumbot adapt photos.npz:shop photos.npz:phone --out run"),
+        ("adapt with the table", "jumbot adapt photos.npz:shop photos.npz:phone --out run"),
     )
     matter: ClassVar = ("out", "backbone", "weights", "views", "corrupt", "device")
     source: Annotated[str, Argument("SRC")]

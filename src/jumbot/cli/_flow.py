@@ -20,7 +20,7 @@ class Flow(MinibatchLoss):
 
     examples: ClassVar = (
         ("1000 steps; the points go to flow.npy", "jumbot flow x.npy y.npy --epsilon 0.01"),
-        ("leave outliers of Y alone", "jumbot flow x.npy y.npy --epsilon 0.01 --tau 1"),
+        ("ignore outliers of Y", "jumbot flow x.npy y.npy --epsilon 0.01 --tau 1"),
         ("watch it", "jumbot flow x.csv y.csv --epsilon 0.01 --animate flow.gif"),
     )
     matter: ClassVar = ("epsilon", "tau", "m", "k", "steps", "learning_rate", "loss", "out", "animate", "seed")

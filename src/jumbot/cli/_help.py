@@ -64,7 +64,7 @@ EMPTY = re.compile(r"(\x1b\[[0-9;]*m|[│|\s])+")  # tyro leaves one where a tex
 
 @dataclass(frozen=True)
 class Group:
-    """Options that a command takes beside its own, with a title and what the help says of their defaults."""
+    """Options that a command takes in addition to its own, with a title and the help on their defaults."""
 
     title: str
     cls: type[Options]

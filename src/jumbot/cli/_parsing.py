@@ -98,7 +98,7 @@ def _split(tyro: Any, known: Mapping[str, Entry], words: Sequence[str]) -> tuple
 def _unknown(words: Sequence[str], known: Mapping[str, Entry]) -> str:
     word = next((word for word in words if word.startswith("-") and len(word) > 1), None)
     if word is None:
-        return f"{words[0]!r} is one argument too many."
+        return f"{words[0]!r} is an unexpected argument."
     word = word.partition("=")[0]
     names = [name for name, entry in known.items() if isinstance(entry.marker, Option)]
     near = re.match(r"did you mean '(\w+)'", suggest(word.strip("-").replace("-", "_"), names))

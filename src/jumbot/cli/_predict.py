@@ -23,8 +23,8 @@ class Predict(ReadingOptions, RunCommand):
     """Predict the class of each sample with the model of a run."""
 
     examples: ClassVar = (
-        ("into predictions.csv: id, label, confidence, how far the source explains it", "jumbot predict run new/"),
-        ("into a file of your own", "jumbot predict run new.csv --csv labels.csv"),
+        ("write predictions.csv: id, label, confidence, received mass", "jumbot predict run new/"),
+        ("write another file", "jumbot predict run new.csv --csv labels.csv"),
         ("of image files", "jumbot predict run *.jpg"),
         ("with the classes that cannot be excluded at 90 %", "jumbot predict run new.csv --coverage 0.9"),
         ("to another program", "jumbot predict run new.csv --csv - | head"),

@@ -32,8 +32,8 @@ class Reproduce(Command):
     """
 
     examples: ClassVar = (
-        ("figure 1, in seconds", "jumbot reproduce fig1 --out reproduced"),
-        ("every figure that needs no data, small", "jumbot reproduce all-synthetic --quick"),
+        ("figure 1 (a few seconds)", "jumbot reproduce fig1 --out reproduced"),
+        ("every figure that needs no data, in small", "jumbot reproduce all-synthetic --quick"),
         ("a row of table 2, from the digits in a folder", "jumbot reproduce digits --tasks U-M --root data"),
     )
     matter: ClassVar = ("out", "quick", "tasks", "methods", "seeds", "seed", "over", "samples", "root")

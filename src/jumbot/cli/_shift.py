@@ -29,8 +29,8 @@ class Shift(Reading, Command):
 
     examples: ClassVar = (
         ("two tables of last year and of this one", "jumbot shift 2023.csv 2024.csv --label sold"),
-        ("fail a pipeline where a tenth of the rows has no counterpart", "jumbot shift a.csv b.csv --fail-above 0.1"),
-        ("rows of the same patient belong together", "jumbot shift before.csv after.csv --groups patient"),
+        ("fail a pipeline if a tenth of the rows has no counterpart", "jumbot shift a.csv b.csv --fail-above 0.1"),
+        ("permute all rows of a patient together", "jumbot shift before.csv after.csv --groups patient"),
     )
     matter: ClassVar = ("label", "groups", "blocks", "fail_above", "out", "json", "minutes", "seed")
     reference: Annotated[str, Argument("REFERENCE")]
@@ -121,14 +121,13 @@ def described(found: jumbot.Shift) -> str:
             f"{name} {100 * p.value:.0f} % [{100 * p.low:.0f}, {100 * p.high:.0f}], was {100 * p.reference:.0f}"
             for name, p in found.proportions.items()
         ]
-        guess = " (a guess, for the classes do not look as before)" if found.where == "both" else ""
+        guess = " (a guess, because the classes do not look as before)" if found.where == "both" else ""
         more = f"; and {len(shares) - 2 * _SHOWN} more" if len(shares) > 2 * _SHOWN else ""
         lines.append(f"Classes of {found.names[1]}{guess}: {'; '.join(shares[: 2 * _SHOWN])}{more}.")
     lines += [remark for remark in found.remarks if remark not in found.next]
     lines.append(found.next)
     if found.looked_at != found.sizes:
         lines.append(
-            f"Looked at {found.looked_at[0]:,} of {found.sizes[0]:,} and {found.looked_at[1]:,} of "
-            f"{found.sizes[1]:,} rows."
+            f"Used {found.looked_at[0]:,} of {found.sizes[0]:,} and {found.looked_at[1]:,} of {found.sizes[1]:,} rows."
         )
     return "\n".join(lines)

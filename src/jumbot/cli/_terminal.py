@@ -23,7 +23,7 @@ def say(text: object, file: TextIO | None = None, end: str = "\n") -> None:
 
 
 class Screen(io.TextIOBase):
-    """Standard output for a table: as it is to another program, shown as `say` does on a terminal."""
+    """Standard output for a table: unchanged for another program, shown as `say` does on a terminal."""
 
     def write(self, text: str) -> int:
         shown = escaped(text) if sys.stdout.isatty() else text.encode("utf-8", "backslashreplace").decode()
@@ -69,7 +69,7 @@ class _once:
 
 
 def summary(model: Model, run: RunRecord) -> str:
-    """What is odd about the data, the verdict, what was chosen and measured, and the warnings of the report."""
+    """Problems in the data, the summary, what was chosen and measured, and the warnings of the report."""
     from jumbot.report._answer import verdict
     from jumbot.report._presence import data_remarks, warnings_of
 
@@ -102,5 +102,5 @@ def summary(model: Model, run: RunRecord) -> str:
 def rule_line(results: Mapping[str, Any]) -> str:
     """Which rule chose the model; oracle says what it is."""
     if results.get("oracle"):
-        return "model chosen by: oracle (LOOKED AT TARGET LABELS; not a result that can be had without them)"
+        return "model chosen by: oracle (USES TARGET LABELS; cannot be reached without them)"
     return f"model chosen by: {results.get('rule', 'unknown')}" + (" iterate" if results.get("rule") == "last" else "")

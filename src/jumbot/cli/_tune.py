@@ -24,8 +24,8 @@ class Tune(TrainingData, Command):
     """Try fifteen candidates (eight for regression), including no adaptation, and pick one without target labels."""
 
     examples: ClassVar = (
-        ("all fifteen, as many at a time as there are cores", "jumbot tune shop/ phone/ --out tuned"),
-        ("what can be tried in half an hour", "jumbot tune 2023.csv 2024.csv --label sold --minutes 30 --out tuned"),
+        ("all fifteen candidates, one per core at a time", "jumbot tune shop/ phone/ --out tuned"),
+        ("what fits into half an hour", "jumbot tune 2023.csv 2024.csv --label sold --minutes 30 --out tuned"),
         ("predict new samples with the picked model", "jumbot predict tuned new.csv"),
     )
     matter: ClassVar = (
@@ -50,7 +50,7 @@ class Tune(TrainingData, Command):
     """Folder for the runs, the table and the page; run the same command to resume, and pass the folder to `jumbot
     predict` to use the picked model."""
     minutes: Positive | None = None
-    """No new run is started after this many minutes; source-only and the recipe's JUMBOT are always trained."""
+    """Time budget in minutes: source-only and the recipe's JUMBOT come first, others follow while there is time."""
     runs: Candidates | None = None
     """Maximum number of candidates; by default all."""
     jobs: Count | None = None

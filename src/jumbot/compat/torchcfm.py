@@ -94,7 +94,7 @@ class OTPlanSampler:
         return x0[i], x1[j]
 
     def sample_plan_with_scipy(self, x0: Tensor, x1: Tensor) -> tuple[Tensor, Tensor]:
-        """x0 as it is and x1 by the optimal assignment; both flattened, as by torchcfm."""
+        """x0 unchanged and x1 reordered by the optimal assignment; both flattened, as by torchcfm."""
         from scipy.optimize import linear_sum_assignment
 
         _, j = linear_sum_assignment(self._cost(x0, x1).cpu().numpy())

@@ -210,7 +210,7 @@ def couple(
     r"""A minibatch re-paired by its plan P: rows :math:`(x_{0,i}, x_{1,j})` with :math:`(i, j) \sim P / \sum P`.
 
     Balanced, exact and between equally many points (the default) the plan is a permutation, and nothing is drawn: x0
-    comes back as it is and each row of x1 exactly once.  In every other case pairs are drawn with
+    is returned unchanged and each row of x1 exactly once.  In every other case pairs are drawn with
     replacement: with `epsilon > 0` from the entropic plan, with a finite `tau` (or `mass`) from the normalised
     unbalanced (or partial) plan, in which points without a counterpart hardly appear.
 
@@ -226,7 +226,7 @@ def couple(
         that takes the points as `(n, d)` and `(m, d)` and returns `(n, m)`.
     seed, generator
         One of them at most: a whole number, or a `torch.Generator` or `numpy.random.Generator` that is carried from
-        one minibatch to the next.  Without either each call draws anew; the global generators are left alone.
+        one minibatch to the next.  Without either, each call draws different pairs; the global generators are not used.
     return_index
         Also return i and j, for what belongs to the points: `labels1[j]`.
     conditions
@@ -290,14 +290,14 @@ def _points(x0: Any, x1: Any) -> tuple[Tensor, Tensor]:
     """Both minibatches as `(n, d)`, detached, in a dtype that costs can be computed in, or what is wrong with them."""
     if isinstance(x0, Tensor) != isinstance(x1, Tensor):
         kinds = ["torch" if isinstance(x, Tensor) else "numpy" for x in (x0, x1)]
-        raise ArgumentError(f"x0, x1: {kinds[0]} beside {kinds[1]}; pass both as torch or both as numpy.")
+        raise ArgumentError(f"x0, x1: {kinds[0]} and {kinds[1]}; pass both as torch or both as numpy.")
     if x0.ndim == 0 or x1.ndim == 0 or x0.shape[1:] != x1.shape[1:] or 0 in (*x0.shape, *x1.shape):
         raise ArgumentError(
             f"x0, x1: shapes {tuple(x0.shape)} and {tuple(x1.shape)}; they must be (n, ...) and (m, ...) with the same "
             "trailing shape, not empty."
         )
     if x0.dtype != x1.dtype:
-        raise ArgumentError(f"x0, x1: {x0.dtype} beside {x1.dtype}; convert one of them.")
+        raise ArgumentError(f"x0, x1: {x0.dtype} and {x1.dtype}; convert one of them.")
     if isinstance(x0, Tensor) and x0.device != x1.device:
         raise ArgumentError(f"x0, x1: on {x0.device} and on {x1.device}; move one of them.")
     out = []

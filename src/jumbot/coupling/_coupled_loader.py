@@ -214,7 +214,7 @@ class CoupledLoader:
             raise ArgumentError(f"{min(unknown)} is not an option of CoupledLoader; see the keywords of jumbot.couple.")
         self.settings = settings
         one = np.ones((2, 1))
-        solve_job((one, one, None), settings, None, 0)  # what is wrong with the settings is said here, not in a worker
+        solve_job((one, one, None), settings, None, 0)  # wrong settings raise here, not in a worker
         self._epoch, self._delivered = 0, 0
         self._pool: ProcessPoolExecutor | None = None
 
@@ -235,7 +235,7 @@ class CoupledLoader:
         return full * self._full_parts + (len(self._parts(rest)) if rest else 0)
 
     def state_dict(self) -> dict[str, int]:
-        """Where this pass stands: to be saved with the model, and given to `load_state_dict`."""
+        """The state of this pass, to be saved with the model and passed to `load_state_dict`."""
         return {"seed": self.seed, "epoch": self._epoch, "minibatch": self._delivered}
 
     def load_state_dict(self, state: dict[str, int]) -> None:

@@ -1,4 +1,4 @@
-"""Crops and flips of image batches: what stands between resizing and scaling in `InputFormat.apply`.
+"""Crops and flips of image batches: applied between resizing and scaling in `InputFormat.apply`.
 
 Every transform maps `(b, c, h, w)` images in [0, 1] and a generator to images: random with the generator (training),
 the same every time with None (evaluation). They are value types, so that a cache can tell one from another.

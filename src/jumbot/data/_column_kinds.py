@@ -15,7 +15,7 @@ import numpy as np
 from jumbot.data._frames import pandas
 from jumbot.errors import one_line
 
-_FINE = 1e-5  # float32 tells some hundred numbers apart in such a range
+_FINE = 1e-5  # float32 distinguishes some hundred numbers in such a range
 _BLOCK = 2**20  # numbers at once
 _NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal", "boolean")
 _DATES = ("datetime", "datetime64", "date", "time", "timedelta", "timedelta64", "period")
@@ -80,7 +80,7 @@ def too_fine(numbers: np.ndarray) -> np.ndarray:
 def lacks(missing: Sequence[str], present: Sequence[str]) -> str:
     """A sentence on columns that are not there, with the names that may have been meant."""
     renamed = [
-        f"{other!r} for {column!r}"
+        f"{other!r} to {column!r}"
         for column in missing
         for other in present
         if squeezed(other) == squeezed(column) and other not in missing
@@ -89,7 +89,7 @@ def lacks(missing: Sequence[str], present: Sequence[str]) -> str:
     one = len(missing) == 1
     return (
         f"lacks the column{'' if one else 's'} {few([repr(c) for c in missing])}; columns are matched by name, and "
-        f"there are {few(present, 12)}.{meant}"
+        f"it has {few(present, 12)}.{meant}"
     )
 
 

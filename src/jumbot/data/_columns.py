@@ -36,7 +36,7 @@ class Column:
     """Those of the source, sorted; a value that is missing or not among them is zero in every feature."""
     dates: Dates | None = None
     middle: str | None = None
-    """The median of the source's dates, which stands for missing ones."""
+    """The median of the source's dates, which replaces missing ones."""
     text: Texts | None = None
 
     @property
@@ -54,7 +54,7 @@ class Column:
 
     @property
     def fills(self) -> tuple[float | None, ...]:
-        """What stands for a missing number of each feature; of a category and of a text, 0."""
+        """What replaces a missing number of each feature; for categories and texts, 0."""
         if self.dates is not None:
             return tuple(self.dates.numbers([None], self.middle or self.dates.first)[0].tolist())
         return (self.fill,) if self.encoded_as is None else (0.0,) * len(self.features)
@@ -246,7 +246,7 @@ def _finite(numbers: np.ndarray, fill: float | None, table: Table, column: str, 
 def _by_place(name: str, columns: Sequence[str], model_named: bool) -> None:
     who = "it has no column names" if model_named else "the source had no column names"
     remark(
-        f"{name}: {who}, so its columns are assumed to be, in order, {few(columns)}; pass names on both sides to be "
-        "sure.",
+        f"{name}: {who}, so its columns are assumed to be, in order, {few(columns)}; name the columns on both sides to "
+        "be sure.",
         stacklevel=3,
     )

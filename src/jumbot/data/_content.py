@@ -17,11 +17,16 @@ from jumbot.data._tables import TableSamples
 
 KEY = np.dtype("V20")
 _TOGETHER = 256  # samples that are read at once
+_UNREAD = bytes(KEY.itemsize)
+_PART = 2**14  # samples whose digests are listed at once
 
 
 def content_keys(samples: Samples) -> np.ndarray:
     """`(n,)` keys of 20 bytes, equal for samples of equal content and input format."""
-    found = b"".join(_digests(samples, np.arange(len(samples))))
+    found = bytearray()  # which grows with the samples, where a list of digests would take four times as much
+    for start in range(0, len(samples), _PART):
+        for one in _digests(samples, np.arange(start, min(start + _PART, len(samples)))):
+            found += one
     return np.frombuffer(found, KEY)
 
 
@@ -43,14 +48,14 @@ def domain_hash(domain: Domain) -> str | None:
             return None
     elif not isinstance(samples, ArraySamples | PictureSamples | TableSamples):
         return None
-    labels = b"" if domain.labels is None else domain.labels.astype("<i8").tobytes()
+    labels = b"" if domain.labels is None else domain.labels.astype("<i8").data
     values = [] if domain.values is None else [domain.values.astype("<f8").tobytes()]
     # names of folders that are not text in UTF-8 hold halves of characters
     classes = "\n".join(domain.classes).encode("utf-8", "surrogatepass")
-    return digest(content_keys(domain.samples).tobytes(), labels, classes, *values).hex()
+    return digest(content_keys(domain.samples).view(np.uint8).data, labels, classes, *values).hex()
 
 
-def digest(*parts: bytes) -> bytes:
+def digest(*parts: bytes | memoryview) -> bytes:
     """20 bytes for these."""
     found = hashlib.blake2b(digest_size=KEY.itemsize)
     for part in parts:
@@ -90,6 +95,7 @@ def _digests(samples: Samples, rows: np.ndarray) -> Iterator[bytes]:
 
 
 def _of_picture(samples: PictureSamples, row: int) -> bytes:
-    if row not in samples.digests:
-        samples.digests[row] = digest(samples.content(row))
-    return samples.digests[row]
+    """Of a picture whose file is read the first time only."""
+    if samples.digests[row].tobytes() == _UNREAD:
+        samples.digests[row] = np.void(digest(samples.content(row)))
+    return samples.digests[row].tobytes()

@@ -158,7 +158,7 @@ def _tensor(value: Any) -> Tensor:
 
 
 MOST_BYTES = 4 << 30
-"""Read from a stream before it is taken for endless."""
+"""Read from a stream before it is considered infinite."""
 
 
 def is_stream(data: Any) -> bool:

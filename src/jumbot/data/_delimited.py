@@ -7,10 +7,13 @@ import gzip
 import io
 import re
 import warnings
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from jumbot.data._frames import NOTHING, Table, check_distinct, checked, may_hold_texts, pandas, words_of
 from jumbot.data._remarks import remark
@@ -23,24 +26,19 @@ _DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+(,\d+)?([eE][-+]?\d+)?\s*")
 _THOUSANDS = re.compile(r"\s*[-+]?(0|[1-9]\d{0,2}(,\d{3})?)\s*")
 _TEXTS = 2**21  # cells that are held as texts at once
 _CODE = re.compile(r"\s*0\d+\s*")
-_MAY_BE_CODE = re.compile(r"(?:^|[^\w.+-])0\d")  # in a whole file: quick to look for
+_MAY_BE_CODE = re.compile(r"[^\w.+-]0\d")  # in a whole file: quick to look for
+_CHUNK = 2**20  # characters
+_ROWS = 2**16  # that are parsed at once
 
 
 def read_text(path: Path, kind: str) -> Table:
-    """The table in a `.csv`, `.tsv` or `.tab` file, which may be a `.gz`."""
-    content = gzip.decompress(path.read_bytes()) if kind.endswith(".gz") else path.read_bytes()
-    encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-    try:
-        text = content.decode(encoding)
-    except UnicodeDecodeError:
-        raise ArgumentError(f'{path}: is not UTF-8; save it as such (in Excel: "CSV UTF-8").') from None
-    quoted, may_be_codes = '"' in text, _MAY_BE_CODE.search(text) is not None
-    del text  # as large as the file, which is read piece by piece from here on
+    """The table in a `.csv`, `.tsv` or `.tab` file, which may be a `.gz`.
 
-    def opened(newline: str | None = "") -> io.TextIOWrapper:
-        return io.TextIOWrapper(io.BytesIO(content), encoding, newline=newline)
-
-    separator = _separator(opened()) if kind.startswith(".csv") else "\t"
+    The file is read piece by piece, several times: it is never in memory as a whole beside what it holds.
+    """
+    opened = _opener(path, zipped=kind.endswith(".gz"))
+    quoted, may_be_codes = _look_through(path, opened)
+    separator = _separator(opened) if kind.startswith(".csv") else "\t"
     first, lines = _lines(path, _fields(opened, separator, quoted))
     names = names_in(first, separator == ";", str(path))
     if not lines[names is not None :]:
@@ -49,21 +47,29 @@ def read_text(path: Path, kind: str) -> Table:
     pd = pandas()
     skipped = lines[0] if names is not None else 0
 
-    def parse(**options: Any) -> Any:
-        with warnings.catch_warnings():
+    width = len(first)
+    long = len(lines) > 2 * _ROWS and width <= _MANY
+
+    def parse(in_pieces: bool = long, **options: Any) -> Any:
+        with warnings.catch_warnings(), opened() as text:
             warnings.simplefilter("error", pd.errors.ParserWarning)
-            return pd.read_csv(
-                opened(),
+            found = pd.read_csv(
+                text,
                 sep=separator,
                 header=None,
                 skiprows=skipped,
-                names=names or [str(i + 1) for i in range(len(first))],
+                names=names or [str(i + 1) for i in range(width)],
                 index_col=False,
                 low_memory=False,
                 skipinitialspace=True,
                 keep_default_na=False,
+                chunksize=_ROWS if in_pieces else None,
                 **options,
             )
+            if not in_pieces:
+                return found
+            pieces = list(found)
+        return _joined(pieces, lambda column: parse(False, **{**options, "usecols": [column]})[column])
 
     frame = parse(na_values=["", *NOTHING])
     if frame.shape[1] > _MANY:
@@ -73,11 +79,11 @@ def read_text(path: Path, kind: str) -> Table:
         raise ArgumentError(f"{path}: cannot be read ({len(lines)} lines gave {len(frame)} rows; look at its quotes).")
     texts = [name for name in frame.columns if may_hold_texts(frame[name])]
     words = words_of(frame, parse(usecols=texts, dtype=str)) if texts else {}
-    frame.index = pd.Index(lines)
+    gapless = lines[-1] - lines[0] + 1 == len(lines)
+    frame.index = pd.RangeIndex(lines[0], lines[-1] + 1) if gapless else pd.Index(np.frombuffer(lines, np.int64))
 
     def written(column: str) -> Any:
-        texts = parse(usecols=[column], dtype=str)[column].str.strip()
-        return texts.astype(object).set_axis(frame.index)
+        return parse(usecols=[column], dtype=str)[column].str.strip().set_axis(frame.index)
 
     words = {name: column.set_axis(frame.index[column.index]) for name, column in words.items()}
     if separator != ",":
@@ -86,6 +92,43 @@ def read_text(path: Path, kind: str) -> Table:
     frame = checked(frame.drop(columns=empty), str(path))
     codes = _codes(frame, parse) if may_be_codes else ()
     return Table(frame, names is not None, str(path), "line", None, words, written, frozenset(codes))
+
+
+def _opener(path: Path, zipped: bool) -> Callable[..., io.TextIOWrapper]:
+    """What opens the file as text, which is to be closed."""
+
+    def as_bytes() -> Any:
+        return gzip.open(path) if zipped else path.open("rb")
+
+    with as_bytes() as file:
+        encoding = "utf-16" if file.read(2) in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    return lambda newline="": io.TextIOWrapper(as_bytes(), encoding, newline=newline)
+
+
+def _look_through(path: Path, opened: Callable[..., io.TextIOWrapper]) -> tuple[bool, bool]:
+    """Whether anything is quoted, and whether a number may begin with a zero that says something."""
+    quoted = may_be_codes = False
+    before = "\n"
+    try:
+        with opened() as text:
+            while piece := text.read(_CHUNK):
+                quoted = quoted or '"' in piece
+                may_be_codes = may_be_codes or _MAY_BE_CODE.search(before + piece) is not None
+                before = piece[-2:]
+    except UnicodeDecodeError:
+        raise ArgumentError(f'{path}: is not UTF-8; save it as such (in Excel: "CSV UTF-8").') from None
+    return quoted, may_be_codes
+
+
+def _joined(pieces: list[Any], whole: Callable[[str], Any]) -> Any:
+    """Pieces of a table, one below the other; a column that they do not read alike is read as a `whole`."""
+    pd = pandas()
+    columns = {}
+    for name in pieces[0].columns.tolist():
+        kinds = {piece.dtypes[name] for piece in pieces}
+        alike = len(kinds) == 1 or kinds == {np.dtype(np.int64), np.dtype(np.float64)}
+        columns[name] = pd.concat([piece.pop(name) for piece in pieces], ignore_index=True) if alike else whole(name)
+    return pd.DataFrame(columns, copy=False)
 
 
 def _codes(frame: Any, parse: Callable[..., Any]) -> Iterator[str]:
@@ -111,18 +154,19 @@ def names_in(first: list[str], decimal_comma: bool, name: str) -> list[str] | No
     fractional = [f for f, number in zip(fields, numbers, strict=True) if number is not None and number % 1 != 0 and f]
     if fractional:
         raise ArgumentError(
-            f"{name}: the first line contains {fractional[0]!r} beside texts: names of columns or data? Put a line of "
+            f"{name}: the first line contains {fractional[0]!r} and text: is it a header or data? Put a line of "
             "names above the data."
         )
     return [field or f"Unnamed: {i}" for i, field in enumerate(fields)]
 
 
-def _separator(lines: Iterable[str]) -> str:
+def _separator(opened: Callable[..., io.TextIOWrapper]) -> str:
     """The first of tab, ; and , that cuts every line into the same number of columns, two or more.
 
     In this order: commas may be decimal points between the others, the others are hardly ever data between commas.
     """
-    head = "".join(islice(lines, _LOOKED_AT))
+    with opened() as text:
+        head = "".join(islice(text, _LOOKED_AT))
     most = {}
     for separator in _SEPARATORS:
         widths = [len(fields) for fields in csv.reader(io.StringIO(head), delimiter=separator) if fields]
@@ -132,10 +176,10 @@ def _separator(lines: Iterable[str]) -> str:
     return max(reversed(_SEPARATORS), key=lambda separator: most[separator])
 
 
-def _lines(path: Path, rows: Iterable[tuple[int, Sequence[str], int]]) -> tuple[list[str], list[int]]:
+def _lines(path: Path, rows: Iterable[tuple[int, Sequence[str], int]]) -> tuple[list[str], array[int]]:
     """The first line, and the number of the last line of every row; pandas would fill short rows without a word."""
     first: list[str] = []
-    lines: list[int] = []
+    lines = array("q")
     for number, fields, width in rows:
         first = first or list(fields)
         lines.append(number)
@@ -147,18 +191,19 @@ def _lines(path: Path, rows: Iterable[tuple[int, Sequence[str], int]]) -> tuple[
 
 
 def _fields(
-    opened: Callable[..., Iterable[str]], separator: str, quoted: bool
+    opened: Callable[..., io.TextIOWrapper], separator: str, quoted: bool
 ) -> Iterator[tuple[int, Sequence[str], int]]:
     """For each row its last line, its fields (of the first row alone, where nothing is quoted), and their number."""
-    if quoted:
-        reader = csv.reader(opened(), delimiter=separator, skipinitialspace=True)
-        yield from ((reader.line_num, fields, len(fields)) for fields in reader if fields)
-        return
-    fields: list[str] = []
-    for number, line in enumerate(opened(None), 1):
-        if line != "\n":
-            fields = fields or line.rstrip("\n").split(separator)
-            yield number, fields, line.count(separator) + 1
+    with opened("" if quoted else None) as text:
+        if quoted:
+            reader = csv.reader(text, delimiter=separator, skipinitialspace=True)
+            yield from ((reader.line_num, fields, len(fields)) for fields in reader if fields)
+            return
+        fields: list[str] = []
+        for number, line in enumerate(text, 1):
+            if line != "\n":
+                fields = fields or line.rstrip("\n").split(separator)
+                yield number, fields, line.count(separator) + 1
 
 
 def _number(field: str) -> float | None:
@@ -184,7 +229,7 @@ def _with_decimal_points(frame: Any, path: Path) -> Any:
     if commas and (points or all(column.str.fullmatch(_THOUSANDS).all() for column in commas.values())):
         name, column = next(iter(commas.items()))
         text = column[column.str.contains(",")].iloc[0].strip()
-        where = f" beside decimal points in {points[0]!r}" if points else ""
+        where = f" with decimal points in {points[0]!r}" if points else ""
         remark(
             f"{path}: {text!r} in column {name!r} is read as {text.replace(',', '.')}{where}; if a sign parts "
             "thousands, write the numbers without it.",

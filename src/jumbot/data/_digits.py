@@ -39,7 +39,7 @@ def read_raw(name: str, split: str, root: Path) -> tuple[np.ndarray, np.ndarray]
             try:
                 images, labels = _READERS[name](present)
             except (OSError, EOFError, ValueError, KeyError, IndexError, zlib.error) as error:
-                raise ArgumentError(f"{present[0]}: cannot be read ({error}); fetch it anew.") from error
+                raise ArgumentError(f"{present[0]}: cannot be read ({error}); download it again.") from error
             if len(images) != len(labels) or labels.min(initial=0) < 0 or labels.max(initial=0) > 9:
                 raise ArgumentError(f"{present[0]}: {len(images)} images and {len(labels)} labels do not fit together.")
             return images, labels

@@ -223,7 +223,7 @@ class Domain:
                 )
             object.__setattr__(self, "labels", labels.astype(np.int64, copy=False))
         if self.values is not None and (self.labels is not None or np.ndim(self.values) != 2):
-            raise ArgumentError(f"{self.name}: values must be numbers (n, outputs), beside no labels of classes.")
+            raise ArgumentError(f"{self.name}: values must be numbers (n, outputs), without class labels.")
 
     def __len__(self) -> int:
         return len(self.samples)

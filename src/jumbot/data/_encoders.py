@@ -29,7 +29,7 @@ _DIGITS = 5  # kept of the numbers that are stored
 
 
 class NotADateError(ValueError):
-    """A value that cannot be read as a date; `value` is what stands there."""
+    """A value that cannot be read as a date: `value`."""
 
     def __init__(self, value: object) -> None:
         super().__init__(f"{value!r} is not a date")
@@ -59,7 +59,7 @@ class Dates:
         return ("year", "month", "weekday", "days", *(["hour"] * self.times))
 
     def numbers(self, values: Sequence[Any], fill: str) -> np.ndarray:
-        """float64 `(n, parts)`; `fill` stands for dates that are missing."""
+        """float64 `(n, parts)`; `fill` replaces missing dates."""
         first = read_date(self.first, "ymd")
         known: dict[Any, tuple[float, ...]] = {}
 
@@ -86,9 +86,9 @@ class Dates:
 
 
 def find_dates(values: Sequence[Any], others: Sequence[Any] = ()) -> tuple[Dates, str]:
-    """The `Dates` of the values of a source, and their median, which stands for missing ones.
+    """The `Dates` of the values of a source, and their median, which replaces missing ones.
 
-    `others` are the target's: where day and month cannot be told apart in the source, they may be in these.
+    `others` are the target's: where day and month cannot be distinguished in the source, they may be in these.
     """
     present = [value for value in values if not _is_missing(value)]
     order = _order([*present, *(value for value in others if not _is_missing(value))])

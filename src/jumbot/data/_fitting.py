@@ -91,7 +91,7 @@ def _check_asked(columns: Sequence[str], name: str, **asked: Sequence[str] | Non
                     f"{option}: {name} has no column {column!r} of features; the table has {few(columns, 12)}."
                 )
     if both := [column for column in asked["dates"] or () if column in (asked["text"] or ())]:
-        raise ArgumentError(f"dates: column {both[0]!r} cannot be dates and text; pass it to one of them.")
+        raise ArgumentError(f"dates: column {both[0]!r} cannot be both dates and text; list it only once.")
 
 
 def _matched(source: list[str], target: list[str], names: tuple[str, str], columns: str) -> tuple[list[str], list[str]]:
@@ -108,7 +108,8 @@ def _matched(source: list[str], target: list[str], names: tuple[str, str], colum
     for column in lacking:
         if same := [other for other in more if squeezed(other) == squeezed(column)]:
             raise ArgumentError(
-                f"columns: {column!r} in {names[0]} and {same[0]!r} in {names[1]} seem to be one; pass them one name.",
+                f"columns: {column!r} in {names[0]} and {same[0]!r} in {names[1]} seem to be the same; use the same "
+                "name.",
                 remedy={"drop": (column, same[0])},
             )
     return [c for c in source if c in there], problems
@@ -187,7 +188,7 @@ def _are_texts(values: Any) -> bool:
 
 
 def _is_decorated(text: str) -> bool:
-    """Whether a text is a number but for signs that part thousands, or name a currency or a share.
+    """Whether a text is a number except for thousands separators, currency or percent signs.
 
     >>> [_is_decorated(text) for text in ("1,234.5", "7 %", "1.234,5", "\N{MINUS SIGN}3", "12", "20-30", "")]
     [True, True, True, True, False, False, False]

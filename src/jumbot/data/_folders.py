@@ -42,7 +42,7 @@ def load_folder(
     corrupt : {"refuse", "skip"}, default "refuse"
         Whether image files that cannot be read are an error or a warning.
     domain : str, optional
-        The domain to use of a folder of domains; "none" says that the folders are classes all the same.
+        The domain to use of a folder of domains; "none" means that the folders are classes.
 
     Returns
     -------
@@ -98,7 +98,7 @@ def load_files(paths: Sequence[str | Path], *, name: str = "data", corrupt: str 
     """Image files by their paths, without labels; the paths are their ids."""
     absent = [str(path) for path in paths if not Path(path).is_file()]
     if absent:
-        raise ArgumentError(f"{name}: {len(absent)} of {len(paths)} files are not there, the first is {absent[0]}.")
+        raise ArgumentError(f"{name}: {len(absent)} of {len(paths)} files do not exist; the first is {absent[0]}.")
     other = [str(path) for path in paths if not str(path).lower().endswith(ENDINGS)]
     if other:
         raise ArgumentError(f"{name}: a list of files must contain images ({', '.join(ENDINGS)}), got {other[0]}.")
@@ -232,8 +232,8 @@ def _domain(root: Path, files: list[str], kinds: Sequence[str | None], name: str
 def _facts(path: str) -> tuple[int, int, bool] | str:
     """Height, width and whether it is grey; why not, if the file is no whole image.
 
-    The head of a file is read quickly and tells all but whether the end is there; so a JPEG or PNG without its end
-    mark, and every other format, is decoded as a whole.
+    The head of a file is read quickly and shows everything except whether the end is there; so a JPEG or PNG without
+    its end mark, and every other format, is decoded as a whole.
     """
     try:
         if not os.path.isfile(path):  # a pipe would be waited for without end

@@ -36,11 +36,11 @@ NOTHING = (
 
 @dataclass(frozen=True)
 class Table:
-    """A pandas frame with distinct texts as names; its index says where a row stands in what it was read from."""
+    """A pandas frame with distinct texts as names; its index is the position of a row in its file."""
 
     frame: Any
     named: bool = True
-    """Whether the columns have names of their own; "1", "2", ... stand for them otherwise."""
+    """Whether the columns have names of their own; "1", "2", ... are used otherwise."""
     file: str | None = None
     """Where it was read."""
     row: str = "row"
@@ -48,10 +48,10 @@ class Table:
     sheet: str | None = None
     """The sheet of a workbook that was asked for."""
     words: Mapping[str, Any] = field(default_factory=dict)
-    """Of columns of text, a Series of the words that are read as missing and may be names all the same."""
+    """Of columns of text, a Series of the words that are read as missing although they may be names."""
     texts: Callable[[str], Any] | None = None
     """A column of a text file as it is written, a Series of texts; None elsewhere, and where nobody needs it any more:
-    it holds on to the content of the file."""
+    it reads the file again."""
     codes: frozenset[str] = frozenset()
     """Columns of whole numbers in a text file some of which begin with a zero, as codes do: 007."""
 
@@ -64,7 +64,7 @@ class Table:
         is."""
         values = self.frame[column]
         if self.texts is not None:
-            texts = self.texts(column).reindex(values.index)
+            texts = self.texts(column).reindex(values.index).astype(object)
             return texts.where(texts != "", None)
         words = self.words.get(column)
         return values if words is None else values.astype(object).where(values.notna(), words.reindex(values.index))
@@ -93,7 +93,7 @@ def as_table(data: Any, name: str) -> Table:
         raise ArgumentError(f"{name}: a Series is one row, or one column; pass a frame, such as frame.loc[[row]].")
     frame = data if type(data).__module__.startswith("pandas") else data.to_pandas()
     if frame.columns.nlevels > 1:
-        raise ArgumentError(f"{name}: the columns have names of {frame.columns.nlevels} levels; pass them one each.")
+        raise ArgumentError(f"{name}: the columns have names of {frame.columns.nlevels} levels; use a single level.")
     width = frame.shape[1]
     if list(frame.columns) == list(range(width)):  # what pandas calls columns that were given no names
         frame = frame.set_axis([str(i + 1) for i in range(width)], axis=1)

@@ -123,7 +123,7 @@ def _brightest(image: Any) -> tuple[int, float] | None:
 
 
 def doubtful_white(samples: PictureSamples) -> str | None:
-    """A sentence on pictures whose white may be another than it is taken for, by some of them taken evenly.
+    """A sentence on images whose white level is doubtful, judged by an even sample of them.
 
     >>> import PIL.Image
     >>> doubtful_white(OpenSamples([PIL.Image.fromarray(np.full((8, 6), 4000, np.uint16))]))
@@ -160,8 +160,8 @@ class PictureSamples:
         self.size: tuple[int, int] | None = (int(sizes[0, 0]), int(sizes[0, 1])) if same else None
         self.largest = (int(sizes[:, 0].max()), int(sizes[:, 1].max()))
         self.channels = 1 if bool(grey.all()) else 3
-        self.digests: dict[int, bytes] = {}
-        """Of the content of those that were asked for, by `_content`: no file is read twice for it."""
+        self.digests = np.zeros(len(sizes), "V20")
+        """Of the content of those that `_content` has read, so that no file is read twice for it."""
 
     def __len__(self) -> int:
         raise NotImplementedError
@@ -171,7 +171,7 @@ class PictureSamples:
         raise NotImplementedError
 
     def brightest(self, index: int) -> tuple[int, float] | None:
-        """Of a picture of more than bytes: what is taken for white, and its largest value."""
+        """Of a picture of more than bytes: the assumed white level, and its largest value."""
         raise NotImplementedError
 
     def content(self, index: int) -> bytes:

@@ -117,8 +117,8 @@ class InputFormat(Checked):
         return convert(dict(values), cls, "input")
 
     def apply(self, domain: Domain, transform: Transform | None = None) -> Domain:
-        """`domain` with samples in this format. `transform(images, rng)` stands between resizing and scaling: crops and
-        flips on `(b, c, h, w)` in [0, 1], random where `rng` is given."""
+        """`domain` with samples in this format. `transform(images, rng)` is applied between resizing and scaling:
+        crops and flips on `(b, c, h, w)` in [0, 1], random where `rng` is given."""
         if isinstance(domain.samples, JoinedSamples):
             parts = [self.apply(part, transform).samples for part in parts_of(domain)]
             return domain.with_samples(JoinedSamples(parts, self.kind))

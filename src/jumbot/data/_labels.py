@@ -1,4 +1,4 @@
-"""Labels of any kind as whole numbers and the names that they stand for."""
+"""Labels of any kind as whole numbers and their names."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def check_source(domain: Domain, target_columns: Sequence[str] = ()) -> Domain:
     for name in domain.classes:
         if (other := first.setdefault(_spelt(name), name)) != name:
             remark(
-                f"{domain.name}: {other!r} and {name!r} are two classes; pass them one name if they are the same.",
+                f"{domain.name}: {other!r} and {name!r} are two classes; rename one if they are the same.",
                 stacklevel=3,
             )
     return domain

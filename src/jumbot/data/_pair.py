@@ -148,7 +148,7 @@ def _feature_format(
 def _tensor_format(source: Domain, kind: str, standardise: str) -> InputFormat:
     format = InputFormat(kind, sample=source.shape, whole=kind == "raw" and holds_whole(source))  # type: ignore[arg-type]
     if kind == "raw" and standardise == "source":
-        raise ArgumentError("standardise: got 'source', but raw tensors pass as they are; scale them first.")
+        raise ArgumentError("standardise: got 'source', but raw tensors are passed unchanged; scale them first.")
     if kind == "raw" or standardise == "none":
         return format
     mean = _mean_of_channels(source.samples, np.zeros(format.shape[0]), 1)

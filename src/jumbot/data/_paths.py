@@ -1,4 +1,4 @@
-"""What a path stands for: a folder of images, a picture, a list of pictures, a table, or digits by their name."""
+"""What a path refers to: a folder of images, a picture, a list of pictures, a table, or digits by their name."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _check_common(parts: Sequence[Domain]) -> None:
         if not others & set(part.classes):
             remark(
                 f"{part.name}: its classes ({few(part.classes, 4)}) are none of the other sources' "
-                f"({few(sorted(others), 4)}); pass the same ones the same names.",
+                f"({few(sorted(others), 4)}); use the same name for the same class.",
                 stacklevel=4,
             )
             return
@@ -101,7 +101,9 @@ def _origins(parts: Sequence[Domain]) -> np.ndarray:
 def _values(parts: Sequence[Domain]) -> np.ndarray | None:
     found = [part.values for part in parts if part.values is not None]
     if len({values.shape[1] for values in found}) > 1:
-        raise ArgumentError("source: the sources have different counts of numbers to predict; pass the same of each.")
+        raise ArgumentError(
+            "source: the sources have different numbers of values to predict; pass the same values for each."
+        )
     return np.concatenate(found) if found else None
 
 

@@ -72,7 +72,7 @@ class Given:
 
 @contextmanager
 def collecting_problems(given: Given) -> Iterator[None]:
-    """Where this block meets a problem of tables, all of them are told, and options with which there is none."""
+    """Where this block meets a problem of tables, list all of them, and options that solve them."""
     try:
         yield
     except ArgumentError as error:

@@ -17,7 +17,7 @@ _noted: ContextVar[list[str] | None] = ContextVar("noted", default=None)
 
 
 def remark(text: str, stacklevel: int = 2) -> None:
-    """Say what is odd about the data: a `DataWarning`, which a surrounding `noting` keeps too."""
+    """Warn about a problem in the data: a `DataWarning`, which a surrounding `noting` also keeps."""
     noted = _noted.get()
     if noted is not None and text not in noted:
         noted.append(text)

@@ -59,7 +59,7 @@ def find_roles(
 ) -> Roles:
     """The roles of `columns`; without `like` what is asked for must be there, with it it may lack.
 
-    `labelled` says that the labels come from elsewhere, so that no column is taken for them.
+    `labelled` says that the labels come from elsewhere, so that no column is used for them.
     """
     label, id, drop = reading.label, reading.id, reading.drop
     wanted_labels = label_columns(label, columns)
@@ -78,7 +78,7 @@ def find_roles(
                 remedy={role: near[0]} if len(near) == 1 and len(wanted_labels) < 2 else {},
             )
     if labelled and label is not None:
-        raise ArgumentError(f"{whose}: label: got {label!r} beside labels of their own; pass one of them.")
+        raise ArgumentError(f"{whose}: label: got {label!r} but the data have labels already; pass only one of them.")
     dropped, taken = set(drop), set() if like is None else set(like.names)
     rest = [column for column in columns if column not in dropped]
     free = [column for column in rest if column not in taken]
@@ -110,7 +110,7 @@ def find_roles(
 
 
 def label_columns(label: str | None, columns: Sequence[str]) -> tuple[str, ...]:
-    """The columns that `label` names: itself, or what stands between its commas.
+    """The columns that `label` names: itself, or the parts between its commas.
 
     >>> label_columns("height, weight", ["height", "weight"]), label_columns("a,b", ["a,b"])
     (('height', 'weight'), ('a,b',))

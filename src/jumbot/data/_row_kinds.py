@@ -12,7 +12,7 @@ from jumbot.data._inputs import parts_of
 from jumbot.data._tables import TableSamples
 
 NARROW = 256
-"""Columns up to which rows of numbers are taken for measurements: features of pretrained networks have more."""
+"""Columns up to which rows of numbers are treated as measurements: features of pretrained networks have more."""
 ZEROS = 0.8  # share of zeros from which wide rows are counts of what a sample has: words, visits, genes
 _ROWS, _NUMBERS = 256, 2**22  # looked at
 

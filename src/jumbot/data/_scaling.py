@@ -33,7 +33,7 @@ def learn_scaling(source: Domain | np.ndarray, standardise: str = "auto") -> Sca
     """The scaling of a source of rows, a domain or an array; None where nothing shall be changed.
 
     "source" brings each column to mean 0 and deviation 1, "auto" does so only where a few columns carry most of the
-    squared distances (other units) or where somebody has done it before, so that a scaler in front gives what "source"
+    squared distances (other units) or if the user has done it before, so that a scaler in front gives what "source"
     gives.  Both then multiply by one number, so that the units of the whole play no part.
 
     A column whose values are mostly alike and sometimes far off, such as a feature that few rows use, has a deviation

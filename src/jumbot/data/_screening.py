@@ -1,4 +1,4 @@
-"""What is odd about the columns of a target beside those of the source: units, missing values, codes for them."""
+"""Differences of a target's columns from the source's: units, missing values, codes for them."""
 
 from __future__ import annotations
 
@@ -100,10 +100,10 @@ def _numbers(values: Any) -> np.ndarray:
 
 
 def _code(values: np.ndarray) -> str | None:
-    """A sentence on a number such as -9 or 999 that stands far from the others, as where it means "missing".
+    """A sentence on a number such as -9 or 999 that is far from the others, as a code for "missing" would be.
 
     >>> _code(np.r_[np.arange(50.0), [-9.0] * 4])
-    'holds -9 in 4 of 54 rows, far from its other numbers; if it means "missing", leave those cells empty'
+    'contains -9 in 4 of 54 rows, far from its other numbers; if it means "missing", leave those cells empty'
     """
     numbers = values[np.isfinite(values)]
     for code in _CODES:

@@ -84,7 +84,7 @@ def as_domain(
         Where the files of the digits are, see `load`.
     kind : {"signal", "raw"}, optional
         What arrays hold that are neither features nor images: "signal", `(n, channels, length)`, or "raw", which
-        pass as they are to a backbone of your own.
+        are passed unchanged to your own backbone.
     task : {"classification", "regression"}, optional
         Whether labels are classes or numbers to predict; by default classes, unless they have fractions.
     like : Roles or Columns, optional

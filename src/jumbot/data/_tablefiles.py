@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -71,7 +72,7 @@ def _read(path: Path, sheet: str | None) -> Table:
         raise
     except ImportError as error:
         raise missing(error, str(path), "adapt", "another package") from error
-    except (OSError, EOFError, ValueError, KeyError, BadZipFile, csv.Error) as error:
+    except (OSError, EOFError, ValueError, KeyError, BadZipFile, csv.Error, zlib.error) as error:
         raise ArgumentError(f"{path}: cannot be read ({_first_line(error)}).") from error
 
 
@@ -86,7 +87,7 @@ def _long_fields() -> Iterator[None]:
 
 
 def _parsed(path: Path, parse: Callable[..., Any], **options: Any) -> Any:
-    """What another package makes of a file; whatever it raises on a damaged one is said of the file."""
+    """What another package makes of a file; any exception on a damaged file becomes an error about the file."""
     try:
         return parse(path, **options)
     except (ImportError, OSError):
@@ -161,28 +162,33 @@ def label_values(table: Table, column: str, task: TaskName | None) -> np.ndarray
     predict are numbers however they are written.
     """
     values = table.frame[column]
+    if isinstance(values.dtype, pandas().StringDtype):  # an object for each text, not for each row
+        codes, distinct = pandas().factorize(values)
+        return np.array([*distinct.tolist(), None], dtype=object)[codes]
     found: np.ndarray = values.to_numpy()
     if found.dtype.kind in "fiub":
         as_numbers = table.texts is None or task == "regression"
-        texts = None if as_numbers else _texts_that_say_more(found, table.as_written(column))
+        texts = None if as_numbers else _texts_that_say_more(found, table, column)
         return found if texts is None else texts
     if table.texts is not None and values.map(lambda one: isinstance(one, bool), na_action="ignore").any():
         values = table.as_written(column).where(values.notna(), None)  # truth values beside missing ones
     return np.array([None if missing else v for v, missing in zip(values, values.isna(), strict=True)], dtype=object)
 
 
-def _texts_that_say_more(numbers: np.ndarray, written: Any) -> np.ndarray | None:
+def _texts_that_say_more(numbers: np.ndarray, table: Table, column: str) -> np.ndarray | None:
     """The labels as they are written, if something is lost where they are read as numbers."""
-    missing = written.isna() | written.isin(NOTHING)
-    texts: np.ndarray = written.mask(missing, None).to_numpy(object)
-    if numbers.dtype.kind == "b":
-        return texts
     if numbers.dtype.kind == "f" and (np.nan_to_num(numbers, posinf=0.5, neginf=0.5) % 1 != 0).any():
         return None  # fractions: numbers to predict
-    kept = dict(zip(written[~missing], numbers[~missing.to_numpy()].tolist(), strict=True))
+    assert table.texts is not None
+    codes, distinct = pandas().factorize(table.texts(column).reindex(table.frame.index))
+    names = [None if text == "" or text in NOTHING else text for text in distinct.tolist()]
+    first = np.zeros(len(names), int)
+    rows = np.flatnonzero(codes >= 0)[::-1]
+    first[codes[rows]] = rows  # the first row of each text
+    kept = {name: number for name, number in zip(names, numbers[first].tolist(), strict=True) if name is not None}
     merged = len({*kept.values()}) < len(kept)
-    if merged or any(_loses(text, number) for text, number in kept.items()):
-        return texts
+    if numbers.dtype.kind == "b" or merged or any(_loses(text, number) for text, number in kept.items()):
+        return np.array([*names, None], dtype=object)[codes]
     return None
 
 

@@ -85,7 +85,7 @@ def load_table(
 ) -> Domain:
     """A table in a file: features, and labels if the file has them.
 
-    `.csv` (with , ; or tab), `.tsv`, both also as `.gz`, `.parquet`, `.xlsx`: every column is a feature but for those
+    `.csv` (with , ; or tab), `.tsv`, both also as `.gz`, `.parquet`, `.xlsx`: every column is a feature except those
     of labels, row names and domains and those in `drop`. `.npz`: arrays `features`, `X` or `images`, and `label`,
     `labels` or `y`, `domain`, `id`, or what `scipy.sparse.save_npz` writes, features alone. `.npy`: features alone,
     memory-mapped.

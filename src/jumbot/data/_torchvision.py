@@ -1,6 +1,6 @@
 """torchvision and timm, imported also where torchvision's compiled part does not fit the installed torch.
 
-A torchvision built for another torch (a CUDA build beside a CPU torch, most often) fails with `operator
+A torchvision built for another torch (most often a CUDA build with a CPU torch) fails with `operator
 torchvision::nms does not exist` when it is imported, and takes timm with it, although nothing of its compiled part is
 needed for models, transforms and data sets. Declaring the two operators that it asks for is enough for these;
 `torchvision.ops.nms` and `torchvision.io` still need a torchvision that fits.

@@ -41,7 +41,7 @@ class SourceWeights(nn.Module):
         super().__init__()
         self.register_buffer("shares", torch.full((count,), 1 / count))
         known = torch.ones(count) if trust is None else torch.tensor(trust).clamp_min(_LEAST)
-        self.register_buffer("trust", known, persistent=False)  # it is found anew where a run goes on
+        self.register_buffer("trust", known, persistent=False)  # recomputed when a run is resumed
         self.seen: list[Tensor] = []
 
     @property
@@ -167,7 +167,7 @@ class TransportMethod(Method):
     def _target(self, network: Network, batch: Batch) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         """Embeddings and outputs of the target, those whose labels are known last; and the loss of these.
 
-        In the plan their label is certain: it stands in the place of the prediction.
+        In the plan their label is certain: it replaces the prediction.
         """
         if batch.labelled is None:
             return *network(batch.target), {}
@@ -182,7 +182,7 @@ class TransportMethod(Method):
 
 
 def moved_from(plan: Tensor) -> Tensor | None:
-    """What each source sample counts by its share of the mass that is moved, 1 in the mean; None where none is.
+    """The weight of each source sample by its share of the moved mass, 1 on average; None if no mass is moved.
 
     Naram, Hellström, Wang, Jörnsten, Durisi: Theoretical performance guarantees for partial domain adaptation via
     partial optimal transport (2025).

@@ -64,7 +64,7 @@ class TargetProportions(nn.Module):
         return float((self.shares - 1 / self.classes).abs().sum() / 2)
 
     def weights(self, labels: Tensor) -> Tensor | None:
-        """What each sample of a source minibatch counts, 1 in the mean; None: all alike."""
+        """The weight of each sample of a source minibatch, 1 on average; None: equal weights."""
         if not self.trusted:
             return None
         counts = torch.bincount(labels, minlength=self.classes)
@@ -80,7 +80,7 @@ class TargetProportions(nn.Module):
         voting = mass * plan.shape[1] >= OUTSIDE
         votes = (received / mass.clamp_min(torch.finfo(plan.dtype).tiny)) * voting
         agreeing = (votes.argmax(0) == logits_t.argmax(-1)) & voting
-        # votes without a voter stand for equal shares
+        # without votes, the shares are equal
         mean = torch.where(voting.any(), votes.sum(1) / voting.sum().clamp_min(1), 1 / self.classes)
         self.seen.append(torch.cat([mean.float(), agreeing.float().mean()[None]]))
 

@@ -39,5 +39,5 @@ def confusion(logits: Tensor) -> Tensor:
     weights = entropy_weights(entropy(logits.detach()))
     shared = (weights[:, None] * p).mT @ p
     total = shared.sum(1)
-    # a class that nobody is predicted to be is confused with none
+    # a class that is never predicted is confused with none
     return ((total - shared.diagonal()) / total.clamp_min(1e-12)).mean()

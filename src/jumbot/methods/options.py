@@ -41,7 +41,7 @@ class SourceOnlyOptions(MethodOptions):
 
 @dataclass(frozen=True)
 class TransportOptions(MethodOptions):
-    """Hyper-parameters of every method that moves a joint cost of features and labels."""
+    """Hyper-parameters of every method with a joint cost of features and labels."""
 
     sampler = "stratified"
     predict_numbers = True
@@ -52,28 +52,28 @@ class TransportOptions(MethodOptions):
     eta3: float = 1.0
     """Weight of the transport term in the loss."""
     scale: Literal["auto"] | None = None
-    """"auto", in the recipes for your own data: distances follow the scale of the embedding, so that its units play no
-    part; None: they count as they are, as in the paper."""
+    """"auto", in the recipes for your own data: distances are divided by the scale of the embedding, so that its units
+    do not matter; None: distances are used unchanged, as in the paper."""
     scale_at: Positive = 360.0
     """Mean squared distance between source embeddings at which eta1 holds: 360 on the paper's image networks, 46 on its
     digits."""
     engine: Literal["auto", "cpu", "device"] = "auto"
-    """Where the plan of minibatches on a GPU is solved: there ("device"), on the CPU and back ("cpu"), or where their
-    size says ("auto")."""
+    """Where the plan of minibatches on a GPU is computed: on the GPU ("device"), on the CPU ("cpu"), or depending on
+    their size ("auto")."""
 
 
 @dataclass(frozen=True)
 class DeepJDOTOptions(TransportOptions):
-    """Hyper-parameters of DeepJDOT; the defaults are those that the JUMBOT paper compares with on Office-Home."""
+    """Hyper-parameters of DeepJDOT; the defaults are those used in the JUMBOT paper on Office-Home."""
 
     epsilon: float = 0.0
-    """0 is exact transport; above 0 the entropic variant."""
+    """0: exact transport; > 0: entropic transport."""
     variant: Literal["paper", "original"] = "paper"
-    """"paper": one cost with the cross-entropy, as the JUMBOT paper has it. "original": the plan comes from squared
+    """"paper": one cost with the cross-entropy, as in the JUMBOT paper. "original": the plan comes from squared
     distances between one-hot labels and predicted probabilities, the loss from the cross-entropy."""
     cost_weights: Literal["recipe", "original"] = "recipe"
-    """"original" sets eta1 = .001 and eta2 = .0001, those of its authors and of its rows in the JUMBOT paper; "recipe":
-    eta1 and eta2 are what the recipe or you say."""
+    """"original" sets eta1 = .001 and eta2 = .0001, as its authors and its rows in the JUMBOT paper do; "recipe": eta1
+    and eta2 come from the recipe or from you."""
     ORIGINAL: ClassVar[Mapping[str, float]] = DEEPJDOT_WEIGHTS
     """Its authors' weights of the cost."""
 
@@ -95,19 +95,21 @@ class JumbotOptions(TransportOptions):
     """Hyper-parameters of JUMBOT; the defaults are the paper's for Office-Home."""
 
     eta3_ramp: Share = 0.0
-    """Share of the adaptation over which eta3 rises from 0; 0: it is whole from the first step."""
+    """Fraction of the adaptation over which eta3 rises from 0; 0: it is constant."""
     tau: Annotated[float, Bounds(above=0, infinite=True)] = 0.5
-    """Price of leaving mass behind; pairs much dearer than 2 tau are hardly matched."""
+    """Penalty for leaving mass behind; pairs that cost much more than 2 tau are hardly matched."""
     epsilon: float = 0.01
     """Strength of the entropy of the plan."""
     reference: Literal["product", "ones"] = "product"
     """"product" is the paper's text, "ones" its published code."""
     proportions: Literal["equal", "estimated"] = "equal"
-    """"estimated", in the recipes for your own data: source classes count as often as they seem to occur in the target,
-    where the plan and the classifier agree on it; "equal": alike, as in the paper."""
+    """"estimated", in the recipes for your own data: source classes are weighted by their estimated proportions in the
+    target, if the plan and the classifier agree on these; "equal": all classes have the same weight, as in the
+    paper."""
     source_loss: Literal["uniform", "plan"] = "uniform"
-    """"plan": source samples count in the cross-entropy by the mass that the plan moves from them, so that those
-    without a partner in the target fade out (WARMPOT); "uniform": all alike, as in the paper."""
+    """"plan": source samples are weighted in the cross-entropy by the mass that the plan moves from them, so that
+    samples without a partner in the target lose their weight (WARMPOT); "uniform": all have the same weight, as in the
+    paper."""
 
 
 @dataclass(frozen=True)
@@ -116,22 +118,23 @@ class MPOTOptions(TransportOptions):
 
     predict_numbers = False
     mass: Annotated[float, Bounds(above=0, at_most=1)] = 0.5
-    """Share of the mass that every plan moves: .5 on Office-Home, .75 on VisDA-2017, .85 on digits."""
+    """Fraction of the mass that every plan moves: .5 on Office-Home, .75 on VisDA-2017, .85 on digits."""
     mass_ramp: Share = 0.0
-    """Share of the adaptation over which the mass rises from .01; its authors took .5 on partial targets."""
+    """Fraction of the adaptation over which the mass rises from .01; its authors used .5 on partial targets."""
     epsilon: float = 0.0
-    """0 is exact transport; above 0 the entropic variant."""
+    """0: exact transport; > 0: entropic transport."""
 
 
 @dataclass(frozen=True)
 class ELOTOptions(TransportOptions):
-    """Hyper-parameters of ELOT; the defaults are as far as JUMBOT's on Office-Home reach."""
+    """Hyper-parameters of ELOT; the defaults are JUMBOT's on Office-Home where it has them."""
 
     predict_numbers = False
     reward: Positive = 1.0
-    """What moving a unit of mass earns: pairs that cost less move, dearer ones stay. JUMBOT's 2 tau is alike."""
+    """Reward for moving a unit of mass: pairs that cost less are matched, others are not. It corresponds to 2 tau of
+    JUMBOT."""
     epsilon: float = 0.0
-    """0 is exact transport; above 0 the entropic variant."""
+    """0: exact transport; > 0: entropic transport."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +144,7 @@ class MCCOptions(MethodOptions):
     weight: float = 1.0
     """Weight of the confusion in the loss."""
     temperature: Positive = 2.5
-    """Divides the logits; above 1 it softens predictions that are too sure of themselves."""
+    """Divides the logits; above 1 it softens overconfident predictions."""
 
 
 @dataclass(frozen=True)
@@ -153,14 +156,14 @@ class ROTOptions(MethodOptions):
     rho: float = 0.2
     """Size of the chi-square ball around equal weights; 0 keeps them equal."""
     critic_steps: int = 5
-    """The critic learns in every step, the features from it in one of so many."""
+    """The critic learns in every step, the features only in one of this many."""
     refresh_every: int | None = None
-    """Steps between two computations of the weights over all target samples; None: 500, or a twentieth of the run
-    where that is less."""
+    """Steps between two computations of the weights over all target samples; None: 500, or a twentieth of the run if
+    that is less."""
     critic_width: Width = 256
     """Width of the two hidden layers of the critic."""
     critic_rate: Positive = 1e-4
-    """Rate of Adam, which trains the critic; the network has the optimiser of the run."""
+    """Learning rate of Adam, which trains the critic; the network uses the optimiser of the run."""
 
 
 @dataclass(frozen=True)
@@ -170,9 +173,10 @@ class AdversarialOptions(MethodOptions):
     weight: float = 1.0
     """Weight of the adversarial term in the loss."""
     reversal_steps: int | None = 10_000
-    """Length of the ramp of the gradient reversal in steps, whatever the length of the run; None: the run itself."""
+    """Length of the ramp of the gradient reversal in steps, independent of the length of the run; None: the whole
+    run."""
     reversal_ceiling: float = 1.0
-    """What the gradient reversal rises to."""
+    """Final strength of the gradient reversal."""
     discriminator_width: Width = 1024
     """Width of the two hidden layers of the discriminator."""
 
@@ -194,7 +198,7 @@ class CDANOptions(AdversarialOptions):
     random_features: Width = 1024
     """Width of the random map."""
     entropy_gradient: bool = False
-    """Let the (reversed) gradient flow through the entropies of the weights too, as the published code does."""
+    """Let the (reversed) gradient also flow through the entropies of the weights, as the published code does."""
 
 
 @dataclass(frozen=True)
@@ -208,8 +212,8 @@ class ALDAOptions(AdversarialOptions):
     self_training: float = 1.0
     """Weight of the self-training with corrected labels."""
     over_classes: Literal["mean", "sum"] = "mean"
-    """How the self-training takes p c over the classes: "mean", the published code, or "sum", the formula of the
-    article, as many times stronger as there are classes."""
+    """How the self-training combines p c over the classes: "mean", as in the published code, or "sum", as in the
+    article, which is stronger by the number of classes."""
     ramp: bool = True
     """Raise the weight of the self-training from 0 to 1 along the ramp of the gradient reversal; False for digits."""
 
@@ -219,11 +223,11 @@ class PADAOptions(AdversarialOptions):
     """Hyper-parameters of PADA; the defaults are what its authors took for most tasks of Office-Home."""
 
     reversal_ceiling: float = 0.5
-    """What the gradient reversal rises to: .25 to .5 on most tasks of its authors, 1 on the others."""
+    """Final strength of the gradient reversal: .25 to .5 on most tasks of its authors, 1 on the others."""
     temperature: Positive = 0.1
     """Divides the target's logits when the class weights are estimated; below 1 it sharpens the probabilities."""
     refresh_every: int | None = None
-    """Steps between two estimates of the class weights; None: 500, or a twentieth of the run where that is less."""
+    """Steps between two estimates of the class weights; None: 500, or a twentieth of the run if that is less."""
 
 
 @dataclass(frozen=True)
@@ -232,8 +236,8 @@ class ETNOptions(AdversarialOptions):
 
     sampler = "stratified"
     reversal_steps: int | None = 5_000
-    """Length of the ramp of the gradient reversal in steps (the published 10,000 count both domains of a step);
-    None: the run itself."""
+    """Length of the ramp of the gradient reversal in steps (the published 10,000 count both domains of a step); None:
+    the whole run."""
     entropy: float = 0.2
     """Weight of the entropy of target predictions."""
     auxiliary_domain: float = 10.0
@@ -249,15 +253,15 @@ class BA3USOptions(AdversarialOptions):
     """Hyper-parameters of BA3US."""
 
     reversal_steps: int | None = None
-    """Length of the ramp of the gradient reversal in steps; None: the run itself, as its authors have it."""
+    """Length of the ramp of the gradient reversal in steps; None: the whole run, as published."""
     entropy: float = 0.1
     """Weight of the entropy of target predictions."""
     complement: float = 1.0
     """Weight of the negative entropy of the wrong classes on the source."""
     extra: Annotated[float, Bounds(at_least=0, at_most=1)] = 0.25
-    """Extra source samples that stand in as target samples at the start, as a share of the minibatch; falls to 0 in
-    ten stairs."""
+    """Extra source samples that are shown as target samples at the start, as a fraction of the minibatch; falls to 0 in
+    ten steps."""
     entropy_gradient: bool = True
-    """Let the (reversed) gradient flow through the entropies of the weights too, as the published code does."""
+    """Let the (reversed) gradient also flow through the entropies of the weights, as the published code does."""
     refresh_every: int | None = None
-    """Steps between two estimates of the class weights; None: 500, or a twentieth of the run where that is less."""
+    """Steps between two estimates of the class weights; None: 500, or a twentieth of the run if that is less."""

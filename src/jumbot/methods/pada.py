@@ -15,7 +15,7 @@ from jumbot.methods.options import PADAOptions
 class PADA(ClassWeighted):
     r"""E_s (gamma_y / mean gamma_y) CE + weight/2 (E_s (gamma_y / max gamma_y) log D + E_t log(1 - D)), max over D.
 
-    gamma is the mean of the sharpened probabilities of all target samples: classes that nobody is predicted to be fade
+    gamma is the mean of the sharpened probabilities of all target samples: classes that are never predicted fade
     out. Mean and maximum are over the source minibatch. Gradients are reversed as in DANN.
 
     Cao, Ma, Long, Wang: Partial adversarial domain adaptation (2018).

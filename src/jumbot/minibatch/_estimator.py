@@ -104,7 +104,7 @@ class PlanBuilder:
 
 
 class Bound(float):
-    """A bound that also tells the bound of the ground cost it rests on, and where that came from."""
+    """A bound, with the bound of the ground cost that it uses and where that comes from."""
 
     cost_bound: float
     origin: str

@@ -68,7 +68,7 @@ class Loss:
     def _transport(
         self, batch: Minibatches, first: str, second: str, a: Tensor | None, b: Tensor | None, tol: float, plan: bool
     ) -> Solved:
-        """In tiles where the problem is of the common kind; what they leave open goes on in the general solver."""
+        """In tiles where the problem is of the common kind; unfinished problems continue in the general solver."""
         many = batch.I.shape[1] * batch.J.shape[1] > _placement.LARGEST_MATRIX
         if many and self.epsilon > 0 and isinstance(batch.ground, str) and not plan:
             return self._from_points(batch, first, second, a, b, tol)

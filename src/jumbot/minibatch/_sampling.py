@@ -167,7 +167,7 @@ class Points:
 
 
 def _readable(data: Any) -> Any:
-    """As the compiled passes read it: on the CPU an array, without a copy but for half precision."""
+    """As the compiled passes read it: on the CPU an array, without a copy, except for half precision."""
     if isinstance(data, Tensor) and data.device.type == "cpu":
         data = data.detach()
         data = (data.float() if data.dtype == torch.bfloat16 else data).numpy()

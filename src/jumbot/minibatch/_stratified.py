@@ -89,7 +89,7 @@ class ShuffledSampler:
 
 
 def _slice(size: int, share: int, i: int, key: tuple[int, ...], orders: Orders) -> np.ndarray:
-    """Places share*i ... of the numbers below `size`, shuffled anew in every pass, none twice unless size < share."""
+    """Places share*i ... of the numbers below `size`, reshuffled in every pass, none twice unless size < share."""
     if size < share:
         passes = -(-share // size)
         return np.concatenate([_permutation(size, (*key, i * passes + j)) for j in range(passes)])[:share]

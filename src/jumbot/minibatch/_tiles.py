@@ -33,7 +33,7 @@ SWEEPS = 3000
 
 @dataclass(frozen=True)
 class Sides:
-    """The problem but for its cost: KL prices, reference a b', and positive weights `(c, m)` or `(1, m)`."""
+    """The problem without its cost: KL penalties, reference a b', and positive weights `(c, m)` or `(1, m)`."""
 
     a: np.ndarray
     b: np.ndarray

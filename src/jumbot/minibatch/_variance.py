@@ -22,7 +22,7 @@ from jumbot._base.distributed import sum_over_processes
 from jumbot.transport._kernels.decorator import compiled
 
 _ENOUGH = 30  # minibatches from which the amplitude is estimated
-_TRACKED = 5_000_000  # points up to which repeated appearances are told apart
+_TRACKED = 5_000_000  # points up to which repeated appearances are distinguished
 
 
 @compiled()
@@ -110,7 +110,7 @@ class Influence:
 def amplitude(values: np.ndarray, predicted: np.ndarray) -> float:
     """How much more h moves than its derivatives say: the slope of `values` on what they predict.
 
-    A derivative tells what the next grain of weight would do, while a minibatch holds a point with weight 1/m or not
+    A derivative gives the effect of an infinitesimal weight, while a minibatch holds a point with weight 1/m or not
     at all; for unbalanced losses the difference is some 20 %.
     """
     if len(values) < _ENOUGH:

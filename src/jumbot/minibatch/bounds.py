@@ -490,7 +490,7 @@ def _feasible_multiple(mass_a: float, mass_b: float, source: Marginal, target: M
 def _price(side: Marginal, ratio: float) -> float:
     """tau phi(ratio), zero for constraints."""
     if isinstance(side, L2Marginal):
-        raise UnsupportedError("divergence: there are no bounds for 'l2', whose price depends on the weights.")
+        raise UnsupportedError("divergence: there are no bounds for 'l2', whose penalty depends on the weights.")
     x = torch.tensor(ratio, dtype=torch.float64, device="cpu")
     return 0.0 if side.hard else side.tau * float(side.divergence.phi(x))
 

@@ -173,7 +173,7 @@ def _setting(run: RunRecord) -> list[tuple[str, str]]:
     lines = [
         ("folder", run.folder.name),
         ("made with", run.made_with),
-        ("rule of selection", f"{run.rule}" + (" — target labels chose the model" if run.oracle else "")),
+        ("selection rule", f"{run.rule}" + (" — the model was chosen with target labels" if run.oracle else "")),
         ("seed", str(run.seed)),
         *((f"method.{key}", _value(value)) for key, value in run.options.items()),
     ]

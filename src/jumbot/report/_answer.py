@@ -65,7 +65,7 @@ def verdict(run: RunRecord) -> str:
 
 
 def _marks(run: RunRecord) -> tuple[list[Mark], tuple[str, str]]:
-    """Shares of right predictions, with the baseline's first, on one line: by labels, or else by the estimates."""
+    """Shares of correct predictions, the baseline's first: measured with labels, or estimated without."""
     found: list[tuple[str, float, float, float]] = []
     alone = () if run.method == SOURCE_ONLY else (("source-only baseline of this run", run.baseline),)
     for name, evaluated in (*alone, (run.method, run.final)):
@@ -106,18 +106,18 @@ def _place(value: float, start: float) -> float:
 
 
 def _numbers(run: RunRecord) -> str:
-    """The verdict where numbers are predicted."""
+    """The summary for predicted numbers."""
     rmse, r2 = run.final.get("rmse"), number(run.final.get("r2"))
     harm = " Adaptation probably did harm, see the warnings." if _harmful(run) else ""
     if rmse is None:
-        return f"How far the predicted numbers are off cannot be determined without true ones.{harm}"
+        return f"The error of the predicted numbers cannot be determined without true numbers.{harm}"
     several = run.final.get("per_output") or ()
     if len(several) > 1:
         each = [f"{one.get('name')} by {one['rmse']:.4g}" for one in several]
-        return f"The predicted numbers are off, as roots of mean squares: {listed(each)}.{harm}"
+        return f"Root mean squared errors of the predicted numbers: {listed(each)}.{harm}"
     share = "" if r2 is None else f" (R2 {r2:.2f})"
-    off = f"The predicted numbers are off by {rmse:.4g}, the root of the mean square{share}"
-    return f"{off}, by true ones that training never saw.{harm}"
+    off = f"The root mean squared error of the predicted numbers is {rmse:.4g}{share}"
+    return f"{off}, measured with true numbers that training never saw.{harm}"
 
 
 def _helped(run: RunRecord) -> str:
@@ -125,16 +125,16 @@ def _helped(run: RunRecord) -> str:
     decision = run.final.get("decision") or {}
     if run.method == SOURCE_ONLY:
         why = "" if decision.get("asked", True) else f" {decision['why'][:1].upper()}{decision['why'][1:]}"
-        return f"Nothing was adapted: this is the classifier trained on the source alone.{why}"
+        return f"Not adapted: this classifier was trained on the source alone.{why}"
     before = baseline_accuracy(run)
     if run.accuracy is not None and before is not None:
         change, spread = run.accuracy - before, _chance(run)
         figures = f"{percent(run.accuracy)} instead of {percent(before)} of the predictions are right"
         if abs(change) <= spread:
-            return f"Adaptation made no difference that is more than chance: {figures}."
+            return f"Adaptation made no significant difference: {figures}."
         return f"Adaptation {'helped' if change > 0 else 'did harm'}: {figures}."
     if unchanged(run):
-        return "Adaptation changed none of the predictions: they are those of the source alone."
+        return "Adaptation changed none of the predictions of source-only."
     if warned := _harmful(run):
         return f"Adaptation probably did harm ({len(warned)} sign{'s' * (len(warned) > 1)}, see the warnings)."
     harm = decision.get("harm")
@@ -143,17 +143,17 @@ def _helped(run: RunRecord) -> str:
     if harm["changed"] < FEW:
         return "Adaptation changed hardly any prediction."
     if Harm(**harm).helps and not _unsure(run):
-        return "Adaptation seems to have helped, as far as can be judged without labels."
+        return "Adaptation seems to have helped (judged without labels)."
     return "Whether adaptation helped cannot be determined without labels; there is no sign of harm."
 
 
 def _harmful(run: RunRecord) -> list[str]:
-    """The warnings that speak for harm."""
+    """The warnings that indicate harm."""
     return [each for each in warnings_of(run) if each.startswith(HARM)]
 
 
 def _unsure(run: RunRecord) -> bool:
-    """Whether figures that speak for adaptation mean nothing: no accuracy can be estimated, or nothing was moved."""
+    """Whether figures in favour of adaptation are meaningless: no accuracy can be estimated, or no mass was moved."""
     estimate = run.final.get("estimated_accuracy")
     return (estimate is not None and estimate["value"] is None) or (run.mass is not None and run.mass < LITTLE)
 
@@ -167,8 +167,10 @@ def _chance(run: RunRecord) -> float:
 def _by_labels(run: RunRecord) -> str:
     size = run.final.get("n")
     if not size:
-        return "By labels that training never saw."
-    return f"By {size:,} labels that training never saw; less than {100 * _chance(run):.1f} points could be chance."
+        return "Measured with labels that training never saw."
+    return (
+        f"By {size:,} labels that training never saw; less than {100 * _chance(run):.1f} points may be due to chance."
+    )
 
 
 def _how_good(run: RunRecord) -> str:
@@ -183,8 +185,8 @@ def _how_good(run: RunRecord) -> str:
         return " ".join(filter(None, [alone, f"Without labels the estimate was {about}." if about else ""]))
     if estimate and about and run.classes and estimate["value"] < 1 / len(run.classes):
         return (
-            "How many of the predictions are right cannot be determined without labels: what was estimated, "
-            f"{about.removeprefix('about ')}, is below what guessing would give."
+            "How many of the predictions are right cannot be determined without labels: the estimate, "
+            f"{about.removeprefix('about ')}, is below chance level."
         )
     if about:
         return f"Probably {about} of the target predictions are right."
@@ -194,12 +196,12 @@ def _how_good(run: RunRecord) -> str:
 
 def _next(run: RunRecord) -> str:
     if data_remarks(run):
-        return "Next: correct what the remarks about the data name, and adapt again; figures below them may be void."
+        return "Next: fix the problems in the data listed above, and adapt again; the figures below may be meaningless."
     if warnings_of(run):
-        return "Next: read the warnings, and the samples that nothing explains."
+        return "Next: read the warnings, and look at the unexplained samples."
     if run.accuracy is None:
         return (
-            "Next: check a few predictions of each class by eye; a class that is taken for another as a whole, as "
+            "Next: check a few predictions of each class by eye; two classes that are swapped as a whole, as "
             "where columns or names were exchanged, cannot be seen without labels."
         )
     if changed := run.baseline.get("changed"):
@@ -208,13 +210,13 @@ def _next(run: RunRecord) -> str:
 
 
 def mood(run: RunRecord) -> str:
-    """ "good", "bad" or nothing, for the colour beside the verdict."""
+    """ "good", "bad" or nothing, for the colour of the summary."""
     helped = _helped(run)
     return "bad" if "did harm" in helped else "good" if "helped" in helped and "cannot" not in helped else ""
 
 
 def describe_baseline(run: RunRecord) -> str:
-    """The classifier that saw the source alone, in a sentence; nothing where the run has none."""
+    """The source-only baseline in a sentence; nothing if the run has none."""
     if run.method == SOURCE_ONLY or not run.baseline:
         return ""
     accuracy, about = run.baseline.get("accuracy"), estimated(run.baseline["estimated_accuracy"])
@@ -225,7 +227,7 @@ def describe_baseline(run: RunRecord) -> str:
 
 
 def describe_references(run: RunRecord) -> list[str]:
-    """What plain models of the source alone would do, and a sentence where one is clearly ahead."""
+    """The figures of plain models trained on the source alone, and a sentence if one is clearly ahead."""
     found = run.final.get("references")
     if not found:
         return []
@@ -247,7 +249,7 @@ def describe_references(run: RunRecord) -> list[str]:
         if not one["ahead"]:
             continue
         value = (one["estimated_accuracy"] or {}).get("value")
-        there = "what it would do on the target cannot be determined without labels"
+        there = "its accuracy on the target cannot be determined without labels"
         if own is not None and value is not None:
             too = "puts it ahead on the target too" if value > own else "does not put it ahead on the target"
             there = f"the estimate {too}"
@@ -257,7 +259,7 @@ def describe_references(run: RunRecord) -> list[str]:
 
 
 def evidence(run: RunRecord) -> list[str]:
-    """What is known of the predictions, a sentence each, with labels and without."""
+    """What is known about the predictions, one sentence each, with labels and without."""
     found = []
     if run.accuracy is not None:
         mean = "" if run.mean_class_accuracy is None else f" ({percent(run.mean_class_accuracy)}, mean over classes)"

@@ -26,7 +26,7 @@ def _lines(run: RunRecord) -> Iterator[str]:
         "",
     )
     if odd := data_remarks(run):
-        yield from ("**First of all, the data:**", "", *(f"- {_text(sentence)}" for sentence in odd), "")
+        yield from ("**Check the data first:**", "", *(f"- {_text(sentence)}" for sentence in odd), "")
     yield from (_text(answer.verdict(run)), "")
     yield from ("## Data", "")
     data = run.config["data"] or {}
@@ -36,9 +36,9 @@ def _lines(run: RunRecord) -> Iterator[str]:
         labelled = "labelled" if role == "source" else "whose labels training never saw"
         yield f"- {role}: {_text(name)}, {run.config[role]['n']:,} samples, {labelled}{digest}"
     yield from (f"- classes: {_text(', '.join(run.classes))}", "", "## Method and settings", "")
-    chosen = "looked at target labels" if run.oracle else "no target label chose it"
+    chosen = "used target labels" if run.oracle else "without target labels"
     yield f"- method: {_text(run.method)}; the model was chosen by the rule `{run.rule}` ({chosen})"
-    yield f"- made with {run.made_with}"
+    yield f"- created with {run.made_with}"
     if run.config["command"]:
         yield f"- command: `{run.config['command'].replace('`', '')}`"
     yield from (f"- {name}: `{_value(value)}`" for name, value in run.options.items())
@@ -49,15 +49,15 @@ def _lines(run: RunRecord) -> Iterator[str]:
     for sentence in [*warnings_of(run), *LIMITS]:
         yield f"- {_text(sentence)}"
     yield from ("", "## Use", "", "```python", "import jumbot", "", f"model = jumbot.load({str(run.folder.name)!r})")
-    yield from ("model.predict(...)  # new data, in the form that the source had", "```", "")
-    yield "`predictions.csv` holds the predictions of the target, `report.html` pictures of the run."
+    yield from ("model.predict(...)  # new data, in the same form as the source", "```", "")
+    yield "`predictions.csv` contains the predictions of the target, `report.html` the figures of the run."
 
 
 LIMITS = (
-    "The classes are those of the source: a sample of any other class gets one of them all the same.",
-    "The model was adapted to this target; data from a third place may need an adaptation of their own.",
-    "An accuracy that is estimated without labels cannot see a cluster of samples that is wrong as a whole; a few "
-    "labelled target samples, given to `jumbot evaluate`, tell more.",
+    "The model predicts only classes of the source, also for samples of other classes.",
+    "The model was adapted to this target; other data may need their own adaptation.",
+    "An accuracy estimated without labels cannot account for a cluster of samples that is wrong as a whole; a few "
+    "labelled target samples, passed to `jumbot evaluate`, are more reliable.",
 )
 
 

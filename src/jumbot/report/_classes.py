@@ -1,4 +1,4 @@
-"""Classes: which are taken for which, how often each is right, and in which proportions they occur."""
+"""Classes: which are confused, how often each is right, and in which proportions they occur."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def draw_confusion(run: RunRecord, colour: str) -> Figure:
     assert matrix is not None
     count = len(matrix)
     shares = matrix / np.maximum(matrix.sum(1, keepdims=True), 1)
-    # From transparent to the method's colour, so that it stands on light and dark pages alike.
+    # From transparent to the method's colour, so that it works on light and dark pages.
     shades = LinearSegmentedColormap.from_list("share", [(0, colour + "00"), (0.1, colour + "40"), (1, colour)])
     figure = new_figure(WIDTH, 4.7)
     axes = figure.subplots()
@@ -128,7 +128,7 @@ ALL = "all samples"
 def origin_section(groups: Sequence[Group], pictures: Pictures) -> Section:
     """How much of the target comes from which source; nothing where there is one source only."""
     found = [(group, rows) for group in groups if (rows := shares_of(group.first))]
-    title = "Where the target comes from"
+    title = "Which source the target comes from"
     if not found:
         return Section(title)
     names = list(found[0][0].first.diagnosis["sources"]["names"])

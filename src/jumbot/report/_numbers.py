@@ -1,4 +1,4 @@
-"""Predicted numbers: beside the true ones where these are known, and how they are spread beside the source's."""
+"""Predicted numbers: against the true ones if known, and their distribution next to the source's."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def number_section(groups: Sequence[Group], pictures: Pictures) -> Section:
         if source is not None and source.shape[1] == predicted.shape[1]:
             figure = draw_spread(predicted, source, names, group.colour)
             drawn = pictures.draw(figure, "distribution of source and predicted numbers")
-            shown.append(Picture(titled("How the numbers are spread", group, groups), drawn))
+            shown.append(Picture(titled("Distributions of the numbers", group, groups), drawn))
     text = (HOW["scatter"] + " " if known else "") + HOW["spread"]
     return Section("Numbers", pictures=shown, how=text, level=3)
 

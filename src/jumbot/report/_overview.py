@@ -38,7 +38,7 @@ def evidence_section(evidence: Evidence) -> Section:
     shown = [[method, *(NONE if v is None else f"{v:.3f}" for v, _ in cells)] for method, cells in rows]
     best = {(place, i) for place, (_, cells) in enumerate(rows) for i, (_, is_best) in enumerate(cells, 1) if is_best}
     table = Table(["method", *tasks], shown, best=frozenset(best))
-    return Section("Evidence without labels", table=table, how=HOW["evidence"])
+    return Section("Scores without labels", table=table, how=HOW["evidence"])
 
 
 def format_evidence(evidence: Evidence) -> str:

@@ -43,7 +43,7 @@ def least_explained(run: RunRecord, most: int) -> list[Prediction]:
 
 
 def data_remarks(run: RunRecord) -> list[str]:
-    """What is odd about the data: to be read before anything else."""
+    """Problems in the data: to be read before anything else."""
     return list((run.results or {}).get("data_remarks", ()))
 
 

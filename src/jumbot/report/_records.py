@@ -77,7 +77,7 @@ def read_embeddings(file: Path) -> dict[str, np.ndarray]:
         with np.load(raw, allow_pickle=False) as arrays:
             found = {name: arrays[name] for name in arrays.files}
     except Exception as error:  # a damaged archive raises any of ten types
-        raise ArgumentError(f"{file}: is not an archive of arrays, or was cut short ({error}).") from error
+        raise ArgumentError(f"{file}: is not an archive of arrays, or is incomplete ({error}).") from error
     for name, array in found.items():
         if name not in _ARRAYS:
             raise ArgumentError(f"{file}: {name}: is not known; there may be {', '.join(_ARRAYS)}.")
@@ -117,11 +117,48 @@ def read_predictions(file: Path, count: int) -> list[Prediction]:
     kept = dict[int, Prediction]()
     rows = enumerate(islice(_rows_of(file), 1, None), 1)
     while part := list(islice(rows, _PART)):
-        for number, row in part:
-            is_whole = len(header) == len(row)
-            kept[number] = _prediction(dict(zip(header, row, strict=False)), is_whole, f"{file}: row {number}")
-        kept = _notable(kept)
-    return list(kept.values())
+        kept |= _notable_lines(part, header, kept, file)
+        if len(kept) > 4 * _KEPT:
+            kept = _notable(kept)
+    return list(_notable(kept).values())
+
+
+def _notable_lines(
+    part: list[tuple[int, list[str]]], header: list[str], kept: dict[int, Prediction], file: Path
+) -> dict[int, Prediction]:
+    """Of some lines, all of which are checked, those that may be among the notable ones."""
+    width = len(header)
+    if odd := next((number for number, row in part if len(row) != width), None):
+        raise ArgumentError(f"{file}: row {odd}: must have as many cells as the first line.")
+    full = len(kept) >= _KEPT
+    chosen = np.zeros(len(part), bool)
+    for column, kind in (("confidence", Portion), ("received_mass", Weight)):
+        if column not in header:
+            continue
+        values = _column_of(part, header.index(column), column, kind, file)
+        known = sorted(math.inf if (v := getattr(one, column)) is None else v for one in kept.values())
+        chosen |= values < known[_KEPT - 1] if full else True
+    return {
+        number: _prediction(dict(zip(header, row, strict=True)), f"{file}: row {number}")
+        for (number, row), wanted in zip(part, chosen | (not full), strict=True)
+        if wanted
+    }
+
+
+def _column_of(
+    part: list[tuple[int, list[str]]], place: int, column: str, kind: Any, file: Path
+) -> np.ndarray[Any, Any]:
+    """The numbers in a column, checked; infinite where there is none."""
+    try:
+        values = np.array([float(row[place]) if row[place] else math.inf for _, row in part])
+        given = np.array([row[place] != "" for _, row in part])
+        if np.isfinite(values[given]).all() and (values >= 0).all() and (kind is Weight or (values[given] <= 1).all()):
+            return values
+    except ValueError:
+        pass
+    for number, row in part:  # one of them is no such number: which?
+        _number({column: row[place]}, column, kind, f"{file}: row {number}")
+    return values
 
 
 def _rows_of(file: Path) -> Iterator[list[str]]:
@@ -133,7 +170,7 @@ def _rows_of(file: Path) -> Iterator[list[str]]:
     except OSError as error:
         raise ArgumentError(f"{file}: cannot be read ({error.strerror or error}).") from error
     except (UnicodeDecodeError, csv.Error) as error:
-        raise ArgumentError(f"{file}: is not a text table, or was cut short ({error}).") from error
+        raise ArgumentError(f"{file}: is not a text table, or is incomplete ({error}).") from error
 
 
 def _notable(predictions: dict[int, Prediction]) -> dict[int, Prediction]:
@@ -149,9 +186,7 @@ def _notable(predictions: dict[int, Prediction]) -> dict[int, Prediction]:
     return {number: one for number, one in predictions.items() if number in chosen}
 
 
-def _prediction(row: dict[str, str], is_whole: bool, where: str) -> Prediction:
-    if not is_whole:
-        raise ArgumentError(f"{where}: must have as many cells as the first line.")
+def _prediction(row: dict[str, str], where: str) -> Prediction:
     return Prediction(
         id=unsafe(row["id"]),
         label=unsafe(row.get("label", "")),

@@ -27,7 +27,7 @@ def curve_section(groups: Sequence[Group], pictures: Pictures) -> Section:
     shown: list[Picture] = []
     for path, event, title, aside, axis, how in (
         (("accuracy",), "evaluation", "Target accuracy", EVALUATION, "target accuracy", "accuracy"),
-        (("wrong_mass",), "step", "Mass between different labels", EVALUATION, "share of the plan", "wrong"),
+        (("wrong_mass",), "step", "Mass between different classes", EVALUATION, "share of the plan", "wrong"),
         (("mass",), "step", "Transported mass", "", "share of a batch", "mass"),
     ):
         if curves.has_curve(groups, *path, event=event):
@@ -64,7 +64,7 @@ def class_section(groups: Sequence[Group], pictures: Pictures) -> Section:
     with_confusion = [group for group in groups if group.first.confusion is not None]
     for group in with_confusion:
         drawn = pictures.draw(classes.draw_confusion(group.first, group.colour), f"confusion matrix, {group.label}")
-        title = Name("Which classes are mixed up") if len(groups) == 1 else named(group, "Mixed up: ")
+        title = Name("Which classes are confused") if len(groups) == 1 else named(group, "Mixed up: ")
         shown.append(Picture(title, drawn, how=HOW["confusion"] if group is with_confusion[0] else ""))
     return Section("Classes", aside=EVALUATION, pictures=shown, legend=legend(with_classes or groups), level=3)
 
@@ -89,9 +89,9 @@ def embedding_section(groups: Sequence[Group], pictures: Pictures) -> Section:
             drawn = pictures.draw(embedding.draw_map(found, len(names)), f"embedding after {group.label}")
             shown.append(Picture(named(group, "After: "), drawn))
     meaning = "" if known else ": the true class of source samples, the predicted class of target samples"
-    colouring = f"; a colour is a class{meaning}. After a good adaptation crosses lie on circles of their own colour"
+    colouring = f"; a colour is a class{meaning}. After a good adaptation, crosses lie on circles of the same colour"
     if not names:
-        colouring = ". After a good adaptation crosses lie among circles"
+        colouring = ". After a good adaptation, crosses lie among circles"
     colours: list[Name] = []
     if len(names) > LEGEND_CLASSES:
         colouring += f" (with {len(names)} classes the colours repeat)"
@@ -116,7 +116,7 @@ def presence_section(groups: Sequence[Group], pictures: Pictures) -> Section:
     everything = [class_shares(group.first) for group in groups]
     how = _how_shares(everything) if any(everything) else ""
     terms = [("Least explained samples", HOW["unexplained"])] if samples else []
-    return Section("What the target is made of", pictures=[*shown, *samples], how=how, terms=terms, level=3)
+    return Section("Composition of the target", pictures=[*shown, *samples], how=how, terms=terms, level=3)
 
 
 def diagnosis_section(groups: Sequence[Group]) -> Section:
@@ -142,10 +142,10 @@ def _samples(rows: Sequence[Prediction]) -> Table:
 
 
 def _how_shares(everything: Sequence[Mapping[str, object]]) -> str:
-    true = "; “true” counts the labels (evaluation only)" if any("true" in shares for shares in everything) else ""
+    true = "; 'true' counts the labels (evaluation only)" if any("true" in shares for shares in everything) else ""
     if any("estimated" in shares for shares in everything):
         return HOW["proportions"].format(true=true)
-    return f"Which share of the target each class has: “predicted” counts the model's answers{true}."
+    return f"The share of each class in the target: 'predicted' counts the model's predictions{true}."
 
 
 def _absent(run: RunRecord) -> str:
@@ -165,8 +165,8 @@ def _classes_without_samples(run: RunRecord) -> list[str]:
 
 LISTED = 500  # predictions on the page; all are in the file
 _HEADINGS = {
-    "most changed": "Most changed: the class that adaptation gave them, with the most probability",
-    "least explained": "Least explained: those that source samples resemble least",
+    "most changed": "Most changed: the samples whose class adaptation changed with the highest probability",
+    "least explained": "Least explained: samples that resemble the source least",
 }
 
 
@@ -204,8 +204,8 @@ def predictions(run: RunRecord, where: Path) -> Html:
         return Html("")
     rows = sorted(run.predictions, key=lambda each: 1.0 if each.confidence is None else each.confidence)[:LISTED]
     total = run.config["target"]["n"]
-    count = f"The {len(rows)} least sure of {total:,} predictions"
-    heading = count if len(rows) < total else f"All {len(rows):,} predictions, the least sure first"
+    count = f"The {len(rows)} least certain of {total:,} predictions"
+    heading = count if len(rows) < total else f"All {len(rows):,} predictions, the least certain first"
     shown = [
         {"id": each.id, "label": each.label, "confidence": percent(each.confidence), "mass": _mass(each.received_mass)}
         for each in rows

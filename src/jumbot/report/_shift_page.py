@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 _COLUMNS, _SAMPLES, _CLASSES = 20, 20, 40
 _WHERE = {
-    "labels": "The shift is in the labels alone: with the proportions found, the reference cannot be told from it.",
+    "labels": "The shift is in the labels alone: with the estimated proportions, the reference cannot be distinguished "
+    "from it.",
     "features": "The shift is in the features: the classes have the proportions of the reference.",
     "both": "The shift is in labels and features: the class proportions are a guess, for the classes do not look as "
     "before.",
@@ -72,7 +73,7 @@ def headline(found: Shift) -> str:
     """The first sentence."""
     if not found.shifted:
         return "No shift was found."
-    return "There is a shift." if (found.effect or 0.0) >= 0.05 else "There is a shift, a small one."
+    return "There is a shift." if (found.effect or 0.0) >= 0.05 else "There is a small shift."
 
 
 def _top(found: Shift) -> Html:
@@ -85,14 +86,12 @@ def _top(found: Shift) -> Html:
     if found.distance is not None:
         facts.append((f"{found.distance:.2f}", "times as far apart as two halves of the reference"))
     sure = (
-        f"p = {found.p_value:.3g} by {found.exchanges:,} exchanges of rows between the sets, which can give "
-        f"{1 / (found.exchanges + 1):.2g} at least."
+        f"p = {found.p_value:.3g} from {found.exchanges:,} random exchanges of rows between the sets; the smallest "
+        f"possible p-value is {1 / (found.exchanges + 1):.2g}."
     )
     sizes = f"{found.names[0]} with {found.sizes[0]:,} rows, {found.names[1]} with {found.sizes[1]:,}"
-    seen = f"; {found.looked_at[0]:,} and {found.looked_at[1]:,} of them were looked at" * (
-        found.looked_at != found.sizes
-    )
-    stopped = [("The search was stopped:", "what was found until then is below.")] if found.interrupted else []
+    seen = f"; {found.looked_at[0]:,} and {found.looked_at[1]:,} of them were used" * (found.looked_at != found.sizes)
+    stopped = [("The search was interrupted:", "the results so far are below.")] if found.interrupted else []
     mood = "" if not found.shifted else "good" if (found.effect or 0.0) < 0.05 else "bad"
     place = "samples" if found.samples and "rows" in found.next else "columns" if found.columns else ""
     return render(
@@ -137,7 +136,7 @@ def _classes(found: Shift, pictures: Pictures, level: int) -> Section | None:
     shown = dict(list(found.proportions.items())[:_CLASSES])
     drawn = pictures.draw(_intervals(shown), "class proportions with intervals")
     return Section(
-        "Which classes the current set is made of",
+        "Class proportions of the current set",
         id="classes",
         pictures=[Picture(Name("Class proportions"), drawn)],
         how=HOW["shift_classes"],
@@ -152,7 +151,7 @@ def _samples(found: Shift, level: int) -> Section | None:
         [sample.name, f"{sample.received:.2g}", f"{sample.p_value:.3g}"] for sample in found.samples[:_SAMPLES]
     ]
     return Section(
-        "Which rows nothing explains",
+        "Unexplained rows",
         id="samples",
         table=Table(["row", "received mass", "p-value"], rows),
         how=HOW["shift_samples"],

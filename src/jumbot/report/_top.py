@@ -52,12 +52,12 @@ def _subtitle(records: Sequence[RunRecord]) -> str:
 
 def _unfinished(run: RunRecord) -> tuple[str, str]:
     step = run.steps[-1]["step"] if run.steps else None
-    where = f"its records reach step {step:,.0f}" if step is not None else "it has recorded nothing yet"
+    where = f"its records reach step {step:,.0f}" if step is not None else "nothing is recorded yet"
     return f"{run.method} on {run.task} is unfinished:", f"{where}. Figures below are of its last evaluation."
 
 
 def _facts(run: RunRecord) -> list[tuple[str, str]]:
-    """Figures beside the answer, each with what it is."""
+    """Figures next to the summary, each with its label."""
     facts: list[tuple[str, str]] = []
     several = run.final.get("per_output") or ()
     for each in several if len(several) > 1 else (run.final,):  # means over numbers of several units say nothing
@@ -88,8 +88,8 @@ def _overview(records: Sequence[RunRecord], tasks: Mapping[str, list[Group]]) ->
             lines.append(f"On {task}, {order[0][1].label} is best with {words.percent(order[0][0])}, then {others}.")
     if not found:
         lines.append(
-            "No target labels were given, so no accuracy is known; the evidence without labels and the warnings are "
-            "what there is to go by."
+            "No target labels were given, so no accuracy is known; rely on the scores without labels and on the "
+            "warnings."
         )
     lines.append(
         f"{len(labels)} method{'s' * (len(labels) > 1)} ({words.listed(labels)}) on {len(tasks)} "
@@ -112,10 +112,10 @@ def compared(tasks: Mapping[str, list[Group]], evidence: Evidence) -> answer.Ans
     if evidence and not found:
         first = ranked(evidence)[0]
         return answer.Answer(
-            f"{first} has the most evidence, as far as can be judged without labels.",
+            f"{first} has the highest score without labels.",
             "",
-            "Evidence ranks methods; it does not say how many predictions are right.",
-            "The reports of single runs, that of the first method before all.",
+            "The score ranks methods; it does not say how many predictions are right.",
+            "The reports of single runs, first that of the first method.",
             place,
         )
     common = [task for task in tasks if all(task in own for own in found.values())]
@@ -131,7 +131,7 @@ def compared(tasks: Mapping[str, list[Group]], evidence: Evidence) -> answer.Ans
     (best, value, low, _), (second, other, _, high) = rows[:2]
     over = f"{len(common)} tasks" if len(common) > 1 else common[0]
     seeds = min(len(own[task]) for own in found.values() for task in common)
-    sure = "One seed each: how much of the difference is chance is not known; use --seeds 3 to find out."
+    sure = "One seed each: use --seeds 3 to find out how much of the difference is chance."
     if seeds > 1:
         apart = "overlap" if low <= high else "do not overlap"
         sure = f"{seeds} seeds each: mean and deviation of {best} and {second} {apart}."
@@ -140,7 +140,7 @@ def compared(tasks: Mapping[str, list[Group]], evidence: Evidence) -> answer.Ans
         f"{best} is best on {over}: {words.percent(value)}, {100 * (value - other):.1f} points above {second}.",
         "good",
         sure,
-        f"The report of {best}, and what the warnings say.",
+        f"The report of {best}, and the warnings.",
         place,
         marks,
         ends,
@@ -148,7 +148,7 @@ def compared(tasks: Mapping[str, list[Group]], evidence: Evidence) -> answer.Ans
 
 
 def _data(tasks: Mapping[str, list[Group]]) -> list[tuple[str, str]]:
-    """What is odd about the data, and of which task; runs on one task have the same, which is said once."""
+    """Problems in the data, and of which task; runs on one task share them, so they are listed once."""
     found = [
         (f"{task}: " * (len(tasks) > 1), text)
         for task, groups in tasks.items()

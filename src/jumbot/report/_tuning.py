@@ -39,7 +39,7 @@ def write_tuning(record: Mapping[str, Any], out: Path) -> Path:
     lines = [*record["why"], "", _markdown(rows), *_legend(rows), ""]
     write_text(out / "tune.md", escaped("\n".join(lines)))
     with styled():
-        picture = inline_svg(draw_evidence(rows), "evidence for each candidate", "f1")
+        picture = inline_svg(draw_evidence(rows), "score of each candidate", "f1")
     what = f"From {record['source']['name']} to {record['target']['name']}, {len(rows)} candidates"
     made = f"{what}, {record['created'][:10]}. Written by jumbot {record['jumbot']}."
     folder = rows[0]["folder"]
@@ -67,7 +67,7 @@ def draw_evidence(rows: Sequence[Mapping[str, Any]]) -> Figure:
     for place, row in enumerate(rows):
         alpha = 1.0 if row["whole"] else 0.35
         if row.get("modularity") is None:  # numbers
-            axes.barh(place, row["evidence"], color=BLUE, alpha=alpha, label="evidence" if place == 0 else None)
+            axes.barh(place, row["evidence"], color=BLUE, alpha=alpha, label="score" if place == 0 else None)
             _write(axes, row, place, max(row["evidence"], 0.0))
             continue
         axes.barh(place, row["modularity"], color=ORANGE, alpha=alpha, label="modularity" if place == 0 else None)

@@ -16,8 +16,8 @@ from jumbot.report._records import RunRecord
 EVALUATION = "evaluation: labels that training never saw"
 
 ORACLE_WARNING = (
-    "The labels of the target chose the model (rule “oracle”). Its accuracy is therefore a bound for study: on data "
-    "without labels nobody can choose so, and the figure must not be compared with those of other rules."
+    "The model was chosen with target labels (rule 'oracle'). Its accuracy is therefore only an upper bound: "
+    "it cannot be reached without labels and must not be compared with that of other rules."
 )
 
 
@@ -64,7 +64,7 @@ def listed(names: Sequence[str], most: int = 12) -> str:
 
 
 def describe_run(run: RunRecord) -> Html:
-    """One run in a few sentences; which rule chose the model is said always."""
+    """One run in a few sentences; always with the rule that chose the model."""
     rule = RULES[run.rule] + ("" if run.results is None else f", step {run.results['selected_step']:,}")
     return render(
         "run.html",
@@ -107,8 +107,8 @@ def _outcome(run: RunRecord) -> str:
         return ""
     if run.accuracy is None:
         return (
-            "No target labels were given, so the accuracy on the target is not known; the label-free scores and the "
-            "warnings below are what there is to go by."
+            "No target labels were given, so the accuracy on the target is not known; rely on the label-free scores "
+            "and the warnings below."
         )
     text = f"On target labels that training never saw, it is right in {percent(run.accuracy)} of the cases"
     if run.mean_class_accuracy is not None:

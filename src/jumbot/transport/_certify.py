@@ -20,14 +20,14 @@ from jumbot.transport._solve import MAX_ITERATIONS, find_outcome
 from jumbot.transport.divergences import Divergence
 
 _RIGHT = 1e-4  # a relative gap up to which a plan counts as a solution
-_OFF = 1e-3  # an error of a marginal from which on it is said: what rounding it takes is in the gap
+_OFF = 1e-3  # an error of a marginal from which on it is reported: smaller ones are part of the gap by rounding
 _FINEST = 1e-12
 _BEYOND = 100.0  # times the value, above which a gap is not spelled out
 _NOTHING = 1e-6  # of the mass: a plan with less has underflown
 
 
 def verdicts(given: Given, found: Evidence, exact: bool) -> list[str]:
-    """One sentence for each problem; `exact` says that the lower bound is the optimum but for 1e-10."""
+    """One sentence for each problem; `exact` says that the lower bound is the optimum up to 1e-10."""
     return [_verdict(given, found, k, exact) for k in range(len(found.gap))]
 
 

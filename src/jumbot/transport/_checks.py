@@ -49,7 +49,7 @@ def as_tensor(x: Array, name: str, like: Tensor | None = None, numpy: bool = Fal
         if like is not None and like.device != tensor.device:
             tensor = tensor.to(like.device)
     if like is not None and tensor.dtype != like.dtype:
-        raise ArgumentError(f"{name}: {tensor.dtype} beside a cost of {like.dtype}; convert one of them.")
+        raise ArgumentError(f"{name}: {tensor.dtype} with a cost of {like.dtype}; convert one of them.")
     if like is not None and tensor.device != like.device:
         raise ArgumentError(f"{name}: on {tensor.device} while the cost is on {like.device}; move one of them.")
     return tensor

@@ -28,7 +28,7 @@ from jumbot.transport._problem import Problem
 from jumbot.transport.divergences import KL, Balanced
 
 _RESIDUAL = 1e-11  # relative, at which a system is solved
-_POOR = 1e-6  # relative, above which it is said that it is not
+_POOR = 1e-6  # relative, above which a warning is given
 _STEPS = 2000  # at most
 _TRACE = 1e-200  # a weight that is smaller leaves no mass in the plan to tell its share from
 Product = Callable[[Tensor], Tensor]

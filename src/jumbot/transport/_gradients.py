@@ -106,7 +106,7 @@ def _level_moves(side: PartialMarginal, f: Tensor, weights: Tensor, df: Tensor, 
     return (side._level(f + step * df, weights) - side._level(f - step * df, weights)) / (2 * step)
 
 
-_FAR = 1e30  # times all prices: the soft minimum of a point that nothing can be matched to; blocked pairs are dearer
+_FAR = 1e30  # times all prices: the soft minimum of a point that nothing can be matched to; blocked pairs cost more
 _TRACE = 1e-200  # a weight that is smaller leaves no mass in the plan to tell its share from
 Inputs = tuple[Tensor, Tensor | None, Tensor | None]
 Slope = Callable[[int], Tensor]
@@ -123,7 +123,7 @@ class Curvature(Protocol):
 
 
 class _Refused(torch.autograd.Function):
-    """Zero; who asks how it changes with the inputs is refused, and nobody else."""
+    """Zero, with an error only if its derivative in the inputs is requested."""
 
     @staticmethod
     def forward(ctx: Any, why: str, *inputs: Tensor | None) -> Tensor:
@@ -174,7 +174,7 @@ _THIRD = "third derivatives of a transport value are not supported; detach its s
 
 
 class _Barred(torch.autograd.Function):
-    """An edge as it is; who asks for a gradient in it is refused, and nobody else."""
+    """An unchanged edge that raises an error only if its gradient is requested."""
 
     @staticmethod
     def forward(ctx: Any, why: str, x: Tensor) -> Tensor:
@@ -201,7 +201,7 @@ class _Edge(torch.autograd.Function):
 
 
 def edge(x: Tensor | None) -> Tensor | None:
-    """What stands for an input in `graphed`; None where it has no gradient."""
+    """The replacement of an input in `graphed`; None if it has no gradient."""
     return _Edge.apply(x) if x is not None and x.requires_grad else None
 
 
@@ -219,7 +219,7 @@ def graphed(
 
 @dataclass(frozen=True)
 class _Held:
-    """The Hessian of <C, P>, whose gradient in the cost is the plan as it is."""
+    """The Hessian of <C, P>, whose gradient in the cost is the plan itself."""
 
     def refusal(self, k: int) -> str:
         return (

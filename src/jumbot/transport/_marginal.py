@@ -232,7 +232,7 @@ class PartialMarginal(Marginal):
 def marginals(
     divergence: str | Divergence, tau: Any, mass: Any = None, *, exact: bool = False
 ) -> tuple[Marginal, Marginal]:
-    """The two sides that a divergence at the price(s) tau, or a total mass, stands for; `exact` means epsilon = 0."""
+    """The two sides for a divergence with penalties tau, or for a total mass; `exact` means epsilon = 0."""
     taus = check_taus(tau)
     mass = None if mass is None else check_number("mass", mass, least=0, strict=True)
     if isinstance(divergence, str):
@@ -260,7 +260,7 @@ def _marginals(
     constraint = phi.lower > 0 or phi.upper < math.inf
     if constraint and finite:
         raise ArgumentError(
-            f"tau: got {taus[0]:g}, {taus[1]:g} with the constraint {phi!r}, which has no price; leave tau out."
+            f"tau: got {taus[0]:g}, {taus[1]:g} with the constraint {phi!r}, which has no penalty; leave tau out."
         )
     source, target = Marginal.of(phi, taus[0]), Marginal.of(phi, taus[1])
     if exact and not (source.exact and target.exact) and not isinstance(phi, KL | TV):

@@ -107,7 +107,7 @@ def components(pairs: np.ndarray) -> np.ndarray:
     return connected_components(bmat([[None, csr_array(pairs)], [csr_array(pairs.T), None]]), directed=False)[1]
 
 
-_LEAST, _MOST = 1e-40, 1e40  # of what is surely well scaled: the square or the sum of all costs, prices, and masses
+_LEAST, _MOST = 1e-40, 1e40  # of what is certainly well scaled: the square or the sum of all costs, prices, and masses
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ class Problem:
         """epsilon log(a / r_a): what turns a soft minimum under R into the argument of `Marginal.step`."""
         if self.reference == "product":
             return torch.zeros_like(self.a), torch.zeros_like(self.b)
-        r_a, r_b = self.reference_weights  # of coarse points, as many as each stands for
+        r_a, r_b = self.reference_weights  # for coarse points, the number of points that each represents
         return (
             self.epsilon * torch.log(torch.where(r_a > 0, self.a / r_a, 1.0)),
             self.epsilon * torch.log(torch.where(r_b > 0, self.b / r_b, 1.0)),

@@ -35,7 +35,7 @@ def unit(problem: Problem) -> float:
 
 
 def _check_span(problem: Problem, cost: Tensor, taus: list[float], by: float, largest: float) -> None:
-    """An error where float64 cannot hold the smallest number of a problem beside its largest."""
+    """An error where float64 cannot represent both the smallest and the largest number of a problem."""
     least = 1 / _FARTHEST
     small = [("tau", tau, tau / by < least) for tau in taus]
     if (epsilon := problem.epsilon) > 0:
@@ -48,12 +48,13 @@ def _check_span(problem: Problem, cost: Tensor, taus: list[float], by: float, la
         if lost:
             raise ArgumentError(
                 f"{name} must be within a factor of {_FARTHEST:g} of the other numbers of the problem, got {number:g} "
-                f"beside {largest:g}: float64 cannot hold both. Leave the smaller term out, or rescale it."
+                f"and {largest:g}: float64 cannot represent both. Leave the smaller term out, or rescale it."
             )
 
 
 def capped(problem: Problem) -> Problem | None:
-    """At epsilon = 0, total variation at prices beside which no cost would be left: the same at prices that are less.
+    """At epsilon = 0, total variation at penalties so large that costs would be lost to rounding: the same at smaller
+    ones.
 
     Where its plan misses no weight it is that of every higher price too, and `unmissed` says whether it does.
     """
@@ -144,7 +145,7 @@ def _checked(reference: Tensor, cost: Tensor, epsilon: float) -> Tensor:
         raise ArgumentError("reference must be left out at epsilon = 0, where it has no effect, got an array.")
     if reference.requires_grad:
         raise UnsupportedError("reference: gradients in it are not supported; pass reference.detach().")
-    if reference.ndim < 2:  # a row or a column? with as many of both nobody knows
+    if reference.ndim < 2:  # a row or a column? ambiguous if both have the same length
         raise ArgumentError(
             f"reference must be 'product', 'ones' or a matrix (..., n, m), got the shape {tuple(reference.shape)}."
         )

@@ -189,7 +189,7 @@ class Solution(Generic[ArrayT]):
 
     @property
     def _in_double(self) -> tuple[Tensor, Tensor]:
-        """Value and gap in float64: differences of values are small beside them."""
+        """Value and gap in float64: differences of values are small compared with them."""
         batch = self._inputs[0].shape[:-2]
         return self._value.reshape(batch), self._outcome.certificate.gap.reshape(batch)
 

@@ -105,7 +105,7 @@ def solve(
     tol
         Bound on `Solution.relative_gap`.  The error of the plan, and of gradients, goes like its square root.
     max_iterations
-        Sweeps at most.  Stopping short warns and is told by `Solution.status`; it never raises.
+        Sweeps at most.  Stopping short warns and is shown by `Solution.status`; it never raises.
     init
         A `Solution` of a similar problem, or its potentials, to start from; it changes the way, not the answer.
     engine
@@ -216,7 +216,8 @@ def find_outcome(
     symmetric: bool = False,
     swept: int = 0,
 ) -> AnyOutcome:
-    """By the engine that fits; `symmetric` promises equal sides, `swept` tells how many sweeps led to `start`."""
+    """By the engine that fits; `symmetric` promises equal sides, `swept` is the number of sweeps that led to
+    `start`."""
     if not problem.well_scaled and (cheaper := capped(problem)) is not None:
         found = find_outcome(cheaper, start, tol, limit, symmetric, swept)
         if unmissed(found):

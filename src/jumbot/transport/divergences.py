@@ -22,7 +22,7 @@ from jumbot.errors import ArgumentError
 from jumbot.transport import _kl_series
 
 _MOST_HALVINGS = 200
-_LEAST = 1e-12  # of the y of a power divergence while sweeps go on
+_LEAST = 1e-12  # of the y of a power divergence during sweeps
 
 
 class Divergence(ABC):
@@ -150,7 +150,7 @@ class TV(Divergence):
         return torch.where(s >= 1, math.inf, torch.where(s > -1, 1.0, 0.0)).to(s.dtype)
 
     def fenchel_young(self, x: Tensor, s: Tensor) -> Tensor:
-        inside = (x - 1).abs() - s.clamp(-1, 1) * (x - 1)  # s is at most 1 but for rounding
+        inside = (x - 1).abs() - s.clamp(-1, 1) * (x - 1)  # s is at most 1 up to rounding
         return inside + (-1 - s).clamp_min(0) * x
 
     def step(self, f: Tensor, tau: float, epsilon: float) -> Tensor:
@@ -188,7 +188,7 @@ class ChiSquare(Divergence):
 class L2(Divergence):
     """|p - a|^2/2, half of the squared miss in mass whatever the weight: POT's L2 penalty, with tau its `reg_m`.
 
-    It is no a phi(p/a): what stands here is that of a weight of one, and `L2Marginal` knows the others.
+    It is not of the form a phi(p/a): this is the one of a unit weight, and `L2Marginal` knows the others.
     """
 
     def phi(self, x: Tensor) -> Tensor:

@@ -141,15 +141,6 @@ def test_the_poor_half_is_stopped_early(
     assert len(count) == 7 + 7
 
 
-@pytest.mark.usefixtures("no_pages")
-def test_after_the_time_no_run_is_started_but_two(tmp_path: Path, blobs: Callable[..., Pair], count: list[str]) -> None:
-    best = tuned(blobs(), tmp_path / "a", runs=4, minutes=1e-9)
-    assert count == ["source-only", "jumbot-partial-tau=0.12"]
-    assert any(s.startswith("Not tried, because the time was up: jumbot tau=0.5") for s in best.why)
-    tuned(blobs(), tmp_path / "a", runs=3)
-    assert count[2:] == ["jumbot-tau=0.5"]
-
-
 DEFAULT = "jumbot partial tau=0.12"
 
 

@@ -18,13 +18,16 @@ from jumbot.adaptation._evaluation.votes import AGREEMENT, HELD_OUT, THRESHOLD, 
 LEVEL = 0.9
 """Of the interval."""
 LEAST = 30
-"""Samples of the target, and of the held-out source, below which nothing is said."""
+"""Samples of the target, and of the held-out source, below which nothing is estimated."""
 FACTOR, _BASE = 1.0, 0.1
 """Half the interval is FACTOR (_BASE + the deviation of the votes), from `benchmarks/trust.py`: as wide as the floors
 on its width allow, so that families of data that were left out are covered."""
 _WIDEST = 0.5  # an interval wider than that would say nothing
 _MOST = 0.85  # a lower end above it cannot be promised without labels: a class may be wrong as a whole
 _ONLY = 2.0  # times as wide where no reference has a say
+UNSKILLED = 0.15
+"""Skill (`Witness.skill`) below which nothing is said: a classifier that nearly always predicts one class is right as
+often as that class is there, which it does not see."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class EstimatedAccuracy(Checked):
     low: Portion | None
     high: Portion | None
     why: str
-    """What it rests on, or why it cannot be estimated."""
+    """How it was estimated, or why it cannot be."""
     votes: dict[str, float] = field(default_factory=dict)
     """Each estimate by itself, by its name."""
 
@@ -53,7 +56,9 @@ class EstimatedAccuracy(Checked):
         return cls(found["value"], found["low"], found["high"], found["why"], dict(found.get("votes") or {}))
 
 
-def estimate_accuracy(votes: Mapping[str, float], target: int, held: int, factor: float = FACTOR) -> EstimatedAccuracy:
+def estimate_accuracy(
+    votes: Mapping[str, float], target: int, held: int, factor: float = FACTOR, skill: float = 1.0
+) -> EstimatedAccuracy:
     r"""One estimate and its interval from the votes of `Witness.votes`, for so many target and held-out samples.
 
     .. math:: \mathrm{median}(v) \pm c\, (b + \mathrm{sd}(v)) \text{ and the error of counting}
@@ -61,13 +66,15 @@ def estimate_accuracy(votes: Mapping[str, float], target: int, held: int, factor
     v are the agreements with the references, the transport cost (COT) and the threshold (ATC): each is blind to
     something, and the median passes over what two of five are blind to.  b and c were chosen on families of data, each
     judged by constants from the others.  The lower end never exceeds 85 %: without labels nobody can see that a class
-    was taken for another as a whole.
+    was mistaken for another as a whole.  A classifier without `skill` on the held-out source has no estimate.
 
     >>> print(estimate_accuracy({"COT": 0.8, "ATC": 0.82, "agreement with trees": 0.78}, 500, 200))
     estimated accuracy 80 % (90 % interval 67 to 93 %)
     """
     if min(target, held) < LEAST:
         return unknown(f"{min(target, held)} samples are too few; at least {LEAST} of each domain are needed", votes)
+    if skill < UNSKILLED:
+        return unknown(_UNSKILLED, votes)
     used = counted_votes(votes)
     value = float(np.median(used))
     half = factor * (_BASE + float(np.std(used)))
@@ -79,6 +86,12 @@ def estimate_accuracy(votes: Mapping[str, float], target: int, held: int, factor
         spread = f"{100 * min(used):.0f} to {100 * max(used):.0f} %"
         return unknown(f"the estimates range from {spread}", votes)
     return EstimatedAccuracy(value, low, high, _why(votes, held), dict(votes))
+
+
+_UNSKILLED = (
+    "on held-out source samples it is hardly better than always predicting the commonest class, and how often that is "
+    "right depends on the class sizes of the target"
+)
 
 
 def unknown(why: str, votes: Mapping[str, float] | None = None) -> EstimatedAccuracy:
@@ -100,9 +113,18 @@ def _why(votes: Mapping[str, float], held: int) -> str:
 
 Array = np.ndarray[Any, Any]
 Prior = Literal["target", "equal"]
-_AGREE = 0.1  # total variation up to which two estimates of the target's class shares are one
+_AGREE = 0.1  # total variation up to which two estimates of the target's class proportions are one
 _LEAST = 1e-3  # share below which a class is not made rarer still
 _COLDEST, _HOTTEST = 0.05, 20.0
+_LOOKED_AT = 50_000  # target samples whose means are taken: of more they are no better known
+
+
+def some_of(logits: Tensor) -> Tensor:
+    """At most `_LOOKED_AT` of the rows, the same ones at each call."""
+    if len(logits) <= _LOOKED_AT:
+        return logits
+    rows = np.random.default_rng(14).choice(len(logits), _LOOKED_AT, replace=False)
+    return logits[torch.from_numpy(np.sort(rows))]
 
 
 @dataclass(frozen=True)
@@ -111,16 +133,16 @@ class Calibration:
 
     temperature: float = 1.0
     offset: tuple[float, ...] | None = None
-    """Of each class; None where the network's own class sizes are kept."""
+    """Of each class; None where the network's own class proportions are kept."""
 
     def scores(self, logits: Tensor, prior: Prior = "target") -> Tensor:
-        """Logarithms of the probabilities, but for a constant of each row."""
+        """Logarithms of the probabilities, except for a constant of each row."""
         scaled = logits / self.temperature
         return scaled if self.offset is None or prior == "equal" else scaled + scaled.new_tensor(self.offset)
 
 
 def target_shares(estimated: Array, planned: Array, source: Array) -> Array:
-    """The class shares of the target, as far as two estimates agree on them.
+    """The class proportions of the target, as far as two estimates agree on them.
 
     `estimated` by expectation and maximisation, `planned` by the transport plan: their mean where they agree, and the
     `source`'s where they do not, for then one of them is wrong, and a wrong share costs more than it brings.
@@ -135,12 +157,12 @@ def target_shares(estimated: Array, planned: Array, source: Array) -> Array:
 
 
 def _apart(one: Array, other: Array) -> float:
-    """The total variation between two class shares."""
+    """The total variation between two class proportions."""
     return float(np.abs(one - other).sum() / 2)
 
 
 def calibrate(logits: Tensor, witness: Witness, planned: Array, accuracy: float | None) -> Calibration:
-    r"""The temperature of the held-out source, the offset for the target's class shares, and then one more factor.
+    r"""The temperature of the held-out source, the offset for the target's class proportions, and then one more factor.
 
     .. math:: p = \mathrm{softmax}\bigl((z / T + b + \log \pi_t - \log \pi_s) / S \bigr)
 
@@ -149,7 +171,7 @@ def calibrate(logits: Tensor, witness: Witness, planned: Array, accuracy: float 
     is more often a mistake of the network, which both estimates share, than true.  S brings the mean confidence to the
     estimated accuracy, where there is one, and changes no prediction.
     """
-    z, shares = logits.double(), np.maximum(witness.shares, _LEAST)
+    z, shares = some_of(logits).double(), np.maximum(witness.shares, _LEAST)
     estimated = votes.estimated_shares(witness.probabilities(z.numpy()), witness.shares)
     found = target_shares(estimated, planned, witness.shares)
     wanted = np.maximum(found if _apart(found, witness.shares) <= _AGREE else witness.shares, _LEAST)

@@ -1,4 +1,4 @@
-"""Source-only or adapted?  The one rule by which a classifier is chosen, and by which harm is named."""
+"""Source-only or adapted?  The rule that chooses the classifier and detects harm."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LEAST_STEPS = 50
 
 @dataclass(frozen=True)
 class Harm(Record):
-    """An adapted classifier beside the one of the source alone, judged without target labels.
+    """Comparison of an adapted classifier with source-only, without target labels.
 
     `adapted` and `source_only` are the means of the votes on the accuracy of both; of numbers, minus the mean distance
     in deviations to those of plain models of the source.
@@ -55,7 +55,7 @@ class Harm(Record):
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why harm is likely; empty where nothing speaks for it."""
+        """Why harm is likely; empty if nothing indicates it."""
         if self.changed < FEW or self.helps:
             return ()
         if self.numbers:
@@ -64,7 +64,7 @@ class Harm(Record):
         found = []
         if self.gain <= -LEAST_GAIN:
             alone = _percent(self.source_only)
-            found.append(f"the votes give it an accuracy of {_percent(self.adapted)} and source-only {alone}")
+            found.append(f"the votes put its accuracy at {_percent(self.adapted)} and that of source-only at {alone}")
         if self.modularity is not None and self.modularity < -SURE * self.modularity_error:
             found.append("its predictions respect the neighbourhoods of the target less")
         changed = f"it changed {100 * self.changed:.0f} % of the predictions"  # which alone is no sign of harm
@@ -90,8 +90,8 @@ class Harm(Record):
         if not self.likely:
             return "no sign of harm done by adaptation"
         return (
-            f"adaptation probably did harm: {'; '.join(self.reasons)}. Compare with method='source-only', or let "
-            "jumbot.tune choose."
+            f"adaptation probably did harm: {'; '.join(self.reasons)}. Compare with method='source-only', or use "
+            "jumbot.tune."
         )
 
 
@@ -101,7 +101,7 @@ def weigh_harm(
     r"""From the votes on the accuracy of both, in pairs, and what each sample has `gained` in modularity.
 
     `gained` `(m,)` is given where the classes of the source are neighbourhoods (`Panel.neighbours`).  There the adapted
-    classifier is taken where it surely respects those of the target better, by two standard errors, and the votes v do
+    classifier is taken where its modularity on the target is larger by two standard errors, and the votes v do
     not give it 2 points less: balanced classes are neighbourhoods too, where the target has one.  Elsewhere it is taken
     where the votes give it more, by 2 points and by the standard error of the difference:
 
@@ -151,9 +151,9 @@ class Decision(Record):
     method: str
     why: str
     asked: bool = False
-    """Whether the method was named by the user, and so kept whatever the evidence."""
+    """Whether the user requested the method, which is then kept in any case."""
     harm: Harm | None = None
-    """The evidence; None where there was nothing to compare."""
+    """The comparison; None if there was none."""
     estimates: dict[str, float | None] = field(default_factory=dict)
     """Estimated accuracies of both, by method."""
 
@@ -162,10 +162,10 @@ class Decision(Record):
 
 
 def decide(harm: Harm, adapted: str) -> Decision:
-    """The adapted classifier, or source-only where it is better or the evidence is even.
+    """The adapted classifier, or source-only if it is better or neither clearly is.
 
     >>> print(decide(Harm(0.7, 0.8, 0.3), "jumbot"))
-    source-only was chosen over jumbot: the votes give it an accuracy of 80 %, and jumbot 70 %.
+    source-only was chosen over jumbot: the votes put its accuracy at 80 %, and that of jumbot at 70 %.
     """
     if harm.helps:
         if harm.numbers:
@@ -177,10 +177,11 @@ def decide(harm: Harm, adapted: str) -> Decision:
             why = "its predictions respect the neighbourhoods of the target better"
         else:
             alone = _percent(harm.source_only)
-            why = f"the votes give it an accuracy of {_percent(harm.adapted)}, and {SOURCE_ONLY} {alone}"
+            why = f"the votes put its accuracy at {_percent(harm.adapted)}, and that of {SOURCE_ONLY} at {alone}"
         changed = "" if harm.numbers else f"it changed {100 * harm.changed:.0f} % of the predictions, and "
         return Decision(adapted, f"{adapted} was chosen over {SOURCE_ONLY}: {changed}{why}.", harm=harm)
-    given = f"the votes give it an accuracy of {_percent(harm.source_only)}, and {adapted} {_percent(harm.adapted)}"
+    at = _percent(harm.adapted)
+    given = f"the votes put its accuracy at {_percent(harm.source_only)}, and that of {adapted} at {at}"
     if harm.numbers:
         why = (
             f"the numbers of {adapted} are not significantly nearer to those of plain models of the source "
@@ -201,6 +202,6 @@ def _percent(share: float) -> str:
 
 
 def kept(method: str, harm: Harm | None) -> Decision:
-    """A method that was named, with what the evidence says of it."""
+    """The decision for a requested method, with a warning if harm is likely."""
     warned = f"; {harm}" if harm is not None and harm.likely else "."
     return Decision(method, f"{method} was requested and is kept{warned}", asked=True, harm=harm)

@@ -1,4 +1,4 @@
-"""What the plan tells after adaptation: class proportions, absent classes, unexplained samples, and what is unusual."""
+"""What the plan shows after adaptation: class proportions, absent classes, unexplained samples, and what is unusual."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Diagnosis:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why the predictions are likely worse than without adaptation; empty where nothing speaks for it."""
+        """Why the predictions are likely worse than without adaptation; empty if nothing indicates it."""
         return () if self.harm is None else self.harm.reasons
 
     @property

@@ -53,7 +53,7 @@ def nearest(rows: Any, k: int = NEIGHBOURS) -> Array:
 
 
 def modularity(labels: Any, neighbours: Any) -> float:
-    r"""How far labels agree along the edges of a graph, beyond what class sizes alone give.
+    r"""How far labels agree along the edges of a graph, beyond what class proportions alone give.
 
     .. math::
         \frac1n \sum_i \frac1k \sum_{j \in N(i)} \langle Y_i, Y_j\rangle
@@ -61,7 +61,7 @@ def modularity(labels: Any, neighbours: Any) -> float:
 
     with one-hot rows `Y_i` of `labels` `(n,)` and the rows `N(i)` of `neighbours` `(n, k)`: the modularity of a
     directed graph (Leicht and Newman, 2008).  Classes that are unions of whole neighbourhoods score
-    1 - sum of squared class shares, one class for everything 0, and labels drawn at random about 0.
+    1 - sum of squared class proportions, one class for everything 0, and labels drawn at random about 0.
 
     >>> modularity([0, 0, 1, 1], [[1], [0], [3], [2]]), modularity([0, 0, 0, 0], [[1], [0], [3], [2]])
     (0.5, 0.0)
@@ -88,7 +88,7 @@ def modularity_parts(labels: Any, neighbours: Any) -> Array:
 
 
 def neighbourly(labels: Array, neighbours: Array) -> float:
-    """The modularity of labels divided by its largest possible value, 1 - sum of squared class shares.
+    """The modularity of labels divided by its largest possible value, 1 - sum of squared class proportions.
 
     >>> neighbourly(np.array([0, 0, 1, 1]), np.array([[1], [0], [3], [2]]))
     1.0
@@ -130,9 +130,9 @@ _SURE = 2.0  # standard errors
 
 @dataclass(frozen=True)
 class Evidence:
-    """What speaks for a candidate: its predictions respect neighbourhoods of the target, and the others share them.
+    """The score of a candidate: its predictions respect neighbourhoods of the target, and the others agree.
 
-    The other scores are known rules of selection, to compare with.
+    The other scores are known selection rules, to compare with.
     """
 
     modularity: float
@@ -200,7 +200,7 @@ def trust_in_sources(source: Domain, seed: int = 0) -> list[float]:
     """A number from 0 to 1 for each source: 1 unless its labels agree with their neighbours far less than others'.
 
     Agreement is the modularity of the labels among the nearest neighbours within the source, divided by its largest
-    possible value 1 - sum of squared class shares: 0 for labels at random.  Of numbers it is Moran's I.  A network
+    possible value 1 - sum of squared class proportions: 0 for labels at random.  Of numbers it is Moran's I.  A network
     learns wrong labels by heart, so that no plan in its embedding would tell; these neighbours are of the inputs.
 
     >>> from jumbot.data import as_domain

@@ -56,7 +56,7 @@ class RegressionEvaluation:
 
 
 def evaluate_numbers(predictions: Any, values: Any, names: tuple[str, ...] = ()) -> RegressionEvaluation:
-    """RMSE, MAE and R2 of predictions `(n, outputs)` beside true values, NaN where one is not known.
+    """RMSE, MAE and R2 of predictions `(n, outputs)` and true values, NaN where one is not known.
 
     >>> print(evaluate_numbers([[1.0], [2.0], [4.0]], [[1.0], [2.0], [3.0]]))
     RMSE 0.5774, MAE 0.3333, R2 0.500, 3 samples
@@ -108,13 +108,13 @@ def _figures(rmse: float, mae: float, r2: float | None) -> str:
 Array = np.ndarray[Any, Any]
 
 UNKNOWN = 0.75
-"""The gap of source-only, in deviations, above which nobody can tell without labels whether to adapt: the target's
-numbers may differ, and then adaptation does harm, or its inputs were moved, and then it helps."""
+"""The gap of source-only, in deviations, above which it cannot be determined without labels whether to adapt: the
+target's numbers may differ, and then adaptation does harm, or its inputs were moved, and then it helps."""
 
 
 @dataclass(frozen=True)
 class NumberEvidence:
-    """What speaks for a candidate: the others predict the same, and its numbers are spread as the source's."""
+    """The score of a candidate: the others predict the same, and its numbers are distributed like the source's."""
 
     agreement: float
     """1 - mean squared distance to the mean of the candidates, in variances of the source's numbers."""
@@ -146,7 +146,7 @@ def weigh_numbers(predictions: Mapping[str, Any], source: Any, neighbours: Any) 
 
     with predictions `f_k` `(n, outputs)` of the same target samples by candidate, the source's numbers `y`
     `(m, outputs)` and their deviation sigma; a mean over the outputs.  It assumes what transport assumes, that numbers
-    are spread alike in both domains.  A candidate that predicts the mean alone has a gap of about .8.
+    have the same distribution in both domains.  A candidate that predicts only the mean has a gap of about .8.
 
     >>> y = np.linspace(0, 1, 50)[:, None]
     >>> found = weigh_numbers({"a": y, "b": y, "constant": 0 * y + 0.5}, y, np.arange(50)[:, None])

@@ -59,7 +59,7 @@ class References(Record):
 
 
 def compare_references(own: Witness, rivals: Mapping[str, Witness], targets: int) -> References:
-    """The witness of a run's method beside those of other models on the same held-out samples.
+    """The witness of a run's method and those of other models on the same held-out samples.
 
     One is clearly ahead where it is better by a point and by two standard errors of the paired difference.  `targets`
     are the samples of the target.
@@ -76,7 +76,7 @@ def compare_references(own: Witness, rivals: Mapping[str, Witness], targets: int
             # what learned the same in the same way would agree with it on any target
             held = {kind: predicted for kind, predicted in own.panel.held.items() if kind != name}
             judged = replace(rival, panel=Panel(held, {kind: own.panel.target[kind] for kind in held}))
-            estimated = estimate_accuracy(judged.votes(), targets, len(rival.labels))
+            estimated = estimate_accuracy(judged.votes(), targets, len(rival.labels), skill=judged.skill)
         models.append(Reference(name, 1 - float(theirs.mean()), _error(theirs), ahead, estimated))
     measure: Literal["accuracy", "r2"] = "r2" if numbers else "accuracy"
     return References(measure, 1 - float(losses.mean()), _error(losses), len(losses), tuple(models))
@@ -114,7 +114,7 @@ def rival_outputs(train: Domain, others: Sequence[Domain], task: Task, seed: int
     labels = task.labels(train)
     if rows[0] is None or (task.name == "classification" and len(np.unique(labels)) < 2):
         return {}
-    need("sklearn", "the models beside a run", "adapt")
+    need("sklearn", "the reference models of a run", "adapt")
     found = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # one that has not converged is a rival still

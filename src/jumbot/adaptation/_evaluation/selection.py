@@ -19,7 +19,7 @@ _CHUNK = 512  # rows of the similarity matrix at once
 
 @dataclass(frozen=True)
 class Score:
-    """What a rule of selection looks at, and which direction is better."""
+    """What a selection rule looks at, and which direction is better."""
 
     name: str
     higher_is_better: bool

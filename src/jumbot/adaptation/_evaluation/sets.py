@@ -40,7 +40,7 @@ _RATIO = 10.0  # of class proportions, at most
 #: Share of what may be missed that the model's own probabilities may spend: found on six families of data, each left
 #: out in turn.
 _SPENT = 0.5
-_LARGEST = 1.25  # size of the sets beside plain split conformal's, where they promise something
+_LARGEST = 1.25  # size of promised sets relative to plain split conformal's
 _POINTS = 1000  # of the curve of expected coverage
 
 
@@ -251,7 +251,7 @@ def plan_weights(
     """((n,) weights of held-out samples of mean 1, mass moved to the target over mass moved between their halves).
 
     The plan between the samples, weighted by `ratio`, and the target, at the cost of squared distances in units of
-    their median among held-out samples; mass is left where moving it is dear.  Labels have no say in it: a plan that
+    their median among held-out samples; mass is left where moving it is expensive.  Labels play no role: a plan that
     saw predictions would prefer held-out samples that were predicted rightly.  Samples beyond a thousand get the mean
     weight of their group.
     """

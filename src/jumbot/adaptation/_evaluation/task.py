@@ -139,7 +139,7 @@ def task_of(source: Domain, label_loss: str = "squared") -> Task:
 
 
 def task_to_json(task: Task) -> dict[str, Any]:
-    """What model files hold of a task, beside the classes."""
+    """What model files contain about a task, besides the classes."""
     return {"name": task.name} | (asdict(task) if isinstance(task, Regression) else {"dtype": task.dtype})
 
 

@@ -93,7 +93,7 @@ def transport_vote(target: Array, shares: Array) -> float:
 
 
 def estimated_shares(target: Array, shares: Array) -> Array:
-    r"""The target's class shares by expectation and maximisation from calibrated probabilities (Saerens 2002).
+    r"""The target's class proportions by expectation and maximisation from calibrated probabilities (Saerens 2002).
 
     .. math:: \pi \leftarrow \frac1n \sum_i \frac{q_{i} \pi / \pi_s}{\langle q_i, \pi / \pi_s\rangle}
 
@@ -182,6 +182,15 @@ class Witness:
         """On the held-out source."""
         return float((self.probabilities(self.held).argmax(1) == self.labels).mean())
 
+    @property
+    def skill(self) -> float:
+        """The share of what always predicting the commonest class gets wrong on the held-out source that it gets right.
+
+        1 without a mistake, 0 or less where it is no better than that.
+        """
+        wrong = 1 - float(np.bincount(self.labels).max() / len(self.labels))
+        return 1 - (1 - self.accuracy) / wrong if wrong > 0 else 0.0
+
     def probabilities(self, logits: Array) -> Array:
         """Calibrated, for classes in the source's shares."""
         return votes.softmax(logits, self.temperature, self.offset)
@@ -193,7 +202,7 @@ class Witness:
 
     @cached_property
     def modularity_parts(self) -> Array:
-        """(m,) what each target sample adds to the modularity of the predictions, in the mean over folds."""
+        """(m,) what each target sample adds to the modularity of the predictions, averaged over folds."""
         assert self.panel.neighbours is not None
         found: Array = np.mean([modularity_parts(y, self.panel.neighbours) for y in self.predicted], axis=0)
         return found

@@ -66,7 +66,7 @@ def make_backbone(
         if weights != "imagenet":
             load_weights(module, weights)
         elif isinstance(backbone, nn.Module):
-            raise ArgumentError("weights: 'imagenet' is for backbones that have a name; pass a file, or None.")
+            raise ArgumentError("weights: 'imagenet' is for named backbones; pass a file, or None.")
     pixels = found.pixels
     if found.normalise is not None:
         module, pixels = nn.Sequential(Normalise(*found.normalise), module), "unit"
@@ -127,7 +127,7 @@ def load_weights(module: nn.Module, file: str | Path) -> None:
     ]
     wrong = [
         f"{len(keys)} {what} ({', '.join(keys[:3])}{', ...' if len(keys) > 3 else ''})"
-        for what, keys in (("missing", missing), ("of another shape", other), ("that do not belong", extra))
+        for what, keys in (("missing", missing), ("of another shape", other), ("that are unexpected", extra))
         if keys
     ]
     if wrong:
@@ -157,7 +157,7 @@ def _plain_state(stored: Any) -> dict[str, Tensor]:
         if isinstance(stored, Mapping) and isinstance(stored.get(key), Mapping):
             stored = stored[key]
     if not isinstance(stored, Mapping) or not stored or not all(isinstance(v, Tensor) for v in stored.values()):
-        raise ArgumentError("weights: the file contains no names with weights; save module.state_dict().")
+        raise ArgumentError("weights: the file contains no named weights; save module.state_dict().")
     state = dict(stored)
     while all(name.startswith("module.") for name in state):
         state = {name.removeprefix("module."): value for name, value in state.items()}

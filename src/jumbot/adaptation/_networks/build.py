@@ -87,7 +87,7 @@ def table_network(
 ) -> Network:
     """For rows of numbers: ReLU layers of the `hidden` widths, a linear embedding, all Xavier-normal, biases zero.
 
-    The `stem` stands before them, and `dropout` after each hidden layer.
+    The `stem` comes before them, and `dropout` after each hidden layer.
 
     >>> table_network(2048, 10).backbone
     Sequential(
@@ -140,7 +140,9 @@ def make_network(
     if not (options.bins or options.rank or kind == "signal"):
         return build_network(spec), spec
     if source is None:
-        raise ArgumentError("source: this network has a first layer that learns from the source; pass it.")
+        raise ArgumentError(
+            "source: this network has a first layer that learns from the source, so the source is needed."
+        )
     if options.rank:
         projected = source.samples if isinstance(source.samples, ProjectedSamples) else None
         stem = learn_directions(source, options.rank, labelled) if projected is None else projected.stem
@@ -160,7 +162,7 @@ def make_network(
 
 
 def build_network(spec: Mapping[str, Any], module: nn.Module | None = None) -> Network:
-    """The network that a description stands for, with fresh weights; `module` is the user's own backbone."""
+    """The described network with new weights; `module` is the user's own backbone."""
     kind, shape, classes = spec["kind"], tuple(spec["shape"]), spec["classes"]
     if kind == "table":
         stem = _stem(spec, shape[0])
@@ -170,7 +172,7 @@ def build_network(spec: Mapping[str, Any], module: nn.Module | None = None) -> N
     if kind == "signal":
         return signal_network(shape, classes, spec["features"], spec.get("statistics", False))
     if module is None and kind == "user":
-        raise ArgumentError("backbone: this model was trained on a module of your own; pass backbone=that module.")
+        raise ArgumentError("backbone: this model was trained with your own module; pass backbone=that module.")
     if module is None:
         from jumbot.adaptation._networks.backbones import make_backbone
 

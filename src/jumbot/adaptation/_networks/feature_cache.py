@@ -128,7 +128,7 @@ class _Found:
                     if hit.any():
                         self.add(place[hit], shard["features"][hit])
             except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
-                warnings.warn(f"{file}: is damaged ({error}); its features are computed again.", stacklevel=5)
+                warnings.warn(f"{file}: is damaged ({error}); recomputing its features.", stacklevel=5)
 
     def add(self, places: np.ndarray, features: np.ndarray) -> None:
         """These rows are known now."""

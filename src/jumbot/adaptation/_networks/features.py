@@ -54,7 +54,7 @@ def extract(
     """`domain` with `backbone(samples)`, rows of float32, in place of its samples; labels and names stay.
 
     The samples must have the backbone's size and pixels. With a folder `cache`, samples whose features it holds are not
-    computed again, and what is computed is added to it 256 at a time, so that an interrupted call goes on where it
+    computed again, and what is computed is added to it 256 at a time, so that an interrupted call continues where it
     stopped, and several processes that need the same features share the work. Only a few batches of images are in
     memory at once; `workers` processes read them, as in training.
 
@@ -203,7 +203,7 @@ class Extractor:
     def from_json(cls, described: Mapping[str, Any], module: nn.Module | None = None) -> Extractor:
         """The same backbone again; other weights under the same name are refused."""
         if module is None and described["name"] == "user":
-            raise ArgumentError("backbone: this model was trained on a module of your own; pass backbone=that module.")
+            raise ArgumentError("backbone: this model was trained with your own module; pass backbone=that module.")
         weights = described["weights"]
         backbone = make_backbone(described["name"] if module is None else module, weights, freeze=True)
         if fingerprint(backbone.module) != described["fingerprint"]:

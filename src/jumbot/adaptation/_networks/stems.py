@@ -264,7 +264,7 @@ def signal_network(shape: tuple[int, ...], classes: int, features: int = 128, st
     """For signals `(channels, length)`: their `Statistics`, a hidden layer, a sigmoid embedding.
 
     Convolutions learn the source better and what does not hold elsewhere, such as which way up a sensor is worn: with
-    them, and with both, exercises that are told apart on one wrist are mistaken on the other.  Models of earlier
+    them, and with both, exercises that are distinguished on one wrist are confused on the other.  Models of earlier
     versions have them instead of `statistics`: three along time, each pooled, and their mean.
 
     The embedding is that of the paper's digits, so that the same eta1 fits.

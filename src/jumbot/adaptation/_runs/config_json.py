@@ -84,7 +84,9 @@ class TaskFile(Record):
             raise ArgumentError(f"dtype: must be a type of labels such as <i8, got {self.dtype!r}.")
         numbers = self.name == "regression"
         if len(self.mean) != len(self.std) or bool(self.mean) != numbers or (self.label_loss is not None) != numbers:
-            raise ArgumentError("mean, std, label_loss: must be there for a regression, one of each, and for no other.")
+            raise ArgumentError(
+                "mean, std, label_loss: are required for regression, one of each, and not allowed otherwise."
+            )
         if self.names and len(self.names) != len(self.mean):
             raise ArgumentError(f"names: has length {len(self.names)}; it must be {len(self.mean)}, as mean.")
 
@@ -117,7 +119,7 @@ def check_classes(classes: tuple[str, ...], network: NetworkSpec, task: TaskFile
             f"classes: got {len(classes)}; there must be {network.classes}, as the network has outputs."
         )
     if len(set(classes)) != len(classes):
-        raise ArgumentError("classes: a name stands there twice.")
+        raise ArgumentError("classes: a name occurs twice.")
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,7 @@ class Request(Record):
 
 
 def _config_of_0_1(content: dict[str, Any]) -> dict[str, Any]:
-    """Version 0.1 told neither the recipe nor the settings of network and inputs."""
+    """Version 0.1 recorded neither the recipe nor the settings of network and inputs."""
     return {"recipe": None, "network_options": None, "inputs": None, "command": None, "created": None} | content
 
 

@@ -79,7 +79,7 @@ class RunFolder:
         return (self.path / MODEL).exists()
 
     def check(self, resume: bool) -> None:
-        """Refuse a place where no run can begin, or none go on."""
+        """Refuse a place where no run can start or continue."""
         check_run_place(self.path, resume)
         if (self.path / CONFIG).exists():
             read_config(self.path)
@@ -114,7 +114,7 @@ class RunFolder:
             raise JumbotError(f"{self.metrics}: cannot be written ({error}); pass --resume to continue it.") from error
 
     def rewind(self, step: int) -> list[dict[str, Any]]:
-        """Drop the lines after `step` steps, which a resumed run writes anew, and return the others.
+        """Drop the lines after `step` steps, which a resumed run writes again, and return the others.
 
         A step is recorded under its number from 0, an evaluation under the number of steps before it.
         """
@@ -153,7 +153,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
         except ArgumentError:
             if number < len(lines) or not (line.startswith(b'{"') or not line.strip(b"\0")):
                 raise
-            warnings.warn(f"{where}: was cut short, as by a kill, and is left out.", stacklevel=2)
+            warnings.warn(f"{where}: is incomplete, probably because the run was killed, and is ignored.", stacklevel=2)
             break
         event = record.get("event") if isinstance(record, dict) else None
         schema = LINES.get(event) if isinstance(event, str) else None
@@ -178,6 +178,8 @@ def _difference(part: str, then: Any, now: Any) -> str:
 
 LITTLE = 0.1
 """Share of the mass, below which its plans teach little."""
+CUT = "the time budget ended after"
+"""Begins the remark on a run that a budget of time has cut short."""
 
 
 def final_mass(records: Sequence[Mapping[str, Any]]) -> float | None:

@@ -1,4 +1,4 @@
-"""What finished runs say, for tables: accuracies and errors, and what each rule of selection would have had."""
+"""What finished runs say, for tables: accuracies and errors, and what each selection rule would have had."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def numbers_table(record: Mapping[str, Any]) -> str:
 
 
 def rules_table(record: Mapping[str, Any]) -> str:
-    """Markdown: the mean target accuracy that each rule of selection would have had, a row per method.
+    """Markdown: the mean target accuracy that each selection rule would have had, a row per method.
 
     A rule chooses among the evaluations along the way; "oracle" is what no rule without labels can exceed.  Only means
     over the same tasks stand in a column: a method that lacks one of them has none.

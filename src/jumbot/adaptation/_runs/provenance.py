@@ -97,7 +97,7 @@ def remember(file: Path, method: str | None, recipe: str | None, options: Mappin
     name = found.method["name"]
     method, recipe = method or name, recipe or found.recipe
     if recipe is None:
-        raise ArgumentError(f"{file}: recipe: a run of jumbot 0.1 does not tell it; pass data and options again.")
+        raise ArgumentError(f"{file}: recipe: runs of jumbot 0.1 do not record it; pass data and options again.")
     usual = to_builtins(make_config(None, name, recipe, {}, found.task.name).to_json())
     changes = {
         option: value
@@ -167,7 +167,9 @@ def find_start(folder: Path, new: Config) -> Start:
         raise OtherStartError(f"start_from: {folder} did not learn from the source what this run would: {why}.")
     run, whole = RunFolder(folder), new.method["name"] == SOURCE_ONLY
     if not has_come_as_far(run, old, whole):
-        raise OtherStartError(f"start_from: {folder} has not come as far, or its records or checkpoints are gone.")
+        raise OtherStartError(
+            f"start_from: {folder} has not reached that step, or its records or checkpoints are missing."
+        )
     data = old.data or {}, new.data or {}
     return Start(run, whole, all(data[0].get(part) == data[1].get(part) for part in ("target", "evaluate_on")))
 

@@ -81,7 +81,7 @@ class Results(Record):
     decisions: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     data_remarks: tuple[str, ...] = ()
-    """What is odd about the data: the first thing to look at."""
+    """Problems in the data: the first thing to look at."""
     n: Whole | None = None
     left_out: Whole | None = None
     accuracy: Portion | None = None
@@ -135,7 +135,7 @@ class ModelFile(Versioned):
     temperature: Positive
     task: TaskFile = field(default_factory=TaskFile)
     offset: tuple[Number, ...] | None = None
-    """Of each class, for natural class sizes."""
+    """Of each class, for natural class proportions."""
     upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _model_of_0_1}
 
     def __post_init__(self) -> None:

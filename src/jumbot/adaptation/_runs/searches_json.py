@@ -95,7 +95,7 @@ class ComparedRun(Record):
     mean_class_accuracy: Portion | None
     seconds: Weight
     by_rule: dict[str, Measured] = field(default_factory=dict)
-    """The accuracy, or R2, that each rule of selection would have had."""
+    """The accuracy, or R2, that each selection rule would have had."""
     rmse: Weight | None = None
     mae: Weight | None = None
     r2: Measured | None = None
@@ -115,4 +115,4 @@ class Comparison(Versioned):
     """Folders of runs that failed, with the reason."""
     minutes: Positive | None = None
     not_run: tuple[Text, ...] = ()
-    """Folders of runs that the minutes left no time for."""
+    """Folders of runs that there was no time left for."""

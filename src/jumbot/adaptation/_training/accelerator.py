@@ -55,7 +55,7 @@ def check_able(training: Training, reports: bool = False) -> None:
     if kind == "cuda" and not torch.cuda.is_available():
         raise ArgumentError(f"device: got {training.device!r}, but no CUDA device was found; use 'auto' or 'cpu'.")
     if number and int(number) >= torch.cuda.device_count():
-        raise ArgumentError(f"device: got {training.device!r}, but there are {torch.cuda.device_count()} of them.")
+        raise ArgumentError(f"device: got {training.device!r}, but there are only {torch.cuda.device_count()} devices.")
     if kind == "mps" and not torch.backends.mps.is_available():
         raise ArgumentError("device: got 'mps', but no Metal device was found; use 'auto' or 'cpu'.")
     if training.mixed_precision == "fp16" and not device_of(training).startswith("cuda"):
@@ -120,7 +120,7 @@ def decided_by_first(accelerator: Any, action: Callable[[], T]) -> T:
 
 
 def devices(device: torch.device) -> list[int]:
-    """What `torch.random.fork_rng` must save beside the CPU's state."""
+    """What `torch.random.fork_rng` must save in addition to the CPU's state."""
     if device.type != "cuda":
         return []
     return [torch.cuda.current_device() if device.index is None else device.index]
@@ -159,14 +159,27 @@ _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4  # names of glibc's mallopt
 def keep_freed_memory() -> bool:
     """Tell the C library not to give memory back between steps; whether it listened.
 
-    glibc maps blocks of more than 32 MB anew at each use, and the system clears them page by page.  The activations of
+    glibc maps blocks of more than 32 MB again at each use, and the system clears them page by page.  The activations of
     500 digits are larger: without this a quarter of a step on the CPU goes into clearing them.  It holds for the whole
     process, so only the commands that train call it.
     """
-    if not sys.platform.startswith("linux"):
-        return False
-    try:
-        mallopt = ctypes.CDLL("libc.so.6").mallopt
-    except (OSError, AttributeError):  # another C library
+    mallopt = _glibc("mallopt")
+    if mallopt is None:
         return False
     return all([mallopt(_MMAP_MAX, 0), mallopt(_TRIM_THRESHOLD, 2**31 - 1), mallopt(_TOP_PAD, 1 << 26)])
+
+
+def give_back_memory() -> None:
+    """Give freed memory back to the system now: between stages, the next of which needs memory of other sizes."""
+    if (trim := _glibc("malloc_trim")) is not None:
+        trim(0)
+
+
+def _glibc(name: str) -> Any:
+    """A function of the C library, None where it is another one."""
+    if not sys.platform.startswith("linux"):
+        return None
+    try:
+        return getattr(ctypes.CDLL("libc.so.6"), name)
+    except (OSError, AttributeError):
+        return None

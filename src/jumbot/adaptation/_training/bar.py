@@ -21,7 +21,7 @@ Update = Callable[[dict[str, Any]], None]
 
 @contextmanager
 def training_bar(total: int, done: int, name: str, show: bool = True) -> Iterator[Update]:
-    """A function that takes the records of the run as they are made; without `show` `logging` alone is told."""
+    """A function that takes the records of the run as they are made; without `show` they only go to `logging`."""
     with first_to_tell() as first:
         if not first:
             yield lambda record: None
@@ -117,14 +117,14 @@ _DEADLINE = ContextVar("deadline", default=math.inf)
 
 
 class TimeUpError(JumbotError):
-    """The deadline of `pausing` passed; the run has a checkpoint and goes on when it is asked for again."""
+    """The deadline of `pausing` passed; the run has a checkpoint and continues when it is requested again."""
 
 
 @contextmanager
 def pausing(seconds: float) -> Iterator[None]:
     """Training inside that is not done after so many seconds saves a checkpoint and raises `TimeUpError`.
 
-    Unlike the budget of `adapt`, which hands over what was learned: runs that are compared are whole, or not there.
+    Unlike the budget of `adapt`, which returns what was learned: compared runs are complete or left out.
     """
     token = _DEADLINE.set(time.monotonic() + seconds)
     try:

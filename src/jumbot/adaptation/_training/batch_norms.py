@@ -1,4 +1,4 @@
-"""Batch norms at the end of training: their means and deviations, estimated anew on the target."""
+"""Batch norms at the end of training: their means and deviations, re-estimated on the target."""
 
 from __future__ import annotations
 

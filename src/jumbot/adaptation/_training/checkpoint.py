@@ -35,7 +35,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str,
             except SafetensorError as error:  # what it makes of a full disk
                 raise OSError(str(error)) from error
     except JumbotError as error:
-        raise JumbotError(f"{error} Continue a run that was stopped with --resume.") from error
+        raise JumbotError(f"{error} Use --resume to continue an interrupted run.") from error
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -84,7 +84,7 @@ def load_weights(path: Path, kind: str) -> tuple[dict[str, Tensor], Header]:
     tensors, found = load_tensors(path)
     header = convert({"format": 1} | found, Header, f"{path}: header")
     if header.kind != kind:
-        raise ArgumentError(f"{path}: is a file of kind {header.kind!r} where {kind!r} is expected.")
+        raise ArgumentError(f"{path}: is a file of kind {header.kind!r}, expected {kind!r}.")
     if header.tensors not in (None, len(tensors)):
         raise ArgumentError(f"{path}: contains {len(tensors)} tensors where {header.tensors} were written.")
     for name, tensor in tensors.items():
@@ -181,7 +181,7 @@ class Checkpoints:
                 if number == len(files):
                     raise
                 self._damaged = True
-                warnings.warn(f"{error} It is passed over: the checkpoint before it is taken.", stacklevel=2)
+                warnings.warn(f"{error} The previous checkpoint is used instead.", stacklevel=2)
         return 0, 0.0
 
     def _restore(self, file: Path, total: int, optimizers: Optimizers) -> tuple[int, float]:

@@ -159,7 +159,7 @@ class Trainer:
                         raise Stopped(f"{self.step} of {self.total} steps are done", signal)
                     if self.step < self.total and time_is_up():
                         self._save()
-                        raise TimeUpError(f"the minutes were up after {self.step} of {self.total} steps")
+                        raise TimeUpError(f"the time budget ended after {self.step} of {self.total} steps")
         self._save()
         for tracker in self.accelerator.trackers:
             tracker.finish()
@@ -294,7 +294,7 @@ class Trainer:
         return step
 
     def _best(self) -> int:
-        """The step that the rule of selection takes, of those during adaptation."""
+        """The step that the selection rule takes, of those during adaptation."""
         seen = [r for r in self.history if r["event"] == "evaluation" and r["phase"] == self.history[-1]["phase"]]
         return best(seen, self.training.select)
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from jumbot.adaptation._config import RunConfig
+from jumbot.adaptation._evaluation.decision import LEAST_STEPS
 from jumbot.adaptation._evaluation.modularity import NEIGHBOURLY, nearest, neighbourly, rows_of, some_samples
 from jumbot.adaptation._evaluation.monitor import outputs
 from jumbot.adaptation._evaluation.rivals import MOST_LEARNED, rival_outputs
@@ -21,7 +22,7 @@ from jumbot.adaptation._networks.stems import Statistics
 from jumbot.adaptation._training.loop import Trainer
 from jumbot.adaptation._training.parts import make_parts
 from jumbot.data._domain import Domain
-from jumbot.errors import need
+from jumbot.errors import JumbotError, need
 from jumbot.methods.network import Network
 
 Array = np.ndarray[Any, Any]
@@ -101,6 +102,10 @@ MOST_HELD = 2000
 _RAREST = 1e-6
 
 
+class OutOfTimeError(JumbotError):
+    """A network or a plain model could not be trained in its time."""
+
+
 @dataclass(frozen=True)
 class Witnesses:
     """What the witnesses of several methods say of the same samples."""
@@ -144,7 +149,10 @@ def train_witnesses(
     labelled: Domain | None = None,
     until: float = math.inf,
 ) -> Witnesses:
-    """Train every method of `configs` on each fold; ask it, and the references, for the held-out part and target."""
+    """Train every method of `configs` on each fold; ask it, and the references, for the held-out part and target.
+
+    Raises `OutOfTimeError` where that cannot be done `until` then, a time of `time.monotonic`.
+    """
     seed = configs[0].training.seed
     index = some_samples(target, seed)
     sample = target.subset(index).unlabelled()
@@ -155,12 +163,13 @@ def train_witnesses(
     left = len(parts) * len(configs)
     for rest, held in parts:
         part, unseen = source.subset(rest), source.subset(held)
+        _check_time(until)
         if source.labels is not None:  # of numbers nothing is asked of them
             learned, rows = learning_rows(source, seed, rest)
             others = learning_rows(unseen)[1], target_rows
             references.append(reference_predictions(rows, known[learned], others, seed=seed))
         for config in configs:
-            now = time.monotonic()
+            now = _check_time(until)
             network = train_network(part, target, config, task, labelled, now + max(until - now, 0) / left)
             left -= 1
             asked[config.method].ask(network, unseen, sample)
@@ -284,8 +293,24 @@ def train_network(
     labelled: Domain | None = None,
     until: float = math.inf,
 ) -> Network:
-    """A network of rows with the settings and the seed of a run, for its predictions alone."""
+    """A network of rows with the settings and the seed of a run, for its predictions alone.
+
+    One that `until` lets take fewer than `LEAST_STEPS` of the steps of its method would be mostly chance, and raises
+    `OutOfTimeError`.
+    """
     network, _, method = make_parts(config, task, source, target, labelled)
     training = replace(config.training, select="last", evaluate_every=0, trackers=(), tensorboard=False)
-    Trainer(source, target.unlabelled(), network, method, training, task=task, labelled=labelled, until=until).fit()
+    trainer = Trainer(source, target.unlabelled(), network, method, training, task=task, labelled=labelled, until=until)
+    planned = trainer.total - trainer.source_steps
+    trainer.fit()
+    if trainer.step - trainer.source_steps < min(LEAST_STEPS, planned):
+        raise OutOfTimeError(f"{trainer.step} steps were done when the time was up")
     return network.cpu().eval()
+
+
+def _check_time(until: float) -> float:
+    """Now, a time of `time.monotonic`."""
+    now = time.monotonic()
+    if now >= until:
+        raise OutOfTimeError("the time was up")
+    return now

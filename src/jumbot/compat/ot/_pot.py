@@ -112,7 +112,7 @@ def solved(
     cost, a, b = call.M, call.a, call.b
     if call.histograms:
         cost, a, b = cost.expand(b.shape[1], *cost.shape), a.expand(b.shape[1], -1), b.T
-    if c is not None:  # epsilon KL(P | c) is <-epsilon log c, P> + epsilon KL(P | ones), but for a constant
+    if c is not None:  # epsilon KL(P | c) is <-epsilon log c, P> + epsilon KL(P | ones), except for a constant
         cost, reference = cost - epsilon * c.log(), "ones"
     if tau == math.inf and mass is None and bool(((a.sum(-1) / b.sum(-1) - 1).abs() < _NEAR).all()):
         b = b * (a.sum(-1, keepdim=True) / b.sum(-1, keepdim=True))

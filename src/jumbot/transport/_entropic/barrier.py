@@ -121,7 +121,7 @@ def interior(
     A, B = rows[_WEIGHT], columns[_WEIGHT]
     A[:], B[:] = rest_b / whole, rest_a / whole
     A[:n], B[:m] = a / whole, b / whole
-    B *= A.sum() / B.sum()  # to the last bit: the systems are singular but for that
+    B *= A.sum() / B.sum()  # to the last bit: the systems are singular otherwise
     parts[_COST : _LOG_R + 1] = 0.0
     parts[_COST, :n, :m] = C
     parts[_LOG_R, :n, :m] = np.log(reference[0])[:, None] + np.log(reference[1]) - np.log(whole)

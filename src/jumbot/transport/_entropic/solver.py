@@ -151,7 +151,7 @@ def _finish(problem: Problem, outcome: AnyOutcome, engine: Engine, tol: float, m
     price = _price(problem) if _hard(problem) else torch.zeros_like(certificate.gap)
     sound = torch.isfinite(certificate.objective) & torch.isfinite(certificate.relative_gap)
     failed = torch.nonzero(~sound)[:, 0]
-    if failed.numel():  # over-relaxed out of range: begin anew from larger epsilon
+    if failed.numel():  # over-relaxed out of range: start again from larger epsilon
         part = problem.take(failed)
         begun = anneal(part, engine, price[failed])
         f[failed], g[failed] = (0.0, 0.0) if begun is None else begun

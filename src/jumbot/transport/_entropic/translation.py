@@ -1,7 +1,7 @@
-"""The best translation (f + t, g - t) of the potentials: it leaves the plan as it is and raises the dual.
+"""The best translation (f + t, g - t) of the potentials: it does not change the plan and raises the dual.
 
-Where tau is large beside epsilon and the masses differ, the potentials are of the size of tau while a sweep moves them
-by some epsilon; the translation makes that way in one step (Séjourné, Vialard & Peyré, 2022).
+If tau is large compared with epsilon and the masses differ, the potentials are of the size of tau while a sweep moves
+them by some epsilon; the translation makes that way in one step (Séjourné, Vialard & Peyré, 2022).
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from jumbot.transport._kernels.vectormath import greater, lesser
 #: Least bids of the first and of the last round beside the spread of the cost, and their ratio between rounds.
 _FIRST, _LAST, _FACTOR = 1.0, 3e-3, 5.0
 _ROWS = 64
-_BIDS = 100  # per point, at most: prices that are dearer to find than this are not worth it
+_BIDS = 100  # per point, at most: prices that take longer to find are not worth it
 
 
 @compiled(allocates=True)

@@ -94,7 +94,7 @@ def partial(cost: Array, a: Array, b: Array, mass: float, start: Array | None = 
     >>> plan.tolist()
     [[1.0, 0.0], [0.0, 0.0]]
     """
-    # between the dummies, anything above -min C is dear enough: undoing it sends one unit less from i to j
+    # between the dummies, anything above -min C is expensive enough: undoing it sends one unit less from i to j
     forbidden = 2 * np.abs(cost).max() or 1.0
     extended = np.pad(cost, ((0, 1), (0, 1)))
     extended[-1, -1] = forbidden

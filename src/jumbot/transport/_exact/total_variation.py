@@ -81,7 +81,7 @@ def total_variation(
     f = np.minimum(u, f)
     g = np.minimum(v, (cost - f[:, None]).min(0))
     f = np.minimum(u, (cost - g).min(1))
-    f, g = np.maximum(f, -tau_a - high - low), np.maximum(g, -tau_b + high + low)  # both hold but for rounding
+    f, g = np.maximum(f, -tau_a - high - low), np.maximum(g, -tau_b + high + low)  # both hold up to rounding
     if rounded:
         rows = (f < tau_a - high - low) & (f > -tau_a - high - low)
         columns = (g < tau_b + high + low) & (g > -tau_b + high + low)

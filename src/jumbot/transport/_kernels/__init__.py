@@ -6,7 +6,7 @@ first call takes 3.9 s of processor time on an empty cache (2026-11-17; 5.1 befo
 - Half is LLVM and half numba's own passes in Python.  Both grow with the number of statements and of functions, and
   hardly with the level of optimisation: at `NUMBA_OPT=1` a tenth is saved.
 - A function that compiled ones call costs .05 to .1 s before it does anything, even so (`linked.py`); `inline="always"`
-  costs as much at each call and makes its caller dearer.  So a loop that is needed twice is a function, and a loop that
+  costs as much at each call and slows its caller down.  So a loop that is needed twice is a function, and a loop that
   is needed once stays where it is.
 - `x[:] = y` between arrays costs 2 s: its error message brings in formatting of texts.  `np.empty` and `np.zeros` of
   another shape or dtype, integer `min` and `max` cost .03 s each; a literal True or False compiles a function again.

@@ -51,7 +51,7 @@ def _build(function: Any, keywords: dict[str, Any], allocates: bool) -> Any:
     """Calls from Python and from compiled functions are compiled apart, each when it is needed.
 
     The former hold all that they call, which is what is cached; the latter are as `linked.py` says, but for closures:
-    two of one name in two cached callers would be taken for each other.
+    two of one name in two cached callers would be confused.
     """
     if CACHE is None:
         return _by_public_numba(function, keywords)

@@ -19,7 +19,7 @@ from jumbot.transport._kernels import memory as pool
 
 LEAST, _MOST = 1 << 22, 1 << 30  # bytes: malloc is quick with less, and more is too much to keep
 _FREE = getattr(mmap, "MADV_FREE", None)  # not on Windows
-#: Pieces that nobody holds, the last one first to be lent; each call of a deque is safe among threads.
+#: Free blocks, the last one is used first; each call of a deque is safe among threads.
 _pool: deque[mmap.mmap] = deque(maxlen=3)
 
 
@@ -143,7 +143,7 @@ def parts(*shapes: tuple[int, ...]) -> list[np.ndarray]:
 def own(*shapes: tuple[int, ...]) -> list[np.ndarray]:
     """`parts` to work in, for a call that gives none of them away: the same ones each time, if small, in one thread.
 
-    To cut them anew takes six microseconds, a tenth of a small problem.
+    Creating them again takes six microseconds, a tenth of a small problem.
 
     >>> own((4, 4))[0] is own((4, 4))[0]
     True

@@ -4,7 +4,7 @@ numba's parallel loops are not used: their thread layers abort the process after
 
 The calling thread waits, which Ctrl-C can end, while compiled code cannot be interrupted.  So long calls run here even
 where there is one thread; they look at a `Stop` now and then.  The threads are daemons: one that is held up in
-somebody else's library does not keep the process from ending.
+another library does not keep the process from ending.
 """
 
 from __future__ import annotations

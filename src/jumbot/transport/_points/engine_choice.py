@@ -26,15 +26,15 @@ from jumbot.transport._points.tile_math import FEW, PRODUCT, SQUARED, WFR, Groun
 from jumbot.transport._problem import Problem
 from jumbot.transport._solve import find_outcome
 
-#: Points of a side that need no coarser ones, and points that one coarse point stands for.
+#: Points of a side that need no coarser ones, and points that one coarse point represents.
 FEWEST = 2048
 _EACH = 8
 _MATRIX = 1 << 25  # pairs up to which a matrix is made where no pair can be left out
-_WIDE = 1.0  # mean squared distance from the centre, in units of epsilon, up to which a mean stands for its cell
+_WIDE = 1.0  # mean squared distance from the centre, in units of epsilon, up to which a mean represents its cell
 _TOL, _SWEEPS = 1e-4, 60
 _COOLER, _WARM_TOL = 3.0, 1e-3  # from one larger epsilon to the next, and the gap at each
 _REACH = 20  # the largest cost over the largest epsilon
-_FARTHEST = 4.0  # cost over epsilon between a point and the one that stands for it, where marginals are exact
+_FARTHEST = 4.0  # cost over epsilon between a point and the one that represents it, where marginals are exact
 _BUDGET = 1e-4
 _UNREACHED = 1e11  # a soft minimum, in units of epsilon, of a point with no other within reach
 
@@ -119,7 +119,7 @@ def _start(problem: Problem, sides: Sides, ground: Ground, fewest: int) -> tuple
         if not (problem.source.hard or problem.target.hard):  # where they may lose all of their mass
             tiles.close((first.reference, second.reference))
         found = Sweeps(small, tiles, _TOL).run(*begun, _SWEEPS, prove_it=False)
-        # a coarse point that nothing can reach may stand for points that something can
+        # a coarse point that nothing can reach may represent points that something can
         f, g = (
             x if out is None else x.masked_fill(torch.from_numpy(out)[None], 0.0)
             for x, out in zip((found.f, found.g), tiles.closed, strict=True)
@@ -128,7 +128,7 @@ def _start(problem: Problem, sides: Sides, ground: Ground, fewest: int) -> tuple
 
 
 def _annealed(problem: Problem, sides: Sides, ground: Ground, fewest: int, times: float) -> tuple[Tensor, Tensor]:
-    """Potentials from epsilon `times` as large, at which coarse points can stand for others, and those between.
+    """Potentials from epsilon `times` as large, at which coarse points can represent others, and those between.
 
     Where marginals are exact the mass of far points must go somewhere.  From potentials that are off by many epsilons,
     as random points in the place of such cells give them, that takes thousands of sweeps.
@@ -189,7 +189,7 @@ def _problem(like: Problem, a: Side, b: Side) -> Problem:
     weights = [torch.from_numpy(side.weights)[None] for side in (a, b)]
     cost = torch.zeros(1, 1, 1, dtype=torch.float64).expand(1, len(a.points), len(b.points))
     small = replace(like, cost=cost, a=weights[0], b=weights[1])
-    # under "ones" a coarse point counts as often as the points that it stands for
+    # under "ones" a coarse point counts as often as the points that it represents
     small.__dict__["reference_weights"] = tuple(torch.from_numpy(side.reference)[None] for side in (a, b))
     return small
 
@@ -270,7 +270,7 @@ class Call:
 
 
 def needed(n: int, m: int, d: int) -> int:
-    """Bytes that a problem needs beside its points, but for blocks and coarse problems."""
+    """Bytes that a problem needs besides its points, without blocks and coarse problems."""
     return _FIXED + 8 * (n + m) * (_VECTORS + _COPIES * (d if d <= 3 else -(-d // 4) * 4))
 
 
@@ -309,7 +309,7 @@ def solve_one(problem: Problem, x: Tensor, y: Tensor, call: Call, begin: tuple[T
 
 
 def _check_reach(problem: Problem, ground: Ground, x: np.ndarray, y: np.ndarray) -> None:
-    """Infinite costs need a price on some side."""
+    """Infinite costs need a finite penalty on some side."""
     if ground.kind == WFR and problem.source.hard and problem.target.hard:
         reach = np.maximum(x.max(0) - y.min(0), y.max(0) - x.min(0))
         if float((reach**2).sum()) >= math.pi**2 / 4:

@@ -212,7 +212,7 @@ def draw(solved: Solved, levels: np.ndarray, within: np.ndarray) -> tuple[np.nda
 def _draw_in_cells(solved: Solved, i: np.ndarray, within: np.ndarray) -> np.ndarray:
     stream = solved.stream
     own, other = stream.cells
-    # the running sums of the pass end at the marginal but for rounding
+    # the running sums of the pass end at the marginal up to rounding
     targets = within * solved.proof.rows[i] * (1 - 1e-12)
     place = own.at[i]
     order = np.lexsort((targets, place))

@@ -19,7 +19,7 @@ from jumbot.transport._points.kd_cells import Cells
 from jumbot.transport._points.tile_math import NOTHING, PRODUCT, SQUARED, WFR, Ground
 
 _SHARES = 16  # runs of row cells for each thread: another process may hold up one of them
-_LOW, _HIGH = 1e-25, 1e25  # of sums in float32 that are surely right
+_LOW, _HIGH = 1e-25, 1e25  # of sums in float32 that are certainly accurate
 _BINS, _WIDTH = 600, 0.1  # of the logarithms of bounds on blocks
 _RUNS = 64  # of row cells, whatever the number of threads: sums of bounds are then the same in all processes
 _DENSE = 0.9  # share of kept blocks above which all are kept

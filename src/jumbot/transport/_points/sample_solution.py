@@ -61,7 +61,7 @@ class SampleSolution(Generic[ArrayT]):
 
     @cached_property
     def _in_double(self) -> Tensor:
-        """The values `(B,)` in float64: differences of values are small beside them."""
+        """The values `(B,)` in float64: differences of values are small compared with them."""
         totals = [s.proof.objective + float(s.problem.constant) for s in self._solved]
         values = torch.tensor(totals, dtype=torch.float64)
         if not self._graph:
@@ -205,7 +205,7 @@ class SampleSolution(Generic[ArrayT]):
     def sample(self, n: int, generator: Generator | None = None) -> tuple[ArrayT, ArrayT]:
         """Indices (i, j), each `(..., n)`: pairs drawn independently with probability P_ij / mass.
 
-        `generator` is a `torch.Generator` or a `numpy.random.Generator`; without one each call draws anew.
+        `generator` is a `torch.Generator` or a `numpy.random.Generator`; without one each call draws different pairs.
         """
         n, generator = check_whole("n", n, least=1), check_generator(generator)
         pairs = []

@@ -260,7 +260,7 @@ class Sweeps:
     ) -> Found:
         """Sweep until the gap is within tol; from `g` alone, or from both where blocks are to be left out at once.
 
-        Where somebody has `stopped` what went before, no sweep is made, and the start is what is there.
+        If the previous stage was `stopped`, no sweep is made and the start is returned.
         """
         safety, best, best_at, interrupted = 1.0, math.inf, 0, False
         f, g = None if f is None else self._emptied(0, self._finite(f)), self._emptied(1, self._finite(g))

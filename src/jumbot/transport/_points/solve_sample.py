@@ -94,17 +94,17 @@ def solve_sample(
     tol
         Bound on `SampleSolution.relative_gap`.
     max_iterations
-        Sweeps at most.  Stopping short warns and is told by `SampleSolution.status`; it never raises.
+        Sweeps at most.  Stopping short warns and is shown by `SampleSolution.status`; it never raises.
     init
         A solution of a similar problem, or its potentials (f, g), to start from.
     memory
-        Bytes that may be used beside the points; None sets no bound.
+        Bytes that may be used in addition to the points; None: no limit.
 
     Returns
     -------
     SampleSolution
-        Value, dual, gap and all else that `jumbot.Solution` has but for `plan`; instead `apply`, `barycentric_map`,
-        `top`, `row`, `sample` and `to_sparse`.  Ctrl-C returns what is there, with its true gap.
+        Value, dual, gap and everything else that `jumbot.Solution` has except `plan`; instead `apply`,
+        `barycentric_map`, `top`, `row`, `sample` and `to_sparse`.  Ctrl-C returns what is there, with its true gap.
 
     Raises
     ------
