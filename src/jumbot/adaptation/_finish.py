@@ -195,7 +195,7 @@ def _beside(
         alone = source_only(known, domains, config, until)
     except OutOfTimeError:
         return None, None, ["the minutes left no time for a classifier of the source alone beside this one"]
-    return alone, compared(*alone, domains, predictions, judged), []
+    return alone, None if alone is None else compared(*alone, domains, predictions, judged), []
 
 
 def _diagnose(
