@@ -178,7 +178,9 @@ def read_clouds(x: Array, y: Array, names: tuple[str, str] = ("x", "y")) -> tupl
 
 def called(ground: Callable[[Tensor, Tensor], Tensor], x: Tensor, y: Tensor) -> Tensor:
     """The costs between points `(..., n, d)` and `(..., m, d)`, refused where a function returns something else."""
-    costs, wanted = ground(x, y), (*torch.broadcast_shapes(x.shape[:-2], y.shape[:-2]), x.shape[-2], y.shape[-2])
+    batch, other = x.shape[:-2], y.shape[:-2]
+    batch = batch if batch == other else torch.broadcast_shapes(batch, other)
+    costs, wanted = ground(x, y), (*batch, x.shape[-2], y.shape[-2])
     if not isinstance(costs, Tensor) or costs.shape != wanted:
         found = tuple(costs.shape) if isinstance(costs, Tensor) else type(costs).__name__
         raise ArgumentError(f"cost must return a tensor of shape {wanted} from x and y, got {found}.")
