@@ -189,8 +189,8 @@ INVALID = {
     "tau: got 0": (X, X, {"tau": 0}),
     "mass: partial transport has no tau": (X, X, {"mass": 0.5, "tau": 1.0}),
     "cost: 'sqeuclid' is not known": (X, X, {"cost": "sqeuclid"}),
-    r"cost: the callable returned \(4,\)": (X, X, {"cost": lambda x, y: x[:, 0]}),
-    "cost: the callable returned ndarray": (X, X, {"cost": lambda x, y: X}),
+    r"cost must return a tensor of shape \(4, 4\) from x and y, got \(4,\)": (X, X, {"cost": lambda x, y: x[:, 0]}),
+    "cost must return a tensor of shape .* got ndarray": (X, X, {"cost": lambda x, y: X}),
 }
 
 

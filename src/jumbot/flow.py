@@ -27,7 +27,7 @@ from jumbot.minibatch._losses import Loss
 from jumbot.minibatch._sampling import Points, draw_subsets
 from jumbot.minibatch._tiles import Solved
 from jumbot.transport._certificate import reachable, solved
-from jumbot.transport._checks import Array, as_tensor, check_same_columns
+from jumbot.transport._checks import Array, called, read_clouds
 from jumbot.transport._debiased import debiased, pulled
 from jumbot.transport._entropic import compiled_sweeps, solver
 from jumbot.transport._outcome import GAP, OBJECTIVE, SCALE, RawOutcome
@@ -108,10 +108,9 @@ def gradient_flow(
     Trajectory(n=20, steps=200, snapshots=11, loss 0.745 -> 0.000)
     """
     numpy = not isinstance(x0, Tensor)
-    check_same_columns("x0, y", x0, y)
-    x0 = as_tensor(x0, "x0", numpy=numpy).detach()
-    y = as_tensor(y, "y", x0, numpy).detach()
-    _check_clouds(x0, y)
+    x0, y, batch = (z.detach() if isinstance(z, Tensor) else z for z in read_clouds(x0, y, ("x0", "y")))
+    if x0.ndim != 2 or y.ndim != 2:
+        raise ArgumentError(f"x0, y must have the shape (points, coordinates), got a batch of shape {tuple(batch)}.")
     epsilon, tol = check_number("epsilon", epsilon, least=0), check_number("tol", tol, least=0)
     rate = check_number("learning_rate", learning_rate, least=0, strict=True)
     m, k, seed = check_whole("m", m, least=1), check_whole("k", k, least=1), check("seed", seed, Seed)
@@ -288,12 +287,9 @@ class _Flow:
 
     def _by_autograd(self, x: Tensor, y: Tensor, ground: Cost) -> tuple[float, Tensor]:
         """The plans held fixed (envelope theorem), their costs differentiated."""
-        shape = (self.k, self.m, self.m)
 
         def transport(u: Tensor, v: Tensor) -> tuple[Solved, Tensor]:
-            cost = ground(u, v)
-            if cost.shape != shape:
-                raise ArgumentError(f"cost: the callable returned shape {tuple(cost.shape)} where {shape} was due.")
+            cost = called(ground, u, v)
             solved = self._solve(cost.detach().double(), symmetric=u is v)
             return solved, torch.where(solved.plan > 0, cost * solved.plan, 0.0).sum()
 
@@ -364,17 +360,6 @@ def _divergence(between: Solved, x: Solved, y: Solved, epsilon: float) -> float:
 
 def _as_points(name: str, points: Tensor) -> Points:
     return Points(name, points.numpy() if points.device.type == "cpu" else points)
-
-
-def _check_clouds(x0: Tensor, y: Tensor) -> None:
-    for name, points in (("x0", x0), ("y", y)):
-        if points.ndim != 2 or 0 in points.shape:
-            raise ArgumentError(f"{name}: shape {tuple(points.shape)}; it must be (points, coordinates), not empty.")
-        # the sum first: it takes no memory, and decides nearly every case
-        if not bool(torch.isfinite(points.sum())) and not bool(torch.isfinite(points).all()):
-            raise ArgumentError(f"{name}: contains NaN or infinite coordinates; clean them first.")
-    if x0.shape[1] != y.shape[1]:
-        raise ArgumentError(f"x0, y: {x0.shape[1]} and {y.shape[1]} coordinates; both clouds must live in one space.")
 
 
 def _stops(snapshots: int | Sequence[int], steps: int) -> list[int]:

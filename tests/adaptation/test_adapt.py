@@ -13,7 +13,6 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 import jumbot
-from jumbot.adaptation import _adapt as adapt_module
 from jumbot.adaptation._networks import features
 from jumbot.errors import ArgumentError, NotFiniteError
 from tests.refusals import refused
@@ -48,7 +47,7 @@ def test_evaluate_on_was_called_labelled(blobs: Any) -> None:
 def test_features_are_extracted_on_the_device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JUMBOT_CACHE", str(tmp_path))
     seen: list[str] = []
-    monkeypatch.setattr(adapt_module, "check_able", lambda *_, **__: None)
+    monkeypatch.setattr("jumbot.adaptation._asked.check_able", lambda *_, **__: None)
     monkeypatch.setattr("jumbot.adaptation._domains.device_of", lambda training: training.device)
     monkeypatch.setattr("jumbot.adaptation._training.accelerator.check_able", lambda *_: None)
     monkeypatch.setattr("jumbot.adaptation._training.accelerator.device_of", lambda training: "cpu")

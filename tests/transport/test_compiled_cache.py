@@ -106,7 +106,7 @@ def test_functions_defined_later_count_without_our_cache(monkeypatch):
         def function(x):
             return x
 
-        return decorator._plain(function, {"nogil": True}).py_func.__qualname__
+        return decorator._by_public_numba(function, {"nogil": True}).py_func.__qualname__
 
     first = name()
     assert name() == first

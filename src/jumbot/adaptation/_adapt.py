@@ -2,45 +2,43 @@
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
 import tempfile
 import time
-import warnings
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack
 
 import torch
 from torch import nn
 
-from jumbot._base.options import Positive, Text, check
 from jumbot._base.pages import drawn
 from jumbot._base.progress import log, progress
 from jumbot._base.schema import FORMAT
 from jumbot._settings.keywords import AdaptKeywords
-from jumbot._settings.places import CONFIG, MODEL, first_process, needed_start, settings_file, writing
-from jumbot._settings.reading import Reading, TaskName, make_reading, take_reading
+from jumbot._settings.places import MODEL, first_process, writing
+from jumbot._settings.reading import Reading, TaskName, take_reading
 from jumbot._shift.found import SHIFT, Few, compare_few, few_of
-from jumbot.adaptation._config import RunConfig, check_changes
+from jumbot.adaptation._asked import Asked, GivenData, Place, Wanted, check_run, decide, former_name, take_backbone
+from jumbot.adaptation._config import RunConfig
 from jumbot.adaptation._domains import Domains
 from jumbot.adaptation._evaluation.task import task_to_json
 from jumbot.adaptation._finish import Before, finish
-from jumbot.adaptation._judging import Judged, how_judged, judge_before, maker, names_a_method, with_held_out
+from jumbot.adaptation._judging import Judged, how_judged, judge_before, maker, with_held_out
 from jumbot.adaptation._model import Model, load
 from jumbot.adaptation._runs.config_json import Config, DataFile, NetworkSpec, TaskFile
-from jumbot.adaptation._runs.folder import RunFolder, read_config
-from jumbot.adaptation._runs.provenance import OtherStartError, describe_data, find_start, remember, request, stamp
-from jumbot.adaptation._training.accelerator import check_able, decided_by_first, give_back_memory
+from jumbot.adaptation._runs.folder import RunFolder
+from jumbot.adaptation._runs.provenance import describe_data, find_start, request, stamp
+from jumbot.adaptation._training.accelerator import decided_by_first, give_back_memory
 from jumbot.adaptation._training.loop import Trainer
 from jumbot.adaptation._training.parts import make_parts
 from jumbot.adaptation._unknown import mark_unknown, write_marks
 from jumbot.data._domain import Domain
-from jumbot.data._preflight import Encoding, Given, collecting_problems
+from jumbot.data._preflight import Given, collecting_problems
 from jumbot.data._remarks import noting
 from jumbot.data._sources import check_used, read_domains, read_labelled
 from jumbot.errors import ArgumentError
@@ -158,68 +156,14 @@ def adapt(
     True
     """
     changes: dict[str, Any] = dict(options)
-    evaluate_on = _former_name(changes.pop("labelled", None), evaluate_on)
-    run = _check_run(out, resume, start_from, judge, minutes, unknown, show, changes)
+    evaluate_on = former_name(changes.pop("labelled", None), evaluate_on)
+    run = check_run(out, resume, start_from, judge, minutes, unknown, show, changes)
     how = take_reading(reading, changes, task)
-    changes, module = _take_backbone(backbone, changes, run)
-    given = _Given(source, target, evaluate_on, labelled_target)
-    asked = _decide(given, _Settings(method, recipe, changes, how, module), run, config)
+    changes, module = take_backbone(backbone, changes, run)
+    given = GivenData(source, target, evaluate_on, labelled_target)
+    asked = decide(given, Wanted(method, recipe, changes, how, module), run, config)
     with _held(asked) as noted:
         return _train_and_report(asked, *_prepare(asked, _read(asked), noted))
-
-
-class _Given(NamedTuple):
-    """The data, as the caller gives them."""
-
-    source: Any
-    target: Any
-    evaluate_on: Any
-    labelled_target: Any
-
-
-@dataclass(frozen=True)
-class _Run:
-    """Where a run is written, and how much time it has."""
-
-    out: Path | None
-    resume: bool
-    start_from: Path | None
-    judge: bool
-    unknown: bool
-    show: bool
-    report: bool
-    command: str | None
-    begun: float
-    seconds: float
-
-    def until(self, share: float) -> float:
-        """When this share of the time is over."""
-        return self.begun + share * self.seconds
-
-
-@dataclass(frozen=True)
-class _Settings:
-    """What is trained, and how the data are read."""
-
-    method: str | None
-    recipe: str | None
-    options: dict[str, Any]
-    reading: dict[str, Any]
-    module: nn.Module | None = None
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """What a call asks for, once files of settings are read too."""
-
-    given: _Given
-    settings: _Settings
-    run: _Run
-    method: str
-    reading: Reading
-    encoding: Encoding
-    automatic: bool
-    """Whether the better one of source-only and JUMBOT is returned."""
 
 
 class _Read(NamedTuple):
@@ -231,103 +175,8 @@ class _Read(NamedTuple):
     labelled_target: Domain | None
 
 
-def _former_name(labelled: Any, evaluate_on: Any) -> Any:
-    """`evaluate_on`, also where it is given by its former name."""
-    if labelled is None:
-        return evaluate_on
-    if evaluate_on is not None:
-        raise ArgumentError("labelled is the former name of evaluate_on; pass evaluate_on only.")
-    warnings.warn("labelled= is now called evaluate_on=.", DeprecationWarning, stacklevel=3)
-    return labelled
-
-
-def _check_run(
-    out: Any,
-    resume: bool,
-    start_from: Any,
-    judge: bool,
-    minutes: Any,
-    unknown: bool,
-    show: bool,
-    options: dict[str, Any],
-) -> _Run:
-    """The checked `_Run`; `report` and `command` leave the options."""
-    report, command = options.pop("report", True), options.pop("command", None)
-    place = check("out", out, Path | None)
-    begun = check("start_from", start_from, Path | None)
-    flags = {"resume": resume, "show": show, "report": report, "judge": judge, "unknown": unknown}
-    for name, flag in flags.items():
-        check(name, flag, bool)
-    check("command", command, Text | None)
-    minutes = check("minutes", minutes, Positive | None)
-    if resume and place is None:
-        raise ArgumentError("resume=True needs out, the folder of the run to continue.", argument="resume")
-    begun = needed_start(begun, place, resume)
-    if begun is not None:
-        read_config(begun)
-    seconds = math.inf if minutes is None else 60 * minutes
-    return _Run(place, resume, begun, judge, unknown, show, report, command, time.monotonic(), seconds)
-
-
-def _take_backbone(backbone: Any, options: dict[str, Any], run: _Run) -> tuple[dict[str, Any], nn.Module | None]:
-    """The options with the name of the backbone, or the caller's own module, to which that of a recipe gives way."""
-    if isinstance(backbone, nn.Module):
-        if run.start_from is not None:
-            raise OtherStartError(
-                "start_from cannot be used with your own backbone: no run records the weights that it began with. "
-                "Leave out one of them."
-            )
-        return {"backbone": None, "weights": None, "freeze": False, **options}, backbone
-    if backbone is None:
-        return options, None
-    if not isinstance(backbone, str):
-        kind = backbone.__name__ if isinstance(backbone, type) else type(backbone).__name__
-        raise ArgumentError(f"backbone must be a name or an instance of torch.nn.Module, got {kind}.")
-    return {**options, "backbone": backbone}, None
-
-
-def _decide(given: _Given, settings: _Settings, run: _Run, config: str | Path | None) -> _Asked:
-    """What to do, from the arguments, the run to continue and the file of settings; all that needs no data."""
-    file = check("config", config, Path | None)
-    if run.unknown and (run.out is None or settings.reading.get("task") == "regression"):
-        raise ArgumentError("unknown needs out and classes: it marks the predictions.csv of a run.")
-    named = names_a_method(settings.method, settings.recipe, file, settings.options)
-    automatic = run.judge and not named
-    if run.resume and run.out is not None and (run.out / CONFIG).exists():
-        begun_with = read_config(run.out)
-        automatic = begun_with.automatic
-        if automatic and settings.method is None:
-            settings = replace(settings, method=begun_with.method["name"])
-    file = settings_file(file, run.out, run.resume, data=given.source is not None or given.target is not None)
-    if file is not None:
-        given, settings = _remembered(file, given, settings)
-    if given.target is None:
-        raise ArgumentError("target is missing; pass the unlabelled data to predict.")
-    method = "jumbot" if settings.method is None else settings.method
-    possible = check_changes(method, settings.recipe, settings.options, settings.reading.get("task"))
-    check_able(possible.training, reports=run.report and run.out is not None)
-    reading, encoding = make_reading(**settings.reading), Encoding.of(possible.inputs)
-    return _Asked(given, settings, run, method, reading, encoding, automatic)
-
-
-def _remembered(file: Path, given: _Given, settings: _Settings) -> tuple[_Given, _Settings]:
-    """Data and settings with those of a `config.json` where none are given."""
-    found = remember(file, settings.method, settings.recipe, settings.options)
-    settings = replace(settings, method=found.method, recipe=found.recipe, options=found.options)
-    if given.source is not None or given.target is not None:
-        return given, settings
-    lost = [name for name in found.lost if getattr(given, name) is None]
-    if found.source is None or found.target is None or lost:
-        which = lost[0] if lost else "source"
-        raise ArgumentError(f"{which} must be given again: it came from memory, and {file} does not contain it.")
-    evaluate_on = found.evaluate_on if given.evaluate_on is None else given.evaluate_on
-    labelled = found.labelled_target if given.labelled_target is None else given.labelled_target
-    given = _Given(found.source, found.target, evaluate_on, labelled)
-    return given, replace(settings, reading=found.reading | settings.reading)
-
-
 @contextmanager
-def _held(asked: _Asked) -> Iterator[list[str]]:
+def _held(asked: Asked) -> Iterator[list[str]]:
     """Holds the folder of the run, and yields the list that remarks on the data are collected in."""
     out, given = asked.run.out, asked.given
     with ExitStack() as held:
@@ -342,7 +191,7 @@ def _held(asked: _Asked) -> Iterator[list[str]]:
         yield noted
 
 
-def _read(asked: _Asked) -> _Read:
+def _read(asked: Asked) -> _Read:
     """The domains, unchanged from files or memory."""
     given, reading = asked.given, asked.reading
     source, target, evaluated = read_domains(given.source, given.target, given.evaluate_on, reading)
@@ -361,7 +210,7 @@ class _Known(NamedTuple):
     """Rows to compare the domains by, for the report."""
 
 
-def _prepare(asked: _Asked, read: _Read, noted: list[str]) -> tuple[RunConfig, Domains, Judged, _Known]:
+def _prepare(asked: Asked, read: _Read, noted: list[str]) -> tuple[RunConfig, Domains, Judged, _Known]:
     """What to train with, the domains as the network takes them, and what is known of the method before it is."""
     give_back_memory()
     made, domains, judged = _judged(asked, read, noted)
@@ -370,7 +219,7 @@ def _prepare(asked: _Asked, read: _Read, noted: list[str]) -> tuple[RunConfig, D
     return made, domains, judged, _Known(data, few_of(read.source, read.target, made.training.seed))
 
 
-def _judged(asked: _Asked, read: _Read, noted: list[str]) -> tuple[RunConfig, Domains, Judged]:
+def _judged(asked: Asked, read: _Read, noted: list[str]) -> tuple[RunConfig, Domains, Judged]:
     run, settings = asked.run, asked.settings
     again = maker(read.source, settings.recipe, settings.options)
     made = again(asked.method)
@@ -395,11 +244,11 @@ def _judged(asked: _Asked, read: _Read, noted: list[str]) -> tuple[RunConfig, Do
     return made, domains, judged
 
 
-def _is_finished(run: _Run) -> bool:
+def _is_finished(run: Place) -> bool:
     return run.out is not None and (run.out / MODEL).exists()
 
 
-def _train_and_report(asked: _Asked, config: RunConfig, domains: Domains, judged: Judged, known: _Known) -> Model:
+def _train_and_report(asked: Asked, config: RunConfig, domains: Domains, judged: Judged, known: _Known) -> Model:
     """The trained model, with its report where it has a folder."""
     run = asked.run
     if time.monotonic() >= run.until(_TRAINED) and not _is_finished(run):
@@ -440,7 +289,7 @@ def _compare(few: Few, config: RunConfig, out: Path) -> None:
 
 
 def _train_nowhere(
-    asked: _Asked, config: RunConfig, domains: Domains, judged: Judged, origin: Mapping[str, Any]
+    asked: Asked, config: RunConfig, domains: Domains, judged: Judged, origin: Mapping[str, Any]
 ) -> Model:
     """In a folder that is removed with the model."""
     temporary = Path(tempfile.mkdtemp(prefix="jumbot-"))
@@ -454,7 +303,7 @@ def _train_nowhere(
 
 
 def train(
-    asked: _Asked, config: RunConfig, domains: Domains, judged: Judged, origin: Mapping[str, Any], folder: RunFolder
+    asked: Asked, config: RunConfig, domains: Domains, judged: Judged, origin: Mapping[str, Any], folder: RunFolder
 ) -> Model:
     """Train on domains that are ready, in the folder of a run; one that is finished there is loaded."""
     run = asked.run

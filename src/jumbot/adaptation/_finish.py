@@ -27,7 +27,8 @@ from jumbot.adaptation._evaluation.nearness import explained, frozen_rows, of_do
 from jumbot.adaptation._evaluation.rivals import compare_references
 from jumbot.adaptation._evaluation.whole_target import diagnose_domains
 from jumbot.adaptation._judging import Judged, calibrated, guaranteed, judge_after
-from jumbot.adaptation._model import Model, explanations
+from jumbot.adaptation._model import Model
+from jumbot.adaptation._prediction_table import explanations
 from jumbot.adaptation._runs.folder import CUT, LITTLE, RunFolder, final_mass
 from jumbot.adaptation._runs.results_json import Baseline, Results
 from jumbot.adaptation._training.accelerator import give_back_memory

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
@@ -16,7 +13,6 @@ import torch
 from torch import Tensor, nn
 
 import jumbot
-from jumbot._base.files import replacing
 from jumbot._base.options import Bounds, check
 from jumbot._base.progress import progress
 from jumbot._base.schema import FORMAT, convert, read, to_builtins, write
@@ -24,7 +20,6 @@ from jumbot._settings.places import MODEL, model_folder
 from jumbot._settings.reading import Corrupt
 from jumbot.adaptation._evaluation.accuracy import Calibration, EstimatedAccuracy, Prior
 from jumbot.adaptation._evaluation.decision import Decision
-from jumbot.adaptation._evaluation.diagnosis import UNEXPLAINED
 from jumbot.adaptation._evaluation.measures import Evaluation
 from jumbot.adaptation._evaluation.monitor import logits_of, outputs
 from jumbot.adaptation._evaluation.nearness import Nearness, Rows, frozen_rows, received_by
@@ -33,6 +28,7 @@ from jumbot.adaptation._evaluation.sets import Guarantee, PredictionSets, class_
 from jumbot.adaptation._evaluation.task import Regression, Task, task_from_json, task_to_json
 from jumbot.adaptation._networks.build import build_network, check_sizes
 from jumbot.adaptation._networks.features import Extractor
+from jumbot.adaptation._prediction_table import explanations, set_columns, write_table
 from jumbot.adaptation._runs.folder import read_metrics
 from jumbot.adaptation._runs.results_json import ModelFile
 from jumbot.adaptation._training.checkpoint import load_module, load_weights, pack, save_weights, unpack
@@ -41,7 +37,6 @@ from jumbot.data._arrays import KINDS
 from jumbot.data._augment import NO_CROPS, crop_transform
 from jumbot.data._column_kinds import few
 from jumbot.data._domain import Domain
-from jumbot.data._frames import safe
 from jumbot.data._inputs import InputFormat
 from jumbot.data._labels import match_classes
 from jumbot.data._roles import Roles
@@ -90,7 +85,6 @@ def model_text(model: Model) -> str:
 
 
 WEIGHTS = "model.safetensors"
-_LINES = 10_000  # of a table of predictions that are made at once
 
 
 @dataclass(frozen=True)
@@ -457,7 +451,7 @@ class Model:
         logits = logits_of(self.network, domain)
         more: dict[str, Any] = {} if near is None else explanations(near)
         if coverage is not None:
-            more |= self._set_columns(self.sets_of(logits, near, coverage))
+            more |= set_columns(self, self.sets_of(logits, near, coverage))
         self.write_outputs(file, domain, logits, more or None)
         return Path(file) if isinstance(file, str | Path) else None
 
@@ -465,56 +459,7 @@ class Model:
         self, file: str | Path | TextIO, domain: Domain, logits: Tensor, more: Mapping[str, Any] | None = None
     ) -> None:
         """One line per sample, with `more` columns of numbers; no spreadsheet takes an id or a label for a formula."""
-        names = ["label", "confidence"]
-        if isinstance(self.task, Regression):
-            names = [f"prediction_{name}" for name in self.task.output_names] or ["prediction"]
-        ids: Sequence[Any] = range(len(domain)) if domain.ids is None else domain.ids
-        with ExitStack() as opened:
-            if isinstance(file, str | Path):
-                path = opened.enter_context(replacing(file))
-                file = opened.enter_context(path.open("w", newline="", encoding="utf-8", errors="backslashreplace"))
-            # the csv module quotes a carriage return only where lines end in one
-            odd = any("\r" in str(cell) for cell in chain(() if domain.ids is None else ids, self.classes))
-            writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL if odd else csv.QUOTE_MINIMAL)
-            writer.writerow(["id", *names, *(more or {})])
-            for start in range(0, len(domain), _LINES):
-                part = slice(start, start + _LINES)
-                columns = [*self._words(logits[part])]
-                columns += [
-                    [value if isinstance(value, str) else f"{value:.6g}" for value in given[part]]
-                    for given in (more or {}).values()
-                ]
-                row_names = ids[part] if domain.ids is None else [safe(str(name)) for name in ids[part]]
-                writer.writerows(zip(row_names, *columns, strict=True))
-
-    def _set_columns(self, found: PredictionSets) -> dict[str, Any]:
-        """Columns of predictions with sets; intervals in the digits of the predictions."""
-        if isinstance(self.task, Regression):
-            ends = found.sets.reshape(len(found.sets), -1, 2)
-            names = self.task.output_names or ("",)
-            return {
-                "_".join(filter(None, (end, name))): [repr(float(value)) for value in ends[:, i, side]]
-                for i, name in enumerate(names)
-                for side, end in enumerate(("low", "high"))
-            }
-        order = {name: i for i, name in enumerate(self.task.names().tolist())}
-        texts = [safe("|".join(self.classes[i] for i in sorted(order[c] for c in one))) for one in found.sets]
-        return {"set": texts, "set_size": found.sizes}
-
-    def _words(self, logits: Tensor) -> Iterator[list[str]]:
-        """The columns of predictions in a table."""
-        if isinstance(self.task, Regression):
-            for values in self.task.decode(logits).reshape(len(logits), -1).T:
-                yield [repr(float(value)) for value in values]
-        else:
-            best = self.probabilities(logits).max(-1)
-            yield [safe(self.classes[i]) for i in best.indices.tolist()]
-            yield [f"{value:.4f}" for value in best.values.tolist()]
-
-
-def explanations(received: np.ndarray) -> dict[str, np.ndarray]:
-    """Columns of `predictions.csv` on how well the source explains a sample."""
-    return {"received_mass": received, "unexplained": (received < UNEXPLAINED).astype(int)}
+        write_table(self, file, domain, logits, more)
 
 
 def load(path: str | Path, backbone: nn.Module | None = None) -> Model:

@@ -13,7 +13,7 @@ from torch import Tensor
 from jumbot._base.options import Seed, check, check_flag, check_number, check_whole
 from jumbot.cost import Cost, parse_cost, squared_euclidean
 from jumbot.errors import ArgumentError, hinting
-from jumbot.transport._checks import Array, check_dense, from_numpy
+from jumbot.transport._checks import Array, called, check_dense, from_numpy
 from jumbot.transport._problem import make_problem
 from jumbot.transport._solution import Generator, check_generator, uniform
 from jumbot.transport._solve import solve
@@ -272,10 +272,7 @@ def couple(
     return_index, return_mass = check_flag("return_index", return_index), check_flag("return_mass", return_mass)
     replace = None if replace is None else check_flag("replace", replace)
     draw = None if draw is None else check_whole("draw", draw, least=1)
-    matrix = parse_cost(cost)(points0, points1)
-    if not isinstance(matrix, Tensor) or matrix.shape != (len(x0), len(x1)):
-        found = tuple(matrix.shape) if isinstance(matrix, Tensor) else type(matrix).__name__
-        raise ArgumentError(f"cost: the callable returned {found}, not a tensor of shape {(len(x0), len(x1))}.")
+    matrix = called(parse_cost(cost), points0, points1)
     if not math.isfinite(float(matrix.sum())):  # one look at the costs is quicker than one at every coordinate
         for name, points in (("x0", points0), ("x1", points1)):
             if not bool(torch.isfinite(points).all()):

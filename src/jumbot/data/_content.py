@@ -16,14 +16,16 @@ from jumbot.data._inputs import FormattedSamples
 from jumbot.data._tables import TableSamples
 
 KEY = np.dtype("V20")
-_PART = 2**14  # samples at once
+_TOGETHER = 256  # samples that are read at once
+_UNREAD = bytes(KEY.itemsize)
+_PART = 2**14  # samples whose digests are listed at once
 
 
-def content_keys(samples: Samples, batch_size: int = 256) -> np.ndarray:
+def content_keys(samples: Samples) -> np.ndarray:
     """`(n,)` keys of 20 bytes, equal for samples of equal content and input format."""
     found = bytearray()  # which grows with the samples, where a list of digests would take four times as much
     for start in range(0, len(samples), _PART):
-        for one in _digests(samples, np.arange(start, min(start + _PART, len(samples))), batch_size):
+        for one in _digests(samples, np.arange(start, min(start + _PART, len(samples)))):
             found += one
     return np.frombuffer(found, KEY)
 
@@ -61,15 +63,15 @@ def digest(*parts: bytes | memoryview) -> bytes:
     return found.digest()
 
 
-def _digests(samples: Samples, rows: np.ndarray, batch_size: int) -> Iterator[bytes]:
+def _digests(samples: Samples, rows: np.ndarray) -> Iterator[bytes]:
     if isinstance(samples, JoinedSamples):
         for p, row in zip(*samples.locate(rows), strict=True):
-            yield from _digests(samples.parts[p], np.array([row]), batch_size)
+            yield from _digests(samples.parts[p], np.array([row]))
     elif isinstance(samples, SubsetSamples):
-        yield from _digests(samples.samples, samples.indices[rows], batch_size)
+        yield from _digests(samples.samples, samples.indices[rows])
     elif isinstance(samples, FormattedSamples) and (samples.transform is None or is_dataclass(samples.transform)):
         how = f"{samples.format}{samples.transform}".encode()
-        for raw in _digests(samples.raw, rows, batch_size):
+        for raw in _digests(samples.raw, rows):
             yield digest(raw, how)
     elif isinstance(samples, PictureSamples):
         with ThreadPoolExecutor(4) as pool:
@@ -85,14 +87,15 @@ def _digests(samples: Samples, rows: np.ndarray, batch_size: int) -> Iterator[by
         for row in frame.iloc[rows].itertuples(index=False, name=None):
             yield digest(how, repr(row).encode())
     else:  # samples of unknown making are known by what the network sees of them
-        for start in range(0, len(rows), batch_size):
-            batch = samples.batch(rows[start : start + batch_size]).cpu()
+        for start in range(0, len(rows), _TOGETHER):
+            batch = samples.batch(rows[start : start + _TOGETHER]).cpu()
             how = f"{batch.dtype}{tuple(batch.shape[1:])}".encode()
             for row in batch:
                 yield digest(how, row.contiguous().numpy().tobytes())
 
 
 def _of_picture(samples: PictureSamples, row: int) -> bytes:
-    if row not in samples.digests:
-        samples.digests[row] = digest(samples.content(row))
-    return samples.digests[row]
+    """Of a picture whose file is read the first time only."""
+    if samples.digests[row].tobytes() == _UNREAD:
+        samples.digests[row] = np.void(digest(samples.content(row)))
+    return samples.digests[row].tobytes()

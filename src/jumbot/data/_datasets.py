@@ -84,7 +84,7 @@ def named_labels(values: np.ndarray, names: Any) -> np.ndarray:
     """Numbers of classes as their names, where these are known."""
     if names is None or values.dtype.kind not in "iu" or values.max() >= len(names) or values.min() < 0:
         return values
-    return np.array([_plain(names[i], i) for i in values.tolist()])
+    return np.array([_without_word(names[i], i) for i in values.tolist()])
 
 
 class Parts:
@@ -132,7 +132,7 @@ def _scalar(value: Any) -> Any:
     return value.tolist() if isinstance(value, Tensor | np.generic | np.ndarray) else value
 
 
-def _plain(name: str, index: int) -> str:
+def _without_word(name: str, index: int) -> str:
     """torchvision calls the digit 3 "3 - three"; other digits are called "3"."""
     found = re.fullmatch(r"(\d+) - \w+", str(name))
     return found[1] if found and int(found[1]) == index else str(name)

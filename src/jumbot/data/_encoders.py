@@ -113,7 +113,7 @@ def read_date(value: Any, order: Order) -> datetime.datetime:
     if hasattr(value, "to_pydatetime"):
         value = value.to_pydatetime(warn=False)
     if isinstance(value, datetime.datetime):
-        return _plain(value.replace(microsecond=0))
+        return _in_utc(value.replace(microsecond=0))
     if isinstance(value, datetime.date):
         return datetime.datetime(value.year, value.month, value.day)
     found = _DATE.fullmatch(value) if isinstance(value, str) else None
@@ -123,7 +123,7 @@ def read_date(value: Any, order: Order) -> datetime.datetime:
     year, month, day = (numbers["ymd".index(p)] if len(found[1]) == 4 else numbers[order.index(p)] for p in "ymd")
     try:
         full = int(year) if len(year) > 2 else int(year) + (1900 if int(year) >= _PIVOT else 2000)
-        return _plain(datetime.datetime(full, int(month), int(day)) + _clock(found[5] or "0:00"))
+        return _in_utc(datetime.datetime(full, int(month), int(day)) + _clock(found[5] or "0:00"))
     except (ValueError, OverflowError):
         raise NotADateError(value) from None
 
@@ -147,7 +147,7 @@ def _clock(text: str) -> datetime.timedelta:
     return datetime.timedelta(hours=hour, minutes=minute, seconds=second) - zone
 
 
-def _plain(date: datetime.datetime) -> datetime.datetime:
+def _in_utc(date: datetime.datetime) -> datetime.datetime:
     return date if date.tzinfo is None else date.astimezone(datetime.UTC).replace(tzinfo=None)
 
 

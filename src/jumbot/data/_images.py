@@ -74,7 +74,7 @@ def decode(path: str | Path, size: tuple[int, int] | None = None, channels: int 
 
 def picture_bytes(image: Any, size: tuple[int, int] | None = None, channels: int = 3) -> np.ndarray:
     """`decode` of a PIL image that is open already."""
-    picture = _plain(_pil("ImageOps").exif_transpose(image), "L" if channels == 1 else "RGB")
+    picture = _converted(_pil("ImageOps").exif_transpose(image), "L" if channels == 1 else "RGB")
     if size is not None and picture.size != (size[1], size[0]):
         picture = picture.resize((size[1], size[0]), _pil().Resampling.BILINEAR)
     array = np.asarray(picture, dtype=np.uint8)
@@ -89,7 +89,8 @@ def picture_facts(image: Any) -> tuple[int, int, bool]:
     return height, width, image.mode in ("1", "L", "LA") or image.mode.startswith("I")
 
 
-def _plain(image: Any, mode: str) -> Any:
+def _converted(image: Any, mode: str) -> Any:
+    """In bytes of this mode, on white where it is transparent."""
     pil = _pil()
     if image.mode.startswith("I") or image.mode == "F":
         values, most = np.asarray(image), 255 if image.mode == "F" else _WIDE
@@ -159,8 +160,8 @@ class PictureSamples:
         self.size: tuple[int, int] | None = (int(sizes[0, 0]), int(sizes[0, 1])) if same else None
         self.largest = (int(sizes[:, 0].max()), int(sizes[:, 1].max()))
         self.channels = 1 if bool(grey.all()) else 3
-        self.digests: dict[int, bytes] = {}
-        """Of the content of those that were asked for, by `_content`: no file is read twice for it."""
+        self.digests = np.zeros(len(sizes), "V20")
+        """Of the content of those that `_content` has read, so that no file is read twice for it."""
 
     def __len__(self) -> int:
         raise NotImplementedError

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from jumbot.cost import Cost, parse_cost
 from jumbot.minibatch._sampling import Points
+from jumbot.transport._checks import called
 from jumbot.transport._kernels.decorator import compiled
 from jumbot.transport._kernels.threads import run, split
 
@@ -119,7 +120,7 @@ class Minibatches:
     @property
     def plain(self) -> bool:
         """Whether `squared_distances` builds the costs."""
-        return self.ground in _COMPILED and _plain(self.x) and _plain(self.y)
+        return self.ground in _COMPILED and _is_compiled_over(self.x) and _is_compiled_over(self.y)
 
     def take(self, at: np.ndarray) -> Minibatches:
         """The pairs at `at` alone."""
@@ -132,7 +133,7 @@ class Minibatches:
             return self._compiled(p, q, index_p, index_q)
         points = p.rows(index_p)
         other = points if first == second else q.rows(index_q)
-        return parse_cost(self.ground)(points, other)
+        return called(parse_cost(self.ground), points, other)
 
     def check(self) -> None:
         """Raise an error that names the first row that is not finite, if there is one."""
@@ -159,7 +160,7 @@ class Minibatches:
         return torch.from_numpy(out)
 
 
-def _plain(points: Points) -> bool:
+def _is_compiled_over(points: Points) -> bool:
     data = points.data
     if not isinstance(data, np.ndarray) or data.ndim != 2:
         return False

@@ -143,9 +143,6 @@ class Loss:
     ) -> Solved:
         """By the solver for all problems, from where the tiles have come to."""
         cost = batch.cost(first, second)
-        shape = (*batch.I.shape, batch.J.shape[1])
-        if cost.shape != shape:
-            raise ArgumentError(f"cost: the callable returned shape {tuple(cost.shape)} where {shape} was due.")
         try:
             problem = make_problem(
                 cost,

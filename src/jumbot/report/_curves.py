@@ -142,7 +142,7 @@ class Map:
     labels_known: bool
 
 
-def make_map(run: RunRecord, when: str, seed: int = 0) -> Map | None:
+def make_map(run: RunRecord, when: str) -> Map | None:
     """t-SNE of `before` or `after`; None where the run kept no embedding, or one that is not finite or a single point.
 
     The classes of target points are the true ones where they were given, else the predicted ones.
@@ -158,7 +158,7 @@ def make_map(run: RunRecord, when: str, seed: int = 0) -> Map | None:
     points = np.concatenate([source[source_rows], target[target_rows]]).astype(np.float32)
     if len(points) < 5 or not np.ptp(points, axis=0).any():
         return None
-    places = tsne(points, seed)
+    places = tsne(points, seed=0)
     cut = len(source_rows)
     return Map(places[:cut], places[cut:], source_labels[source_rows], target_labels[target_rows], known)
 

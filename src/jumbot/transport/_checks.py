@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -146,6 +147,44 @@ def check_same_columns(names: str, x: Any, y: Any) -> None:
             f"{names}: frames with the columns {', '.join(map(str, own[:6]))} and {', '.join(map(str, other[:6]))}; "
             "both need the same columns in the same order; otherwise pass arrays."
         )
+
+
+def read_clouds(x: Array, y: Array, names: tuple[str, str] = ("x", "y")) -> tuple[Tensor, Tensor, torch.Size]:
+    """Points as `(..., n, d)` and `(..., m, d)` and the shape of their batch, or an error that says what to change."""
+    numpy, both = not isinstance(x, Tensor), ", ".join(names)
+    if numpy:
+        check_same_columns(both, x, y)
+    x = as_tensor(x, names[0], numpy=numpy)
+    y = as_tensor(y, names[1], x, numpy)
+    for name, points in zip(names, (x.detach(), y.detach()), strict=True):
+        if points.ndim < 2 or 0 in points.shape:
+            raise ArgumentError(
+                f"{name} must have the shape (..., points, coordinates) and not be empty, got {tuple(points.shape)}."
+            )
+        if not math.isfinite(probe(points)) and not bool(points.isfinite().all()):
+            raise ArgumentError(f"{name} must be finite, got NaN or infinite coordinates; clean them first.")
+    if x.shape[-1] != y.shape[-1]:
+        raise ArgumentError(f"{both} must have as many coordinates, got {x.shape[-1]} and {y.shape[-1]}.")
+    if x.shape[:-2] == y.shape[:-2]:
+        return x, y, x.shape[:-2]
+    try:
+        return x, y, torch.Size(torch.broadcast_shapes(x.shape[:-2], y.shape[:-2]))
+    except RuntimeError:
+        raise ArgumentError(
+            f"{both} must have batch shapes that broadcast, got {tuple(x.shape[:-2])} and {tuple(y.shape[:-2])}; both "
+            "need as many clouds, or one of them a single one."
+        ) from None
+
+
+def called(ground: Callable[[Tensor, Tensor], Tensor], x: Tensor, y: Tensor) -> Tensor:
+    """The costs between points `(..., n, d)` and `(..., m, d)`, refused where a function returns something else."""
+    batch, other = x.shape[:-2], y.shape[:-2]
+    batch = batch if batch == other else torch.broadcast_shapes(batch, other)
+    costs, wanted = ground(x, y), (*batch, x.shape[-2], y.shape[-2])
+    if not isinstance(costs, Tensor) or costs.shape != wanted:
+        found = tuple(costs.shape) if isinstance(costs, Tensor) else type(costs).__name__
+        raise ArgumentError(f"cost must return a tensor of shape {wanted} from x and y, got {found}.")
+    return costs
 
 
 def check_taus(tau: Any) -> tuple[float, float]:

@@ -13,9 +13,9 @@ from torch import Tensor
 from jumbot._base.options import check_number
 from jumbot.cost import Cost, parse_cost
 from jumbot.errors import ArgumentError
-from jumbot.transport._checks import Array, as_tensor, check_same_columns
+from jumbot.transport._checks import Array, as_tensor, called, read_clouds
 from jumbot.transport._marginal import Marginal, marginals
-from jumbot.transport._problem import check_masses, check_weights
+from jumbot.transport._problem import check_weights, with_fitting_mass
 
 _AT_ONCE = 1 << 21  # entries of a block of rows
 
@@ -118,17 +118,14 @@ def read_problem(
         costs: Tensor | None = check_costs(like.cpu().reshape(-1, n, m))
     else:
         numpy = not isinstance(x, Tensor)
-        like, points, batch = _read_points(cost, x, y, numpy)
+        like, points, batch = _read_points(cost, x, y)
         costs, n, m = None, points[0].shape[-2], points[1].shape[-2]
     weights = []
     for name, given, size in (("a", a, n), ("b", b, m)):
         w = None if given is None else as_tensor(given, name, like, numpy).detach().cpu()
         shaped = torch.empty(()).expand(*batch, n, m)  # no memory: only its shape is read
         weights.append(check_weights(name, w, size, shaped, batch).expand(batch.numel(), size))
-    if source.hard and target.hard:
-        check_masses(weights[0], weights[1], source, target, 1e-5 if like.dtype == torch.float32 else 1e-6)
-        if source.exact and target.exact:  # masses that differ by rounding are made equal
-            weights[1] = weights[1] * (weights[0].sum(-1, keepdim=True) / weights[1].sum(-1, keepdim=True))
+    weights[1] = with_fitting_mass(weights[0], weights[1], source, target, like.dtype)
     out = Given(costs, points, weights[0], weights[1], epsilon, source, target, reference, batch, numpy, like.device)
     return out if points is None or cost is None or isinstance(cost, str) else _at_once(out)
 
@@ -137,33 +134,14 @@ def _at_once(given: Given) -> Given:
     """A callable is asked once for all pairs: what it returns for a block may depend on the other rows."""
     assert given.points is not None
     x, y, ground = given.points
-    costs = ground(x, y)
-    if not isinstance(costs, Tensor) or costs.shape != given.shape:
-        found = tuple(costs.shape) if isinstance(costs, Tensor) else type(costs).__name__
-        raise ArgumentError(f"cost must return a tensor of shape {given.shape} from x and y, got {found}.")
-    return replace(given, costs=check_costs(costs.detach().double()), points=None)
+    return replace(given, costs=check_costs(called(ground, x, y).detach().double()), points=None)
 
 
-def _read_points(cost: Any, x: Any, y: Any, numpy: bool) -> tuple[Tensor, tuple[Tensor, Tensor, Cost], torch.Size]:
+def _read_points(cost: Any, x: Any, y: Any) -> tuple[Tensor, tuple[Tensor, Tensor, Cost], torch.Size]:
     """x as given, then both as `(B, n, d)` and `(B, m, d)` in float64, and the batch shape."""
     ground = parse_cost("sqeuclidean" if cost is None else _name_or_callable(cost))
-    check_same_columns("x, y", x, y)
-    x = as_tensor(x, "x", numpy=numpy).detach()
-    y = as_tensor(y, "y", x, numpy).detach()
-    for name, points in (("x", x), ("y", y)):
-        if points.ndim < 2 or 0 in points.shape:
-            raise ArgumentError(f"{name} must have the shape (..., points, coordinates), got {tuple(points.shape)}.")
-        if not bool(points.isfinite().all()):
-            raise ArgumentError(f"{name} must be finite; it contains NaN or infinite coordinates.")
-    if x.shape[-1] != y.shape[-1]:
-        raise ArgumentError(f"x, y must have as many coordinates, got {x.shape[-1]} and {y.shape[-1]}.")
-    try:
-        batch = torch.broadcast_shapes(x.shape[:-2], y.shape[:-2])
-    except RuntimeError:
-        raise ArgumentError(
-            f"x, y must have batch shapes that broadcast, got {tuple(x.shape[:-2])} and {tuple(y.shape[:-2])}."
-        ) from None
-    flat = [z.cpu().double().expand(*batch, *z.shape[-2:]).reshape(-1, *z.shape[-2:]) for z in (x, y)]
+    x, y, batch = read_clouds(x, y)
+    flat = [z.detach().cpu().double().expand(*batch, *z.shape[-2:]).reshape(-1, *z.shape[-2:]) for z in (x, y)]
     return x, (flat[0], flat[1], ground), batch
 
 

@@ -52,10 +52,16 @@ def linear_weight_gradient(problem: Problem, outcome: AnyOutcome, k: int) -> Ten
         gradient = ratio * df
     if problem.closed is not None:  # whatever their weight, nothing is transported there
         gradient = gradient.masked_fill(problem.closed.rows if rows else problem.closed.columns, 0.0)
-    if problem.source.exact and problem.target.exact:
-        mean = torch.where(weights > 0, weights * gradient, 0.0).sum(-1, keepdim=True) / weights.sum(-1, keepdim=True)
-        gradient = gradient - mean
-    return gradient
+    return _along_equal_masses(problem, weights, gradient)
+
+
+def _along_equal_masses(problem: Problem, weights: Tensor, gradient: Tensor) -> Tensor:
+    """A gradient in weights, without its mean where both masses are bound to be equal."""
+    if not (problem.source.exact and problem.target.exact):
+        return gradient
+    # under "ones" the slope at a weight of zero is -inf
+    mean = torch.where(weights > 0, weights * gradient, 0.0).sum(-1, keepdim=True) / weights.sum(-1, keepdim=True)
+    return gradient - mean
 
 
 def _moves(problem: Problem, outcome: AnyOutcome, rows: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -332,12 +338,17 @@ def weight_gradient(problem: Problem, outcome: AnyOutcome, k: int) -> Tensor:
         gradient = gradient + epsilon * (mass - ratio)
     else:
         gradient = side.weight_gradient(potential, weights)
-    if problem.closed is not None:  # a closed point loses all of its weight
-        closed = problem.closed.rows if k == 0 else problem.closed.columns
+    shut = None if problem.closed is None else problem.closed.rows if k == 0 else problem.closed.columns
+    return with_closed_points(problem, k, gradient, shut)
+
+
+def with_closed_points(problem: Problem, k: int, gradient: Tensor, closed: Tensor | None) -> Tensor:
+    """The gradient in weights: a closed point loses all of its weight, and equal masses stay equal."""
+    side, weights = problem.sides[k]
+    if closed is not None:
+        mass = problem.given[1 - k].sum(-1, keepdim=True)
         lost = side.lost_gradient(problem.given[k])
-        gradient = torch.where(closed, lost + (epsilon * mass if problem.reference == "product" else 0.0), gradient)
-    if problem.source.exact and problem.target.exact:
-        # under "ones" the slope at a weight of zero is -inf
-        mean = torch.where(weights > 0, weights * gradient, 0.0).sum(-1, keepdim=True) / weights.sum(-1, keepdim=True)
-        gradient = gradient - mean
-    return gradient
+        gradient = torch.where(
+            closed, lost + (problem.epsilon * mass if problem.reference == "product" else 0.0), gradient
+        )
+    return _along_equal_masses(problem, weights, gradient)

@@ -319,16 +319,25 @@ def make_problem(
         weights_a, weights_b = weights_a.masked_fill(closed.rows, 0.0), weights_b.masked_fill(closed.columns, 0.0)
     if a is None and b is None and source.exact and target.exact:
         weights_b = _matched(n, m, cost.device)
-    elif source.hard and target.hard:
-        check_masses(weights_a, weights_b, source, target, 1e-5 if cost.dtype == torch.float32 else 1e-6)
-        if source.exact and target.exact:  # masses that differ by rounding are made equal
-            weights_b = weights_b * (weights_a.sum(-1, keepdim=True) / weights_b.sum(-1, keepdim=True))
+    else:
+        weights_b = with_fitting_mass(weights_a, weights_b, source, target, cost.dtype)
     return Problem(
         flat, weights_a, weights_b, epsilon, source, target, reference, blocked, closed, well_scaled=well_scaled
     )
 
 
-def check_masses(a: Tensor, b: Tensor, source: Marginal, target: Marginal, rounding: float) -> None:
+def with_fitting_mass(a: Tensor, b: Tensor, source: Marginal, target: Marginal, dtype: torch.dtype) -> Tensor:
+    """`b`, refused where both marginals are constrained and the masses do not fit; brought to that of `a` if exact.
+
+    Masses may differ by the rounding of weights that came in this dtype.
+    """
+    if not (source.hard and target.hard):
+        return b
+    _check_masses(a, b, source, target, 1e-5 if dtype == torch.float32 else 1e-6)
+    return b * (a.sum(-1, keepdim=True) / b.sum(-1, keepdim=True)) if source.exact and target.exact else b
+
+
+def _check_masses(a: Tensor, b: Tensor, source: Marginal, target: Marginal, rounding: float) -> None:
     mass_a, mass_b = a.sum(-1), b.sum(-1)
     if isinstance(source, PartialMarginal):
         least = float(torch.minimum(mass_a.min(), mass_b.min()))

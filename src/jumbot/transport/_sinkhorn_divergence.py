@@ -15,7 +15,7 @@ from jumbot.cost import Cost, parse_cost
 from jumbot.errors import ArgumentError, hinting
 from jumbot.transport import _placement
 from jumbot.transport import _plain_divergence as plain_divergence
-from jumbot.transport._checks import Array, as_tensor, autocast, check_same_columns, probe, uncompiled
+from jumbot.transport._checks import Array, as_tensor, autocast, read_clouds, uncompiled
 from jumbot.transport._debiased import debiased, excess_mass, finer
 from jumbot.transport._placement import bytes_per_entry, check_room, on_cpu, placed, returned
 from jumbot.transport._problem import make_problem
@@ -121,13 +121,11 @@ def sinkhorn_divergence(
             engine=engine,
         )
     numpy = not isinstance(x, Tensor)
-    if numpy:
-        check_same_columns("x, y", x, y)
-    x = as_tensor(x, "x", numpy=numpy)
-    y = as_tensor(y, "y", x, numpy)
+    if isinstance(tau, tuple | list):
+        raise ArgumentError("tau: got a pair, but the Sinkhorn divergence is symmetric; pass one number.")
+    x, y, _ = read_clouds(x, y)
     a = None if a is None else as_tensor(a, "a", x, numpy)
     b = None if b is None else as_tensor(b, "b", x, numpy)
-    _check_clouds(x, y, tau)
     ground = parse_cost(cost)
     tol, epsilon = finer(check_number("tol", tol, least=0)), check_number("epsilon", epsilon, least=0)
     limit = check_whole("max_iterations", max_iterations, least=1)
@@ -141,22 +139,6 @@ def sinkhorn_divergence(
         result = _by_matrices((x, y, a, b), ground, settings, tol, limit, engine)
     result = returned(result, x.dtype, x.device)
     return result.detach().numpy() if numpy else result
-
-
-def _check_clouds(x: Tensor, y: Tensor, tau: Any) -> None:
-    if isinstance(tau, tuple | list):
-        raise ArgumentError("tau: got a pair, but the Sinkhorn divergence is symmetric; pass one number.")
-    for name, points in (("x", x), ("y", y)):
-        if points.ndim < 2 or 0 in points.shape:
-            raise ArgumentError(
-                f"{name}: shape {tuple(points.shape)}; it must be (..., points, coordinates), not empty."
-            )
-        if not math.isfinite(probe(points.detach())) and not bool(points.detach().isfinite().all()):
-            raise ArgumentError(f"{name}: contains NaN or infinite coordinates; clean them first.")
-    if x.shape[-1] != y.shape[-1]:
-        raise ArgumentError(f"x, y: {x.shape[-1]} and {y.shape[-1]} coordinates; both clouds must live in one space.")
-    if x.shape[:-2] != y.shape[:-2]:
-        _check_broadcast(tuple(x.shape[:-2]), tuple(y.shape[:-2]))
 
 
 def _by_matrices(inputs: Any, ground: Cost, settings: dict[str, Any], tol: float, limit: int, engine: str) -> Tensor:
@@ -209,12 +191,3 @@ def _apart(x: Array, *others: Array | None, **settings: Any) -> Any:
 
 
 _uncompiled = uncompiled(sinkhorn_divergence, "jumbot.sinkhorn_divergence")
-
-
-def _check_broadcast(x: tuple[int, ...], y: tuple[int, ...]) -> None:
-    try:
-        torch.broadcast_shapes(x, y)
-    except RuntimeError:
-        raise ArgumentError(
-            f"x, y: batches of shapes {x} and {y}; both need as many clouds, or one of them a single one."
-        ) from None

@@ -191,7 +191,6 @@ def learn_guarantee(
     shares: Array | None,
     target: Array | None,
     strange: float,
-    seed: int = 0,
 ) -> Guarantee | None:
     """From what networks that did not see the held-out samples say of them and of the target.
 
@@ -214,7 +213,7 @@ def learn_guarantee(
     for number, (z, there) in enumerate(zip(witness.held_z, witness.target_z, strict=True)):
         part = slice(start, start + len(z))
         groups = None if calibration is None else witness.labels[part]
-        weights[part], share = plan_weights(z, there, ratio[part], groups, seed + number)
+        weights[part], share = plan_weights(z, there, ratio[part], groups, number)
         moved.append(share)
         start += len(z)
     curve = np.zeros((3, 0)) if target is None else expected_coverage(target)

@@ -73,7 +73,7 @@ def threshold_vote(held: Array, right: float, target: Array) -> float:
     return float((_certainty(target) >= threshold).mean())
 
 
-def transport_vote(target: Array, shares: Array, seed: int = 0) -> float:
+def transport_vote(target: Array, shares: Array) -> float:
     r"""COT (Lu 2023): one less the cost of moving the target's probabilities to labels in given shares.
 
     .. math:: 1 - \min_P \sum_{i, y} P_{iy} (1 - q_{iy}), \quad P 1 = 1 / n, \quad P^\top 1 = \pi
@@ -84,7 +84,7 @@ def transport_vote(target: Array, shares: Array, seed: int = 0) -> float:
     >>> transport_vote(np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([0.5, 0.5]))
     0.5
     """
-    q = _some(target, seed)
+    q = _some(target)
     kept = shares > 0
     if kept.sum() < 2:
         return float(q[:, kept].mean())
@@ -119,10 +119,10 @@ def _certainty(q: Array) -> Array:
     return found
 
 
-def _some(rows: Array, seed: int) -> Array:
+def _some(rows: Array) -> Array:
     if len(rows) <= MOST:
         return rows
-    found: Array = rows[np.sort(np.random.default_rng((seed, 8)).choice(len(rows), MOST, replace=False))]
+    found: Array = rows[np.sort(np.random.default_rng((0, 8)).choice(len(rows), MOST, replace=False))]
     return found
 
 

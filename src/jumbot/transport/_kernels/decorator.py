@@ -54,7 +54,7 @@ def _build(function: Any, keywords: dict[str, Any], allocates: bool) -> Any:
     two of one name in two cached callers would be confused.
     """
     if CACHE is None:
-        return _plain(function, keywords)
+        return _by_public_numba(function, keywords)
     keywords = {**keywords, "no_cfunc_wrapper": True, "_nrt": allocates}
     dispatcher: Any = numba.njit(**keywords)(function)
     dispatcher._cache = CACHE(dispatcher)
@@ -66,7 +66,7 @@ def _build(function: Any, keywords: dict[str, Any], allocates: bool) -> Any:
     return dispatcher
 
 
-def _plain(function: Any, keywords: dict[str, Any]) -> Any:
+def _by_public_numba(function: Any, keywords: dict[str, Any]) -> Any:
     """By numba's public interface, under a name that says what the function means: numba asks for names.
 
     Of what the function calls, some may be defined later: all sources of the package are part of the name.  Closures

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from jumbot.cost import Cost
 from jumbot.errors import ArgumentError
+from jumbot.transport._checks import called
 from jumbot.transport._points._team import ALONE
 from jumbot.transport._points.tile_math import NOTHING
 
@@ -42,10 +43,7 @@ class CallableTiles:
         """The costs of a block over epsilon, in float64, checked."""
         x, y = self.points[0][i], self.points[1][j]
         with torch.no_grad():
-            cost = self.cost(x, y)
-        if not isinstance(cost, Tensor) or cost.shape != (len(x), len(y)):
-            found = tuple(cost.shape) if isinstance(cost, Tensor) else type(cost).__name__
-            raise ArgumentError(f"cost: the callable returned {found}, not a tensor of shape {(len(x), len(y))}.")
+            cost = called(self.cost, x, y)
         if bool(cost.isnan().any()) or bool(cost.isneginf().any()):
             raise ArgumentError("cost: the callable returned NaN or -inf for finite points.")
         return cost.double() / self.epsilon

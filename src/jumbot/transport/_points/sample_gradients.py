@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from jumbot.transport._entropic.translation import centre
-from jumbot.transport._gradients import edge, graphed
+from jumbot.transport._gradients import edge, graphed, with_closed_points
 from jumbot.transport._points._point_moves import SampleCurvature
 from jumbot.transport._points.callable_tiles import CallableTiles
 from jumbot.transport._points.rounding import Solved, exponents
@@ -55,14 +55,9 @@ def weight_gradient(solved: Solved, k: int) -> Tensor:
         gradient = side.weight_gradient(potential, weights) + epsilon * (mass - ratio)
     else:
         gradient = side.weight_gradient(potential, weights)
-    closed = solved.stream.closed[k]
-    if closed is not None and closed.any():  # a closed point loses all of its weight
-        lost = side.lost_gradient(problem.given[k]) + (epsilon * mass if problem.reference == "product" else 0.0)
-        gradient = torch.where(torch.from_numpy(closed)[None], lost, gradient)
-    if problem.source.exact and problem.target.exact:
-        mean = torch.where(weights > 0, weights * gradient, 0.0).sum(-1, keepdim=True) / weights.sum(-1, keepdim=True)
-        gradient = gradient - mean
-    return gradient[0]
+    shut = solved.stream.closed[k]
+    closed = None if shut is None or not shut.any() else torch.from_numpy(shut)[None]
+    return with_closed_points(problem, k, gradient, closed)[0]
 
 
 class SampleValue(torch.autograd.Function):

@@ -15,11 +15,11 @@ from jumbot._base.options import check_number, check_whole
 from jumbot.cost import COSTS, Cost, parse_cost
 from jumbot.errors import ArgumentError, NotConvergedWarning, UnsupportedError
 from jumbot.transport._certificate import reachable
-from jumbot.transport._checks import Array, as_tensor, check_same_columns
+from jumbot.transport._checks import Array, as_tensor, read_clouds
 from jumbot.transport._marginal import marginals
 from jumbot.transport._points.engine_choice import Call, solve_one
 from jumbot.transport._points.sample_solution import SampleSolution
-from jumbot.transport._problem import Problem, check_masses, check_reference, check_weights, refuse_absent
+from jumbot.transport._problem import Problem, check_reference, check_weights, refuse_absent, with_fitting_mass
 from jumbot.transport._solution import Solution, Status
 from jumbot.transport.divergences import Divergence
 
@@ -121,13 +121,9 @@ def solve_sample(
     """
     epsilon = _check_offered(epsilon, mass)
     numpy = not isinstance(x, Tensor)
-    if numpy:
-        check_same_columns("x, y", x, y)
-    x = as_tensor(x, "x", numpy=numpy)
-    y = as_tensor(y, "y", x, numpy)
+    x, y, batch = read_clouds(x, y)
     a = None if a is None else as_tensor(a, "a", x, numpy)
     b = None if b is None else as_tensor(b, "b", x, numpy)
-    batch = _check_points(x, y)
     tol, limit = check_number("tol", tol, least=0), check_whole("max_iterations", max_iterations, least=1)
     most = None if memory is None else check_whole("memory", memory, least=1)
     source, target = marginals(divergence, tau)
@@ -136,16 +132,13 @@ def solve_sample(
     like = torch.zeros(1, 1, 1, dtype=torch.float64).expand(1, n, m)
     on_cpu = [None if w is None else w.detach().cpu() for w in (a, b)]
     weights = [
-        check_weights(name, w, size, like[0], torch.Size(batch)).expand(math.prod(batch), size)
+        check_weights(name, w, size, like[0], batch).expand(math.prod(batch), size)
         for name, w, size in zip("ab", on_cpu, (n, m), strict=True)
     ]
     if reference != "product":
         refuse_absent(source, weights[0], "a")
         refuse_absent(target, weights[1], "b")
-    if source.hard and target.hard:
-        check_masses(weights[0], weights[1], source, target, 1e-5 if x.dtype == torch.float32 else 1e-6)
-        if source.exact and target.exact:  # masses that differ by rounding are made equal
-            weights[1] = weights[1] * (weights[0].sum(-1, keepdim=True) / weights[1].sum(-1, keepdim=True))
+    weights[1] = with_fitting_mass(weights[0], weights[1], source, target, x.dtype)
     begin = _starts(init, batch, n, m)
     points = [z.detach().cpu().expand(*batch, *z.shape[-2:]).reshape(-1, *z.shape[-2:]) for z in (x, y)]
     ground = next((name for name, known in COSTS.items() if known is cost), cost)
@@ -168,24 +161,6 @@ def _check_offered(epsilon: Any, mass: Any) -> float:
     if epsilon == 0:
         raise UnsupportedError("epsilon: must be > 0 from points; exact plans need the matrix, see jumbot.solve.")
     return epsilon
-
-
-def _check_points(x: Tensor, y: Tensor) -> tuple[int, ...]:
-    """The shape of the batch."""
-    for name, points in (("x", x), ("y", y)):
-        if points.ndim < 2 or 0 in points.shape:
-            raise ArgumentError(f"{name}: must be (..., points, coordinates) and not empty, got {tuple(points.shape)}.")
-        if not bool(points.detach().isfinite().all()):
-            raise ArgumentError(f"{name}: must be finite, got NaN or infinite coordinates; clean them first.")
-    if x.shape[-1] != y.shape[-1]:
-        raise ArgumentError(f"x, y: must have the same coordinates, got {x.shape[-1]} and {y.shape[-1]}.")
-    try:
-        return tuple(torch.broadcast_shapes(x.shape[:-2], y.shape[:-2]))
-    except RuntimeError:
-        raise ArgumentError(
-            f"x, y: batches of shapes {tuple(x.shape[:-2])} and {tuple(y.shape[:-2])} do not fit; both need as many "
-            "clouds, or one of them a single one."
-        ) from None
 
 
 def _starts(init: Any, batch: tuple[int, ...], n: int, m: int) -> list[tuple[Tensor, Tensor]] | None:
