@@ -35,6 +35,7 @@ OUT = Path("results/shifts")
 GENERAL = {"eta1": 0.01, "eta2": 0.5, "eta3": 1.0, "tau": 0.5}
 PARTIAL = {"eta1": 0.003, "eta2": 0.75, "eta3": 10.0, "tau": 0.06}
 PLAIN = ("linear model", "boosted trees")
+COLUMNS = (*PLAIN, "source-only", "jumbot", "jumbot general", "jumbot partial", "tune", "default")
 Task = tuple[str, Any, Any, dict[str, Any]]
 """Name, labelled source, labelled target, and how they are read."""
 
@@ -169,23 +170,78 @@ def methods(tune: float | None) -> dict[str, Callable[..., dict[str, Any]]]:
 
 
 def table(lines: list[dict[str, Any]]) -> str:
-    """Accuracy / mean over classes / held-out source in %, means over seeds; for the default also the estimate."""
-    names = list(dict.fromkeys(x["method"] for x in lines))
-    text = ["| task | " + " | ".join(names) + " | estimate of the default |", "| --- |" + " ---: |" * (len(names) + 1)]
-    for task in dict.fromkeys(x["task"] for x in lines):
-        cells = []
-        for name in names:
-            some = [x for x in lines if x["task"] == task and x["method"] == name]
-            cells.append(" / ".join(_mean(some, key) for key in ("accuracy", "mean", "held_out")) if some else "")
-        own = [x for x in lines if x["task"] == task and x["method"] == "default"]
-        estimated = [
-            f"{100 * e['value']:.0f} ({100 * e['low']:.0f} to {100 * e['high']:.0f})"
-            if e and e["value"] is not None
-            else "cannot be determined"
-            for e in (x.get("estimate") for x in own)
+    """Accuracy / mean over classes in %, means over seeds; of the default also what it returned and estimated."""
+    names = [name for name in COLUMNS if any(x["method"] == name for x in lines)]
+    head = ["task", *names, "returned", "estimate of the default", "seconds of the default"]
+    text = [_row(head), "| --- |" + " ---: |" * len(names) + " --- | ---: | ---: |"]
+    every = list(dict.fromkeys(x["task"] for x in lines))
+    for task in every:
+        some = [[x for x in lines if (x["task"], x["method"]) == (task, name)] for name in names]
+        own = [x for x in lines if (x["task"], x["method"]) == (task, "default")]
+        cells = [" / ".join(_mean(each, key) for key in ("accuracy", "mean")) if each else "" for each in some]
+        seconds = f"{np.mean([x['processor_seconds'] for x in own]):.0f}" if own else ""
+        returned, estimated = ", ".join(str(x["decision"]) for x in own), "; ".join(map(_estimate, own))
+        text.append(_row([task, *cells, returned, estimated, seconds]))
+    classes = [task for task in every if any(x["task"] == task and x.get("mean") is not None for x in lines)]
+    for words, seeds in (("all seeds", (0, 1, 2)), ("seed 0", (0,))):
+        cells = [
+            _over_tasks([x for x in lines if x["method"] == name and x["seed"] in seeds], classes) for name in names
         ]
-        text.append(f"| {task} | " + " | ".join(cells) + f" | {'; '.join(estimated)} |")
-    return "\n".join(text)
+        text.append(_row([f"mean of {len(classes)}, {words}", *cells, "", "", ""]))
+    seeds = [str(len({x["seed"] for x in lines if x["method"] == name})) for name in names]
+    text.append(_row(["seeds", *seeds, "", "", ""]))
+    return "\n".join([*text, "", *_summary(lines)])
+
+
+def _over_tasks(lines: list[dict[str, Any]], tasks: list[str]) -> str:
+    """The mean over tasks of the mean over seeds; empty where a task is missing."""
+    by_task = [[x for x in lines if x["task"] == task] for task in tasks]
+    if not all(by_task):
+        return ""
+    return " / ".join(
+        f"{100 * np.mean([np.mean([x[k] for x in some]) for some in by_task]):.1f}" for k in ("accuracy", "mean")
+    )
+
+
+def _row(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _estimate(line: dict[str, Any]) -> str:
+    found = line.get("estimate")
+    if not found or found["value"] is None:
+        return "cannot be determined"
+    return f"{100 * found['value']:.0f} ({100 * found['low']:.0f} to {100 * found['high']:.0f})"
+
+
+def _summary(lines: list[dict[str, Any]]) -> list[str]:
+    """How often estimates are told and right, and how far the default falls below source-only."""
+    given = [x for x in lines if x.get("mean") is not None and x.get("estimate")]
+    told = [(x["accuracy"], x["estimate"]) for x in given if x["estimate"]["value"] is not None]
+    right = sum(e["low"] <= a <= e["high"] for a, e in told)
+    width, error = (
+        100 * np.median([e["high"] - e["low"] for _, e in told]),
+        100 * np.mean([abs(e["value"] - a) for a, e in told]),
+    )
+    bad = sum(e["low"] > 0.85 and a < 0.75 for a, e in told)
+    found = [
+        f"{len(given)} estimates, {len(told)} told, {right} right, median width {width:.0f}, mean error {error:.1f}, "
+        f"{bad} with a lower end above 85 % where less than 75 % are right."
+    ]
+    by_run = {(x["task"], x["method"], x["seed"]): 100 * x["accuracy"] for x in lines}
+    for name in ("default", "tune"):
+        change: dict[str, list[float]] = {}
+        for (task, method, seed), value in by_run.items():
+            if method == name and (task, "source-only", seed) in by_run:
+                change.setdefault(task, []).append(value - by_run[task, "source-only", seed])
+        if change:
+            by_task = {task: float(np.mean(each)) for task, each in change.items()}
+            worst = min(by_task, key=by_task.__getitem__)
+            runs = min(min(each) for each in change.values())
+            found.append(
+                f"{name} less source-only: the worst task {by_task[worst]:+.1f} ({worst}), the worst run {runs:+.1f}."
+            )
+    return found
 
 
 def _mean(lines: list[dict[str, Any]], key: str) -> str:

@@ -109,6 +109,7 @@ def lines_of(task: Rows, seed: int, found: Study, seconds: float) -> list[dict[s
             "classes": len(alone.shares),
             "target": len(task.y_target),
             "held": len(witness.labels),
+            "skill": round(witness.skill, 4),
             **truths(witness, truth),
             "votes": {k: round(v, 4) for k, v in witness.votes().items()},
             "harm": {name: _short(value) for name, value in asdict(harm).items()},
@@ -210,7 +211,7 @@ def judged(lines: list[dict[str, Any]], factor: float) -> Array:
     """(n, 3) value, low and high of the estimates with this factor; NaN where nothing is told."""
     rows = []
     for x in lines:
-        found = estimate_accuracy(x["votes"], x["target"], x["held"], factor)
+        found = estimate_accuracy(x["votes"], x["target"], x["held"], factor, x["skill"])
         rows.append([np.nan if v is None else v for v in (found.value, found.low, found.high)])
     return np.array(rows)
 

@@ -123,3 +123,28 @@ def test_in_cross_validation_and_polars(rng: np.random.Generator) -> None:
     polars = pytest.importorskip("polars")
     frame = polars.DataFrame({"a": [1.0, 2.0, None, 4.0] * 6, "w": ["x", "y", "x", None] * 6})
     assert _classifier().fit(frame, [0, 1] * 12, X_target=frame).predict(frame).shape == (24,)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        pytest.param(lambda y: y.astype(np.int8), id="int8"),
+        pytest.param(lambda y: y.astype(bool), id="bool"),
+        pytest.param(lambda y: y.astype(str), id="digits as text"),
+        pytest.param(lambda y: np.array(["00", "01"])[y], id="padded"),
+        pytest.param(lambda y: np.array(["1", "2"], object)[y], id="objects"),
+        pytest.param(lambda y: pd.Categorical(np.array(["1", "2"])[y]), id="categorical"),
+        pytest.param(lambda y: pd.Series(y, dtype="category"), id="categorical of numbers"),
+        pytest.param(lambda y: pd.Series(y, dtype="Int64"), id="nullable numbers"),
+        pytest.param(lambda y: pd.Series(y.astype(bool), dtype="boolean"), id="nullable truth"),
+    ],
+)
+def test_predictions_have_the_type_of_the_labels(labels: Any, rng: np.random.Generator) -> None:
+    y = np.arange(ROWS) % 2
+    X = rng.normal(size=(ROWS, 3)) + 5 * y[:, None]
+    given = labels(y)
+    plain = np.asarray(given)
+    model = jumbot.adapt((X, given), X, method="source-only", steps=20, judge=False)
+    for found in (model.predict(X), _classifier().fit(X, given, X_target=X).predict(X)):
+        assert (found == plain).all()
+        assert found.dtype.kind in {"O": "UO"}.get(plain.dtype.kind, plain.dtype.kind)

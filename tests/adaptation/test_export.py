@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +157,22 @@ def test_what_cannot_be_exported(rows: Model, tmp_path: Path, monkeypatch: pytes
     with refused("cannot be traced"):
         model.export(tmp_path / "picky.pt2")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("suffix", ["onnx", "pt2"])
+def test_class_sizes_are_in_module_and_files(rows: Model, suffix: str, tmp_path: Path) -> None:
+    """What is added to logits for the class sizes of the target changes predictions everywhere, or nowhere."""
+    sized = replace(rows, temperature=1.5, offset=(0.0, 3.0, -3.0))
+    x = np.linspace(ROWS.min(), ROWS.max(), 400).reshape(100, 4).astype(np.float32)
+    wanted = sized.predict_proba(x)
+    assert (wanted.argmax(1) != rows.predict_proba(x).argmax(1)).any()
+    assert sized.predict(x).tolist() == [int(sized.classes[c]) for c in wanted.argmax(1)]
+    np.testing.assert_allclose(sized.module()(torch.from_numpy(x)).detach(), wanted, atol=1e-5)
+    np.testing.assert_allclose(_run(sized.export(tmp_path / f"rows.{suffix}"), x), wanted, atol=1e-5)
+    again = jumbot.load(sized.save(tmp_path / "model"))
+    np.testing.assert_array_equal(again.predict(x), sized.predict(x))
+    equal = replace(sized, offset=None)
+    np.testing.assert_array_equal(sized.predict(x, prior="equal"), equal.predict(x))
 
 
 def test_the_module_is_a_copy(rows: Model) -> None:

@@ -38,6 +38,7 @@ class Taken(NamedTuple):
 
 def take(estimator: Any, X: Any, y: Any, X_target: Any, is_source: np.ndarray | None, **how: Any) -> Taken:
     """What `fit` was given; medians, categories, dates and texts are found on the rows of the source alone."""
+    y = _without_nullables(y)
     table, options = _table(X, "X"), estimator.options if isinstance(estimator.options, Mapping) else {}
     asked = Inputs(**{name: options[name] for name in ("dates", "text") if name in options})
     if table is None:
@@ -73,6 +74,15 @@ def take_more(estimator: Any, X: Any, name: str = "X") -> np.ndarray:
         return found
     validate_data(estimator, X, reset=False, skip_check_array=True)
     return columns.encode(table, name).astype(np.float64)
+
+
+def _without_nullables(y: Any) -> Any:
+    """Whole numbers and truth values of pandas' nullable types as numpy's, of which scikit-learn would make floats."""
+    dtype = getattr(y, "dtype", None)
+    if isinstance(dtype, np.dtype) or getattr(dtype, "kind", "O") not in "iub":
+        return y
+    found = np.asarray(y)
+    return found if found.dtype.kind in "iub" else y
 
 
 def _table(X: Any, name: str) -> Table | None:

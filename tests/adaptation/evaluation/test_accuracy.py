@@ -126,14 +126,15 @@ def test_the_median_of_the_votes_and_what_they_differ_by() -> None:
 def test_a_classifier_that_always_says_the_commonest_class_has_no_estimate() -> None:
     """Men and women of the Titanic: 81 % of the men died, and who learned that is right for 31 % of the women."""
     truth = (np.arange(200) % 5 == 0).astype(int)
-    for found, skill in ((0 * truth, 0.0), (truth * (np.arange(200) < 20), 0.1), (truth * (np.arange(200) < 100), 0.5)):
+    place = np.arange(200)
+    for found, skill in ((0 * truth, 0.0), (truth * (place < 10), 0.05), (truth * (place < 100), 0.5)):
         logits = 4 * np.eye(2)[found]
         panel = Panel({"trees": found}, {"trees": (found,)})
         own = Witness(logits, truth, (logits,), np.array([0.8, 0.2]), np.zeros(2), panel)
         assert own.skill == pytest.approx(skill)
         estimate = estimate_accuracy(own.votes(), 200, 200, skill=own.skill)
-        assert (estimate.value is None) == (skill < 0.15)
-        assert ("always predicting the commonest class" in estimate.why) == (skill < 0.15)
+        assert (estimate.value is None) == (skill < 0.1)
+        assert ("always predicting the commonest class" in estimate.why) == (skill < 0.1)
         assert estimate.votes  # they are said all the same
     assert witness().skill > 0.7
     one = Witness(np.zeros((40, 2)), np.zeros(40, int), (np.zeros((40, 2)),), np.array([1.0, 0.0]), np.zeros(2))

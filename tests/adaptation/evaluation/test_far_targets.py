@@ -44,6 +44,19 @@ def test_a_target_predicted_as_one_class_is_not_estimated() -> None:
     assert "predicted as one class" in model.estimated_accuracy.why
 
 
+@pytest.mark.parametrize("rare", [0.5, 0.1, 0.03])
+def test_a_target_predicted_as_nearly_one_class_is_named(rare: float) -> None:
+    """However rare the other classes are in the source."""
+    rng = np.random.default_rng(0)
+    y = (rng.random(1000) < rare).astype(int)
+    X = rng.normal(size=(1000, 3)) + 5 * y[:, None]
+    model = jumbot.adapt((X, y), rng.normal(size=(300, 3)), steps=60, seed=0, method="source-only")
+    assert (model.predict(rng.normal(size=(300, 3))) == 0).mean() > 0.98
+    assert any("are predicted as one class" in sign for sign in model.diagnosis["signs"])
+    same = jumbot.adapt((X, y), X, steps=60, seed=0, method="source-only", judge=False)
+    assert not any("are predicted as one class" in sign for sign in same.diagnosis["signs"])
+
+
 def test_a_near_target_is_estimated() -> None:
     (X, y), (T, truth) = clouds(240, 0), clouds(200, 1)
     model = jumbot.adapt((X, y), T + 0.2, steps=60, seed=0)

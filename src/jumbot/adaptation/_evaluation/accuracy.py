@@ -25,7 +25,7 @@ on its width allow, so that families of data that were left out are covered."""
 _WIDEST = 0.5  # an interval wider than that would say nothing
 _MOST = 0.85  # a lower end above it cannot be promised without labels: a class may be wrong as a whole
 _ONLY = 2.0  # times as wide where no reference has a say
-UNSKILLED = 0.15
+UNSKILLED = 0.1
 """Skill (`Witness.skill`) below which nothing is said: a classifier that nearly always predicts one class is right as
 often as that class is there, which it does not see."""
 

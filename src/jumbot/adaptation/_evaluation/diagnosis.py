@@ -34,7 +34,7 @@ MOST_DISAGREEMENT = 0.3
 MOST_DEVIATION = 0.2
 MOST_MOVED = 0.4  # a poor classifier is rightly moved by up to a third: digits, 59 to 94 % accuracy
 MOST_ENTROPY = 0.1  # nats by which the mean entropy of the predictions may rise through adaptation
-NEARLY_ONE, MOST_OF_SOURCE = 0.95, 0.9  # shares of the class that the target is predicted as
+NEARLY_ONE = 0.95  # share of the class that the target is predicted as
 _LEAST_MASS = 1e-3  # between source samples: below it the settings explain nothing
 
 
@@ -325,9 +325,17 @@ def as_predicted(diagnosis: Diagnosis, predictions: Array, labels: Array, harm: 
 
 
 def one_class(predicted: Array, shares: Array) -> str:
-    """Nearly one class for the whole target, where the source has several in these shares; empty otherwise."""
+    """Nearly one class for the whole target, where the source has several in these shares; empty otherwise.
+
+    The other classes have less than half of what they are of the source.
+
+    >>> one_class(np.array([0.99, 0.01]), np.array([0.95, 0.05]))
+    '99 % of the target are predicted as one class, which is 95 % of the source'
+    >>> one_class(np.array([0.96, 0.04]), np.array([0.95, 0.05]))
+    ''
+    """
     most = int(predicted.argmax())
-    if len(predicted) < 2 or predicted[most] < NEARLY_ONE or shares[most] > MOST_OF_SOURCE:
+    if predicted[most] < NEARLY_ONE or 1 - predicted[most] >= (1 - shares[most]) / 2:
         return ""
     return (
         f"{100 * predicted[most]:.0f} % of the target are predicted as one class, which is "
