@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     import pandas
 
 
-
 @dataclass(frozen=True, eq=False)
 class Tuned:
     """What `jumbot.tune` returns; `print` shows why the model was picked.
