@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import sys
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, wraps
 from importlib import import_module
-from typing import Any
+from typing import Any, ParamSpec
 
 import torch
 from torch import Tensor
@@ -33,6 +35,31 @@ class MismatchError(ArgumentError, AssertionError):
 def pot(name: str = "") -> Any:
     """The real package, or a module of it; it takes a second to load."""
     return import_module(f"ot.{name}" if name else "ot")
+
+
+P = ParamSpec("P")
+
+
+def or_pot(module: str) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
+    """A call that ours answers by NotImplemented goes, as it was made, to POT's function of the same name."""
+
+    def decorate(ours: Callable[P, Any]) -> Callable[P, Any]:
+        @wraps(ours)
+        def answered(*args: P.args, **kwargs: P.kwargs) -> Any:
+            found = ours(*args, **kwargs)
+            return getattr(pot(module), ours.__name__)(*args, **kwargs) if found is NotImplemented else found
+
+        return answered
+
+    return decorate
+
+
+def _callers() -> int:
+    """The stack level, of a warning in the function that asks, of the first line outside this package."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith(__package__ or ""):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 @dataclass(frozen=True)
@@ -131,7 +158,7 @@ def solved(
         warnings.warn(
             f"Stopped after {limit} iterations at a relative gap of {gap:.1e}; raise numItermax or reg.",
             NotConvergedWarning,
-            stacklevel=4,
+            stacklevel=_callers(),
         )
     return solution
 
@@ -183,7 +210,7 @@ def differs(name: str) -> None:
     """Warn of a difference, once in a process."""
     if name not in _warned:
         _warned.add(name)
-        warnings.warn(f"jumbot.compat.ot: {DIFFERENCES[name]}.", PeerDifferenceWarning, stacklevel=4)
+        warnings.warn(f"jumbot.compat.ot: {DIFFERENCES[name]}.", PeerDifferenceWarning, stacklevel=_callers())
 
 
 def with_gradients(

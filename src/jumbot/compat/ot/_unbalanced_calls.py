@@ -7,7 +7,7 @@ import warnings
 from typing import Any
 
 from jumbot._base.options import check_number
-from jumbot.compat.ot._pot import Call, certificate, differs, pair, pot, read, scalings, solved, with_gradients
+from jumbot.compat.ot._pot import Call, certificate, differs, or_pot, pair, pot, read, scalings, solved, with_gradients
 from jumbot.errors import ArgumentError, suggest
 from jumbot.transport._solution import Solution
 
@@ -15,6 +15,7 @@ _METHODS = ("sinkhorn", "sinkhorn_stabilized", "sinkhorn_translation_invariant",
 _COSTS = ("linear", "total")
 
 
+@or_pot("unbalanced")
 def sinkhorn_unbalanced(
     a: Any,
     b: Any,
@@ -66,24 +67,9 @@ def sinkhorn_unbalanced(
         raise ArgumentError(f"method: {method!r} is not known; {suggest(method, _METHODS)}")
     if method.lower() == "sinkhorn_stabilized":
         differs("stabilised")
-    found = _solved(a, b, M, reg, reg_m, reg_type, c, warmstart, numItermax, stopThr, verbose)
+    found = _solved(a, b, M, reg, reg_m, reg_type, c, warmstart, limit=numItermax, stop=stopThr, verbose=verbose)
     if found is None:
-        return pot("unbalanced").sinkhorn_unbalanced(
-            a,
-            b,
-            M,
-            reg,
-            reg_m,
-            method=method,
-            reg_type=reg_type,
-            c=c,
-            warmstart=warmstart,
-            numItermax=numItermax,
-            stopThr=stopThr,
-            verbose=verbose,
-            log=log,
-            **kwargs,
-        )
+        return NotImplemented
     call, solution, c = found
     out = call.out(solution.linear) if call.histograms else plan_of(call, solution, c is None)
     return (out, _record(call, solution, c)) if log else out
@@ -194,6 +180,7 @@ def sinkhorn_unbalanced2(
     return (cost, record) if log else cost
 
 
+@or_pot("unbalanced")
 def mm_unbalanced(
     a: Any,
     b: Any,
@@ -215,20 +202,7 @@ def mm_unbalanced(
     call = read(M, a, b) if isinstance(div, str) and div.lower() == "kl" else None
     taus = pair(reg_m)
     if call is None or call.histograms or call.differentiable or not all(0 < tau < math.inf for tau in taus):
-        return pot("unbalanced").mm_unbalanced(
-            a,
-            b,
-            M,
-            reg_m,
-            c=c,
-            reg=reg,
-            div=div,
-            G0=G0,
-            numItermax=numItermax,
-            stopThr=stopThr,
-            verbose=verbose,
-            log=log,
-        )
+        return NotImplemented
     matrix = None if c is None or reg == 0 else call.M.new_tensor(call.nx.to_numpy(c))
     solution = solved(call, epsilon=reg, tau=taus, c=matrix, limit=max(numItermax, 1000), verbose=verbose)
     plan = call.out(solution.plan)
@@ -268,17 +242,7 @@ def mm_unbalanced2(
 
 
 def _solved(
-    a: Any,
-    b: Any,
-    M: Any,
-    reg: Any,
-    reg_m: Any,
-    reg_type: Any,
-    c: Any,
-    warmstart: Any,
-    limit: Any,
-    stop: Any,
-    verbose: bool,
+    a: Any, b: Any, M: Any, reg: Any, reg_m: Any, reg_type: Any, c: Any, warmstart: Any, **how: Any
 ) -> tuple[Call, Solution, Any] | None:
     """The call, its solution and the reference where it is a matrix; None where POT itself has to answer."""
     if not isinstance(reg_type, str) or reg_type.lower() not in ("kl", "entropy"):
@@ -300,10 +264,8 @@ def _solved(
         tau=taus if math.inf not in taus or taus[0] != taus[1] else math.inf,
         reference="product" if product else "ones",
         c=matrix,
-        limit=limit,
-        stop=stop,
         start=start,
-        verbose=verbose,
+        **how,
     )
     return call, solution, matrix
 
