@@ -46,7 +46,7 @@ def check_together(task: TaskName | None, method: str, changes: Mapping[str, Any
 
     >>> check_together("regression", "jumbot", {"select": "snd"})
     Traceback (most recent call last):
-    jumbot.errors.ArgumentError: select: got 'snd', but task='regression' predicts numbers, and this score is of ...
+    jumbot.errors.ArgumentError: select: got 'snd', but task='regression' predicts numbers, and this score is ...
     """
     if task == "regression":
         check_predicts_numbers(method)
