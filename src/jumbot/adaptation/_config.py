@@ -6,11 +6,12 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
+from jumbot._base.options import check_word
 from jumbot._settings.names import BUILT_IN, check_weights
 from jumbot._settings.reading import Reading
 from jumbot._settings.recipes import NUMBERS, NUMBERS_HIDDEN, NUMBERS_METHODS, RECIPES, Recipe
 from jumbot._settings.training import FEWEST, Inputs, NetworkOptions, Training
-from jumbot.errors import ArgumentError, suggest, suggest_option
+from jumbot.errors import ArgumentError, suggest_option
 from jumbot.methods import METHODS, SOURCE_ONLY, check_predicts_numbers, method_options, options_class
 from jumbot.methods.options import DeepJDOTOptions, MethodOptions, TransportOptions
 
@@ -218,9 +219,7 @@ DEFAULTS = ("measurements", "words", "table", "digits", "photographs", "signals"
 
 def find_recipe(name: str) -> Recipe:
     """The recipe of that name."""
-    if not isinstance(name, str) or name not in RECIPES:
-        raise ArgumentError(f"recipe: {name!r} is not known; {suggest(name, RECIPES)}")
-    return RECIPES[name]
+    return RECIPES[check_word("recipe", name, RECIPES)]
 
 
 def option_names(method: str) -> set[str]:

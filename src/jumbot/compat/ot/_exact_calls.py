@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from jumbot._base.options import check_number
-from jumbot.compat.ot._pot import Call, certificate, or_pot, pot, read, solved
-from jumbot.errors import ArgumentError, suggest
+from jumbot.compat.ot._pot import Call, certificate, or_pot, pot, read, solved, word
+from jumbot.errors import ArgumentError
 from jumbot.transport._solution import Solution
 
 
@@ -191,8 +191,7 @@ def entropic_partial_wasserstein(
     log: bool = False,
 ) -> Any:
     """The entropic plan that moves the mass m, as `ot.partial.entropic_partial_wasserstein`; both methods alike."""
-    if not isinstance(method, str) or method.lower() not in _METHODS:
-        raise ArgumentError(f"method: {method!r} is not known; {suggest(method, _METHODS)}")
+    word("method", method, _METHODS)
     call = read(M, a, b)
     mass = None if call is None else _mass(call, m)
     if call is None or call.histograms or call.differentiable or mass == 0:

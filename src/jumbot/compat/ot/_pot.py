@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cache, wraps
 from importlib import import_module
@@ -14,7 +14,7 @@ from typing import Any, ParamSpec
 import torch
 from torch import Tensor
 
-from jumbot._base.options import check_number, check_whole
+from jumbot._base.options import check_number, check_whole, check_word
 from jumbot.errors import ArgumentError, NotConvergedWarning
 from jumbot.transport._certificate import reachable
 from jumbot.transport._certify import Certificate, of_solution
@@ -110,6 +110,11 @@ def read(M: Any, a: Any, b: Any) -> Call | None:
         weights.append(w)
     doubles = [x.detach().double() if isinstance(x, Tensor) else torch.from_numpy(x).double() for x in (M, *weights)]
     return Call(nx, (M, weights[0], weights[1]), doubles[0], doubles[1], doubles[2])
+
+
+def word(name: str, value: Any, known: Collection[str]) -> str:
+    """`value`, which POT takes in capitals too."""
+    return check_word(name, value.lower() if isinstance(value, str) else value, known)
 
 
 def pair(reg_m: Any) -> tuple[float, float]:

@@ -5,8 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from jumbot._base.options import check_number
-from jumbot.compat.ot._pot import Call, certificate, marginal_error, or_pot, read, scalings, solved, with_gradients
-from jumbot.errors import ArgumentError, suggest
+from jumbot.compat.ot._pot import (
+    Call,
+    certificate,
+    marginal_error,
+    or_pot,
+    read,
+    scalings,
+    solved,
+    with_gradients,
+    word,
+)
 from jumbot.transport._solution import Solution
 
 _METHODS = ("sinkhorn", "sinkhorn_log", "greenkhorn", "sinkhorn_stabilized", "sinkhorn_epsilon_scaling")
@@ -113,8 +122,7 @@ def sinkhorn2(
 
 
 def _read(M: Any, a: Any, b: Any, method: str, warmstart: Any, methods: tuple[str, ...] = _METHODS) -> Call | None:
-    if not isinstance(method, str) or method.lower() not in methods:
-        raise ArgumentError(f"method: {method!r} is not known; {suggest(method, methods)}")
+    word("method", method, methods)
     call = read(M, a, b)
     # several histograms at once carry no gradients through ours, and have one start each
     return None if call is not None and call.histograms and (call.differentiable or warmstart is not None) else call
