@@ -264,7 +264,7 @@ def test_animation_errors(tmp_path, rng, monkeypatch):
         ({"cost": lambda x, y: x @ y.mT[..., :1]}, "cost must return a tensor of shape"),
         ({"snapshots": 1}, "snapshots: got 1"),
         ({"snapshots": [3]}, "snapshots: got step 3, but the flow ends after step 2"),
-        ({"learning_rate": 1e60, "steps": 20, "tau": math.inf}, "learning_rate: 1e.60 sent points to infinity"),
+        ({"learning_rate": 1e60, "steps": 20, "tau": math.inf}, "learning_rate: 1e.60 moved points to infinity"),
     ],
 )
 def test_errors(change, message, rng):

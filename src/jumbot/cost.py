@@ -198,5 +198,5 @@ def parse_cost(cost: str | Cost) -> Cost:
     if callable(cost):
         return cost
     if not isinstance(cost, str) or cost not in COSTS:
-        raise ArgumentError(f"cost: {cost!r} is not known; {suggest(cost, COSTS)} A callable (x, y) -> C will do too.")
+        raise ArgumentError(f"cost: {cost!r} is not known; {suggest(cost, COSTS)} Or pass a callable (x, y) -> C.")
     return COSTS[cost]

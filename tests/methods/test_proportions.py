@@ -105,7 +105,7 @@ def test_imbalanced_target_is_distinguished_from_a_hopeless_one() -> None:
     general = {"eta1": 0.01, "eta2": 0.5, "eta3": 1.0, "tau": 0.5, "steps": 200, "evaluate_every": 0}
     model = jumbot.adapt((x, y), (target, truth), proportions="estimated", **general)
     (decision,) = model.results["decisions"]
-    assert decision.startswith("classes count as often as they seem to occur")
+    assert decision.startswith("classes are weighted by their estimated proportions")
     equal = jumbot.adapt((x, y), (target, truth), proportions="equal", **general)
     assert equal.results["decisions"] == []
     assert model.results["accuracy"] >= equal.results["accuracy"]

@@ -160,7 +160,7 @@ def _finish(
     in_time = baseline and time.monotonic() < until
     references = _references(domains, judged, model, seed) if in_time else {}
     if baseline and not in_time:
-        left_out.append("the time budget left no time for plain models of the source beside this one")
+        left_out.append("the time budget left no time to train reference models")
     results = _results(trained, domains, config, run, judged, model, diagnosis, accuracy, predictions) | references
     results["remarks"] += left_out
     model = replace(model, results=results | _evaluated(domains, model, scores))
@@ -197,7 +197,7 @@ def _beside(
     try:
         alone = source_only(known, domains, config, until)
     except OutOfTimeError:
-        return None, None, ["the time budget left no time for a classifier of the source alone beside this one"]
+        return None, None, ["the time budget left no time to train a source-only baseline"]
     return alone, None if alone is None else compared(*alone, domains, predictions, judged), []
 
 
