@@ -79,7 +79,7 @@ def test_every_decision_is_reported() -> None:
     assert "65 %" in shares.to_words()
     assert "85 %" in shares.to_words()
     shares.evidence.fill_(1.0)
-    assert "little" in shares.to_words()
+    assert "same weight" in shares.to_words()
     shares.decision.fill_(1)
     shares.shares.copy_(torch.tensor([0.9, 0.1]))
     assert "40 %" in shares.to_words()
