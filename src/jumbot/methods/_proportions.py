@@ -112,7 +112,7 @@ class TargetProportions(nn.Module):
         away = f"by {100 * self.shift:.0f} % of the samples"
         if not self.trusted:
             return (
-                "all classes have the same weight: the estimated class proportions of the target differ from equal ones "
-                f"{away} only"
+                "all classes have the same weight: the estimated class proportions of the target differ from equal "
+                f"ones {away} only"
             )
         return f"classes are weighted by their estimated proportions in the target, which differ from equal ones {away}"
