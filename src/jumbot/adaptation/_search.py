@@ -172,7 +172,8 @@ class Search:
             known = reference_predictions(rows, values, others, numbers=True, seed=self.seed)
             outputs = {name: (f.double().numpy(),) for name, f in scored.items()}
             return {name: weigh_distances(outputs[name], outputs[SOURCE_ONLY], known) for name in by_label}
-        votes = {name: model.results["estimated_accuracy"]["votes"] for name, model in models.items()}
+        estimates = {name: model.estimated_accuracy for name, model in models.items()}
+        votes = {name: found.votes for name, found in estimates.items() if found is not None}
         classes = {name: scores.argmax(-1).numpy() for name, scores in scored.items()}
         graph = neighbourhoods(self.source, learning_rows(sample)[1], self.seed)
         parts = {} if graph is None else {name: modularity_parts(y, graph) for name, y in classes.items()}

@@ -113,7 +113,7 @@ def test_what_stands_beside_a_model_and_its_report_are_left_out_first(
     remarks = " ".join(model.results["remarks"])
     assert "no time for a classifier of the source alone" in remarks
     assert "no time for plain models" in remarks
-    assert "references" not in model.results
+    assert model.results["references"] is None
     assert not (tmp_path / "run" / "report.html").exists()
     assert "the time budget left no time for a report" in caplog.text
     assert (tmp_path / "run" / "predictions.csv").exists()
