@@ -116,7 +116,7 @@ def test_compare_ranks_without_labels(
     arguments = ["compare", tables[0], str(blind), "--methods", *methods, "--out", str(out)]
     assert status_of([*arguments, *QUICK]) == 0
     output = capsys.readouterr().out
-    assert "ranked by a score" in output
+    assert "score (higher is better)" in output
     folders = {name: next(out.rglob(f"{name}/seed0")) for name in methods}
     models = {name: jumbot.load(folder) for name, folder in folders.items()}
     shares = {name: outputs(m.network, m.domain(blind))[1].softmax(-1).numpy() for name, m in models.items()}

@@ -224,11 +224,11 @@ def test_signals_and_small_pictures() -> None:
         ({"blocks": 0}, "blocks", "0"),
         ({"minutes": -1}, "minutes", "-1"),
         ({"seed": -1}, "seed", "-1"),
-        ({"groups": "patient"}, "groups", "no columns with names"),
+        ({"groups": "patient"}, "groups", "source"),
         ({"groups": ([0], [1])}, "groups", "one value per row"),
         ({"groups": (np.zeros(60), np.zeros(60)), "blocks": 2}, "groups", "left out"),
         ({"columns": "shard"}, "columns", "shared"),
-        ({"colour": 1}, "colour", "no such option"),
+        ({"colour": 1}, "colour", "help"),
         ({"kind": "raw"}, "kind", "raw"),
     ],
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import typing
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
@@ -139,6 +139,18 @@ def check_whole(name: str, value: Any, *, least: int, most: int = MOST) -> int:
     if type(value) is int and least <= value <= most:  # as it nearly always is
         return value
     return int(_number(name, value, int, Bounds(at_least=least, at_most=most)))
+
+
+def check_word(name: str, value: Any, known: Collection[str], more: str = "") -> str:
+    """`value` if it is one of the words that are `known`.
+
+    >>> check_word("reference", "one", ("product", "ones"))
+    Traceback (most recent call last):
+    jumbot.errors.ArgumentError: reference: 'one' is not known; did you mean 'ones'? Known: product, ones.
+    """
+    if not isinstance(value, str) or value not in known:
+        raise ArgumentError(f"{name}: {value!r} is not known; {suggest(value, known)}{more}")
+    return value
 
 
 def check_flag(name: str, value: Any) -> bool:

@@ -292,6 +292,10 @@ class Model:
         promise = promise_of(self.guarantee, coverage)
         return PredictionSets(sets, unknown, coverage, promise, not self.guarantee.why_not(coverage))
 
+    @property
+    def _calibration(self) -> Calibration:
+        return Calibration(self.temperature, self.offset)
+
     def probabilities(self, logits: Tensor, prior: Prior = "target") -> Tensor:
         """Probabilities of the classes, calibrated by the temperature."""
         return self.scores(logits, prior).softmax(-1)
@@ -300,7 +304,7 @@ class Model:
         """logits / temperature + offset, whose largest entry is the prediction; numbers stay what they are."""
         if isinstance(self.task, Regression):
             return outputs
-        return Calibration(self.temperature, self.offset).scores(outputs, prior)
+        return self._calibration.scores(outputs, prior)
 
     def transform(self, data: Any, **reading: Any) -> np.ndarray:
         """Embeddings."""
@@ -419,15 +423,15 @@ class Model:
         logits = logits_of(self.network, domain)
         more: dict[str, Any] = {} if near is None else explanations(near)
         if coverage is not None:
-            more |= set_columns(self, self.sets_of(logits, near, coverage))
-        self.write_outputs(file, domain, logits, more or None)
+            more |= set_columns(self.task, self.sets_of(logits, near, coverage))
+        self.write_outputs(file, domain, logits, more)
         return Path(file) if isinstance(file, str | Path) else None
 
     def write_outputs(
         self, file: str | Path | TextIO, domain: Domain, logits: Tensor, more: Mapping[str, Any] | None = None
     ) -> None:
         """One line per sample, with `more` columns of numbers; no spreadsheet takes an id or a label for a formula."""
-        write_table(self, file, domain, logits, more)
+        write_table(file, domain, logits, self.task, self._calibration, more or {})
 
 
 def load(path: str | Path, backbone: nn.Module | None = None) -> Model:

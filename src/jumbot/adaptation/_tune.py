@@ -157,15 +157,15 @@ def tune(
         raise ArgumentError("target is missing; pass the unlabelled data to predict.")
     changes: dict[str, Any] = dict(options)
     limits = _check_limits(minutes, runs, jobs, stop_early, show, changes)
-    how = take_reading(reading, changes, task)
+    how = make_reading(**take_reading(reading, changes, task))
     if isinstance(changes.get("backbone"), torch.nn.Module):
         raise ArgumentError(
             "backbone must be a name, got a module, which every candidate would train in turn; tune on the features "
             "that your module computes instead."
         )
-    check_shared(recipe, changes, task)
+    check_shared(recipe, changes, how.task)
     own = {name: changes[name] for name in ("columns", "dates", "text") if name in changes}
-    given = Given(source, target, make_reading(**how), Encoding.of(Inputs(**own)), evaluate_on, labelled_target)
+    given = Given(source, target, how, Encoding.of(Inputs(**own)), evaluate_on, labelled_target)
     with _folder(check("out", out, Path | None)) as (folder, temporary):
         with collecting_problems(given):
             search = _make_search(folder, given, recipe, changes, limits)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from jumbot._base.options import check_word
 from jumbot.data._arrays import from_arrays
 from jumbot.data._domain import Domain
 from jumbot.data._folders import images_below
@@ -233,12 +234,8 @@ def load(
     >>> len(usps), usps.shape, usps.labels.tolist()
     (2, (1, 16, 16), [4, 2])
     """
-    if name not in NAMES:
-        raise ArgumentError(f"name: got {name!r}; the sets of digits are {', '.join(NAMES)}.")
-    if split not in SPLITS or (split == "extra" and name != "svhn"):
-        raise ArgumentError(
-            f"split: got {split!r}; use 'train' or 'test'" + (", or 'extra'." if name == "svhn" else ".")
-        )
+    check_word("name", name, NAMES)
+    check_word("split", split, SPLITS if name == "svhn" else SPLITS[:2])
     place = data_root(root)
     archive = place / name / f"{split}.npz"
     if archive.is_file():

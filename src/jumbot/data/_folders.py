@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from jumbot._base.options import check_word
 from jumbot.data._column_kinds import few
 from jumbot.data._domain import Domain
 from jumbot.data._images import FileSamples, _pil, decode, picture_facts
@@ -208,8 +209,7 @@ def _refuse(error: OSError) -> None:
 
 
 def _domain(root: Path, files: list[str], kinds: Sequence[str | None], name: str, corrupt: str) -> Domain:
-    if corrupt not in ("refuse", "skip"):
-        raise ArgumentError(f"corrupt: got {corrupt!r}; use 'refuse' or 'skip'.")
+    check_word("corrupt", corrupt, ("refuse", "skip"))
     paths = [str(root / file) for file in files]
     with ThreadPoolExecutor(4) as pool:
         facts = list(pool.map(_facts, paths))

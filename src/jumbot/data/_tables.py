@@ -153,6 +153,8 @@ def from_table(
     rows = None
     if roles.domain is not None:
         several: dict[str, Any] = {"domain": ALL_DOMAINS} if like is None else {"drop": (roles.domain,)}
+        if like is not None and reading.domain_column is not None:  # a column with a role cannot be left out
+            several = {}
         rows = rows_of(table.as_written(roles.domain).to_numpy(object), whose, reading.domain, several)
     if rows is not None:
         table, name = table.rows(rows), reading.domain or name

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from jumbot._base.lazy import public
-from jumbot._base.options import check_flag, check_number, check_whole
+from jumbot._base.options import check_flag, check_number, check_whole, check_word
 from jumbot.errors import ArgumentError, UnsupportedError
 from jumbot.transport._marginal import L2Marginal, Marginal, marginals
 from jumbot.transport.divergences import Divergence
@@ -286,9 +286,9 @@ def loss_bound(
     8.0
     """
     bounds: dict[str, Callable[..., float]] = {"transport": value_bound, "sinkhorn_divergence": divergence_bound}
-    if not isinstance(loss, str) or loss not in bounds:
-        raise ArgumentError(f"loss: {loss!r} is not known; use 'transport' or 'sinkhorn_divergence'.")
-    return bounds[loss](cost_bound, mass_a, mass_b, epsilon=epsilon, tau=tau, divergence=divergence)
+    return bounds[check_word("loss", loss, bounds)](
+        cost_bound, mass_a, mass_b, epsilon=epsilon, tau=tau, divergence=divergence
+    )
 
 
 def mass_bound(

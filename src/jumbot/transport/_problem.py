@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot._base.options import check_number
+from jumbot._base.options import check_number, check_word
 from jumbot.errors import ArgumentError, UnsupportedError
 from jumbot.transport._checks import probe
 from jumbot.transport._marginal import L2Marginal, Marginal, PartialMarginal, marginals
@@ -268,12 +268,14 @@ def _heaviest(weights: Tensor) -> float:
     return float(np.add.reduce(weights.numpy(), axis=None) if weights.device.type == "cpu" else weights.sum())
 
 
+REFERENCES = ("product", "ones")
+
+
 def check_reference(reference: object) -> None:
     """A name; matrices are for `jumbot.solve` alone."""
     if not isinstance(reference, str):
         raise ArgumentError(f"reference must be 'product' or 'ones' here, got a {type(reference).__name__}.")
-    if reference not in ("product", "ones"):
-        raise ArgumentError(f"reference: {reference!r} is not known; use 'product' (the paper) or 'ones'.")
+    check_word("reference", reference, REFERENCES)
 
 
 def make_problem(

@@ -29,7 +29,9 @@ def test_why_nothing_is_reported() -> None:
     shares, predicted = np.full(2, 0.5), np.array([0, 1] * 20)
     assert not _unlike_the_source(predicted, shares, None)
     assert not _unlike_the_source(predicted, shares, np.linspace(0.2, 1.0, 40))
-    assert "explains 62 %" in _unlike_the_source(predicted, shares, np.repeat([0.1, 1.0], [25, 15]))
+    assert "62 % of the target is not explained" in _unlike_the_source(
+        predicted, shares, np.repeat([0.1, 1.0], [25, 15])
+    )
     assert "100 % of the target are predicted as one class" in _unlike_the_source(0 * predicted, shares, None)
     assert not _unlike_the_source(0 * predicted, np.array([0.95, 0.05]), None)  # as in the source
     assert not _unlike_the_source(0 * predicted, np.array([0.75, 0.25]), None)  # 75 % are right if nothing has changed

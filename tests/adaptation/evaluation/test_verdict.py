@@ -36,7 +36,9 @@ def absent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Classes that seem absent, of every run."""
     found: list[int] = []
     monkeypatch.setattr(
-        module, "read_results", lambda folder: SimpleNamespace(diagnosis=SimpleNamespace(absent_classes=found))
+        module,
+        "read_results",
+        lambda folder: SimpleNamespace(diagnosis=SimpleNamespace(absent_classes=found), remarks=()),
     )
     monkeypatch.setattr(
         Weighed,
@@ -46,6 +48,7 @@ def absent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             "method": self.run.variant.method,
             "settings": {},
             "whole": True,
+            "folder": self.run.folder.as_posix(),
             "mass": None,
             **self.evidence.to_row(),
         },
