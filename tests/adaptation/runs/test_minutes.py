@@ -11,7 +11,8 @@ import pytest
 
 import jumbot
 from jumbot.adaptation import _adapt, _finish
-from jumbot.adaptation._grid import Pair, compare
+from jumbot.adaptation._grid import compare
+from jumbot.adaptation._queue import Pair
 from jumbot.adaptation._training import witnesses
 from jumbot.adaptation._training.loop import Trainer
 from jumbot.errors import ArgumentError
