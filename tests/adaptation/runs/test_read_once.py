@@ -40,7 +40,8 @@ def test_results_are_the_same_before_and_after_loading(numbers: bool, tmp_path: 
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 3))
     y = X[:, 0] + 0.5 if numbers else X[:, 0] > 0
-    model = jumbot.adapt((X, y), (X, y), steps=2, report=False, out=tmp_path / "run")
+    task: Any = "regression" if numbers else "classification"
+    model = jumbot.adapt((X, y), (X, y), steps=2, report=False, task=task, out=tmp_path / "run")
     again = jumbot.load(tmp_path / "run")
     assert model.results == again.results
     assert model.decision == again.decision
