@@ -33,6 +33,21 @@ def test_parameters_of_the_papers_network() -> None:
         digits_network((1, 4, 4))
 
 
+@pytest.mark.parametrize("channels", [1, 3])
+def test_the_digits_network_lays_images_out_for_bfloat16(channels: int) -> None:
+    torch.manual_seed(0)
+    network, images = digits_network((channels, 16, 16)).eval(), torch.rand(4, channels, 16, 16)
+    seen: list[torch.Tensor] = []
+    network.backbone[0].register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+    exact = network(images)[0]
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded = network(images)[0]
+    assert seen[0] is images
+    assert torch.equal(seen[1], images)
+    assert seen[1].stride() == (256 * channels, 1, 16 * channels, channels)
+    assert torch.allclose(exact, rounded, atol=0.02)
+
+
 def test_a_tau_that_matches_nothing_is_reported(blobs: Any, tmp_path: Path) -> None:
     source, target = blobs()
     short: dict[str, Any] = {"steps": 20, "judge": False}
