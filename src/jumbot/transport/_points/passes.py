@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from jumbot.transport._kernels.decorator import compiled
-from jumbot.transport._kernels.kl_near import NEAR, near_by_log
-from jumbot.transport._kernels.vectormath import exp, greater, lesser, log
+from jumbot.transport._kernels.vectormath import NEAR, exp, greater, lesser, log, near_by_log
 from jumbot.transport._points.tile_math import (
     PRODUCT,
     ROOT,
