@@ -32,8 +32,8 @@ from jumbot._settings.training import Inputs
 from jumbot.adaptation._adapt import NO_REPORT
 from jumbot.adaptation._candidates import Candidates, candidates, check_shared
 from jumbot.adaptation._config import make_config
-from jumbot.adaptation._grid import Pair
 from jumbot.adaptation._model import Model, load
+from jumbot.adaptation._queue import Pair
 from jumbot.adaptation._runs.folder import DECISION
 from jumbot.adaptation._runs.searches_json import Decision, Tuning
 from jumbot.adaptation._search import Search

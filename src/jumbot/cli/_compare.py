@@ -26,7 +26,7 @@ from jumbot.cli._terminal import say
 from jumbot.methods import METHODS
 
 if TYPE_CHECKING:
-    from jumbot.adaptation._grid import Pair
+    from jumbot.adaptation._queue import Pair
 
 THREE = ("source-only", "deepjdot", "jumbot")
 
@@ -122,7 +122,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _pairs(wanted: Compare) -> list[Pair]:
-    from jumbot.adaptation._grid import Pair, all_pairs
+    from jumbot.adaptation._grid import all_pairs
+    from jumbot.adaptation._queue import Pair
 
     if wanted.target is None:
         return all_pairs(wanted.source, wanted.domain_column)

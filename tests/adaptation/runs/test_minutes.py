@@ -11,7 +11,8 @@ import pytest
 
 import jumbot
 from jumbot.adaptation import _adapt, _finish
-from jumbot.adaptation._grid import Pair, compare
+from jumbot.adaptation._grid import compare
+from jumbot.adaptation._queue import Pair
 from jumbot.adaptation._training import witnesses
 from jumbot.adaptation._training.loop import Trainer
 from jumbot.errors import ArgumentError
@@ -113,7 +114,7 @@ def test_what_stands_beside_a_model_and_its_report_are_left_out_first(
     remarks = " ".join(model.results["remarks"])
     assert "no time for a classifier of the source alone" in remarks
     assert "no time for plain models" in remarks
-    assert "references" not in model.results
+    assert model.results["references"] is None
     assert not (tmp_path / "run" / "report.html").exists()
     assert "the time budget left no time for a report" in caplog.text
     assert (tmp_path / "run" / "predictions.csv").exists()

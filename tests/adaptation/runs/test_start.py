@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from jumbot.adaptation._adapt import adapt
-from jumbot.adaptation._grid import Pair, Run, compare, train_all
+from jumbot.adaptation._grid import compare
+from jumbot.adaptation._queue import Pair, Run, train_all
 from jumbot.adaptation._runs.folder import read_config, read_metrics
 from jumbot.adaptation._runs.variants import Variant
 from jumbot.adaptation._training.loop import Trainer

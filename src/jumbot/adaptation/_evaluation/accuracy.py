@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -47,13 +47,6 @@ class EstimatedAccuracy(Checked):
             return f"the accuracy on the target cannot be determined without labels: {self.why}"
         interval = f"{100 * self.low:.0f} to {100 * self.high:.0f} %"
         return f"estimated accuracy {100 * self.value:.0f} % (90 % interval {interval})"
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> EstimatedAccuracy:
-        return cls(found["value"], found["low"], found["high"], found["why"], dict(found.get("votes") or {}))
 
 
 def estimate_accuracy(
