@@ -53,7 +53,7 @@ def load_folder(
     Raises
     ------
     jumbot.ArgumentError
-        If the folder does not exist, or contains no images, several domains, or broken images.
+        If the folder does not exist, or contains no images, several domains, or damaged images.
 
     Examples
     --------
@@ -151,7 +151,7 @@ def from_list(
     Raises
     ------
     jumbot.ArgumentError
-        If the file does not exist, or an image in it is missing or broken.
+        If the file does not exist, or an image in it is missing or damaged.
 
     Examples
     --------
@@ -249,6 +249,6 @@ def _facts(path: str) -> tuple[int, int, bool] | str:
             decode(path)
     except MissingPackageError:
         raise
-    except Exception as error:  # a broken file makes PIL raise almost anything: struct.error, KeyError, SyntaxError
+    except Exception as error:  # a damaged file makes PIL raise almost anything: struct.error, KeyError, SyntaxError
         return str(error).replace(path, "").strip(" :'") or type(error).__name__
     return facts

@@ -1,4 +1,4 @@
-"""What came of a run, for its first sentence: did adaptation help, how good is it, what to look at next."""
+"""The outcome of a run, for its first sentence: did adaptation help, how good is it, what to look at next."""
 
 from __future__ import annotations
 

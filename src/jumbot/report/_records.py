@@ -1,4 +1,4 @@
-"""A run folder read back: what was asked for, what was measured on the way, and what came out.
+"""A run folder read back: its settings, what was measured during training, and the results.
 
 RUN/config.json      the request: data, method, settings, seed
 RUN/metrics.jsonl    one JSON object per line: each step and each evaluation
