@@ -1,4 +1,4 @@
-"""The preprocessing that fits a source: which columns, their medians, their categories; anything else raises an error."""
+"""The preprocessing that fits a source: which columns, their medians, their categories; others raise errors."""
 
 from __future__ import annotations
 
