@@ -32,7 +32,7 @@ class DomainAdaptationRegressor(SkadaCalls, RegressorMixin, AdaptationEstimator)
     ----------
     method : str, optional
         "jumbot", "deepjdot", "dann" or "source-only".  By default, source-only and JUMBOT are trained and JUMBOT is
-        kept if its predictions are clearly closer to those of reference models (`decision_`).
+        kept if its predictions are clearly closer to those of simple models of the source (`decision_`).
     options : dict, optional
         Changes to the method's own settings; `{"label_loss": "huber"}` is less sensitive to outliers.
     hidden_layer_sizes : sequence of int, optional
