@@ -102,12 +102,12 @@ class TargetProportions(nn.Module):
     def to_words(self) -> str:
         """What was decided, and why."""
         if int(self.decision) < 0:
-            return "class proportions of the target were not used: the run was too short to estimate them"
+            return "the target's class proportions were not used: the run was too short to estimate them"
         if float(self.evidence) < LEAST_EVIDENCE:
             return (
-                "class proportions of the target were not used: after a third of the adaptation only "
-                f"{100 * float(self.evidence):.0f} % of its samples were matched to the class that the classifier "
-                f"predicts, and {100 * LEAST_EVIDENCE:.0f} % are needed"
+                "the target's estimated class proportions were not used: after a third of the adaptation only "
+                f"{100 * float(self.evidence):.0f} % of the target samples were matched to the class that the "
+                f"classifier predicts, and at least {100 * LEAST_EVIDENCE:.0f} % are needed"
             )
         away = f"by {100 * self.shift:.0f} % of the samples"
         if not self.trusted:
