@@ -196,8 +196,8 @@ def load(
     """A set of digits: USPS, MNIST, M-MNIST or SVHN.
 
     It is read from the first of these that exists: `<name>/<split>.npz` with `images` (n x h x w or n x h x w x 3,
-    uint8) and `labels`; the published files as torchvision stores them; a download by torchvision. M-MNIST is on no
-    server: without its `.npz` it is made of MNIST and photographs (`make_mnistm`).
+    uint8) and `labels`; the published files as torchvision stores them; a download by torchvision. M-MNIST cannot be
+    downloaded: without its `.npz` it is made from MNIST and photographs (`make_mnistm`).
 
     Parameters
     ----------

@@ -31,13 +31,14 @@ def load_folder(
 ) -> Domain:
     """Images below a folder; the first folder on the way to a file is its class, files right in `folder` have none.
 
-    Hidden files and files that are no images by their ending are passed over, with a warning if they seem to be
-    pictures of another format.
+    Hidden files, and files whose endings are not those of images, are skipped, with a warning if they seem to be
+    images in another format.
 
     Parameters
     ----------
     folder : path
-        The folder, `class/name.jpg`.  A folder of domains, `camera/class/name.jpg`, is refused: choose one by `domain`.
+        The folder, `class/name.jpg`.  A folder of domains, `camera/class/name.jpg`, raises an error; choose one with
+        `domain`.
     name : str, optional
         What messages call it; by default the name of the folder.
     corrupt : {"refuse", "skip"}, default "refuse"
@@ -129,8 +130,8 @@ def from_list(
 ) -> Domain:
     """Images named by the lines of a text file, `path label` or `path`, as Office-Home and VisDA publish them.
 
-    The label is the last word of a line that as a whole is no path; empty lines and lines that begin with # are passed
-    over.
+    The label is the last word of a line, unless the whole line is a path; empty lines and lines that begin with # are
+    skipped.
 
     Parameters
     ----------
