@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def examine(say: Callable[[str], None] = print) -> int:
-    """Print what is installed, line by line, and return the number of things that do not work (absent ones do not count)."""
+    """Print what is installed and return the number of things that do not work; absent ones do not count."""
     import torch
 
     say(f"jumbot {jumbot.__version__}, Python {platform.python_version()}, {platform.platform()}")
