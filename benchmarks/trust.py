@@ -74,10 +74,10 @@ def study(task: Rows, seed: int) -> Study:
     target = Domain("target", ArraySamples(task.X_target))
     configs = {method: make_config(source, method, None, {"seed": seed}) for method in METHODS}
     domains = Domains(source, target, None, configs["jumbot"], None)
-    witnesses = train_witnesses(domains.source, domains.target, list(configs.values()), domains.task)
+    witnesses = train_witnesses(domains.training_data, list(configs.values()))
     finals = {}
     for method, config in configs.items():
-        network = train_network(domains.source, domains.target, config, domains.task)
+        network = train_network(domains.training_data, config)
         diagnosis, logits = diagnose_domains(network, domains.source, domains.target, domains.task, None, seed)
         rows = frozen_rows(network, domains.input, domains.target)
         assert rows is not None

@@ -233,7 +233,7 @@ def _judged(asked: Asked, read: _Read, noted: list[str]) -> tuple[RunConfig, Dom
         return made, domains, Judged(asked.automatic, why_not=why_not)
     with progress(None, "folds of the source", bar=run.show, slow=True):
         judged, made = judge_before(
-            domains,
+            domains.training_data,
             again("jumbot") if asked.automatic else made,
             again,
             automatic=asked.automatic,
@@ -307,29 +307,17 @@ def train(
 ) -> Model:
     """Train on domains that are ready, in the folder of a run; one that is finished there is loaded."""
     run = asked.run
-    network, spec, method = make_parts(
-        config,
-        domains.task,
-        domains.source,
-        domains.target,
-        domains.labelled,
-        domains.shape,
-        domains.module,
-        domains.kind,
-        domains.input.dtype,
-    )
+    data = domains.training_data
+    network, spec, method = make_parts(config, data, domains.network_input)
     described, begin = describe(config, domains, spec, {**stamp(run.command), **origin}), None
     if run.start_from is not None:
         begin = find_start(run.start_from, described)
         described = replace(described, start_from=_relative(run.start_from, folder.path))
     trainer = Trainer(
-        domains.source,
-        domains.target.unlabelled(),
+        data,
         network,
         method,
         config.training,
-        task=domains.task,
-        labelled=domains.labelled,
         watch=domains.watch,
         run=folder,
         show=run.show,

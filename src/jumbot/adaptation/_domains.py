@@ -16,6 +16,7 @@ from jumbot.adaptation._networks.backbones import make_backbone
 from jumbot.adaptation._networks.features import Extractor
 from jumbot.adaptation._networks.stems import learn_directions, project
 from jumbot.adaptation._training.accelerator import device_of
+from jumbot.adaptation._training.parts import NetworkInput, TrainingData
 from jumbot.data import prepare
 from jumbot.data._augment import NO_CROPS, crop_transform
 from jumbot.data._domain import Domain
@@ -179,6 +180,14 @@ class Domains:
         self.task = task_of(self.source, training.label_loss or "squared")
         check_widths(self.task, self.target, self.evaluated, self.labelled)
         self.watch = Watch(self.target.labels, self.evaluated, validation)
+
+    @property
+    def training_data(self) -> TrainingData:
+        return TrainingData(self.source, self.target, self.task, self.labelled)
+
+    @property
+    def network_input(self) -> NetworkInput:
+        return NetworkInput(self.shape, self.input.dtype, self.module, self.kind)
 
     @property
     def shape(self) -> tuple[int, ...]:

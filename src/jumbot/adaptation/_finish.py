@@ -199,8 +199,7 @@ def _references(run: Ended, model: Model) -> References | None:
     if witnesses is None or (own := witnesses.by_method.get(str(model.method["name"]))) is None:
         return None
     domains = run.domains
-    held = domains.watch.validation
-    rivals = rival_witnesses(domains.source, domains.target, model.task, witnesses, run.seed, held)
+    rivals = rival_witnesses(domains.training_data, witnesses, run.seed, domains.watch.validation)
     return compare_references(own, rivals, len(domains.target)) if rivals else None
 
 
