@@ -309,7 +309,7 @@ def _scaling(X: np.ndarray, standardise: str) -> tuple[np.ndarray, np.ndarray]:
     """What to subtract and what to divide by; infinity leaves a column out."""
     with np.errstate(over="ignore"):
         if not np.isfinite(np.square(X).sum()):
-            raise ArgumentError("X: its numbers are too large to be squared; rescale them first.")
+            raise ArgumentError("X: contains numbers that are too large to be squared; rescale them first.")
     found = learn_scaling(X, standardise)
     if found is None:
         return np.zeros(X.shape[1]), np.ones(X.shape[1])

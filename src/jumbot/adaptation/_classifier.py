@@ -161,7 +161,7 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
         X, y = X[is_source], y[is_source]
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise ArgumentError(f"y: one class only, {self.classes_[0]!r}; a classifier needs at least two.")
+            raise ArgumentError(f"y: contains only the class {self.classes_[0]!r}; a classifier needs at least two.")
         names = tuple(map(str, range(len(self.classes_))))
         if known is not None:
             found = self._encoded(known[1])
@@ -180,7 +180,7 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
         strange = sorted({str(label) for label in labels.ravel()} - {str(label) for label in self.classes_})
         if labels.ndim != 1 or strange:
             what = f"got {', '.join(strange[:5])}" if strange else f"labels of shape {labels.shape}"
-            raise ArgumentError(f"labelled_target: {what}; each label must be one of y, one per row.")
+            raise ArgumentError(f"labelled_target: {what}; pass one label per row, each of which occurs in y.")
         places = {str(label): place for place, label in enumerate(self.classes_)}
         return np.array([places[str(label)] for label in labels], np.int64)
 

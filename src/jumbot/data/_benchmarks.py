@@ -250,7 +250,7 @@ def _check(facts: Benchmark, part: Part, domain: Domain, root: Path) -> None:
     classes = len(domain.classes)
     if domain.labels is None or classes != facts.classes:
         raise ArgumentError(
-            f"{facts.title}: {part.name} in {root} has {classes} classes where {facts.classes} were published; "
+            f"{facts.title}: {part.name} in {root} has {classes} classes, but {facts.classes} were published; "
             f"its images belong in one folder per class, or in a list with labels. {_get(facts)}"
         )
     _compare(facts.title, part.name, len(domain), part.images)
@@ -259,7 +259,7 @@ def _check(facts: Benchmark, part: Part, domain: Domain, root: Path) -> None:
 def _compare(title: str, name: str, found: int, published: int) -> None:
     if found != published:
         warnings.warn(
-            f"{title}: {name} has {found:,} images where {published:,} were published; results on it cannot be "
+            f"{title}: {name} has {found:,} images, but {published:,} were published; results cannot be "
             "compared with published ones.",
             stacklevel=4,
         )

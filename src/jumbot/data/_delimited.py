@@ -154,8 +154,8 @@ def names_in(first: list[str], decimal_comma: bool, name: str) -> list[str] | No
     fractional = [f for f, number in zip(fields, numbers, strict=True) if number is not None and number % 1 != 0 and f]
     if fractional:
         raise ArgumentError(
-            f"{name}: the first line contains {fractional[0]!r} and text: is it a header or data? Put a line of "
-            "names above the data."
+            f"{name}: the first line contains {fractional[0]!r} and text: is it a header or data? Add a line of "
+            f"column names above the data."
         )
     return [field or f"Unnamed: {i}" for i, field in enumerate(fields)]
 
@@ -184,7 +184,7 @@ def _lines(path: Path, rows: Iterable[tuple[int, Sequence[str], int]]) -> tuple[
         first = first or list(fields)
         lines.append(number)
         if width != len(first):
-            raise ArgumentError(f"{path}: line {number} has {width} columns where others have {len(first)}.")
+            raise ArgumentError(f"{path}: line {number} has {width} columns, but others have {len(first)}.")
     if not first:
         raise ArgumentError(f"{path}: contains no rows.")
     return first, lines
@@ -231,8 +231,8 @@ def _with_decimal_points(frame: Any, path: Path) -> Any:
         text = column[column.str.contains(",")].iloc[0].strip()
         where = f" with decimal points in {points[0]!r}" if points else ""
         remark(
-            f"{path}: {text!r} in column {name!r} is read as {text.replace(',', '.')}{where}; if a sign parts "
-            "thousands, write the numbers without it.",
+            f"{path}: {text!r} in column {name!r} is read as {text.replace(',', '.')}{where}; if the comma separates "
+            f"thousands, write the numbers without it.",
             stacklevel=4,
         )
     numbers = {name: column.str.replace(",", ".").astype(float) for name, column in commas.items()}

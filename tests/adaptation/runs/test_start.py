@@ -147,7 +147,7 @@ def test_source_only_is_taken_over_whole(tmp_path: Path, monkeypatch: pytest.Mon
         ({"standardise": "source"}, "inputs differs"),
         ({"source_steps": 8}, "source_steps was 7, now 8"),
         ({"method": "dann"}, "sampler was 'stratified', now 'shuffled'"),
-        ({"method": "source-only"}, "from another run of source-only"),
+        ({"method": "source-only"}, "a run of source-only"),
     ],
 )
 def test_another_start_is_refused(change: dict[str, Any], message: str, tmp_path: Path) -> None:

@@ -82,8 +82,8 @@ def estimate_accuracy(
 
 
 _UNSKILLED = (
-    "on held-out source samples it is hardly better than always predicting the commonest class, and how often that is "
-    "right depends on the class sizes of the target"
+    "on held-out source samples it is hardly better than always predicting the most frequent class, whose accuracy "
+    "depends on the class proportions of the target"
 )
 
 
