@@ -24,6 +24,7 @@ from jumbot.data._inputs import kind_of
 from jumbot.data._labels import match_classes
 from jumbot.data._readers import in_files
 from jumbot.data._screening import screen
+from jumbot.data._sources import ReadData
 from jumbot.errors import ArgumentError
 
 
@@ -36,25 +37,21 @@ class Domains:
 
     def __init__(
         self,
-        source: Domain,
-        target: Domain,
-        evaluate_on: Domain | None,
+        read: ReadData,
         config: RunConfig,
-        module: nn.Module | None,
-        labelled: Domain | None = None,
+        module: nn.Module | None = None,
     ) -> None:
         self.remarks: tuple[str, ...] = ()
         """Problems in the data, if any were noted."""
-        given = source, target, evaluate_on, labelled
         workers = config.training.workers
-        if workers and not any(in_files(domain.samples) for domain in given if domain is not None):
+        if workers and not any(in_files(domain.samples) for domain in read if domain is not None):
             raise ArgumentError("workers has no effect without image files.")
         self.module, self.kind = module, "user"
         self.extractor: Extractor | None = None
         self.labelled: Domain | None = None
-        self.crops = (config.inputs.augment, config.inputs.views) if kind_of(source) == "image" else NO_CROPS
-        images = self._take_backbone(source, config)
-        evaluated = self._prepare(given, config, *images)
+        self.crops = (config.inputs.augment, config.inputs.views) if kind_of(read.source) == "image" else NO_CROPS
+        images = self._take_backbone(read.source, config)
+        evaluated = self._prepare(read, config, *images)
         evaluated = self._study(evaluated, config)
         self.pictures = self.target if self.input.kind == "image" else None
         """The target as images, also where the network sees their features."""
@@ -93,14 +90,14 @@ class Domains:
 
     def _prepare(
         self,
-        given: tuple[Domain, Domain, Domain | None, Domain | None],
+        read: ReadData,
         config: RunConfig,
         size: int | None,
         channels: int | None,
         pixels: str,
     ) -> Domain | None:
         """Source, target and labelled samples as network input; returns those to evaluate on."""
-        source, target, evaluate_on, labelled = given
+        source, target, evaluate_on, labelled = read
         inputs = config.inputs
         transform = crop_transform(self.crops)
         if transform is not None:

@@ -49,7 +49,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock(monkeypatch)
     clock.spend(1, Trainer, "_one")
     clock.spend(5, witnesses, "reference_predictions")
-    clock.spend(2, _adapt, "read_domains")
+    clock.spend(2, _adapt, "read_data")
     clock.spend(10, _finish, "rival_witnesses")
     clock.spend(30, jumbot.Model, "report")
     return clock
