@@ -31,7 +31,14 @@ from jumbot.adaptation._judging import Judged, calibrated, guaranteed, judge_aft
 from jumbot.adaptation._model import Model
 from jumbot.adaptation._prediction_table import explanations
 from jumbot.adaptation._runs.folder import CUT, LITTLE, RunFolder, final_mass
-from jumbot.adaptation._runs.results_json import Baseline, DiagnosisFile, Results, SourceSharesFile, label_figures
+from jumbot.adaptation._runs.results_json import (
+    Baseline,
+    DiagnosisFile,
+    Results,
+    SourceSharesFile,
+    known_figures,
+    label_figures,
+)
 from jumbot.adaptation._training.accelerator import give_back_memory
 from jumbot.adaptation._training.checkpoint import load_module, load_weights
 from jumbot.adaptation._training.loop import Trained
@@ -120,7 +127,7 @@ def finish(run: Ended, show: bool) -> Model:
         reach(1, "figures")
         found = _with_harm(run, found, others.baseline)
         results = _results(run, found, others)
-        found = replace(found, model=replace(found.model, results=to_builtins(results)))
+        found = replace(found, model=replace(found.model, results=known_figures(results)))
         reach(1, "embeddings")
         _write_embeddings(run, found, earlier)
         reach(1, "predictions")
