@@ -16,7 +16,7 @@ from typing import Any, Unpack
 import torch
 from torch import nn
 
-from jumbot._base.pages import drawn
+from jumbot._base.files import drawn
 from jumbot._base.progress import log, progress
 from jumbot._base.schema import FORMAT
 from jumbot._settings.keywords import AdaptKeywords

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import Tensor
 
-from jumbot._base.files import replacing
-from jumbot._base.pages import drawn
+from jumbot._base.files import drawn, replacing
 from jumbot._base.progress import Stretch, log, progress
 from jumbot._base.schema import to_builtins, write
 from jumbot.adaptation._baseline import BASELINE, SAMPLES, compared, notable, probabilities_alone, source_only

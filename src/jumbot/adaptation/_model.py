@@ -476,12 +476,8 @@ def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
         raise ArgumentError(f"backbone: the model in {folder} was trained without your own module; leave it out.")
     tensors, _ = load_weights(folder / WEIGHTS, "model")
     check_sizes(spec, {name: tuple(t.shape) for name, t in unpack("network", tensors).items()}, folder / MODEL)
-    with torch.random.fork_rng(devices=[]):
-        network = build_network(spec, backbone)
-    load_module(network, "network", tensors, folder / WEIGHTS)
-    network.eval()
     return Model(
-        network,
+        _network(spec, backbone, tensors, folder / WEIGHTS),
         task_from_json(to_builtins(file.task), file.classes),
         file.input,
         spec,
@@ -495,3 +491,11 @@ def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
         file.offset,
         Guarantee.from_tensors(unpack("guarantee", tensors), folder / WEIGHTS),
     )
+
+
+def _network(spec: dict[str, Any], backbone: nn.Module | None, tensors: dict[str, Tensor], file: Path) -> Network:
+    """The network that `spec` describes, with the weights of `file`."""
+    with torch.random.fork_rng(devices=[]):
+        network = build_network(spec, backbone)
+    load_module(network, "network", tensors, file)
+    return network.eval()

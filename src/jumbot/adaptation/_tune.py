@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 import torch
 
 import jumbot
-from jumbot._base.files import write_text
+from jumbot._base.files import drawn, write_text
 from jumbot._base.options import Count, Positive, Seed, Text, check
-from jumbot._base.pages import drawn
 from jumbot._base.progress import log, progress
 from jumbot._base.schema import FORMAT, convert, read, to_builtins, write
 from jumbot._settings.keywords import TuneKeywords

@@ -146,7 +146,7 @@ def _say_what_is_missing(record: dict[str, Any]) -> None:
 
 def _write_reports(folders: Sequence[Path], until: float) -> None:
     """A report for every run that has none, as long as there is time."""
-    from jumbot._base.pages import drawn
+    from jumbot._base.files import drawn
     from jumbot._base.progress import progress
     from jumbot.report._adaptation import write_report
 
@@ -161,7 +161,7 @@ def _write_tables(
     wanted: Compare, record: dict[str, Any], pairs: Sequence[Pair], folders: Sequence[Path]
 ) -> Path | None:
     """Print and write the table, and the page of all runs, whose path is returned."""
-    from jumbot._base.pages import drawn
+    from jumbot._base.files import drawn
     from jumbot._base.progress import progress
     from jumbot.adaptation._grid import evidence_of
     from jumbot.adaptation._runs.outcomes import accuracies, numbers_table, rules_table

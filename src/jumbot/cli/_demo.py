@@ -55,7 +55,7 @@ def main(arguments: Sequence[str]) -> int:
     from rich.console import Console
     from rich.table import Table
 
-    from jumbot._base.pages import drawn
+    from jumbot._base.files import drawn
     from jumbot._base.progress import progress
     from jumbot.adaptation._grid import compare
     from jumbot.adaptation._queue import Pair

@@ -9,6 +9,7 @@ import re
 import warnings
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -46,31 +47,9 @@ def read_text(path: Path, kind: str) -> Table:
     check_distinct(names or (), str(path))
     pd = pandas()
     skipped = lines[0] if names is not None else 0
-
     width = len(first)
-    long = len(lines) > 2 * _ROWS and width <= _MANY
-
-    def parse(in_pieces: bool = long, **options: Any) -> Any:
-        with warnings.catch_warnings(), opened() as text:
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            found = pd.read_csv(
-                text,
-                sep=separator,
-                header=None,
-                skiprows=skipped,
-                names=names or [str(i + 1) for i in range(width)],
-                index_col=False,
-                low_memory=False,
-                skipinitialspace=True,
-                keep_default_na=False,
-                chunksize=_ROWS if in_pieces else None,
-                **options,
-            )
-            if not in_pieces:
-                return found
-            pieces = list(found)
-        return _joined(pieces, lambda column: parse(False, **{**options, "usecols": [column]})[column])
-
+    how = {"sep": separator, "skiprows": skipped, "names": names or [str(i + 1) for i in range(width)]}
+    parse = partial(_parsed, opened, len(lines) > 2 * _ROWS and width <= _MANY, **how)
     frame = parse(na_values=["", *NOTHING])
     if frame.shape[1] > _MANY:
         frame = frame.copy()  # columns of one type in one array, where each had its own
@@ -118,6 +97,27 @@ def _look_through(path: Path, opened: Callable[..., io.TextIOWrapper]) -> tuple[
     except UnicodeDecodeError:
         raise ArgumentError(f'{path}: is not UTF-8; save it as such (in Excel: "CSV UTF-8").') from None
     return quoted, may_be_codes
+
+
+def _parsed(opened: Callable[..., io.TextIOWrapper], in_pieces: bool, **options: Any) -> Any:
+    """What pandas reads, with its `options`."""
+    pd = pandas()
+    with warnings.catch_warnings(), opened() as text:
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        found = pd.read_csv(
+            text,
+            header=None,
+            index_col=False,
+            low_memory=False,
+            skipinitialspace=True,
+            keep_default_na=False,
+            chunksize=_ROWS if in_pieces else None,
+            **options,
+        )
+        if not in_pieces:
+            return found
+        pieces = list(found)
+    return _joined(pieces, lambda column: _parsed(opened, False, **{**options, "usecols": [column]})[column])
 
 
 def _joined(pieces: list[Any], whole: Callable[[str], Any]) -> Any:

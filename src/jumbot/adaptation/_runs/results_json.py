@@ -132,9 +132,10 @@ def label_figures(found: Evaluation | RegressionEvaluation) -> dict[str, Any]:
 def known_figures(results: Results) -> dict[str, Any]:
     """What `Model.results` holds: what was found, without names of what was not; R2 is None where labels are equal."""
     found: dict[str, Any] = to_builtins(results)
-    return {
-        name: value for name, value in found.items() if value is not None or (name == "r2" and results.rmse is not None)
-    }
+    known = {name for name, value in found.items() if value is not None} | (
+        {"r2"} if results.rmse is not None else set()
+    )
+    return {name: found[name] for name in found if name in known}
 
 
 Crops = tuple[Literal["none", "crop", "resized-crop"], Literal["whole", "centre-crop", "ten-crop"]]
