@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from torch import Tensor
@@ -27,8 +27,8 @@ from jumbot.adaptation._evaluation.decision import Decision, Harm, decide, kept,
 from jumbot.adaptation._evaluation.diagnosis import UNEXPLAINED, one_class
 from jumbot.adaptation._evaluation.monitor import outputs
 from jumbot.adaptation._evaluation.sets import MOST_UNKNOWN, Guarantee, learn_guarantee
-from jumbot.adaptation._evaluation.task import Task
 from jumbot.adaptation._evaluation.votes import estimated_shares
+from jumbot.adaptation._training.parts import TrainingData
 from jumbot.adaptation._training.witnesses import (
     OutOfTimeError,
     Witnesses,
@@ -62,19 +62,6 @@ _OF_FOLDS = 0.8  # of the time for judging: the rest is for the network of the w
 _CHEAP = 3000  # steps up to which a network of rows or signals is trained again without a part of the source
 Again = Callable[[str], RunConfig]
 How = Literal["folds", "held-out", "few", "not"]
-
-
-class Pair(Protocol):
-    """Domains as networks take them, such as `Domains`."""
-
-    @property
-    def source(self) -> Domain: ...
-    @property
-    def target(self) -> Domain: ...
-    @property
-    def labelled(self) -> Domain | None: ...
-    @property
-    def task(self) -> Task: ...
 
 
 @dataclass(frozen=True)
@@ -138,7 +125,7 @@ def with_held_out(config: RunConfig) -> RunConfig:
 
 
 def judge_before(
-    pair: Pair,
+    pair: TrainingData,
     config: RunConfig,
     again: Again,
     *,
@@ -153,7 +140,7 @@ def judge_before(
     Of numbers a method must be named: on the bikes of another year plain models of the source were nearer to JUMBOT's
     numbers, and source-only's were right.
 
-    `again(method)` makes the configuration of another method; `baseline` puts source-only beside one that is named.
+    `again(method)` makes the configuration of another method; `baseline` compares a named one with source-only.
     Options that the user has `given` are kept.
     Where it cannot be judged, for `why_not`, because there are too few samples, or because `until` comes too soon,
     source-only is what to train, unless a method was named.
@@ -173,7 +160,7 @@ def judge_before(
 
 
 def _judge(
-    pair: Pair,
+    pair: TrainingData,
     config: RunConfig,
     again: Again,
     automatic: bool,
@@ -191,7 +178,7 @@ def _judge(
     configs = [again(SOURCE_ONLY), config] if compared else [config]
     now = time.monotonic()
     end = now + _OF_FOLDS * (until - now) if automatic else until
-    witnesses = train_witnesses(pair.source, pair.target, configs, pair.task, pair.labelled, end)
+    witnesses = train_witnesses(pair, configs, end)
     harm = None
     if compared:
         harm = weigh_witnesses(witnesses.by_method[config.method], witnesses.by_method[SOURCE_ONLY])
@@ -203,16 +190,16 @@ def _judge(
     return Judged(automatic, witnesses, decision), config if decision.method == config.method else again(SOURCE_ONLY)
 
 
-def _weigh_whole(pair: Pair, config: RunConfig, witnesses: Witnesses, until: float) -> Harm:
+def _weigh_whole(pair: TrainingData, config: RunConfig, witnesses: Witnesses, until: float) -> Harm:
     """The same of a network that is trained on the whole source, as the one that is returned: it may differ."""
-    network = train_network(pair.source, pair.target, config, pair.task, pair.labelled, until)
+    network = train_network(pair, config, until)
     _, logits = outputs(network, pair.target.subset(witnesses.index).unlabelled())
     whole = replace(witnesses.by_method[config.method], target=(logits.double().numpy(),))
     return weigh_witnesses(whole, witnesses.by_method[SOURCE_ONLY])
 
 
 def _witnesses_of_numbers(
-    pair: Pair, config: RunConfig, until: float, given: Collection[str]
+    pair: TrainingData, config: RunConfig, until: float, given: Collection[str]
 ) -> tuple[Witnesses, RunConfig]:
     """Source-only of numbers, by the network that predicts held-out ones better: the recipe's, or a smoother one."""
     found: list[tuple[Witnesses, RunConfig]] = []
@@ -221,7 +208,7 @@ def _witnesses_of_numbers(
         now = time.monotonic()
         end = now + max(until - now, 0) / (len(every) - number)
         try:
-            found.append((train_witnesses(pair.source, pair.target, [one], pair.task, pair.labelled, end), one))
+            found.append((train_witnesses(pair, [one], end), one))
         except OutOfTimeError:
             if not found:
                 raise
@@ -240,7 +227,7 @@ def judge_after(
     held = domains.watch.validation
     assert held is not None
     networks = {config.method: network} | ({} if earlier is None else {SOURCE_ONLY: earlier})
-    witnesses = held_out_witnesses(domains.source, held, domains.target, networks, config, domains.task)
+    witnesses = held_out_witnesses(domains.training_data, held, networks, config)
     if config.method == SOURCE_ONLY or earlier is None:
         decision = kept(config.method, None)
         if automatic:
