@@ -1,4 +1,4 @@
-"""`jumbot.certify`: how good a plan, or a pair of potentials, from anywhere is."""
+"""`jumbot.certify`: the certificate of a plan or a pair of potentials from any library."""
 
 from __future__ import annotations
 
