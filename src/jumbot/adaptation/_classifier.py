@@ -23,8 +23,8 @@ from jumbot.adaptation._base_estimator import (
 )
 from jumbot.adaptation._evaluation.accuracy import Calibration, EstimatedAccuracy, Prior
 from jumbot.adaptation._evaluation.decision import LEAST_STEPS, Harm
-from jumbot.adaptation._evaluation.diagnosis import Diagnosis, as_predicted
-from jumbot.adaptation._evaluation.nearness import explained, of_domains, received_by
+from jumbot.adaptation._evaluation.diagnosis import Diagnosis, as_predicted, less_explained
+from jumbot.adaptation._evaluation.nearness import of_domains, received_by
 from jumbot.adaptation._evaluation.whole_target import diagnose_rows
 from jumbot.adaptation._frame_rows import take
 from jumbot.adaptation._judging import calibrated
@@ -203,7 +203,7 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
         domain = Domain("target", ArraySamples(rows))
         by = partial(rows_as_trained_on, self.network_)
         near = received_by(of_domains(source, domain, by, seed), domain, by)
-        diagnosis = explained(diagnosis, near)
+        diagnosis = less_explained(diagnosis, near)
         harm = None if judged.decision is None else judged.decision.harm
         if self.method_ == SOURCE_ONLY or self.n_iter_ < LEAST_STEPS:
             harm = None

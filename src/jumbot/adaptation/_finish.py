@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,12 +22,12 @@ from jumbot.adaptation._baseline import BASELINE, SAMPLES, compared, notable, pr
 from jumbot.adaptation._config import RunConfig
 from jumbot.adaptation._evaluation.accuracy import EstimatedAccuracy
 from jumbot.adaptation._evaluation.decision import Harm
-from jumbot.adaptation._evaluation.diagnosis import Diagnosis, as_predicted, diagnose
+from jumbot.adaptation._evaluation.diagnosis import Diagnosis, as_predicted, diagnose, less_explained
 from jumbot.adaptation._evaluation.monitor import logits_of, outputs
-from jumbot.adaptation._evaluation.nearness import explained, frozen_rows, of_domains, received_by
+from jumbot.adaptation._evaluation.nearness import frozen_rows, of_domains, received_by
 from jumbot.adaptation._evaluation.rivals import compare_references
 from jumbot.adaptation._evaluation.whole_target import diagnose_domains
-from jumbot.adaptation._judging import Judged, calibrated, guaranteed, judge_after
+from jumbot.adaptation._judging import Judged, calibrated, guaranteed, judge_after, withheld
 from jumbot.adaptation._model import Model
 from jumbot.adaptation._prediction_table import explanations
 from jumbot.adaptation._runs.folder import CUT, LITTLE, RunFolder, final_mass
@@ -143,7 +144,7 @@ def _finish(
     reach(1, "diagnosis")
     # before its first step a network knows nothing that could be compared
     before = _diagnose_some(earlier, source, target, seed) if source.labels is not None and started else None
-    model, diagnosis, logits, accuracy = _diagnose(model, domains, judged, before, seed)
+    model, diagnosis, logits, accuracy, near = _diagnose(model, domains, judged, before, seed)
     give_back_memory()
     scores = model.scores(logits)
     predictions = None if source.labels is None else scores.argmax(-1).numpy()
@@ -158,7 +159,7 @@ def _finish(
         diagnosis = replace(diagnosis, harm=_harm(judged, model, None))
     reach(1, "figures")
     in_time = baseline and time.monotonic() < until
-    references = _references(domains, judged, model, seed) if in_time else {}
+    references = _references(domains, judged, model, seed, near) if in_time else {}
     if baseline and not in_time:
         left_out.append("the time budget left no time for plain models of the source beside this one")
     results = _results(trained, domains, config, run, judged, model, diagnosis, accuracy, predictions) | references
@@ -212,8 +213,11 @@ def _samples(
 
 def _diagnose(
     model: Model, domains: Domains, judged: Judged, before: Diagnosis | None, seed: int
-) -> tuple[Model, Diagnosis, Tensor, EstimatedAccuracy | None]:
-    """The model, calibrated for the target and with what it keeps for new samples; what was found on the way."""
+) -> tuple[Model, Diagnosis, Tensor, EstimatedAccuracy | None, Array | None]:
+    """The model, calibrated for the target and with what it keeps for new samples; what was found on the way.
+
+    The last is the mass that target samples receive by features that are not trained, None where there are none.
+    """
     source, target = domains.source, domains.target
     diagnosis, logits = diagnose_domains(model.network, source, target, model.task, before, seed)
     model = replace(model, nearness=of_domains(source, target, model.compared_by(target), seed))
@@ -221,12 +225,12 @@ def _diagnose(
     accuracy: EstimatedAccuracy | None = None
     if frozen_rows(model.network, model.input, target):  # embeddings are what the plan has seen
         near = received_by(model.nearness, target, model.compared_by(target))
-        diagnosis = explained(diagnosis, near)
+        diagnosis = less_explained(diagnosis, near)
     if source.labels is not None:
         found, accuracy = calibrated(judged, str(model.method["name"]), logits, diagnosis.class_proportions, near)
         model = replace(model, temperature=found.temperature, offset=found.offset)
     guarantee = guaranteed(judged, model, logits, diagnosis.class_proportions, near, accuracy)
-    return replace(model, guarantee=guarantee), diagnosis, logits, accuracy
+    return replace(model, guarantee=guarantee), diagnosis, logits, accuracy, near
 
 
 def _results(
@@ -262,13 +266,15 @@ def _results(
     }
 
 
-def _references(domains: Domains, judged: Judged, model: Model, seed: int) -> dict[str, Any]:
+def _references(domains: Domains, judged: Judged, model: Model, seed: int, near: Array | None) -> dict[str, Any]:
     """What plain models of the source would do; nothing where no part of the source was held out."""
     if judged.witnesses is None or (own := judged.witnesses.by_method.get(str(model.method["name"]))) is None:
         return {}
     source, target = domains.source, domains.target
     rivals = rival_witnesses(source, target, model.task, judged.witnesses, seed, domains.watch.validation)
-    return {"references": to_builtins(compare_references(own, rivals, len(target)))} if rivals else {}
+    if not rivals:
+        return {}
+    return {"references": to_builtins(compare_references(own, rivals, len(target), partial(withheld, near=near)))}
 
 
 def _evaluated(domains: Domains, model: Model, scores: Tensor) -> dict[str, Any]:

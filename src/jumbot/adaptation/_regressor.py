@@ -18,8 +18,8 @@ from jumbot.adaptation._base_estimator import (
     split_by_sign,
     warn_of_no_target,
 )
-from jumbot.adaptation._evaluation.diagnosis import Diagnosis
-from jumbot.adaptation._evaluation.nearness import explained, of_domains, received_by
+from jumbot.adaptation._evaluation.diagnosis import Diagnosis, less_explained
+from jumbot.adaptation._evaluation.nearness import of_domains, received_by
 from jumbot.adaptation._evaluation.whole_target import diagnose_rows
 from jumbot.adaptation._frame_rows import take
 from jumbot.adaptation._networks.stems import rows_as_trained_on
@@ -111,7 +111,7 @@ class DomainAdaptationRegressor(SkadaCalls, RegressorMixin, AdaptationEstimator)
             )
             domain = Domain("target", ArraySamples(rows))
             by = partial(rows_as_trained_on, self.network_)
-            self.diagnosis_ = explained(found, received_by(of_domains(source, domain, by), domain, by))
+            self.diagnosis_ = less_explained(found, received_by(of_domains(source, domain, by), domain, by))
             harm = None if self.decision_ is None else self.decision_.harm
             if harm is not None and harm.likely and self.method_ != SOURCE_ONLY:
                 warnings.warn(str(harm), NegativeTransferWarning, stacklevel=2)

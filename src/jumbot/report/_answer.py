@@ -249,7 +249,7 @@ def describe_references(run: RunRecord) -> list[str]:
         if not one["ahead"]:
             continue
         value = (one["estimated_accuracy"] or {}).get("value")
-        there = "its accuracy on the target cannot be determined without labels"
+        there = "which of the two is better on the target cannot be determined without labels"
         if own is not None and value is not None:
             too = "puts it ahead on the target too" if value > own else "does not put it ahead on the target"
             there = f"the estimate {too}"
