@@ -109,5 +109,5 @@ def _say_data(say: Callable[[str], None]) -> None:
         say(
             f"{', '.join(absent)}: not needed by jumbot demo. With a network they are downloaded when used, but for "
             f"mnistm; without one, put train.npz and test.npz (`images`, `labels`) into {root / absent[0]}, or name "
-            "another folder in JUMBOT_DATA. See docs/adaptation/data.md."
+            "another folder in JUMBOT_DATA. See docs/adaptation/folder.md."
         )

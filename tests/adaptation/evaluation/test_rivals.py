@@ -93,7 +93,7 @@ def test_who_is_clearly_ahead_is_found_by_hand(rng: np.random.Generator) -> None
 
 
 def test_a_rival_is_judged_as_the_model_is(rng: np.random.Generator) -> None:
-    """One that predicts one class for the whole target has no estimate of its accuracy, as the model would have none."""
+    """One that predicts one class for the whole target has no estimated accuracy, as the model would have none."""
     right, mixed, one = np.arange(200) >= 20, rng.integers(0, 2, 80), np.zeros(80, int)
     near = np.arange(200) % 2
     panel = Panel({"neighbours": near}, {"neighbours": (mixed,)})
