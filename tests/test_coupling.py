@@ -170,12 +170,12 @@ def test_a_cost_of_ones_own(rng):
 
 X = np.zeros((4, 2))
 INVALID = {
-    "x0, x1: torch beside numpy": (torch.zeros(4, 2), X, {}),
-    "x0, x1: numpy beside torch": (X, torch.zeros(4, 2), {}),
+    "x0, x1: torch and numpy": (torch.zeros(4, 2), X, {}),
+    "x0, x1: numpy and torch": (X, torch.zeros(4, 2), {}),
     r"x0, x1: shapes \(4, 2\) and \(4, 3\)": (X, np.zeros((4, 3)), {}),
     r"x0, x1: shapes \(0, 2\)": (X[:0], X, {}),
     r"x0, x1: shapes \(\)": (np.array(1.0), X, {}),
-    "x0, x1: float64 beside float32": (X, X.astype(np.float32), {}),
+    "x0, x1: float64 and float32": (X, X.astype(np.float32), {}),
     "x0: contains NaN": (X + np.nan, X, {}),
     "x1: contains NaN or infinite": (X, X + np.inf, {}),
     "x0: dtype complex128": (X.astype(complex), X.astype(complex), {}),

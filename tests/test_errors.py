@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import shlex
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -12,6 +13,7 @@ import pytest
 
 import jumbot
 from jumbot._base.files import replacing, write_text
+from jumbot._base.options import check_word
 from jumbot.errors import ArgumentError, MissingPackageError, need, suggest
 from tests.processes import run_apart
 
@@ -59,6 +61,28 @@ def test_solve_names_what_is_wrong(arguments: dict[str, object]) -> None:
     with pytest.raises(ArgumentError) as caught:
         jumbot.solve([[1.0]], **{"epsilon": 0.1, **arguments})
     assert caught.value.argument == next(iter(arguments))
+
+
+@pytest.mark.parametrize("value", ["produkt", "", None, 3, ["product"], {"product": 1}])
+@pytest.mark.parametrize("known", [("product", "ones"), {"product": 0, "ones": 1}])
+def test_a_word_that_is_not_known_is_refused_whatever_it_is(value: object, known: Collection[str]) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        check_word("reference", value, known)
+    assert caught.value.argument == "reference"
+    assert all(word in str(caught.value) for word in known)
+
+
+def test_words_are_checked_in_one_place() -> None:
+    """By `check_word`: what else says that a name is not known looks for it in another way, or is the command's."""
+    schema, command = "_base/schema.py", "cli/_reproduce.py"
+    own = {schema, command, "_base/options.py", "_settings/names.py", "data/_benchmarks.py", "_paper/fig6.py"}
+    source = Path(jumbot.__file__).parent
+    found = {
+        file.relative_to(source).as_posix()
+        for file in source.rglob("*.py")
+        if "is not known; {suggest(" in file.read_text(encoding="utf-8")
+    }
+    assert found <= own
 
 
 def test_a_missing_package_is_one_class_of_error_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,6 +42,7 @@ PAGES = (
             "adaptation/choosing.md",
             "guide/speed.md",
             "methods/jumbot.md",
+            "paper.md",
         )
     ),
 )

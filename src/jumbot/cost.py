@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from jumbot.errors import ArgumentError, suggest
+from jumbot._base.options import check_word
+from jumbot.errors import ArgumentError
 
 Cost = Callable[[Tensor, Tensor], Tensor]
 _FEW = 8  # up to this many coordinates the differences are summed, which loses no digits
@@ -162,13 +163,6 @@ def number_loss(labels: Tensor, outputs: Tensor, label_loss: str) -> Tensor:
     return torch.where(size <= 1, size.square() / 2, size - 0.5).mean(-1)
 
 
-def check_label_loss(label_loss: str) -> str:
-    """`label_loss` if it is known."""
-    if label_loss not in LABEL_LOSSES:
-        raise ArgumentError(f"label_loss: {label_loss!r} is not known; {suggest(label_loss, LABEL_LOSSES)}")
-    return label_loss
-
-
 def joint_cost(
     features_s: Tensor,
     labels_s: Tensor,
@@ -197,6 +191,4 @@ def parse_cost(cost: str | Cost) -> Cost:
     """The cost of that name, or the callable itself."""
     if callable(cost):
         return cost
-    if not isinstance(cost, str) or cost not in COSTS:
-        raise ArgumentError(f"cost: {cost!r} is not known; {suggest(cost, COSTS)} A callable (x, y) -> C will do too.")
-    return COSTS[cost]
+    return COSTS[check_word("cost", cost, COSTS, " Or pass a callable (x, y) -> C.")]

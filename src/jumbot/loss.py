@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from jumbot._base.options import check_number
-from jumbot.cost import check_label_loss, joint_cost
+from jumbot._base.options import check_number, check_word
+from jumbot.cost import LABEL_LOSSES, joint_cost
 from jumbot.errors import ArgumentError, NotFiniteError, hinting
 from jumbot.transport._checks import check_dense, uncompiled
 from jumbot.transport._placement import check_engine
+from jumbot.transport._problem import REFERENCES
 from jumbot.transport._solve import solve
 from jumbot.transport.divergences import parse
 
@@ -136,10 +137,8 @@ class JointTransportLoss(nn.Module):
         self.tau = check_number("tau", tau, least=0, strict=True, infinite=True)
         self.epsilon = check_number("epsilon", epsilon, least=0)
         self.tol = check_number("tol", tol, least=0)
-        if reference not in ("product", "ones"):
-            raise ArgumentError(f"reference: {reference!r} is not known; use 'product' or 'ones'.")
-        self.reference, self.engine = reference, check_engine(engine)
-        self.label_loss = check_label_loss(label_loss)
+        self.reference, self.engine = check_word("reference", reference, REFERENCES), check_engine(engine)
+        self.label_loss = check_word("label_loss", label_loss, LABEL_LOSSES)
         parse(divergence)
         self.divergence, self.reward = divergence, check_number("reward", reward, least=0)
         self.mass = None if mass is None else check_number("mass", mass, least=0, strict=True)
@@ -350,6 +349,6 @@ def _check(
                 f"classes, so labels must lie in 0..{logits_t.shape[1] - 1}."
             )
     elif soft and not bool(((labels_s >= 0).all(-1) & ((_full(labels_s).sum(-1) - 1).abs() < _SUMS)).all()):
-        raise ArgumentError("labels_s: rows must be probabilities, >= 0 and sum to 1. Softmax makes them of logits.")
+        raise ArgumentError("labels_s: rows must be probabilities, >= 0 and sum to 1. Apply a softmax to logits first.")
     if labels_t is not None and labels_t.shape != features_t.shape[:1]:
         raise ArgumentError(f"labels_t: shape {tuple(labels_t.shape)}; it must be ({len(features_t)},).")

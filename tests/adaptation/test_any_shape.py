@@ -101,7 +101,7 @@ def test_images_of_five_channels(rng: np.random.Generator) -> None:
     model = jumbot.adapt((images, labels), images, **SHORT, method="jumbot", judge=False)
     assert model.spec["shape"] == [5, 16, 16]
     assert model.predict(images[0]).shape == (1,)
-    with refused("images of 3 channels, which cannot become 5"):
+    with refused("3 channels .* 5"):
         model.predict(images[..., :3])
 
 

@@ -14,14 +14,14 @@ import pytest
 import jumbot
 from jumbot._settings.keywords import ReadingKeywords
 from jumbot.adaptation._config import option_names
-from jumbot.adaptation._grid import Pair, compare
+from jumbot.adaptation._grid import compare
+from jumbot.adaptation._queue import Pair
 from jumbot.methods import METHODS
 from tests.test_every_argument import NONE, NUMBER, ODD, answer
 
 X, Y = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 2
 NAME = {"'many'": "a name; whether there is one of it the data will say", "'3'": "a name, as before"}
-FLOAT = {name: why for name, why in NUMBER.items() if name != "10**30"}  # which no float is
-RATE = {"0": "nothing of it", **FLOAT}
+RATE = {"0": "nothing of it", **NUMBER}
 FLAG = {"True": "a choice"}
 TEXT = {**NAME, "''": "it is only written down", **NONE}
 NOTHING = {"[]": "none of them"}
@@ -48,25 +48,25 @@ ACCEPTED: dict[str, dict[str, str]] = {
     "command": TEXT,
     "seed": {"0": "a seed"},
     "backbone_rate": RATE,
-    "learning_rate": FLOAT,
+    "learning_rate": NUMBER,
     "weight_decay": RATE,
     "epsilon": {**RATE, "0": "exact"},
     "eta1": RATE,
     "eta2": RATE,
     "eta3": RATE,
     "eta3_ramp": {"0": "no ramp"},
-    "scale_at": FLOAT,
+    "scale_at": NUMBER,
     "scale": NONE,
-    "reward": FLOAT,
+    "reward": NUMBER,
     "mass_ramp": {"0": "no ramp"},
-    "tau": {**FLOAT, "inf": "an exact marginal"},
+    "tau": {**NUMBER, "inf": "an exact marginal"},
     "reversal_ceiling": RATE,
     "weight": RATE,
     "self_training": RATE,
     "threshold": {"0": "every sample"},
-    "critic_rate": FLOAT,
+    "critic_rate": NUMBER,
     "rho": RATE,
-    "temperature": FLOAT,
+    "temperature": NUMBER,
     "auxiliary_domain": RATE,
     "auxiliary_label": RATE,
     "entropy": RATE,
@@ -83,7 +83,7 @@ ACCEPTED: dict[str, dict[str, str]] = {
     "source_epochs": {"0": "none"},
     "workers": {"0": "a thread", **NONE},
     "source_steps": {"0": "none", **NONE},
-    "minutes": FLOAT | NONE,
+    "minutes": NUMBER | NONE,
     "runs": NONE,
     "jobs": NONE,
     "stop_early": FLAG,
@@ -129,7 +129,7 @@ ACCEPTED: dict[str, dict[str, str]] = {
     "model.domain": NONE,
     "model.write_predictions.file": NAME,
     "estimator.batch_size": NONE,
-    "estimator.learning_rate": FLOAT | NONE,
+    "estimator.learning_rate": NUMBER | NONE,
     "load.backbone": NONE,
     "load.path": {},
 }

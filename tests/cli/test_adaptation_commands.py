@@ -56,7 +56,7 @@ def test_adapt_predict_evaluate(tables: tuple[str, str], tmp_path: Path, capsys:
     assert len(rows) == 60
     assert {row["label"] for row in rows} <= {"ant", "bee", "cow"}
     assert status_of(["predict", run, tables[1], "--csv", str(tmp_path / "p.csv")]) == 2
-    assert "exists already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     assert status_of(["evaluate", run, tables[1], "--json"]) == 0
     assert json.loads(capsys.readouterr().out.strip().splitlines()[-1])["n"] == 60
 
@@ -116,7 +116,7 @@ def test_compare_ranks_without_labels(
     arguments = ["compare", tables[0], str(blind), "--methods", *methods, "--out", str(out)]
     assert status_of([*arguments, *QUICK]) == 0
     output = capsys.readouterr().out
-    assert "ranked by a score" in output
+    assert "score (higher is better)" in output
     folders = {name: next(out.rglob(f"{name}/seed0")) for name in methods}
     models = {name: jumbot.load(folder) for name, folder in folders.items()}
     shares = {name: outputs(m.network, m.domain(blind))[1].softmax(-1).numpy() for name, m in models.items()}

@@ -33,11 +33,11 @@ def test_tune_and_predict_with_its_folder(tmp_path: Path, capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (["--tau", "0.3"], "--tau: got 0.3; options of methods are what tune chooses"),
-        (["--select", "oracle"], "--select: 'oracle' looks at target labels"),
+        (["--tau", "0.3"], "--tau: got 0.3; tune"),
+        (["--select", "oracle"], "--select: 'oracle'"),
         (["--runs", "1"], "--runs must be a whole number >= 2"),
         (["--minutes", "0"], "--minutes must"),
-        (["--stepz", "3"], "--stepz is no option; did you mean --steps?"),
+        (["--stepz", "3"], "did you mean --steps?"),
     ],
 )
 def test_errors_before_any_data_are_read(given: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import warnings
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import torch
 import jumbot
 from jumbot.compat import ot
 from jumbot.compat.ot import _pot as _differences
-from jumbot.errors import JumbotError
+from jumbot.errors import JumbotError, NotConvergedWarning
 from tests.refusals import refused
 
 real = pytest.importorskip("ot")
@@ -119,6 +120,32 @@ def test_the_stabilised_method_solves_the_problem(problem, monkeypatch):
     with pytest.warns(ot.PeerDifferenceWarning, match="sinkhorn_stabilized"):
         plan = ot.sinkhorn_unbalanced(a, b, M, 0.01, 10.0, method="sinkhorn_stabilized")
     assert jumbot.certify(M, a, b, plan=plan, epsilon=0.01, tau=10.0).relative_gap < 1e-9
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda *problem: ot.sinkhorn(*problem, 1e-3, numItermax=1),
+        lambda *problem: ot.sinkhorn_unbalanced2(*problem, 1e-3, 1.0, numItermax=1),
+        lambda a, b, M: ot.solve_sample(M, M, reg=0.1, unbalanced=1.0),
+        lambda *problem: ot.sinkhorn_unbalanced(*problem, 0.1, 10.0, method="sinkhorn_stabilized"),
+    ],
+)
+def test_a_warning_points_at_the_line_that_called(call, problem, monkeypatch):
+    monkeypatch.setattr(_differences, "_warned", set())
+    with pytest.warns((ot.PeerDifferenceWarning, NotConvergedWarning)) as caught:
+        call(*problem)
+    assert {warning.filename for warning in caught} == {__file__}
+
+
+def test_what_pot_answers_is_passed_on_as_it_was_called(problem, monkeypatch):
+    seen = {}
+    answer = SimpleNamespace(mm_unbalanced=lambda *args, **options: seen.update(args=args, options=options))
+    real = _differences.pot
+    monkeypatch.setattr(_differences, "pot", lambda name="": answer if name == "unbalanced" else real(name))
+    ot.unbalanced.mm_unbalanced(*problem, 1.0, div="l2", log=True)
+    assert len(seen["args"]) == 4
+    assert seen["options"] == {"div": "l2", "log": True}
 
 
 def test_a_reference_of_ones_own(problem, rng):

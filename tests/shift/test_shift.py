@@ -224,11 +224,11 @@ def test_signals_and_small_pictures() -> None:
         ({"blocks": 0}, "blocks", "0"),
         ({"minutes": -1}, "minutes", "-1"),
         ({"seed": -1}, "seed", "-1"),
-        ({"groups": "patient"}, "groups", "no columns with names"),
+        ({"groups": "patient"}, "groups", "source"),
         ({"groups": ([0], [1])}, "groups", "one value per row"),
         ({"groups": (np.zeros(60), np.zeros(60)), "blocks": 2}, "groups", "left out"),
         ({"columns": "shard"}, "columns", "shared"),
-        ({"colour": 1}, "colour", "no such option"),
+        ({"colour": 1}, "colour", "help"),
         ({"kind": "raw"}, "kind", "raw"),
     ],
 )
@@ -241,7 +241,7 @@ def test_bad_options_are_refused_by_name(given, argument, pattern) -> None:
 def test_bad_data_are_refused_by_name() -> None:
     with refused("target"):
         jumbot.shift(cloud(60, 0), cloud(5, 1))
-    with refused("3 columns where source has 4"):
+    with refused("3 columns, but source has 4"):
         jumbot.shift(cloud(60, 0), cloud(60, 1, 3))
     x = pandas.DataFrame({"a": np.arange(30.0), "b": 1.0})
     with refused("lacks the column 'b'"):

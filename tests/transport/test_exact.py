@@ -168,9 +168,9 @@ def test_kl_looks_for_empty_points_wherever_there_are_some() -> None:
     tau, seen = 0.03, set()
     for seed in range(0, 60, 2):  # those without zero weights
         cost, a, b = problem(seed)
-        lower_a, lower_b = _lower_bounds(cost, a, b, tau, 0.5 * tau)
+        lower_a, lower_b = _lower_bounds((cost, a, b, tau, 0.5 * tau))
         some = bool((lower_a >= _EMPTY * tau).any() or (lower_b >= _EMPTY * 0.5 * tau).any())
-        seen.add((_none_empty(cost, a, b, tau, 0.5 * tau), some))
+        seen.add((_none_empty((cost, a, b, tau, 0.5 * tau)), some))
     assert seen == {(True, False), (False, True), (False, False)}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import typing
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
@@ -141,6 +141,18 @@ def check_whole(name: str, value: Any, *, least: int, most: int = MOST) -> int:
     return int(_number(name, value, int, Bounds(at_least=least, at_most=most)))
 
 
+def check_word(name: str, value: Any, known: Collection[str], more: str = "") -> str:
+    """`value` if it is one of the words that are `known`.
+
+    >>> check_word("reference", "one", ("product", "ones"))
+    Traceback (most recent call last):
+    jumbot.errors.ArgumentError: reference: 'one' is not known; did you mean 'ones'? Known: product, ones.
+    """
+    if not isinstance(value, str) or value not in known:
+        raise ArgumentError(f"{name}: {value!r} is not known; {suggest(value, known)}{more}")
+    return value
+
+
 def check_flag(name: str, value: Any) -> bool:
     """`value` if it is True or False: anything else is ambiguous."""
     return bool(check(name, value, bool))
@@ -175,5 +187,5 @@ def _shown(value: Any) -> str:
     try:
         text = f"{value:.15g}" if isinstance(value, float) else repr(value)
     except ValueError:  # a whole number of too many digits to write
-        text = "a whole number beyond all floats"
+        text = "a whole number too large for a float"
     return text if len(text) <= 80 else f"{text[:80]}..."

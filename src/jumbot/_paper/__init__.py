@@ -11,8 +11,9 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
+from jumbot._base.options import check_word
 from jumbot._paper.targets import check_tasks, data_of_item
-from jumbot.errors import ArgumentError, suggest
+from jumbot.errors import ArgumentError
 
 #: What can be reproduced, and what it shows.
 ITEMS = {
@@ -60,8 +61,7 @@ def reproduce(item: str, out: str | Path, quick: bool = False, seed: int = 0, **
     >>> list(ITEMS)
     ['fig1', 'fig2', 'fig3', 'fig4', 'theorem1', 'all-synthetic', 'office-home', ...]
     """
-    if item not in ITEMS:
-        raise ArgumentError(f"item: {item!r} is not known; {suggest(item, ITEMS)}")
+    check_word("item", item, ITEMS)
     if options and item not in TRAINED:
         raise ArgumentError(f"{next(iter(options))}: only applies to {', '.join(TRAINED)}; {item} trains nothing.")
     if item in TRAINED:

@@ -6,11 +6,12 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
+from jumbot._base.options import check_word
 from jumbot._settings.names import BUILT_IN, check_weights
 from jumbot._settings.reading import Reading
 from jumbot._settings.recipes import NUMBERS, NUMBERS_HIDDEN, NUMBERS_METHODS, RECIPES, Recipe
 from jumbot._settings.training import FEWEST, Inputs, NetworkOptions, Training
-from jumbot.errors import ArgumentError, suggest, suggest_option
+from jumbot.errors import ArgumentError, suggest_option
 from jumbot.methods import METHODS, SOURCE_ONLY, check_predicts_numbers, method_options, options_class
 from jumbot.methods.options import DeepJDOTOptions, MethodOptions, TransportOptions
 
@@ -46,7 +47,7 @@ def check_together(task: TaskName | None, method: str, changes: Mapping[str, Any
 
     >>> check_together("regression", "jumbot", {"select": "snd"})
     Traceback (most recent call last):
-    jumbot.errors.ArgumentError: select: got 'snd', but task='regression' predicts numbers, and this score is of ...
+    jumbot.errors.ArgumentError: select: got 'snd', but task='regression' predicts numbers, and this score is ...
     """
     if task == "regression":
         check_predicts_numbers(method)
@@ -64,6 +65,13 @@ def sampler_of(task: TaskName | None, method: str) -> str:
 PARTS: dict[str, type[Any]] = {"training": Training, "network": NetworkOptions, "inputs": Inputs}
 INSTEAD = {"steps": "epochs", "source_steps": "source_epochs"}
 """Options that take the place of others: who changes one may not change both."""
+FOLLOWS: tuple[tuple[str, Callable[[Any], bool], tuple[str, Any]], ...] = (
+    ("optimizer", lambda value: value == "adam", ("weight_decay", 0.0)),  # a recipe's is for another optimiser
+    ("standardise", lambda value: value == "none", ("bins", 0)),  # which scale rows in any case
+    ("bins", bool, ("rank", 0)),  # a recipe's own first layer gives way to another
+    ("rank", bool, ("bins", 0)),
+)
+"""What a change of one option sets another to, where the user does not set it."""
 
 
 @dataclass(frozen=True)
@@ -108,44 +116,17 @@ def make_config(
         task = "classification" if source.values is None else "regression"
     check_together(task, method, changes)
     name = recipe_for(source) if recipe is None else recipe
-    found = find_recipe(name)
-    values: dict[str, dict[str, Any]] = {
-        "options": {},
-        "training": {"sampler": sampler_of(task, method), **found.training},
-        "network": dict(found.network),
-        "inputs": dict(found.inputs),
-    }
-    owners = _owners(method)
-    if task == "regression":
-        wider = {"hidden": NUMBERS_HIDDEN} if name in ("table", "words") else {}
-        for option, value in (NUMBERS | wider if found.numbers is None else found.numbers).items():
-            values[owners[option]][option] = value
-    own = dict(found.methods.get(method, {}))
-    if task == "regression":
-        own |= {**NUMBERS_METHODS.get(method, {}), **found.numbers_methods.get(method, {})}
-    own = _without_replaced(own, changes)
-    for option, value in {**own, **changes}.items():
+    values, owners = _values(method, task, name, changes), _owners(method)
+    parts: dict[str, dict[str, Any]] = {part: {} for part in ("options", *PARTS)}
+    for option, value in values.items():
         if option not in owners:
             raise ArgumentError(f"{option}: not an option of {method} or its training; {_where(option, method)}")
-        values[owners[option]][option] = value
-    if changes.get("optimizer") == "adam" and "weight_decay" not in changes:
-        values["training"]["weight_decay"] = 0.0  # what the recipe has is for another optimiser
-    if changes.get("standardise") == "none" and "bins" not in changes:  # which scale rows in any case
-        values["network"]["bins"] = 0
-    for one, other in (("bins", "rank"), ("rank", "bins")):  # a recipe's own first layer gives way to another
-        if changes.get(one) and other not in changes:
-            values["network"][other] = 0
+        parts[owners[option]][option] = value
     for one, other in INSTEAD.items():
         if changes.get(one) is not None and changes.get(other) is not None:
             raise ArgumentError(f"{one}: got {changes[one]} together with {other}={changes[other]}; pass one.")
-    config = RunConfig(
-        method,
-        name,
-        method_options(method, values["options"]),
-        Training(**values["training"]),
-        NetworkOptions(**values["network"]),
-        Inputs(**values["inputs"]),
-    )
+    made = {part: cls(**parts[part]) for part, cls in PARTS.items()}
+    config = RunConfig(method, name, method_options(method, parts["options"]), **made)
     if config.network.weights is not None:
         check_weights(config.network.weights)
     if task == "regression" and config.inputs.views == "ten-crop":
@@ -155,6 +136,22 @@ def make_config(
         if task == "regression" and {"steps", "epochs"}.isdisjoint(changes):
             config = _with_fewer_steps(config, len(source))
     return config
+
+
+def _values(method: str, task: TaskName | None, recipe: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Each option that is not left at its default."""
+    found = find_recipe(recipe)
+    values = {"sampler": sampler_of(task, method), **found.training, **found.network, **found.inputs}
+    own = dict(found.methods.get(method, {}))
+    if task == "regression":
+        wider = {"hidden": NUMBERS_HIDDEN} if recipe in ("table", "words") else {}
+        values |= NUMBERS | wider if found.numbers is None else found.numbers
+        own |= {**NUMBERS_METHODS.get(method, {}), **found.numbers_methods.get(method, {})}
+    values |= _without_replaced(own, changes)
+    for option, gives, (other, value) in FOLLOWS:
+        if gives(changes.get(option)):
+            values[other] = value
+    return values | dict(changes)
 
 
 def _with_fewer_steps(config: RunConfig, samples: int) -> RunConfig:
@@ -208,7 +205,9 @@ def recipe_for(source: Domain | None) -> str:
     from jumbot.data._row_kinds import kind_of_rows
 
     if source is None:
-        raise ArgumentError(f"recipe: none given, and no data to choose it by; use one of {', '.join(RECIPES)}.")
+        raise ArgumentError(
+            f"recipe must be given if there are no data to choose it by; use one of {', '.join(RECIPES)}."
+        )
     if kind_of(source) == "features":
         return {"features": "table"}.get(kind := kind_of_rows(source), kind)
     if kind_of(source) in ("signal", "raw"):
@@ -222,9 +221,7 @@ DEFAULTS = ("measurements", "words", "table", "digits", "photographs", "signals"
 
 def find_recipe(name: str) -> Recipe:
     """The recipe of that name."""
-    if not isinstance(name, str) or name not in RECIPES:
-        raise ArgumentError(f"recipe: {name!r} is not known; {suggest(name, RECIPES)}")
-    return RECIPES[name]
+    return RECIPES[check_word("recipe", name, RECIPES)]
 
 
 def option_names(method: str) -> set[str]:

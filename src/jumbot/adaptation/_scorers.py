@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from jumbot._base.options import check_word
 from jumbot.adaptation._base_estimator import AdaptationEstimator, outputs_of
 from jumbot.adaptation._evaluation.modularity import modularity, nearest
 from jumbot.adaptation._evaluation.regression import smoothness
@@ -46,7 +47,7 @@ class TargetScorer:
                 f"name: {self.name!r} does not score {type(last).__name__}; {suggest(self.name, known)}"
             )
         if last.target_rows_ is None:
-            raise ArgumentError("X_target: fit had none, so there is no target to score on; pass X_target to fit.")
+            raise ArgumentError("X_target was not passed to fit, so there is no target to score on; pass it.")
         _, outputs = outputs_of(last.network_, last.target_rows_)
         return float(known[self.name](last.target_rows_, _predicted(last, outputs)))
 
@@ -81,9 +82,7 @@ def target_scorer(name: str = "modularity") -> TargetScorer:
     jumbot.errors.ArgumentError: name: 'modularty' is not known; did you mean 'modularity'? Known: modularity, ...
     """
     known = {**OF_CLASSES, **OF_NUMBERS}
-    if not isinstance(name, str) or name not in known:
-        raise ArgumentError(f"name: {name!r} is not known; {suggest(name, known)}")
-    return TargetScorer(name)
+    return TargetScorer(check_word("name", name, known))
 
 
 def _predicted(estimator: AdaptationEstimator, outputs: Any) -> np.ndarray:

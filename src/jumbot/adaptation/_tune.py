@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 import torch
 
 import jumbot
-from jumbot._base.files import write_text
+from jumbot._base.files import drawn, write_text
 from jumbot._base.options import Count, Positive, Seed, Text, check
-from jumbot._base.pages import drawn
 from jumbot._base.progress import log, progress
 from jumbot._base.schema import FORMAT, convert, read, to_builtins, write
 from jumbot._settings.keywords import TuneKeywords
@@ -32,8 +31,8 @@ from jumbot._settings.training import Inputs
 from jumbot.adaptation._adapt import NO_REPORT
 from jumbot.adaptation._candidates import Candidates, candidates, check_shared
 from jumbot.adaptation._config import make_config
-from jumbot.adaptation._grid import Pair
 from jumbot.adaptation._model import Model, load
+from jumbot.adaptation._queue import Pair
 from jumbot.adaptation._runs.folder import DECISION
 from jumbot.adaptation._runs.searches_json import Decision, Tuning
 from jumbot.adaptation._search import Search
@@ -157,15 +156,15 @@ def tune(
         raise ArgumentError("target is missing; pass the unlabelled data to predict.")
     changes: dict[str, Any] = dict(options)
     limits = _check_limits(minutes, runs, jobs, stop_early, show, changes)
-    how = take_reading(reading, changes, task)
+    how = make_reading(**take_reading(reading, changes, task))
     if isinstance(changes.get("backbone"), torch.nn.Module):
         raise ArgumentError(
             "backbone must be a name, got a module, which every candidate would train in turn; tune on the features "
             "that your module computes instead."
         )
-    check_shared(recipe, changes, task)
+    check_shared(recipe, changes, how.task)
     own = {name: changes[name] for name in ("columns", "dates", "text") if name in changes}
-    given = Given(source, target, make_reading(**how), Encoding.of(Inputs(**own)), evaluate_on, labelled_target)
+    given = Given(source, target, how, Encoding.of(Inputs(**own)), evaluate_on, labelled_target)
     with _folder(check("out", out, Path | None)) as (folder, temporary):
         with collecting_problems(given):
             search = _make_search(folder, given, recipe, changes, limits)

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from jumbot._base.options import check_flag, check_number
+from jumbot._base.options import check_flag, check_number, check_word
 from jumbot.cost import euclidean, squared_euclidean
-from jumbot.errors import ArgumentError, need, suggest
+from jumbot.errors import ArgumentError, need
 from jumbot.transport._sinkhorn_divergence import sinkhorn_divergence
 from jumbot.transport._solve import solve
 
@@ -78,10 +78,8 @@ class SamplesLoss(nn.Module):
         backend: str = "auto",
     ) -> None:
         super().__init__()
-        if loss not in ("sinkhorn", *_KERNELS):
-            raise ArgumentError(f"loss: {loss!r} is not known; {suggest(loss, ('sinkhorn', *_KERNELS))}")
-        if backend not in _BACKENDS:
-            raise ArgumentError(f"backend: {backend!r} is not known; {suggest(backend, _BACKENDS)}")
+        check_word("loss", loss, ("sinkhorn", *_KERNELS))
+        check_word("backend", backend, _BACKENDS)
         if p not in (1, 2):
             raise ArgumentError(f"p must be 1 or 2, got {p!r}.")
         self.loss, self.p, self.backend, self.cost = loss, p, backend, cost

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot._base.options import check_flag, check_number
+from jumbot._base.options import check_flag, check_number, check_word
 from jumbot.cost import squared_euclidean
-from jumbot.errors import ArgumentError, need, suggest
+from jumbot.errors import need
 from jumbot.transport._solve import solve
 
 _METHODS = ("exact", "sinkhorn", "unbalanced", "partial")
@@ -54,9 +54,7 @@ class OTPlanSampler:
         num_threads: int | str = 1,
         warn: bool = True,
     ) -> None:
-        if method not in _METHODS:
-            raise ArgumentError(f"method: {method!r} is not known; {suggest(method, _METHODS)}")
-        self.method = method
+        self.method = check_word("method", method, _METHODS)
         self.reg = check_number("reg", reg, least=0, strict=True)
         self.reg_m = check_number("reg_m", reg_m, least=0, strict=True, infinite=True)
         self.normalize_cost, self.warn = check_flag("normalize_cost", normalize_cost), check_flag("warn", warn)

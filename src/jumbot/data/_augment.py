@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from jumbot._base.options import check_word
 from jumbot.data._images import resize
 from jumbot.errors import ArgumentError
 
@@ -189,10 +190,9 @@ def make_transform(augment: str, views: str, size: int = CROPPED) -> Phases:
         "crop": Chain((RandomCrop(size), RandomFlip())),
         "resized-crop": Chain((RandomResizedCrop(size), RandomFlip())),
     }
-    for argument, value, known in (("augment", augment, trainings), ("views", views, evaluations)):
-        if value not in known:
-            raise ArgumentError(f"{argument}: got {value!r}; use {', '.join(map(repr, known))}.")
-    return Phases(trainings[augment], evaluations[views])
+    return Phases(
+        trainings[check_word("augment", augment, trainings)], evaluations[check_word("views", views, evaluations)]
+    )
 
 
 def _room(images: Tensor, size: int) -> tuple[int, int]:

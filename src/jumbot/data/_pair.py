@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from jumbot._base.options import check_word
 from jumbot.data._column_kinds import too_fine
 from jumbot.data._domain import MOST_CHANNELS, ArraySamples, Domain, Samples
 from jumbot.data._fitting import find_columns, warn_of_digits
@@ -26,7 +27,7 @@ from jumbot.data._inputs import (
     scaled,
 )
 from jumbot.data._labels import check_source, match_classes
-from jumbot.data._scaling import check_standardise
+from jumbot.data._scaling import STANDARDISE
 from jumbot.data._screening import screen, screen_source
 from jumbot.data._tables import TableSamples
 from jumbot.errors import ArgumentError
@@ -92,11 +93,9 @@ def prepare(
     for domain in (source, target):
         if not len(domain):
             raise ArgumentError(f"{domain.name}: contains no samples.")
-    if pixels not in PIXELS:
-        raise ArgumentError(f"pixels: got {pixels!r}; use {', '.join(map(repr, PIXELS))}.")
-    check_standardise(standardise)
-    if columns not in ("same", "shared"):
-        raise ArgumentError(f"columns: got {columns!r}; use 'same' or 'shared'.")
+    check_word("pixels", pixels, PIXELS)
+    check_word("standardise", standardise, STANDARDISE)
+    check_word("columns", columns, ("same", "shared"))
     source = check_source(source, target.roles.features if target.roles is not None else ())
     target = match_classes(target, source.classes)
     kinds = kind_of(source), kind_of(target)

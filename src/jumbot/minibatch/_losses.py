@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot.errors import ArgumentError, NotConvergedWarning, suggest
+from jumbot._base.options import check_word
+from jumbot.errors import ArgumentError, NotConvergedWarning
 from jumbot.minibatch._costs import Minibatches
 from jumbot.minibatch._tiles import SWEEPS, Sides, Solved, solve_tiles
 from jumbot.transport import _placement
@@ -38,8 +39,7 @@ class Loss:
     tol: float
 
     def __post_init__(self) -> None:
-        if self.name not in LOSSES:
-            raise ArgumentError(f"loss: {self.name!r} is not known; {suggest(self.name, LOSSES)}")
+        check_word("loss", self.name, LOSSES)
         check_reference(self.reference)
         if self.name == "sinkhorn_divergence":
             if self.reference != "product":

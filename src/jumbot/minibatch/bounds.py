@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from jumbot._base.lazy import public
-from jumbot._base.options import check_flag, check_number, check_whole
+from jumbot._base.options import check_flag, check_number, check_whole, check_word
 from jumbot.errors import ArgumentError, UnsupportedError
 from jumbot.transport._marginal import L2Marginal, Marginal, marginals
 from jumbot.transport.divergences import Divergence
@@ -124,7 +124,7 @@ def outlier_lower_bound(value: float, cost: Any, g: Any, b: Any = None, *, zeta:
             f"cost, g, b: shapes {cost.shape}, {g.shape}, {b.shape}; each must be one number per point."
         )
     if not abs(float(b.sum()) - 1) < 1e-6 or float(b.min()) < 0:
-        raise ArgumentError(f"b: got weights of mass {float(b.sum()):g}; the lemma is about probabilities.")
+        raise ArgumentError(f"b: got weights of mass {float(b.sum()):g}; the lemma requires mass 1.")
     held = b > 0
     return zeta * value + (1 - zeta) * (float((cost - g)[held].min()) + float(g[held] @ b[held]))
 
@@ -167,7 +167,7 @@ def value_bound(
     Raises
     ------
     jumbot.ArgumentError
-        If an argument is out of its range, or no plan keeps both marginals.
+        If an argument is out of its range, or no plan meets both marginals.
 
     Examples
     --------
@@ -286,9 +286,9 @@ def loss_bound(
     8.0
     """
     bounds: dict[str, Callable[..., float]] = {"transport": value_bound, "sinkhorn_divergence": divergence_bound}
-    if not isinstance(loss, str) or loss not in bounds:
-        raise ArgumentError(f"loss: {loss!r} is not known; use 'transport' or 'sinkhorn_divergence'.")
-    return bounds[loss](cost_bound, mass_a, mass_b, epsilon=epsilon, tau=tau, divergence=divergence)
+    return bounds[check_word("loss", loss, bounds)](
+        cost_bound, mass_a, mass_b, epsilon=epsilon, tau=tau, divergence=divergence
+    )
 
 
 def mass_bound(
@@ -483,7 +483,7 @@ def _feasible_multiple(mass_a: float, mass_b: float, source: Marginal, target: M
     low = max(source.divergence.lower / mass_b, target.divergence.lower / mass_a)
     high = min(source.divergence.upper / mass_b, target.divergence.upper / mass_a)
     if low > high * (1 + 1e-6):
-        raise ArgumentError(f"mass_a, mass_b: no plan between {mass_a:g} and {mass_b:g} keeps both marginals.")
+        raise ArgumentError(f"mass_a, mass_b: no plan between {mass_a:g} and {mass_b:g} meets both marginals.")
     return min(max(1.0, low), high)
 
 

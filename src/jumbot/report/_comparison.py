@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from jumbot._base.options import check_word
 from jumbot._base.text_tables import aligned, line_of, padded, with_deviation
 from jumbot.errors import ArgumentError
 from jumbot.report._style import BLUE, FAINT, INK, VERMILION, label_text, method_colours, new_figure, styled
@@ -114,8 +115,7 @@ def format_table(accuracies: Accuracies, style: Literal["markdown", "text"] = "m
     | a      | 2     | 60.0 ± 14.1 |
     | b      | 1     | **80.0**    |
     """
-    if style not in ("markdown", "text"):
-        raise ArgumentError(f"style: {style!r} is not known; use 'markdown' or 'text'.")
+    check_word("style", style, ("markdown", "text"))
     table = compare(accuracies)
     several = len(table.tasks) > 1
     seeds = [sorted({cell.seeds for cell in row if cell is not None}) for row in table.cells]

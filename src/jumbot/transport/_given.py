@@ -10,12 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from jumbot._base.options import check_number
+from jumbot._base.options import check_number, check_word
 from jumbot.cost import Cost, parse_cost
 from jumbot.errors import ArgumentError
 from jumbot.transport._checks import Array, as_tensor, called, read_clouds
 from jumbot.transport._marginal import Marginal, marginals
-from jumbot.transport._problem import check_weights, with_fitting_mass
+from jumbot.transport._problem import REFERENCES, check_weights, with_fitting_mass
 
 _AT_ONCE = 1 << 21  # entries of a block of rows
 
@@ -103,8 +103,7 @@ def read_problem(
     """Check everything, without looking at the cost between points."""
     epsilon = check_number("epsilon", epsilon, least=0)
     source, target = marginals(divergence, tau, mass)
-    if reference not in ("product", "ones"):
-        raise ArgumentError(f"reference must be 'product' or 'ones', got {reference!r}.")
+    check_word("reference", reference, REFERENCES)
     if (x is None) != (y is None):
         raise ArgumentError("x, y must be given together, or neither of them.")
     if x is None:

@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot.errors import ArgumentError, TooLargeError, UnsupportedError, suggest
+from jumbot._base.options import check_word
+from jumbot.errors import TooLargeError, UnsupportedError
 from jumbot.transport._kernels.memory import LEAST, acquire
 
 ENGINES = ("auto", "cpu", "device")
@@ -22,9 +23,7 @@ SINGLE = ("mps",)
 
 
 def check_engine(engine: object) -> str:
-    if not isinstance(engine, str) or engine not in ENGINES:
-        raise ArgumentError(f"engine: {engine!r} is not known; {suggest(engine, ENGINES)}")
-    return engine
+    return check_word("engine", engine, ENGINES)
 
 
 def on_cpu(engine: str, device: str, batch: int, n: int, m: int, epsilon: float) -> bool:

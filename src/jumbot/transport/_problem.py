@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot._base.options import check_number
+from jumbot._base.options import check_number, check_word
 from jumbot.errors import ArgumentError, UnsupportedError
 from jumbot.transport._checks import probe
 from jumbot.transport._marginal import L2Marginal, Marginal, PartialMarginal, marginals
@@ -54,7 +54,7 @@ def block(
             blocked = blocked | (cost > _BEYOND * max(epsilon, source.tau, target.tau))
         elif (reach := float(cost.abs().masked_fill(blocked, 0).max())) > _BEYOND * epsilon:
             raise ArgumentError(
-                f"cost: {reach:g} is too far beyond epsilon = {epsilon:g} where a marginal is constrained; "
+                f"cost: {reach:g} is too large for epsilon = {epsilon:g} with an exact marginal; "
                 "raise epsilon, or use epsilon=0."
             )
     if not bool(blocked.any()):
@@ -268,12 +268,14 @@ def _heaviest(weights: Tensor) -> float:
     return float(np.add.reduce(weights.numpy(), axis=None) if weights.device.type == "cpu" else weights.sum())
 
 
+REFERENCES = ("product", "ones")
+
+
 def check_reference(reference: object) -> None:
     """A name; matrices are for `jumbot.solve` alone."""
     if not isinstance(reference, str):
         raise ArgumentError(f"reference must be 'product' or 'ones' here, got a {type(reference).__name__}.")
-    if reference not in ("product", "ones"):
-        raise ArgumentError(f"reference: {reference!r} is not known; use 'product' (the paper) or 'ones'.")
+    check_word("reference", reference, REFERENCES)
 
 
 def make_problem(
@@ -343,7 +345,7 @@ def _check_masses(a: Tensor, b: Tensor, source: Marginal, target: Marginal, roun
         least = float(torch.minimum(mass_a.min(), mass_b.min()))
         if source.mass > least * (1 + 1e-9):
             raise ArgumentError(
-                f"mass: {source.mass:g} is more than there is (the smaller of the two masses is {least:g})."
+                f"mass: {source.mass:g} is more than the smaller of the two masses, {least:g}; pass at most that."
             )
         return
     low = torch.maximum(source.divergence.lower * mass_a, target.divergence.lower * mass_b)

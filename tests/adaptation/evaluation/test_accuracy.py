@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import numpy as np
@@ -183,7 +184,7 @@ def test_harm_is_a_fall_of_the_votes_and_nothing_else() -> None:
     assert not weigh_harm({"COT": 0.79}, {"COT": 0.8}, 0.3).likely
     assert not weigh_harm({"COT": 0.9}, {"COT": 0.8}, 0.9).likely  # however much it changed
     (reason,) = weigh_harm({"COT": 0.6}, {"COT": 0.8}, 0.3).reasons  # what has changed is no sign of its own
-    assert reason.endswith("60 % and source-only 80 %, and it changed 30 % of the predictions")
+    assert re.findall(r"(\d+) %", reason) == ["60", "80", "30"]
     both = weigh_harm({"COT": 0.6}, {"COT": 0.8}, 0.3, np.full(9, -0.1)).reasons
     assert [("votes" in each, "neighbourhoods" in each, "changed" in each) for each in both] == [
         (True, False, False),

@@ -18,7 +18,7 @@ import jumbot
 from jumbot.adaptation import _search as search
 from jumbot.adaptation._evaluation.decision import weigh_harm
 from jumbot.adaptation._evaluation.modularity import modularity, nearest
-from jumbot.adaptation._grid import Run
+from jumbot.adaptation._queue import Run
 from jumbot.adaptation._training.witnesses import SHARE
 from jumbot.data._content import domain_hash
 from jumbot.errors import JumbotError
@@ -93,7 +93,7 @@ def test_everything_that_one_tuning_leaves(tmp_path: Path, blobs: Callable[..., 
         assert f"`{row.folder}`" in text
     assert "accuracy (not used)" in whole
     assert whole.count("(chosen)") == text.count("(chosen)") == 1
-    assert "decided nothing" in str(best)
+    assert "were not used" in str(best)
 
     before = list(count)
     assert sorted(before) == sorted(table["folder"])
@@ -219,6 +219,8 @@ def test_other_data_or_settings_are_refused(tmp_path: Path, blobs: Callable[...,
         ({"jobs": 0}, "jobs must"),
         ({"seed": -1}, "seed must"),
         ({"stop_early": "no"}, "stop_early: got 'no'"),
+        ({"task": "numbers"}, "task"),
+        ({"reading": {"task": "regression"}, "select": "snd"}, "select"),
     ],
 )
 def test_errors_come_before_any_work(tmp_path: Path, changes: dict[str, Any], message: str) -> None:

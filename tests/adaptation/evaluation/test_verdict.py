@@ -36,7 +36,9 @@ def absent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Classes that seem absent, of every run."""
     found: list[int] = []
     monkeypatch.setattr(
-        module, "read_results", lambda folder: SimpleNamespace(diagnosis=SimpleNamespace(absent_classes=found))
+        module,
+        "read_results",
+        lambda folder: SimpleNamespace(diagnosis=SimpleNamespace(absent_classes=found), remarks=()),
     )
     monkeypatch.setattr(
         Weighed,
@@ -46,6 +48,7 @@ def absent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             "method": self.run.variant.method,
             "settings": {},
             "whole": True,
+            "folder": self.run.folder.as_posix(),
             "mass": None,
             **self.evidence.to_row(),
         },
@@ -122,7 +125,7 @@ def test_a_pick_that_is_advised_against_says_so(absent: list[int], missing: list
     assert len(reason) == bool(missing)
     if missing:
         assert ("A source class seems" if len(missing) == 1 else "2 source classes seem") in reason[0]
-        assert "mcc is advised against" in reason[0]
+        assert "mcc is not recommended" in reason[0]
     absent.clear()
     absent.append(1)
     assert not any("Warning" in text for text in judged(*weighed[:2])["why"])  # jumbot leaves classes alone

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from jumbot._base.options import check_word
 from jumbot.adaptation._evaluation.measures import as_array, check_probabilities
-from jumbot.errors import ArgumentError, suggest
+from jumbot.errors import ArgumentError
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 LAST = "last"
@@ -116,9 +117,7 @@ def check_rule(rule: str) -> str:
     Traceback (most recent call last):
     jumbot.errors.ArgumentError: select: 'entrpy' is not known; did you mean 'entropy'? Known: last, entropy, ...
     """
-    if rule not in RULES:
-        raise ArgumentError(f"select: {rule!r} is not known; {suggest(rule, RULES)}")
-    return rule
+    return check_word("select", rule, RULES)
 
 
 def best(history: Sequence[Mapping[str, Any]], rule: str = LAST) -> int:

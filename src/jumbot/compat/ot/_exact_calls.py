@@ -8,11 +8,12 @@ import numpy as np
 import torch
 
 from jumbot._base.options import check_number
-from jumbot.compat.ot._pot import Call, certificate, pot, read, solved
-from jumbot.errors import ArgumentError, suggest
+from jumbot.compat.ot._pot import Call, certificate, or_pot, pot, read, solved, word
+from jumbot.errors import ArgumentError
 from jumbot.transport._solution import Solution
 
 
+@or_pot("lp")
 def emd(
     a: Any,
     b: Any,
@@ -54,22 +55,13 @@ def emd(
     """
     call = read(M, a, b)
     if call is None or call.histograms:
-        return pot("lp").emd(
-            a,
-            b,
-            M,
-            numItermax=numItermax,
-            log=log,
-            center_dual=center_dual,
-            numThreads=numThreads,
-            check_marginals=check_marginals,
-            potentials_init=potentials_init,
-        )
+        return NotImplemented
     solution, record = _solved(call, call.b, center_dual, check_marginals, potentials_init)
     plan = call.out(solution.plan)
     return (plan, record) if log else plan
 
 
+@or_pot("lp")
 def emd2(
     a: Any,
     b: Any,
@@ -113,19 +105,7 @@ def emd2(
     """
     call = read(M, a, b)
     if call is None:
-        return pot("lp").emd2(
-            a,
-            b,
-            M,
-            processes=processes,
-            numItermax=numItermax,
-            log=log,
-            return_matrix=return_matrix,
-            center_dual=center_dual,
-            numThreads=numThreads,
-            check_marginals=check_marginals,
-            potentials_init=potentials_init,
-        )
+        return NotImplemented
 
     def one(target: torch.Tensor) -> Any:
         solution, record = _solved(call, target, center_dual, check_marginals, potentials_init)
@@ -171,6 +151,7 @@ def _solved(call: Call, b: torch.Tensor, center: bool, check: bool, start: Any) 
 _METHODS = ("sinkhorn", "sinkhorn_log")
 
 
+@or_pot("partial")
 def partial_wasserstein(
     a: Any, b: Any, M: Any, m: float | None = None, nb_dummies: int = 1, log: bool = False, **kwargs: Any
 ) -> Any:
@@ -179,11 +160,8 @@ def partial_wasserstein(
     There are no dummy points here, so `nb_dummies` changes nothing.  Without m POT answers, by its Lagrangian form.
     """
     call = None if m is None else read(M, a, b)
-    if call is None or call.histograms:
-        return pot("partial").partial_wasserstein(a, b, M, m=m, nb_dummies=nb_dummies, log=log, **kwargs)
-    mass = _mass(call, m)
-    if mass == 0:
-        return pot("partial").partial_wasserstein(a, b, M, m=m, nb_dummies=nb_dummies, log=log, **kwargs)
+    if call is None or call.histograms or not (mass := _mass(call, m)):
+        return NotImplemented
     solution = solved(call, epsilon=0.0, mass=mass)
     plan = call.out(solution.plan)
     return (plan, _record(call, solution, plan)) if log else plan
@@ -199,6 +177,7 @@ def partial_wasserstein2(
     return (cost, record | {"T": plan}) if log else cost
 
 
+@or_pot("partial")
 def entropic_partial_wasserstein(
     a: Any,
     b: Any,
@@ -212,16 +191,11 @@ def entropic_partial_wasserstein(
     log: bool = False,
 ) -> Any:
     """The entropic plan that moves the mass m, as `ot.partial.entropic_partial_wasserstein`; both methods alike."""
-    if not isinstance(method, str) or method.lower() not in _METHODS:
-        raise ArgumentError(f"method: {method!r} is not known; {suggest(method, _METHODS)}")
+    word("method", method, _METHODS)
     call = read(M, a, b)
     mass = None if call is None else _mass(call, m)
     if call is None or call.histograms or call.differentiable or mass == 0:
-        # POT 0.9.6 has no `method`
-        by = {} if method == "sinkhorn" else {"method": method}
-        return pot("partial").entropic_partial_wasserstein(
-            a, b, M, reg, m=m, numItermax=numItermax, stopThr=stopThr, verbose=verbose, log=log, **by
-        )
+        return NotImplemented
     reg = check_number("reg", reg, least=0, strict=True)
     solution = solved(
         call,

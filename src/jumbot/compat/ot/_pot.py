@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+import sys
 import warnings
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, wraps
 from importlib import import_module
-from typing import Any
+from typing import Any, ParamSpec
 
 import torch
 from torch import Tensor
 
-from jumbot._base.options import check_number, check_whole
+from jumbot._base.options import check_number, check_whole, check_word
 from jumbot.errors import ArgumentError, NotConvergedWarning
 from jumbot.transport._certificate import reachable
 from jumbot.transport._certify import Certificate, of_solution
@@ -33,6 +35,31 @@ class MismatchError(ArgumentError, AssertionError):
 def pot(name: str = "") -> Any:
     """The real package, or a module of it; it takes a second to load."""
     return import_module(f"ot.{name}" if name else "ot")
+
+
+P = ParamSpec("P")
+
+
+def or_pot(module: str) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
+    """A call that ours answers by NotImplemented goes, as it was made, to POT's function of the same name."""
+
+    def decorate(ours: Callable[P, Any]) -> Callable[P, Any]:
+        @wraps(ours)
+        def answered(*args: P.args, **kwargs: P.kwargs) -> Any:
+            found = ours(*args, **kwargs)
+            return getattr(pot(module), ours.__name__)(*args, **kwargs) if found is NotImplemented else found
+
+        return answered
+
+    return decorate
+
+
+def _callers() -> int:
+    """The stack level, of a warning in the function that asks, of the first line outside this package."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith(__package__ or ""):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 @dataclass(frozen=True)
@@ -85,6 +112,11 @@ def read(M: Any, a: Any, b: Any) -> Call | None:
     return Call(nx, (M, weights[0], weights[1]), doubles[0], doubles[1], doubles[2])
 
 
+def word(name: str, value: Any, known: Collection[str]) -> str:
+    """`value`, which POT takes in capitals too."""
+    return check_word(name, value.lower() if isinstance(value, str) else value, known)
+
+
 def pair(reg_m: Any) -> tuple[float, float]:
     """`reg_m` as two numbers."""
     first, second = pot("utils").get_parameter_pair(reg_m)
@@ -131,7 +163,7 @@ def solved(
         warnings.warn(
             f"Stopped after {limit} iterations at a relative gap of {gap:.1e}; raise numItermax or reg.",
             NotConvergedWarning,
-            stacklevel=4,
+            stacklevel=_callers(),
         )
     return solution
 
@@ -164,12 +196,13 @@ DIFFERENCES = {
         "the total cost of an entropic unbalanced problem includes the mass terms of KL, as POT's formula has them; "
         "the value that POT returns leaves them out"
     ),
-    "tv": "problems with TV are solved to the optimum; POT's own solver can stop where it starts",
+    "tv": "problems with TV are solved to the optimum; POT's own solver may stop at its starting point",
     "exact_batch": (
         "exact problems of solve_batch are solved to the optimum; the plans of POT's proximal method are not optimal"
     ),
     "stabilised": (
-        "sinkhorn_stabilized solves the same problem as sinkhorn; POT's own loses it when it absorbs its scalings"
+        "sinkhorn_stabilized solves the same problem as sinkhorn; POT's own solver solves another problem once it "
+        "absorbs its scalings"
     ),
 }
 _warned: set[str] = set()
@@ -183,7 +216,7 @@ def differs(name: str) -> None:
     """Warn of a difference, once in a process."""
     if name not in _warned:
         _warned.add(name)
-        warnings.warn(f"jumbot.compat.ot: {DIFFERENCES[name]}.", PeerDifferenceWarning, stacklevel=4)
+        warnings.warn(f"jumbot.compat.ot: {DIFFERENCES[name]}.", PeerDifferenceWarning, stacklevel=_callers())
 
 
 def with_gradients(

@@ -5,8 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from jumbot._base.options import check_number
-from jumbot.compat.ot._pot import Call, certificate, marginal_error, pot, read, scalings, solved, with_gradients
-from jumbot.errors import ArgumentError, suggest
+from jumbot.compat.ot._pot import (
+    Call,
+    certificate,
+    marginal_error,
+    or_pot,
+    read,
+    scalings,
+    solved,
+    with_gradients,
+    word,
+)
 from jumbot.transport._solution import Solution
 
 _METHODS = ("sinkhorn", "sinkhorn_log", "greenkhorn", "sinkhorn_stabilized", "sinkhorn_epsilon_scaling")
@@ -14,6 +23,7 @@ _METHODS2 = ("sinkhorn", "sinkhorn_log", "sinkhorn_stabilized")  # of sinkhorn2
 _BALANCED = (float("inf"), float("inf"))
 
 
+@or_pot("bregman")
 def sinkhorn(
     a: Any,
     b: Any,
@@ -58,25 +68,13 @@ def sinkhorn(
     """
     call = _read(M, a, b, method, warmstart)
     if call is None:
-        return pot("bregman").sinkhorn(
-            a,
-            b,
-            M,
-            reg,
-            method=method,
-            numItermax=numItermax,
-            stopThr=stopThr,
-            verbose=verbose,
-            log=log,
-            warn=warn,
-            warmstart=warmstart,
-            **kwargs,
-        )
+        return NotImplemented
     solution = _solved(call, reg, numItermax, stopThr, verbose, warn, warmstart)
     out = call.out(solution.linear) if call.histograms else _plan(call, solution)
     return (out, _record(call, solution)) if log else out
 
 
+@or_pot("bregman")
 def sinkhorn2(
     a: Any,
     b: Any,
@@ -117,28 +115,14 @@ def sinkhorn2(
     """
     call = _read(M, a, b, method, warmstart, _METHODS2)
     if call is None:
-        return pot("bregman").sinkhorn2(
-            a,
-            b,
-            M,
-            reg,
-            method=method,
-            numItermax=numItermax,
-            stopThr=stopThr,
-            verbose=verbose,
-            log=log,
-            warn=warn,
-            warmstart=warmstart,
-            **kwargs,
-        )
+        return NotImplemented
     solution = _solved(call, reg, numItermax, stopThr, verbose, warn, warmstart)
     out = call.out(solution.linear) if call.histograms else call.nx.sum(call.given[0] * _plan(call, solution))
     return (out, _record(call, solution)) if log else out
 
 
 def _read(M: Any, a: Any, b: Any, method: str, warmstart: Any, methods: tuple[str, ...] = _METHODS) -> Call | None:
-    if not isinstance(method, str) or method.lower() not in methods:
-        raise ArgumentError(f"method: {method!r} is not known; {suggest(method, methods)}")
+    word("method", method, methods)
     call = read(M, a, b)
     # several histograms at once carry no gradients through ours, and have one start each
     return None if call is not None and call.histograms and (call.differentiable or warmstart is not None) else call

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from jumbot.compat.ot._exact_calls import emd2
-from jumbot.compat.ot._pot import Call, certificate, differs, pair, pot, read, scalings, solved
+from jumbot.compat.ot._pot import Call, certificate, differs, or_pot, pair, pot, read, scalings, solved
 from jumbot.compat.ot._unbalanced_calls import objective, plan_of, total_cost
 from jumbot.transport._solution import Solution
 from jumbot.transport.divergences import TV
@@ -18,6 +18,7 @@ from jumbot.transport.divergences import TV
 _PLAIN = ("sqeuclidean", "euclidean")
 
 
+@or_pot("solvers")
 def solve(
     M: Any,
     a: Any = None,
@@ -68,24 +69,7 @@ def solve(
     exact = math.inf, math.inf
     taus = exact if unbalanced is None else pair(unbalanced)
     if call is None or call.histograms or min(taus) <= 0 or _beyond(call, reg, taus, unbalanced_type):
-        return pot("solvers").solve(
-            M,
-            a,
-            b,
-            reg=reg,
-            c=c,
-            reg_type=reg_type,
-            unbalanced=unbalanced,
-            unbalanced_type=unbalanced_type,
-            method=method,
-            n_threads=n_threads,
-            max_iter=max_iter,
-            plan_init=plan_init,
-            potentials_init=potentials_init,
-            tol=tol,
-            verbose=verbose,
-            grad=grad,
-        )
+        return NotImplemented
     if not reg and taus == exact:
         return _exact(call, potentials_init)
     tilted = c is not None and kind == "kl" and reg and taus != exact
@@ -110,6 +94,7 @@ def _detached(call: Call) -> Call:
     return Call(call.nx, tuple(call.nx.detach(x) for x in call.given), call.M, call.a, call.b)
 
 
+@or_pot("solvers")
 def solve_sample(
     X_a: Any, X_b: Any, a: Any = None, b: Any = None, metric: Any = "sqeuclidean", reg: Any = None, **kwargs: Any
 ) -> Any:
@@ -143,11 +128,12 @@ def solve_sample(
     taken = set(inspect.signature(solve).parameters) - {"M", "a", "b", "reg"}
     plain = set(kwargs) <= taken and metric in _PLAIN and kwargs.get("method") is None
     if not plain:
-        return pot("solvers").solve_sample(X_a, X_b, a, b, metric=metric, reg=reg, **kwargs)
+        return NotImplemented
     X_a, X_b = (pot("utils").list_to_array(X) for X in (X_a, X_b))
     return solve(pot("utils").dist(X_a, X_b, metric=metric), a, b, reg=reg, **kwargs)
 
 
+@or_pot("batch")
 def solve_batch(
     M: Any,
     reg: Any = None,
@@ -182,28 +168,15 @@ def solve_batch(
     jumbot.ArgumentError
         If a problem has no plan.
     """
-    module = pot("batch")
     nx = pot("backend").get_backend(*(x for x in (M, a, b) if x is not None))
     known = method in ("auto", "proximal", "sinkhorn", "log_sinkhorn") and grad in ("envelope", "detach", None)
     tensors = [x for x in (M, a, b) if isinstance(x, Tensor)]
     gradients = torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
     through = gradients and grad not in ("envelope", "detach", None)
     if nx.__name__ not in ("numpy", "torch") or not known or reg_type.lower() not in ("kl", "entropy") or through:
-        return module.solve_batch(
-            M,
-            reg=reg,
-            a=a,
-            b=b,
-            max_iter=max_iter,
-            tol=tol,
-            method=method,
-            inner_iter=inner_iter,
-            inner_reg=inner_reg,
-            reg_type=reg_type,
-            grad=grad,
-        )
+        return NotImplemented
     if method in ("sinkhorn", "log_sinkhorn") and not reg:
-        return module.solve_batch(M, reg=reg, a=a, b=b, method=method)  # refused in its words
+        return NotImplemented  # refused in its words
     return _batch(nx, M, reg, a, b, max_iter, tol, reg_type.lower(), grad)
 
 

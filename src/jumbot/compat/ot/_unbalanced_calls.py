@@ -6,15 +6,27 @@ import math
 import warnings
 from typing import Any
 
-from jumbot._base.options import check_number
-from jumbot.compat.ot._pot import Call, certificate, differs, pair, pot, read, scalings, solved, with_gradients
-from jumbot.errors import ArgumentError, suggest
+from jumbot._base.options import check_number, check_word
+from jumbot.compat.ot._pot import (
+    Call,
+    certificate,
+    differs,
+    or_pot,
+    pair,
+    pot,
+    read,
+    scalings,
+    solved,
+    with_gradients,
+    word,
+)
 from jumbot.transport._solution import Solution
 
 _METHODS = ("sinkhorn", "sinkhorn_stabilized", "sinkhorn_translation_invariant", "sinkhorn_reg_scaling")
 _COSTS = ("linear", "total")
 
 
+@or_pot("unbalanced")
 def sinkhorn_unbalanced(
     a: Any,
     b: Any,
@@ -62,28 +74,11 @@ def sinkhorn_unbalanced(
     >>> sinkhorn_unbalanced([0.5, 0.5], [0.5, 0.5], cost, 1.0, 1.0).shape
     (2, 2)
     """
-    if not isinstance(method, str) or method.lower() not in _METHODS:
-        raise ArgumentError(f"method: {method!r} is not known; {suggest(method, _METHODS)}")
-    if method.lower() == "sinkhorn_stabilized":
+    if word("method", method, _METHODS) == "sinkhorn_stabilized":
         differs("stabilised")
-    found = _solved(a, b, M, reg, reg_m, reg_type, c, warmstart, numItermax, stopThr, verbose)
+    found = _solved(a, b, M, reg, reg_m, reg_type, c, warmstart, limit=numItermax, stop=stopThr, verbose=verbose)
     if found is None:
-        return pot("unbalanced").sinkhorn_unbalanced(
-            a,
-            b,
-            M,
-            reg,
-            reg_m,
-            method=method,
-            reg_type=reg_type,
-            c=c,
-            warmstart=warmstart,
-            numItermax=numItermax,
-            stopThr=stopThr,
-            verbose=verbose,
-            log=log,
-            **kwargs,
-        )
+        return NotImplemented
     call, solution, c = found
     out = call.out(solution.linear) if call.histograms else plan_of(call, solution, c is None)
     return (out, _record(call, solution, c)) if log else out
@@ -176,8 +171,7 @@ def sinkhorn_unbalanced2(
     >>> float(sinkhorn_unbalanced2([0.5, 0.5], [0.5, 0.5], cost, 1.0, 1.0)) > 0
     True
     """
-    if returnCost not in _COSTS:
-        raise ArgumentError(f"returnCost: {returnCost!r} is not known; {suggest(returnCost, _COSTS)}")
+    check_word("returnCost", returnCost, _COSTS)
     array = pot("utils").list_to_array(b)
     if array.ndim > 1:
         if reg_type == "kl":
@@ -194,6 +188,7 @@ def sinkhorn_unbalanced2(
     return (cost, record) if log else cost
 
 
+@or_pot("unbalanced")
 def mm_unbalanced(
     a: Any,
     b: Any,
@@ -215,20 +210,7 @@ def mm_unbalanced(
     call = read(M, a, b) if isinstance(div, str) and div.lower() == "kl" else None
     taus = pair(reg_m)
     if call is None or call.histograms or call.differentiable or not all(0 < tau < math.inf for tau in taus):
-        return pot("unbalanced").mm_unbalanced(
-            a,
-            b,
-            M,
-            reg_m,
-            c=c,
-            reg=reg,
-            div=div,
-            G0=G0,
-            numItermax=numItermax,
-            stopThr=stopThr,
-            verbose=verbose,
-            log=log,
-        )
+        return NotImplemented
     matrix = None if c is None or reg == 0 else call.M.new_tensor(call.nx.to_numpy(c))
     solution = solved(call, epsilon=reg, tau=taus, c=matrix, limit=max(numItermax, 1000), verbose=verbose)
     plan = call.out(solution.plan)
@@ -260,35 +242,23 @@ def mm_unbalanced2(
     log: bool = False,
 ) -> Any:
     """<P, M>, or the whole objective with `returnCost="total"`, as `ot.unbalanced.mm_unbalanced2`."""
-    if returnCost not in _COSTS:
-        raise ArgumentError(f"returnCost: {returnCost!r} is not known; {suggest(returnCost, _COSTS)}")
+    check_word("returnCost", returnCost, _COSTS)
     _, record = mm_unbalanced(a, b, M, reg_m, c, reg, div, G0, numItermax, stopThr, verbose, True)
     cost = record["cost" if returnCost == "linear" else "total_cost"]
     return (cost, record) if log else cost
 
 
 def _solved(
-    a: Any,
-    b: Any,
-    M: Any,
-    reg: Any,
-    reg_m: Any,
-    reg_type: Any,
-    c: Any,
-    warmstart: Any,
-    limit: Any,
-    stop: Any,
-    verbose: bool,
+    a: Any, b: Any, M: Any, reg: Any, reg_m: Any, reg_type: Any, c: Any, warmstart: Any, **how: Any
 ) -> tuple[Call, Solution, Any] | None:
     """The call, its solution and the reference where it is a matrix; None where POT itself has to answer."""
-    if not isinstance(reg_type, str) or reg_type.lower() not in ("kl", "entropy"):
-        raise ArgumentError(f"reg_type: {reg_type!r} is not known; {suggest(reg_type, ('kl', 'entropy'))}")
+    reg_type = word("reg_type", reg_type, ("kl", "entropy"))
     call, taus = read(M, a, b), pair(reg_m)
     differentiable_c = hasattr(c, "requires_grad") and c.requires_grad
     if call is None or differentiable_c or min(taus) <= 0 or (call.histograms and call.differentiable):
         return None
     reg = check_number("reg", reg, least=0, strict=True)
-    product = reg_type.lower() == "kl" and not call.histograms
+    product = reg_type == "kl" and not call.histograms
     matrix = call.M.new_tensor(call.nx.to_numpy(c)) if c is not None and product else None
     start = None
     if warmstart is not None and not call.histograms:
@@ -300,10 +270,8 @@ def _solved(
         tau=taus if math.inf not in taus or taus[0] != taus[1] else math.inf,
         reference="product" if product else "ones",
         c=matrix,
-        limit=limit,
-        stop=stop,
         start=start,
-        verbose=verbose,
+        **how,
     )
     return call, solution, matrix
 

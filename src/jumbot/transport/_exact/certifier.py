@@ -12,11 +12,11 @@ import math
 from functools import lru_cache
 from typing import Any
 
+from jumbot.transport._exact.potentials import Unbalanced
 from jumbot.transport._kernels.decorator import compiled
 from jumbot.transport._kernels.gibbs import set_all
-from jumbot.transport._kernels.kl_near import NEAR, near_by_log
 from jumbot.transport._kernels.sides import total
-from jumbot.transport._kernels.vectormath import greater
+from jumbot.transport._kernels.vectormath import NEAR, greater, near_by_log
 from jumbot.transport._outcome import BALANCED, GAP, KL, LINEAR, OBJECTIVE, SCALE, TV
 
 ROUNDING = 1e-15
@@ -85,6 +85,41 @@ def _add_exact(tau: float, high: float, low: float, w: Any, f: Any, p: Any, off:
 _SIDES: dict[int, Any] = {KL: _add_kl, TV: _add_tv, BALANCED: _add_exact}
 
 
+@compiled()
+def _sums(
+    C: Any, a: Any, b: Any, f: Any, g: Any, P: Any, rows: Any, columns: Any, off_a: Any, off_b: Any
+) -> tuple[float, float, float]:
+    """Fill the marginals of P and what they miss (a, b) by; return <C, P>, <|C|, P> and <max(C - f - g, 0), P>.
+
+    The second rows of `off_a` and `off_b` are for what rounds off of the first.
+    """
+    n, m = C.shape
+    linear = size = slack = 0.0
+    lost_a, lost_b = off_a[1], off_b[1]
+    for i in range(n):
+        off_a[0, i], lost_a[i] = -a[i], 0.0
+    for j in range(m):
+        columns[j], off_b[0, j], lost_b[j] = 0.0, -b[j], 0.0
+    for i in range(n):
+        plan, cost, mass = P[i], C[i], 0.0
+        for j in range(m):
+            p = plan[j]
+            if p != 0.0:
+                mass += p
+                columns[j] += p
+                _add(p, off_a[0], lost_a, i)
+                _add(p, off_b[0], lost_b, j)
+                linear += p * cost[j]
+                size += p * abs(cost[j])
+                slack += p * max(cost[j] - f[i] - g[j], 0.0)
+        rows[i] = mass
+    for i in range(n):
+        off_a[0, i] += lost_a[i]
+    for j in range(m):
+        off_b[0, j] += lost_b[j]
+    return linear, size, slack
+
+
 @lru_cache(maxsize=8)
 def certifier(kind_a: int, kind_b: int) -> Any:
     """The certificate for two kinds."""
@@ -92,55 +127,20 @@ def certifier(kind_a: int, kind_b: int) -> Any:
 
     @compiled()
     def certify(
-        C: Any,
-        a: Any,
-        b: Any,
-        f: Any,
-        g: Any,
-        high: float,
-        low: float,
-        P: Any,
-        tau_a: float,
-        tau_b: float,
-        highest_price: float,
-        rows: Any,
-        columns: Any,
-        out: Any,
-        work_a: Any,
-        work_b: Any,
-        sums: Any,
+        problem: Unbalanced, potentials: Any, P: Any, highest_price: float, marginals: Any, out: Any, memory: Any
     ) -> None:
-        """Marginals, objective, gap and scale of the plan P and the potentials f + t, g - t with t = high + low.
+        """Objective, gap and scale of the plan P and the `potentials` (f + t, g - t) with t = high + low.
 
         An infinite tau is an exact marginal; costs from `highest_price` on stand for pairs that are never matched.
         """
-        n, m = C.shape
-        linear = size = slack = 0.0
-        off_a, lost_a, off_b, lost_b = work_a[0], work_a[1], work_b[0], work_b[1]
-        for i in range(n):
-            off_a[i], lost_a[i] = -a[i], 0.0
-        for j in range(m):
-            columns[j], off_b[j], lost_b[j] = 0.0, -b[j], 0.0
-        for i in range(n):
-            plan, cost, mass = P[i], C[i], 0.0
-            for j in range(m):
-                p = plan[j]
-                if p != 0.0:
-                    mass += p
-                    columns[j] += p
-                    _add(p, off_a, lost_a, i)
-                    _add(p, off_b, lost_b, j)
-                    linear += p * cost[j]
-                    size += p * abs(cost[j])
-                    slack += p * max(cost[j] - f[i] - g[j], 0.0)
-            rows[i] = mass
-        for i in range(n):
-            off_a[i] += lost_a[i]
-        for j in range(m):
-            off_b[j] += lost_b[j]
+        C, a, b, tau_a, tau_b = problem
+        f, g, high, low = potentials
+        rows, columns = marginals
+        off_a, off_b, sums = memory
+        linear, size, slack = _sums(C, a, b, f, g, P, rows, columns, off_a, off_b)
         set_all(sums, 0.0)
-        add_a(tau_a, high, low, a, f, rows, off_a, sums)
-        add_b(tau_b, -high, -low, b, g, columns, off_b, sums)
+        add_a(tau_a, high, low, a, f, rows, off_a[0], sums)
+        add_b(tau_b, -high, -low, b, g, columns, off_b[0], sums)
         mass = max(total(a), total(b), total(rows))
         over, most = _extremes(C, f, g, highest_price)
         # f + g exceeds C by rounding at most, and lowered by as much it does not

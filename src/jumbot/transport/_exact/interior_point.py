@@ -16,7 +16,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from jumbot.transport._exact.potentials import CAREFUL, gap_and_scale, marginals, relaxed_marginal
+from jumbot.transport._exact.potentials import CAREFUL, Unbalanced, gap_and_scale, marginals, relaxed_marginal
 from jumbot.transport._kernels.decorator import compiled
 from jumbot.transport._kernels.linear_algebra import add, copy, factor, lowest, padded, solve, total
 from jumbot.transport._kernels.memory import empty, zeros
@@ -176,103 +176,121 @@ def _move(P: NDArray, s: NDArray, dP: NDArray, e: NDArray, alpha: float, beta: f
             slack[j] *= 1.0 + beta * d[j]
 
 
+#: (P, s, f, g, a e^{-f/tau_a}, b e^{-g/tau_b}).
+Point = tuple[NDArray, NDArray, NDArray, NDArray, NDArray, NDArray]
+#: L, which begins as zero; what has the size of the plan; of the rows; of the columns; of the longer of both.
+Memory = tuple[NDArray, NDArray, NDArray, NDArray, NDArray]
+
+
+@compiled(fastmath=CAREFUL)
+def _linearise(problem: Unbalanced, point: Point, memory: Memory) -> float:
+    """Fill 1/s, W = P/s, its column sums and the slopes of both marginals; return the mean of P s."""
+    _, _, _, tau_a, tau_b = problem
+    P, s, _, _, relaxed_a, relaxed_b = point
+    _, matrices, rows, columns, _ = memory
+    marginals(P, rows[1], columns[1])
+    if tau_a < math.inf:
+        _slope(rows[1], relaxed_a, tau_a, rows[2])
+    if tau_b < math.inf:
+        _slope(columns[1], relaxed_b, tau_b, columns[2])
+    return _weights(P, s, matrices[0], matrices[1], columns[3])
+
+
+@compiled(fastmath=CAREFUL)
+def _pruned_gap(problem: Unbalanced, point: Point, memory: Memory, typical: float) -> tuple[float, float]:
+    """The gap and the scale of the plan without what vanishes with mu, which `matrices[4]` is left with."""
+    P, _, x, y, relaxed_a, relaxed_b = point
+    _, matrices, rows, columns, _ = memory
+    threshold, gap, scale = total(rows[1]) / (P.size * typical), math.inf, 0.0
+    while gap == math.inf and threshold >= 0.0:
+        _prune(P, matrices[1], threshold, matrices[4])
+        gap, scale = gap_and_scale(problem, matrices[4], x, y, rows[1], columns[1], relaxed_a, relaxed_b)
+        # where a row or column that has to be exact was pruned away, once more with all
+        threshold = 0.0 if threshold > 0.0 else -1.0
+    return gap, scale
+
+
+@compiled(fastmath=CAREFUL)
+def _direction(point: Point, memory: Memory, mu: float) -> tuple[float, float, float]:
+    """Fill df, dg, e = ds/s and dP/P; return the largest decreases of P and s, and how much of each may be taken."""
+    P, s, _, _, relaxed_a, relaxed_b = point
+    L, matrices, rows, columns, work = memory
+    inverse, W, e = matrices[0], matrices[1], matrices[2]
+    df, slope_a, root, excess = rows[0], rows[2], rows[3], rows[4]
+    dg, slope_b, D2 = columns[0], columns[2], columns[3]
+    add(D2, 1.0, slope_b)
+    factor(W, D2, slope_a, slope_b, L, root, excess, work)
+    left = target = 0.0
+    for corrects in range(2):
+        copy(relaxed_a, df)
+        copy(relaxed_b, dg)
+        if corrects == 1:
+            _correct(P, inverse, e, target, df, dg)
+        solve(W, D2, L, root, df, dg, work)
+        if corrects == 0:
+            left = _predict(P, s, inverse, df, dg, e)
+            target = mu * left**3
+    low_P, low_s = _direct(P, inverse, target, df, dg, e, matrices[3])
+    return low_P, low_s, min(max(0.9, 1.0 - left), 1.0 - 1e-9)
+
+
+@compiled(fastmath=CAREFUL)
+def _step(problem: Unbalanced, point: Point, memory: Memory, low_P: float, low_s: float, reach: float) -> bool:
+    """Move the point along its direction, as far as P and s stay positive; False where that is nowhere."""
+    _, a, b, tau_a, tau_b = problem
+    P, s, x, y, relaxed_a, relaxed_b = point
+    _, matrices, rows, columns, _ = memory
+    df, dg = rows[0], columns[0]
+    alpha, beta = min(1.0, reach / max(low_P, 1e-9)), min(1.0, reach / max(low_s, 1e-9))
+    beta = min(beta, STEP * tau_a / max(-lowest(df), 1e-300), STEP * tau_b / max(-lowest(dg), 1e-300))
+    if not (alpha > 0.0 and beta > 0.0):
+        return False
+    _move(P, s, matrices[3], matrices[2], alpha, beta)
+    add(x, beta, df)
+    add(y, beta, dg)
+    relaxed_marginal(a, x, tau_a, relaxed_a)
+    relaxed_marginal(b, y, tau_b, relaxed_b)
+    return True
+
+
 @compiled(fastmath=CAREFUL)
 def _iterate(
-    C: NDArray,
-    a: NDArray,
-    b: NDArray,
-    tau_a: float,
-    tau_b: float,
-    f: NDArray,
-    g: NDArray,
+    problem: Unbalanced,
+    best: tuple[NDArray, NDArray, NDArray],
+    point: Point,
+    memory: Memory,
+    typical: float,
     tol: float,
     rounding: float,
     max_iterations: int,
-    plan: NDArray,
-    typical: float,
-    P: NDArray,
-    s: NDArray,
-    x: NDArray,
-    y: NDArray,
-    relaxed_a: NDArray,
-    relaxed_b: NDArray,
-    L: NDArray,
-    matrices: NDArray,
-    rows: NDArray,
-    columns: NDArray,
-    work: NDArray,
 ) -> int:
-    """The iterations, from P, s and (x, y); L is zero."""
-    n, m = C.shape
-    inverse, W, e, dP, sparse = matrices[0], matrices[1], matrices[2], matrices[3], matrices[4]
-    df, p, slope_a, root, excess = rows[0], rows[1], rows[2], rows[3], rows[4]
-    dg, q, slope_b, D2 = columns[0], columns[1], columns[2], columns[3]
-    best, waited = math.inf, 0
+    """The iterations, from `point`; the `best` plan and potentials are kept."""
+    plan, f, g = best
+    lowest_gap, waited = math.inf, 0
     for iteration in range(max_iterations + 1):
-        marginals(P, p, q)
-        mu = _weights(P, s, inverse, W, D2)
-        if tau_a < math.inf:
-            _slope(p, relaxed_a, tau_a, slope_a)
-        if tau_b < math.inf:
-            _slope(q, relaxed_b, tau_b, slope_b)
-        threshold, gap, scale = total(p) / (n * m * typical), math.inf, 0.0
-        while gap == math.inf and threshold >= 0.0:
-            _prune(P, W, threshold, sparse)
-            gap, scale = gap_and_scale(C, a, b, tau_a, tau_b, sparse, x, y, p, q, relaxed_a, relaxed_b)
-            # where a row or column that has to be exact was pruned away, once more with all
-            threshold = 0.0 if threshold > 0.0 else -1.0
+        mu = _linearise(problem, point, memory)
+        gap, scale = _pruned_gap(problem, point, memory, typical)
         waited += 1
-        if abs(gap) < best:
-            best, waited = abs(gap), 0
-            copy(x, f)
-            copy(y, g)
-            _prune(sparse, W, 0.0, plan)
-        reached = waited == 0 and best <= max(tol * scale, rounding)
+        if abs(gap) < lowest_gap:
+            lowest_gap, waited = abs(gap), 0
+            copy(point[2], f)
+            copy(point[3], g)
+            _prune(memory[1][4], memory[1][1], 0.0, plan)
+        reached = waited == 0 and lowest_gap <= max(tol * scale, rounding)
         if reached or iteration == max_iterations or waited == PATIENCE or not mu > 0.0:
             break
-
-        add(D2, 1.0, slope_b)
-        factor(W, D2, slope_a, slope_b, L, root, excess, work)
-        left = target = 0.0
-        for corrects in range(2):
-            copy(relaxed_a, df)
-            copy(relaxed_b, dg)
-            if corrects == 1:
-                _correct(P, inverse, e, target, df, dg)
-            solve(W, D2, L, root, df, dg, work)
-            if corrects == 0:
-                left = _predict(P, s, inverse, df, dg, e)
-                target = mu * left**3
-        low_P, low_s = _direct(P, inverse, target, df, dg, e, dP)
-        reach = min(max(0.9, 1.0 - left), 1.0 - 1e-9)
-        alpha, beta = min(1.0, reach / max(low_P, 1e-9)), min(1.0, reach / max(low_s, 1e-9))
-        beta = min(beta, STEP * tau_a / max(-lowest(df), 1e-300), STEP * tau_b / max(-lowest(dg), 1e-300))
-        if not (alpha > 0.0 and beta > 0.0):
+        low_P, low_s, reach = _direction(point, memory, mu)
+        if not _step(problem, point, memory, low_P, low_s, reach):
             break
-        _move(P, s, dP, e, alpha, beta)
-        add(x, beta, df)
-        add(y, beta, dg)
-        relaxed_marginal(a, x, tau_a, relaxed_a)
-        relaxed_marginal(b, y, tau_b, relaxed_b)
     return iteration
 
 
-def interior_point(
-    C: NDArray,
-    a: NDArray,
-    b: NDArray,
-    tau_a: float,
-    tau_b: float,
-    f: NDArray,
-    g: NDArray,
-    tol: float,
-    max_iterations: int,
-    plan: NDArray,
-) -> int:
+def interior_point(problem: Unbalanced, f: NDArray, g: NDArray, tol: float, max_iterations: int, plan: NDArray) -> int:
     """Start near the feasible (f, g), fill `plan`, f and g with the best found, and return the iterations.
 
     Quickest with n <= m: the matrix that is factored has the size of the rows.
     """
+    C, a, b, tau_a, tau_b = problem
     (n, m), x, y = C.shape, f.copy(), g.copy()
     s, typical = open_slack(C, tau_a, tau_b, x, y)
     relaxed_a, relaxed_b = (np.maximum(w * np.exp(-z / tau), 1e-300) for w, z, tau in ((a, x, tau_a), (b, y, tau_b)))
@@ -280,28 +298,6 @@ def interior_point(
     # a gap below this is noise, which matters where the optimal value is 0
     most, prices = float(np.abs(C).max()), sum(tau for tau in (tau_a, tau_b) if tau < math.inf)
     rounding = 1e-16 * max(a.sum(), b.sum()) * (min(tau_a + tau_b, most) if most > 0 else prices)
-    return _iterate(
-        C,
-        a,
-        b,
-        tau_a,
-        tau_b,
-        f,
-        g,
-        tol,
-        rounding,
-        max_iterations,
-        plan,
-        typical,
-        P,
-        s,
-        x,
-        y,
-        relaxed_a,
-        relaxed_b,
-        zeros(n, padded(m) + padded(n)),
-        empty(5, n, m),
-        np.zeros((5, n)),
-        np.zeros((4, m)),
-        np.empty(max(n, m)),
-    )
+    memory = zeros(n, padded(m) + padded(n)), empty(5, n, m), np.zeros((5, n)), np.zeros((4, m)), np.empty(max(n, m))
+    point = P, s, x, y, relaxed_a, relaxed_b
+    return _iterate(problem, (plan, f, g), point, memory, typical, tol, rounding, max_iterations)

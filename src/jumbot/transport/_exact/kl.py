@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jumbot.errors import ArgumentError, UnboundedError
+from jumbot.transport._exact.interior_point import interior_point
 from jumbot.transport._exact.potentials import (
     CAREFUL,
+    Unbalanced,
     gap_and_scale,
     marginals,
     relaxed_marginal,
@@ -54,11 +56,7 @@ def _sweep(P: NDArray, K: NDArray, u: NDArray, v: NDArray, p: NDArray, q: NDArra
 
 @compiled(fastmath=CAREFUL)
 def _sweeps(
-    C: NDArray,
-    a: NDArray,
-    b: NDArray,
-    tau_a: float,
-    tau_b: float,
+    problem: Unbalanced,
     f: NDArray,
     g: NDArray,
     tol: float,
@@ -68,6 +66,7 @@ def _sweeps(
     rows: NDArray,
     columns: NDArray,
 ) -> tuple[int, float]:
+    C, a, b, tau_a, tau_b = problem
     n, m = C.shape
     share_a, share_b = tau_a / (tau_a + tau_b), tau_b / (tau_a + tau_b)
     p, u, relaxed_a = rows[0], rows[1], rows[2]
@@ -94,7 +93,7 @@ def _sweeps(
         relaxed_marginal(a, f, tau_a, relaxed_a)
         relaxed_marginal(b, g, tau_b, relaxed_b)
         before = gap
-        gap, scale = gap_and_scale(C, a, b, tau_a, tau_b, P, f, g, p, q, relaxed_a, relaxed_b)
+        gap, scale = gap_and_scale(problem, P, f, g, p, q, relaxed_a, relaxed_b)
         gap /= scale
         spacing = 2 if sweep <= 4 else 4
         if not gap > tol or (sweep > 2 and not gap * (gap / before) ** (HORIZON // spacing) < tol):
@@ -103,20 +102,12 @@ def _sweeps(
 
 
 def majorise(
-    C: NDArray,
-    a: NDArray,
-    b: NDArray,
-    tau_a: float,
-    tau_b: float,
-    f: NDArray,
-    g: NDArray,
-    tol: float,
-    max_iterations: int,
+    problem: Unbalanced, f: NDArray, g: NDArray, tol: float, max_iterations: int
 ) -> tuple[NDArray, int, float]:
     """Plan, sweeps and relative gap, and fills (f, g); gives up where `HORIZON` more would not reach tol."""
-    n, m = C.shape
+    n, m = problem[0].shape
     P, memory = np.empty((n, m)), (np.empty((3, n)), np.empty((3, m)))
-    return P, *_sweeps(C, a, b, tau_a, tau_b, f, g, tol, max_iterations, np.empty((n, m)), P, *memory)
+    return P, *_sweeps(problem, f, g, tol, max_iterations, np.empty((n, m)), P, *memory)
 
 
 Array = NDArray[np.float64]
@@ -151,20 +142,13 @@ def kl(
     """
     rows, columns = a > 0, b > 0
     if rows.all() and columns.all():
-        return _positive(cost, a, b, tau_a, tau_b, tol, max_iterations, start)
+        return _positive((cost, a, b, tau_a, tau_b), tol, max_iterations, start)
     plan, f, g, iterations = np.zeros(cost.shape), np.zeros(a.shape), np.zeros(b.shape), 0
     if rows.any() and columns.any():
         inside = np.ix_(rows, columns)
-        plan[inside], f[rows], g[columns], iterations = _positive(
-            cost[inside],
-            a[rows],
-            b[columns],
-            tau_a,
-            tau_b,
-            tol,
-            max_iterations,
-            start and (start[0][rows], start[1][columns]),
-        )
+        within = cost[inside], a[rows], b[columns], tau_a, tau_b
+        near = start and (start[0][rows], start[1][columns])
+        plan[inside], f[rows], g[columns], iterations = _positive(within, tol, max_iterations, near)
     elif (rows.any() and tau_a == math.inf) or (columns.any() and tau_b == math.inf):
         raise ArgumentError(
             f"one side has to transport all its mass, the other has none: masses {a.sum():g} and {b.sum():g}"
@@ -179,32 +163,25 @@ def kl(
 
 
 def _positive(
-    cost: Array,
-    a: Array,
-    b: Array,
-    tau_a: float,
-    tau_b: float,
-    tol: float,
-    max_iterations: int,
-    start: tuple[Array, Array] | None,
+    problem: Unbalanced, tol: float, max_iterations: int, start: tuple[Array, Array] | None
 ) -> tuple[Array, Array, Array, int]:
     """The same for positive weights."""
+    cost, a, b, tau_a, tau_b = problem
     if cost.shape[0] > cost.shape[1]:  # the interior point factors a matrix of the size of the rows
-        plan, g, f, iterations = _positive(cost.T, b, a, tau_b, tau_a, tol, max_iterations, start and start[::-1])
+        turned = cost.T, b, a, tau_b, tau_a
+        plan, g, f, iterations = _positive(turned, tol, max_iterations, start and start[::-1])
         return plan.T, f, g, iterations
-    # numba and its cached functions load when the first problem is solved
-
     # the solvers are compiled for contiguous, writable arrays
     cost, a, b = (np.require(x, np.float64, ["C", "W"]) for x in (cost, a, b))
-    iterations = 0
+    problem, iterations = (cost, a, b, tau_a, tau_b), 0
     if max(tau_a, tau_b) < math.inf:
-        _refuse_overflow(cost, a, b, tau_a, tau_b)
+        _refuse_overflow(problem)
     if start is not None:
         g = (cost - start[0][:, None]).min(0)
-        return _without_empty(cost, a, b, tau_a, tau_b, (cost - g).min(1), g, tol, max_iterations)
+        return _without_empty(problem, (cost - g).min(1), g, tol, max_iterations)
     if max(tau_a, tau_b) < math.inf:
         f, g = np.empty(a.shape), np.empty(b.shape)
-        plan, iterations, gap = majorise(cost, a, b, tau_a, tau_b, f, g, tol, max_iterations)
+        plan, iterations, gap = majorise(problem, f, g, tol, max_iterations)
         if gap <= tol:
             return plan, f, g, iterations
     # potentials that differ by many tau are a bad start: those of the smaller tau differ by one at most
@@ -214,11 +191,12 @@ def _positive(
     else:
         f = cost.min(1)
         g = np.minimum((cost - f[:, None]).min(0), tau_b)
-    plan, f, g, more = _without_empty(cost, a, b, tau_a, tau_b, f, g, tol, max_iterations - iterations)
+    plan, f, g, more = _without_empty(problem, f, g, tol, max_iterations - iterations)
     return plan, f, g, iterations + more
 
 
-def _refuse_overflow(cost: Array, a: Array, b: Array, tau_a: float, tau_b: float) -> None:
+def _refuse_overflow(problem: Unbalanced) -> None:
+    cost, a, b, tau_a, tau_b = problem
     exponent = -cost.min() / (tau_a + tau_b)
     if exponent + max(math.log(a.sum()), math.log(b.sum()), 0.0) > _HUGE:
         raise UnboundedError(
@@ -230,23 +208,21 @@ def _refuse_overflow(cost: Array, a: Array, b: Array, tau_a: float, tau_b: float
         )
 
 
-def _without_empty(
-    cost: Array, a: Array, b: Array, tau_a: float, tau_b: float, f: Array, g: Array, tol: float, limit: int
-) -> tuple[Array, Array, Array, int]:
+def _without_empty(problem: Unbalanced, f: Array, g: Array, tol: float, limit: int) -> tuple[Array, Array, Array, int]:
     """Sets the points aside whose mass is destroyed whatever the others do, and solves for the rest."""
-    if max(tau_a, tau_b) == math.inf or _none_empty(cost, a, b, tau_a, tau_b):
-        return _interior(cost, a, b, tau_a, tau_b, f, g, tol, limit)
-    lower_a, lower_b = _lower_bounds(cost, a, b, tau_a, tau_b)
+    cost, a, b, tau_a, tau_b = problem
+    if max(tau_a, tau_b) == math.inf or _none_empty(problem):
+        return _interior(problem, f, g, tol, limit)
+    lower_a, lower_b = _lower_bounds(problem)
     lower_a, lower_b = np.minimum(lower_a, _MOST * tau_a), np.minimum(lower_b, _MOST * tau_b)
     rows, columns = lower_a < _EMPTY * tau_a, lower_b < _EMPTY * tau_b
     if rows.all() and columns.all():
-        return _interior(cost, a, b, tau_a, tau_b, f, g, tol, limit)
+        return _interior(problem, f, g, tol, limit)
     plan, iterations = np.zeros(cost.shape), 0
     if rows.any() and columns.any():
         inside = np.ix_(rows, columns)
-        plan[inside], f, g, iterations = _interior(
-            cost[inside], a[rows], b[columns], tau_a, tau_b, f[rows], g[columns], tol, limit
-        )
+        within = cost[inside], a[rows], b[columns], tau_a, tau_b
+        plan[inside], f, g, iterations = _interior(within, f[rows], g[columns], tol, limit)
         # exact potentials leave room for the lower bounds of the others
         room_a = cost[rows][:, ~columns] - lower_b[~columns]
         room_b = cost[~rows][:, columns] - lower_a[~rows, None]
@@ -255,11 +231,12 @@ def _without_empty(
     return plan, lower_a, lower_b, iterations
 
 
-def _none_empty(cost: Array, a: Array, b: Array, tau_a: float, tau_b: float) -> bool:
+def _none_empty(problem: Unbalanced) -> bool:
     """Whether it is plain that no potential exceeds `_EMPTY` tau: `_lower_bounds` of all points take twice as long.
 
     With one bound for all P_ij, g >= tau_b (log b - largest - log n), and f_i <= min_j C_ij - g_j.
     """
+    cost, a, b, tau_a, tau_b = problem
     rows, columns = cost.min(1), cost.min(0)
     largest = (tau_a * math.log(a.max()) + tau_b * math.log(b.max()) - rows.min()) / (tau_a + tau_b)
     upper_a = rows.max() - tau_b * (math.log(b.min()) - largest - math.log(a.size))
@@ -267,13 +244,14 @@ def _none_empty(cost: Array, a: Array, b: Array, tau_a: float, tau_b: float) -> 
     return bool(upper_a < _EMPTY * tau_a and upper_b < _EMPTY * tau_b)
 
 
-def _lower_bounds(cost: Array, a: Array, b: Array, tau_a: float, tau_b: float) -> tuple[Array, Array]:
+def _lower_bounds(problem: Unbalanced) -> tuple[Array, Array]:
     """Lower bounds on all optimal potentials.
 
     Where P_ij > 0, f_i + g_j = C_ij; and P_ij is at most a_i e^{-f_i/tau_a} and b_j e^{-g_j/tau_b}, so at
     most their weighted geometric mean e^{largest_ij}. Its row sums bound f from below, f + g <= C then bounds
     g from above, and f_i = min_j C_ij - g_j bounds f from below once more.
     """
+    cost, a, b, tau_a, tau_b = problem
     log_a, log_b = np.log(a), np.log(b)
     largest = (tau_a * log_a[:, None] + tau_b * log_b - cost) / (tau_a + tau_b)
     f = tau_a * (log_a - largest.max(1) - math.log(b.size))
@@ -282,17 +260,12 @@ def _lower_bounds(cost: Array, a: Array, b: Array, tau_a: float, tau_b: float) -
     return np.maximum(f, (cost - upper_b).min(1)), np.maximum(g, (cost - upper_a[:, None]).min(0))
 
 
-def _interior(
-    cost: Array, a: Array, b: Array, tau_a: float, tau_b: float, f: Array, g: Array, tol: float, limit: int
-) -> tuple[Array, Array, Array, int]:
-    from jumbot.transport._exact.interior_point import interior_point
-    from jumbot.transport._exact.potentials import transform_columns, transform_rows
-    from jumbot.transport._kernels.policy import best_shift
-
+def _interior(problem: Unbalanced, f: Array, g: Array, tol: float, limit: int) -> tuple[Array, Array, Array, int]:
+    cost, a, b, tau_a, tau_b = problem
     shift = best_shift(1 / tau_a, 1 / tau_b, a, b, f, g, np.empty(a.shape), np.empty(b.shape))
     f, g = f + shift, g - shift
     plan = np.zeros(cost.shape)
-    iterations = interior_point(cost, a, b, tau_a, tau_b, f, g, tol, limit, plan)
+    iterations = interior_point(problem, f, g, tol, limit, plan)
     # both steps raise the dual
     transform_rows(cost, g, f)
     transform_columns(cost, f, g)

@@ -13,8 +13,10 @@ import math
 from numpy.typing import NDArray
 
 from jumbot.transport._kernels.decorator import compiled
-from jumbot.transport._kernels.kl_near import NEAR, near_by_ratio
+from jumbot.transport._kernels.vectormath import NEAR, near_by_ratio
 
+#: (C, a, b, tau_a, tau_b).  No named tuple: compiled code is stored by the types of its arguments, not by their names.
+Unbalanced = tuple[NDArray, NDArray, NDArray, float, float]
 #: Infinities, and in CAREFUL nan as well, keep their meaning.
 FINITE_OR_INF = frozenset({"reassoc", "contract", "arcp", "nsz", "nnan"})
 CAREFUL = FINITE_OR_INF - {"nnan"}
@@ -104,11 +106,7 @@ def rescale(P: NDArray, p: NDArray, q: NDArray, a: NDArray, b: NDArray, by_rows:
 
 @compiled(fastmath=CAREFUL)
 def gap_and_scale(
-    C: NDArray,
-    a: NDArray,
-    b: NDArray,
-    tau_a: float,
-    tau_b: float,
+    problem: Unbalanced,
     P: NDArray,
     f: NDArray,
     g: NDArray,
@@ -122,6 +120,7 @@ def gap_and_scale(
     A marginal that has to be exact is made so first, by scaling P in place; infinite where that cannot be.
     (p, q) is left with the marginals of P.
     """
+    C, a, b, tau_a, tau_b = problem
     marginals(P, p, q)
     if tau_a == math.inf or tau_b == math.inf:
         if not rescale(P, p, q, a, b, tau_a == math.inf):

@@ -52,22 +52,8 @@ def solve_unregularised(
     highest_price = 1e308 if problem.blocked is None else float(problem.cost[problem.blocked].min())
     for k in range(batch):
         shift: tuple[float, float] = results[k][3]
-        certify(
-            cost[k],
-            a[k],
-            b[k],
-            f[k],
-            g[k],
-            *shift,
-            plan[k],
-            tau_a,
-            tau_b,
-            highest_price,
-            rows[k],
-            columns[k],
-            out[k],
-            *memory,
-        )
+        one_problem, potentials = (cost[k], a[k], b[k], tau_a, tau_b), (f[k], g[k], *shift)
+        certify(one_problem, potentials, plan[k], highest_price, (rows[k], columns[k]), out[k], memory)
         if any(shift):
             np.clip(f[k] + sum(shift), -tau_a, tau_a, out=f[k])
             np.clip(g[k] - sum(shift), -tau_b, tau_b, out=g[k])

@@ -57,15 +57,10 @@ def total_variation(
     u, v = np.minimum(tau_a, tau_b + cost.min(1)), np.minimum(tau_b, tau_a + cost.min(0))
     spared = u[:, None] + v
     cut = np.minimum(cost, spared)
-    if surplus > _SAME_MASS * b.sum():
-        plan, f, g = balanced(np.vstack([cut, v]), np.append(a, surplus), b, start and np.append(start[0], 0.0))
-        unserved = plan[-1]
-        plan, f = plan[:-1], f[:-1]
-    else:
-        plan, f, g = balanced(cut, a, b, start and start[0])
-        unserved = np.zeros(b.shape)
+    more = surplus if surplus > _SAME_MASS * b.sum() else 0.0
+    plan, unserved, f, g = _with_dummy(cut, v, a, b, more, start and start[0])
     rounded = min(tau_a, tau_b) * np.finfo(float).eps * a.sum() > _ACCURATE * np.vdot(plan, np.abs(cut))
-    if surplus > (0.0 if rounded else _SAME_MASS * b.sum()):  # some target is not served, the nearest to its price
+    if (surplus if rounded else more) > 0.0:  # some target is not served, the nearest to its price
         last = np.argmax(np.where(b > 0, g - v, -np.inf))
         high, low = -v[last], g[last]
     else:  # every shift that keeps f <= u and g <= v is right: take the middle one
@@ -73,10 +68,8 @@ def total_variation(
     dropped = np.where(cost >= spared, plan, 0.0)
     plan = plan - dropped
     unsent, unserved = dropped.sum(1), unserved + dropped.sum(0)
-    for i in np.flatnonzero((u < tau_a) & (unsent > 0)):
-        plan[i, cost[i].argmin()] += unsent[i]
-    for j in np.flatnonzero((v < tau_b) & (unserved > 0)):
-        plan[cost[:, j].argmin(), j] += unserved[j]
+    _add_cheapest(plan, cost, np.where(u < tau_a, unsent, 0.0))
+    _add_cheapest(plan.T, cost.T, np.where(v < tau_b, unserved, 0.0))
     u, v = u - high - low, v + high + low
     f = np.minimum(u, f)
     g = np.minimum(v, (cost - f[:, None]).min(0))
@@ -87,6 +80,24 @@ def total_variation(
         columns = (g < tau_b + high + low) & (g > -tau_b + high + low)
         _keep_marginals(plan, a, b, rows, columns, cost < spared)
     return plan, f, g, (float(high), float(low))
+
+
+def _add_cheapest(plan: Array, cost: Array, masses: Array) -> None:
+    """Each of the masses to the cheapest pair of its row."""
+    for i in np.flatnonzero(masses > 0):
+        plan[i, cost[i].argmin()] += masses[i]
+
+
+def _with_dummy(
+    cost: Array, price: Array, a: Array, b: Array, surplus: float, start: Array | None
+) -> tuple[Array, Array, Array, Array]:
+    """The balanced plan, what the dummy source of mass `surplus` serves, and the potentials of the others."""
+    if not surplus:
+        plan, f, g = balanced(cost, a, b, start)
+        return plan, np.zeros(b.shape), f, g
+    first = None if start is None else np.append(start, 0.0)
+    plan, f, g = balanced(np.vstack([cost, price]), np.append(a, surplus), b, first)
+    return plan[:-1], plan[-1], f[:-1], g
 
 
 def _keep_marginals(plan: Array, a: Array, b: Array, rows: Array, columns: Array, allowed: Array) -> None:
