@@ -31,7 +31,7 @@ from jumbot.adaptation._networks.build import build_network, check_sizes
 from jumbot.adaptation._networks.features import Extractor
 from jumbot.adaptation._prediction_table import explanations, set_columns, write_table
 from jumbot.adaptation._runs.folder import read_metrics
-from jumbot.adaptation._runs.results_json import ModelFile, Results
+from jumbot.adaptation._runs.results_json import ModelFile, Results, known_figures
 from jumbot.adaptation._training.checkpoint import load_module, load_weights, pack, save_weights, unpack
 from jumbot.data import as_domain
 from jumbot.data._arrays import KINDS
@@ -482,7 +482,7 @@ def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
         file.input,
         spec,
         file.method,
-        {} if file.results is None else to_builtins(file.results),
+        {} if file.results is None else known_figures(file.results),
         folder if (folder / "config.json").exists() else None,
         None if file.extractor is None else Extractor.from_json(to_builtins(file.extractor), backbone),
         file.crops,
