@@ -204,8 +204,7 @@ def _compared(run: Ended, found: Found, earlier: Network, reach: Stretch) -> _Ot
 def _references(run: Ended, found: Found) -> References | None:
     """What plain models of the source would do; None where no part of the source was held out."""
     witnesses: Witnesses | None = run.judged.witnesses
-    model = found.model
-    if witnesses is None or (own := witnesses.by_method.get(str(model.method["name"]))) is None:
+    if witnesses is None or (own := witnesses.by_method.get(str(found.model.method["name"]))) is None:
         return None
     domains = run.domains
     rivals = rival_witnesses(domains.training_data, witnesses, run.seed, domains.watch.validation)
