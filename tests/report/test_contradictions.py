@@ -144,7 +144,7 @@ def test_what_cannot_be_determined_is_determined_of_no_other_model(tmp_path: Pat
     for own, theirs, sentence in (
         (none, none, "cannot be determined"),
         (none, ESTIMATE, "cannot be determined"),
-        (ESTIMATE | {"value": 0.6}, ESTIMATE, "puts it ahead"),
+        (ESTIMATE | {"value": 0.6}, ESTIMATE, "also ahead"),
     ):
         references = {"measure": "accuracy", "held_out": 0.9, "error": 0.01, "n": 80}
         references["models"] = [model | {"estimated_accuracy": theirs}]
