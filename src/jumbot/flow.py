@@ -308,16 +308,7 @@ class _Flow:
         return value, gradient
 
     def _problem(self, cost: Tensor) -> Problem:
-        return make_problem(
-            cost,
-            None,
-            None,
-            epsilon=self.loss.epsilon,
-            tau=self.loss.tau,
-            divergence=self.loss.divergence,
-            reference="product",
-            mass=None,
-        )
+        return make_problem(cost, None, None, self.loss.terms)
 
     def _solve(self, cost: Tensor, symmetric: bool = False) -> Solved:
         start, swept, tol, epsilon = None, 0, self.loss.tol, self.loss.epsilon

@@ -1,4 +1,4 @@
-"""The scikit-learn way in, for classes: `DomainAdaptationClassifier` on arrays."""
+"""`DomainAdaptationClassifier`, the scikit-learn estimator for classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scikit-learn way in, for numbers: `DomainAdaptationRegressor` on arrays."""
+"""`DomainAdaptationRegressor`, the scikit-learn estimator for numbers."""
 
 from __future__ import annotations
 

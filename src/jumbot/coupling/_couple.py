@@ -14,7 +14,7 @@ from jumbot._base.options import Seed, check, check_flag, check_number, check_wh
 from jumbot.cost import Cost, parse_cost, squared_euclidean
 from jumbot.errors import ArgumentError, hinting
 from jumbot.transport._checks import Array, called, check_dense, from_numpy
-from jumbot.transport._problem import make_problem
+from jumbot.transport._problem import Terms, make_problem
 from jumbot.transport._solution import Generator, check_generator, uniform
 from jumbot.transport._solve import solve
 from jumbot.transport.divergences import Divergence
@@ -71,7 +71,7 @@ class Pairs:
 
 
 def find_pairs(
-    cost: Tensor, settings: dict[str, Any], tol: float, draw: int | None, replace: bool | None, generator: Generator
+    cost: Tensor, terms: Terms, tol: float, draw: int | None, replace: bool | None, generator: Generator
 ) -> Pairs:
     n, m = cost.shape
     count = n if draw is None else draw
@@ -79,7 +79,7 @@ def find_pairs(
         if draw is not None:
             raise ArgumentError(f"draw must be at most {min(n, m)} with replace=False, which uses each sample once.")
         count = m  # fewer columns than rows
-    problem = make_problem(cost, None, None, **settings, reference="product")
+    problem = make_problem(cost, None, None, terms)
     balanced = problem.source.exact and problem.target.exact
     if n == m and problem.epsilon == 0 and balanced and replace is not True and (replace is False or count == n):
         from jumbot.transport._exact.assignment import permutation  # numba takes a moment to load
@@ -89,7 +89,7 @@ def find_pairs(
         if count < n:
             i = _some(torch.ones_like(cost[0]), count, generator)
         return Pairs(i, j[i], torch.ones_like(cost[0, :1]).expand(count))
-    solution = solve(cost, **settings, tol=tol)
+    solution = solve(cost, **terms._asdict(), tol=tol)
     if replace is False:
         i, j = _assigned(solution.plan, cost)
         if count < len(i):
@@ -281,8 +281,8 @@ def couple(
     matrix = matrix.detach()
     if conditions is not None:
         matrix = matrix + condition_cost(conditions, (len(x0), len(x1)), matrix)
-    settings = {"epsilon": epsilon, "tau": tau, "divergence": divergence, "mass": mass}
-    pairs = find_pairs(matrix, settings, tol, draw, replace, generator)
+    terms = Terms(epsilon, tau, divergence, mass=mass)
+    pairs = find_pairs(matrix, terms, tol, draw, replace, generator)
     i, j, growth = (x.numpy() if numpy else x for x in (pairs.i, pairs.j, pairs.growth))
     return x0[i], x1[j], *((i, j) if return_index else ()), *((growth,) if return_mass else ())
 

@@ -1,4 +1,4 @@
-"""`jumbot.certify`: how good a plan, or a pair of potentials, from anywhere is."""
+"""`jumbot.certify`: the certificate of a plan or a pair of potentials from any library."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jumbot.errors import ArgumentError, hinting
 from jumbot.transport._checks import Array
 from jumbot.transport._evidence import Evidence, evidence, marginal_error
 from jumbot.transport._given import Given, read_plan, read_potentials, read_problem
-from jumbot.transport._problem import make_problem
+from jumbot.transport._problem import Terms, make_problem
 from jumbot.transport._solution import Solution
 from jumbot.transport._solve import MAX_ITERATIONS, find_outcome
 from jumbot.transport.divergences import Divergence
@@ -192,23 +192,14 @@ def certify(
     """
     if plan is None and potentials is None:
         raise ArgumentError("plan, potentials must not both be None; pass what is to be certified.")
-    given = read_problem(
-        cost, a, b, x, y, epsilon=epsilon, tau=tau, divergence=divergence, reference=reference, mass=mass
-    )
+    terms = Terms(epsilon, tau, divergence, reference, mass)
+    given = read_problem(cost, a, b, x, y, terms)
     pair = None if potentials is None else read_potentials(potentials, given)
     matrix = None if plan is None else read_plan(plan, given)
     exact = False
     if pair is None or (matrix is None and given.epsilon == 0):
-        problem = make_problem(
-            given.matrix,
-            given.a.reshape(*given.batch, -1),
-            given.b.reshape(*given.batch, -1),
-            epsilon=epsilon,
-            tau=tau,
-            divergence=divergence,
-            reference=reference,
-            mass=mass,
-        )
+        left, right = (w.reshape(*given.batch, -1) for w in (given.a, given.b))
+        problem = make_problem(given.matrix, left, right, terms)
         outcome = find_outcome(problem, None, _TOL, MAX_ITERATIONS)
         if pair is None:
             pair, exact = (outcome.f, outcome.g), outcome.all_within(_TOL)

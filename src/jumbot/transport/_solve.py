@@ -1,4 +1,4 @@
-"""`jumbot.solve`: one function for every transport problem that this package knows."""
+"""`jumbot.solve`: one function for every transport problem."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jumbot.transport._checks import Array, as_tensor, autocast, uncompiled
 from jumbot.transport._gradients import Inputs
 from jumbot.transport._outcome import AnyOutcome
 from jumbot.transport._placement import LARGE, bytes_per_entry, check_room, placed
-from jumbot.transport._problem import Problem, make_problem
+from jumbot.transport._problem import Problem, Terms, make_problem
 from jumbot.transport._restated import (
     capped,
     divided,
@@ -163,12 +163,8 @@ def solve(
         exact = tau == math.inf or (isinstance(tau, tuple | list) and math.inf in tau)
         each = bytes_per_entry(epsilon, exact, mass is not None)
         check_room("cost", cost.numel(), each, f"to solve problems of shape {tuple(cost.shape)}")
-    if R is None:
-        problem = make_problem(
-            cost, a, b, epsilon=epsilon, tau=tau, divergence=divergence, reference=reference, mass=mass
-        )
-    else:
-        problem = make_tilted(cost, a, b, R, epsilon=epsilon, tau=tau, divergence=divergence, mass=mass)
+    terms = Terms(epsilon, tau, divergence, reference if R is None else R, mass)
+    problem = (make_problem if R is None else make_tilted)(cost, a, b, terms)
     tol = check_number("tol", tol, least=0)
     limit = check_whole("max_iterations", max_iterations, least=1)
     solution = solve_problem(problem, _start(init, cost, numpy), tol, limit, (cost, a, b), numpy, device=given)

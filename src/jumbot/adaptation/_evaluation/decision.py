@@ -1,4 +1,4 @@
-"""Source-only or adapted?  The rule that chooses the classifier and detects harm."""
+"""The rule of harm: it chooses between source-only and the adapted classifier."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which samples resemble nothing of the source, by features that training does not change.
+"""Samples that do not resemble the source, by features that training does not change.
 
 So an outlier stays one however long a network learns.
 """
