@@ -38,6 +38,7 @@ from jumbot.adaptation._evaluation.whole_target import diagnose_domains
 from jumbot.adaptation._judging import Judged, calibrated
 from jumbot.adaptation._training.witnesses import Witnesses, train_network, train_witnesses
 from jumbot.data._domain import ArraySamples, Domain
+from jumbot.data._sources import ReadData
 
 METHODS = ("source-only", "jumbot")
 OUT = Path("results/trust")
@@ -73,11 +74,11 @@ def study(task: Rows, seed: int) -> Study:
     source = Domain("source", ArraySamples(task.X), task.y.astype(np.int64), classes)
     target = Domain("target", ArraySamples(task.X_target))
     configs = {method: make_config(source, method, None, {"seed": seed}) for method in METHODS}
-    domains = Domains(source, target, None, configs["jumbot"], None)
-    witnesses = train_witnesses(domains.source, domains.target, list(configs.values()), domains.task)
+    domains = Domains(ReadData(source, target, None, None), configs["jumbot"])
+    witnesses = train_witnesses(domains.training_data, list(configs.values()))
     finals = {}
     for method, config in configs.items():
-        network = train_network(domains.source, domains.target, config, domains.task)
+        network = train_network(domains.training_data, config)
         diagnosis, logits = diagnose_domains(network, domains.source, domains.target, domains.task, None, seed)
         rows = frozen_rows(network, domains.input, domains.target)
         assert rows is not None

@@ -30,7 +30,14 @@ from jumbot.adaptation._judging import Judged, calibrated, guaranteed, judge_aft
 from jumbot.adaptation._model import Model
 from jumbot.adaptation._prediction_table import explanations
 from jumbot.adaptation._runs.folder import CUT, LITTLE, RunFolder, final_mass
-from jumbot.adaptation._runs.results_json import Baseline, DiagnosisFile, Results, SourceSharesFile, label_figures
+from jumbot.adaptation._runs.results_json import (
+    Baseline,
+    DiagnosisFile,
+    Results,
+    SourceSharesFile,
+    known_figures,
+    label_figures,
+)
 from jumbot.adaptation._training.accelerator import give_back_memory
 from jumbot.adaptation._training.checkpoint import load_module, load_weights
 from jumbot.adaptation._training.loop import Trained
@@ -119,7 +126,7 @@ def finish(run: Ended, show: bool) -> Model:
         reach(1, "figures")
         found = _with_harm(run, found, others.baseline)
         results = _results(run, found, others)
-        found = replace(found, model=replace(found.model, results=to_builtins(results)))
+        found = replace(found, model=replace(found.model, results=known_figures(results)))
         reach(1, "embeddings")
         _write_embeddings(run, found, earlier)
         reach(1, "predictions")
@@ -198,8 +205,7 @@ def _references(run: Ended, model: Model) -> References | None:
     if witnesses is None or (own := witnesses.by_method.get(str(model.method["name"]))) is None:
         return None
     domains = run.domains
-    held = domains.watch.validation
-    rivals = rival_witnesses(domains.source, domains.target, model.task, witnesses, run.seed, held)
+    rivals = rival_witnesses(domains.training_data, witnesses, run.seed, domains.watch.validation)
     return compare_references(own, rivals, len(domains.target)) if rivals else None
 
 
@@ -214,7 +220,7 @@ def _with_harm(run: Ended, found: Found, baseline: Baseline | None) -> Found:
 def _harm(judged: Judged, model: Model, baseline: Baseline | None) -> Harm | None:
     """What the evidence says of the model that is returned: nothing of one trained on the source alone.
 
-    Folds say what adaptation does; how many predictions this model changed is known once a baseline is beside it.
+    Folds say what adaptation does; how many predictions this model changed is known once there is a baseline.
     """
     if judged.decision is None or judged.decision.harm is None or model.method["name"] == SOURCE_ONLY:
         return None

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from torch import Tensor
@@ -26,8 +26,8 @@ from jumbot.adaptation._evaluation.accuracy import (
 from jumbot.adaptation._evaluation.decision import Decision, decide, kept, weigh_witnesses
 from jumbot.adaptation._evaluation.diagnosis import UNEXPLAINED, one_class
 from jumbot.adaptation._evaluation.sets import MOST_UNKNOWN, Guarantee, learn_guarantee
-from jumbot.adaptation._evaluation.task import Task
 from jumbot.adaptation._evaluation.votes import estimated_shares
+from jumbot.adaptation._training.parts import TrainingData
 from jumbot.adaptation._training.witnesses import OutOfTimeError, Witnesses, held_out_witnesses, train_witnesses
 from jumbot.data._domain import Domain
 from jumbot.data._inputs import kind_of
@@ -54,19 +54,6 @@ HELD_OUT = 0.1  # share of the source that a network which is trained once is no
 _CHEAP = 3000  # steps up to which a network of rows or signals is trained again without a part of the source
 Again = Callable[[str], RunConfig]
 How = Literal["folds", "held-out", "few", "not"]
-
-
-class Pair(Protocol):
-    """Domains as networks take them, such as `Domains`."""
-
-    @property
-    def source(self) -> Domain: ...
-    @property
-    def target(self) -> Domain: ...
-    @property
-    def labelled(self) -> Domain | None: ...
-    @property
-    def task(self) -> Task: ...
 
 
 @dataclass(frozen=True)
@@ -130,7 +117,7 @@ def with_held_out(config: RunConfig) -> RunConfig:
 
 
 def judge_before(
-    pair: Pair,
+    pair: TrainingData,
     config: RunConfig,
     again: Again,
     *,
@@ -145,7 +132,7 @@ def judge_before(
     Of numbers a method must be named: on the bikes of another year plain models of the source were nearer to JUMBOT's
     numbers, and source-only's were right.
 
-    `again(method)` makes the configuration of another method; `baseline` puts source-only beside one that is named.
+    `again(method)` makes the configuration of another method; `baseline` compares a named one with source-only.
     Options that the user has `given` are kept.
     Where it cannot be judged, for `why_not`, because there are too few samples, or because `until` comes too soon,
     source-only is what to train, unless a method was named.
@@ -165,7 +152,7 @@ def judge_before(
 
 
 def _judge(
-    pair: Pair,
+    pair: TrainingData,
     config: RunConfig,
     again: Again,
     automatic: bool,
@@ -181,7 +168,7 @@ def _judge(
     # of numbers nothing is said: plain models of the source, which would be the judges, are wrong where inputs moved
     compared = config.method != SOURCE_ONLY and (automatic or baseline) and pair.source.labels is not None
     configs = [again(SOURCE_ONLY), config] if compared else [config]
-    witnesses = train_witnesses(pair.source, pair.target, configs, pair.task, pair.labelled, until)
+    witnesses = train_witnesses(pair, configs, until)
     harm = None
     if compared:
         harm = weigh_witnesses(witnesses.by_method[config.method], witnesses.by_method[SOURCE_ONLY])
@@ -191,7 +178,7 @@ def _judge(
 
 
 def _witnesses_of_numbers(
-    pair: Pair, config: RunConfig, until: float, given: Collection[str]
+    pair: TrainingData, config: RunConfig, until: float, given: Collection[str]
 ) -> tuple[Witnesses, RunConfig]:
     """Source-only of numbers, by the network that predicts held-out ones better: the recipe's, or a smoother one."""
     found: list[tuple[Witnesses, RunConfig]] = []
@@ -200,7 +187,7 @@ def _witnesses_of_numbers(
         now = time.monotonic()
         end = now + max(until - now, 0) / (len(every) - number)
         try:
-            found.append((train_witnesses(pair.source, pair.target, [one], pair.task, pair.labelled, end), one))
+            found.append((train_witnesses(pair, [one], end), one))
         except OutOfTimeError:
             if not found:
                 raise
@@ -219,7 +206,7 @@ def judge_after(
     held = domains.watch.validation
     assert held is not None
     networks = {config.method: network} | ({} if earlier is None else {SOURCE_ONLY: earlier})
-    witnesses = held_out_witnesses(domains.source, held, domains.target, networks, config, domains.task)
+    witnesses = held_out_witnesses(domains.training_data, held, networks, config)
     if config.method == SOURCE_ONLY or earlier is None:
         decision = kept(config.method, None)
         if automatic:

@@ -95,13 +95,13 @@ class Certificate:
 
     Attributes
     ----------
-    value
-        The objective at the plan; where a marginal is constrained, at the plan rounded to it.
-    dual
+    value : float or array
+        The objective at the plan, after rounding to exact marginals.
+    dual : float or array
         A lower bound of the optimum.
-    gap
+    gap : float or array
         value - dual >= 0, from an identity that does not subtract large numbers.
-    relative_gap
+    relative_gap : float or array
         gap / (<abs(C), P> + tau_a D_a + tau_b D_b + epsilon mass), as in `Solution`.
     marginal_error : pair
         (source, target): by how much the plan as given misses the marginals that the problem prescribes,
@@ -150,17 +150,17 @@ def certify(
 
     Parameters
     ----------
-    cost
-        C, `(..., n, m)`, torch or numpy; leading axes are a batch of problems.  With `x` and `y`, the name of the cost
-        between points or a callable, "sqeuclidean" by default.
-    a, b
-        Weights `(..., n)` and `(..., m)`; uniform of mass one by default.
-    x, y
-        Points `(..., n, d)` and `(..., m, d)` instead of a cost matrix.  Potentials are then certified in blocks of
-        rows, so that memory is linear in the number of points.
-    plan
-        P, `(..., n, m)`, of any library.
-    potentials
+    cost : array of shape (..., n, m), str or callable
+        The cost matrix C, torch or numpy; leading axes are a batch of problems.  With `x` and `y`, the name of the cost
+        between points or a callable, by default "sqeuclidean".
+    a, b : arrays of shape (..., n) and (..., m), optional
+        Weights; by default uniform with mass one.
+    x, y : arrays of shape (..., n, d) and (..., m, d), optional
+        Points instead of a cost matrix.  Potentials are then certified in blocks of rows, so that memory is linear in
+        the number of points.
+    plan : array of shape (..., n, m), optional
+        The plan P, from any library.
+    potentials : pair of arrays, optional
         The pair (f, g) of :math:`P = R\, e^{(f + g - C)/\varepsilon}`, as `Solution.potentials`.  Without `plan` this P
         is certified; with it the potentials provide the lower bound.  Without potentials the lower bound is found by
         solving the problem.  At `epsilon=0` potentials determine no plan: `value` is then that of an optimal one.

@@ -49,7 +49,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock(monkeypatch)
     clock.spend(1, Trainer, "_one")
     clock.spend(5, witnesses, "reference_predictions")
-    clock.spend(2, _adapt, "read_domains")
+    clock.spend(2, _adapt, "read_data")
     clock.spend(10, _finish, "rival_witnesses")
     clock.spend(30, jumbot.Model, "report")
     return clock
@@ -114,7 +114,7 @@ def test_what_stands_beside_a_model_and_its_report_are_left_out_first(
     remarks = " ".join(model.results["remarks"])
     assert "no time to train a source-only baseline" in remarks
     assert "no time to train reference models" in remarks
-    assert model.results["references"] is None
+    assert "references" not in model.results
     assert not (tmp_path / "run" / "report.html").exists()
     assert "the time budget left no time for a report" in caplog.text
     assert (tmp_path / "run" / "predictions.csv").exists()

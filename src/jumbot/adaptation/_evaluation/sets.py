@@ -142,7 +142,7 @@ class PredictionSets:
     unknown : array of bool
         Samples that nothing in the source explains: nothing is promised of them.
     coverage : float
-        What was asked for.
+        The requested coverage.
     promise : str
         What the sets promise, or why they promise nothing.
     promised : bool
