@@ -167,6 +167,17 @@ def test_masses_far_apart_raise_no_warning_of_numpys(problem: Far) -> None:
     assert not solution.converged or wrong(problem, solution) is None
 
 
+def test_an_exact_marginal_that_is_missed_is_not_solved() -> None:
+    """At potentials of 1e24 epsilon nothing is known of the plan, and a penalty of 1e46 hides what it misses."""
+    weights = [550.442727167151, 5.161840909048229e35], [18900.480571450265]
+    cost, epsilon, tau = [[2.484991252911777], [251.64884435411986]], 2.3994754963050553e-13, 134545854864.74129
+    problem = Far(cost, *weights, epsilon, (tau, math.inf), "power(1.5)")
+    turned = Far([[row[0] for row in cost]], *weights[::-1], epsilon, (math.inf, tau), "power(1.5)")
+    for each in (problem, turned):
+        solution = _solved(each)
+        assert not solution.converged or wrong(each, solution) is None
+
+
 def test_annealing_from_an_epsilon_that_is_beyond_all_powers_of_three() -> None:
     """3^700 is no float, but times epsilon it is."""
     seen = []

@@ -268,7 +268,14 @@ def estimate_of(
     witness = witnesses.by_method[method]
     own, classes = logits[witnesses.index].double().numpy(), predicted[witnesses.index].numpy()
     found = estimate_accuracy(witness.votes(own, classes), len(logits), len(witness.labels), skill=witness.skill)
-    why = _unlike_the_source(predicted.numpy(), witness.shares, near)
+    return withheld(found, predicted.numpy(), witness.shares, near)
+
+
+def withheld(
+    found: EstimatedAccuracy, predicted: np.ndarray, shares: np.ndarray, near: np.ndarray | None = None
+) -> EstimatedAccuracy:
+    """The estimate, or nothing where votes that were learned on the source say nothing of this target."""
+    why = _unlike_the_source(predicted, shares, near)
     return unknown(why, found.votes) if why and found.value is not None else found
 
 
