@@ -248,7 +248,7 @@ def test_animation_errors(tmp_path, rng, monkeypatch):
     [
         ({"x0": np.zeros(5)}, r"x0: shape \(5,\)"),
         ({"x0": np.full((5, 2), np.nan)}, "x0: contains NaN"),
-        ({"y": np.zeros((5, 3))}, "x0, y must have as many coordinates"),
+        ({"y": np.zeros((5, 3))}, "x0, y must have the same number of coordinates"),
         ({"y": torch.zeros(5, 2)}, "y: a torch tensor with"),
         ({"m": 6}, "m: got 6, but the smaller cloud has 5"),
         ({"m": 2.5}, "m must be a whole number"),
@@ -264,7 +264,7 @@ def test_animation_errors(tmp_path, rng, monkeypatch):
         ({"cost": lambda x, y: x @ y.mT[..., :1]}, "cost must return a tensor of shape"),
         ({"snapshots": 1}, "snapshots: got 1"),
         ({"snapshots": [3]}, "snapshots: got step 3, but the flow ends after step 2"),
-        ({"learning_rate": 1e60, "steps": 20, "tau": math.inf}, "learning_rate: 1e.60 sent points to infinity"),
+        ({"learning_rate": 1e60, "steps": 20, "tau": math.inf}, "learning_rate: 1e.60 moved points to infinity"),
     ],
 )
 def test_errors(change, message, rng):

@@ -35,7 +35,18 @@ ORDER = (
 )
 LAYERS = {
     "transport": ("_kernels", "_entropic", "_exact", "_solve", "_points", "_sinkhorn_divergence"),
-    "adaptation": ("_config", "_networks", "_evaluation", "_runs", "_training", "_model", "_adapt", "_grid", "_tune"),
+    "adaptation": (
+        "_config",
+        "_networks",
+        "_evaluation",
+        "_runs",
+        "_training",
+        "_model",
+        "_adapt",
+        "_queue",
+        "_grid",
+        "_tune",
+    ),
 }
 """Inside a folder, from the bottom up; modules that are not named here stand wherever they are imported."""
 PUBLIC = 120

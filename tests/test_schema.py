@@ -67,9 +67,9 @@ def test_an_older_file_is_upgraded(tmp_path: Path) -> None:
         ({"parts": {"a": {"size": 0}}}, "size must be"),
         ({"part": {"size": 1, "siz": 1}}, "part.siz is not known to this version of jumbot; did you mean 'size'"),
         ({"colour": ""}, "colour must be"),
-        ({"format": FORMAT + 1}, "in another format"),
-        ({"format": "2"}, "in another format"),
-        ({"format": True}, "in another format"),
+        ({"format": FORMAT + 1}, "format: got"),
+        ({"format": "2"}, "format: got"),
+        ({"format": True}, "format: got"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, change: dict[str, Any], words: str) -> None:

@@ -191,4 +191,4 @@ def parse_cost(cost: str | Cost) -> Cost:
     """The cost of that name, or the callable itself."""
     if callable(cost):
         return cost
-    return COSTS[check_word("cost", cost, COSTS, " A callable (x, y) -> C will do too.")]
+    return COSTS[check_word("cost", cost, COSTS, " Or pass a callable (x, y) -> C.")]

@@ -259,7 +259,7 @@ class _Flow:
         x, y = self.x[rows], self.y[columns]
         if not float(x.abs().amax()) < _FAR:
             raise ArgumentError(
-                f"learning_rate: {self.rate:g} sent points to infinity by step {step}; take a smaller one."
+                f"learning_rate: {self.rate:g} moved points to infinity by step {step}; pass a smaller one."
             )
         if callable(self.ground):
             value, gradient = self._by_autograd(x, y, self.ground)

@@ -348,6 +348,6 @@ def _check(
                 f"classes, so labels must lie in 0..{logits_t.shape[1] - 1}."
             )
     elif soft and not bool(((labels_s >= 0).all(-1) & ((_full(labels_s).sum(-1) - 1).abs() < _SUMS)).all()):
-        raise ArgumentError("labels_s: rows must be probabilities, >= 0 and sum to 1. Softmax makes them of logits.")
+        raise ArgumentError("labels_s: rows must be probabilities, >= 0 and sum to 1. Apply a softmax to logits first.")
     if labels_t is not None and labels_t.shape != features_t.shape[:1]:
         raise ArgumentError(f"labels_t: shape {tuple(labels_t.shape)}; it must be ({len(features_t)},).")

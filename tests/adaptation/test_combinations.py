@@ -15,6 +15,7 @@ from jumbot._settings.reading import Reading
 from jumbot.adaptation import _grid as grid
 from jumbot.adaptation._adapt import adapt
 from jumbot.adaptation._config import check_changes
+from jumbot.adaptation._queue import Pair
 from jumbot.methods import METHODS, for_numbers
 from tests.refusals import refused
 
@@ -104,7 +105,7 @@ def test_tune_compare_and_export_with_every_feature(
     best = jumbot.tune(source, target, out=tmp_path / "tuned", runs=2, jobs=1, seed=seed, **asked)
     assert len(best.table) == 2
     few, task, kind = (asked.pop(name, None) for name in ("labelled_target", "task", "kind"))
-    pair = grid.Pair("a", source, target, None, few)
+    pair = Pair("a", source, target, None, few)
     reading = Reading(task=task, kind=kind)
     record = grid.compare([pair], ["source-only", "jumbot"], tmp_path / "both", reading=reading, **asked)
     assert len(record["runs"]) == 2

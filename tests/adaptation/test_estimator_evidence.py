@@ -150,7 +150,7 @@ def test_a_grid_over_an_option_of_the_method(shifted: Rows) -> None:
 
 def test_scorers_refuse_what_they_cannot_score(shifted: Rows) -> None:
     X, y, X_target, _ = shifted
-    with refused("fit had none"):
+    with refused("X_target"):
         jumbot.target_scorer()(classifier(steps=2).fit(X, y))
     with refused("'smoothness'.*Known:"):
         jumbot.target_scorer("smoothness")(classifier(steps=2, baseline=False).fit(X, y, X_target=X_target))
@@ -210,7 +210,7 @@ def test_folds_carry_the_names_of_sources(shifted: Rows) -> None:
     [
         ({"labelled_target": 3}, "labelled_target: got int; pass a pair"),
         ({"labelled_target": (np.zeros((2, 2)), [0])}, r"labelled_target: 2 rows and labels of shape \(1,\)"),
-        ({"labelled_target": (np.zeros((2, 2)), [0, 7])}, "labelled_target: got 7; each label must be one of y"),
+        ({"labelled_target": (np.zeros((2, 2)), [0, 7])}, "labelled_target: got 7; .* y"),
         ({"sample_domain": [0, 1]}, r"sample_domain: shape \(2,\); .* 120 rows"),
         ({"sample_domain": np.zeros(120)}, "sample_domain: got float64"),
         ({"sample_domain": "a"}, r"sample_domain: shape \(\)"),

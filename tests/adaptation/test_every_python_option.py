@@ -14,7 +14,8 @@ import pytest
 import jumbot
 from jumbot._settings.keywords import ReadingKeywords
 from jumbot.adaptation._config import option_names
-from jumbot.adaptation._grid import Pair, compare
+from jumbot.adaptation._grid import compare
+from jumbot.adaptation._queue import Pair
 from jumbot.methods import METHODS
 from tests.test_every_argument import NONE, NUMBER, ODD, answer
 

@@ -189,7 +189,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["export", str(tmp_path / "run"), str(tmp_path / "m.pt2")]) == 0
     assert "in: (batch, 4) float32 rows" in capsys.readouterr().out
     assert main(["export", str(tmp_path / "run"), str(tmp_path / "m.pt2")]) == 2
-    assert "exists already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("ending", [".pt2", ".onnx"])

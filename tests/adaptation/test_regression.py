@@ -123,7 +123,7 @@ def test_several_numbers_and_huber(rng: np.random.Generator) -> None:
 
 def test_fractions_say_that_numbers_are_meant() -> None:
     X, y = _shifted(0, 60)
-    with pytest.warns(UserWarning, match="fractions"):
+    with pytest.warns(UserWarning, match="task='regression'"):
         model = jumbot.adapt((X, y), X, steps=2, method="jumbot", judge=False)
     assert model.task.name == "regression"
     with refused("labels are names or whole numbers"):

@@ -190,7 +190,7 @@ def test_the_plan_says_how_much_of_each_sample_comes_from_which_source(of_two: t
         assert rows.loc[rows["label"] == c, "from_south"].mean() == pytest.approx(shares[1], abs=1e-4)
     page = (run / "report.html").read_text()
     assert "Which source the target comes from" in page
-    assert "the sources counted for" in page.lower()
+    assert "weights of the sources" in page.lower()
 
 
 def test_shares_are_those_of_the_plan_by_hand() -> None:

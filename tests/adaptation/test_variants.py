@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from jumbot.adaptation._grid import Pair, compare
+from jumbot.adaptation._grid import compare
+from jumbot.adaptation._queue import Pair
 from jumbot.adaptation._runs.folder import read_config
 from jumbot.adaptation._runs.outcomes import accuracies
 from jumbot.adaptation._runs.variants import read_variant

@@ -56,7 +56,7 @@ def test_adapt_predict_evaluate(tables: tuple[str, str], tmp_path: Path, capsys:
     assert len(rows) == 60
     assert {row["label"] for row in rows} <= {"ant", "bee", "cow"}
     assert status_of(["predict", run, tables[1], "--csv", str(tmp_path / "p.csv")]) == 2
-    assert "exists already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     assert status_of(["evaluate", run, tables[1], "--json"]) == 0
     assert json.loads(capsys.readouterr().out.strip().splitlines()[-1])["n"] == 60
 

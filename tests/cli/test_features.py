@@ -66,7 +66,7 @@ def test_one_domain_without_classes(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--out", "f.txt"], "--out: got 'f.txt'; the table ends in .npz"),
+        (["--out", "f.txt"], "--out: got 'f.txt'; the name must end in .npz"),
         (["--backbone", "resnet51"], "did you mean 'resnet50'"),
         (["--weights", "nowhere.pth"], "nowhere.pth does not exist"),
         (["--views", "ten-crop"], "'ten-crop' is not known"),
@@ -81,5 +81,5 @@ def test_refused_before_any_work(arguments: list[str], words: str, capsys: pytes
 def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "f.npz").write_text("mine")
     assert main(["features", "nowhere", "--out", str(tmp_path / "f.npz")]) == 2
-    assert "exists already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     assert (tmp_path / "f.npz").read_text() == "mine"

@@ -47,7 +47,7 @@ OCCUPIED = {
     "tune a b --out file.npz": "out: file.npz is a file",
     "compare a b --out file.npz": "out: file.npz is a file",
     "demo --out file.npz": "out: file.npz is a file",
-    "features other --out file.npz": "file.npz: exists already",
+    "features other --out file.npz": "file.npz: already exists",
     "features other --out features.txt": "--out: got 'features.txt'",
     "distance file.npz file.npz --epsilon 1 --divergence klx": "--divergence: 'klx' is not known; did you mean 'kl'?",
     "predict other a.csv": "other: no model to load; it contains no model.json",

@@ -75,7 +75,7 @@ def test_what_is_missing_is_reported(
         ("nothere", "rows.csv"): "nothere: does not exist",
         ("nothere",): "DATA is missing",
         (str(run / "run"), "nodata.csv", "--csv", "p.csv"): "nodata.csv: does not exist",
-        (str(run / "run"), str(run / "rows.csv")): "predictions.csv: exists already",
+        (str(run / "run"), str(run / "rows.csv")): "predictions.csv: already exists",
     }.items():
         assert main(["predict", *arguments]) == 2
         assert words in capsys.readouterr().err

@@ -30,7 +30,7 @@ def test_text_page_and_status(files, capsys) -> None:
     assert main(["shift", before, after, "--label", "sold", "--fail-above", "0.1", "--out", str(page)]) == 1
     output = capsys.readouterr().out
     assert output.startswith("There is a shift (p = 0.0025).")
-    assert "Columns that moved, in deviations: c (" in output
+    assert "Columns that moved, in standard deviations: c (" in output
     assert "Classes of after: no" in output
     assert page.exists()
     assert json.loads(page.with_suffix(".json").read_text())["proportions"]["no"]["reference"] > 0.3

@@ -58,4 +58,4 @@ def test_several_sources_and_target_labels(tables: Path, capsys: pytest.CaptureF
     assert config["data"]["labelled_target"]["n"] == 6
     assert json.loads(Path("run/results.json").read_text())["n"] == 54
     assert main(["compare", "a_classes.csv", "--labelled-target", "few.csv"]) == 2
-    assert "go with SRC and TGT" in capsys.readouterr().err
+    assert "need SRC and TGT" in capsys.readouterr().err

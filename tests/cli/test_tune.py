@@ -33,8 +33,8 @@ def test_tune_and_predict_with_its_folder(tmp_path: Path, capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (["--tau", "0.3"], "--tau: got 0.3; options of methods are what tune chooses"),
-        (["--select", "oracle"], "--select: 'oracle' looks at target labels"),
+        (["--tau", "0.3"], "--tau: got 0.3; tune"),
+        (["--select", "oracle"], "--select: 'oracle'"),
         (["--runs", "1"], "--runs must be a whole number >= 2"),
         (["--minutes", "0"], "--minutes must"),
         (["--stepz", "3"], "did you mean --steps?"),

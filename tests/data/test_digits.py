@@ -95,10 +95,10 @@ def test_svhn_from_matlab(tmp_path: Path, rng: np.random.Generator) -> None:
         (
             "mnist",
             "train",
-            r"train-images-idx3-ubyte\.gz and train-labels-idx1-ubyte\.gz from https://\S+ in \S+MNIST/raw",
+            r"train-images-idx3-ubyte\.gz and train-labels-idx1-ubyte\.gz from https://\S+ into \S+MNIST/raw",
         ),
-        ("usps", "test", r"usps\.t\.bz2 from https://\S+ in \S+usps"),
-        ("svhn", "extra", r"extra_32x32\.mat from http://\S+ in \S+svhn"),
+        ("usps", "test", r"usps\.t\.bz2 from https://\S+ into \S+usps"),
+        ("svhn", "extra", r"extra_32x32\.mat from http://\S+ into \S+svhn"),
     ],
 )
 def test_absent_files_are_named(tmp_path: Path, name: str, split: str, files: str) -> None:
@@ -114,7 +114,7 @@ def test_absent_files_are_named(tmp_path: Path, name: str, split: str, files: st
 def test_svhn_with_a_train_split_only(tmp_path: Path) -> None:
     (tmp_path / "svhn").mkdir()
     np.savez(tmp_path / "svhn" / "train.npz", images=np.zeros((1, 32, 32, 3), np.uint8), labels=[0])
-    with pytest.raises(digits.DataNotFoundError, match=r"\(test\).*\(of.*train\)"):
+    with pytest.raises(digits.DataNotFoundError, match=r"\(test\).*only train"):
         load("svhn", "test", tmp_path)
 
 

@@ -241,10 +241,10 @@ def _colours_of_16_bits(path: Path, value: int) -> None:
         ((900, 0), "If they have 10 bits, multiply the values by 64 and save them again, for predictions too"),
         ((60_000, 300), None),
         ((200, 100), None),  # bytes in files of 16 bits
-        ((60_000, 100), "up to 100, where 255 is taken for white, and others up to 60000, where 65535 is; save all"),
+        ((60_000, 100), "up to 100, read with 255 as white, and others up to 60000, read with 65535 as white"),
         (
             (200.0, 0.5),
-            "up to 0.5, where 1 is taken for white, and others up to 200, where 255 is; save all",
+            "up to 0.5, read with 1 as white, and others up to 200, read with 255 as white; save all",
         ),
         (
             "colours",

@@ -65,9 +65,9 @@ def test_missing_labels_stay_missing() -> None:
 @pytest.mark.parametrize(
     ("labels", "classes", "match"),
     [
-        ([1, 2, 3], ("0", "1", "2"), r"the source lacks \(3\).* All of its labels less 1 are the source's: count both"),
-        ([0, 1, 2], ("1", "2", "3"), r"the source lacks \(0\).* All of its labels plus 1 are the source's: count both"),
-        ([0, 0, 5], ("0", "1", "2"), r"the source lacks \(5\); no accuracy counts them\.$"),
+        ([1, 2, 3], ("0", "1", "2"), r"the source lacks \(3\).* All of its labels minus 1 are labels of the source"),
+        ([0, 1, 2], ("1", "2", "3"), r"the source lacks \(0\).* All of its labels plus 1 are labels of the source"),
+        ([0, 0, 5], ("0", "1", "2"), r"the source lacks \(5\); accuracies leave them out\.$"),
     ],
 )
 def test_labels_that_seem_shifted_by_one_are_named(labels, classes, match: str) -> None:

@@ -75,7 +75,7 @@ def test_decimal_commas(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "read"),
     [
-        ("a\tb\n1,234\t3\n999\t4\n", r"'1,234' in column 'a' is read as 1\.234; if a sign parts thousands"),
+        ("a\tb\n1,234\t3\n999\t4\n", r"'1,234' in column 'a' is read as 1\.234; if the comma separates thousands"),
         ("a;b\n0,5;1.234\n1,5;999\n", r"'0,5' in column 'a' is read as 0\.5 with decimal points in 'b'"),
         ("a;b\n1,234;0,5\n999;4\n", None),  # one column tells of the other
         ("a;b\n0,123;3\n1,234;4\n", None),
@@ -138,8 +138,8 @@ def test_blank_lines_and_quoted_line_breaks_keep_their_place(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("text", "match"),
     [
-        ("a,b\n1,2\n3\n", "line 3 has 1 columns where others have 2"),
-        ("a,b\n1,2\n3,4,5\n", "line 3 has 3 columns where others have 2"),
+        ("a,b\n1,2\n3\n", "line 3 has 1 columns, but others have 2"),
+        ("a,b\n1,2\n3,4,5\n", "line 3 has 3 columns, but others have 2"),
         ("a,a\n1,2\n", "several columns are named 'a'"),
         ("5.1,3.5,setosa\n4.9,3.0,virginica\n", "the first line contains '5.1'"),
         ("a,b\n", "contains no rows"),

@@ -69,4 +69,4 @@ def test_the_page_of_methods_prints_them() -> None:
     """What the first block of the page prints is a step of its own for whoever adds a method."""
     page = (ROOT / "docs/methods/index.md").read_text(encoding="utf-8")
     assert ", ".join(METHODS) in page
-    assert "`docs/methods/index.md` add `coral`" in SECTION
+    assert "`docs/methods/index.md`, add `coral`" in SECTION

@@ -79,7 +79,7 @@ def test_every_decision_is_reported() -> None:
     assert "65 %" in shares.to_words()
     assert "85 %" in shares.to_words()
     shares.evidence.fill_(1.0)
-    assert "little" in shares.to_words()
+    assert "same weight" in shares.to_words()
     shares.decision.fill_(1)
     shares.shares.copy_(torch.tensor([0.9, 0.1]))
     assert "40 %" in shares.to_words()
@@ -105,7 +105,7 @@ def test_imbalanced_target_is_distinguished_from_a_hopeless_one() -> None:
     general = {"eta1": 0.01, "eta2": 0.5, "eta3": 1.0, "tau": 0.5, "steps": 200, "evaluate_every": 0}
     model = jumbot.adapt((x, y), (target, truth), proportions="estimated", **general)
     (decision,) = model.results["decisions"]
-    assert decision.startswith("classes count as often as they seem to occur")
+    assert decision.startswith("classes are weighted by their estimated proportions")
     equal = jumbot.adapt((x, y), (target, truth), proportions="equal", **general)
     assert equal.results["decisions"] == []
     assert model.results["accuracy"] >= equal.results["accuracy"]

@@ -63,7 +63,7 @@ def test_harm_that_labels_refute_is_not_feared(tmp_path: Path) -> None:
 def test_nobody_seems_to_have_been_helped_where_nothing_can_be_said(tmp_path: Path) -> None:
     """Neither where no accuracy can be estimated nor where next to nothing was transported."""
     harm = {"adapted": 0.7, "source_only": 0.6, "changed": 0.2}
-    none = {"value": None, "low": None, "high": None, "why": "98 % of the target are predicted as one class"}
+    none = {"value": None, "low": None, "high": None, "why": "98 % of the target is predicted as one class"}
     for name, estimate, mass, seems in (
         ("usual", ESTIMATE, 0.8, True),
         ("no estimate", none, 0.8, False),

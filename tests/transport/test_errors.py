@@ -80,7 +80,7 @@ INVALID = [
     wrong("mass", "zero", mass=0.0, tau=math.inf),
     wrong("mass", "negative", mass=-0.5, tau=math.inf),
     wrong("mass", "NaN", mass=math.nan, tau=math.inf),
-    wrong("mass", "more than there is", mass=1.5, tau=math.inf),
+    wrong("mass", "smaller of the two masses", mass=1.5, tau=math.inf),
     wrong("mass", "beside tau", mass=0.5),
     wrong("mass", "beside a divergence", mass=0.5, tau=math.inf, divergence="tv"),
     wrong("tol", "negative", tol=-1e-6),

@@ -7,7 +7,7 @@ from decimal import Decimal, localcontext
 import pytest
 import torch
 
-from jumbot.transport._kernels.kl_near import near_by_log, near_by_ratio
+from jumbot.transport._kernels.vectormath import near_by_log, near_by_ratio
 from jumbot.transport._kl_series import NEAR, of_log, of_ratio
 from jumbot.transport.divergences import KL
 

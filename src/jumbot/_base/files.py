@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -85,3 +86,24 @@ def write_text(path: str | Path, text: str) -> Path:
     with replacing(path) as part:
         part.write_text(text, encoding="utf-8")
     return Path(path)
+
+
+def drawn(what: str, draw: Callable[[], Path]) -> Path | None:
+    """The page that `draw` writes, or None and a warning where it fails: it costs nothing that was trained.
+
+    Errors of this package pass: they name a file that is damaged, or a disk that is full, and what to do.
+
+    >>> drawn("a page", lambda: Path("page.html")).name
+    'page.html'
+    """
+    try:
+        return draw()
+    except JumbotError:
+        raise
+    except Exception as error:  # a model that took hours is not lost to a name that no font has
+        warnings.warn(
+            f"{what} could not be written ({type(error).__name__}: {error}). The model and its predictions are "
+            "complete; model.report() tries again.",
+            stacklevel=3,
+        )
+        return None

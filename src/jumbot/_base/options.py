@@ -187,5 +187,5 @@ def _shown(value: Any) -> str:
     try:
         text = f"{value:.15g}" if isinstance(value, float) else repr(value)
     except ValueError:  # a whole number of too many digits to write
-        text = "a whole number beyond all floats"
+        text = "a whole number too large for a float"
     return text if len(text) <= 80 else f"{text[:80]}..."

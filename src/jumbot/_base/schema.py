@@ -117,8 +117,8 @@ def _check_format(content: Mapping[str, Any], where: str | Path) -> int:
         raise ArgumentError(f"{where}: format: is missing; it must be a whole number from 1 to {FORMAT}.")
     if not isinstance(format, int) or isinstance(format, bool) or not 1 <= format <= FORMAT:
         raise ArgumentError(
-            f"{where}: format: got {str(format)[:40]}; it was written by jumbot {made} in another format than this "
-            f"version reads (1 to {FORMAT}). Use that version, or adapt again."
+            f"{where}: format: got {str(format)[:40]}; jumbot {made} wrote it in a format that this version cannot "
+            f"read (it reads 1 to {FORMAT}). Use that version, or adapt again."
         )
     return format
 

@@ -16,8 +16,8 @@ import numpy as np
 from jumbot._base.files import replacing
 from jumbot._paper.trained import DIGITS, Suite, only
 from jumbot.adaptation._evaluation.monitor import outputs
-from jumbot.adaptation._grid import Run
 from jumbot.adaptation._model import load
+from jumbot.adaptation._queue import Run
 from jumbot.data._domain import Domain
 from jumbot.errors import need
 from jumbot.report._curves import tsne

@@ -17,7 +17,7 @@ from jumbot._paper.digits_table import percent, row_of
 from jumbot._paper.record import Record
 from jumbot._paper.targets import SENSITIVITY
 from jumbot._paper.trained import Suite
-from jumbot.adaptation._grid import Run
+from jumbot.adaptation._queue import Run
 from jumbot.errors import ArgumentError, suggest
 from jumbot.report._style import GREY, METHOD_COLOURS, new_figure
 

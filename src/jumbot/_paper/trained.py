@@ -13,7 +13,7 @@ from jumbot._base.schema import to_builtins
 from jumbot._paper.record import Record
 from jumbot._paper.targets import check_tasks, of_item, published
 from jumbot.adaptation._config import INSTEAD, make_config
-from jumbot.adaptation._grid import Pair, Run, train_all
+from jumbot.adaptation._queue import Pair, Run, train_all
 from jumbot.adaptation._runs.folder import read_config
 from jumbot.adaptation._runs.provenance import data_of, settings_of
 from jumbot.adaptation._runs.variants import read_variant, share_changes

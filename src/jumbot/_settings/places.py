@@ -136,9 +136,9 @@ def check_comparison_place(folder: Path) -> None:
 def check_table_place(out: Path) -> None:
     """Refuse a file that no table of features can be written to."""
     if out.suffix not in TABLES:
-        raise ArgumentError(f"out: got {out.name!r}; the table ends in {', '.join(TABLES)}.")
+        raise ArgumentError(f"out: got {out.name!r}; the name must end in {', '.join(TABLES)}.")
     if out.exists():
-        raise ArgumentError(f"{out}: exists already; choose another name with --out.")
+        raise ArgumentError(f"{out}: already exists; choose another name with --out.")
 
 
 def model_folder(folder: Path) -> Path:

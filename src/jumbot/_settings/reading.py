@@ -96,7 +96,7 @@ def make_reading(
     if label is not None and not isinstance(label, str):
         names = check("label", label, tuple[str, ...])
         if odd := [name for name in names if "," in name]:
-            raise ArgumentError(f"label: got {odd[0]!r}; names of several columns have no comma, rename it.")
+            raise ArgumentError(f"label: got {odd[0]!r}; names of several columns must not contain commas. Rename it.")
         label = ",".join(names)
     given = (drop,) if isinstance(drop, str) else drop
     path = str(root) if isinstance(root, Path) else root

@@ -92,6 +92,9 @@ _IMAGES = {
     "weight_decay": 0.001,
     "backbone_rate": 0.1,
 }
+_ADAM: dict[str, Any] = {"optimizer": "adam", "schedule": "constant", "weight_decay": 0.0}
+#: A small network from scratch, within a minute.
+_SHORT = {**_ADAM, "batch_size": 100, "source_steps": 150, "steps": 300, "learning_rate": 5e-4}
 
 RECIPES: dict[str, Recipe] = {
     "measurements": Recipe(
@@ -138,44 +141,24 @@ RECIPES: dict[str, Recipe] = {
     "digits": Recipe(
         "the paper's digits: small images, a network from scratch",
         training={
+            **_ADAM,
             "batch_size": 500,
             "source_epochs": 10,
             "epochs": 100,
-            "optimizer": "adam",
             "learning_rate": 2e-4,
-            "schedule": "constant",
-            "weight_decay": 0.0,
         },
         network={"backbone": "digits", "features": 128},
         methods=_DIGITS,
     ),
     "embedded": Recipe(
         "the digits of `jumbot demo`: the paper's settings on 16x16 images and a short schedule",
-        training={
-            "batch_size": 100,
-            "source_steps": 150,
-            "steps": 300,
-            "optimizer": "adam",
-            "learning_rate": 5e-4,
-            "schedule": "constant",
-            "weight_decay": 0.0,
-            "evaluate_every": 150,
-        },
+        training={**_SHORT, "evaluate_every": 150},
         network={"backbone": "digits", "features": 128},
         methods=_DIGITS,
     ),
     "signals": Recipe(
         "signals (n, channels, length), and raw tensors with a backbone of your own: trained from scratch",
-        training={
-            "batch_size": 100,
-            "source_steps": 150,
-            "steps": 300,
-            "optimizer": "adam",
-            "learning_rate": 5e-4,
-            "schedule": "constant",
-            "weight_decay": 0.0,
-            "evaluate_every": 50,
-        },
+        training={**_SHORT, "evaluate_every": 50},
         network={"backbone": "signal", "features": 128},
         methods=_transport(0.1, 0.1, 1.0, 1.0, 0.1, mass=_MASS_DIGITS) | {"alda": {"threshold": 0.6, "ramp": False}},
     ),
@@ -211,7 +194,7 @@ RECIPES: dict[str, Recipe] = {
 }
 
 #: What recipes for classes change where numbers are predicted: the squared loss has no bound, and SGD diverges with it.
-NUMBERS: dict[str, Any] = {"optimizer": "adam", "learning_rate": 1e-3, "schedule": "constant", "weight_decay": 0.0}
+NUMBERS: dict[str, Any] = {**_ADAM, "learning_rate": 1e-3}
 #: And of JUMBOT: labels that are numbers tell samples apart less than classes do, so more mass moves.
 NUMBERS_METHODS: dict[str, dict[str, Any]] = {
     "jumbot": {"eta1": 0.01, "eta2": 0.5, "tau": 2.0, "eta3": 5.0, "proportions": "equal"}

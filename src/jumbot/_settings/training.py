@@ -137,7 +137,7 @@ class NetworkOptions(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.bins and self.rank:
-            raise ArgumentError("rank: must be 0 with bins > 0: a table is cut in pieces or reduced to directions.")
+            raise ArgumentError("rank must be 0 with bins > 0; use one of them.")
         if self.backbone is not None:
             check_backbone(self.backbone)
         if self.weights is not None:

@@ -325,7 +325,7 @@ def _advice(
     if odd:
         rows = ", ".join(sample.name for sample in odd[:_ASKED])
         count = min(len(odd), _ASKED)
-        return f"Look at the {count} rows that nothing in the reference explains, and have them labelled: {rows}."
+        return f"Look at the {count} rows that the reference does not explain, and have them labelled: {rows}."
     if where == "labels":
         return "The class proportions have changed, but the classes look as before: adapt with proportions='estimated'."
     if effect.share < SMALL and effect.distance_low <= 1 + 2 * SMALL:

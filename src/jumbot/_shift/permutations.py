@@ -217,6 +217,6 @@ def _check_enough(pairs: int, alone: int, there: int) -> None:
     ways = math.comb(alone, there) * 2**pairs if alone + pairs < 200 else math.inf
     if ways < _FEWEST_WAYS:
         raise ArgumentError(
-            f"groups: {alone + pairs} groups can be exchanged in {ways:.0f} ways, too few for a p-value below "
+            f"groups: {alone + pairs} groups can be exchanged in {ways:.0f} ways only, so no p-value can be below "
             f"{1 / max(ways, 1):.2g}; pass more groups, or smaller blocks."
         )

@@ -114,7 +114,7 @@ def find_units(domains: list[Domain], groups: Any, blocks: int | None) -> tuple[
     """
     sizes = [len(domain) for domain in domains]
     if groups is not None and blocks is not None:
-        raise ArgumentError("groups must be left out if blocks are given: rows are exchanged in only one way.")
+        raise ArgumentError("groups must be left out if blocks are given.")
     if blocks is not None:
         first = np.arange(sizes[0]) // blocks
         return domains, [first, np.arange(sizes[1]) // blocks + int(first[-1]) + 1]
@@ -174,7 +174,7 @@ def _encode(whole: list[Domain], some: list[Domain], kind: str, columns: str) ->
     if kind == "signal":
         return _anonymous(np.concatenate([_signal_features(domain) for domain in some]))
     if kind == "raw":
-        raise ArgumentError("kind: raw tensors have no scale of their own; pass rows of features of them.")
+        raise ArgumentError("kind: raw tensors cannot be compared; pass rows of features computed from them.")
     if all(isinstance(domain.samples, TableSamples) for domain in whole):
         return _tables(whole, some, columns)
     if columns == "shared":
@@ -182,8 +182,8 @@ def _encode(whole: list[Domain], some: list[Domain], kind: str, columns: str) ->
     numbers = [_numbers(domain) for domain in some]
     if numbers[0].shape[1] != numbers[1].shape[1]:
         raise ArgumentError(
-            f"{whole[1].name}: has {numbers[1].shape[1]} columns where {whole[0].name} has {numbers[0].shape[1]}; give "
-            "the same columns."
+            f"{whole[1].name}: has {numbers[1].shape[1]} columns, but {whole[0].name} has {numbers[0].shape[1]}; "
+            f"pass the same columns."
         )
     pooled = np.concatenate(numbers)
     return _of_numbers(pooled, tuple(str(i + 1) for i in range(pooled.shape[1])))

@@ -132,9 +132,8 @@ def find_copies(pool: Pool) -> tuple[str, ...]:
         within, between = float((counts[places] > 1).mean()), float(np.isin(own, other).mean())
         if within >= COPIES and between < within / 2:
             found.append(
-                f"{name}: {(counts[places] > 1).sum()} of {len(own)} rows are copies of each other; a row that is "
-                "there several times counts several times, and the p-value is too small. Drop the copies, or name "
-                "them as groups."
+                f"{name}: {(counts[places] > 1).sum()} of {len(own)} rows are copies of each other, which makes the "
+                f"p-value too small. Drop the copies, or pass them as groups."
             )
     return tuple(found)
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Unpack
 import torch
 from torch import nn
 
-from jumbot._base.pages import drawn
+from jumbot._base.files import drawn
 from jumbot._base.progress import log, progress
 from jumbot._base.schema import FORMAT
 from jumbot._settings.keywords import AdaptKeywords
@@ -27,7 +27,7 @@ from jumbot.adaptation._asked import Asked, GivenData, Place, Wanted, check_run,
 from jumbot.adaptation._config import RunConfig
 from jumbot.adaptation._domains import Domains
 from jumbot.adaptation._evaluation.task import task_to_json
-from jumbot.adaptation._finish import Before, finish
+from jumbot.adaptation._finish import Ended, finish
 from jumbot.adaptation._judging import Judged, how_judged, judge_before, maker, with_held_out
 from jumbot.adaptation._model import Model, load
 from jumbot.adaptation._runs.config_json import Config, DataFile, NetworkSpec, TaskFile
@@ -337,7 +337,6 @@ def train(
     )
     if decided_by_first(trainer.accelerator, lambda: folder.open(described, run.resume)):
         return load(folder.path, asked.settings.module)
-    trainer.before_adaptation = Before(folder.before, network)
     trained = trainer.fit(run.resume, begin)
     model = Model(
         network.eval(),
@@ -352,8 +351,8 @@ def train(
     if trainer.accelerator.is_main_process:
         # a baseline is trained by one process, and for a report alone
         baseline = run.report and run.out is not None and trainer.accelerator.num_processes == 1
-        until = run.until(_BASELINE)
-        model = finish(model, trained, domains, config, folder, baseline, run.show, judged, until)
+        ended = Ended(model, trained, domains, config, folder, judged, baseline, run.until(_BASELINE))
+        model = finish(ended, run.show)
     model.network.cpu()  # after the figures, which are found where it was trained
     model.network.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # as it is loaded, to the last bit
     return model

@@ -120,7 +120,7 @@ def take_backbone(backbone: Any, options: dict[str, Any], run: Place) -> tuple[d
     if isinstance(backbone, nn.Module):
         if run.start_from is not None:
             raise OtherStartError(
-                "start_from cannot be used with your own backbone: no run records the weights that it began with. "
+                "start_from cannot be used with your own backbone, because runs do not record its initial weights. "
                 "Leave out one of them."
             )
         return {"backbone": None, "weights": None, "freeze": False, **options}, backbone
@@ -136,7 +136,7 @@ def decide(given: GivenData, settings: Wanted, run: Place, config: str | Path | 
     """What to do, from the arguments, the run to continue and the file of settings; all that needs no data."""
     file = check("config", config, Path | None)
     if run.unknown and (run.out is None or settings.reading.get("task") == "regression"):
-        raise ArgumentError("unknown needs out and classes: it marks the predictions.csv of a run.")
+        raise ArgumentError("unknown needs out and class labels: it adds columns to predictions.csv in the run folder.")
     named = names_a_method(settings.method, settings.recipe, file, settings.options)
     automatic = run.judge and not named
     if run.resume and run.out is not None and (run.out / CONFIG).exists():

@@ -17,11 +17,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from jumbot._base.options import Count, Width, check
 from jumbot.adaptation._config import RunConfig, make_config
+from jumbot.adaptation._evaluation.diagnosis import Diagnosis
 from jumbot.adaptation._evaluation.modularity import some_rows
+from jumbot.adaptation._evaluation.nearness import explained, of_domains, received_by
 from jumbot.adaptation._evaluation.task import Task, task_of
+from jumbot.adaptation._evaluation.whole_target import diagnose_rows
 from jumbot.adaptation._frame_rows import take_more
 from jumbot.adaptation._judging import ADAPTED, Again, Judged, judge_before, names_a_method, own_options
-from jumbot.adaptation._networks.stems import learn_directions, project
+from jumbot.adaptation._networks.stems import learn_directions, project, rows_as_trained_on
 from jumbot.adaptation._training.loop import Trainer
 from jumbot.adaptation._training.parts import make_parts
 from jumbot.data._domain import ArraySamples, Domain
@@ -234,6 +237,24 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def _scaled(self, X: np.ndarray) -> np.ndarray:
         return ((X - self.mean_) / self.scale_).astype(np.float32)
 
+    def _explained(
+        self, source: Domain, target: np.ndarray, seed: int = 0
+    ) -> tuple[Diagnosis, torch.Tensor, np.ndarray | None]:
+        """What plans show of the target's rows, their outputs, and how well the source explains each."""
+        labelled, rows = self._rows(source), self._scaled(target)
+        found, outputs = diagnose_rows(
+            source,
+            len(rows),
+            lambda some: outputs_of(self.network_, labelled[some]),
+            lambda some: outputs_of(self.network_, rows[some]),
+            self.task_,
+            seed=seed,
+        )
+        domain = Domain("target", ArraySamples(rows))
+        by = functools.partial(rows_as_trained_on, self.network_)
+        near = received_by(of_domains(source, domain, by, seed), domain, by)
+        return explained(found, near), outputs, near
+
     def _logits(self, X: Any) -> np.ndarray:
         rows = self._checked(X)
         found: np.ndarray = logits_of_rows(self.network_, rows).numpy()
@@ -318,7 +339,7 @@ def _scaling(X: np.ndarray, standardise: str) -> tuple[np.ndarray, np.ndarray]:
     """What to subtract and what to divide by; infinity leaves a column out."""
     with np.errstate(over="ignore"):
         if not np.isfinite(np.square(X).sum()):
-            raise ArgumentError("X: its numbers are too large to be squared; rescale them first.")
+            raise ArgumentError("X: contains numbers that are too large to be squared; rescale them first.")
     found = learn_scaling(X, standardise)
     if found is None:
         return np.zeros(X.shape[1]), np.ones(X.shape[1])

@@ -75,8 +75,8 @@ def check_shared(recipe: str | None, options: Mapping[str, Any], task: TaskName 
     for option, value in options.items():
         if option not in shared and option in owned:
             raise ArgumentError(
-                f"{option}: got {value!r}; options of methods are what tune chooses. Leave it out, or adapt with "
-                "a method and this option instead."
+                f"{option}: got {value!r}; tune chooses the options of methods itself. Leave it out, or pass it to "
+                f"adapt with a method."
             )
         if option not in shared:
             known = sorted(shared | {field.name for field in fields(Reading)})
@@ -84,6 +84,6 @@ def check_shared(recipe: str | None, options: Mapping[str, Any], task: TaskName 
                 f"{option} is not an option of training, network, inputs or reading; {suggest_option(option, known)}"
             )
     if options.get("select") == "oracle":
-        raise ArgumentError("select: 'oracle' looks at target labels, and tune must not; choose another rule.")
+        raise ArgumentError("select: 'oracle' uses target labels, which tune must not; choose another rule.")
     for method in (SOURCE_ONLY, "jumbot", *_OTHERS[task or "classification"]):
         check_changes(method, recipe, options, task)

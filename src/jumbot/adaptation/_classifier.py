@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from jumbot._base.options import check
 from jumbot.adaptation._base_estimator import (
     AdaptationEstimator,
     SkadaCalls,
-    outputs_of,
     sources_of,
     split_by_sign,
     warn_of_no_target,
@@ -24,12 +22,9 @@ from jumbot.adaptation._base_estimator import (
 from jumbot.adaptation._evaluation.accuracy import Calibration, EstimatedAccuracy, Prior
 from jumbot.adaptation._evaluation.decision import LEAST_STEPS, Harm
 from jumbot.adaptation._evaluation.diagnosis import Diagnosis, as_predicted
-from jumbot.adaptation._evaluation.nearness import explained, of_domains, received_by
-from jumbot.adaptation._evaluation.whole_target import diagnose_rows
 from jumbot.adaptation._frame_rows import take
 from jumbot.adaptation._judging import calibrated
-from jumbot.adaptation._networks.stems import rows_as_trained_on
-from jumbot.data._domain import ArraySamples, Domain
+from jumbot.data._domain import Domain
 from jumbot.errors import ArgumentError, NegativeTransferWarning
 from jumbot.methods import SOURCE_ONLY
 
@@ -161,7 +156,7 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
         X, y = X[is_source], y[is_source]
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise ArgumentError(f"y: one class only, {self.classes_[0]!r}; a classifier needs at least two.")
+            raise ArgumentError(f"y: contains only the class {self.classes_[0]!r}; a classifier needs at least two.")
         names = tuple(map(str, range(len(self.classes_))))
         if known is not None:
             found = self._encoded(known[1])
@@ -180,7 +175,7 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
         strange = sorted({str(label) for label in labels.ravel()} - {str(label) for label in self.classes_})
         if labels.ndim != 1 or strange:
             what = f"got {', '.join(strange[:5])}" if strange else f"labels of shape {labels.shape}"
-            raise ArgumentError(f"labelled_target: {what}; each label must be one of y, one per row.")
+            raise ArgumentError(f"labelled_target: {what}; pass one label per row, each of which occurs in y.")
         places = {str(label): place for place, label in enumerate(self.classes_)}
         return np.array([places[str(label)] for label in labels], np.int64)
 
@@ -191,19 +186,7 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
         if target is None or source.labels is None:
             return None, None, None
         judged, seed = self._judgement, self._config.training.seed % 2**31
-        labelled, rows = self._rows(source), self._scaled(target)
-        diagnosis, logits = diagnose_rows(
-            source,
-            len(rows),
-            lambda some: outputs_of(self.network_, labelled[some]),
-            lambda some: outputs_of(self.network_, rows[some]),
-            self.task_,
-            seed=seed,
-        )
-        domain = Domain("target", ArraySamples(rows))
-        by = partial(rows_as_trained_on, self.network_)
-        near = received_by(of_domains(source, domain, by, seed), domain, by)
-        diagnosis = explained(diagnosis, near)
+        diagnosis, logits, near = self._explained(source, target, seed)
         harm = None if judged.decision is None else judged.decision.harm
         if self.method_ == SOURCE_ONLY or self.n_iter_ < LEAST_STEPS:
             harm = None

@@ -205,7 +205,9 @@ def recipe_for(source: Domain | None) -> str:
     from jumbot.data._row_kinds import kind_of_rows
 
     if source is None:
-        raise ArgumentError(f"recipe: none given, and no data to choose it by; use one of {', '.join(RECIPES)}.")
+        raise ArgumentError(
+            f"recipe must be given if there are no data to choose it by; use one of {', '.join(RECIPES)}."
+        )
     if kind_of(source) == "features":
         return {"features": "table"}.get(kind := kind_of_rows(source), kind)
     if kind_of(source) in ("signal", "raw"):

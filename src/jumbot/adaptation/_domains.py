@@ -216,6 +216,6 @@ def hold_out(domain: Domain, share: float, seed: int) -> tuple[Domain, Domain]:
         out[members[: min(round(share * len(members)), len(members) - 1)]] = True
     if not out.any():
         raise ArgumentError(
-            f"validation: a share of {share:g} of {len(domain)} source samples is none; hold out a larger share."
+            f"validation: a share of {share:g} of {len(domain)} source samples is less than one; pass a larger share."
         )
     return domain.subset(~out), domain.subset(out)

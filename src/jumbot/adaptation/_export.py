@@ -140,9 +140,9 @@ def describe(model: Model) -> dict[str, str]:
     format, columns = model.input, model.input.columns
     shape = ", ".join(map(str, ("batch", *format.shape)))
     inputs = {
-        "image": f"({shape}) float32 pictures, red green blue, in [0, 1], decoded and resized",
-        "features": f"({shape}) float32 rows of numbers as they were measured",
-        "signal": f"({shape}) float32 signals as they were measured",
+        "image": f"({shape}) float32 RGB images in [0, 1], decoded and resized",
+        "features": f"({shape}) float32 rows of unscaled numbers",
+        "signal": f"({shape}) float32 unscaled signals",
         "raw": f"({shape}) {'int64' if format.whole else 'float32'}",
     }[format.kind]
     metadata = {
@@ -155,7 +155,7 @@ def describe(model: Model) -> dict[str, str]:
         if _coded(format) is not None:
             inputs += (
                 "; a feature NAME=CATEGORY is 1 where the column NAME has that category and 0 elsewhere, and a row "
-                "with any other number there is answered with NaN"
+                "with any other number there gives NaN"
             )
         if any(column.dates or column.text for column in columns.columns):
             inputs += (
@@ -204,7 +204,9 @@ def export(model: Model, file: str | Path) -> Path:
             with torch.no_grad():
                 off = float(((run(x) - predictor(x)) / (1.0 if predictor.mean is None else predictor.std)).abs().max())
             if not off <= _ERROR:
-                raise JumbotError(f"export: {path.name} gives outputs that are off by {off:.2g}; not written.")
+                raise JumbotError(
+                    f"export: {path.name} gives outputs that differ from the model's by {off:.2g}; not written."
+                )
     return path
 
 

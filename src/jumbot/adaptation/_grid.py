@@ -1,44 +1,32 @@
-"""Every (pair of domains, method, seed) as a run of its own, trained where it is not finished."""
+"""`jumbot compare`: every (pair of domains, method, seed) as a run of its own, and their table."""
 
 from __future__ import annotations
 
 import math
-import os
-import sys
 import time
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 from jumbot._base.files import read_arrays
 from jumbot._base.options import Count, Positive, Seed, Text, check
-from jumbot._base.progress import in_notebook, progress
 from jumbot._base.schema import FORMAT, convert, read, write
 from jumbot._settings.places import COMPARISON, check_comparison_place, writing
 from jumbot._settings.reading import Reading
-from jumbot.adaptation._config import make_config
-from jumbot.adaptation._evaluation.modularity import Evidence, nearest, some_rows, weigh
-from jumbot.adaptation._evaluation.monitor import logits_of
-from jumbot.adaptation._evaluation.regression import NumberEvidence, weigh_numbers
-from jumbot.adaptation._evaluation.task import Classification
-from jumbot.adaptation._model import Model, load
-from jumbot.adaptation._runs.config_json import Config
-from jumbot.adaptation._runs.folder import RunFolder, read_config
-from jumbot.adaptation._runs.outcomes import by_rule, outcome
-from jumbot.adaptation._runs.provenance import OtherStartError, data_of, difference, has_come_as_far, settings_of, stamp
+from jumbot.adaptation._evaluation.modularity import nearest, some_rows
+from jumbot.adaptation._evaluation.task import Regression
+from jumbot.adaptation._model import load
+from jumbot.adaptation._queue import Pair, Run, train_all
+from jumbot.adaptation._runs.outcomes import by_rule
+from jumbot.adaptation._runs.provenance import data_of, settings_of, stamp
 from jumbot.adaptation._runs.searches_json import Comparison
-from jumbot.adaptation._runs.variants import Variant, read_variant, share_changes
-from jumbot.adaptation._training.bar import TimeUpError, pausing
-from jumbot.data._domain import Domain
-from jumbot.errors import ArgumentError, JumbotError, need, one_line
-from jumbot.methods import SOURCE_ONLY
+from jumbot.adaptation._runs.variants import read_variant, share_changes
+from jumbot.adaptation._weighing import Opinion, weigh_opinions
+from jumbot.errors import ArgumentError
 
 _TRAINED = 0.9  # of the minutes of a comparison; figures and pages come after it
-_LEAST = 1e-3  # seconds of a run, which it refuses
 _EXPECTED = {
     "pairs": "pass at least one, each a Pair.",
     "methods": "pass a list of names.",
@@ -46,118 +34,6 @@ _EXPECTED = {
     "reading": "pass a Reading, or None.",
     "seeds": "pass a number of them, or a list.",
 }
-
-
-@dataclass(frozen=True)
-class Pair:
-    """A source and a target, by what `jumbot.adapt` takes for them."""
-
-    name: str
-    source: Any
-    target: Any
-    evaluate_on: Any = None
-    labelled_target: Any = None
-
-    def teaches_like(self, other: Pair) -> bool:
-        """Whether both have the same labelled data."""
-        ours, theirs = ((pair.source, pair.labelled_target) for pair in (self, other))
-        return all(a is b or (isinstance(a, str | Path) and a == b) for a, b in zip(ours, theirs, strict=True))
-
-
-@dataclass(frozen=True)
-class Run:
-    """One training run, and its folder."""
-
-    pair: Pair
-    variant: Variant
-    seed: int
-    folder: Path
-    recipe: str | None = None
-    changes: Mapping[str, Any] = field(default_factory=dict)
-    reading: Mapping[str, Any] = field(default_factory=dict)
-    command: str | None = None
-    start_from: Path | None = None
-    seconds: float = math.inf
-    """What is left for it; a run that is not done by then keeps its checkpoint and is not finished."""
-    cut: bool = False
-    """Whether it ends early instead, with what was learned by then."""
-    judge: bool = False
-    """Whether its accuracy is estimated, as that of `adapt` is."""
-
-    @property
-    def name(self) -> str:
-        """For people who wait."""
-        return f"{self.pair.name}  {self.variant.label}  seed {self.seed}"
-
-    @property
-    def finished(self) -> bool:
-        """Whether the run is done; one that was made with other settings is refused, never passed off as this one."""
-        if not (self.folder / "model.json").exists():
-            return False
-        found = read_config(self.folder)
-        if (config := self._config(found)) is not None:
-            RunFolder(self.folder).check_same(found, config)
-        return True
-
-    def _config(self, like: Config) -> Config | None:
-        """Its configuration if its data are those of another run; None if that does not tell its recipe."""
-        recipe = self.recipe or like.recipe
-        if recipe is None:
-            return None
-        changes = {**self.changes, "seed": self.seed}
-        made = make_config(None, self.variant.method, recipe, changes, like.task.name)
-        return replace(like, **made.parts())
-
-    def begun_by(self, others: Iterable[Run]) -> Run:
-        """This run, to start from the one of the others that has done the same steps on the source, if there is one."""
-        for other in others:
-            alike = other.seed == self.seed and self.pair.teaches_like(other.pair)
-            if not alike or not (other.folder / "config.json").exists():
-                continue
-            try:
-                found = read_config(other.folder)
-                config, whole = self._config(found), self.variant.method == SOURCE_ONLY
-            except JumbotError:  # the one of the two that cannot be trained says so itself
-                continue
-            if config is None or difference(found, config) is not None:
-                continue
-            if has_come_as_far(RunFolder(other.folder), found, whole):
-                return replace(self, start_from=other.folder)
-        return self
-
-    def train(self, show: bool = False) -> None:
-        with pausing(math.inf if self.cut else self.seconds):
-            try:
-                self._train(show, self.start_from)
-            except OtherStartError:  # what the target decides, such as the size of images, is known with the data alone
-                self._train(show, None)
-
-    def _train(self, show: bool, start_from: Path | None) -> None:
-        from jumbot.adaptation._adapt import adapt
-
-        adapt(
-            self.pair.source,
-            self.pair.target,
-            method=self.variant.method,
-            recipe=self.recipe,
-            evaluate_on=self.pair.evaluate_on,
-            labelled_target=self.pair.labelled_target,
-            out=self.folder,
-            resume=(self.folder / "config.json").exists(),
-            start_from=start_from,
-            show=show,
-            report=False,
-            judge=self.judge,
-            minutes=max(self.seconds, _LEAST) / 60 if self.cut and self.seconds < math.inf else None,
-            command=self.command,
-            seed=self.seed,
-            **self.reading,
-            **self.changes,
-        )
-
-    def outcome(self) -> dict[str, Any]:
-        """What its folder says, under the name that the method has in the table."""
-        return outcome(self.folder, self.pair.name) | {"method": self.variant.label}
 
 
 def compare(
@@ -259,86 +135,6 @@ def all_pairs(table: str | Path, column: str | None = None) -> list[Pair]:
     return [Pair(f"{s}-{t}", places[s], places[t]) for s, t in permutations(places, 2)]
 
 
-def train_all(
-    runs: Sequence[Run], jobs: int = 1, show: bool = False, *, until: float = math.inf, least: int = 0
-) -> dict[str, str]:
-    """Train those that are not finished, `jobs` at a time; one that fails is reported with its reason, the others
-    continue.
-
-    Steps on the source alone that another of them has done by then are not repeated.  After `until`, a time of
-    `time.monotonic`, none is started but the first `least` of them, which share that time and end early; others keep a
-    checkpoint then.
-    """
-    failed: dict[str, str] = {}
-    check("jobs", jobs, Count)
-    waiting = [(number, run) for number, run in enumerate(runs) if not run.finished]
-    sharing = 1 if jobs > 1 else least
-    starting = (
-        replace(
-            run if (run.folder / "config.json").exists() else run.begun_by(runs),
-            seconds=(until - time.monotonic()) / max(sharing - number, 1),
-            cut=number < least,
-        )
-        for number, run in waiting
-        if number < least or time.monotonic() < until
-    )
-    done: Iterator[tuple[Run, str | None]]
-    if jobs == 1 or len(waiting) == 1:
-        done = ((run, _train(run, show and (in_notebook() or sys.stderr.isatty()))) for run in starting)
-    else:
-        done = _train_in_parallel(starting, min(jobs, len(waiting)))
-    telling: AbstractContextManager[Callable[[int], None]] = nullcontext(lambda count: None)
-    if jobs > 1 and len(waiting) > 1:  # otherwise each tells for itself
-        telling = progress(len(waiting), "runs", least=1, bar=show, slow=True)
-    with telling as advance:
-        for number, (run, reason) in enumerate(done, 1):
-            if show:
-                print(f"{number}/{len(waiting)}  {one_line(run.name)}", file=sys.stderr, flush=True)
-            if reason is not None:
-                failed[str(run.folder)] = reason
-            advance(1)
-    return failed
-
-
-def _train_in_parallel(runs: Iterable[Run], jobs: int) -> Iterator[tuple[Run, str | None]]:
-    """In processes of one thread each, as they finish; a run is asked for when there is a process for it.
-
-    joblib's processes need no `if __name__ == "__main__"` in the user's script.
-    """
-    joblib = need("joblib", "jobs above 1", "adapt")
-    with joblib.parallel_config("loky", inner_max_num_threads=1):
-        pool = joblib.Parallel(jobs, pre_dispatch=jobs, batch_size=1, return_as="generator_unordered")
-        for run, reason, noted in pool(joblib.delayed(_train_alone)(run, os.getcwd(), time.time()) for run in runs):
-            for message in noted:  # here, where whoever asked for the runs has said what becomes of warnings
-                warnings.warn(message, stacklevel=2)
-            yield run, reason
-
-
-def _train_alone(run: Run, place: str, sent: float) -> tuple[Run, str | None, list[Warning]]:
-    """In a process that may take seconds to start, which a budget counts from when the run was `sent`."""
-    import torch
-
-    from jumbot.adaptation._training.accelerator import keep_freed_memory
-
-    os.chdir(place)  # the process may be older than the user's last change of folder
-    keep_freed_memory()
-    torch.set_num_threads(1)
-    with warnings.catch_warnings(record=True) as noted:
-        reason = _train(replace(run, seconds=run.seconds - (time.time() - sent)))
-    return run, reason, [found.message for found in noted if isinstance(found.message, Warning)]
-
-
-def _train(run: Run, show: bool = False) -> str | None:
-    """Why it failed, if it did."""
-    try:
-        run.train(show)
-    except TimeUpError:
-        return None
-    except JumbotError as error:
-        return str(error)
-    return None
-
-
 READING = ("label", "id", "domain_column", "corrupt", "root")
 
 
@@ -358,23 +154,17 @@ def evidence_of(
             models = {name: load(folder_of(out, pair.name, name, seed)) for name in methods}
             if len(models) < 2:
                 continue
-            domain = next(iter(models.values())).domain(pair.target, **how)
+            first = next(iter(models.values()))
+            domain = first.domain(pair.target, **how)
             indices, rows = some_rows(domain, seed)
+            values = None
+            if isinstance(first.task, Regression) and first.run is not None:
+                values = read_arrays(first.run / "embeddings.npz")["source_values"]
             sample = domain.subset(indices)
-            for name, evidence in _weigh(models, sample, nearest(rows)).items():
+            opinions = {name: Opinion.of(model, sample) for name, model in models.items()}
+            for name, evidence in weigh_opinions(opinions, nearest(rows), values).items():
                 found.setdefault(name, {}).setdefault(pair.name, []).append(evidence.value)
     return found
-
-
-def _weigh(models: Mapping[str, Model], sample: Domain, neighbours: Any) -> Mapping[str, Evidence | NumberEvidence]:
-    outputs = {name: logits_of(model.network, sample) for name, model in models.items()}
-    first = next(iter(models.values()))
-    if isinstance(first.task, Classification):
-        return weigh({name: logits.softmax(-1).numpy() for name, logits in outputs.items()}, neighbours)
-    assert first.run is not None
-    source = read_arrays(first.run / "embeddings.npz")["source_values"]
-    numbers = {name: models[name].task.decode(f).reshape(len(sample), -1) for name, f in outputs.items()}
-    return weigh_numbers(numbers, source, neighbours)
 
 
 def folder_of(out: Path, task: str, method: str, seed: int) -> Path:

@@ -45,7 +45,7 @@ NO_ESTIMATE = (
     "whether to adapt numbers cannot be determined without labels, because shifted inputs and a target whose numbers "
     "differ look the same; pass method='jumbot' if you know that the inputs have shifted"
 )
-NO_TIME = "the time budget left no time to hold out a part of the source and judge by it"
+NO_TIME = "the time budget left no time to estimate the accuracy from a held-out part of the source"
 MOST_STRANGE = 0.5  # share of a target that nothing explains, above which no accuracy is estimated
 USUAL = 0.7
 """Share in the source of the one class that a target is predicted as, from which an accuracy is estimated: it may be
@@ -114,7 +114,8 @@ def how_judged(
     if quick and not own and steps <= _CHEAP:
         return "folds", ""
     if numbers:
-        return "few", "regression is judged only for built-in networks on rows or signals with few steps"
+        return "few", "numbers are evaluated without labels only for built-in networks on rows or signals with few "
+        "steps"
     most = int(np.unique(source.labels, return_counts=True)[1].max()) if source.labels is not None else len(source)
     if config.training.select != "source_validation" and round(HELD_OUT * most) == 0:
         return "few", f"the largest class of the source has {most} samples, too few to hold out one in ten"

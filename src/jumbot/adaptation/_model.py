@@ -26,62 +26,27 @@ from jumbot.adaptation._evaluation.nearness import Nearness, Rows, frozen_rows, 
 from jumbot.adaptation._evaluation.regression import RegressionEvaluation
 from jumbot.adaptation._evaluation.sets import Guarantee, PredictionSets, class_sets, promise_of
 from jumbot.adaptation._evaluation.task import Regression, Task, task_from_json, task_to_json
+from jumbot.adaptation._model_text import model_text
 from jumbot.adaptation._networks.build import build_network, check_sizes
 from jumbot.adaptation._networks.features import Extractor
 from jumbot.adaptation._prediction_table import explanations, set_columns, write_table
 from jumbot.adaptation._runs.folder import read_metrics
-from jumbot.adaptation._runs.results_json import ModelFile
+from jumbot.adaptation._runs.results_json import ModelFile, Results
 from jumbot.adaptation._training.checkpoint import load_module, load_weights, pack, save_weights, unpack
 from jumbot.data import as_domain
 from jumbot.data._arrays import KINDS
 from jumbot.data._augment import NO_CROPS, crop_transform
-from jumbot.data._column_kinds import few
 from jumbot.data._domain import Domain
 from jumbot.data._inputs import InputFormat
 from jumbot.data._labels import match_classes
 from jumbot.data._roles import Roles
-from jumbot.errors import ArgumentError, need, one_line
+from jumbot.errors import ArgumentError, need
 from jumbot.methods.network import Network
 
 if TYPE_CHECKING:
     import pandas
 
     from jumbot.report._records import RunRecord
-
-
-_CLASSES = 8  # whose names are shown
-
-
-def model_text(model: Model) -> str:
-    """What it predicts, from what, how it was made and how good it seems; at most ten lines."""
-    results, columns = model.results, model.input.columns
-    predicts = f"{len(model.classes)} classes: {few(model.classes, _CLASSES)}"
-    if not model.classes:
-        names = few(getattr(model.task, "output_names", ()), _CLASSES)
-        predicts = f"{model.task.outputs} numbers: {names}" if names else "a number"
-    takes = f"{model.input.kind} of shape {model.input.shape}"
-    if columns is not None:
-        takes = f"tables with the columns {few([column.name for column in columns.columns], _CLASSES)}"
-    lines = [
-        f"Model: {model.method['name']}",
-        f"  predicts  {predicts}",
-        f"  takes     {takes}",
-    ]
-    if results.get("accuracy") is not None:
-        lines.append(f"  accuracy  {100 * results['accuracy']:.1f} % by target labels, which training never saw")
-    elif results.get("rmse") is not None:
-        lines.append(f"  error     RMSE {results['rmse']:.4g} by target labels, which training never saw")
-    if model.estimated_accuracy is not None:
-        lines.append(f"  estimate  {one_line(model.estimated_accuracy)}")
-    if "unexplained" in model.diagnosis:
-        lines.append(f"  target    {len(model.diagnosis['unexplained'])} samples that no source sample explains")
-    if model.diagnosis.get("reasons"):
-        blind = ", judged without labels" if results.get("accuracy") is not None else ""
-        lines.append(f"  warning   negative transfer is likely{blind}: {one_line(model.diagnosis['reasons'][0])}")
-    if model.run is not None:
-        lines.append(f"  run       {one_line(model.run)}")
-    lines.append("  use       predict, predict_proba, predict_set, evaluate, report, save, export")
-    return "\n".join(lines)
 
 
 WEIGHTS = "model.safetensors"
@@ -138,7 +103,7 @@ class Model:
     guarantee: Guarantee | None = None
 
     def __repr__(self) -> str:
-        return model_text(self)
+        return model_text(str(self.method["name"]), self.task, self.input, self._found, self.run)
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -148,14 +113,12 @@ class Model:
     @property
     def estimated_accuracy(self) -> EstimatedAccuracy | None:
         """The accuracy on the unlabelled target, with an interval; None where numbers are predicted."""
-        found = self.results.get("estimated_accuracy")
-        return None if found is None else EstimatedAccuracy.from_json(found)
+        return None if self._found is None else self._found.estimated_accuracy
 
     @property
     def decision(self) -> Decision | None:
         """Which of source-only and JUMBOT was returned, and why; a method that was named is always kept."""
-        found = self.results.get("decision")
-        return None if found is None else convert(found, Decision, "decision")
+        return None if self._found is None else self._found.decision
 
     @property
     def diagnosis(self) -> Mapping[str, Any]:
@@ -170,6 +133,11 @@ class Model:
             raise ArgumentError("history: this model has no run folder; load it from one, or adapt again.")
         found: pandas.DataFrame = need("pandas", "history", "adapt").json_normalize(read_metrics(self.run))
         return found
+
+    @cached_property
+    def _found(self) -> Results | None:
+        """Its results as the types that they were made of."""
+        return convert(self.results, Results, "results") if self.results else None
 
     @cached_property
     def _record(self) -> RunRecord:
@@ -508,12 +476,8 @@ def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
         raise ArgumentError(f"backbone: the model in {folder} was trained without your own module; leave it out.")
     tensors, _ = load_weights(folder / WEIGHTS, "model")
     check_sizes(spec, {name: tuple(t.shape) for name, t in unpack("network", tensors).items()}, folder / MODEL)
-    with torch.random.fork_rng(devices=[]):
-        network = build_network(spec, backbone)
-    load_module(network, "network", tensors, folder / WEIGHTS)
-    network.eval()
     return Model(
-        network,
+        _network(spec, backbone, tensors, folder / WEIGHTS),
         task_from_json(to_builtins(file.task), file.classes),
         file.input,
         spec,
@@ -527,3 +491,11 @@ def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
         file.offset,
         Guarantee.from_tensors(unpack("guarantee", tensors), folder / WEIGHTS),
     )
+
+
+def _network(spec: dict[str, Any], backbone: nn.Module | None, tensors: dict[str, Tensor], file: Path) -> Network:
+    """The network that `spec` describes, with the weights of `file`."""
+    with torch.random.fork_rng(devices=[]):
+        network = build_network(spec, backbone)
+    load_module(network, "network", tensors, file)
+    return network.eval()

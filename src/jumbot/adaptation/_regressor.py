@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,17 +12,12 @@ from sklearn.base import RegressorMixin
 from jumbot.adaptation._base_estimator import (
     AdaptationEstimator,
     SkadaCalls,
-    outputs_of,
     sources_of,
     split_by_sign,
     warn_of_no_target,
 )
 from jumbot.adaptation._evaluation.diagnosis import Diagnosis
-from jumbot.adaptation._evaluation.nearness import explained, of_domains, received_by
-from jumbot.adaptation._evaluation.whole_target import diagnose_rows
 from jumbot.adaptation._frame_rows import take
-from jumbot.adaptation._networks.stems import rows_as_trained_on
-from jumbot.data._domain import ArraySamples, Domain
 from jumbot.errors import ArgumentError, NegativeTransferWarning
 from jumbot.methods import SOURCE_ONLY
 
@@ -101,17 +95,7 @@ class DomainAdaptationRegressor(SkadaCalls, RegressorMixin, AdaptationEstimator)
         del self._judgement
         self.diagnosis_: Diagnosis | None = None
         if target is not None:
-            labelled, rows = self._rows(source), self._scaled(target)
-            found, _ = diagnose_rows(
-                source,
-                len(rows),
-                lambda some: outputs_of(self.network_, labelled[some]),
-                lambda some: outputs_of(self.network_, rows[some]),
-                self.task_,
-            )
-            domain = Domain("target", ArraySamples(rows))
-            by = partial(rows_as_trained_on, self.network_)
-            self.diagnosis_ = explained(found, received_by(of_domains(source, domain, by), domain, by))
+            self.diagnosis_ = self._explained(source, target)[0]
             harm = None if self.decision_ is None else self.decision_.harm
             if harm is not None and harm.likely and self.method_ != SOURCE_ONLY:
                 warnings.warn(str(harm), NegativeTransferWarning, stacklevel=2)

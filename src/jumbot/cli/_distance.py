@@ -96,7 +96,8 @@ def main(arguments: Sequence[str]) -> int:
     x, y = load_pair(wanted.x, wanted.y)
     for m in wanted.m:
         if m > min(len(x), len(y)):
-            raise jumbot.ArgumentError(f"m: {m} does not fit {len(x)} and {len(y)} points; use 1 <= m <= the smaller.")
+            least = min(len(x), len(y))
+            raise jumbot.ArgumentError(f"m: {m} is more than {least}, the number of points in the smaller file.")
     first = group()[0] == 0
     results: list[dict[str, Any]] = []
     interrupted = False

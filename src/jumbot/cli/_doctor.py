@@ -73,11 +73,11 @@ def _state(package: str, module: str, extra: str) -> tuple[str, bool]:
     try:
         found = version(package)
     except PackageNotFoundError:
-        return f"absent; pip install 'jumbot[{extra}]'" if extra else "ABSENT", not extra
+        return f"not installed; pip install 'jumbot[{extra}]'" if extra else "ABSENT", not extra
     try:
         _import(module)
     except Exception as error:  # whatever a broken package raises is what the user wants to read
-        return f"{found} DOES NOT IMPORT: {' '.join(str(error).split())[:80]}", True
+        return f"{found} CANNOT BE IMPORTED: {' '.join(str(error).split())[:80]}", True
     return found, False
 
 
@@ -107,7 +107,7 @@ def _say_data(say: Callable[[str], None]) -> None:
     absent = [name for name in NAMES if name not in found]
     if absent:
         say(
-            f"{', '.join(absent)}: not needed by jumbot demo. With a network they are downloaded when used, but for "
-            f"mnistm; without one, put train.npz and test.npz (`images`, `labels`) into {root / absent[0]}, or name "
-            "another folder in JUMBOT_DATA. See docs/adaptation/data.md."
+            f"{', '.join(absent)}: not needed by jumbot demo. All but mnistm are downloaded when they are used; "
+            f"without a network connection, put train.npz and test.npz (`images`, `labels`) into {root / absent[0]}, "
+            "or set JUMBOT_DATA to another folder."
         )

@@ -30,7 +30,7 @@ class Export(RunCommand):
 def main(arguments: Sequence[str]) -> int:
     wanted = parse(Export, arguments, "jumbot export")
     if wanted.file.exists():
-        raise ArgumentError(f"{wanted.file}: exists already; choose another name.")
+        raise ArgumentError(f"{wanted.file}: already exists; choose another name.")
     model = wanted.load()
     from jumbot.adaptation._export import describe
 

@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
         model.write_predictions(data, cast(TextIO, Screen()), **how)
         return 0
     if wanted.csv.exists():
-        raise ArgumentError(f"{wanted.csv}: exists already; choose another name with --csv.")
+        raise ArgumentError(f"{wanted.csv}: already exists; choose another name with --csv.")
     model.write_predictions(data, wanted.csv, **how)
     say(f"predictions: {wanted.csv}")
     return 0

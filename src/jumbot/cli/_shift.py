@@ -107,7 +107,7 @@ def described(found: jumbot.Shift) -> str:
     if moved:
         listed = [f"{c.name} (p = {c.p_value:.2g}, by {c.moved:+.2f})" for c in moved[:_SHOWN]]
         more = f" and {len(moved) - _SHOWN} more" if len(moved) > _SHOWN else ""
-        lines.append(f"Columns that moved, in deviations: {', '.join(listed)}{more}.")
+        lines.append(f"Columns that moved, in standard deviations: {', '.join(listed)}{more}.")
     if found.where is not None:
         lines.append(
             {
@@ -121,7 +121,7 @@ def described(found: jumbot.Shift) -> str:
             f"{name} {100 * p.value:.0f} % [{100 * p.low:.0f}, {100 * p.high:.0f}], was {100 * p.reference:.0f}"
             for name, p in found.proportions.items()
         ]
-        guess = " (a guess, because the classes do not look as before)" if found.where == "both" else ""
+        guess = " (a rough guess, because the classes do not look as before)" if found.where == "both" else ""
         more = f"; and {len(shares) - 2 * _SHOWN} more" if len(shares) > 2 * _SHOWN else ""
         lines.append(f"Classes of {found.names[1]}{guess}: {'; '.join(shares[: 2 * _SHOWN])}{more}.")
     lines += [remark for remark in found.remarks if remark not in found.next]

@@ -200,7 +200,9 @@ class CoupledLoader:
         self.loader0, self.loader1 = loader0, loader1
         for name, loader in (("loader0", loader0), ("loader1", loader1)):
             if isinstance(loader, Tensor | Iterator) or not hasattr(loader, "__iter__"):
-                raise ArgumentError(f"{name} must be a DataLoader, or an iterable that can be gone through again.")
+                raise ArgumentError(
+                    f"{name} must be a DataLoader, or an iterable that can be iterated over repeatedly."
+                )
         self.batch = check_whole("batch", batch, least=1)
         self.minibatch = check_whole("minibatch", minibatch, least=1)
         if self.minibatch > self.batch:

@@ -120,8 +120,8 @@ def guess_task(values: Any, name: str) -> TaskName:
     fractions = present[present % 1 != 0]
     if fractions.size:
         remark(
-            f"{name}: labels have fractions ({fractions[0]:g}, ...), so that numbers are predicted and not classes; "
-            "pass task='regression' (--task regression) to confirm.",
+            f"{name}: labels have fractions ({fractions[0]:g}, ...), so they are taken as numbers to predict and not "
+            f"as classes; pass task='regression' (--task regression) to confirm.",
             stacklevel=3,
         )
         return "regression"
@@ -187,7 +187,7 @@ def from_arrays(
     try:
         array = array_of(data)
     except ValueError as error:
-        raise ArgumentError(f"{name}: its items differ in shape ({error}); bring them to one shape first.") from None
+        raise ArgumentError(f"{name}: its items differ in shape ({error}); give them the same shape first.") from None
     try:
         samples: Samples = ArraySamples(array) if kind is None else TensorSamples(array, kind)
     except ArgumentError as error:

@@ -144,12 +144,17 @@ def load_benchmark(
     for part in parts:
         _check(facts, part, found[part.name], root)
         if partial is not None:
-            whole = found[part.name]
-            found[part.name] = keep_classes(whole, partial_classes(partial, whole.classes))
-            published = dict(zip(facts.parts, facts.partial, strict=False)).get(part)
-            if partial == "first:25" and published is not None and len(whole) == part.images:
-                _compare(f"{facts.title}, first 25 classes", part.name, len(found[part.name]), published)
+            found[part.name] = _kept(facts, part, found[part.name], partial)
     return found
+
+
+def _kept(facts: Benchmark, part: Part, whole: Domain, partial: str | Sequence[str]) -> Domain:
+    """Some classes of a domain; a warning where a benchmark of its own has other counts of them."""
+    kept = keep_classes(whole, partial_classes(partial, whole.classes))
+    published = dict(zip(facts.parts, facts.partial, strict=False)).get(part)
+    if partial == "first:25" and published is not None and len(whole) == part.images:
+        _compare(f"{facts.title}, first 25 classes", part.name, len(kept), published)
+    return kept
 
 
 def partial_classes(spec: str | Sequence[str], classes: Sequence[str]) -> tuple[str, ...]:
@@ -250,7 +255,7 @@ def _check(facts: Benchmark, part: Part, domain: Domain, root: Path) -> None:
     classes = len(domain.classes)
     if domain.labels is None or classes != facts.classes:
         raise ArgumentError(
-            f"{facts.title}: {part.name} in {root} has {classes} classes where {facts.classes} were published; "
+            f"{facts.title}: {part.name} in {root} has {classes} classes, but {facts.classes} were published; "
             f"its images belong in one folder per class, or in a list with labels. {_get(facts)}"
         )
     _compare(facts.title, part.name, len(domain), part.images)
@@ -259,7 +264,7 @@ def _check(facts: Benchmark, part: Part, domain: Domain, root: Path) -> None:
 def _compare(title: str, name: str, found: int, published: int) -> None:
     if found != published:
         warnings.warn(
-            f"{title}: {name} has {found:,} images where {published:,} were published; results on it cannot be "
+            f"{title}: {name} has {found:,} images, but {published:,} were published; results cannot be "
             "compared with published ones.",
             stacklevel=4,
         )

@@ -92,8 +92,8 @@ class Column:
         if unknown:
             listed = ", ".join(repr(text) for text in unknown[:5]) + (", ..." if len(unknown) > 5 else "")
             remark(
-                f"{name}: column {column!r} has values that the source lacks ({listed}); they count as none of its "
-                "categories.",
+                f"{name}: column {column!r} has values that the source lacks ({listed}); they are treated as none of "
+                f"its categories.",
                 stacklevel=2,
             )
         places = np.array([*(position.get(text, -1) for text in texts), -1])[codes]
@@ -237,7 +237,7 @@ def _finite(numbers: np.ndarray, fill: float | None, table: Table, column: str, 
             where = table.where(int(missing.argmax()))
             raise ArgumentError(
                 f"{name}: column {column!r} lacks {missing.sum()} numbers, the first in {where}; the source was an "
-                "array, which does not say what to fill them with. Fill them, or pass a table as source."
+                f"array, so there are no values to fill them with. Fill them, or pass a table as source."
             )
         return numbers.astype(np.float32)
     return np.where(missing, fill, numbers).astype(np.float32)

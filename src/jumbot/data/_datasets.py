@@ -191,7 +191,7 @@ def read_stream(stream: Any, labels: Any, name: str, kind: str | None, task: Tas
     else:
         shapes = {part.shape[1:] if batched else part.shape for part in samples}
         if len(shapes) > 1:
-            raise ArgumentError(f"{name}: samples of shapes {sorted(shapes)[:3]}; bring them to one shape first.")
+            raise ArgumentError(f"{name}: samples of shapes {sorted(shapes)[:3]}; give them the same shape first.")
         domain = from_arrays(np.concatenate(samples) if batched else np.stack(samples), name=name, kind=kind)
     if labels is None and found:
         labels = np.concatenate(found) if batched else np.array(found)
@@ -213,7 +213,8 @@ def check_size(size: int, name: str) -> None:
     """Refuse a stream that does not end."""
     if size > MOST_BYTES:
         raise ArgumentError(
-            f"{name}: more than {MOST_BYTES / 2**30:g} GiB came from the stream, which may be infinite; pass a Dataset "
+            f"{name}: more than {MOST_BYTES / 2**30:g} GiB were read from the stream, which may be infinite; pass a "
+            f"Dataset "
             "with a length, or a memory-mapped .npy file."
         )
 

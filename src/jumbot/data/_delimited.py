@@ -9,6 +9,7 @@ import re
 import warnings
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -46,31 +47,9 @@ def read_text(path: Path, kind: str) -> Table:
     check_distinct(names or (), str(path))
     pd = pandas()
     skipped = lines[0] if names is not None else 0
-
     width = len(first)
-    long = len(lines) > 2 * _ROWS and width <= _MANY
-
-    def parse(in_pieces: bool = long, **options: Any) -> Any:
-        with warnings.catch_warnings(), opened() as text:
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            found = pd.read_csv(
-                text,
-                sep=separator,
-                header=None,
-                skiprows=skipped,
-                names=names or [str(i + 1) for i in range(width)],
-                index_col=False,
-                low_memory=False,
-                skipinitialspace=True,
-                keep_default_na=False,
-                chunksize=_ROWS if in_pieces else None,
-                **options,
-            )
-            if not in_pieces:
-                return found
-            pieces = list(found)
-        return _joined(pieces, lambda column: parse(False, **{**options, "usecols": [column]})[column])
-
+    how = {"sep": separator, "skiprows": skipped, "names": names or [str(i + 1) for i in range(width)]}
+    parse = partial(_parsed, opened, len(lines) > 2 * _ROWS and width <= _MANY, **how)
     frame = parse(na_values=["", *NOTHING])
     if frame.shape[1] > _MANY:
         frame = frame.copy()  # columns of one type in one array, where each had its own
@@ -120,6 +99,27 @@ def _look_through(path: Path, opened: Callable[..., io.TextIOWrapper]) -> tuple[
     return quoted, may_be_codes
 
 
+def _parsed(opened: Callable[..., io.TextIOWrapper], in_pieces: bool, **options: Any) -> Any:
+    """What pandas reads, with its `options`."""
+    pd = pandas()
+    with warnings.catch_warnings(), opened() as text:
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        found = pd.read_csv(
+            text,
+            header=None,
+            index_col=False,
+            low_memory=False,
+            skipinitialspace=True,
+            keep_default_na=False,
+            chunksize=_ROWS if in_pieces else None,
+            **options,
+        )
+        if not in_pieces:
+            return found
+        pieces = list(found)
+    return _joined(pieces, lambda column: _parsed(opened, False, **{**options, "usecols": [column]})[column])
+
+
 def _joined(pieces: list[Any], whole: Callable[[str], Any]) -> Any:
     """Pieces of a table, one below the other; a column that they do not read alike is read as a `whole`."""
     pd = pandas()
@@ -154,8 +154,8 @@ def names_in(first: list[str], decimal_comma: bool, name: str) -> list[str] | No
     fractional = [f for f, number in zip(fields, numbers, strict=True) if number is not None and number % 1 != 0 and f]
     if fractional:
         raise ArgumentError(
-            f"{name}: the first line contains {fractional[0]!r} and text: is it a header or data? Put a line of "
-            "names above the data."
+            f"{name}: the first line contains {fractional[0]!r} and text: is it a header or data? Add a line of "
+            f"column names above the data."
         )
     return [field or f"Unnamed: {i}" for i, field in enumerate(fields)]
 
@@ -184,7 +184,7 @@ def _lines(path: Path, rows: Iterable[tuple[int, Sequence[str], int]]) -> tuple[
         first = first or list(fields)
         lines.append(number)
         if width != len(first):
-            raise ArgumentError(f"{path}: line {number} has {width} columns where others have {len(first)}.")
+            raise ArgumentError(f"{path}: line {number} has {width} columns, but others have {len(first)}.")
     if not first:
         raise ArgumentError(f"{path}: contains no rows.")
     return first, lines
@@ -231,8 +231,8 @@ def _with_decimal_points(frame: Any, path: Path) -> Any:
         text = column[column.str.contains(",")].iloc[0].strip()
         where = f" with decimal points in {points[0]!r}" if points else ""
         remark(
-            f"{path}: {text!r} in column {name!r} is read as {text.replace(',', '.')}{where}; if a sign parts "
-            "thousands, write the numbers without it.",
+            f"{path}: {text!r} in column {name!r} is read as {text.replace(',', '.')}{where}; if the comma separates "
+            f"thousands, write the numbers without it.",
             stacklevel=4,
         )
     numbers = {name: column.str.replace(",", ".").astype(float) for name, column in commas.items()}

@@ -273,9 +273,9 @@ def _built(split: str, place: Path, download: bool, photographs: str | Path | No
 
     if photographs is None:
         raise DataNotFoundError(
-            f"M-MNIST ({split}) is not at {archive}, and no server has it. Place that file (`images`: n x 28 x 28 x 3 "
-            "uint8, `labels`: n), or have it built of MNIST with photographs=FOLDER; the published recipe takes the "
-            "photographs of BSDS500."
+            f"M-MNIST ({split}) is not at {archive}, and it cannot be downloaded. Put that file there "
+            "(`images`: n x 28 x 28 x 3 uint8, `labels`: n), or create it from MNIST with photographs=FOLDER; the "
+            "published recipe uses the photographs of BSDS500."
         )
     digits = load("mnist", split, place, download=download)
     images = make_mnistm(digits.samples.array, photographs, seed=[seed, SPLITS.index(split)])  # type: ignore[attr-defined]
@@ -309,10 +309,10 @@ def _instructions(name: str, split: str, place: Path, reason: str) -> str:
     files = " and ".join(FILES[name, split])
     where = place / ("MNIST/raw" if name == "mnist" else name)
     others = [other for other in SPLITS if (place / name / f"{other}.npz").is_file()]
-    note = f" (of {name} there is only {', '.join(others)})" if others else ""
+    note = f" (only {', '.join(others)} of {name} was found)" if others else ""
     site = _SITES[name].rpartition("/")[0]
     return (
-        f"{name} ({split}) is not below {place}{note}, and {reason}. Place {files} from {site} "
-        f"in {where}, or {split}.npz with `images` (uint8) and `labels` in {place / name}; another place is named by "
-        "root=... or by the environment variable JUMBOT_DATA."
+        f"{name} ({split}) is not below {place}{note}, and {reason}. Put {files} from {site} "
+        f"into {where}, or {split}.npz with `images` (uint8) and `labels` into {place / name}. To use another folder, "
+        "pass root=... or set the environment variable JUMBOT_DATA."
     )

@@ -79,8 +79,8 @@ class Dates:
         for outside, where in ((numbers[:, 3] > last, "after the last"), (numbers[:, 3] < 0, "before the first")):
             if 2 * outside.sum() > len(outside):
                 return (
-                    f"is {where} date of the source in {outside.sum()} of {len(outside)} rows: its year and its days "
-                    "lie where nothing was learned"
+                    f"is {where} date of the source in {outside.sum()} of {len(outside)} rows, where the model has "
+                    f"learned nothing about its year and days"
                 )
         return None
 

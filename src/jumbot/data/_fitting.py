@@ -33,7 +33,7 @@ _ROWS = 10  # fewer rows say nothing about a column that counts them
 _NAMES_ROWS = re.compile(r"(.*[\W_])?(id|ids|idx|index|uid|uuid|key|rownames?)|Unnamed: \d+", re.IGNORECASE)
 _CAMEL = re.compile(r".*[a-z](Id|ID|Idx|Index)")  # PassengerId
 _SIGNS = re.compile(r"[\s,'%$\u00a3\u00a5\u20ac\u2019\u2212]")
-_REMEDY = 'Leave columns out with drop (--drop), or take those that both have with columns="shared" (--columns shared).'
+_REMEDY = 'Leave columns out with drop (--drop), or use only shared ones with columns="shared" (--columns shared).'
 
 
 def find_columns(
@@ -165,8 +165,8 @@ def _find(
         text = next((value for value in values.dropna() if isinstance(value, str)), None)
         if kind == "text" and all(number_in(one) is not None for one in distinct) and not _are_texts(values):
             remark(
-                f"{name}: column {column!r} contains numbers, some of them as text ({text!r}), and is taken as "
-                "categories; make all of them numbers if their size matters.",
+                f"{name}: column {column!r} contains numbers, some of them as text ({text!r}), and is treated as "
+                f"categories; convert all of them to numbers if they are quantities.",
                 stacklevel=3,
             )
         if kind == "text" and len(distinct) > 2 and all(map(_is_decorated, distinct)):
@@ -284,8 +284,8 @@ def _too_many(table: Table, column: str, name: str, distinct: list[str], rows: i
 def warn_of_digits(name: str, column: str, numbers: np.ndarray) -> None:
     """Of a column that float32 would blur."""
     remark(
-        f"{name}: column {column} goes from {numbers.min():.10g} to {numbers.max():.10g}, and networks see seven "
-        "digits; subtract a number first, or leave it out.",
+        f"{name}: column {column} has values from {numbers.min():.10g} to {numbers.max():.10g}, but float32 has "
+        "only seven digits; subtract a constant first, or leave it out.",
         stacklevel=3,
     )
 

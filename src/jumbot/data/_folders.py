@@ -77,12 +77,12 @@ def load_folder(
     files = images_below(folder)
     if unread := images_below(folder, UNREAD):
         remark(
-            f"{folder}: {len(unread)} files ({few(unread, 3)}) are of formats that are not read, and left out; convert "
-            "them, e.g. to .jpg.",
+            f"{folder}: {len(unread)} files ({few(unread, 3)}) have unsupported formats and are left out; convert "
+            f"them, e.g. to .jpg.",
             stacklevel=3,
         )
     if not files:
-        raise ArgumentError(f"{folder}: contains no images ({', '.join(ENDINGS)}), neither in it nor in its folders.")
+        raise ArgumentError(f"{folder}: contains no images ({', '.join(ENDINGS)}), not even in its folders.")
     if domain != NO_DOMAINS and (domains := domains_among(files)):
         classes = sorted({file.split("/")[1] for file in files})
         raise ArgumentError(
@@ -237,7 +237,7 @@ def _facts(path: str) -> tuple[int, int, bool] | str:
     """
     try:
         if not os.path.isfile(path):  # a pipe would be waited for without end
-            return "is not a regular file" if os.path.exists(path) else "leads to no file"
+            return "is not a regular file" if os.path.exists(path) else "is a broken link"
         with _pil().open(path) as image:
             facts = picture_facts(image)
             kind = image.format

@@ -134,9 +134,9 @@ def doubtful_white(samples: PictureSamples) -> str | None:
     whites, most = sorted({white for white, _ in found}), max((most for _, most in found), default=0)
     if len(whites) > 1:
         return (
-            f"contains images with values up to {max(most for white, most in found if white == whites[0]):g}, where "
-            f"{whites[0]} is taken for white, and others up to {most:g}, where {whites[-1]} is; save all of them as "
-            "bytes"
+            f"contains images with values up to {max(most for white, most in found if white == whites[0]):g}, read "
+            f"with {whites[0]} as white, and others up to {most:g}, read with {whites[-1]} as white; save all of "
+            f"them as bytes"
         )
     bits = next((bits for bits in _BITS if most < 2**bits), None)
     if whites != [_WIDE] or bits is None:

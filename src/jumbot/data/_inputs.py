@@ -290,8 +290,8 @@ def check_channels(domain: Domain, channels: int) -> None:
     own = image_facts(domain)[0]
     if own != channels and own != 1 and (own, channels) != (3, 1):
         raise ArgumentError(
-            f"{domain.name}: images of {own} channels, which cannot become {channels}; take channels={own} for both "
-            "domains, with a backbone that takes as many (backbone='digits', or your own)."
+            f"{domain.name}: images with {own} channels cannot be converted to {channels}; use channels={own} for "
+            f"both domains, with a backbone that accepts them (backbone='digits', or your own)."
         )
 
 
@@ -306,8 +306,8 @@ def _check_range(domain: Domain) -> None:
     low, high = float(array.min()), float(array.max())
     if low < 0 or high > 1:
         raise ArgumentError(
-            f"{domain.name}: pixels from {low:g} to {high:g}; pass bytes (uint8) or numbers in [0, 1], or take them as "
-            "they are with pixels='as-is'."
+            f"{domain.name}: pixels from {low:g} to {high:g}; pass bytes (uint8) or numbers in [0, 1], or use "
+            f"pixels='as-is' to leave them unscaled."
         )
 
 

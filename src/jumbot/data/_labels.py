@@ -122,23 +122,23 @@ def match_classes(domain: Domain, classes: Sequence[str]) -> Domain:
     if strange:
         lost = int(((labels < 0) & domain.known).sum())
         remark(
-            f"{domain.name}: {lost} samples have labels that the source lacks ({few(strange, 4)}); no accuracy counts "
-            f"them.{meant}",
+            f"{domain.name}: {lost} samples have labels that the source lacks ({few(strange, 4)}); accuracies leave "
+            f"them out.{meant}",
             stacklevel=3,
         )
     return replace(domain, labels=labels, classes=classes)
 
 
 def shift_of(names: Sequence[str], classes: Sequence[str]) -> str | None:
-    """ "less 1" or "plus 1" where that makes classes of all names, as where one side counts from 0, the other from 1.
+    """ "minus 1" or "plus 1" where that makes classes of all names, as where one side counts from 0, the other from 1.
 
     >>> shift_of(["1", "2", "3"], ["0", "1", "2"]), shift_of(["1", "7"], ["0", "1", "2"])
-    ('less 1', None)
+    ('minus 1', None)
     """
     if not all(name.isdecimal() for name in (*names, *classes)):
         return None
     known = {int(name) for name in classes}
-    steps = {"less 1": -1, "plus 1": 1}
+    steps = {"minus 1": -1, "plus 1": 1}
     return next((how for how, step in steps.items() if {int(name) + step for name in names} <= known), None)
 
 
@@ -148,8 +148,8 @@ def _shifted(domain: Domain, classes: Sequence[str]) -> str:
     if how is None:
         return ""
     return (
-        f" All of its labels {how} are the source's: count both from the same number if they are shifted, or every "
-        "accuracy is wrong."
+        f" All of its labels {how} are labels of the source. If one side counts from 0 and the other from 1, "
+        f"renumber one of them, or every accuracy is wrong."
     )
 
 

@@ -127,7 +127,8 @@ def other_units(
         else:
             continue
         remarks.append(f"column {name} {how} Its median is {np.median(there):.4g} instead of {np.median(here):.4g}.")
-    return [*remarks[:_SHOWN], *([f"{len(remarks) - _SHOWN} more columns differ likewise."] * (len(remarks) > _SHOWN))]
+    more = len(remarks) - _SHOWN
+    return [*remarks[:_SHOWN], *([f"{more} more columns differ in the same way."] if more > 0 else [])]
 
 
 def _explained_by_proportions(

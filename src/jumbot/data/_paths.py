@@ -43,7 +43,8 @@ def join_domains(parts: Sequence[Domain]) -> Domain:
     kinds = {part.name: kind_of(part) for part in parts}
     if len(set(kinds.values())) > 1:
         raise ArgumentError(
-            "source: " + ", ".join(f"{n} contains {PLURAL[k]}" for n, k in kinds.items()) + "; join alike."
+            "source: " + ", ".join(f"{n} contains {PLURAL[k]}" for n, k in kinds.items()) + "; pass sources of the "
+            "same kind."
         )
     names = tuple(_distinct([name for part in parts for name in part.sources or (part.name,)]))
     classes: tuple[str, ...] = ()
@@ -74,8 +75,8 @@ def _check_common(parts: Sequence[Domain]) -> None:
     for part in parts[1:]:
         if len(part.classes) == len(first.classes) > 1 and (how := shift_of(part.classes, first.classes)):
             remark(
-                f"{part.name}: all of its classes {how} are those of {first.name}; count both from the same number if "
-                "they are shifted.",
+                f"{part.name}: all of its classes {how} are classes of {first.name}; if one counts from 0 and the "
+                f"other from 1, renumber one of them.",
                 stacklevel=4,
             )
     for part in parts:

@@ -147,7 +147,7 @@ def read_domains(
         names = [f"source {i}" for i in range(1, len(source) + 1)]
         parts = [read(one, name, None) for one, name in zip(source, names, strict=True)]
         if len({part.values is None for part in parts}) > 1:
-            raise ArgumentError("source: some sources have classes, others numbers to predict; say task.")
+            raise ArgumentError("source: some sources have classes, others numbers to predict; pass task.")
         first = join_domains(parts)
     else:
         first = read(source, "source", None)
@@ -182,7 +182,7 @@ def check_used(reading: Reading, given: Sequence[Any], domains: Sequence[Domain 
     if reading.corrupt != "refuse" and not any(in_files(domain.samples) for domain in domains if domain is not None):
         raise ArgumentError("corrupt has no effect without image files.")
     if reading.root is not None and not any(map(takes_root, given)):
-        raise ArgumentError("root has no effect without digits by their name or a list of images (.txt).")
+        raise ArgumentError("root has no effect without digits given by name or a list of images (.txt).")
 
 
 def _read(data: Any, labels: Any, name: str | None, reading: Reading, like: Known | None) -> Domain:

@@ -235,7 +235,8 @@ def read_points(path: Path) -> tuple[np.ndarray, list[str] | None]:
                 raise ArgumentError(f"{path}: column {column!r} is text ({values.dropna().iloc[-1]}); drop it first.")
             if names is not None and (column.lower() in (*IDS, "label") or names_rows(column, numbers_of(values))):
                 remark(
-                    f"{path}: column {column!r} counts as a coordinate; leave it out if it names rows or classes.",
+                    f"{path}: column {column!r} is used as a coordinate; leave it out if it contains names of rows "
+                    f"or classes.",
                     stacklevel=4,
                 )
         points = np.stack([numbers_of(table.frame[column]) for column in table.frame], axis=1)

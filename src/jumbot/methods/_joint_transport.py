@@ -74,7 +74,7 @@ class SourceWeights(nn.Module):
     def to_words(self) -> str:
         """What was decided, for the report."""
         counted = ", ".join(f"{100 * share:.0f} %" for share in self.counted.tolist())
-        text = f"the sources counted for {counted} at the end of training, in their order, as the plans took from them"
+        text = f"weights of the sources at the end of training, by the mass that the plans took from them: {counted}"
         doubtful = [str(s + 1) for s, trust in enumerate(self.trust.tolist()) if trust < 1]
         if doubtful:
             text += f"; labels of source {', '.join(doubtful)} contradict their own neighbours"

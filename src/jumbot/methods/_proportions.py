@@ -102,7 +102,7 @@ class TargetProportions(nn.Module):
     def to_words(self) -> str:
         """What was decided, and why."""
         if int(self.decision) < 0:
-            return "class proportions of the target were not used: the run was too short to judge them"
+            return "class proportions of the target were not used: the run was too short to estimate them"
         if float(self.evidence) < LEAST_EVIDENCE:
             return (
                 "class proportions of the target were not used: after a third of the adaptation only "
@@ -112,6 +112,7 @@ class TargetProportions(nn.Module):
         away = f"by {100 * self.shift:.0f} % of the samples"
         if not self.trusted:
             return (
-                f"all classes count alike: those of the target seem to differ from equal shares {away}, which is little"
+                "all classes have the same weight: the estimated class proportions of the target differ from equal "
+                f"ones {away} only"
             )
-        return f"classes count as often as they seem to occur in the target, which differs from equal shares {away}"
+        return f"classes are weighted by their estimated proportions in the target, which differ from equal ones {away}"

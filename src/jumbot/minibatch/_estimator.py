@@ -234,9 +234,7 @@ class Estimate:
         if self.cost_bound is not None:
             return self.cost_bound, "cost_bound"
         if self.cost_name not in ("sqeuclidean", "euclidean"):
-            raise ArgumentError(
-                "cost_bound: a callable cost has no bound that the data's boxes give; pass cost_bound=."
-            )
+            raise ArgumentError("cost_bound must be given for a callable cost, which has no bound from bounding boxes.")
         (low_x, high_x), (low_y, high_y) = (points.box() for points in self.points)
         reach = np.maximum(high_x - low_y, high_y - low_x)
         if self.loss.name == "sinkhorn_divergence":  # the self terms too

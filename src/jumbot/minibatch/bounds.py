@@ -124,7 +124,7 @@ def outlier_lower_bound(value: float, cost: Any, g: Any, b: Any = None, *, zeta:
             f"cost, g, b: shapes {cost.shape}, {g.shape}, {b.shape}; each must be one number per point."
         )
     if not abs(float(b.sum()) - 1) < 1e-6 or float(b.min()) < 0:
-        raise ArgumentError(f"b: got weights of mass {float(b.sum()):g}; the lemma is about probabilities.")
+        raise ArgumentError(f"b: got weights of mass {float(b.sum()):g}; the lemma requires mass 1.")
     held = b > 0
     return zeta * value + (1 - zeta) * (float((cost - g)[held].min()) + float(g[held] @ b[held]))
 
@@ -167,7 +167,7 @@ def value_bound(
     Raises
     ------
     jumbot.ArgumentError
-        If an argument is out of its range, or no plan keeps both marginals.
+        If an argument is out of its range, or no plan meets both marginals.
 
     Examples
     --------
@@ -483,7 +483,7 @@ def _feasible_multiple(mass_a: float, mass_b: float, source: Marginal, target: M
     low = max(source.divergence.lower / mass_b, target.divergence.lower / mass_a)
     high = min(source.divergence.upper / mass_b, target.divergence.upper / mass_a)
     if low > high * (1 + 1e-6):
-        raise ArgumentError(f"mass_a, mass_b: no plan between {mass_a:g} and {mass_b:g} keeps both marginals.")
+        raise ArgumentError(f"mass_a, mass_b: no plan between {mass_a:g} and {mass_b:g} meets both marginals.")
     return min(max(1.0, low), high)
 
 

@@ -201,8 +201,8 @@ def _next(run: RunRecord) -> str:
         return "Next: read the warnings, and look at the unexplained samples."
     if run.accuracy is None:
         return (
-            "Next: check a few predictions of each class by eye; two classes that are swapped as a whole, as "
-            "where columns or names were exchanged, cannot be seen without labels."
+            "Next: check a few predictions of each class by eye; two classes that are swapped as a whole, for "
+            "example because names were exchanged, cannot be detected without labels."
         )
     if changed := run.baseline.get("changed"):
         return f"Next: look at the samples whose class changed ({percent(changed)} of the target)."

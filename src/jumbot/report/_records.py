@@ -63,7 +63,7 @@ def optional(file: Path, use: Callable[[Path], T], absent: T) -> T:
     try:
         return use(file)
     except ArgumentError as error:
-        raise ArgumentError(f"{error} Copy it again, or delete it: the report does without it.") from error
+        raise ArgumentError(f"{error} Copy it again, or delete it to make the report without it.") from error
 
 
 def read_embeddings(file: Path) -> dict[str, np.ndarray]:

@@ -25,8 +25,8 @@ _WHERE = {
     "labels": "The shift is in the labels alone: with the estimated proportions, the reference cannot be distinguished "
     "from it.",
     "features": "The shift is in the features: the classes have the proportions of the reference.",
-    "both": "The shift is in labels and features: the class proportions are a guess, for the classes do not look as "
-    "before.",
+    "both": "The shift is in labels and features: the class proportions are a rough guess, because the classes do "
+    "not look as before.",
 }
 
 

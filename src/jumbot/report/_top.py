@@ -115,7 +115,7 @@ def compared(tasks: Mapping[str, list[Group]], evidence: Evidence) -> answer.Ans
             f"{first} has the highest score without labels.",
             "",
             "The score ranks methods; it does not say how many predictions are right.",
-            "The reports of single runs, first that of the first method.",
+            "The reports of the runs, beginning with that of the first method.",
             place,
         )
     common = [task for task in tasks if all(task in own for own in found.values())]

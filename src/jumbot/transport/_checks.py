@@ -82,8 +82,8 @@ def uncompiled(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     marks = {
         "_torchdynamo_disable": True,
         "_torchdynamo_disable_msg": (
-            f"{name} cannot be part of a compiled graph: its sweeps are compiled already, and how many there are "
-            "depends on the numbers. Use torch.compile without fullgraph=True, which breaks the graph once here."
+            f"{name} cannot be part of a compiled graph: its iterations are compiled already, and their number "
+            f"depends on the data. Use torch.compile without fullgraph=True; the graph then breaks once here."
         ),
     }
     vars(eager).update(marks)
@@ -109,7 +109,9 @@ def check_dense(x: Any, name: str) -> None:
                 "a batch as leading axes, and take gradients by backward() or torch.autograd.grad."
             )
         if x.is_meta:
-            raise ArgumentError(f"{name}: on the device meta, which holds no numbers; make it on another, such as cpu.")
+            raise ArgumentError(
+                f"{name}: on the meta device, which holds no data; create it on another device, such as cpu."
+            )
     elif hasattr(x, "toarray"):
         raise ArgumentError(f"{name}: {type(x).__name__} is sparse; pass {name}.toarray().")
     elif isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
@@ -164,15 +166,15 @@ def read_clouds(x: Array, y: Array, names: tuple[str, str] = ("x", "y")) -> tupl
         if not math.isfinite(probe(points)) and not bool(points.isfinite().all()):
             raise ArgumentError(f"{name} must be finite, got NaN or infinite coordinates; clean them first.")
     if x.shape[-1] != y.shape[-1]:
-        raise ArgumentError(f"{both} must have as many coordinates, got {x.shape[-1]} and {y.shape[-1]}.")
+        raise ArgumentError(f"{both} must have the same number of coordinates, got {x.shape[-1]} and {y.shape[-1]}.")
     if x.shape[:-2] == y.shape[:-2]:
         return x, y, x.shape[:-2]
     try:
         return x, y, torch.Size(torch.broadcast_shapes(x.shape[:-2], y.shape[:-2]))
     except RuntimeError:
         raise ArgumentError(
-            f"{both} must have batch shapes that broadcast, got {tuple(x.shape[:-2])} and {tuple(y.shape[:-2])}; both "
-            "need as many clouds, or one of them a single one."
+            f"{both} must have batch shapes that broadcast, got {tuple(x.shape[:-2])} and {tuple(y.shape[:-2])}; "
+            f"pass the same number of clouds for both, or a single one for one of them."
         ) from None
 
 

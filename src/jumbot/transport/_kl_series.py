@@ -1,7 +1,7 @@
 """KL where two weights are close: x log x - x + 1 is then a difference of large numbers, and its series is not.
 
 Times a large tau that rounding counts. Both functions are plain arithmetic, for numbers, arrays and tensors alike;
-`_kernels/kl_near.py` has them compiled.
+`_kernels/vectormath.py` has them compiled.
 """
 
 from __future__ import annotations

@@ -265,6 +265,6 @@ def _marginals(
     source, target = Marginal.of(phi, taus[0]), Marginal.of(phi, taus[1])
     if exact and not (source.exact and target.exact) and not isinstance(phi, KL | TV):
         raise UnsupportedError(
-            f"divergence: {phi!r} is not offered at epsilon = 0; there use 'kl', 'tv', no tau, or mass=."
+            f"divergence: {phi!r} is not supported at epsilon = 0; use 'kl', 'tv', exact marginals or mass=."
         )
     return source, target

@@ -54,7 +54,7 @@ def block(
             blocked = blocked | (cost > _BEYOND * max(epsilon, source.tau, target.tau))
         elif (reach := float(cost.abs().masked_fill(blocked, 0).max())) > _BEYOND * epsilon:
             raise ArgumentError(
-                f"cost: {reach:g} is too far beyond epsilon = {epsilon:g} where a marginal is constrained; "
+                f"cost: {reach:g} is too large for epsilon = {epsilon:g} with an exact marginal; "
                 "raise epsilon, or use epsilon=0."
             )
     if not bool(blocked.any()):
@@ -345,7 +345,7 @@ def _check_masses(a: Tensor, b: Tensor, source: Marginal, target: Marginal, roun
         least = float(torch.minimum(mass_a.min(), mass_b.min()))
         if source.mass > least * (1 + 1e-9):
             raise ArgumentError(
-                f"mass: {source.mass:g} is more than there is (the smaller of the two masses is {least:g})."
+                f"mass: {source.mass:g} is more than the smaller of the two masses, {least:g}; pass at most that."
             )
         return
     low = torch.maximum(source.divergence.lower * mass_a, target.divergence.lower * mass_b)

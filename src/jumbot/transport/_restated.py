@@ -157,7 +157,7 @@ def _checked(reference: Tensor, cost: Tensor, epsilon: float) -> Tensor:
             f"got {tuple(reference.shape)}."
         ) from None
     if not bool(torch.isfinite(R).all()) or bool((R < 0).any()) or not bool((R.amax((-2, -1)) > 0).all()):
-        raise ArgumentError("reference must hold finite numbers >= 0, not all zero; got others.")
+        raise ArgumentError("reference must contain finite numbers >= 0 that are not all zero.")
     return R
 
 

@@ -99,7 +99,7 @@ class Status(enum.Enum):
         "solution as init to continue."
     )
     OVERFLOW = (
-        "The answer is larger than its precision can hold, so that some of its numbers are infinite; pass float64 "
+        "The result exceeds the range of its dtype, so some of its numbers are infinite; pass float64 "
         "instead of float32, or a cost in a larger unit."
     )
 

@@ -85,7 +85,7 @@ def test_json_carries_every_figure():
 def test_text_names_the_classes_and_what_they_are_taken_for():
     text = str(evaluate([0, 1, 1, 1], [0, 0, 0, 1], ["cat", "dog", "fish"]))
     assert "accuracy 50.0 %" in text
-    assert "33.3 % of 3, mostly taken for dog (2)" in text
+    assert "33.3 % of 3, mostly predicted as dog (2)" in text
     assert "fish  no sample" in text
     assert len(str(evaluate([0], [0], 1000)).splitlines()) == 1
 

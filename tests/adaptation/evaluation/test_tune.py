@@ -18,7 +18,7 @@ import jumbot
 from jumbot.adaptation import _search as search
 from jumbot.adaptation._evaluation.decision import weigh_harm
 from jumbot.adaptation._evaluation.modularity import modularity, nearest
-from jumbot.adaptation._grid import Run
+from jumbot.adaptation._queue import Run
 from jumbot.adaptation._training.witnesses import SHARE
 from jumbot.data._content import domain_hash
 from jumbot.errors import JumbotError

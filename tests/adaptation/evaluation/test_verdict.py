@@ -125,7 +125,7 @@ def test_a_pick_that_is_advised_against_says_so(absent: list[int], missing: list
     assert len(reason) == bool(missing)
     if missing:
         assert ("A source class seems" if len(missing) == 1 else "2 source classes seem") in reason[0]
-        assert "mcc is advised against" in reason[0]
+        assert "mcc is not recommended" in reason[0]
     absent.clear()
     absent.append(1)
     assert not any("Warning" in text for text in judged(*weighed[:2])["why"])  # jumbot leaves classes alone

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 import jumbot
-from jumbot.adaptation._grid import Pair, compare
+from jumbot.adaptation._grid import compare
+from jumbot.adaptation._queue import Pair
 from jumbot.adaptation._runs.folder import read_config
 from jumbot.adaptation._runs.provenance import data_of
 from jumbot.data._content import domain_hash

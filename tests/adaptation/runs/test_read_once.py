@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import jumbot
 from jumbot.cli import _adapt
 from jumbot.data import as_domain
 from jumbot.data._content import content_keys, domain_hash
@@ -32,6 +33,20 @@ def test_a_run_is_read_back_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert _adapt.main([str(tmp_path / "a.csv"), str(tmp_path / "b.csv"), *words]) == 0
     assert (tmp_path / "run" / "README.md").exists()
     assert read == {"metrics.jsonl": 1}
+
+
+@pytest.mark.parametrize("numbers", [False, True])
+def test_results_are_the_same_before_and_after_loading(numbers: bool, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3))
+    y = X[:, 0] + 0.5 if numbers else X[:, 0] > 0
+    task: Any = "regression" if numbers else "classification"
+    model = jumbot.adapt((X, y), (X, y), steps=2, report=False, task=task, out=tmp_path / "run")
+    again = jumbot.load(tmp_path / "run")
+    assert model.results == again.results
+    assert model.decision == again.decision
+    assert model.estimated_accuracy == again.estimated_accuracy
+    assert str(model) == str(again)
 
 
 def test_a_picture_is_hashed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from jumbot.adaptation._adapt import adapt
-from jumbot.adaptation._grid import Pair, Run, compare, train_all
+from jumbot.adaptation._grid import compare
+from jumbot.adaptation._queue import Pair, Run, train_all
 from jumbot.adaptation._runs.folder import read_config, read_metrics
 from jumbot.adaptation._runs.variants import Variant
 from jumbot.adaptation._training.loop import Trainer
@@ -146,7 +147,7 @@ def test_source_only_is_taken_over_whole(tmp_path: Path, monkeypatch: pytest.Mon
         ({"standardise": "source"}, "inputs differs"),
         ({"source_steps": 8}, "source_steps was 7, now 8"),
         ({"method": "dann"}, "sampler was 'stratified', now 'shuffled'"),
-        ({"method": "source-only"}, "from another run of source-only"),
+        ({"method": "source-only"}, "a run of source-only"),
     ],
 )
 def test_another_start_is_refused(change: dict[str, Any], message: str, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -48,13 +48,6 @@ class EstimatedAccuracy(Checked):
         interval = f"{100 * self.low:.0f} to {100 * self.high:.0f} %"
         return f"estimated accuracy {100 * self.value:.0f} % (90 % interval {interval})"
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> EstimatedAccuracy:
-        return cls(found["value"], found["low"], found["high"], found["why"], dict(found.get("votes") or {}))
-
 
 def estimate_accuracy(
     votes: Mapping[str, float], target: int, held: int, factor: float = FACTOR, skill: float = 1.0
@@ -89,8 +82,8 @@ def estimate_accuracy(
 
 
 _UNSKILLED = (
-    "on held-out source samples it is hardly better than always predicting the commonest class, and how often that is "
-    "right depends on the class sizes of the target"
+    "on held-out source samples it is hardly better than always predicting the most frequent class, whose accuracy "
+    "depends on the class proportions of the target"
 )
 
 

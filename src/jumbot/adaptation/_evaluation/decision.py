@@ -59,8 +59,8 @@ class Harm(Record):
         if self.changed < FEW or self.helps:
             return ()
         if self.numbers:
-            far = f"its numbers lie {-self.adapted:.2f} deviations from those of plain models of the source"
-            return () if self.gain > -NEARER else (f"{far}, and source-only's {-self.source_only:.2f}",)
+            far = f"its predictions are {-self.adapted:.2f} standard deviations from those of reference models"
+            return () if self.gain > -NEARER else (f"{far}, those of source-only {-self.source_only:.2f}",)
         found = []
         if self.gain <= -LEAST_GAIN:
             alone = _percent(self.source_only)
@@ -170,8 +170,8 @@ def decide(harm: Harm, adapted: str) -> Decision:
     if harm.helps:
         if harm.numbers:
             why = (
-                f"its numbers are nearer to those of plain models of the source ({-harm.adapted:.2f} deviations, not "
-                f"{-harm.source_only:.2f})"
+                f"its predictions are closer to those of reference models ({-harm.adapted:.2f} instead of "
+                f"{-harm.source_only:.2f} standard deviations)"
             )
         elif harm.modularity is not None:
             why = "its predictions respect the neighbourhoods of the target better"
@@ -184,8 +184,8 @@ def decide(harm: Harm, adapted: str) -> Decision:
     given = f"the votes put its accuracy at {_percent(harm.source_only)}, and that of {adapted} at {at}"
     if harm.numbers:
         why = (
-            f"the numbers of {adapted} are not significantly nearer to those of plain models of the source "
-            f"({-harm.adapted:.2f} deviations against {-harm.source_only:.2f})"
+            f"the predictions of {adapted} are not significantly closer to those of reference models "
+            f"({-harm.adapted:.2f} against {-harm.source_only:.2f} standard deviations)"
         )
     elif harm.changed < FEW:
         why = f"{adapted} would change {100 * harm.changed:.1f} % of the predictions, so neither is better"

@@ -330,7 +330,7 @@ def one_class(predicted: Array, shares: Array) -> str:
     The other classes have less than half of what they are of the source.
 
     >>> one_class(np.array([0.99, 0.01]), np.array([0.95, 0.05]))
-    '99 % of the target are predicted as one class, which is 95 % of the source'
+    '99 % of the target is predicted as one class, which makes up 95 % of the source'
     >>> one_class(np.array([0.96, 0.04]), np.array([0.95, 0.05]))
     ''
     """
@@ -338,7 +338,7 @@ def one_class(predicted: Array, shares: Array) -> str:
     if predicted[most] < NEARLY_ONE or 1 - predicted[most] >= (1 - shares[most]) / 2:
         return ""
     return (
-        f"{100 * predicted[most]:.0f} % of the target are predicted as one class, which is "
+        f"{100 * predicted[most]:.0f} % of the target is predicted as one class, which makes up "
         f"{100 * shares[most]:.0f} % of the source"
     )
 

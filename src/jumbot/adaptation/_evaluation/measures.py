@@ -83,7 +83,7 @@ class Evaluation:
             wrong = self.confusion[row].copy()
             wrong[row] = 0
             if wrong.any():
-                line += f", mostly taken for {self.classes[int(wrong.argmax())]} ({wrong.max()})"
+                line += f", mostly predicted as {self.classes[int(wrong.argmax())]} ({wrong.max()})"
             lines.append(line)
         return "\n".join(lines)
 
@@ -102,7 +102,7 @@ def evaluate(outputs: Any, labels: Any, classes: Sequence[str] | int | None = No
 
     >>> print(evaluate([[0.9, 0.1], [0.2, 0.8], [0.3, 0.7]], [0, 1, 0], ["cat", "dog"]))
     accuracy 66.7 %, mean over classes 75.0 %, 3 samples
-      cat   50.0 % of 2, mostly taken for dog (1)
+      cat   50.0 % of 2, mostly predicted as dog (1)
       dog  100.0 % of 1
     """
     found = as_array(outputs)

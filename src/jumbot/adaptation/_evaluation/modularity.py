@@ -37,7 +37,7 @@ def nearest(rows: Any, k: int = NEIGHBOURS) -> Array:
     if x.ndim != 2 or len(x) < 2:
         raise ArgumentError(f"rows: shape {x.shape}; pass (n, d) with at least two rows.")
     if not np.isfinite(x).all():
-        raise ArgumentError("rows: not all are finite numbers.")
+        raise ArgumentError("rows: contains NaN or infinity; drop or fill them first.")
     if k < 1:
         raise ArgumentError(f"k: got {k!r}; at least one neighbour is needed.")
     x = x - x.mean(0)  # |x|^2 + |y|^2 - 2 xy loses what a large common offset would take

@@ -76,7 +76,7 @@ class Guarantee:
         if not self.curve.size:
             return "the accuracy on the target cannot be estimated"
         if self._limited(coverage) is None:
-            return "on the target the model expects to cover less, unless the sets have several times the usual size"
+            return "on the target, the sets are expected to cover less unless they are several times larger"
         return ""
 
     def thresholds(self, coverage: float) -> Array:

@@ -67,7 +67,7 @@ def digits_network(shape: tuple[int, ...], classes: int = 10, features: int = 12
     channels, height, width = shape
     if min(height, width) < 8:
         raise ArgumentError(
-            f"network: images of {height}x{width} are too small for three poolings; enlarge to 8 or more."
+            f"network: images of {height}x{width} are too small for three pooling layers; enlarge them to 8x8 or more."
         )
     layers: list[nn.Module] = []
     for wide in (32, 64, 128):
@@ -251,7 +251,7 @@ def output_width(module: nn.Module, shape: tuple[int, ...], dtype: torch.dtype =
         with torch.no_grad():
             out = module(torch.zeros(1, *shape, device=device, dtype=dtype))
     except Exception as error:
-        raise ArgumentError(f"backbone: it fails on a sample of shape {shape}: {error}") from error
+        raise ArgumentError(f"backbone: fails on a sample of shape {shape}: {error}") from error
     finally:
         module.train(training)
     if not isinstance(out, Tensor) or out.ndim != 2:

@@ -40,7 +40,7 @@ class FeatureCache:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ArgumentError(
-                f"cache: {self.folder} cannot be made ({error.strerror}); choose another one."
+                f"cache: {self.folder} cannot be created ({error.strerror}); choose another one."
             ) from error
         found = _Found(self.folder, keys)
         found.look()

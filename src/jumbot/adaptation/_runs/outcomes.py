@@ -17,7 +17,7 @@ def outcome(folder: Path, task: str) -> dict[str, Any]:
     """What the folder of a finished run says, for a table."""
     config, results = read_config(folder), read_results(folder)
     if results is None:
-        raise ArgumentError(f"{folder}: the run there is not finished; it holds no results.json.")
+        raise ArgumentError(f"{folder}: the run is not finished; it contains no results.json.")
     return {
         "task": task,
         "method": config.method["name"],

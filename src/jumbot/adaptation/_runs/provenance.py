@@ -164,7 +164,7 @@ def find_start(folder: Path, new: Config) -> Start:
     """
     old = read_config(folder)
     if (why := difference(old, new)) is not None:
-        raise OtherStartError(f"start_from: {folder} did not learn from the source what this run would: {why}.")
+        raise OtherStartError(f"start_from: the steps of {folder} on the source cannot be reused: {why}.")
     run, whole = RunFolder(folder), new.method["name"] == SOURCE_ONLY
     if not has_come_as_far(run, old, whole):
         raise OtherStartError(
@@ -188,7 +188,7 @@ def difference(old: Config, new: Config) -> str | None:
     then, now = to_builtins(old.training), to_builtins(new.training)
     whole = new.method["name"] == SOURCE_ONLY
     if whole and (old.method["name"] != SOURCE_ONLY or new.training.select != "last"):
-        return "all steps of source-only to the last are taken over, from another run of source-only"
+        return "a run of source-only can only be reused whole, by another one"
     if not whole and not _on_source(old.training):
         return "it has no steps on the source alone"
     for name in now:
@@ -200,7 +200,7 @@ def difference(old: Config, new: Config) -> str | None:
             return f"{part} differs"
     for part in ("source", "labelled_target"):
         if old.data and new.data and old.data.get(part) != new.data.get(part):
-            return f"it had another {part}"
+            return f"{part} differs"
     return None
 
 

@@ -13,6 +13,9 @@ from jumbot._settings.training import Rule
 from jumbot.adaptation._evaluation.accuracy import EstimatedAccuracy
 from jumbot.adaptation._evaluation.averaged_plans import PlanSettings
 from jumbot.adaptation._evaluation.decision import Decision
+from jumbot.adaptation._evaluation.diagnosis import Diagnosis
+from jumbot.adaptation._evaluation.measures import Evaluation
+from jumbot.adaptation._evaluation.regression import RegressionEvaluation
 from jumbot.adaptation._evaluation.rivals import References
 from jumbot.adaptation._runs.config_json import ExtractorFile, NetworkSpec, TaskFile, check_classes, check_method
 from jumbot.data._inputs import InputFormat
@@ -35,7 +38,7 @@ class SourceSharesFile(Record):
 
 @dataclass(frozen=True)
 class DiagnosisFile(Record):
-    """What `Diagnosis.to_json` writes."""
+    """A diagnosis without the mass of each sample."""
 
     unexplained: tuple[Whole, ...]
     unexplained_share: Portion
@@ -52,6 +55,11 @@ class DiagnosisFile(Record):
     entropy: Measured | None = None
     sources: SourceSharesFile | None = None
     signs: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, found: Diagnosis, sources: SourceSharesFile | None) -> DiagnosisFile:
+        """What is kept of it; without classes where numbers are predicted."""
+        return cls(**found.to_json() | {"settings": found.settings, "sources": sources})
 
 
 @dataclass(frozen=True)
@@ -111,6 +119,14 @@ class Results(Record):
                 raise ArgumentError(f"{name}: has length {len(values)}; it must be {count}, as class_proportions.")
         if any(c >= count for c in self.diagnosis.absent_classes):
             raise ArgumentError(f"diagnosis.absent_classes: must be below {count}, the number of classes.")
+
+
+def label_figures(found: Evaluation | RegressionEvaluation) -> dict[str, Any]:
+    """Fields of `Results` that target labels give."""
+    figures = found.to_json()
+    if isinstance(found, RegressionEvaluation):
+        figures["per_output"] = tuple(OutputFigures(**one) for one in figures["per_output"])
+    return figures
 
 
 Crops = tuple[Literal["none", "crop", "resized-crop"], Literal["whole", "centre-crop", "ten-crop"]]

@@ -194,6 +194,11 @@ class Checkpoints:
         self.step = header.step
         return header.step, header.seconds
 
+    def keep_start(self) -> None:
+        """The network as adaptation finds it; only where there is a folder, whose figures compare with it."""
+        if self.run:
+            save_weights(self.run.before, pack("network", self.network.state_dict()), "before")
+
     def keep_best(self, step: int) -> None:
         if self.run:
             save_weights(self.run.best, self._tensors(), "best", step=step)

@@ -128,7 +128,6 @@ class Trainer:
         self.monitor = Monitor(
             self.network, self.method, source, target, self.task, training, self.watch, self.accelerator.device
         )
-        self.before_adaptation: Callable[[], None] | None = None
         self.step, self.before = 0, 0.0
         self.planned: int | None = None  # steps, where a budget of time ended it before
         self.checkpoints = Checkpoints(run, network, method)
@@ -168,12 +167,17 @@ class Trainer:
 
     def _end_early(self, start: float) -> None:
         """The time is up: what has been learned by now is the end of the run."""
-        if self.step <= self.source_steps and self.before_adaptation is not None:
-            self.before_adaptation()
+        if self.step <= self.source_steps:
+            self._keep_start()
         self.planned, self.total = self.total, self.step
         changed = self._settle_norms()
         if self.training.evaluate_every != 0 and (changed or self.history[-1]["event"] != "evaluation"):
             self._look(self.before + time.monotonic() - start)
+
+    def _keep_start(self) -> None:
+        """Adaptation begins: the network as it is now is compared with that at the end."""
+        if self.accelerator.is_main_process:
+            self.checkpoints.keep_start()
 
     def _settle_norms(self) -> bool:
         """The last steps are done: estimate batch norms on the target, where that is asked for."""
@@ -189,8 +193,7 @@ class Trainer:
         """One step of the optimiser, on k pairs of minibatches."""
         training, phase = self.training, self.phase
         if self.step == self.source_steps:
-            if self.before_adaptation is not None and self.accelerator.is_main_process:
-                self.before_adaptation()
+            self._keep_start()
             self.optimizers = self._fresh_optimizers()
         self._set_rate()
         if phase == "adapt" and (every := self.refresh_every) and (self.step - self.source_steps) % every == 0:
@@ -272,8 +275,7 @@ class Trainer:
             self.checkpoints.take_network(begin.run.before, "before")
         self.step = self.source_steps
         if begin.whole:
-            if self.before_adaptation is not None and self.accelerator.is_main_process:
-                self.before_adaptation()
+            self._keep_start()
             self.checkpoints.take_network(begin.run.checkpoint, "checkpoint")
             self.step = self.total
         if not self.accelerator.is_main_process:

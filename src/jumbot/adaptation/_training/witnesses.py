@@ -304,7 +304,7 @@ def train_network(
     planned = trainer.total - trainer.source_steps
     trainer.fit()
     if trainer.step - trainer.source_steps < min(LEAST_STEPS, planned):
-        raise OutOfTimeError(f"{trainer.step} steps were done when the time was up")
+        raise OutOfTimeError(f"the time budget ended after {trainer.step} steps")
     return network.cpu().eval()
 
 
@@ -312,5 +312,5 @@ def _check_time(until: float) -> float:
     """Now, a time of `time.monotonic`."""
     now = time.monotonic()
     if now >= until:
-        raise OutOfTimeError("the time was up")
+        raise OutOfTimeError("the time budget ended")
     return now

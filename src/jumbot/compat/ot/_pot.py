@@ -196,12 +196,13 @@ DIFFERENCES = {
         "the total cost of an entropic unbalanced problem includes the mass terms of KL, as POT's formula has them; "
         "the value that POT returns leaves them out"
     ),
-    "tv": "problems with TV are solved to the optimum; POT's own solver can stop where it starts",
+    "tv": "problems with TV are solved to the optimum; POT's own solver may stop at its starting point",
     "exact_batch": (
         "exact problems of solve_batch are solved to the optimum; the plans of POT's proximal method are not optimal"
     ),
     "stabilised": (
-        "sinkhorn_stabilized solves the same problem as sinkhorn; POT's own loses it when it absorbs its scalings"
+        "sinkhorn_stabilized solves the same problem as sinkhorn; POT's own solver solves another problem once it "
+        "absorbs its scalings"
     ),
 }
 _warned: set[str] = set()

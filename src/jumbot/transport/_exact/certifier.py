@@ -15,9 +15,8 @@ from typing import Any
 from jumbot.transport._exact.potentials import Unbalanced
 from jumbot.transport._kernels.decorator import compiled
 from jumbot.transport._kernels.gibbs import set_all
-from jumbot.transport._kernels.kl_near import NEAR, near_by_log
 from jumbot.transport._kernels.sides import total
-from jumbot.transport._kernels.vectormath import greater
+from jumbot.transport._kernels.vectormath import NEAR, greater, near_by_log
 from jumbot.transport._outcome import BALANCED, GAP, KL, LINEAR, OBJECTIVE, SCALE, TV
 
 ROUNDING = 1e-15

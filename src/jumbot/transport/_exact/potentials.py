@@ -13,7 +13,7 @@ import math
 from numpy.typing import NDArray
 
 from jumbot.transport._kernels.decorator import compiled
-from jumbot.transport._kernels.kl_near import NEAR, near_by_ratio
+from jumbot.transport._kernels.vectormath import NEAR, near_by_ratio
 
 #: (C, a, b, tau_a, tau_b).  No named tuple: compiled code is stored by the types of its arguments, not by their names.
 Unbalanced = tuple[NDArray, NDArray, NDArray, float, float]

@@ -68,10 +68,8 @@ def total_variation(
     dropped = np.where(cost >= spared, plan, 0.0)
     plan = plan - dropped
     unsent, unserved = dropped.sum(1), unserved + dropped.sum(0)
-    for i in np.flatnonzero((u < tau_a) & (unsent > 0)):
-        plan[i, cost[i].argmin()] += unsent[i]
-    for j in np.flatnonzero((v < tau_b) & (unserved > 0)):
-        plan[cost[:, j].argmin(), j] += unserved[j]
+    _add_cheapest(plan, cost, np.where(u < tau_a, unsent, 0.0))
+    _add_cheapest(plan.T, cost.T, np.where(v < tau_b, unserved, 0.0))
     u, v = u - high - low, v + high + low
     f = np.minimum(u, f)
     g = np.minimum(v, (cost - f[:, None]).min(0))
@@ -82,6 +80,12 @@ def total_variation(
         columns = (g < tau_b + high + low) & (g > -tau_b + high + low)
         _keep_marginals(plan, a, b, rows, columns, cost < spared)
     return plan, f, g, (float(high), float(low))
+
+
+def _add_cheapest(plan: Array, cost: Array, masses: Array) -> None:
+    """Each of the masses to the cheapest pair of its row."""
+    for i in np.flatnonzero(masses > 0):
+        plan[i, cost[i].argmin()] += masses[i]
 
 
 def _with_dummy(

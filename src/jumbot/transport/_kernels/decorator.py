@@ -26,7 +26,8 @@ from jumbot.transport._kernels.meaning import meaning
 
 if getattr(numba.config, "DISABLE_JIT", False):
     raise UnsupportedError(
-        "NUMBA_DISABLE_JIT is set, and what this package compiles does not run as Python; unset it, or set it to 0."
+        "NUMBA_DISABLE_JIT is set, but the kernels of this package cannot run as plain Python; unset it, or set it "
+        "to 0."
     )
 
 _F = TypeVar("_F", bound=Callable[..., Any])

@@ -18,9 +18,8 @@ import numpy as np
 
 from jumbot.transport._kernels.decorator import compiled
 from jumbot.transport._kernels.gibbs import inner, set_all
-from jumbot.transport._kernels.kl_near import NEAR, near_by_ratio
 from jumbot.transport._kernels.sides import total
-from jumbot.transport._kernels.vectormath import exp, greater, lesser, log
+from jumbot.transport._kernels.vectormath import NEAR, exp, greater, lesser, log, near_by_ratio
 
 _SAMPLE = 16  # rows that an estimate looks at
 _TINY = 1e-200  # a plan's entry below which its logarithm is taken from the potentials

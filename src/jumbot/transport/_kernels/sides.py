@@ -11,8 +11,7 @@ from typing import Any
 
 from jumbot.transport._kernels.decorator import compiled
 from jumbot.transport._kernels.gibbs import set_all
-from jumbot.transport._kernels.kl_near import NEAR, near_by_log
-from jumbot.transport._kernels.vectormath import exp, greater, log
+from jumbot.transport._kernels.vectormath import NEAR, exp, greater, log, near_by_log
 from jumbot.transport._outcome import BALANCED, KL, POWER, RANGE, TV
 
 

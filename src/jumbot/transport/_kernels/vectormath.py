@@ -1,4 +1,4 @@
-"""exp, log, the lesser and the greater of two numbers, such that LLVM can vectorise them.
+"""exp, log, the series of KL, the lesser and the greater of two numbers, such that LLVM can vectorise them.
 
 numba compiles `math.exp` to a scalar library call, ten times slower in a loop than what the processor can do.
 These are branch-free polynomials, accurate to two units in the last place on the ranges that the kernels use.
@@ -16,6 +16,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from jumbot.transport import _kl_series
 from jumbot.transport._kernels.decorator import compiled
 
 
@@ -133,3 +134,7 @@ def log(x: float) -> float:
     p = p * w + 2.0 / 5
     p = p * w + 2.0 / 3
     return k * _LN2_HIGH + (k * _LN2_LOW + (z * w * p + 2.0 * z))
+
+
+NEAR = _kl_series.NEAR
+near_by_ratio, near_by_log = compiled()(_kl_series.of_ratio), compiled()(_kl_series.of_log)

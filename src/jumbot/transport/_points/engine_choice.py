@@ -314,7 +314,7 @@ def _check_reach(problem: Problem, ground: Ground, x: np.ndarray, y: np.ndarray)
         reach = np.maximum(x.max(0) - y.min(0), y.max(0) - x.min(0))
         if float((reach**2).sum()) >= math.pi**2 / 4:
             raise ArgumentError(
-                "cost: 'wfr' is infinite from a distance of pi/2 on, so that exact marginals may have no plan; pass a "
+                "cost: 'wfr' is infinite for distances of pi/2 and more, so exact marginals may have no plan; pass a "
                 "finite tau, or divide the points by a larger length."
             )
 

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from jumbot.transport._kernels.decorator import compiled
-from jumbot.transport._kernels.kl_near import NEAR, near_by_log
-from jumbot.transport._kernels.vectormath import exp, greater, lesser, log
+from jumbot.transport._kernels.vectormath import NEAR, exp, greater, lesser, log, near_by_log
 from jumbot.transport._points.tile_math import (
     PRODUCT,
     ROOT,
@@ -204,50 +203,37 @@ def box_cost(low: Any, high: Any, other_low: Any, other_high: Any, kind: int, sc
     return z
 
 
+@compiled()
+def _log_bound(rows: Any, columns: Any, ground: Any, a: int, b: int) -> float:
+    """log_a + log_b - least cost of one block: no entry times its weights is larger."""
+    low, high, log_a = rows
+    other_low, other_high, log_b = columns
+    kind, scale = ground
+    return log_a[a] + log_b[b] - box_cost(low[a], high[a], other_low[b], other_high[b], kind, scale, False)
+
+
 @compiled(allocates=True)
-def weigh_blocks(
-    low: Any,
-    high: Any,
-    log_a: Any,
-    other_low: Any,
-    other_high: Any,
-    log_b: Any,
-    kind: int,
-    scale: float,
-    a: int,
-    least: float,
-    width: float,
-    bins: Any,
-) -> None:
-    """Add the bounds e^(log_a + log_b - least cost) of the blocks of row cell `a` to bins of their logarithm."""
-    for b in range(log_b.shape[0]):
-        e = log_a[a] + log_b[b] - box_cost(low[a], high[a], other_low[b], other_high[b], kind, scale, False)
+def weigh_blocks(rows: Any, columns: Any, ground: Any, a: int, least: float, width: float, bins: Any) -> None:
+    """Add the bounds of the blocks of row cell `a` to bins of their logarithm.
+
+    `rows` and `columns` are the boxes of their cells and the logarithms of their masses; `ground` kind and scale.
+    """
+    for b in range(columns[2].shape[0]):
+        e = _log_bound(rows, columns, ground, a, b)
         if e > -700.0:
             at = int(min(max((e - least) / width + 1.0, 0.0), bins.shape[0] - 1.0))
             bins[at] += exp(min(e, 600.0))
 
 
 @compiled(allocates=True)
-def keep_blocks(
-    low: Any,
-    high: Any,
-    log_a: Any,
-    other_low: Any,
-    other_high: Any,
-    log_b: Any,
-    kind: int,
-    scale: float,
-    a: int,
-    threshold: float,
-    kept: Any,
-) -> tuple[int, float]:
+def keep_blocks(rows: Any, columns: Any, ground: Any, a: int, threshold: float, kept: Any) -> tuple[int, float]:
     """Write the blocks of row cell `a` whose bound is above the threshold, and the best one in any case.
 
     Returns their number and the sum of the bounds of the others.
     """
     count, dropped, best, at = 0, 0.0, -1e300, 0
-    for b in range(log_b.shape[0]):
-        e = log_a[a] + log_b[b] - box_cost(low[a], high[a], other_low[b], other_high[b], kind, scale, False)
+    for b in range(columns[2].shape[0]):
+        e = _log_bound(rows, columns, ground, a, b)
         if e > best:
             best, at = e, b
         if e > threshold:
@@ -263,24 +249,15 @@ def keep_blocks(
 
 
 @compiled(allocates=True)
-def fill_left_out(
-    low: Any,
-    high: Any,
-    alpha: Any,
-    log_a: Any,
-    other_low: Any,
-    other_high: Any,
-    beta: Any,
-    log_b: Any,
-    first: Any,
-    last: Any,
-    met: Any,
-    kind: int,
-    scale: float,
-    a: int,
-    out: Any,
-) -> None:
-    """Of alpha beta' in the blocks of row cell `a` that are left out: mass, a bound on <C, .>, and sum e log(e/R..)."""
+def fill_left_out(rows: Any, columns: Any, lists: Any, ground: Any, a: int, out: Any) -> None:
+    """Of alpha beta' in the blocks of row cell `a` that are left out: mass, a bound on <C, .>, and sum e log(e/R..).
+
+    `rows` are the boxes of cells, their alpha, and its sums times logarithms; `lists` the blocks that are kept.
+    """
+    low, high, alpha, log_a = rows
+    other_low, other_high, beta, log_b = columns
+    first, last, met = lists
+    kind, scale = ground
     absent = np.ones(beta.shape[0], dtype=np.uint8)
     for k in range(first[a], last[a]):
         absent[met[k]] = 0

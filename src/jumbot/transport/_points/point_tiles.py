@@ -251,10 +251,9 @@ class Tiles:
                 cell = cells.at // cells.width
                 terms = np.where(x > 0, x * (log_x - values), 0.0)
                 sums += [np.bincount(cell, x, cells.count), np.bincount(cell, terms, cells.count)]
-            fill: Any = passes.fill_left_out
-            ground = self.ground.kind, self.ground.scale
+            rows, columns = (*own.boxes, *sums[:2]), (*other.boxes, *sums[2:])
             for k in range(own.count):
-                fill(*own.boxes, *sums[:2], *other.boxes, *sums[2:], *self.lists[0], *ground, k, rest)
+                passes.fill_left_out(rows, columns, self.lists[0], (self.ground.kind, self.ground.scale), k, rest)
         return float(out[:, 0].sum()), float(out[:, 1].sum()), rest
 
     def mean_cost(self, a: np.ndarray, b: np.ndarray) -> float:
@@ -267,15 +266,15 @@ class Tiles:
 
     def choose(self, F: np.ndarray, G: np.ndarray, budget: float) -> float:
         """Leave out blocks of the plan whose mass is at most `budget` in all; returns a bound on what they hold."""
-        (low, high), (other_low, other_high) = self.cells[0].boxes, self.cells[1].boxes
         log_a, log_b = (_log_mass(c, values) for c, values in zip(self.cells, (F, G), strict=True))
-        arguments = low, high, log_a, other_low, other_high, log_b, self.ground.kind, self.ground.scale
+        rows, columns = ((*c.boxes, logs) for c, logs in zip(self.cells, (log_a, log_b), strict=True))
+        ground = self.ground.kind, self.ground.scale
         least = math.log(budget / (len(log_a) * len(log_b)))
 
         def weigh(part: tuple[int, int]) -> np.ndarray:
             bins = np.zeros(_BINS)
             for a in range(*part):
-                passes.weigh_blocks(*arguments, a, least, _WIDTH, bins)
+                passes.weigh_blocks(rows, columns, ground, a, least, _WIDTH, bins)
             return bins
 
         parts = split(len(log_a), _RUNS)
@@ -285,17 +284,16 @@ class Tiles:
         def keep(part: tuple[int, int]) -> tuple[list[np.ndarray], float]:
             kept, lists, left = np.empty(len(log_b), dtype=np.int64), [], 0.0
             for a in range(*part):
-                count, dropped = passes.keep_blocks(*arguments, a, threshold, kept)
+                count, dropped = passes.keep_blocks(rows, columns, ground, a, threshold, kept)
                 lists.append(kept[:count].astype(np.int32))
                 left += dropped
             return lists, left
 
         found = run(keep, parts)
         lists = [part for lists, _ in found for part in lists]
-        across = other_low, other_high, log_b, low, high, log_a, self.ground.kind, self.ground.scale
         for b in np.setdiff1d(np.arange(len(log_b)), np.concatenate(lists)):  # a column cell meets one at least, too
             best = np.empty(len(log_a), dtype=np.int64)
-            passes.keep_blocks(*across, int(b), np.inf, best)
+            passes.keep_blocks(columns, rows, ground, int(b), np.inf, best)
             lists[best[0]] = np.sort(np.append(lists[best[0]], np.int32(b)))
         self._set(lists)
         self.left_out = 0.0 if self.kept == 1.0 else sum(left for _, left in found) * (1 + 1e-9)

@@ -152,7 +152,7 @@ class SampleSolution(Generic[ArrayT]):
     def __getattr__(self, name: str) -> Any:
         if name == "plan":
             raise AttributeError(
-                "plan: it is never stored here; use apply, barycentric_map, row, top, sample or to_sparse, or "
+                "plan: is never stored; use apply, barycentric_map, row, top, sample or to_sparse, or "
                 "jumbot.solve on the matrix of costs."
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")

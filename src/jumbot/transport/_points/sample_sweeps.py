@@ -49,12 +49,12 @@ class Found:
 
 
 class Sweeps:
-    """One problem; `stream` gives its tiles.  `leave_out` says whether blocks may be left out."""
+    """One problem; `stream` gives its tiles."""
 
-    def __init__(self, problem: Problem, stream: Any, tol: float, leave_out: bool = True) -> None:
+    def __init__(self, problem: Problem, stream: Any, tol: float) -> None:
         self.problem, self.stream, self.tol, self.epsilon = problem, stream, tol, problem.epsilon
         self.a, self.b = problem.a[0].numpy(), problem.b[0].numpy()
-        self.leave_out = leave_out and hasattr(stream, "choose")
+        self.leave_out = hasattr(stream, "choose")
         sides = problem.source, problem.target
         self.hard = any(side.hard for side in sides)
         kinds = {type(side.divergence) for side in sides}

@@ -156,7 +156,9 @@ def solve_sample(
 
 def _check_offered(epsilon: Any, mass: Any) -> float:
     if mass is not None:
-        raise UnsupportedError("mass: partial transport is not offered from points; pass the matrix to jumbot.solve.")
+        raise UnsupportedError(
+            "mass: partial transport is not supported from points; pass the cost matrix to jumbot.solve."
+        )
     epsilon = check_number("epsilon", epsilon, least=0)
     if epsilon == 0:
         raise UnsupportedError("epsilon: must be > 0 from points; exact plans need the matrix, see jumbot.solve.")

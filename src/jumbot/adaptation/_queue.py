@@ -1,0 +1,236 @@
+"""Runs that are trained one after the other, or several at a time: those of a comparison, or candidates of a search."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from jumbot._base.options import Count, check
+from jumbot._base.progress import in_notebook, progress
+from jumbot._settings.places import CONFIG, MODEL
+from jumbot.adaptation._config import RunConfig, make_config
+from jumbot.adaptation._runs.config_json import Config
+from jumbot.adaptation._runs.folder import RunFolder, read_config
+from jumbot.adaptation._runs.outcomes import outcome
+from jumbot.adaptation._runs.provenance import OtherStartError, difference, has_come_as_far
+from jumbot.adaptation._runs.variants import Variant
+from jumbot.adaptation._training.bar import TimeUpError, pausing
+from jumbot.errors import JumbotError, need, one_line
+from jumbot.methods import SOURCE_ONLY
+
+_LEAST = 1e-3  # seconds of a run, which it refuses
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A source and a target, by what `jumbot.adapt` takes for them."""
+
+    name: str
+    source: Any
+    target: Any
+    evaluate_on: Any = None
+    labelled_target: Any = None
+
+    def teaches_like(self, other: Pair) -> bool:
+        """Whether both have the same labelled data."""
+        ours, theirs = ((pair.source, pair.labelled_target) for pair in (self, other))
+        return all(a is b or (isinstance(a, str | Path) and a == b) for a, b in zip(ours, theirs, strict=True))
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training run, and its folder."""
+
+    pair: Pair
+    variant: Variant
+    seed: int
+    folder: Path
+    recipe: str | None = None
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    reading: Mapping[str, Any] = field(default_factory=dict)
+    command: str | None = None
+    start_from: Path | None = None
+    seconds: float = math.inf
+    """What is left for it; a run that is not done by then keeps its checkpoint and is not finished."""
+    cut: bool = False
+    """Whether it ends early instead, with what was learned by then."""
+    judge: bool = False
+    """Whether its accuracy is estimated, as that of `adapt` is."""
+    _made: dict[tuple[str, str], RunConfig] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Its settings by recipe and task, made once."""
+    _begun: list[Config] = field(default_factory=list, init=False, repr=False, compare=False)
+    """What is in its folder, read once: nothing changes it."""
+
+    @property
+    def name(self) -> str:
+        """For people who wait."""
+        return f"{self.pair.name}  {self.variant.label}  seed {self.seed}"
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run is done; one that was made with other settings is refused, never passed off as this one."""
+        if not (self.folder / MODEL).exists():
+            return False
+        found = self._begun_with()
+        if (config := self._config(found)) is not None:
+            RunFolder(self.folder).check_same(found, config)
+        return True
+
+    @property
+    def started(self) -> bool:
+        return (self.folder / CONFIG).exists()
+
+    def _begun_with(self) -> Config:
+        if not self._begun:
+            self._begun.append(read_config(self.folder))
+        return self._begun[0]
+
+    def _config(self, like: Config) -> Config | None:
+        """Its configuration if its data are those of another run; None if that does not tell its recipe."""
+        recipe = self.recipe or like.recipe
+        if recipe is None:
+            return None
+        asked = recipe, like.task.name
+        if asked not in self._made:
+            changes = {**self.changes, "seed": self.seed}
+            self._made[asked] = make_config(None, self.variant.method, recipe, changes, like.task.name)
+        return replace(like, **self._made[asked].parts())
+
+    def begun_by(self, others: Iterable[Run]) -> Run:
+        """This run, to start from the one of the others that has done the same steps on the source, if there is one."""
+        for other in others:
+            alike = other.seed == self.seed and self.pair.teaches_like(other.pair)
+            if not alike or not other.started:
+                continue
+            try:
+                found = other._begun_with()
+                config, whole = self._config(found), self.variant.method == SOURCE_ONLY
+            except JumbotError:  # the one of the two that cannot be trained says so itself
+                continue
+            if config is None or difference(found, config) is not None:
+                continue
+            if has_come_as_far(RunFolder(other.folder), found, whole):
+                return replace(self, start_from=other.folder)
+        return self
+
+    def train(self, show: bool = False) -> None:
+        with pausing(math.inf if self.cut else self.seconds):
+            try:
+                self._train(show, self.start_from)
+            except OtherStartError:  # what the target decides, such as the size of images, is known with the data alone
+                self._train(show, None)
+
+    def _train(self, show: bool, start_from: Path | None) -> None:
+        from jumbot.adaptation._adapt import adapt
+
+        adapt(
+            self.pair.source,
+            self.pair.target,
+            method=self.variant.method,
+            recipe=self.recipe,
+            evaluate_on=self.pair.evaluate_on,
+            labelled_target=self.pair.labelled_target,
+            out=self.folder,
+            resume=self.started,
+            start_from=start_from,
+            show=show,
+            report=False,
+            judge=self.judge,
+            minutes=max(self.seconds, _LEAST) / 60 if self.cut and self.seconds < math.inf else None,
+            command=self.command,
+            seed=self.seed,
+            **self.reading,
+            **self.changes,
+        )
+
+    def outcome(self) -> dict[str, Any]:
+        """What its folder says, under the name that the method has in the table."""
+        return outcome(self.folder, self.pair.name) | {"method": self.variant.label}
+
+
+def train_all(
+    runs: Sequence[Run], jobs: int = 1, show: bool = False, *, until: float = math.inf, least: int = 0
+) -> dict[str, str]:
+    """Train those that are not finished, `jobs` at a time; one that fails is reported with its reason, the others
+    continue.
+
+    Steps on the source alone that another of them has done by then are not repeated.  After `until`, a time of
+    `time.monotonic`, none is started but the first `least` of them, which share that time and end early; others keep a
+    checkpoint then.
+    """
+    failed: dict[str, str] = {}
+    check("jobs", jobs, Count)
+    waiting = [(number, run) for number, run in enumerate(runs) if not run.finished]
+    sharing = 1 if jobs > 1 else least
+    starting = (
+        replace(
+            run if run.started else run.begun_by(runs),
+            seconds=(until - time.monotonic()) / max(sharing - number, 1),
+            cut=number < least,
+        )
+        for number, run in waiting
+        if number < least or time.monotonic() < until
+    )
+    done: Iterator[tuple[Run, str | None]]
+    if jobs == 1 or len(waiting) == 1:
+        done = ((run, _train(run, show and (in_notebook() or sys.stderr.isatty()))) for run in starting)
+    else:
+        done = _train_in_parallel(starting, min(jobs, len(waiting)))
+    telling: AbstractContextManager[Callable[[int], None]] = nullcontext(lambda count: None)
+    if jobs > 1 and len(waiting) > 1:  # otherwise each tells for itself
+        telling = progress(len(waiting), "runs", least=1, bar=show, slow=True)
+    with telling as advance:
+        for number, (run, reason) in enumerate(done, 1):
+            if show:
+                print(f"{number}/{len(waiting)}  {one_line(run.name)}", file=sys.stderr, flush=True)
+            if reason is not None:
+                failed[str(run.folder)] = reason
+            advance(1)
+    return failed
+
+
+def _train_in_parallel(runs: Iterable[Run], jobs: int) -> Iterator[tuple[Run, str | None]]:
+    """In processes of one thread each, as they finish; a run is asked for when there is a process for it.
+
+    joblib's processes need no `if __name__ == "__main__"` in the user's script.
+    """
+    joblib = need("joblib", "jobs above 1", "adapt")
+    with joblib.parallel_config("loky", inner_max_num_threads=1):
+        pool = joblib.Parallel(jobs, pre_dispatch=jobs, batch_size=1, return_as="generator_unordered")
+        for run, reason, noted in pool(joblib.delayed(_train_alone)(run, os.getcwd(), time.time()) for run in runs):
+            for message in noted:  # here, where whoever asked for the runs has said what becomes of warnings
+                warnings.warn(message, stacklevel=2)
+            yield run, reason
+
+
+def _train_alone(run: Run, place: str, sent: float) -> tuple[Run, str | None, list[Warning]]:
+    """In a process that may take seconds to start, which a budget counts from when the run was `sent`."""
+    import torch
+
+    from jumbot.adaptation._training.accelerator import keep_freed_memory
+
+    os.chdir(place)  # the process may be older than the user's last change of folder
+    keep_freed_memory()
+    torch.set_num_threads(1)
+    with warnings.catch_warnings(record=True) as noted:
+        reason = _train(replace(run, seconds=run.seconds - (time.time() - sent)))
+    return run, reason, [found.message for found in noted if isinstance(found.message, Warning)]
+
+
+def _train(run: Run, show: bool = False) -> str | None:
+    """Why it failed, if it did."""
+    try:
+        run.train(show)
+    except TimeUpError:
+        return None
+    except JumbotError as error:
+        return str(error)
+    return None
