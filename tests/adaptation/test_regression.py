@@ -243,7 +243,7 @@ def test_the_network_follows_held_out_error(rng: np.random.Generator) -> None:
     X = rng.uniform(size=(160, 3))
     noisy = X[:, 0] + 2 * rng.normal(size=160)
     wave = np.sin(25 * X[:, 0])
-    how: dict[str, Any] = {"task": "regression", "method": "source-only", "steps": 120, "seed": 0}
+    how: dict[str, Any] = {"task": "regression", "method": "source-only", "steps": 60, "seed": 0}
     assert jumbot.adapt((X, noisy), X, **how).spec["bins"] == 8
     assert jumbot.adapt((X, wave), X, **how).spec["bins"] == 32
-    assert jumbot.adapt((X, noisy), X, bins=32, **how | {"steps": 2}).spec["bins"] == 32
+    assert jumbot.adapt((X, noisy), X, bins=32, judge=False, **how | {"steps": 2}).spec["bins"] == 32
