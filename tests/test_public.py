@@ -109,7 +109,7 @@ def test_types(tmp_path: Path, pytestconfig: pytest.Config) -> None:
         assert not of_package, "\n".join(of_package)
     revealed = re.findall(r'script\.py:(\d+): note: Revealed type is "(.*)"', done.stdout)
     types = {shown[int(number) - 4]: kind for number, kind in revealed}
-    assert set(types) == set(shown), done.stdout
+    assert set(types) == set(shown), done.stdout + done.stderr
     untyped = {name for name, kind in types.items() if kind == "Any" or kind.endswith("-> Any")}
     assert not untyped
     for call, kind in CALLS.items():

@@ -20,6 +20,7 @@ from jumbot.adaptation._adapt import adapt
 from jumbot.adaptation._runs.folder import read_metrics
 from jumbot.adaptation._training import checkpoint
 from jumbot.adaptation._training.checkpoint import load_tensors
+from jumbot.adaptation._training.loop import Trainer
 from jumbot.errors import JumbotError, NotFiniteError
 from tests.refusals import refused
 
@@ -267,3 +268,18 @@ def test_the_plan_of_one_process_is_that_of_all(blobs: Any) -> None:
     )
     assert "wrong_mass" in alone
     assert alone.equals(joined)
+
+
+def test_random_numbers_of_a_step_depend_on_the_seed_and_the_step(blobs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    step = Trainer._one
+
+    def spy(self: Trainer, *arguments: Any) -> None:
+        step(self, *arguments)
+        seen.append(torch.initial_seed())
+
+    monkeypatch.setattr(Trainer, "_one", spy)
+    for seed in (0, 1, 0):
+        adapt(*blobs(), steps=2, source_steps=0, seed=seed, method="jumbot", judge=False)
+    assert seen[:2] == seen[4:]
+    assert len(set(seen)) == 4
