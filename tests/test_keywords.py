@@ -81,7 +81,7 @@ def test_reading_is_one_value_or_keywords(place: str, monkeypatch: pytest.Monkey
         got.append(args[-1])
         raise Reached
 
-    monkeypatch.setattr(f"jumbot.adaptation.{place}.read_domains", read)
+    monkeypatch.setattr(f"jumbot.adaptation.{place}.read_data", read)
     call: Any = {"_adapt": jumbot.adapt, "_tune": jumbot.tune}[place]
     wanted = PublicReading(label="a,b", drop=("c",), task="regression")
     for ways in (

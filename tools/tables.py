@@ -21,6 +21,7 @@ from typing import Any
 
 from jumbot._base.text_tables import markdown, mean_and_deviation
 from jumbot._paper import fig6 as figure6
+from jumbot._paper import fig7 as figure7
 from jumbot._paper.digits_table import is_papers_point, percent, row_of
 from jumbot._paper.digits_table import table as digits_table
 from jumbot._paper.targets import TABLES as PRINTED
@@ -368,12 +369,38 @@ def draw_fig6() -> None:
     picture.savefig(RESULTS / "paper" / "fig6.pdf", dpi=110, metadata={"CreationDate": None})
 
 
+def class_curves() -> dict[str, dict[str, Any]]:
+    """What figure 7 shows, of the longest runs on M->MM at the paper's settings, which need not have the same seed."""
+    rows = [row for row in longest(digits_runs()) if row["task"] == "M-MM"]
+    runs = {row["method"]: row for row in reversed(rows) if row["method"] in ("deepjdot", "jumbot")}
+    return {name: row | figure7.curve_of(row["folder"]) for name, row in runs.items()}
+
+
+def classes_along_training() -> str:
+    """The measures of figure 7 of these runs."""
+    rows = []
+    for name, curve in sorted(class_curves().items()):
+        falls, last = figure7.fall(curve["accuracies"]), curve["accuracies"][-1]
+        source, adapted = curve["updates"]
+        length = (name, curve["seed"], curve["training"]["batch_size"], f"{source:,} + {adapted:,}")
+        measures = (statistics.fmean(last), min(last), statistics.fmean(falls), max(falls))
+        rows.append((*length, *(f"{value:.1f}" for value in measures)))
+    measured = ("mean of the classes", "worst class", "points below the best, mean", "largest")
+    return markdown(("method", "seed", "batch", "updates", *measured), rows)
+
+
+def draw_class_curves() -> None:
+    curves = {f"{name}, seed {curve['seed']}": curve for name, curve in sorted(class_curves().items())}
+    figure7.draw(curves, [str(digit) for digit in range(10)]).savefig(RESULTS / "digits" / "classes.png", dpi=110)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "demo": demo,
     "digits": lambda: digits(True),
     "digits-other": lambda: digits(False),
     "everyday": everyday,
     "digits-summary": digits_summary,
+    "classes-along-training": classes_along_training,
     "few-labels": few_labels,
     "fig6": fig6,
     "fig6-other": lambda: figure6.table(fig6_points()[2]),
@@ -409,6 +436,7 @@ def main(arguments: Sequence[str]) -> int:
         for folder in PICTURES:
             draw(folder)
         draw_fig6()
+        draw_class_curves()
     state = "is not what the records give" if "--check" in arguments else "written"
     print("\n".join(f"{name}: {state}" for name in stale) or "every table is what the records give")
     return int(bool(stale) and "--check" in arguments)

@@ -192,13 +192,13 @@ EARLY = {
 
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in EARLY.items() for value in values])
 def test_refused_before_any_data_are_read(name: str, value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adapt_module, "read_domains", lambda *_: pytest.fail("data were read"))
+    monkeypatch.setattr(adapt_module, "read_data", lambda *_: pytest.fail("data were read"))
     with refused(name):
         jumbot.adapt("nowhere", "nowhere", **{name: value})
 
 
 def test_refused_together_or_for_want_of_something(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adapt_module, "read_domains", lambda *_: pytest.fail("data were read"))
+    monkeypatch.setattr(adapt_module, "read_data", lambda *_: pytest.fail("data were read"))
     for options, words in (
         ({"evaluate_every": 0, "select": "entropy"}, "evaluate_every: 0"),
         ({"steps": 3, "epochs": 3}, "steps: got 3 together with epochs=3"),

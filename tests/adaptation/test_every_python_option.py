@@ -178,8 +178,8 @@ DATA = ("source", "target", "evaluate_on", "labelled_target")
 
 @pytest.fixture
 def nothing_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("jumbot.adaptation._adapt.read_domains", accepted)
-    monkeypatch.setattr("jumbot.adaptation._tune.read_domains", accepted)
+    monkeypatch.setattr("jumbot.adaptation._adapt.read_data", accepted)
+    monkeypatch.setattr("jumbot.adaptation._tune.read_data", accepted)
     monkeypatch.setattr("jumbot.adaptation._grid.train_all", accepted)
     monkeypatch.chdir(tmp_path)
 
@@ -212,7 +212,7 @@ def test_compare() -> None:
 @pytest.mark.slow
 def test_data_of_adapt_and_tune(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    for place in ("_adapt.train", "_adapt._train_nowhere", "_tune.Search"):
+    for place in ("_adapt._train", "_adapt._train_nowhere", "_tune.Search"):
         monkeypatch.setattr(f"jumbot.adaptation.{place}", accepted)
     for call, use in (("adapt", jumbot.adapt), ("tune", jumbot.tune)):
         walk(call, use, list(DATA), source=(X, Y), target=X)

@@ -14,7 +14,8 @@ import pytest
 import jumbot
 from jumbot._settings.reading import make_reading
 from jumbot.cli._app import main
-from jumbot.data._preflight import Encoding, Given
+from jumbot.data._preflight import Attempt, Encoding
+from jumbot.data._sources import Given
 from tests.refusals import refused
 
 ROWS = 80
@@ -86,7 +87,7 @@ def test_labels_that_may_be_numbers_next_to_other_problems(
     source.to_csv("a.csv", index=False)
     target.to_csv("b.csv", index=False)
     output = _message(capsys, "--label", "outcome")
-    assert "is this a number to predict?" in output
+    assert "task='regression'" in output
     assert "'when' contains dates" in output
     assert output.rstrip().endswith("--label outcome --task regression --dates when")
     assert _works(output) == {"age": None, "pulse": None, "when": "dates"}
@@ -152,7 +153,7 @@ def test_a_file_is_read_once(tables: tuple[pd.DataFrame, pd.DataFrame], monkeypa
 
 def test_a_problem_that_is_none_of_the_tables_is_left_as_it_is(tables: tuple[pd.DataFrame, pd.DataFrame]) -> None:
     source, target = tables
-    given = Given(source, target, make_reading(label="outcome"), Encoding())
+    given = Attempt(Given(source, target), make_reading(label="outcome"), Encoding())
     assert given.problem() is None
     with refused("oracle") as caught:
         jumbot.adapt(source, target, label="outcome", select="oracle", steps=2, judge=False)

@@ -18,7 +18,7 @@ import torch
 
 import jumbot
 from jumbot.transport._entropic import solver
-from jumbot.transport._problem import make_problem
+from jumbot.transport._problem import Terms, make_problem
 from tests.refusals import refused
 from tests.transport.far_numbers import Far, chi2_grid, far_problems, wrong
 
@@ -167,6 +167,17 @@ def test_masses_far_apart_raise_no_warning_of_numpys(problem: Far) -> None:
     assert not solution.converged or wrong(problem, solution) is None
 
 
+def test_an_exact_marginal_that_is_missed_is_not_solved() -> None:
+    """At potentials of 1e24 epsilon nothing is known of the plan, and a penalty of 1e46 hides what it misses."""
+    weights = [550.442727167151, 5.161840909048229e35], [18900.480571450265]
+    cost, epsilon, tau = [[2.484991252911777], [251.64884435411986]], 2.3994754963050553e-13, 134545854864.74129
+    problem = Far(cost, *weights, epsilon, (tau, math.inf), "power(1.5)")
+    turned = Far([[row[0] for row in cost]], *weights[::-1], epsilon, (math.inf, tau), "power(1.5)")
+    for each in (problem, turned):
+        solution = _solved(each)
+        assert not solution.converged or wrong(each, solution) is None
+
+
 def test_annealing_from_an_epsilon_that_is_beyond_all_powers_of_three() -> None:
     """3^700 is no float, but times epsilon it is."""
     seen = []
@@ -177,7 +188,7 @@ def test_annealing_from_an_epsilon_that_is_beyond_all_powers_of_three() -> None:
 
     cost = torch.tensor([[-1e40], [1e40]], dtype=torch.float64)
     settings = {"tau": 1.0, "divergence": "tv", "reference": "product", "mass": None}
-    problem = make_problem(cost, None, None, epsilon=1e-305, **settings)
+    problem = make_problem(cost, None, None, Terms(1e-305, **settings))
     solver.anneal(problem, SimpleNamespace(sweep=sweep), torch.zeros(1, dtype=torch.float64))  # type: ignore[arg-type]
     assert len(seen) > 700
     assert seen[0] == pytest.approx(1e39, rel=0.9)

@@ -47,7 +47,7 @@ def run(
             last["jumbot"] > last["deepjdot"],
             mean_class_accuracy_at_the_end=last,
         )
-    record.picture(suite.folder, _draw(curves, [str(digit) for digit in range(10)]))
+    record.picture(suite.folder, draw(curves, [str(digit) for digit in range(10)]))
     return record.save(suite.folder)
 
 
@@ -74,7 +74,8 @@ def fall(accuracies: np.ndarray) -> list[float]:
     return [float(each) for each in best]
 
 
-def _draw(curves: dict[str, dict[str, Any]], classes: Sequence[str]) -> Figure:
+def draw(curves: dict[str, dict[str, Any]], classes: Sequence[str]) -> Figure:
+    """A panel for each method, a line for each class."""
     figure = new_figure(5.6 * len(curves), 4.4)
     colours = class_colours(len(classes))
     panels = figure.subplots(1, len(curves), squeeze=False, sharey=True)[0]

@@ -9,21 +9,21 @@ import time
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Unpack
+from typing import Any, Unpack
 
 import torch
 from torch import nn
 
-from jumbot._base.files import drawn
+from jumbot._base.files import drawn, time_for_a_page
 from jumbot._base.progress import log, progress
 from jumbot._base.schema import FORMAT
 from jumbot._settings.keywords import AdaptKeywords
 from jumbot._settings.places import MODEL, first_process, writing
 from jumbot._settings.reading import Reading, TaskName, take_reading
 from jumbot._shift.found import SHIFT, Few, compare_few, few_of
-from jumbot.adaptation._asked import Asked, GivenData, Place, Wanted, check_run, decide, former_name, take_backbone
+from jumbot.adaptation._asked import Asked, Place, Wanted, check_run, complete, former_name, take_backbone
 from jumbot.adaptation._config import RunConfig
 from jumbot.adaptation._domains import Domains
 from jumbot.adaptation._evaluation.task import task_to_json
@@ -37,14 +37,13 @@ from jumbot.adaptation._training.accelerator import decided_by_first, give_back_
 from jumbot.adaptation._training.loop import Trainer
 from jumbot.adaptation._training.parts import make_parts
 from jumbot.adaptation._unknown import mark_unknown, write_marks
-from jumbot.data._domain import Domain
-from jumbot.data._preflight import Given, collecting_problems
+from jumbot.data._preflight import collecting_problems
 from jumbot.data._remarks import noting
-from jumbot.data._sources import check_used, read_domains, read_labelled
+from jumbot.data._sources import Given, ReadData, check_used, read_data
 from jumbot.errors import ArgumentError
 
-_FOLDS, _TRAINED, _BASELINE, _PAGES = 0.5, 0.8, 0.9, 0.95
-"""Of a budget of time: when folds, training and what stands beside it are over, and no page is begun."""
+_FOLDS, _TRAINED, _BASELINE = 0.5, 0.8, 0.9
+"""Of a budget of time: when folds, training and what stands beside it are over."""
 NO_REPORT = "the time budget left no time for a report; model.report() writes one"
 
 
@@ -98,7 +97,7 @@ def adapt(
     reading : jumbot.data.Reading or dict, optional
         How the data are read: the columns of labels (`label`), of row names (`id`) and of domains (`domain_column`),
         columns to leave out (`drop`), the domain of the source to use (`domain`; "all" makes each a source of its own),
-        what arrays hold (`kind`: "signal" or "raw"), what to do with broken image files (`corrupt`: "refuse" or
+        what arrays hold (`kind`: "signal" or "raw"), what to do with damaged image files (`corrupt`: "refuse" or
         "skip"), and the folder of the digits (`root`).  Each of these is also accepted as a keyword: `label="sold"`.
     labelled_target : pair (X, y) or any labelled data, optional
         Target samples whose labels are known.  They are trained on, and evaluation leaves them out.
@@ -160,66 +159,50 @@ def adapt(
     run = check_run(out, resume, start_from, judge, minutes, unknown, show, changes)
     how = take_reading(reading, changes, task)
     changes, module = take_backbone(backbone, changes, run)
-    given = GivenData(source, target, evaluate_on, labelled_target)
-    asked = decide(given, Wanted(method, recipe, changes, how, module), run, config)
+    given = Given(source, target, evaluate_on, labelled_target)
+    asked = complete(given, Wanted(method, recipe, changes, how, module), run, config)
     with _held(asked) as noted:
-        return _train_and_report(asked, *_prepare(asked, _read(asked), noted))
-
-
-class _Read(NamedTuple):
-    """The data, as they were read."""
-
-    source: Domain
-    target: Domain
-    evaluate_on: Domain | None
-    labelled_target: Domain | None
+        return _train_and_report(asked, _prepare(asked, noted))
 
 
 @contextmanager
 def _held(asked: Asked) -> Iterator[list[str]]:
     """Holds the folder of the run, and yields the list that remarks on the data are collected in."""
-    out, given = asked.run.out, asked.given
+    out = asked.run.out
     with ExitStack() as held:
         if out is not None and first_process():
             RunFolder(out).check(asked.run.resume)
             held.enter_context(writing(out))
         noted = held.enter_context(noting())
-        problem = Given(
-            given.source, given.target, asked.reading, asked.encoding, given.evaluate_on, given.labelled_target
-        )
-        held.enter_context(collecting_problems(problem))
+        held.enter_context(collecting_problems(asked.given, asked.reading, asked.encoding))
         yield noted
 
 
-def _read(asked: Asked) -> _Read:
-    """The domains, unchanged from files or memory."""
-    given, reading = asked.given, asked.reading
-    source, target, evaluated = read_domains(given.source, given.target, given.evaluate_on, reading)
-    labelled = None if given.labelled_target is None else read_labelled(given.labelled_target, source, reading)
-    found = _Read(source, target, evaluated, labelled)
-    check_used(reading, given, found)
-    return found
+@dataclass(frozen=True)
+class _Ready:
+    """What is trained and on what; of the data as they were read, tables and arrays are forgotten before training."""
 
-
-class _Known(NamedTuple):
-    """What is kept of the data as they were read: tables and arrays themselves are forgotten before training."""
-
-    data: dict[str, Any] | None
+    config: RunConfig
+    domains: Domains
+    judged: Judged
+    data: dict[str, DataFile] | None
     """Names, sizes and hashes, for a run that is kept."""
     few: Few
     """Rows to compare the domains by, for the report."""
 
 
-def _prepare(asked: Asked, read: _Read, noted: list[str]) -> tuple[RunConfig, Domains, Judged, _Known]:
-    """What to train with, the domains as the network takes them, and what is known of the method before it is."""
+def _prepare(asked: Asked, noted: list[str]) -> _Ready:
+    """Read the data, and judge the method where that can be done before it is trained on all of them."""
+    read = read_data(asked.given, asked.reading)
+    check_used(asked.reading, asked.given, read)
     give_back_memory()
-    made, domains, judged = _judged(asked, read, noted)
+    config, domains, judged = _judged(asked, read, noted)
     recorded = asked.run.out is not None or asked.run.start_from is not None
-    data = describe_data(**read._asdict()) if recorded else None
-    return made, domains, judged, _Known(data, few_of(read.source, read.target, made.training.seed))
+    data = describe_data(read) if recorded else None
+    return _Ready(config, domains, judged, data, few_of(read.source, read.target, config.training.seed))
 
 
-def _judged(asked: Asked, read: _Read, noted: list[str]) -> tuple[RunConfig, Domains, Judged]:
+def _judged(asked: Asked, read: ReadData, noted: list[str]) -> tuple[RunConfig, Domains, Judged]:
     run, settings = asked.run, asked.settings
     again = maker(read.source, settings.recipe, settings.options)
     made = again(asked.method)
@@ -227,13 +210,13 @@ def _judged(asked: Asked, read: _Read, noted: list[str]) -> tuple[RunConfig, Dom
     made = with_held_out(made) if mode == "held-out" else made
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(made.training.seed)
-        domains = Domains(read.source, read.target, read.evaluate_on, made, settings.module, read.labelled_target)
+        domains = Domains(read, made, settings.module)
     domains.remarks = tuple(noted)
     if mode not in ("folds", "few") or _is_finished(run):
         return made, domains, Judged(asked.automatic, why_not=why_not)
     with progress(None, "folds of the source", bar=run.show, slow=True):
         judged, made = judge_before(
-            domains,
+            domains.training_data,
             again("jumbot") if asked.automatic else made,
             again,
             automatic=asked.automatic,
@@ -248,7 +231,7 @@ def _is_finished(run: Place) -> bool:
     return run.out is not None and (run.out / MODEL).exists()
 
 
-def _train_and_report(asked: Asked, config: RunConfig, domains: Domains, judged: Judged, known: _Known) -> Model:
+def _train_and_report(asked: Asked, ready: _Ready) -> Model:
     """The trained model, with its report where it has a folder."""
     run = asked.run
     if time.monotonic() >= run.until(_TRAINED) and not _is_finished(run):
@@ -259,24 +242,24 @@ def _train_and_report(asked: Asked, config: RunConfig, domains: Domains, judged:
         )
     give_back_memory()
     origin = dict[str, Any](automatic=asked.automatic)
-    if known.data is not None:
-        origin["data"] = known.data
+    if ready.data is not None:
+        origin["data"] = ready.data
     if run.out is None:
-        return _train_nowhere(asked, config, domains, judged, origin)
-    origin["request"] = request(*asked.given, asked.reading)
-    model = train(asked, config, domains, judged, origin, RunFolder(run.out))
+        return _train_nowhere(asked, ready, origin)
+    origin["request"] = request(asked.given, asked.reading)
+    model = _train(asked, ready, origin, RunFolder(run.out))
     if run.unknown and first_process():
-        marks = mark_unknown(model, domains, config.training.seed)
+        marks = mark_unknown(model, ready.domains, ready.config.training.seed)
         write_marks(run.out / "predictions.csv", marks)
     page = run.out / "report.html"
     if run.report and first_process() and not page.exists():
-        if time.monotonic() >= run.until(_PAGES):
+        if not time_for_a_page(run.begun, run.seconds):
             log.warning("%s: %s", run.out, NO_REPORT)
             return model
         from jumbot.report._adaptation import write_report
 
         give_back_memory()
-        _compare(known.few, config, run.out)
+        _compare(ready.few, ready.config, run.out)
         with progress(None, "report", bar=run.show, slow=True):
             drawn(f"{run.out}: the report", lambda: write_report([model._record], page))
     return model
@@ -288,13 +271,11 @@ def _compare(few: Few, config: RunConfig, out: Path) -> None:
         compare_few(few, config.inputs.columns).save(out / SHIFT)
 
 
-def _train_nowhere(
-    asked: Asked, config: RunConfig, domains: Domains, judged: Judged, origin: Mapping[str, Any]
-) -> Model:
+def _train_nowhere(asked: Asked, ready: _Ready, origin: Mapping[str, Any]) -> Model:
     """In a folder that is removed with the model."""
     temporary = Path(tempfile.mkdtemp(prefix="jumbot-"))
     try:
-        model = train(asked, config, domains, judged, origin, RunFolder(temporary / "run"))
+        model = _train(asked, ready, origin, RunFolder(temporary / "run"))
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
@@ -302,34 +283,20 @@ def _train_nowhere(
     return model
 
 
-def train(
-    asked: Asked, config: RunConfig, domains: Domains, judged: Judged, origin: Mapping[str, Any], folder: RunFolder
-) -> Model:
+def _train(asked: Asked, ready: _Ready, origin: Mapping[str, Any], folder: RunFolder) -> Model:
     """Train on domains that are ready, in the folder of a run; one that is finished there is loaded."""
-    run = asked.run
-    network, spec, method = make_parts(
-        config,
-        domains.task,
-        domains.source,
-        domains.target,
-        domains.labelled,
-        domains.shape,
-        domains.module,
-        domains.kind,
-        domains.input.dtype,
-    )
-    described, begin = describe(config, domains, spec, {**stamp(run.command), **origin}), None
+    run, config, domains = asked.run, ready.config, ready.domains
+    data = domains.training_data
+    network, spec, method = make_parts(config, data, domains.network_input)
+    described, begin = _describe(config, domains, spec, {**stamp(run.command), **origin}), None
     if run.start_from is not None:
         begin = find_start(run.start_from, described)
         described = replace(described, start_from=_relative(run.start_from, folder.path))
     trainer = Trainer(
-        domains.source,
-        domains.target.unlabelled(),
+        data,
         network,
         method,
         config.training,
-        task=domains.task,
-        labelled=domains.labelled,
         watch=domains.watch,
         run=folder,
         show=run.show,
@@ -351,7 +318,7 @@ def train(
     if trainer.accelerator.is_main_process:
         # a baseline is trained by one process, and for a report alone
         baseline = run.report and run.out is not None and trainer.accelerator.num_processes == 1
-        ended = Ended(model, trained, domains, config, folder, judged, baseline, run.until(_BASELINE))
+        ended = Ended(model, trained, domains, config, folder, ready.judged, baseline, run.until(_BASELINE))
         model = finish(ended, run.show)
     model.network.cpu()  # after the figures, which are found where it was trained
     model.network.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # as it is loaded, to the last bit
@@ -366,7 +333,7 @@ def _relative(folder: Path, run: Path) -> str:
         return str(folder)
 
 
-def describe(config: RunConfig, domains: Domains, spec: Mapping[str, Any], origin: Mapping[str, Any]) -> Config:
+def _describe(config: RunConfig, domains: Domains, spec: Mapping[str, Any], origin: Mapping[str, Any]) -> Config:
     """The record of the run that is to be made."""
     return Config(
         format=FORMAT,

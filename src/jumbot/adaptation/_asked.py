@@ -1,4 +1,4 @@
-"""What a call of `jumbot.adapt` asks for: its arguments, the run to continue and files of settings, before any data."""
+"""The arguments of a call of `jumbot.adapt`, checked before any data are read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from torch import nn
 
@@ -20,16 +20,8 @@ from jumbot.adaptation._runs.folder import read_config
 from jumbot.adaptation._runs.provenance import OtherStartError, remember
 from jumbot.adaptation._training.accelerator import check_able
 from jumbot.data._preflight import Encoding
+from jumbot.data._sources import Given
 from jumbot.errors import ArgumentError
-
-
-class GivenData(NamedTuple):
-    """The data, as the caller gives them."""
-
-    source: Any
-    target: Any
-    evaluate_on: Any
-    labelled_target: Any
 
 
 @dataclass(frozen=True)
@@ -67,7 +59,7 @@ class Wanted:
 class Asked:
     """What a call asks for, once files of settings are read too."""
 
-    given: GivenData
+    given: Given
     settings: Wanted
     run: Place
     method: str
@@ -132,7 +124,7 @@ def take_backbone(backbone: Any, options: dict[str, Any], run: Place) -> tuple[d
     return {**options, "backbone": backbone}, None
 
 
-def decide(given: GivenData, settings: Wanted, run: Place, config: str | Path | None) -> Asked:
+def complete(given: Given, settings: Wanted, run: Place, config: str | Path | None) -> Asked:
     """What to do, from the arguments, the run to continue and the file of settings; all that needs no data."""
     file = check("config", config, Path | None)
     if run.unknown and (run.out is None or settings.reading.get("task") == "regression"):
@@ -156,7 +148,7 @@ def decide(given: GivenData, settings: Wanted, run: Place, config: str | Path | 
     return Asked(given, settings, run, method, reading, encoding, automatic)
 
 
-def _remembered(file: Path, given: GivenData, settings: Wanted) -> tuple[GivenData, Wanted]:
+def _remembered(file: Path, given: Given, settings: Wanted) -> tuple[Given, Wanted]:
     """Data and settings with those of a `config.json` where none are given."""
     found = remember(file, settings.method, settings.recipe, settings.options)
     settings = replace(settings, method=found.method, recipe=found.recipe, options=found.options)
@@ -168,5 +160,5 @@ def _remembered(file: Path, given: GivenData, settings: Wanted) -> tuple[GivenDa
         raise ArgumentError(f"{which} must be given again: it came from memory, and {file} does not contain it.")
     evaluate_on = found.evaluate_on if given.evaluate_on is None else given.evaluate_on
     labelled = found.labelled_target if given.labelled_target is None else given.labelled_target
-    given = GivenData(found.source, found.target, evaluate_on, labelled)
+    given = Given(found.source, found.target, evaluate_on, labelled)
     return given, replace(settings, reading=found.reading | settings.reading)

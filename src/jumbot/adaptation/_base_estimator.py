@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from types import SimpleNamespace
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -17,16 +17,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from jumbot._base.options import Count, Width, check
 from jumbot.adaptation._config import RunConfig, make_config
-from jumbot.adaptation._evaluation.diagnosis import Diagnosis
+from jumbot.adaptation._evaluation.diagnosis import Diagnosis, less_explained
 from jumbot.adaptation._evaluation.modularity import some_rows
-from jumbot.adaptation._evaluation.nearness import explained, of_domains, received_by
-from jumbot.adaptation._evaluation.task import Task, task_of
+from jumbot.adaptation._evaluation.nearness import of_domains, received_by
+from jumbot.adaptation._evaluation.task import task_of
 from jumbot.adaptation._evaluation.whole_target import diagnose_rows
 from jumbot.adaptation._frame_rows import take_more
 from jumbot.adaptation._judging import ADAPTED, Again, Judged, judge_before, names_a_method, own_options
 from jumbot.adaptation._networks.stems import learn_directions, project, rows_as_trained_on
 from jumbot.adaptation._training.loop import Trainer
-from jumbot.adaptation._training.parts import make_parts
+from jumbot.adaptation._training.parts import TrainingData, make_parts
 from jumbot.data._domain import ArraySamples, Domain
 from jumbot.data._scaling import learn_scaling
 from jumbot.data._screening import screen
@@ -108,7 +108,7 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return int(self.network_.features)
 
     def transform(self, X: Any) -> np.ndarray:
-        """The embedding of each row."""
+        """Compute the embedding `(n, n_components)` of each row."""
         rows = self._checked(X)
         found: np.ndarray = outputs_of(self.network_, rows)[0].numpy()
         return found
@@ -153,11 +153,11 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 stem = learn_directions(domain, config.network.rank, labelled)
                 domain, unlabelled = project(stem, domain), project(stem, unlabelled)
                 labelled = None if labelled is None else project(stem, labelled)
-        pair = Rows(domain, unlabelled, labelled, task)
+        data = TrainingData(domain, unlabelled, task, labelled)
         again = functools.cache(lambda m: self._configured(given, m, own_options(m, changes)))
-        self._config = config = self._judge(pair, config, again, automatic, target is not None)
-        network, _, method = make_parts(config, task, domain, unlabelled, labelled)
-        trained = Trainer(domain, unlabelled, network, method, config.training, task=task, labelled=labelled).fit()
+        self._config = config = self._judge(data, config, again, automatic, target is not None)
+        network, _, method = make_parts(config, data)
+        trained = Trainer(data, network, method, config.training).fit()
         self.history_ = trained.history
         # in float64 a row is predicted alike alone and among others
         self.network_ = trained.network.cpu().double().eval()
@@ -166,13 +166,13 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.target_rows_ = None if target is None else some_rows(unlabelled)[1].astype(np.float32)
         return domain
 
-    def _judge(self, pair: Rows, config: RunConfig, again: Again, automatic: bool, adapts: bool) -> RunConfig:
+    def _judge(self, data: TrainingData, config: RunConfig, again: Again, automatic: bool, adapts: bool) -> RunConfig:
         """What to train on everything; what was found on the way is `self._judgement`."""
         self._judgement = Judged(automatic)
         if adapts:
             baseline = getattr(self, "baseline", True)
             self._judgement, config = judge_before(
-                pair, config, again, automatic=automatic, baseline=baseline, given=self.options or ()
+                data, config, again, automatic=automatic, baseline=baseline, given=self.options or ()
             )
         elif automatic:  # nothing to adapt to
             config = again(SOURCE_ONLY)
@@ -253,7 +253,7 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         domain = Domain("target", ArraySamples(rows))
         by = functools.partial(rows_as_trained_on, self.network_)
         near = received_by(of_domains(source, domain, by, seed), domain, by)
-        return explained(found, near), outputs, near
+        return less_explained(found, near), outputs, near
 
     def _logits(self, X: Any) -> np.ndarray:
         rows = self._checked(X)
@@ -265,15 +265,6 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         check_is_fitted(self)
         rows: np.ndarray = (take_more(self, X) - self.mean_) / self.scale_
         return rows
-
-
-class Rows(NamedTuple):
-    """What `judge_before` takes."""
-
-    source: Domain
-    target: Domain
-    labelled: Domain | None
-    task: Task
 
 
 @torch.no_grad()

@@ -50,7 +50,8 @@ def source_only(
     options = options_class(SOURCE_ONLY)
     training = replace(config.training, sampler=options.sampler)
     alone = replace(config, method=SOURCE_ONLY, options=options(), training=training)
-    return train_network(domains.source, domains.target, alone, domains.task, until=until), _TRAINED
+    # without the labelled samples of the target, which are no part of the source
+    return train_network(replace(domains.training_data, labelled=None), alone, until), _TRAINED
 
 
 def compared(network: Network, what: str, domains: Domains, labels: np.ndarray, judged: Judged) -> Baseline:

@@ -1,4 +1,4 @@
-"""Source, target and evaluation data as one network takes them."""
+"""Source, target and evaluation data as inputs of one network."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from jumbot.adaptation._networks.backbones import make_backbone
 from jumbot.adaptation._networks.features import Extractor
 from jumbot.adaptation._networks.stems import learn_directions, project
 from jumbot.adaptation._training.accelerator import device_of
+from jumbot.adaptation._training.parts import NetworkInput, TrainingData
 from jumbot.data import prepare
 from jumbot.data._augment import NO_CROPS, crop_transform
 from jumbot.data._domain import Domain
@@ -23,6 +24,7 @@ from jumbot.data._inputs import kind_of
 from jumbot.data._labels import match_classes
 from jumbot.data._readers import in_files
 from jumbot.data._screening import screen
+from jumbot.data._sources import ReadData
 from jumbot.errors import ArgumentError
 
 
@@ -35,25 +37,21 @@ class Domains:
 
     def __init__(
         self,
-        source: Domain,
-        target: Domain,
-        evaluate_on: Domain | None,
+        read: ReadData,
         config: RunConfig,
-        module: nn.Module | None,
-        labelled: Domain | None = None,
+        module: nn.Module | None = None,
     ) -> None:
         self.remarks: tuple[str, ...] = ()
         """Problems in the data, if any were noted."""
-        given = source, target, evaluate_on, labelled
         workers = config.training.workers
-        if workers and not any(in_files(domain.samples) for domain in given if domain is not None):
+        if workers and not any(in_files(domain.samples) for domain in read if domain is not None):
             raise ArgumentError("workers has no effect without image files.")
         self.module, self.kind = module, "user"
         self.extractor: Extractor | None = None
         self.labelled: Domain | None = None
-        self.crops = (config.inputs.augment, config.inputs.views) if kind_of(source) == "image" else NO_CROPS
-        images = self._take_backbone(source, config)
-        evaluated = self._prepare(given, config, *images)
+        self.crops = (config.inputs.augment, config.inputs.views) if kind_of(read.source) == "image" else NO_CROPS
+        images = self._take_backbone(read.source, config)
+        evaluated = self._prepare(read, config, *images)
         evaluated = self._study(evaluated, config)
         self.pictures = self.target if self.input.kind == "image" else None
         """The target as images, also where the network sees their features."""
@@ -92,14 +90,14 @@ class Domains:
 
     def _prepare(
         self,
-        given: tuple[Domain, Domain, Domain | None, Domain | None],
+        read: ReadData,
         config: RunConfig,
         size: int | None,
         channels: int | None,
         pixels: str,
     ) -> Domain | None:
         """Source, target and labelled samples as network input; returns those to evaluate on."""
-        source, target, evaluate_on, labelled = given
+        source, target, evaluate_on, labelled = read
         inputs = config.inputs
         transform = crop_transform(self.crops)
         if transform is not None:
@@ -179,6 +177,14 @@ class Domains:
         self.task = task_of(self.source, training.label_loss or "squared")
         check_widths(self.task, self.target, self.evaluated, self.labelled)
         self.watch = Watch(self.target.labels, self.evaluated, validation)
+
+    @property
+    def training_data(self) -> TrainingData:
+        return TrainingData(self.source, self.target, self.task, self.labelled)
+
+    @property
+    def network_input(self) -> NetworkInput:
+        return NetworkInput(self.shape, self.input.dtype, self.module, self.kind)
 
     @property
     def shape(self) -> tuple[int, ...]:

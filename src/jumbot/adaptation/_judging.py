@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from torch import Tensor
@@ -23,12 +23,19 @@ from jumbot.adaptation._evaluation.accuracy import (
     target_shares,
     unknown,
 )
-from jumbot.adaptation._evaluation.decision import Decision, decide, kept, weigh_witnesses
+from jumbot.adaptation._evaluation.decision import Decision, Harm, decide, kept, weigh_witnesses
 from jumbot.adaptation._evaluation.diagnosis import UNEXPLAINED, one_class
+from jumbot.adaptation._evaluation.monitor import outputs
 from jumbot.adaptation._evaluation.sets import MOST_UNKNOWN, Guarantee, learn_guarantee
-from jumbot.adaptation._evaluation.task import Task
 from jumbot.adaptation._evaluation.votes import estimated_shares
-from jumbot.adaptation._training.witnesses import OutOfTimeError, Witnesses, held_out_witnesses, train_witnesses
+from jumbot.adaptation._training.parts import TrainingData
+from jumbot.adaptation._training.witnesses import (
+    OutOfTimeError,
+    Witnesses,
+    held_out_witnesses,
+    train_network,
+    train_witnesses,
+)
 from jumbot.data._domain import Domain
 from jumbot.data._inputs import kind_of
 from jumbot.methods import METHODS, SOURCE_ONLY, options_class
@@ -51,22 +58,10 @@ USUAL = 0.7
 """Share in the source of the one class that a target is predicted as, from which an accuracy is estimated: it may be
 anything from about that share to 1, and an interval wider than 50 points says nothing."""
 HELD_OUT = 0.1  # share of the source that a network which is trained once is not trained on
+_OF_FOLDS = 0.8  # of the time for judging: the rest is for the network of the whole source
 _CHEAP = 3000  # steps up to which a network of rows or signals is trained again without a part of the source
 Again = Callable[[str], RunConfig]
 How = Literal["folds", "held-out", "few", "not"]
-
-
-class Pair(Protocol):
-    """Domains as networks take them, such as `Domains`."""
-
-    @property
-    def source(self) -> Domain: ...
-    @property
-    def target(self) -> Domain: ...
-    @property
-    def labelled(self) -> Domain | None: ...
-    @property
-    def task(self) -> Task: ...
 
 
 @dataclass(frozen=True)
@@ -130,7 +125,7 @@ def with_held_out(config: RunConfig) -> RunConfig:
 
 
 def judge_before(
-    pair: Pair,
+    pair: TrainingData,
     config: RunConfig,
     again: Again,
     *,
@@ -145,7 +140,7 @@ def judge_before(
     Of numbers a method must be named: on the bikes of another year plain models of the source were nearer to JUMBOT's
     numbers, and source-only's were right.
 
-    `again(method)` makes the configuration of another method; `baseline` puts source-only beside one that is named.
+    `again(method)` makes the configuration of another method; `baseline` compares a named one with source-only.
     Options that the user has `given` are kept.
     Where it cannot be judged, for `why_not`, because there are too few samples, or because `until` comes too soon,
     source-only is what to train, unless a method was named.
@@ -165,7 +160,7 @@ def judge_before(
 
 
 def _judge(
-    pair: Pair,
+    pair: TrainingData,
     config: RunConfig,
     again: Again,
     automatic: bool,
@@ -181,17 +176,30 @@ def _judge(
     # of numbers nothing is said: plain models of the source, which would be the judges, are wrong where inputs moved
     compared = config.method != SOURCE_ONLY and (automatic or baseline) and pair.source.labels is not None
     configs = [again(SOURCE_ONLY), config] if compared else [config]
-    witnesses = train_witnesses(pair.source, pair.target, configs, pair.task, pair.labelled, until)
+    now = time.monotonic()
+    end = now + _OF_FOLDS * (until - now) if automatic else until
+    witnesses = train_witnesses(pair, configs, end)
     harm = None
     if compared:
         harm = weigh_witnesses(witnesses.by_method[config.method], witnesses.by_method[SOURCE_ONLY])
-    decision = decide(harm, config.method) if automatic and harm is not None else kept(config.method, harm)
-    chosen = config if decision.method == config.method else again(decision.method)
-    return Judged(automatic, witnesses, decision), chosen
+    if not automatic or harm is None:
+        return Judged(automatic, witnesses, kept(config.method, harm)), config
+    decision = decide(harm, config.method)
+    if decision.method == config.method:
+        decision = decide(_weigh_whole(pair, config, witnesses, until), config.method)
+    return Judged(automatic, witnesses, decision), config if decision.method == config.method else again(SOURCE_ONLY)
+
+
+def _weigh_whole(pair: TrainingData, config: RunConfig, witnesses: Witnesses, until: float) -> Harm:
+    """The same of a network that is trained on the whole source, as the one that is returned: it may differ."""
+    network = train_network(pair, config, until)
+    _, logits = outputs(network, pair.target.subset(witnesses.index).unlabelled())
+    whole = replace(witnesses.by_method[config.method], target=(logits.double().numpy(),))
+    return weigh_witnesses(whole, witnesses.by_method[SOURCE_ONLY])
 
 
 def _witnesses_of_numbers(
-    pair: Pair, config: RunConfig, until: float, given: Collection[str]
+    pair: TrainingData, config: RunConfig, until: float, given: Collection[str]
 ) -> tuple[Witnesses, RunConfig]:
     """Source-only of numbers, by the network that predicts held-out ones better: the recipe's, or a smoother one."""
     found: list[tuple[Witnesses, RunConfig]] = []
@@ -200,7 +208,7 @@ def _witnesses_of_numbers(
         now = time.monotonic()
         end = now + max(until - now, 0) / (len(every) - number)
         try:
-            found.append((train_witnesses(pair.source, pair.target, [one], pair.task, pair.labelled, end), one))
+            found.append((train_witnesses(pair, [one], end), one))
         except OutOfTimeError:
             if not found:
                 raise
@@ -219,7 +227,7 @@ def judge_after(
     held = domains.watch.validation
     assert held is not None
     networks = {config.method: network} | ({} if earlier is None else {SOURCE_ONLY: earlier})
-    witnesses = held_out_witnesses(domains.source, held, domains.target, networks, config, domains.task)
+    witnesses = held_out_witnesses(domains.training_data, held, networks, config)
     if config.method == SOURCE_ONLY or earlier is None:
         decision = kept(config.method, None)
         if automatic:
@@ -260,7 +268,14 @@ def estimate_of(
     witness = witnesses.by_method[method]
     own, classes = logits[witnesses.index].double().numpy(), predicted[witnesses.index].numpy()
     found = estimate_accuracy(witness.votes(own, classes), len(logits), len(witness.labels), skill=witness.skill)
-    why = _unlike_the_source(predicted.numpy(), witness.shares, near)
+    return withheld(found, predicted.numpy(), witness.shares, near)
+
+
+def withheld(
+    found: EstimatedAccuracy, predicted: np.ndarray, shares: np.ndarray, near: np.ndarray | None = None
+) -> EstimatedAccuracy:
+    """The estimate, or nothing where votes that were learned on the source say nothing of this target."""
+    why = _unlike_the_source(predicted, shares, near)
     return unknown(why, found.votes) if why and found.value is not None else found
 
 

@@ -1,4 +1,4 @@
-"""The candidates of `jumbot.tune` as runs: short ones that stop the poor early, then whole ones, and their evidence."""
+"""The runs of `jumbot.tune`: short ones, which stop poor candidates early, then full ones, and their scores."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -70,6 +70,20 @@ class Weighed:
         }
 
 
+class Limits(NamedTuple):
+    """How much is tried, and how it is recorded."""
+
+    minutes: float | None
+    runs: int | None
+    jobs: int
+    stop_early: bool
+    show: bool
+    seed: int
+    command: str | None
+    begun: float
+    """A time of `time.monotonic`, from which the minutes count."""
+
+
 @dataclass(frozen=True)
 class Search:
     """Candidates on one pair of domains, in one folder."""
@@ -82,22 +96,20 @@ class Search:
     variants: Sequence[Variant]
     config: RunConfig
     changes: Mapping[str, Any]
-    seed: int
-    jobs: int
-    show: bool
-    command: str | None
+    limits: Limits
     failed: dict[str, str] = field(default_factory=dict)
     """Labels of candidates whose training failed, with the reason."""
 
-    def weigh_all(self, minutes: float | None, stop_early: bool, begun: float) -> list[Weighed]:
+    def weigh_all(self) -> list[Weighed]:
         """Train and weigh; a candidate that was stopped early keeps the evidence and the voice of its short run.
 
         Source-only and the recipe's JUMBOT come first, and are cut short where the minutes are few.  Short runs may
-        take a third of what is left, and of them the better half goes on.  The time counts from `begun`.
+        take a third of what is left, and of them the better half goes on.
         """
-        limit = math.inf if minutes is None else 60 * minutes
+        begun, stop_early = self.limits.begun, self.limits.stop_early
+        limit = math.inf if self.limits.minutes is None else 60 * self.limits.minutes
         end = begun + max(_TRAINED * limit, limit - _AFTER)
-        indices, rows = some_rows(self.target, self.seed)
+        indices, rows = some_rows(self.target, self.limits.seed)
         sample, neighbours = self.target.subset(indices), nearest(rows)
         first, others = self.variants[:FIRST], self.variants[FIRST:]
         short: dict[str, Run] = {}
@@ -141,9 +153,8 @@ class Search:
         if judged and not self.config.training.validation:
             changes["validation"] = SHARE
         folder = self.out / variant.folder if whole else self.out / "rungs" / variant.folder
-        return Run(
-            self.pair, variant, self.seed, folder, self.config.recipe, changes, command=self.command, judge=judged
-        )
+        seed, command = self.limits.seed, self.limits.command
+        return Run(self.pair, variant, seed, folder, self.config.recipe, changes, command=command, judge=judged)
 
     @property
     def holds_out(self) -> bool:
@@ -153,7 +164,7 @@ class Search:
 
     def _opinions(self, runs: Mapping[str, Run], sample: Domain) -> dict[str, Opinion]:
         """What each says of the sample; models are loaded one after the other."""
-        with progress(None, f"weighing {len(runs)} candidates", bar=self.show, slow=True):
+        with progress(None, f"weighing {len(runs)} candidates", bar=self.limits.show, slow=True):
             return {label: Opinion.of(load(run.folder), sample) for label, run in runs.items()}
 
     def _weigh(self, opinions: Mapping[str, Opinion], neighbours: np.ndarray[Any, Any]) -> Weights:
@@ -161,18 +172,18 @@ class Search:
 
     def _harms(self, opinions: Mapping[str, Opinion], sample: Domain) -> dict[str, Harm]:
         """Each candidate that adapts, compared with source-only."""
-        adapted = [label for label in opinions if label != SOURCE_ONLY]
+        adapted, seed = [label for label in opinions if label != SOURCE_ONLY], self.limits.seed
         if SOURCE_ONLY not in opinions or not (self.holds_out or self.source.labels is None):
             return {}
         if self.source.labels is None:
-            index, rows = learning_rows(self.source, self.seed)
+            index, rows = learning_rows(self.source, seed)
             values = task_of(self.source).labels(self.source)[index]
-            known = reference_predictions(rows, values, [learning_rows(sample)[1]], numbers=True, seed=self.seed)
+            known = reference_predictions(rows, values, [learning_rows(sample)[1]], numbers=True, seed=seed)
             outputs = {label: (one.scores.double().numpy(),) for label, one in opinions.items()}
             return {label: weigh_distances(outputs[label], outputs[SOURCE_ONLY], known) for label in adapted}
         votes = {label: one.accuracy.votes for label, one in opinions.items() if one.accuracy is not None}
         classes = {label: one.scores.argmax(-1).numpy() for label, one in opinions.items()}
-        graph = neighbourhoods(self.source, learning_rows(sample)[1], self.seed)
+        graph = neighbourhoods(self.source, learning_rows(sample)[1], seed)
         parts = {} if graph is None else {label: modularity_parts(y, graph) for label, y in classes.items()}
         return {
             label: weigh_harm(
@@ -186,7 +197,7 @@ class Search:
 
     def _train(self, runs: Sequence[Run], until: float, least: int) -> dict[str, Run]:
         """Those that are finished now, by the labels of their candidates."""
-        failed = train_all(runs, self.jobs, self.show, until=until, least=least)
+        failed = train_all(runs, self.limits.jobs, self.limits.show, until=until, least=least)
         self.failed.update({r.variant.label: failed[str(r.folder)] for r in runs if str(r.folder) in failed})
         return {run.variant.label: run for run in runs if run.finished}
 

@@ -15,12 +15,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import torch
 
 import jumbot
-from jumbot._base.files import drawn, write_text
+from jumbot._base.files import drawn, time_for_a_page, write_text
 from jumbot._base.options import Count, Positive, Seed, Text, check
 from jumbot._base.progress import log, progress
 from jumbot._base.schema import FORMAT, convert, read, to_builtins, write
@@ -30,23 +30,21 @@ from jumbot._settings.reading import Reading, TaskName, make_reading, take_readi
 from jumbot._settings.training import Inputs
 from jumbot.adaptation._adapt import NO_REPORT
 from jumbot.adaptation._candidates import Candidates, candidates, check_shared
-from jumbot.adaptation._config import make_config
+from jumbot.adaptation._config import RunConfig, make_config
 from jumbot.adaptation._model import Model, load
 from jumbot.adaptation._queue import Pair
 from jumbot.adaptation._runs.folder import DECISION
 from jumbot.adaptation._runs.searches_json import Decision, Tuning
-from jumbot.adaptation._search import Search
+from jumbot.adaptation._search import Limits, Search
 from jumbot.adaptation._verdict import verdict
 from jumbot.data._content import domain_hash
 from jumbot.data._domain import Domain
-from jumbot.data._preflight import Encoding, Given, collecting_problems
-from jumbot.data._sources import check_used, read_domains, read_labelled
+from jumbot.data._preflight import Encoding, collecting_problems
+from jumbot.data._sources import Given, ReadData, check_used, read_data
 from jumbot.errors import ArgumentError, JumbotError
 
 if TYPE_CHECKING:
     import pandas
-
-_PAGES = 0.95  # of a budget of time, after which no report is begun
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,34 +162,20 @@ def tune(
         )
     check_shared(recipe, changes, how.task)
     own = {name: changes[name] for name in ("columns", "dates", "text") if name in changes}
-    given = Given(source, target, how, Encoding.of(Inputs(**own)), evaluate_on, labelled_target)
+    given = Given(source, target, evaluate_on, labelled_target)
     with _folder(check("out", out, Path | None)) as (folder, temporary):
-        with collecting_problems(given):
-            search = _make_search(folder, given, recipe, changes, limits)
-            found = _search(search, limits, changes)
+        with collecting_problems(given, how, Encoding.of(Inputs(**own))):
+            found = _search(_make_search(folder, given, how, recipe, changes, limits))
         if temporary is not None:
             weakref.finalize(found.model, shutil.rmtree, temporary, ignore_errors=True)
         return found
 
 
-class _Limits(NamedTuple):
-    """How much is tried, and how it is recorded."""
-
-    minutes: float | None
-    runs: int | None
-    jobs: int
-    stop_early: bool
-    show: bool
-    seed: int
-    command: str | None
-    begun: float
-
-
-def _check_limits(minutes: Any, runs: Any, jobs: Any, stop_early: bool, show: bool, options: dict[str, Any]) -> _Limits:
-    """The checked `_Limits`; `seed` and `command` leave the options."""
+def _check_limits(minutes: Any, runs: Any, jobs: Any, stop_early: bool, show: bool, options: dict[str, Any]) -> Limits:
+    """The checked `Limits`; `seed` and `command` leave the options."""
     for name, flag in {"stop_early": stop_early, "show": show}.items():
         check(name, flag, bool)
-    return _Limits(
+    return Limits(
         check("minutes", minutes, Positive | None),
         check("runs", runs, Candidates | None),
         check("jobs", _cores() if jobs is None else jobs, Count),
@@ -218,39 +202,30 @@ def _folder(out: Path | None) -> Iterator[tuple[Path, Path | None]]:
         raise
 
 
-def _make_search(folder: Path, given: Given, recipe: str | None, options: dict[str, Any], limits: _Limits) -> Search:
+def _make_search(
+    folder: Path, given: Given, reading: Reading, recipe: str | None, options: dict[str, Any], limits: Limits
+) -> Search:
     """Read the data and say what is to be tried on them."""
-    domains = read_domains(given.source, given.target, given.evaluate_on, given.reading)
-    known = given.labelled_target
-    few = None if known is None else read_labelled(known, domains[0], given.reading)
-    check_used(given.reading, (given.source, given.target, given.evaluate_on, known), (*domains, few))
-    config = make_config(domains[0], "jumbot", recipe, {**options, "seed": limits.seed})
-    return Search(
-        folder,
-        Pair("tune", *domains, few),
-        *_as_the_network_takes_it(domains, config),
-        candidates(config.recipe, _task_of(domains[0]))[: limits.runs],
-        config,
-        options,
-        limits.seed,
-        limits.jobs,
-        limits.show,
-        limits.command,
-    )
+    data = read_data(given, reading)
+    check_used(reading, given, data)
+    config = make_config(data.source, "jumbot", recipe, {**options, "seed": limits.seed})
+    variants = candidates(config.recipe, _task_of(data.source))[: limits.runs]
+    seen = _as_the_network_takes_it(data, config)
+    return Search(folder, Pair("tune", *data), *seen, variants, config, options, limits)
 
 
-def _search(search: Search, limits: _Limits, options: Mapping[str, Any]) -> Tuned:
+def _search(search: Search) -> Tuned:
     """Train and weigh the candidates, and pick one."""
-    record = _begin(search, options)
-    weighed = search.weigh_all(limits.minutes, limits.stop_early, limits.begun)
+    record, limits = _begin(search), search.limits
+    weighed = search.weigh_all()
     if not weighed:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in search.failed.items())
         raise JumbotError(f"{search.out}: no candidate could be trained ({reasons}).")
     record |= verdict(search, weighed)
     record |= {name: getattr(limits, name) for name in ("minutes", "runs", "jobs", "stop_early")}
     with progress(None, "reports", bar=limits.show, slow=True):
-        left = math.inf if limits.minutes is None else limits.begun + _PAGES * 60 * limits.minutes - time.monotonic()
-        return _finish(search, record, left > 0)
+        seconds = math.inf if limits.minutes is None else 60 * limits.minutes
+        return _finish(search, record, time_for_a_page(limits.begun, seconds))
 
 
 def _check_folder(folder: Path) -> None:
@@ -259,13 +234,13 @@ def _check_folder(folder: Path) -> None:
         read(folder / TUNING, Tuning)
 
 
-def _as_the_network_takes_it(read: tuple[Domain, Domain, Domain | None], config: Any) -> tuple[Domain, Domain]:
+def _as_the_network_takes_it(data: ReadData, config: RunConfig) -> tuple[Domain, Domain]:
     """Source and target; features of a frozen backbone are extracted here, once for all candidates."""
     from jumbot.adaptation._domains import Domains
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.training.seed)
-        found = Domains(*read, config, None)
+        found = Domains(data._replace(labelled_target=None), config)
         return found.source, found.target.unlabelled()
 
 
@@ -273,7 +248,7 @@ def _task_of(source: Domain) -> TaskName:
     return "classification" if source.values is None else "regression"
 
 
-def _begin(search: Search, options: Mapping[str, Any]) -> dict[str, Any]:
+def _begin(search: Search) -> dict[str, Any]:
     """What is known before the first run; a folder with other data or settings is refused."""
     pair, file = search.pair, search.out / TUNING
     same = {
@@ -281,8 +256,8 @@ def _begin(search: Search, options: Mapping[str, Any]) -> dict[str, Any]:
         "target": _data(pair.target),
         "labelled_target": None if pair.labelled_target is None else _data(pair.labelled_target),
         "recipe": search.config.recipe,
-        "seed": search.seed,
-        "options": json.loads(json.dumps(dict(options), default=str)),
+        "seed": search.limits.seed,
+        "options": json.loads(json.dumps(dict(search.changes), default=str)),
     }
     if file.exists():
         old = to_builtins(read(file, Tuning))
@@ -296,7 +271,7 @@ def _begin(search: Search, options: Mapping[str, Any]) -> dict[str, Any]:
         "format": FORMAT,
         "jumbot": jumbot.__version__,
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "command": search.command,
+        "command": search.limits.command,
         **same,
     }
     if not file.exists():

@@ -128,9 +128,9 @@ def guess_task(values: Any, name: str) -> TaskName:
     sizes = np.unique(present, return_counts=True)[1]
     if len(sizes) > _MANY and np.median(sizes) < _RARE:
         raise ArgumentError(
-            f"{name}: {len(sizes)} different whole numbers as labels of {len(present)} samples, most of them rare: is "
-            "this a number to predict? Say task='regression' (--task regression), or task='classification' (--task "
-            "classification) if each of them is a class.",
+            f"{name}: {len(sizes)} different whole numbers as labels of {len(present)} samples, most of them rare. If "
+            "they are numbers to predict, pass task='regression' (--task regression); if each is a class, pass "
+            "task='classification' (--task classification).",
             remedy={"task": "regression"},
         )
     return "classification"
@@ -241,10 +241,11 @@ def _dtype_of(labels: Any) -> str | None:
     ('<U1', '<f8', None)
     """
     array = np.asarray(labels)
-    if array.dtype.kind in "biufU":
+    if array.dtype.kind in "biufUS":
         return array.dtype.str
-    texts = array.dtype.kind in "OT" and all(isinstance(label, str) for label in array.ravel().tolist())
-    return "<U0" if texts else None
+    each = array.ravel().tolist() if array.dtype.kind in "OT" else [None]
+    kinds = {"<U0": str, "|S0": bytes}
+    return next((name for name, kind in kinds.items() if all(isinstance(label, kind) for label in each)), None)
 
 
 def _check_finite(array: np.ndarray, name: str, where: Callable[[int], str]) -> None:

@@ -14,7 +14,7 @@ from jumbot.data._frames import is_frame
 from jumbot.data._labels import match_classes
 from jumbot.data._pair import prepare
 from jumbot.data._remarks import joined, one_error, problems_in
-from jumbot.data._sources import read_domains, read_labelled
+from jumbot.data._sources import Given, read_data
 from jumbot.data._tablefiles import FORMATS, ending, tables_cached
 from jumbot.errors import ArgumentError
 
@@ -36,32 +36,26 @@ class Encoding:
 
 
 @dataclass(frozen=True)
-class Given:
+class Attempt:
     """The data of a call and how they are read."""
 
-    source: Any
-    target: Any
+    given: Given
     reading: Reading
-    encoding: Encoding = Encoding()
-    evaluate_on: Any = None
-    labelled_target: Any = None
+    encoding: Encoding
 
     def problem(self) -> ArgumentError | None:
         """The first that reading and preparing meet."""
         try:
-            first, second, third = read_domains(self.source, self.target, self.evaluate_on, self.reading)
-            parts = [part for part in (third,) if part is not None]
-            if self.labelled_target is not None:
-                parts.append(read_labelled(self.labelled_target, first, self.reading))
-            how = self.encoding
-            prepared = prepare(first, second, columns=how.columns, dates=how.dates, text=how.text)
-            for part in parts:
-                prepared[2].apply(match_classes(part, prepared[0].classes))
+            read, how = read_data(self.given, self.reading), self.encoding
+            source, _, form = prepare(read.source, read.target, columns=how.columns, dates=how.dates, text=how.text)
+            for part in (read.evaluate_on, read.labelled_target):
+                if part is not None:
+                    form.apply(match_classes(part, source.classes))
         except ArgumentError as error:
             return error
         return None
 
-    def repaired(self, remedy: dict[str, Any]) -> Given:
+    def repaired(self, remedy: dict[str, Any]) -> Attempt:
         """With the options of a remedy."""
         own = {field.name for field in fields(Reading)}
         how = {name: getattr(self.reading, name) for name in own & {*remedy}}
@@ -71,20 +65,20 @@ class Given:
 
 
 @contextmanager
-def collecting_problems(given: Given) -> Iterator[None]:
+def collecting_problems(given: Given, reading: Reading, encoding: Encoding) -> Iterator[None]:
     """Where this block meets a problem of tables, list all of them, and options that solve them."""
     try:
         yield
     except ArgumentError as error:
-        found = _every_problem(error, given)
+        found = _every_problem(error, Attempt(given, reading, encoding))
         if found is error:
             raise
         raise found from None
 
 
-def _every_problem(met: ArgumentError, given: Given) -> ArgumentError:
+def _every_problem(met: ArgumentError, attempt: Attempt) -> ArgumentError:
     """The error to raise where `met` was met; itself for other data, and where reading tables meets nothing."""
-    if not any(map(_is_table, _flat(given.source))):
+    if not any(map(_is_table, _flat(attempt.given.source))):
         return met
     problems: list[str] = []
     remedy: dict[str, Any] = {}
@@ -92,18 +86,18 @@ def _every_problem(met: ArgumentError, given: Given) -> ArgumentError:
     with tables_cached(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for _ in range(_MOST):
-            error = given.problem()
+            error = attempt.problem()
             if error is None:
                 solved = True
                 break
             problems += [problem for problem in problems_in(error) if problem not in problems]
             more = dict(error.remedy)
-            if "id" in more and given.reading.id is not None:
+            if "id" in more and attempt.reading.id is not None:
                 more["drop"] = (*more.get("drop", ()), more.pop("id"))
-            repaired = given.repaired(more)
-            if (repaired.reading, repaired.encoding) == (given.reading, given.encoding):
+            repaired = attempt.repaired(more)
+            if (repaired.reading, repaired.encoding) == (attempt.reading, attempt.encoding):
                 break
-            given, remedy = repaired, joined(remedy, more)
+            attempt, remedy = repaired, joined(remedy, more)
     if not problems:
         return met
     name = problems[0].partition(":")[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
@@ -79,7 +79,7 @@ def as_domain(
     domain_column : str, optional
         Column of the domains; by default `domain`.
     corrupt : {"refuse", "skip"}, default "refuse"
-        What to do with broken image files.
+        What to do with damaged image files.
     root : path, optional
         Where the files of the digits are, see `load`.
     kind : {"signal", "raw"}, optional
@@ -160,7 +160,32 @@ def read_domains(
     return first, second, third
 
 
-def read_labelled(data: Any, source: Domain, reading: Reading = _AS_IT_IS) -> Domain:
+class Given(NamedTuple):
+    """The data of a call, as the caller has them."""
+
+    source: Any
+    target: Any
+    evaluate_on: Any = None
+    labelled_target: Any = None
+
+
+class ReadData(NamedTuple):
+    """The same, as they were read."""
+
+    source: Domain
+    target: Domain
+    evaluate_on: Domain | None
+    labelled_target: Domain | None
+
+
+def read_data(given: Given, reading: Reading) -> ReadData:
+    """All data of a call, unchanged from files or memory."""
+    source, target, evaluated = read_domains(given.source, given.target, given.evaluate_on, reading)
+    labelled = None if given.labelled_target is None else _read_labelled(given.labelled_target, source, reading)
+    return ReadData(source, target, evaluated, labelled)
+
+
+def _read_labelled(data: Any, source: Domain, reading: Reading) -> Domain:
     """A labelled part of the target, read as the source was; every row must have a label that the source knows."""
     task: TaskName = "classification" if source.values is None else "regression"
     own = replace(reading, domain=NO_DOMAINS if reading.domain == NO_DOMAINS else None, task=task)

@@ -1,4 +1,4 @@
-"""The report's sentences: what was done, what came out, and what each number means."""
+"""The report's sentences: what was done, the results, and what each number means."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def describe_run(run: RunRecord) -> Html:
 
 
 def describe_choice(run: RunRecord) -> list[str]:
-    """What was decided about the settings and why: the words of `jumbot tune`, or what tau came to."""
+    """What was decided about the settings and why: the sentences of `jumbot tune`, or the effect of tau."""
     if run.why:
         return list(run.why)
     sentences, tau = [], run.options.get("tau")
@@ -106,10 +106,7 @@ def _outcome(run: RunRecord) -> str:
     if run.final.get("task") == "regression":  # the verdict has said it
         return ""
     if run.accuracy is None:
-        return (
-            "No target labels were given, so the accuracy on the target is not known; rely on the label-free scores "
-            "and the warnings below."
-        )
+        return "No target labels were given, so the accuracy on the target was not measured."
     text = f"On target labels that training never saw, it is right in {percent(run.accuracy)} of the cases"
     if run.mean_class_accuracy is not None:
         text += f" ({percent(run.mean_class_accuracy)} as the mean over classes)"

@@ -70,7 +70,7 @@ def test_a_stop_before_the_run_began_promises_nothing(
     def stop(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("jumbot.adaptation._adapt.read_domains", stop)
+    monkeypatch.setattr("jumbot.adaptation._adapt.read_data", stop)
     assert main(["adapt", *tables, "--out", str(tmp_path / "run")]) == 130
     assert "nothing was begun" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()

@@ -18,6 +18,8 @@ from jumbot.adaptation._networks.build import table_network
 from jumbot._settings.training import Training
 from jumbot.adaptation._training.batches import Batches
 from jumbot.adaptation._training.loop import Trainer
+from jumbot.adaptation._training.parts import TrainingData
+from jumbot.adaptation._evaluation.task import task_of
 from jumbot.data._domain import ArraySamples, Domain
 from jumbot.methods import make_method
 
@@ -45,9 +47,8 @@ options = dict(batch_size=10, sampler="shuffled", steps=12, evaluate_every=0, le
 torch.manual_seed(1)
 network = table_network(4, 3, features=8)
 made = make_method(method, seen["options"], features=8, classes=3)
-trainer = Trainer(
-    source, target, network, made, Training(k=2 if joined else 1, **options), labelled=known if seen["known"] else None
-)
+data = TrainingData(source, target, task_of(source), known if seen["known"] else None)
+trainer = Trainer(data, network, made, Training(k=2 if joined else 1, **options))
 if joined:
     trainer.batches.__class__ = Joined
     trainer.training = replace(trainer.training, k=1)

@@ -17,7 +17,7 @@ from jumbot.adaptation._config import make_config
 from jumbot.adaptation._runs.config_json import Config, DataFile, Request
 from jumbot.adaptation._runs.folder import FREE, RunFolder, read_config, read_metrics
 from jumbot.data._content import domain_hash
-from jumbot.data._domain import Domain
+from jumbot.data._sources import Given, ReadData
 from jumbot.errors import ArgumentError
 from jumbot.methods import SOURCE_ONLY
 
@@ -33,11 +33,11 @@ def stamp(command: str | None, folders: Iterable[Path] = ()) -> dict[str, Any]:
     return {"command": command, "created": created, "jumbot": version}
 
 
-def describe_data(**domains: Domain | None) -> dict[str, DataFile]:
+def describe_data(read: ReadData) -> dict[str, DataFile]:
     """Name, size and hash of each part of the data, as it was read."""
     return {
         part: DataFile(domain.name, len(domain), domain_hash(domain))
-        for part, domain in domains.items()
+        for part, domain in read._asdict().items()
         if domain is not None
     }
 
@@ -68,8 +68,8 @@ _PARTS = ("method", "training", "network_options", "inputs")
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Data and settings of a run, as `jumbot.adapt` takes them."""
+class Remembered:
+    """Data and settings of an earlier run, as `jumbot.adapt` takes them."""
 
     method: str
     recipe: str
@@ -83,12 +83,13 @@ class Asked:
     """Data that the run had and that came from memory."""
 
 
-def request(source: Any, target: Any, evaluate_on: Any, labelled_target: Any, reading: Reading) -> Request:
+def request(given: Given, reading: Reading) -> Request:
     """What `config.json` holds of it: data in files by their whole paths, other data not at all."""
-    return Request(_place(source), _place(target), _place(evaluate_on), _place(labelled_target), asdict(reading))
+    places = {part: _place(data) for part, data in given._asdict().items()}
+    return Request(**places, reading=asdict(reading))
 
 
-def remember(file: Path, method: str | None, recipe: str | None, options: Mapping[str, Any]) -> Asked:
+def remember(file: Path, method: str | None, recipe: str | None, options: Mapping[str, Any]) -> Remembered:
     """The settings in a `config.json`, with those that are given in their place, and the data.
 
     Settings that are those of the recipe are left to it; those of another method are left out.
@@ -109,7 +110,7 @@ def remember(file: Path, method: str | None, recipe: str | None, options: Mappin
     asked = found.request or Request()
     data = {name: getattr(asked, name) for name in ("source", "target", "evaluate_on", "labelled_target")}
     lost = tuple(name for name, place in data.items() if place is None and name in (found.data or {}))
-    return Asked(method, recipe, {**changes, **options}, **data, reading=dict(asked.reading), lost=lost)
+    return Remembered(method, recipe, {**changes, **options}, **data, reading=dict(asked.reading), lost=lost)
 
 
 def _place(data: Any) -> Any:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from jumbot._base.options import Measured, Number, Portion, Positive, Text, Weight, Whole
-from jumbot._base.schema import Record, Upgrade, Versioned
+from jumbot._base.schema import Record, Upgrade, Versioned, to_builtins
 from jumbot._settings.reading import TaskName
 from jumbot._settings.training import Rule
 from jumbot.adaptation._evaluation.accuracy import EstimatedAccuracy
@@ -127,6 +127,15 @@ def label_figures(found: Evaluation | RegressionEvaluation) -> dict[str, Any]:
     if isinstance(found, RegressionEvaluation):
         figures["per_output"] = tuple(OutputFigures(**one) for one in figures["per_output"])
     return figures
+
+
+def known_figures(results: Results) -> dict[str, Any]:
+    """What `Model.results` holds: what was found, without names of what was not; R2 is None where labels are equal."""
+    found: dict[str, Any] = to_builtins(results)
+    known = {name for name, value in found.items() if value is not None} | (
+        {"r2"} if results.rmse is not None else set()
+    )
+    return {name: found[name] for name in found if name in known}
 
 
 Crops = tuple[Literal["none", "crop", "resized-crop"], Literal["whole", "centre-crop", "ten-crop"]]

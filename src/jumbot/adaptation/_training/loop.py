@@ -17,7 +17,6 @@ from jumbot._settings.training import Training
 from jumbot.adaptation._evaluation.modularity import trust_in_sources
 from jumbot.adaptation._evaluation.monitor import Monitor, Watch
 from jumbot.adaptation._evaluation.selection import best, check_rule
-from jumbot.adaptation._evaluation.task import Task, task_of
 from jumbot.adaptation._runs.folder import RunFolder
 from jumbot.adaptation._runs.provenance import Start
 from jumbot.adaptation._training.accelerator import begin_trackers, devices, flat, make_accelerator, seed_step
@@ -25,8 +24,7 @@ from jumbot.adaptation._training.bar import TimeUpError, stops, time_is_up
 from jumbot.adaptation._training.batch_norms import check_has_batch_norms, estimate_batch_norms
 from jumbot.adaptation._training.batches import Batches, Loaded
 from jumbot.adaptation._training.checkpoint import Checkpoints
-from jumbot.adaptation._training.parts import make_optimizers, rate_factor
-from jumbot.data._domain import Domain
+from jumbot.adaptation._training.parts import TrainingData, make_optimizers, rate_factor
 from jumbot.data._scaling import outsize
 from jumbot.errors import ArgumentError, NotFiniteError, Stopped
 from jumbot.loss import mass_between
@@ -76,7 +74,7 @@ class Objective(nn.Module):
 
 
 class Trainer:
-    """Trains `network` in place with `method` on a labelled source and a target whose labels it never reads.
+    """Trains `network` in place with `method` on a labelled source and a target, whose labels it never sees.
 
     `watch` may hold target labels: they go to the records alone.  Minibatch i depends on (seed, i), and the random
     numbers of step i on (seed, i), so that a resumed run ends with the weights of an uninterrupted one.  After `until`,
@@ -85,26 +83,23 @@ class Trainer:
 
     def __init__(
         self,
-        source: Domain,
-        target: Domain,
+        data: TrainingData,
         network: Network,
         method: Method,
         training: Training,
         *,
-        task: Task | None = None,
-        labelled: Domain | None = None,
         watch: Watch | None = None,
         run: RunFolder | None = None,
         show: bool = False,
         until: float = math.inf,
     ) -> None:
+        source, target, task, labelled = data.source, data.target.unlabelled(), data.task, data.labelled
         if source.labels is None and source.values is None:
             raise ArgumentError(f"source: {source.name} has no labels; the source must be labelled.")
         check_rule(training.select)
         if training.batch_norm == "target":
             check_has_batch_norms(network)
         self.training, self.run, self.show, self.until = training, run, show, until
-        self.task = task_of(source) if task is None else task
         self.watch = watch or Watch()
         self.network, self.method = network, method
         self.accelerator = make_accelerator(training, run)
@@ -116,7 +111,7 @@ class Trainer:
         self.total = self.source_steps + steps
         self.refresh_every = method.refresh_interval(steps)
         self.batches = Batches(
-            source, target, self.task, method, training, self.source_steps, self.total, self.accelerator, labelled
+            source, target, task, method, training, self.source_steps, self.total, self.accelerator, labelled
         )
         if source.origins is not None:
             method.use_sources(len(source.sources), lambda: trust_in_sources(source, training.seed))
@@ -126,7 +121,7 @@ class Trainer:
         network.to(memory_format=self.batches.layout)  # type: ignore[call-overload]
         self.wrapped = self.accelerator.prepare_model(self.objective)
         self.monitor = Monitor(
-            self.network, self.method, source, target, self.task, training, self.watch, self.accelerator.device
+            self.network, self.method, source, target, task, training, self.watch, self.accelerator.device
         )
         self.step, self.before = 0, 0.0
         self.planned: int | None = None  # steps, where a budget of time ended it before

@@ -1,9 +1,10 @@
-"""What a training begins with: a network and a method, made from the seed of a run, and their optimisers."""
+"""The parts of a training: a network and a method, made from the seed of a run, and their optimisers."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -17,25 +18,37 @@ from jumbot.methods import Method, make_method
 from jumbot.methods.network import Network
 
 
-def make_parts(
-    config: RunConfig,
-    task: Task,
-    source: Domain,
-    target: Domain,
-    labelled: Domain | None = None,
-    shape: tuple[int, ...] | None = None,
-    module: nn.Module | None = None,
-    kind: str = "user",
-    dtype: torch.dtype = torch.float32,
-) -> tuple[Network, dict[str, Any], Method]:
-    """The network, what describes it, and the method; `shape` is that of a source sample where nothing else is given.
+@dataclass(frozen=True)
+class TrainingData:
+    """The domains as networks take them, and what is predicted."""
 
-    The other arguments are those of `make_network`.
-    """
+    source: Domain
+    target: Domain
+    task: Task
+    labelled: Domain | None = None
+    """Samples of the target whose labels are known, and trained on."""
+
+
+class NetworkInput(NamedTuple):
+    """What a network begins with: the shape and the type of a sample, and a backbone that is there already."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype = torch.float32
+    module: nn.Module | None = None
+    kind: str = "user"
+    """The name of that backbone."""
+
+
+def make_parts(
+    config: RunConfig, data: TrainingData, seen: NetworkInput | None = None
+) -> tuple[Network, dict[str, Any], Method]:
+    """The network, what describes it, and the method; by default the network sees the source's samples as they are."""
+    source, task = data.source, data.task
+    shape, dtype, module, kind = NetworkInput(source.shape) if seen is None else seen
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.training.seed)
         network, spec = make_network(
-            config.network, shape or source.shape, task.outputs, module, kind, dtype, source, labelled, target
+            config.network, shape, task.outputs, module, kind, dtype, source, data.labelled, data.target
         )
         method = make_method(
             config.method,

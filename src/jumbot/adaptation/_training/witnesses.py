@@ -1,4 +1,4 @@
-"""Networks trained without a part of the source, for what they say of it: the witnesses of `_evaluation.votes`."""
+"""Networks trained without a part of the source, and their predictions there, for `_evaluation.votes`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ from jumbot.adaptation._evaluation.decision import LEAST_STEPS
 from jumbot.adaptation._evaluation.modularity import NEIGHBOURLY, nearest, neighbourly, rows_of, some_samples
 from jumbot.adaptation._evaluation.monitor import outputs
 from jumbot.adaptation._evaluation.rivals import MOST_LEARNED, rival_outputs
-from jumbot.adaptation._evaluation.task import Task
 from jumbot.adaptation._evaluation.votes import Panel, Witness
 from jumbot.adaptation._networks.stems import Statistics
 from jumbot.adaptation._training.loop import Trainer
-from jumbot.adaptation._training.parts import make_parts
+from jumbot.adaptation._training.parts import TrainingData, make_parts
 from jumbot.data._domain import Domain
 from jumbot.errors import JumbotError, need
 from jumbot.methods.network import Network
@@ -141,19 +140,12 @@ def folds(labels: Array | None, n: int, seed: int) -> list[tuple[Array, Array]]:
     return found
 
 
-def train_witnesses(
-    source: Domain,
-    target: Domain,
-    configs: Sequence[RunConfig],
-    task: Task,
-    labelled: Domain | None = None,
-    until: float = math.inf,
-) -> Witnesses:
+def train_witnesses(data: TrainingData, configs: Sequence[RunConfig], until: float = math.inf) -> Witnesses:
     """Train every method of `configs` on each fold; ask it, and the references, for the held-out part and target.
 
     Raises `OutOfTimeError` where that cannot be done `until` then, a time of `time.monotonic`.
     """
-    seed = configs[0].training.seed
+    source, target, task, seed = data.source, data.target, data.task, configs[0].training.seed
     index = some_samples(target, seed)
     sample = target.subset(index).unlabelled()
     target_rows = learning_rows(sample)[1]
@@ -170,7 +162,7 @@ def train_witnesses(
             references.append(reference_predictions(rows, known[learned], others, seed=seed))
         for config in configs:
             now = _check_time(until)
-            network = train_network(part, target, config, task, labelled, now + max(until - now, 0) / left)
+            network = train_network(replace(data, source=part), config, now + max(until - now, 0) / left)
             left -= 1
             asked[config.method].ask(network, unseen, sample)
     panel = Panel(
@@ -207,10 +199,10 @@ class _Asked:
 
 
 def held_out_witnesses(
-    source: Domain, held: Domain, target: Domain, networks: Mapping[str, Network], config: RunConfig, task: Task
+    data: TrainingData, held: Domain, networks: Mapping[str, Network], config: RunConfig
 ) -> Witnesses:
-    """The same of networks that were trained on `source`, without `held`, already."""
-    seed = config.training.seed
+    """The same of networks that were trained on the source, which lacks `held`, already."""
+    source, target, task, seed = data.source, data.target, data.task, config.training.seed
     index = some_samples(target, seed)
     part, sample = held.subset(some_samples(held, seed)), target.subset(index).unlabelled()
     learned, rows = learning_rows(source, seed)
@@ -239,13 +231,12 @@ def neighbourhoods(source: Domain, target_rows: Array, seed: int) -> Array | Non
     return nearest(target_rows) if clear else None
 
 
-def rival_witnesses(
-    source: Domain, target: Domain, task: Task, witnesses: Witnesses, seed: int, held: Domain | None = None
-) -> dict[str, Witness]:
+def rival_witnesses(data: TrainingData, witnesses: Witnesses, seed: int, held: Domain | None) -> dict[str, Witness]:
     """What plain models of the source say of the samples on which methods were `witnesses`.
 
-    `held` is the part of the source that was held out where `source` lacks one already, see `held_out_witnesses`.
+    `held` is the part of the source that was held out where the source lacks one already, see `held_out_witnesses`.
     """
+    source, task = data.source, data.task
     if held is None:
         parts = [
             (source.subset(_some(rest, seed, MOST_LEARNED)), source.subset(unseen))
@@ -254,7 +245,7 @@ def rival_witnesses(
     else:
         learned = _some(np.arange(len(source)), seed, MOST_LEARNED)
         parts = [(source.subset(learned), held.subset(some_samples(held, seed)))]
-    sample = target.subset(witnesses.index).unlabelled()
+    sample = data.target.subset(witnesses.index).unlabelled()
     predictions = [rival_outputs(part, (unseen, sample), task, seed) for part, unseen in parts]
     truth = np.concatenate([task.labels(unseen) for _, unseen in parts])
     shares, offset = shares_of(source, task.outputs, stratified=False)
@@ -285,22 +276,15 @@ def _some(index: Array, seed: int, most: int) -> Array:
     return found
 
 
-def train_network(
-    source: Domain,
-    target: Domain,
-    config: RunConfig,
-    task: Task,
-    labelled: Domain | None = None,
-    until: float = math.inf,
-) -> Network:
+def train_network(data: TrainingData, config: RunConfig, until: float = math.inf) -> Network:
     """A network of rows with the settings and the seed of a run, for its predictions alone.
 
     One that `until` lets take fewer than `LEAST_STEPS` of the steps of its method would be mostly chance, and raises
     `OutOfTimeError`.
     """
-    network, _, method = make_parts(config, task, source, target, labelled)
+    network, _, method = make_parts(config, data)
     training = replace(config.training, select="last", evaluate_every=0, trackers=(), tensorboard=False)
-    trainer = Trainer(source, target.unlabelled(), network, method, training, task=task, labelled=labelled, until=until)
+    trainer = Trainer(data, network, method, training, until=until)
     planned = trainer.total - trainer.source_steps
     trainer.fit()
     if trainer.step - trainer.source_steps < min(LEAST_STEPS, planned):

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from jumbot._base.options import check_number, check_whole
 from jumbot.cost import COSTS, Cost, parse_cost
-from jumbot.errors import ArgumentError, NotConvergedWarning, UnsupportedError
+from jumbot.errors import ArgumentError, NotConvergedWarning, UnsupportedError, hinting
 from jumbot.transport._certificate import reachable
 from jumbot.transport._checks import Array, as_tensor, read_clouds
 from jumbot.transport._marginal import marginals
@@ -49,6 +49,7 @@ def solve_sample(
 def solve_sample(
     x: ArrayLike, y: Array, a: Array | None = None, b: Array | None = None, **settings: Unpack[_Settings]
 ) -> SampleSolution[np.ndarray]: ...
+@hinting
 def solve_sample(
     x: Array,
     y: Array,
@@ -77,34 +78,35 @@ def solve_sample(
 
     Parameters
     ----------
-    x, y
-        Points `(..., n, d)` and `(..., m, d)`, torch or numpy, float32 or float64; leading axes are a batch of
-        problems, solved one after the other.  Points on a GPU are solved on the CPU.
-    a, b
-        Weights `(..., n)` and `(..., m)` of any positive mass, zeros allowed; uniform of mass one by default.
-    cost
-        "sqeuclidean", "euclidean", "cosine", "wfr" (-log cos^2 of the distance, infinite from pi/2 on), or a callable
-        that takes blocks `(k, d)` and `(l, d)` as tensors and returns `(k, l)`; of a callable all pairs are computed.
-    epsilon
-        Strength of the entropy, > 0; exact plans need the matrix, see `jumbot.solve`.
+    x, y : arrays of shape (..., n, d) and (..., m, d)
+        The points, torch or numpy, float32 or float64; leading axes are a batch of problems, solved one after the
+        other.  Points on a GPU are solved on the CPU.
+    a, b : arrays of shape (..., n) and (..., m), optional
+        Weights of any positive mass, zeros allowed; by default uniform with mass one.
+    cost : str or callable, default "sqeuclidean"
+        "sqeuclidean", "euclidean", "cosine", "wfr" (-log cos^2 of the distance, infinite for pi/2 and more), or a
+        callable that takes blocks `(k, d)` and `(l, d)` as tensors and returns `(k, l)`, for which all pairs are
+        computed.
+    epsilon : float
+        Strength of the entropy, > 0; for exact plans, see `jumbot.solve`.
     tau, divergence, reference
         As in `jumbot.solve`.
-    mass
-        Not supported: partial transport needs the matrix, see `jumbot.solve`.
-    tol
+    mass : None
+        Not supported; for partial transport, see `jumbot.solve`.
+    tol : float
         Bound on `SampleSolution.relative_gap`.
-    max_iterations
-        Sweeps at most.  Stopping short warns and is shown by `SampleSolution.status`; it never raises.
-    init
-        A solution of a similar problem, or its potentials (f, g), to start from.
-    memory
-        Bytes that may be used in addition to the points; None: no limit.
+    max_iterations : int
+        The largest number of sweeps.  If it is reached, a warning is given and `SampleSolution.status` says so.
+    init : solution or pair of arrays, optional
+        The solution of a similar problem, or its potentials (f, g), to start from.
+    memory : int, optional
+        The number of bytes that may be used in addition to the points; by default unlimited.
 
     Returns
     -------
     SampleSolution
-        Value, dual, gap and everything else that `jumbot.Solution` has except `plan`; instead `apply`,
-        `barycentric_map`, `top`, `row`, `sample` and `to_sparse`.  Ctrl-C returns what is there, with its true gap.
+        The fields of `jumbot.Solution` except `plan`; instead `apply`, `barycentric_map`, `top`, `row`, `sample` and
+        `to_sparse`.  Ctrl-C returns the current result, with its true gap.
 
     Raises
     ------
@@ -188,7 +190,7 @@ def _starts(init: Any, batch: tuple[int, ...], n: int, m: int) -> list[tuple[Ten
 
 
 def _warn(solution: SampleSolution) -> None:
-    """One warning for all problems that stopped above `tol`."""
+    """One warning for all problems that stopped above `tol`, at the call of the public function past its `hinting`."""
     short = [status for status in solution._statuses if status is not Status.CONVERGED]
     if short:
         worst = max(s.proof.relative_gap for s in solution._solved)
@@ -196,5 +198,5 @@ def _warn(solution: SampleSolution) -> None:
             f"{len(short)} of {len(solution._solved)} problems stopped at a relative gap of up to {worst:.1e} "
             f"(tol = {solution._tol:g}). {short[0]}",
             NotConvergedWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
