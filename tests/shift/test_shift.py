@@ -228,7 +228,7 @@ def test_signals_and_small_pictures() -> None:
         ({"groups": ([0], [1])}, "groups", "one value per row"),
         ({"groups": (np.zeros(60), np.zeros(60)), "blocks": 2}, "groups", "left out"),
         ({"columns": "shard"}, "columns", "shared"),
-        ({"colour": 1}, "colour", "help"),
+        ({"colour": 1}, "colour", "Known"),
         ({"kind": "raw"}, "kind", "raw"),
     ],
 )
