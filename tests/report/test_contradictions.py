@@ -155,6 +155,13 @@ def test_what_cannot_be_determined_is_determined_of_no_other_model(tmp_path: Pat
         assert "its accuracy" not in last
 
 
+def test_labels_are_not_said_to_be_lacking_where_only_the_baseline_is(tmp_path: Path) -> None:
+    answer = verdict(read_run(make_run(tmp_path / "run", accuracy=0.9, source_steps=0)))
+    assert "90.8" in answer
+    assert "without labels" not in answer
+    assert "baseline" in answer
+
+
 def test_an_estimate_below_guessing_is_no_estimate(tmp_path: Path) -> None:
     estimate = {"value": 0.0, "low": 0.0, "high": 0.05, "why": "clusters"}
     answer = verdict(read_run(_with(make_run(tmp_path / "run", accuracy=None), estimated_accuracy=estimate)))

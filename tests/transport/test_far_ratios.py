@@ -48,10 +48,10 @@ def truth(cost: float, a: float, b: float, epsilon: float, taus: tuple[float, fl
         return cost * p + epsilon * entropy + penalty, abs(cost) * p + penalty + epsilon * p
 
 
-def solved(cost: float, a: float, b: float, epsilon: float, taus: tuple[float, float], name: str) -> Any:
+def solved(cost: float, a: float, b: float, epsilon: float, taus: tuple[float, float], name: str, **more: int) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", jumbot.NotConvergedWarning)
-        return jumbot.solve([[cost]], [a], [b], epsilon=epsilon, tau=taus, divergence=name)
+        return jumbot.solve([[cost]], [a], [b], epsilon=epsilon, tau=taus, divergence=name, **more)
 
 
 @pytest.mark.parametrize("name", ["kl", "chi2", "power(3)"])
@@ -60,7 +60,7 @@ def test_what_is_called_converged_is_right(name: str) -> None:
     converged = 0
     for cost, a, epsilon, tau, ratio in numbers:
         problem = cost, a, 1.0, epsilon, (tau, ratio * tau), name
-        solution = solved(*problem)
+        solution = solved(*problem, max_iterations=4000)
         if solution.converged:
             value, scale = truth(*problem)
             assert abs(float(solution.value) - value) <= 1e-6 * scale + 1e-12 * abs(value), problem

@@ -24,6 +24,7 @@ from jumbot.report._answer import describe_references
 from jumbot.report._records import read_run
 
 
+@pytest.mark.judged
 def test_they_are_those_of_scikit_learn(rng: np.random.Generator) -> None:
     X, T = rng.normal(size=(80, 3)).astype(np.float32), rng.normal(size=(30, 3)).astype(np.float32)
     y = (X[:, 0] * X[:, 1] > 0).astype(int) + (X[:, 2] > 1)

@@ -100,10 +100,10 @@ def test_numbers_keep_to_the_minutes(clock: Clock) -> None:
 @pytest.mark.parametrize("seconds", [1e-6, 2.0])
 def test_a_budget_too_small_for_a_step_is_refused(blobs: Any, clock: Clock, tmp_path: Path, seconds: float) -> None:
     source, target = blobs()
-    with pytest.raises(ArgumentError, match=r"minutes: .* are too few: after 2 s the data were read.* Give more"):
+    with pytest.raises(ArgumentError, match=r"^minutes: .*\b2 s\b"):
         jumbot.adapt(source, target, minutes=seconds / 60, out=tmp_path / "run")
     assert not (tmp_path / "run" / "config.json").exists()
-    with pytest.raises(jumbot.JumbotError, match=r"no candidate could be trained .*minutes: .* are too few"):
+    with pytest.raises(jumbot.JumbotError, match=r"\bminutes: "):
         jumbot.tune(source, target, minutes=1e-9, jobs=1)
 
 
