@@ -12,18 +12,13 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from jumbot._base.options import check
-from jumbot.adaptation._base_estimator import (
-    AdaptationEstimator,
-    SkadaCalls,
-    sources_of,
-    split_by_sign,
-    warn_of_no_target,
-)
+from jumbot.adaptation._base_estimator import AdaptationEstimator, warn_of_no_target
 from jumbot.adaptation._evaluation.accuracy import Calibration, EstimatedAccuracy, Prior
 from jumbot.adaptation._evaluation.decision import LEAST_STEPS, Harm
 from jumbot.adaptation._evaluation.diagnosis import Diagnosis, as_predicted
 from jumbot.adaptation._frame_rows import take
 from jumbot.adaptation._judging import calibrated
+from jumbot.adaptation._skada import SkadaCalls, sources_of, split_by_sign
 from jumbot.data._domain import Domain
 from jumbot.errors import ArgumentError, NegativeTransferWarning
 from jumbot.methods import SOURCE_ONLY

@@ -9,15 +9,10 @@ import numpy as np
 import torch
 from sklearn.base import RegressorMixin
 
-from jumbot.adaptation._base_estimator import (
-    AdaptationEstimator,
-    SkadaCalls,
-    sources_of,
-    split_by_sign,
-    warn_of_no_target,
-)
+from jumbot.adaptation._base_estimator import AdaptationEstimator, warn_of_no_target
 from jumbot.adaptation._evaluation.diagnosis import Diagnosis
 from jumbot.adaptation._frame_rows import take
+from jumbot.adaptation._skada import SkadaCalls, sources_of, split_by_sign
 from jumbot.errors import ArgumentError, NegativeTransferWarning
 from jumbot.methods import SOURCE_ONLY
 
