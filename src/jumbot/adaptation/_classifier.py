@@ -19,7 +19,7 @@ from jumbot.adaptation._evaluation.diagnosis import Diagnosis, as_predicted
 from jumbot.adaptation._frame_rows import take
 from jumbot.adaptation._judging import calibrated
 from jumbot.adaptation._skada import SkadaCalls, sources_of, split_by_sign
-from jumbot.data._domain import Domain
+from jumbot.data._domain import ArraySamples, Domain
 from jumbot.errors import ArgumentError, NegativeTransferWarning
 from jumbot.methods import SOURCE_ONLY
 
@@ -153,10 +153,14 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
         if len(self.classes_) < 2:
             raise ArgumentError(f"y: contains only the class {self.classes_[0]!r}; a classifier needs at least two.")
         names = tuple(map(str, range(len(self.classes_))))
-        if known is not None:
-            found = self._encoded(known[1])
-            known = known[0], {"labels": found, "classes": names}
-        source = self._train(X, target, {"labels": labels.astype(np.int64), "classes": names, **sources}, known, raw)
+        source = self._train(
+            Domain("source", ArraySamples(X), labels.astype(np.int64), names, **sources),
+            None if target is None else Domain("target", ArraySamples(target)),
+            None
+            if known is None
+            else Domain("labelled_target", ArraySamples(known[0]), self._encoded(known[1]), names),
+            raw,
+        )
         self.method_, self.decision_ = self._config.method, self._judgement.decision
         self.calibration_ = Calibration()
         self.diagnosis_, self.estimated_accuracy_, self.harm_ = self._judged(source, target)
