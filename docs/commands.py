@@ -11,7 +11,7 @@ HEAD = """# Commands
 
 What `jumbot COMMAND --help` prints, for every command of this version. The help of
 `jumbot adapt` and `compare` lists the options of the method and of the recipe that are
-named beside it: `jumbot adapt --method dann --help`.
+given with it: `jumbot adapt --method dann --help`.
 """
 
 

@@ -3,7 +3,7 @@ Signals from two sensors
 ========================
 
 Two kinds of vibration, recorded by one sensor with labels and by a weaker, drifting one
-without. A small convolutional network is trained on both.
+without. A small network is trained on their statistics and spectra.
 """
 
 import matplotlib.pyplot as plt

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import functools
+import html
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -151,3 +153,18 @@ def test_a_file_name_is_used_once() -> None:
     commands = {f"{name}.py" for name in COMMANDS}
     own = {file.name.lstrip("_") for file in (SOURCE / "cli").glob("_[a-z]*.py")}
     assert not (own - commands) & set(names)
+
+
+def test_the_page_on_the_arrangement_fits_the_tree() -> None:
+    """Each file that it names is there, and the picture shows the layers that are tested above."""
+    docs = Path(__file__).parent.parent / "docs"
+    page = (docs / "development" / "architecture.md").read_text(encoding="utf-8")
+    files = {file.relative_to(SOURCE).as_posix() for file in SOURCE.rglob("*.py")}
+    named = {name for name in re.findall(r"`([\w/]+\.py)`", page) if not name.startswith("tests/")}
+    assert len(named) > 20
+    assert not {name for name in named if not any(f"/{file}".endswith(f"/{name}") for file in files)}
+    picture = html.unescape((docs / "_static" / "architecture.svg").read_text(encoding="utf-8"))
+    for package, layers in LAYERS.items():
+        shown = re.search(rf"{package}/</tspan>([^/]*)</text>", picture)
+        assert shown is not None
+        assert tuple(shown[1].replace("<", ",").replace(" ", "").split(",")) == layers

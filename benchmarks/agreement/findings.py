@@ -121,7 +121,7 @@ def _ott_value(results: Results) -> Iterator[str]:
 
 def _early(results: Results) -> Iterator[str]:
     """Default stopping rules, where the same library goes on to the optimum when told to."""
-    for default, more in (("POT", "POT, told to go on"), ("OTT-JAX", "OTT-JAX, told to go on")):
+    for default, more in (("POT", "POT, tighter tolerance"), ("OTT-JAX", "OTT-JAX, tighter tolerance")):
         seen = []
         for p, rows in results:
             gaps = {row.solver: row.relative_gap for row in rows}

@@ -19,24 +19,24 @@ $$
   + \\tau_a \\mathrm{KL}(P \\mathbf 1 \\mid a) + \\tau_b \\mathrm{KL}(P^\\top \\mathbf 1 \\mid b)
 $$
 
-*Value* is what the library reports, *objective* is the formula above evaluated at its plan in float64, by
-code that belongs to none of them (`benchmarks/certify.py`; a plan that must meet a marginal exactly is
-first rounded onto it). *Relative gap* is how far that objective lies above the largest lower bound that
-any of the libraries' potentials prove, divided by $\\langle |C|, P \\rangle$ + the penalties +
-$\\varepsilon$ mass. A library that solves the same problem to the end has the same three numbers. The
-mass is the least steady of them: its error goes like the square root of the gap.
+*Value* is what the library reports. *Objective* is the formula above, evaluated at its plan in float64 by
+independent code (`benchmarks/certify.py`; if a marginal is exact, the plan is first rounded to it).
+*Relative gap* is the distance of this objective from the largest lower bound that any of the libraries'
+potentials prove, divided by $\\langle |C|, P \\rangle$ + the penalties + $\\varepsilon$ mass. Libraries that solve
+the same problem to the end agree in mass, value and objective. The mass is the least accurate of them: its
+error is of the order of the square root of the gap.
 """
 
 CONVERSIONS = """## Conversions
 
-**jumbot.** None: the page is written in its conventions.
+**jumbot.** This page uses its conventions.
 
     jumbot.solve(C, a, b, epsilon=eps, tau=(tau_a, tau_b), reference="product")  # or "ones"
 
-**POT.** Its `c` is the reference and defaults to $a b^\\top$; `unbalanced` is tau, infinity allowed on
-one side, left out when both are. Potentials are $f = \\varepsilon \\log u$; a balanced problem's contain
+**POT.** Its `c` is the reference and defaults to $a b^\\top$; `unbalanced` is tau, which may be infinite on
+one side; leave it out if both are. Potentials are $f = \\varepsilon \\log u$; a balanced problem's contain
 the weights, $f = \\varepsilon (\\log u - \\log a)$. Its reported value of unbalanced entropic problems
-cannot be converted (see above); take the plan.
+cannot be converted (see above); evaluate the objective at its plan.
 
     ot.solve(C, a, b, reg=eps, c=None, reg_type="KL", unbalanced=(tau_a, tau_b))  # c=np.ones_like(C)
 
@@ -59,7 +59,7 @@ reach$^2$: half of jumbot's value for $|x - y|^2$ at $2 \\varepsilon$ and $2 \\t
     geomloss.SamplesLoss("sinkhorn", p=2, blur=eps**0.5, reach=tau**0.5)(x, y)
     jumbot.sinkhorn_divergence(x, y, epsilon=2 * eps, tau=2 * tau) / 2
 
-**CVXPY.** The formula as it stands; `cp.kl_div(x, y)` is $x \\log(x / y) - x + y$.
+**CVXPY.** The formula itself; `cp.kl_div(x, y)` is $x \\log(x / y) - x + y$.
 
     cp.sum(cp.multiply(C, P)) + eps * cp.sum(cp.kl_div(P, R)) + tau_a * cp.sum(cp.kl_div(rows, a)) + ...
 """
@@ -75,7 +75,7 @@ def page(results: Results, divergence_rows: list[divergence.Row], absent: list[s
     ]
     if absent:
         lines += [f"Not installed, so left out: {', '.join(absent)}.", ""]
-    lines += ["## What is off, and why", ""]
+    lines += ["## What differs, and why", ""]
     found = [*findings(results), *divergence_findings(divergence_rows)]
     lines += [f"- {finding}" for finding in found] or ["Nothing."]
     lines += ["", CONVERSIONS, "## The problems", ""]

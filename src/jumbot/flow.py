@@ -71,33 +71,35 @@ def gradient_flow(
 
     Parameters
     ----------
-    x0, y
-        `(n, d)` and `(n_y, d)`, torch or numpy; neither is changed.
-    m, k
+    x0, y : arrays of shape (n, d) and (n_y, d)
+        The points to move and the target, torch or numpy; neither is changed.
+    m, k : int
         Points per side in a minibatch, and minibatches per step.
-    steps, learning_rate
-        How many Euler steps, and their length.
+    steps : int
+        The number of Euler steps.
+    learning_rate : float
+        The length of a step.
     epsilon, tau, loss, cost, divergence
-        What h is, as in `jumbot.estimate`; gradients of a callable `cost` come from autograd.
-    seed
-        The minibatches of step s depend on (seed, s) alone.
-    snapshots
-        How many, evenly spaced from the start to the end, or the numbers of the steps after which to take one.
-    callback
-        `callback(steps_done, points, loss)` after each step; the points are a copy.
-    tol
+        The loss h, as in `jumbot.estimate`; gradients of a callable `cost` are computed by autograd.
+    seed : int, default 0
+        The minibatches of step s depend on (seed, s) only.
+    snapshots : int or list of int
+        How many snapshots to keep, evenly spaced from start to end, or the steps after which to take them.
+    callback : callable, optional
+        Called as `callback(steps_done, points, loss)` after each step, with a copy of the points.
+    tol : float, default 1e-6
         Bound on the relative gap of each minibatch problem.  The error of the gradient is of the order of its square
         root, or of the gap itself if the marginals are exact.
 
     Returns
     -------
     Trajectory
-        Where the points went.  Ctrl-C returns what is done so far, marked `interrupted`.
+        The path of the points.  Ctrl-C returns the steps done so far, with `interrupted` set.
 
     Raises
     ------
     jumbot.ArgumentError
-        If an argument is out of its range, or the learning rate sends points to infinity.
+        If an argument is out of its range, or the learning rate moves points to infinity.
 
     Examples
     --------
@@ -306,16 +308,7 @@ class _Flow:
         return value, gradient
 
     def _problem(self, cost: Tensor) -> Problem:
-        return make_problem(
-            cost,
-            None,
-            None,
-            epsilon=self.loss.epsilon,
-            tau=self.loss.tau,
-            divergence=self.loss.divergence,
-            reference="product",
-            mass=None,
-        )
+        return make_problem(cost, None, None, self.loss.terms)
 
     def _solve(self, cost: Tensor, symmetric: bool = False) -> Solved:
         start, swept, tol, epsilon = None, 0, self.loss.tol, self.loss.epsilon

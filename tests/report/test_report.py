@@ -95,7 +95,7 @@ def test_references_lead_somewhere_and_ids_are_unique(single: Page) -> None:
 def test_contents(single: Page) -> None:
     for words in (
         "jumbot adapted a classifier from 1,797 labelled samples of digits to 5,000 samples of mnist , 10 classes",
-        "chosen by the rule last (the last iterate, step 800), without any target label",
+        "chosen by the rule last (the last iterate, step 800), without target labels",
         "evaluation: labels that training never saw",
         "Transported mass",
         "Mass between different classes",
@@ -198,7 +198,7 @@ def test_oracle_is_marked_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyP
             assert 'class="best"' not in row
     alone = Page(write_report(runs[-1:], tmp_path / "alone.html"))
     assert alone.text.count("ORACLE") >= 3
-    assert "), without any target label" not in alone.text
+    assert "), without target labels" not in alone.text
 
 
 def test_methods_targets_and_seeds(tmp_path: Path) -> None:

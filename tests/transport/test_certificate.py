@@ -12,7 +12,7 @@ import jumbot
 from jumbot.transport import _outcome as kinds
 from jumbot.transport._certificate import certify, solved
 from jumbot.transport._kernels import sides, sweeps
-from jumbot.transport._problem import make_problem
+from jumbot.transport._problem import Terms, make_problem
 
 from ..generators import posed, rectangular, weights
 from ..oracles import SETTINGS, Problem, cases
@@ -228,11 +228,7 @@ def test_a_plan_that_cannot_be_rounded_proves_nothing(tau, rng):
         torch.from_numpy(problem.cost),
         torch.from_numpy(problem.a),
         torch.from_numpy(problem.b),
-        epsilon=0.1,
-        tau=tau,
-        divergence="kl",
-        reference="product",
-        mass=None,
+        Terms(0.1, tau),
     )
     far = torch.full((1, 3), -1e6, dtype=torch.float64)
     certificate = certify(checked, far, far)

@@ -11,7 +11,7 @@ from jumbot.transport._entropic import compiled_sweeps, large_sweeps, newton_ste
 from jumbot.transport._entropic.translation import translate
 from jumbot.transport._kernels.mixing import BatchMixing, RingMixing
 from jumbot.transport._kernels.policy import DEPTH, best_shift, best_shifts
-from jumbot.transport._problem import make_problem
+from jumbot.transport._problem import Terms, make_problem
 
 ENGINES = [compiled_sweeps, large_sweeps, torch_sweeps, newton_steps]
 
@@ -20,7 +20,7 @@ def problem(rng, batch=2, n=9, m=12, tau=0.5, divergence="kl"):
     a, b = (torch.from_numpy(rng.random((batch, size)) + 0.1) for size in (n, m))
     cost = torch.from_numpy(rng.random((batch, n, m)))
     settings = {"epsilon": 0.05, "tau": tau, "divergence": divergence, "reference": "product", "mass": None}
-    return make_problem(cost, a, b, **settings)
+    return make_problem(cost, a, b, Terms(**settings))
 
 
 @pytest.mark.parametrize("divergence", ["kl", "tv", "chi2"])

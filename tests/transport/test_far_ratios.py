@@ -18,7 +18,7 @@ import torch
 
 import jumbot
 from jumbot.transport._entropic import solver
-from jumbot.transport._problem import make_problem
+from jumbot.transport._problem import Terms, make_problem
 from tests.refusals import refused
 from tests.transport.far_numbers import Far, chi2_grid, far_problems, wrong
 
@@ -177,7 +177,7 @@ def test_annealing_from_an_epsilon_that_is_beyond_all_powers_of_three() -> None:
 
     cost = torch.tensor([[-1e40], [1e40]], dtype=torch.float64)
     settings = {"tau": 1.0, "divergence": "tv", "reference": "product", "mass": None}
-    problem = make_problem(cost, None, None, epsilon=1e-305, **settings)
+    problem = make_problem(cost, None, None, Terms(1e-305, **settings))
     solver.anneal(problem, SimpleNamespace(sweep=sweep), torch.zeros(1, dtype=torch.float64))  # type: ignore[arg-type]
     assert len(seen) > 700
     assert seen[0] == pytest.approx(1e39, rel=0.9)

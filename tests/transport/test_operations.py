@@ -70,11 +70,11 @@ class Synchronisations:
 
 def state(rng, options, batch=4):
     """The sweeps of a batch, begun."""
-    from jumbot.transport._problem import make_problem
+    from jumbot.transport._problem import Terms, make_problem
 
     defaults = {"tau": math.inf, "divergence": "kl", "reference": "product", "mass": None}
     cost = torch.from_numpy(rng.random((batch, 30, 40)))
-    problem = make_problem(cost, None, None, **defaults | options)
+    problem = make_problem(cost, None, None, Terms(**defaults | options))
     zeros = torch.zeros(batch, 30, 1, dtype=torch.float64), torch.zeros(batch, 40, 1, dtype=torch.float64)
     return torch_sweeps._Sweeps(problem, *zeros, torch.ones(batch, dtype=torch.float64), cold=True)
 

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and read only where they are files."""
+"""Atomic writing of files, and reading of regular files only."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def row_of(out: Path) -> dict[str, Any]:
 
 
 def table(folders: Iterable[Path]) -> str:
-    """Markdown: every finished run among these, with its schedule and the paper's figures beside."""
+    """Markdown: every finished run among these, with its schedule and the paper's figures."""
     head = (
         "task",
         "method",

@@ -14,7 +14,7 @@ from jumbot._paper.trained import Suite
 
 def run(suite: Suite, *, tasks: Sequence[str] | None = None, methods: Sequence[str] = ("jumbot",)) -> dict[str, Any]:
     """Train every (task, method, seed) that is not finished, and write `ITEM.json` and `ITEM.md` with the paper's
-    figures beside.
+    figures for comparison.
 
     `suite.root`, by default the folder in JUMBOT_DATA, holds the data in its published layout.  A quick suite takes two
     steps of a small untrained backbone, to see that everything is in place.

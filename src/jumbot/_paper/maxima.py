@@ -1,4 +1,4 @@
-"""The supplement's table of maxima: the best accuracy along training beside the last.
+"""The supplement's table of maxima: the best accuracy during training and the last.
 
 The best looks at target labels, which whoever adapts does not have: it shows how far a choice of the model could have
 helped, and is no result.  The paper has it for Office-Home; the digits' tasks can be asked for too.

@@ -1,1 +1,1 @@
-"""What can be said without torch: names, options, recipes and places."""
+"""What needs no torch: names, options, recipes and places."""

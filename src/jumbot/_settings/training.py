@@ -82,7 +82,7 @@ class Training(Options):
     """Also send settings and curves to these trackers, through accelerate: tensorboard (into the run folder), wandb,
     mlflow, comet_ml, aim, clearml, dvclive, swanlab, trackio."""
     tensorboard: bool = False
-    """Short for the tracker tensorboard."""
+    """The same as --trackers tensorboard."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

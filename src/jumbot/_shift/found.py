@@ -63,35 +63,35 @@ class Shift:
     p_value : float
         The p-value of the permutation test of equal distributions: exact under exchangeability.
     effect : float or None
-        The share of current rows without a counterpart in the reference, in excess of the same share between two halves
-        of the reference.
+        The share of current rows without a counterpart in the reference, minus the same share between two halves of the
+        reference.
     interval : (float, float) or None
-        Of `effect`, of 95 %.
+        The 95 % confidence interval of `effect`.
     distance : float or None
         The divergence between minibatches of the two sets, divided by that between two halves of the reference: 1 if
         nothing has shifted, whatever the number of rows.
     samples : tuple of Sample
-        Rows of the current set, the least explained ones first.
+        Rows of the current set, the least explained first.
     columns : tuple of ColumnShift
-        Columns, those that moved first.
+        Columns, by increasing p-value.
     proportions : dict or None
-        With labels in the reference, the share of each class in the current set.
+        The share of each class in the current set, if the reference has labels.
     where : str or None
-        "labels", "features" or "both", with labels in the reference and where there is a shift.
+        Whether the shift is in the "labels", the "features" or "both", if there is one and the reference has labels.
     next : str
-        What to do about it, in one sentence.
+        The recommended next step, in one sentence.
     distance_interval : (float, float) or None
-        Of `distance`, of 95 %.
+        The 95 % confidence interval of `distance`.
     names, sizes, looked_at : pairs
-        Of the two sets: their names, their rows, and the rows that the test saw.
+        The names of the two sets, their numbers of rows, and the numbers of rows that the test used.
     exchanges : int
-        Permutations that the test drew.
+        The number of permutations.
     views : dict
-        The p-value of each view that the test aggregates, uncorrected.
+        The uncorrected p-value of each view of the data that the test combines.
     remarks : tuple of str
         Problems in single columns, such as other units.
     interrupted : bool
-        Whether Ctrl-C ended it.
+        Whether the test was interrupted by Ctrl-C.
     """
 
     p_value: float
@@ -129,17 +129,17 @@ class Shift:
         return write_text(check("file", file, Path), json.dumps(self.to_json(), indent=2) + "\n")
 
     def report(self, out: str | Path = "shift.html") -> Path:
-        """Write the page: one HTML file that needs nothing else.
+        """Write the report, a single HTML file.
 
         Parameters
         ----------
         out : str or Path
-            Its name, or a folder, in which it is `shift.html`.
+            The name of the file, or a folder for `shift.html`.
 
         Returns
         -------
         Path
-            Of the page.
+            The file.
         """
         from jumbot.report._shift_page import write_shift
 
@@ -158,7 +158,7 @@ def shift(
     columns: str = "same",
     **reading: Any,
 ) -> Shift:
-    """Whether data have shifted, how far, where, and what to do about it; nothing is trained.
+    """Test whether data have shifted, how far and where, and suggest what to do; nothing is trained.
 
     The p-value is that of a permutation test on transport distances: the minibatch Sinkhorn divergence with its mass
     term at two scales, its limits for large epsilon on all rows (kernel and energy distances), transport of single
@@ -167,24 +167,25 @@ def shift(
 
     Parameters
     ----------
-    reference, current
-        What `jumbot.adapt` takes: folders, tables, frames, arrays, signals.  At most 2,000 rows of each are used,
-        drawn at random.
+    reference, current : path, array, frame, Dataset or Domain
+        The earlier and the current data, in any form that `jumbot.adapt` accepts.  At most 2,000 random rows of each
+        are used.
     label : str, optional
         Column of the labels in the reference; the current set may lack it.
     groups : str or pair of arrays, optional
-        Column, or values, of groups that are exchanged as a whole, such as patients.  A group that is in both sets is
-        compared with itself.
+        The column, or the values, of groups that are exchanged as a whole, such as patients.  A group that is in both
+        sets is compared with itself.
     blocks : int, optional
         Length of blocks of consecutive rows that are exchanged as a whole, for rows in the order of time.
     minutes : float, optional
         A time budget: the test uses the permutations done by then.
-    seed : int
-        Everything random follows from it.
-    columns : {"same", "shared"}
-        Whether both tables must have the same columns, or those that both have are compared.
+    seed : int, default 0
+        Random seed.
+    columns : {"same", "shared"}, default "same"
+        Whether both tables must have the same columns, or only shared columns are compared.
     **reading
-        How data are read: `id`, `drop`, `domain`, `domain_column`, `corrupt`, `root`, `kind`, `task`.
+        Further options of `jumbot.data.Reading` (`id`, `drop`, `domain`, `domain_column`, `corrupt`, `root`, `kind`),
+        and `task`.
 
     Returns
     -------

@@ -107,7 +107,7 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return int(self.network_.features)
 
     def transform(self, X: Any) -> np.ndarray:
-        """The embedding of each row."""
+        """Compute the embedding `(n, n_components)` of each row."""
         rows = self._checked(X)
         found: np.ndarray = outputs_of(self.network_, rows)[0].numpy()
         return found

@@ -1,4 +1,4 @@
-"""The scikit-learn way in, for classes: `DomainAdaptationClassifier` on arrays."""
+"""`DomainAdaptationClassifier`, the scikit-learn estimator for classes."""
 
 from __future__ import annotations
 
@@ -43,50 +43,50 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
     steps, batch_size, learning_rate
         Length and rate of training; a minibatch has `batch_size` rows of each domain, the source's stratified by class.
         None: as `jumbot.adapt`.
-    standardise
+    standardise : {"auto", "source", "none"} or bool, default "auto"
         "auto" scales the rows by one number learned on the source, and also gives each column unit variance if a few
         columns carry most of the squared distances; "source" (or True) always does so, "none" (or False) does not
         scale.
-    baseline
+    baseline : bool, default True
         Also train source-only if a method is given, and warn (`jumbot.NegativeTransferWarning`) if adaptation probably
-        did harm; runs of fewer than 50 steps give no warning.  Turn this off in grids.
-    prior
-        "target": predictions have the class proportions that were found for the target, or the source's where these
-        are far from them; "equal": classes of one size.
-    random_state
-        Seed; an int gives the same classifier at every fit.
+        did harm.  Runs of fewer than 50 steps give no warning.  Turn this off in grid searches.
+    prior : {"target", "equal"}, default "target"
+        Class proportions to predict with: "target" uses the target's estimated proportions, or the source's if these
+        are far from them; "equal" uses equal ones.
+    random_state : int, RandomState or None
+        Seed; with an int, every fit gives the same classifier.
 
     Attributes
     ----------
-    classes_
+    classes_ : ndarray
         The labels.
     columns_
-        How the columns of a frame become numbers, found on the source; None where X was an array.
-    history_
+        How the columns of a frame are converted to numbers; None if X was an array.
+    history_ : list of dict
         Loss terms, transported mass and transport value of every step.
-    diagnosis_
-        What the plan shows about the target, a `jumbot.Diagnosis`; None where `fit` had no target.
+    diagnosis_ : jumbot.Diagnosis or None
+        What the plan shows about the target; None without a target.
     estimated_accuracy_
-        The accuracy on the target, estimated without labels; None where `fit` had no target.
+        The accuracy on the target, estimated without labels; None without a target.
     decision_
-        Which method was kept, and why; None where `fit` had no target.
-    method_
-        Its name.
+        Which method was chosen, and why; None without a target.
+    method_ : str
+        The name of that method.
     harm_
-        The comparison of adaptation with source-only; None without a target or a `baseline`.
-    source_shares_
+        The comparison of adaptation with source-only; None without a target or without `baseline`.
+    source_shares_ : ndarray or None
         The final weight of each of several sources; None for one source, and for methods other than JUMBOT.
 
     Notes
     -----
     `fit(X, y, X_target=...)` adapts to the rows of `X_target`.  Without it, rows of X whose label is -1 are the
-    target, if y is numeric and at least two other labels remain; otherwise -1 is a class like any other, and with no
-    target at all the classifier adapts to X itself.  In a `Pipeline`, `transform_input=["X_target"]` applies the same
-    scaler to the target.  `GridSearchCV` scores folds of the source, which says little about the target: use a
-    `jumbot.target_scorer`.
+    target, if y is numeric and at least two other labels remain; otherwise -1 is an ordinary class.  Without any
+    target, the classifier adapts to X itself.  In a `Pipeline`, `transform_input=["X_target"]` applies the same
+    transformers to the target.  `GridSearchCV` scores folds of the source, which says little about the target; use
+    `jumbot.target_scorer` instead.
 
-    Frames may hold strings, categories and missing values, as in `jumbot.adapt`; dates and free text become numbers
-    with `options={"dates": True, "text": ["notes"]}`.
+    Frames may contain strings, categories and missing values, as in `jumbot.adapt`; dates and free text are converted
+    to numbers with `options={"dates": True, "text": ["notes"]}`.
 
     Examples
     --------
@@ -132,9 +132,29 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
     ) -> DomainAdaptationClassifier:
         """Train on (X, y) and adapt to X_target.
 
-        `labelled_target` is a pair (X, y) of target rows whose labels are known: they are trained on, and certain in
-        the plan.  `sample_domain` names the source of each row of X, where there are several; or, as in skada, negative
-        numbers in it mark the rows of the target, whose y is not used, and X_target is left out.
+        Parameters
+        ----------
+        X : array or frame of shape (n, d)
+            The source rows.
+        y : array
+            Their labels.
+        X_target : array or frame of shape (m, d), optional
+            The target rows.
+        labelled_target : pair (X, y), optional
+            Target rows whose labels are known.  They are used in training, and the plan treats them as certain.
+        sample_domain : array of shape (n,), optional
+            The source of each row of X, if there are several.  Or, as in skada, negative numbers mark the rows of the
+            target, whose y is not used; X_target must then be omitted.
+
+        Returns
+        -------
+        DomainAdaptationClassifier
+            The fitted estimator.
+
+        Raises
+        ------
+        jumbot.ArgumentError
+            If the data or a parameter are invalid.
         """
         check("baseline", self.baseline, bool)
         check("prior", self.prior, Prior)
@@ -201,16 +221,28 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
         return found
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Logits; for two classes their difference."""
+        """Compute the logits `(n, classes)`; for two classes their difference `(n,)`."""
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict(
         self, X: Any, prior: Prior | None = None, *, sample_domain: Any = None, allow_source: bool = False
     ) -> np.ndarray:
-        """The label of each row; `prior` in the place of the parameter.
+        """Predict the label of each row.
 
-        `sample_domain` and `allow_source`, which skada passes, change nothing.
+        Parameters
+        ----------
+        X : array or frame of shape (n, d)
+            The rows.
+        prior : {"target", "equal"}, optional
+            Used instead of the parameter of the estimator.
+        sample_domain, allow_source
+            Ignored; skada passes them.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            The labels.
         """
         best = self._scores(X, prior).argmax(1)
         labels: np.ndarray = self.classes_[best]
@@ -219,7 +251,22 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
     def predict_proba(
         self, X: Any, prior: Prior | None = None, *, sample_domain: Any = None, allow_source: bool = False
     ) -> np.ndarray:
-        """Probabilities, a column per class in the order of `classes_`; `prior` in the place of the parameter."""
+        """Predict the probability of each class.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n, d)
+            The rows.
+        prior : {"target", "equal"}, optional
+            Used instead of the parameter of the estimator.
+        sample_domain, allow_source
+            Ignored; skada passes them.
+
+        Returns
+        -------
+        ndarray of shape (n, classes)
+            The probabilities, in the order of `classes_`.
+        """
         return torch.from_numpy(self._scores(X, prior)).softmax(-1).numpy()
 
 

@@ -1,4 +1,4 @@
-"""A model that ships: one module from numbers to probabilities, and files that run without jumbot."""
+"""Export: one module from numbers to probabilities, and files that run without jumbot."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Predictor(nn.Module):
     x is float32 `(b, d)` rows, `(b, channels, h, w)` pictures in [0, 1] (or bytes), `(b, channels, length)` signals, or
     what the model's own backbone takes.  Missing numbers (NaN) of a table are filled with the source's medians,
     pictures resized, channels matched, views cut and averaged, numbers scaled.  A row that holds anything but 0 and 1
-    for a category is answered with NaN: its features stand in another order.
+    for a category gives NaN: its features are in another order.
 
     >>> network = nn.Sequential(nn.Linear(2, 2))
     >>> rows = InputFormat("features", width=2, mean=(1.0, 1.0), factor=2.0)

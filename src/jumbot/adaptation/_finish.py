@@ -220,7 +220,7 @@ def _with_harm(run: Ended, found: Found, baseline: Baseline | None) -> Found:
 def _harm(judged: Judged, model: Model, baseline: Baseline | None) -> Harm | None:
     """What the evidence says of the model that is returned: nothing of one trained on the source alone.
 
-    Folds say what adaptation does; how many predictions this model changed is known once a baseline is beside it.
+    Folds say what adaptation does; how many predictions this model changed is known once there is a baseline.
     """
     if judged.decision is None or judged.decision.harm is None or model.method["name"] == SOURCE_ONLY:
         return None

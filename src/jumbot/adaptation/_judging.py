@@ -132,7 +132,7 @@ def judge_before(
     Of numbers a method must be named: on the bikes of another year plain models of the source were nearer to JUMBOT's
     numbers, and source-only's were right.
 
-    `again(method)` makes the configuration of another method; `baseline` puts source-only beside one that is named.
+    `again(method)` makes the configuration of another method; `baseline` compares a named one with source-only.
     Options that the user has `given` are kept.
     Where it cannot be judged, for `why_not`, because there are too few samples, or because `until` comes too soon,
     source-only is what to train, unless a method was named.

@@ -70,22 +70,22 @@ class Model:
     spec, method : dict
         Descriptions of the network and of the method with its options.
     results : dict
-        What was found at the end of training.
+        The results at the end of training, as in `results.json`.
     run : pathlib.Path or None
         The folder with the records of the run.
     extractor
-        The frozen backbone that features come from, if there is one.
+        The frozen backbone, if there is one.
     crops : pair of str
-        What is cut from images, for training and for prediction.
+        The crops of images, for training and for prediction.
     temperature : float
-        What logits are divided by before they become probabilities.
+        Logits are divided by this before the softmax.
     nearness
-        A description of the source, by which new samples that do not resemble it are found.
+        A description of the source, used to find new samples that do not resemble it.
     offset : tuple of float or None
-        What is added to the score of each class, so that predictions have the class proportions found for the target,
-        or the source's where these are far from them.
+        Added to the scores of the classes, so that predictions have the target's estimated class proportions, or the
+        source's if these are far from them.
     guarantee
-        Scores of the held-out source, from which prediction sets and intervals are made.
+        Scores of held-out source samples, for prediction sets and intervals.
     """
 
     network: Network
@@ -159,7 +159,27 @@ class Model:
         corrupt: Corrupt = "refuse",
         root: str | Path | None = None,
     ) -> Domain:
-        """`data` as input of this network: read like the source, with columns and classes matched by name."""
+        """Read data as input of this network, with columns and classes matched by name.
+
+        Parameters
+        ----------
+        data : path, array, frame or Dataset
+            The samples, in any form that `jumbot.adapt` accepts.
+        labels : array, optional
+            Their labels, if `data` does not contain them.
+        label, id, domain, domain_column, corrupt, root
+            As in `jumbot.data.Reading`.
+
+        Returns
+        -------
+        jumbot.data.Domain
+            The samples, prepared like the source.
+
+        Raises
+        ------
+        jumbot.ArgumentError
+            If the data do not fit the model.
+        """
         name = None if isinstance(data, str | Path) and str(data).strip() else "data"
         read = as_domain(
             self.input.stack(data),
@@ -237,31 +257,32 @@ class Model:
         return self.probabilities(logits_of(self.network, self.domain(data, **reading)), prior).numpy()
 
     def predict_set(self, data: Any, coverage: float = 0.9, **reading: Any) -> PredictionSets:
-        """The classes of each sample that cannot be excluded; for numbers, intervals.
+        """Predict the set of classes of each sample that cannot be excluded; for numbers, an interval.
 
-        Assumes that labels move with the features: a target sample has the labels of the source samples that it is
-        matched with.  Calibrated on source samples that were held out, each weighted by the mass that the plan moves
-        from it to the target in the adapted embedding and by the class proportions found; and on the model's
-        probabilities in the target, which agree with the accuracy that is estimated there.
+        This assumes that labels move with the features: a target sample has the labels of the source samples that it is
+        matched with.  The sets are calibrated on held-out source samples, weighted by the mass that the plan moves from
+        them to the target in the adapted embedding and by the estimated class proportions, and on the model's
+        probabilities on the target, rescaled to the estimated accuracy.
 
         Parameters
         ----------
-        data
-            Samples, in any form that `adapt` takes.
-        coverage : float
-            Desired share of sets that contain the true class, among samples that are not unknown; in (0, 1).
+        data : path, array, frame or Dataset
+            The samples, in any form that `jumbot.adapt` accepts.
+        coverage : float, default 0.9
+            The desired share of sets that contain the true class, among samples that are not unknown; in (0, 1).
         **reading
-            Options of `domain`.
+            Options of `Model.domain`.
 
         Returns
         -------
         PredictionSets
-            `sets`, `unknown`, and `promise`: what they promise, or "no promise" where the plan leaves too much mass.
+            `sets`, `unknown`, and `promise`: what the sets guarantee, or "no promise" if the plan leaves too much mass
+            behind.
 
         Raises
         ------
-        ArgumentError
-            For a coverage outside (0, 1), and for a model that has no held-out source samples.
+        jumbot.ArgumentError
+            If `coverage` is not in (0, 1), or the model has no held-out source samples.
         """
         coverage = check("coverage", coverage, Annotated[float, Bounds(above=0, below=1)])
         self.check_guarantee()
@@ -307,7 +328,20 @@ class Model:
         return self._calibration.scores(outputs, prior)
 
     def transform(self, data: Any, **reading: Any) -> np.ndarray:
-        """Embeddings."""
+        """Compute the embedding of each sample.
+
+        Parameters
+        ----------
+        data : path, array, frame or Dataset
+            The samples, in any form that `jumbot.adapt` accepts.
+        **reading
+            Options of `Model.domain`.
+
+        Returns
+        -------
+        ndarray of shape (n, features)
+            The embeddings, before the last layer.
+        """
         return self.outputs(data, **reading)[0].numpy()
 
     def evaluate(self, data: Any, labels: Any = None, **reading: Any) -> Evaluation | RegressionEvaluation:
@@ -318,7 +352,7 @@ class Model:
         data : path, array, frame or Dataset
             The samples.
         labels : array, optional
-            Their labels, where `data` does not contain them.
+            Their labels, if `data` does not contain them.
         **reading
             Options of `Model.domain`, such as `label`.
 
@@ -342,7 +376,18 @@ class Model:
         return self.task.evaluate(self.scores(logits_of(self.network, domain)), domain)
 
     def save(self, folder: str | Path) -> Path:
-        """Write `model.safetensors` and `model.json`: weights and text, no code."""
+        """Save the model without the records of its training; it contains weights and text, but no code.
+
+        Parameters
+        ----------
+        folder : path
+            The folder for `model.safetensors` and `model.json`.
+
+        Returns
+        -------
+        pathlib.Path
+            The folder, which `jumbot.load` reads.
+        """
         folder = Path(check("folder", folder, Path))
         described = {
             "format": FORMAT,
@@ -369,13 +414,35 @@ class Model:
         return folder
 
     def module(self) -> nn.Module:
-        """One module from numbers to probabilities that does everything `predict_proba` does: see `Predictor`."""
+        """Make a `torch.nn.Module` that maps numbers to probabilities, including the preprocessing of `predict_proba`.
+
+        Returns
+        -------
+        torch.nn.Module
+            It takes a batch of raw samples as float32 tensors, and returns probabilities, or predicted numbers.
+        """
         from jumbot.adaptation._export import make_predictor
 
         return make_predictor(self)
 
     def export(self, file: str | Path) -> Path:
-        """Write `module()` as ONNX (`.onnx`) or by `torch.export` (`.pt2`), for batches of any size, and check it."""
+        """Export `module()` to one file that runs without jumbot, for batches of any size.
+
+        Parameters
+        ----------
+        file : path
+            `.onnx` for ONNX, which needs the extra `export`, or `.pt2` for `torch.export`.
+
+        Returns
+        -------
+        pathlib.Path
+            The file; its outputs have been compared with the model's.
+
+        Raises
+        ------
+        jumbot.ArgumentError
+            If the name has another ending, or the network cannot be exported.
+        """
         from jumbot.adaptation._export import export
 
         file = check("file", file, Path)
@@ -383,7 +450,23 @@ class Model:
             return export(self, file)
 
     def report(self, out: str | Path | None = None) -> Path:
-        """Write the HTML report of the training run; by default into its folder."""
+        """Write the HTML report of the training run.
+
+        Parameters
+        ----------
+        out : path, optional
+            The file; by default `report.html` in the run folder.
+
+        Returns
+        -------
+        pathlib.Path
+            The file.
+
+        Raises
+        ------
+        jumbot.ArgumentError
+            If the model has no run folder.
+        """
         if self.run is None:
             raise ArgumentError("report: this model has no run folder; load it from one, or adapt again.")
         from jumbot.report._adaptation import write_report

@@ -1,4 +1,4 @@
-"""A model in ten lines: what it predicts, from what, how it was made and how good it seems."""
+"""A model in ten lines: what it predicts, its inputs, and its accuracy."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _figures(found: Results) -> list[str]:
         lines.append(f"  error     RMSE {found.rmse:.4g} by target labels, which training never saw")
     if found.estimated_accuracy is not None:
         lines.append(f"  estimate  {one_line(found.estimated_accuracy)}")
-    lines.append(f"  target    {len(found.diagnosis.unexplained)} samples that no source sample explains")
+    lines.append(f"  target    {len(found.diagnosis.unexplained)} unexplained samples")
     if found.diagnosis.reasons:
         blind = ", judged without labels" if found.accuracy is not None else ""
         lines.append(f"  warning   negative transfer is likely{blind}: {one_line(found.diagnosis.reasons[0])}")

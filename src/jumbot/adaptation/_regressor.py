@@ -1,4 +1,4 @@
-"""The scikit-learn way in, for numbers: `DomainAdaptationRegressor` on arrays."""
+"""`DomainAdaptationRegressor`, the scikit-learn estimator for numbers."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from jumbot.methods import SOURCE_ONLY
 class DomainAdaptationRegressor(SkadaCalls, RegressorMixin, AdaptationEstimator):
     """A regressor trained on labelled source rows and adapted to unlabelled target rows.
 
-    y may have any units and one or several columns: it is scaled inside by its mean and deviation, and predictions
-    have its units.  `fit(X, y, X_target=...)` adapts to the rows of `X_target`; without it, to X itself.
+    y may have any units and one or several columns; it is standardised internally, and predictions have its units.
+    `fit(X, y, X_target=...)` adapts to the rows of `X_target`; without it, to X itself.
 
     Parameters
     ----------
     method : str, optional
         "jumbot", "deepjdot", "dann" or "source-only".  By default, source-only and JUMBOT are trained and JUMBOT is
-        kept if its numbers are clearly nearer to those of plain models of the source (`decision_`).
+        kept if its predictions are clearly closer to those of simple models of the source (`decision_`).
     options : dict, optional
-        Changes to the method's own settings; `{"label_loss": "huber"}` lets outliers count less.
+        Changes to the method's own settings; `{"label_loss": "huber"}` is less sensitive to outliers.
     hidden_layer_sizes : sequence of int, optional
         Widths of the ReLU layers before the embedding; by default as `jumbot.adapt` on the same rows.
     n_components : int, default 256
@@ -40,19 +40,18 @@ class DomainAdaptationRegressor(SkadaCalls, RegressorMixin, AdaptationEstimator)
     standardise : {"auto", "source", "none"} or bool, default "auto"
         How rows are scaled, as in `DomainAdaptationClassifier`.
     random_state : int, RandomState or None
-        Seed; an int gives the same regressor at every fit.
+        Seed; with an int, every fit gives the same regressor.
 
     Attributes
     ----------
     method_ : str
-        The method that was kept.
+        The method that was chosen.
     decision_
-        Which method was kept, and why; None where `fit` had no target.
+        Which method was chosen, and why; None without a target.
     diagnosis_ : Diagnosis or None
-        What distances show about the target: unexplained rows, and how much mass is transported; None where `fit` had
-        no target.
+        What the plan shows about the target: unexplained rows and the transported mass; None without a target.
     columns_
-        How the columns of a frame become numbers; None where X was an array.
+        How the columns of a frame are converted to numbers; None if X was an array.
     history_
         Loss terms of every step.
 
@@ -73,7 +72,32 @@ class DomainAdaptationRegressor(SkadaCalls, RegressorMixin, AdaptationEstimator)
     def fit(
         self, X: Any, y: Any, X_target: Any = None, *, labelled_target: Any = None, sample_domain: Any = None
     ) -> DomainAdaptationRegressor:
-        """Train on (X, y) and adapt to X_target; `labelled_target` and `sample_domain` are those of the classifier."""
+        """Train on (X, y) and adapt to X_target.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n, d)
+            The source rows.
+        y : array
+            Their numbers.
+        X_target : array or frame of shape (m, d), optional
+            The target rows.
+        labelled_target : pair (X, y), optional
+            Target rows whose numbers are known.  They are used in training, and the plan treats them as certain.
+        sample_domain : array of shape (n,), optional
+            The source of each row of X, if there are several.  Or, as in skada, negative numbers mark the rows of the
+            target, whose y is not used; X_target must then be omitted.
+
+        Returns
+        -------
+        DomainAdaptationRegressor
+            The fitted estimator.
+
+        Raises
+        ------
+        jumbot.ArgumentError
+            If the data or a parameter are invalid.
+        """
         X, y, X_target, sample_domain = split_by_sign(X, y, X_target, sample_domain)
         taken = take(self, X, y, X_target, None, multi_output=True, y_numeric=True)
         X, y, self.columns_ = taken.X, taken.y, taken.columns
@@ -100,7 +124,20 @@ class DomainAdaptationRegressor(SkadaCalls, RegressorMixin, AdaptationEstimator)
         return self
 
     def predict(self, X: Any, *, sample_domain: Any = None, allow_source: bool = False) -> np.ndarray:
-        """`(n,)`, or `(n, outputs)` as y was; `sample_domain` and `allow_source` are skada's and change nothing."""
+        """Predict the number of each row, in the units of y.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n, d)
+            The rows.
+        sample_domain, allow_source
+            Ignored; skada passes them.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, outputs)
+            The numbers, in the shape of y.
+        """
         outputs = torch.from_numpy(self._logits(X))
         found: np.ndarray = self.task_.decode(outputs)
         return found.reshape(len(found)) if self.single_ else found.reshape(len(found), -1)

@@ -109,7 +109,7 @@ def _terminable() -> Iterator[None]:
 def _help() -> str:
     width = min(shutil.get_terminal_size().columns, WIDEST)
     what = "Adapt a classifier to data without labels, by optimal transport between minibatches."
-    more = "'jumbot COMMAND --help' explains a command; 'jumbot --version' is the version."
+    more = "'jumbot COMMAND --help' explains a command; 'jumbot --version' prints the version."
     return "\n".join(
         [
             "usage: jumbot COMMAND [ARGUMENTS]",

@@ -24,7 +24,7 @@ class MinibatchLoss(Command):
     x: Annotated[str, Argument("X")]
     """Points: .npy, .npz, .csv or .parquet, one per row."""
     y: Annotated[str, Argument("Y")]
-    """Points to compare with; named columns are matched by name."""
+    """The other points; named columns are matched by name."""
     epsilon: Weight
     """Strength of the entropic regularisation, in units of the cost."""
     tau: Annotated[float, Bounds(above=0, infinite=True)] = math.inf
@@ -62,7 +62,7 @@ class Distance(MinibatchLoss):
             "unbalanced, and a curve over the minibatch size",
             "jumbot distance x.csv y.csv --epsilon 0.1 --tau 1 --m 32 64 128",
         ),
-        ("with a given precision", "jumbot distance x.npy y.npy --epsilon 0.1 --precision 0.01"),
+        ("until the interval has this half-width", "jumbot distance x.npy y.npy --epsilon 0.1 --precision 0.01"),
     )
     matter: ClassVar = ("epsilon", "tau", "m", "k", "precision", "loss", "cost", "divergence", "seed", "json")
     m: Annotated[tuple[Count, ...], Option(aliases=("--minibatch-size",))] = (64,)

@@ -42,7 +42,7 @@ PACKAGES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Doctor(Command):
-    """Check which optional features work on this machine; the exit status is 1 if something is broken."""
+    """Check which optional features work on this machine; the exit status is 1 if something does not work."""
 
     examples: ClassVar = (("versions, extras, devices, data", "jumbot doctor"),)
 
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def examine(say: Callable[[str], None] = print) -> int:
-    """Say what is there, line by line; returns the number of things that are broken, not of those that are absent."""
+    """Print what is installed and return the number of things that do not work; absent ones do not count."""
     import torch
 
     say(f"jumbot {jumbot.__version__}, Python {platform.python_version()}, {platform.platform()}")

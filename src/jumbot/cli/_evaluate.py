@@ -22,7 +22,7 @@ class Evaluate(ReadingOptions, RunCommand):
     examples: ClassVar = (
         ("on a folder with a folder per class", "jumbot evaluate run labelled/"),
         ("on a table, with the column of its labels", "jumbot evaluate run labelled.csv --label sold"),
-        ("for another program", "jumbot evaluate run labelled.csv --json"),
+        ("as JSON, for another program", "jumbot evaluate run labelled.csv --json"),
     )
     matter: ClassVar = ("label", "json")
     data: Annotated[str, Argument("DATA")]

@@ -19,9 +19,9 @@ class Flow(MinibatchLoss):
     """Move points down the minibatch loss by explicit Euler steps; write the final points or an animation."""
 
     examples: ClassVar = (
-        ("1000 steps; the points go to flow.npy", "jumbot flow x.npy y.npy --epsilon 0.01"),
+        ("1000 steps; write flow.npy", "jumbot flow x.npy y.npy --epsilon 0.01"),
         ("ignore outliers of Y", "jumbot flow x.npy y.npy --epsilon 0.01 --tau 1"),
-        ("watch it", "jumbot flow x.csv y.csv --epsilon 0.01 --animate flow.gif"),
+        ("write an animation", "jumbot flow x.csv y.csv --epsilon 0.01 --animate flow.gif"),
     )
     matter: ClassVar = ("epsilon", "tau", "m", "k", "steps", "learning_rate", "loss", "out", "animate", "seed")
     loss: Literal["transport", "sinkhorn_divergence"] = "sinkhorn_divergence"

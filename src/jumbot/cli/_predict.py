@@ -25,9 +25,9 @@ class Predict(ReadingOptions, RunCommand):
     examples: ClassVar = (
         ("write predictions.csv: id, label, confidence, received mass", "jumbot predict run new/"),
         ("write another file", "jumbot predict run new.csv --csv labels.csv"),
-        ("of image files", "jumbot predict run *.jpg"),
+        ("predict image files", "jumbot predict run *.jpg"),
         ("with the classes that cannot be excluded at 90 %", "jumbot predict run new.csv --coverage 0.9"),
-        ("to another program", "jumbot predict run new.csv --csv - | head"),
+        ("pipe the predictions to another program", "jumbot predict run new.csv --csv - | head"),
     )
     matter: ClassVar = ("csv", "coverage")
     data: Annotated[tuple[str, ...], Argument("DATA ...")]

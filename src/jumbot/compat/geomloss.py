@@ -1,4 +1,4 @@
-"""GeomLoss's `SamplesLoss`, answered by our solvers; other losses and names are GeomLoss's own."""
+"""GeomLoss's `SamplesLoss`, solved by jumbot; other losses and names are GeomLoss's own."""
 
 from __future__ import annotations
 

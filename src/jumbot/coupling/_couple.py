@@ -14,7 +14,7 @@ from jumbot._base.options import Seed, check, check_flag, check_number, check_wh
 from jumbot.cost import Cost, parse_cost, squared_euclidean
 from jumbot.errors import ArgumentError, hinting
 from jumbot.transport._checks import Array, called, check_dense, from_numpy
-from jumbot.transport._problem import make_problem
+from jumbot.transport._problem import Terms, make_problem
 from jumbot.transport._solution import Generator, check_generator, uniform
 from jumbot.transport._solve import solve
 from jumbot.transport.divergences import Divergence
@@ -71,7 +71,7 @@ class Pairs:
 
 
 def find_pairs(
-    cost: Tensor, settings: dict[str, Any], tol: float, draw: int | None, replace: bool | None, generator: Generator
+    cost: Tensor, terms: Terms, tol: float, draw: int | None, replace: bool | None, generator: Generator
 ) -> Pairs:
     n, m = cost.shape
     count = n if draw is None else draw
@@ -79,7 +79,7 @@ def find_pairs(
         if draw is not None:
             raise ArgumentError(f"draw must be at most {min(n, m)} with replace=False, which uses each sample once.")
         count = m  # fewer columns than rows
-    problem = make_problem(cost, None, None, **settings, reference="product")
+    problem = make_problem(cost, None, None, terms)
     balanced = problem.source.exact and problem.target.exact
     if n == m and problem.epsilon == 0 and balanced and replace is not True and (replace is False or count == n):
         from jumbot.transport._exact.assignment import permutation  # numba takes a moment to load
@@ -89,7 +89,7 @@ def find_pairs(
         if count < n:
             i = _some(torch.ones_like(cost[0]), count, generator)
         return Pairs(i, j[i], torch.ones_like(cost[0, :1]).expand(count))
-    solution = solve(cost, **settings, tol=tol)
+    solution = solve(cost, **terms._asdict(), tol=tol)
     if replace is False:
         i, j = _assigned(solution.plan, cost)
         if count < len(i):
@@ -216,30 +216,31 @@ def couple(
 
     Parameters
     ----------
-    x0, x1
-        `(n, ...)` and `(m, ...)` with the same trailing shape and dtype, both torch or both numpy.  Rows of torch
-        tensors keep their gradients; none passes through the plan.
+    x0, x1 : arrays of shape (n, ...) and (m, ...)
+        The minibatches, with the same trailing shape and dtype, both torch or both numpy.  Rows of torch tensors keep
+        their gradients, but no gradient flows through the plan.
     epsilon, tau, divergence, mass, tol
-        The problem between both minibatches, as in `jumbot.solve`, each point of weight 1/n or 1/m.
-    cost
-        "sqeuclidean", "euclidean", "cosine", "wfr" (for growth: infinite from a distance of pi/2 on), or a callable
-        that takes the points as `(n, d)` and `(m, d)` and returns `(n, m)`.
-    seed, generator
-        One of them at most: a whole number, or a `torch.Generator` or `numpy.random.Generator` that is carried from
-        one minibatch to the next.  Without either, each call draws different pairs; the global generators are not used.
-    return_index
-        Also return i and j, for what belongs to the points: `labels1[j]`.
-    conditions
-        `(c0, c1, weight)`: what the pairs should have in common, one row for each of x0 and x1.  Numbers add
-        `weight * |c0 - c1|^2` to the cost; labels (integers, texts) add `weight` where they differ.
-    draw
-        How many pairs to return, more or fewer than there are points; `len(x0)` by default.
-    replace
-        None: as described above.  True: always drawn from the plan, with replacement.  False: each sample at most once,
-        by rounding the plan to the assignment that holds most of its mass; fewer pairs than that (`draw`) are chosen
-        among them by their mass, without replacement.
-    return_mass
-        Also return, last, by which factor mass grows along each pair,
+        The problem between the minibatches, as in `jumbot.solve`, with weights 1/n and 1/m; `tol` is 1e-6 by default.
+    cost : str or callable, default "sqeuclidean"
+        "sqeuclidean", "euclidean", "cosine", "wfr" (for growth; infinite for distances of pi/2 and more), or a
+        callable that takes points `(n, d)` and `(m, d)` and returns `(n, m)`.
+    seed : int, optional
+        Random seed.  Without `seed` or `generator`, each call draws different pairs; global generators are not used.
+    generator : torch.Generator or numpy.random.Generator, optional
+        Used instead of `seed`, for example for all minibatches of a training run.
+    return_index : bool, default False
+        Also return i and j, to reorder what belongs to the points: `labels1[j]`.
+    conditions : tuple (c0, c1, weight), optional
+        What the pairs should have in common, one row for each row of x0 and of x1.  Numbers add
+        `weight * |c0 - c1|^2` to the cost; labels (integers, strings) add `weight` if they differ.
+    draw : int, optional
+        The number of pairs to return; by default `len(x0)`.
+    replace : bool, optional
+        By default as described above.  True always draws from the plan with replacement.  False uses each sample at
+        most once: the plan is rounded to the assignment with the largest share of its mass, and if `draw` is smaller,
+        pairs are drawn from it by mass, without replacement.
+    return_mass : bool, default False
+        Also return, last, the factor by which mass grows along each pair,
         :math:`\frac{(P 1)_i / a_i}{(P^\top 1)_j / b_j}`: one for balanced plans, the growth of the source points with
         `tau=(t, math.inf)`.
 
@@ -280,8 +281,8 @@ def couple(
     matrix = matrix.detach()
     if conditions is not None:
         matrix = matrix + condition_cost(conditions, (len(x0), len(x1)), matrix)
-    settings = {"epsilon": epsilon, "tau": tau, "divergence": divergence, "mass": mass}
-    pairs = find_pairs(matrix, settings, tol, draw, replace, generator)
+    terms = Terms(epsilon, tau, divergence, mass=mass)
+    pairs = find_pairs(matrix, terms, tol, draw, replace, generator)
     i, j, growth = (x.numpy() if numpy else x for x in (pairs.i, pairs.j, pairs.growth))
     return x0[i], x1[j], *((i, j) if return_index else ()), *((growth,) if return_mass else ())
 

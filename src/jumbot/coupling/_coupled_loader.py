@@ -140,37 +140,36 @@ def solve_job(data: tuple[Any, Any, Any], settings: dict[str, Any], draw: int | 
 
 
 class CoupledLoader:
-    """Minibatches of pairs from two loaders, coupled in transport batches that are larger.
+    """Minibatches of pairs from two loaders, coupled in larger batches.
 
-    `batch` samples of either loader are coupled by `jumbot.couple`, in a worker process, while the model trains on the
-    pairs of the batch before; they are returned `minibatch` at a time.  A pass ends with the shorter loader.  Loaders
-    yield tensors, or tuples whose first entry is x: what else a sample has follows its row.
+    A worker process couples `batch` samples of each loader with `jumbot.couple` while the model trains on the pairs of
+    the previous batch; `minibatch` pairs are yielded at a time.  An epoch ends with the shorter loader.  Loaders yield
+    tensors, or tuples whose first entry is x; the other entries of a sample are kept with it.
 
-    The order of samples, the draws of loaders and of couplings come from `seed`, the rank of this process (of a
-    `torch.distributed` run, or the variable RANK), the number of the pass and the number of the batch, whatever
-    `workers` is; PyTorch's global generator is left alone.
+    All randomness depends only on `seed`, the rank of this process (of a `torch.distributed` run, or the variable
+    RANK), and the numbers of the epoch and of the batch.  PyTorch's global generator is not used.
 
     Parameters
     ----------
-    loader0, loader1
-        `DataLoader`s, or other iterables that can be iterated again.  In a distributed run, give each rank its
-        share, e.g. by a `DistributedSampler`, whose `set_epoch` is called.
-    batch
-        Samples of either side that are coupled at once.
-    minibatch
-        Pairs that are yielded at once; the last ones of a batch may be fewer.
-    workers
-        Processes that solve; 0 solves in this one.  They are started by "spawn": a script then needs the usual
+    loader0, loader1 : iterable
+        `DataLoader`s, or other iterables that can be iterated over repeatedly.  In a distributed run, give each rank
+        its share, e.g. with a `DistributedSampler`, whose `set_epoch` is called.
+    batch : int, default 4096
+        The number of samples of each side that are coupled at once.
+    minibatch : int, default 256
+        The number of pairs that are yielded at once; the last minibatch of a batch may be smaller.
+    workers : int, default 1
+        The number of processes that solve; 0 solves in this process.  They are started by "spawn", so a script needs
         `if __name__ == "__main__":`.
-    seed
-        A whole number.
-    conditions
-        Weight of the second entries of what the loaders yield, as conditions: see `jumbot.couple`.
-    draw
-        Pairs per batch; as many as `batch` by default.
-    return_mass
+    seed : int, default 0
+        Random seed.
+    conditions : float, optional
+        The weight of the second entries of the samples as conditions: see `jumbot.couple`.
+    draw : int, optional
+        The number of pairs per batch; by default `batch`.
+    return_mass : bool, default False
         Yield the growth of each pair as a third entry.
-    settings
+    **settings
         The other keywords of `jumbot.couple`: epsilon, tau, divergence, mass, cost, tol, replace.
 
     Examples
@@ -237,11 +236,11 @@ class CoupledLoader:
         return full * self._full_parts + (len(self._parts(rest)) if rest else 0)
 
     def state_dict(self) -> dict[str, int]:
-        """The state of this pass, to be saved with the model and passed to `load_state_dict`."""
+        """The state of this epoch, to be saved with the model and passed to `load_state_dict`."""
         return {"seed": self.seed, "epoch": self._epoch, "minibatch": self._delivered}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Continue from `state_dict`: the next iteration yields what is left of that pass."""
+        """Continue from `state_dict`: the next iteration yields the rest of that epoch."""
         if state["seed"] != self.seed:
             raise ArgumentError(f"state was saved with the seed {state['seed']}, but this loader has {self.seed}.")
         self._epoch, self._delivered = int(state["epoch"]), int(state["minibatch"])

@@ -128,9 +128,9 @@ def guess_task(values: Any, name: str) -> TaskName:
     sizes = np.unique(present, return_counts=True)[1]
     if len(sizes) > _MANY and np.median(sizes) < _RARE:
         raise ArgumentError(
-            f"{name}: {len(sizes)} different whole numbers as labels of {len(present)} samples, most of them rare: is "
-            "this a number to predict? Say task='regression' (--task regression), or task='classification' (--task "
-            "classification) if each of them is a class.",
+            f"{name}: {len(sizes)} different whole numbers as labels of {len(present)} samples, most of them rare. If "
+            "they are numbers to predict, pass task='regression' (--task regression); if each is a class, pass "
+            "task='classification' (--task classification).",
             remedy={"task": "regression"},
         )
     return "classification"

@@ -99,8 +99,8 @@ def load_benchmark(
     """Domains of a published benchmark.
 
     Image folders `domain/class/name.jpg`, list files of `path label` lines (VisDA's `domain/image_list.txt`; list files
-    `domain.txt` or `domain_list.txt` beside the folders), and Office-Caltech10's `features.npz` are found.  Counts that
-    differ from the published ones give a warning.
+    `domain.txt` or `domain_list.txt` next to the folders), and Office-Caltech10's `features.npz` are found.
+    Counts that differ from the published ones give a warning.
 
     Parameters
     ----------

@@ -157,7 +157,7 @@ def make_mnistm(images: np.ndarray, folder: str | Path, seed: int | Sequence[int
 def _covering(path: Path, height: int, width: int) -> np.ndarray:
     try:
         photograph = decode(path)
-    except Exception as error:  # a broken file makes PIL raise almost anything
+    except Exception as error:  # a damaged file makes PIL raise almost anything
         raise ArgumentError(f"photographs: {path} cannot be read ({error}); remove it.") from error
     h, w = photograph.shape[:2]
     if h >= height and w >= width:
@@ -196,8 +196,8 @@ def load(
     """A set of digits: USPS, MNIST, M-MNIST or SVHN.
 
     It is read from the first of these that exists: `<name>/<split>.npz` with `images` (n x h x w or n x h x w x 3,
-    uint8) and `labels`; the published files as torchvision stores them; a download by torchvision. M-MNIST is on no
-    server: without its `.npz` it is made of MNIST and photographs (`make_mnistm`).
+    uint8) and `labels`; the published files as torchvision stores them; a download by torchvision. M-MNIST cannot be
+    downloaded: without its `.npz` it is made from MNIST and photographs (`make_mnistm`).
 
     Parameters
     ----------
@@ -284,7 +284,7 @@ def _built(split: str, place: Path, download: bool, photographs: str | Path | No
 
 
 def _download(name: str, split: str, place: Path) -> str:
-    """Try it, and say why nothing came."""
+    """Try to download it, and say why that failed."""
     try:
         urllib.request.urlopen(urllib.request.Request(_SITES[name], method="HEAD"), timeout=5).close()
     except (OSError, ValueError) as error:

@@ -156,12 +156,12 @@ def sample_shape(samples: Samples) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Domain:
-    """Samples of one place, with labels where they are known.
+    """Samples of one domain, with labels if they are known.
 
     Attributes
     ----------
     name : str
-        What messages and reports call it.
+        Its name in messages and reports.
     samples : Samples
         The samples.
     labels : array of int64, optional
@@ -171,7 +171,7 @@ class Domain:
     ids : sequence of str, optional
         Names of the samples (files); None for row numbers.
     roles : Roles, optional
-        What the columns of the table are for that it was read from.
+        The roles of the columns of the table that it was read from.
     origins : array of int64, optional
         Indices into `sources`, where samples of several sources were joined.
     sources : tuple of str

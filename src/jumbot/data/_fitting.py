@@ -1,4 +1,4 @@
-"""The preprocessing that fits a source: which columns, their medians, their categories; the rest refused by name."""
+"""The preprocessing that fits a source: which columns, their medians, their categories; others raise errors."""
 
 from __future__ import annotations
 

@@ -31,13 +31,14 @@ def load_folder(
 ) -> Domain:
     """Images below a folder; the first folder on the way to a file is its class, files right in `folder` have none.
 
-    Hidden files and files that are no images by their ending are passed over, with a warning if they seem to be
-    pictures of another format.
+    Hidden files, and files whose endings are not those of images, are skipped, with a warning if they seem to be
+    images in another format.
 
     Parameters
     ----------
     folder : path
-        The folder, `class/name.jpg`.  A folder of domains, `camera/class/name.jpg`, is refused: choose one by `domain`.
+        The folder, `class/name.jpg`.  A folder of domains, `camera/class/name.jpg`, raises an error; choose one with
+        `domain`.
     name : str, optional
         What messages call it; by default the name of the folder.
     corrupt : {"refuse", "skip"}, default "refuse"
@@ -53,7 +54,7 @@ def load_folder(
     Raises
     ------
     jumbot.ArgumentError
-        If the folder does not exist, or contains no images, several domains, or broken images.
+        If the folder does not exist, or contains no images, several domains, or damaged images.
 
     Examples
     --------
@@ -129,8 +130,8 @@ def from_list(
 ) -> Domain:
     """Images named by the lines of a text file, `path label` or `path`, as Office-Home and VisDA publish them.
 
-    The label is the last word of a line that as a whole is no path; empty lines and lines that begin with # are passed
-    over.
+    The label is the last word of a line, unless the whole line is a path; empty lines and lines that begin with # are
+    skipped.
 
     Parameters
     ----------
@@ -151,7 +152,7 @@ def from_list(
     Raises
     ------
     jumbot.ArgumentError
-        If the file does not exist, or an image in it is missing or broken.
+        If the file does not exist, or an image in it is missing or damaged.
 
     Examples
     --------
@@ -249,6 +250,6 @@ def _facts(path: str) -> tuple[int, int, bool] | str:
             decode(path)
     except MissingPackageError:
         raise
-    except Exception as error:  # a broken file makes PIL raise almost anything: struct.error, KeyError, SyntaxError
+    except Exception as error:  # a damaged file makes PIL raise almost anything: struct.error, KeyError, SyntaxError
         return str(error).replace(path, "").strip(" :'") or type(error).__name__
     return facts

@@ -264,7 +264,7 @@ def _named(path: str) -> Iterator[None]:
         yield
     except MissingPackageError:
         raise
-    except Exception as error:  # a broken file makes PIL raise almost anything
+    except Exception as error:  # a damaged file makes PIL raise almost anything
         raise ArgumentError(
             f"{path}: cannot be read as an image ({error}); remove it or use corrupt='skip'."
         ) from error

@@ -132,9 +132,9 @@ def _missing(here: Any, there: Any, filled: bool) -> str | None:
     lacking, before = _is_missing(there), float(_is_missing(here).mean())
     share = float(lacking.mean())
     numeric = _is_numeric(here)
-    stands = "it is replaced by the source's median" if numeric else "it matches none of the source's categories"
+    stands = "replaced by the source's median" if numeric else "treated as none of the source's categories"
     if share >= _MISSING and share >= before + _MORE and not (numeric and share == 1):  # that is said elsewhere
-        means = f", where {stands}; leave it out if it carries no information there" if filled else ""
+        means = f" and {stands} there; leave it out if it carries no information" if filled else ""
         return f"is missing in {lacking.sum()} of {len(there)} rows ({100 * before:.0f} % in the source){means}"
     if numeric and _is_numeric(there) and share < 1 and before < 1 and len(there) >= _FEWEST:
         present, known = _numbers(there)[~lacking], _numbers(here)

@@ -79,7 +79,7 @@ def as_domain(
     domain_column : str, optional
         Column of the domains; by default `domain`.
     corrupt : {"refuse", "skip"}, default "refuse"
-        What to do with broken image files.
+        What to do with damaged image files.
     root : path, optional
         Where the files of the digits are, see `load`.
     kind : {"signal", "raw"}, optional

@@ -1,4 +1,4 @@
-"""Class proportions of the target, as the plan votes for them; they weight the source where the evidence bears it."""
+"""Class proportions of the target, estimated by the plan; they weight the source if they are reliable."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 WAIT = 1 / 3
-"""Share of the adaptation during which the classes count alike and the evidence is gathered."""
+"""Share of the adaptation during which the classes have equal weights and the evidence is gathered."""
 LEAST_EVIDENCE = 0.85
 LEAST_SHIFT = 0.2
 OUTSIDE = 0.02
@@ -23,8 +23,8 @@ class TargetProportions(nn.Module):
 
     Each target sample that receives mass has one vote, shared among the classes as its column of the plan; q follows
     the mean vote.  Fed back into the source weights this is a relative of the EM algorithm for label shift, and like it
-    runs away where the votes are wrong.  So classes count alike for the first third of the adaptation, and q is used
-    afterwards only if by then
+    diverges if the votes are wrong.  So classes have equal weights for the first third of the adaptation, and q is
+    used afterwards only if by then
 
     * at least .85 of all target samples receive mass and vote as the classifier predicts: the evidence, and
     * q is at least .2 away from equal shares in total variation: a smaller shift is not worth its noise.
@@ -102,12 +102,12 @@ class TargetProportions(nn.Module):
     def to_words(self) -> str:
         """What was decided, and why."""
         if int(self.decision) < 0:
-            return "class proportions of the target were not used: the run was too short to estimate them"
+            return "the target's class proportions were not used: the run was too short to estimate them"
         if float(self.evidence) < LEAST_EVIDENCE:
             return (
-                "class proportions of the target were not used: after a third of the adaptation only "
-                f"{100 * float(self.evidence):.0f} % of its samples were matched to the class that the classifier "
-                f"predicts, and {100 * LEAST_EVIDENCE:.0f} % are needed"
+                "the target's estimated class proportions were not used: after a third of the adaptation only "
+                f"{100 * float(self.evidence):.0f} % of the target samples were matched to the class that the "
+                f"classifier predicts, and at least {100 * LEAST_EVIDENCE:.0f} % are needed"
             )
         away = f"by {100 * self.shift:.0f} % of the samples"
         if not self.trusted:

@@ -61,7 +61,8 @@ def squared_distances(x: Any, y: Any, I: Any, J: Any, root: bool, out: Any, firs
     """
     m, p, d = I.shape[1], J.shape[1], x.shape[1]
     wide = min(_PART, (d + 3) // 4 * 4)
-    # rows are taken two at a time and coordinates four: an odd row has another beside it, missing coordinates are zero
+    # rows are taken two at a time and coordinates four: an odd last row is paired with another one; missing
+    # coordinates are zero
     points, columns, padding = np.zeros((m + 1, wide)), np.zeros((wide, p)), np.zeros(p)
     for k in range(first, last):
         sums = out[k]

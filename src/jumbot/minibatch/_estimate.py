@@ -92,30 +92,34 @@ def estimate(
 
     Parameters
     ----------
-    x, y
-        `(n_x, d)` and `(n_y, d)`: numpy (memory-mapped too), torch, or the path of an `.npy`/`.npz` file.
-    a, b
-        Weights of the points, uniform of mass one by default.  Subsets are drawn uniformly and carry a[I] n/m, so that
-        the lifted weights average to a; where both marginals are constrained (balanced), points are drawn with
-        replacement by weight and are uniform inside the minibatch.
-    m
-        Points per side in a minibatch.  A list gives one estimate each, as a `BiasCurve`.
-    k
-        How many minibatches, or "all".
-    precision
-        Instead of k: draw until the 95 % interval for the complete estimator has this half-width, or `budget`
-        minibatches are spent.
-    loss, cost, epsilon, tau, divergence, reference, tol
-        What h is; `cost` by name or a callable `(x, y) -> C` on batches of points.
-    seed
-        Minibatch i depends on (seed, i) alone: chunks, threads and processes change nothing.
-    plan
-        Keep the average of the plans, lifted to all points and sparse, as `.plan`.
-    chunk
-        Minibatches solved at once; bounds the memory.
-    cost_bound
-        A bound of the ground cost for `Estimate.bound`, where the data's bounding boxes do not give one.
-    budget
+    x, y : arrays of shape (n_x, d) and (n_y, d), or paths
+        The points: numpy (also memory-mapped), torch, or the path of an `.npy` or `.npz` file.
+    a, b : arrays of shape (n_x,) and (n_y,), optional
+        Weights of the points; by default uniform with mass one.  Subsets are drawn uniformly with the weights a[I] n/m,
+        so that the lifted weights average to a.  If both marginals are exact, points are drawn by weight with
+        replacement and have equal weights in the minibatch.
+    m : int or list of int
+        Points per side in a minibatch.  A list gives one estimate for each, as a `BiasCurve`.
+    k : int or "all", optional
+        The number of minibatches.
+    precision : float, optional
+        Instead of k: draw minibatches until the 95 % interval for the complete estimator has this half-width, or
+        `budget` is reached.
+    loss : {"transport", "sinkhorn_divergence"}, default "transport"
+        The loss h between two minibatches.
+    cost : str or callable, default "sqeuclidean"
+        The ground cost, by name or as a function `(x, y) -> C` of batches of points.
+    epsilon, tau, divergence, reference, tol
+        The problem of each minibatch, as in `jumbot.solve`; `tol` is 1e-6 by default.
+    seed : int, default 0
+        Minibatch i depends on (seed, i) only, not on chunks, threads or processes.
+    plan : bool, default False
+        Also compute the average plan, lifted to all points, as a sparse matrix: `Estimate.plan`.
+    chunk : int, optional
+        The number of minibatches solved at once, which limits the memory.
+    cost_bound : float, optional
+        An upper bound of the ground cost for `Estimate.bound`, if bounding boxes of the data give none.
+    budget : int
         The largest number of minibatches that `precision` may draw.
 
     Returns

@@ -187,11 +187,35 @@ class Estimate:
         return draw, first + rest * (self.m / self.n[0]) * (self.m / self.n[1])
 
     def standard_error(self, target: str = "population") -> float:
-        """For "population", the expectation E_h over data and draw; for "complete", over the draw alone."""
+        """Estimate the standard error of the mean.
+
+        Parameters
+        ----------
+        target : {"population", "complete"}, default "population"
+            "population" includes the errors of the data and of the draw of minibatches, "complete" the latter only.
+
+        Returns
+        -------
+        float
+            The standard error.
+        """
         return math.sqrt(sum(self._variances(target)))
 
     def interval(self, confidence: float = 0.95, target: str = "population") -> tuple[float, float]:
-        """An interval that covers the target with this confidence (Student's t)."""
+        """Compute a confidence interval (Student's t).
+
+        Parameters
+        ----------
+        confidence : float, default 0.95
+            The probability that the interval contains the target.
+        target : {"population", "complete"}, default "population"
+            As in `standard_error`.
+
+        Returns
+        -------
+        tuple of float
+            The lower and the upper end.
+        """
         from scipy.stats import t
 
         confidence = check_number("confidence", confidence, least=0)
@@ -206,11 +230,21 @@ class Estimate:
         return self.value - half, self.value + half
 
     def bound(self, delta: float, printed: bool = False) -> Bound:
-        """Theorem 1.1: `value` is within this of E_h with probability 1 - delta, for any data within the cost bound.
+        """Bound the error of `value` without assumptions on its distribution (Theorem 1.1).
 
-        The bound of the ground cost is `cost_bound`, or comes from the bounding boxes of the data for the named costs;
-        `.cost_bound` and `.origin` of the result say which.  The boxes are read when this is called: leave the points
-        as they are until then.  `printed=True` uses the constant as the paper prints it.
+        Parameters
+        ----------
+        delta : float
+            With probability 1 - delta, `value` is within the bound of E_h.
+        printed : bool, default False
+            Use the constant as the paper prints it.
+
+        Returns
+        -------
+        Bound
+            A float, with the bound of the ground cost that was used (`cost_bound`) and its `origin`: the argument
+            `cost_bound`, or the bounding boxes of the data.  They are computed from the points at this call, so do not
+            change the points before.
         """
         import jumbot.minibatch.bounds as bounds
 
@@ -278,7 +312,7 @@ class BiasCurve:
         return np.array([e.value for e in self.estimates])
 
     def intervals(self, confidence: float = 0.95, target: str = "population") -> np.ndarray:
-        """`(sizes, 2)`."""
+        """The confidence interval of each size, an array `(sizes, 2)`; see `Estimate.interval`."""
         return np.array([e.interval(confidence, target) for e in self.estimates])
 
     def __getitem__(self, index: int) -> Estimate:

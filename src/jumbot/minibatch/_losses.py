@@ -19,7 +19,7 @@ from jumbot.transport._certificate import reachable
 from jumbot.transport._debiased import debiased, excess_mass, finer
 from jumbot.transport._gradients import weight_gradient
 from jumbot.transport._marginal import marginals
-from jumbot.transport._problem import check_reference, make_problem
+from jumbot.transport._problem import Terms, check_reference, make_problem
 from jumbot.transport._solve import MAX_ITERATIONS, find_outcome
 from jumbot.transport.divergences import Divergence
 
@@ -46,6 +46,10 @@ class Loss:
                 raise ArgumentError("reference: the Sinkhorn divergence is defined with 'product' only.")
             if isinstance(self.tau, tuple | list):
                 raise ArgumentError("tau: the Sinkhorn divergence is symmetric; pass one number.")
+
+    @property
+    def terms(self) -> Terms:
+        return Terms(self.epsilon, self.tau, self.divergence, self.reference)
 
     def __call__(self, batch: Minibatches, a: Tensor | None, b: Tensor | None, plan: bool) -> Solved:
         """Weights are `(c, m)`, or None for uniform of mass one."""
@@ -144,16 +148,7 @@ class Loss:
         """By the solver for all problems, from where the tiles have come to."""
         cost = batch.cost(first, second)
         try:
-            problem = make_problem(
-                cost,
-                a,
-                b,
-                epsilon=self.epsilon,
-                tau=self.tau,
-                divergence=self.divergence,
-                reference=self.reference,
-                mass=None,
-            )
+            problem = make_problem(cost, a, b, self.terms)
         except ArgumentError:
             batch.check()  # if it is a point that is not finite, name its row rather than the cost
             raise

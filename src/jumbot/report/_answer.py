@@ -1,4 +1,4 @@
-"""What came of a run, for its first sentence: did adaptation help, how good is it, what to look at next."""
+"""The outcome of a run, for its first sentence: did adaptation help, how good is it, what to look at next."""
 
 from __future__ import annotations
 
@@ -169,7 +169,8 @@ def _by_labels(run: RunRecord) -> str:
     if not size:
         return "Measured with labels that training never saw."
     return (
-        f"By {size:,} labels that training never saw; less than {100 * _chance(run):.1f} points may be due to chance."
+        f"Measured with {size:,} labels that training never saw; a difference of less than {100 * _chance(run):.1f} "
+        "points may be due to chance."
     )
 
 
@@ -239,7 +240,7 @@ def describe_references(run: RunRecord) -> list[str]:
     each = []
     for one in found["models"]:
         about = estimated(one["estimated_accuracy"])
-        there = f", on the target {about} without labels" if about else ""
+        there = f", {about} on the target, estimated without labels" if about else ""
         each.append(f"{one['name']} {figure(one)}{there}")
     sentences = [
         f"For reference, on {found['n']:,} held-out source samples: {run.method} {figure(found)}; {'; '.join(each)}."
@@ -249,12 +250,12 @@ def describe_references(run: RunRecord) -> list[str]:
         if not one["ahead"]:
             continue
         value = (one["estimated_accuracy"] or {}).get("value")
-        there = "its accuracy on the target cannot be determined without labels"
+        there = "whether it is also ahead on the target cannot be determined without labels"
         if own is not None and value is not None:
-            too = "puts it ahead on the target too" if value > own else "does not put it ahead on the target"
-            there = f"the estimate {too}"
-        name = f"{one['name'][:1].upper()}{one['name'][1:]}"
-        sentences.append(f"{name} is clearly ahead on the source ({figure(one)} against {figure(found)}); {there}.")
+            too = "also" if value > own else "not"
+            there = f"by the estimate, it is {too} ahead on the target"
+        figures = f"{figure(one)} against {figure(found)}"
+        sentences.append(f"The model of {one['name']} is clearly ahead on the source ({figures}); {there}.")
     return sentences
 
 

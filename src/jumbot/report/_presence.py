@@ -1,4 +1,4 @@
-"""What a run says of the target itself: class proportions, absent classes, samples that nothing explains, warnings."""
+"""What a run shows about the target: class proportions, absent classes, unexplained samples, warnings."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def baseline_accuracy(run: RunRecord) -> float | None:
 
 
 def helped(run: RunRecord) -> bool:
-    """Whether target labels say that adaptation gained: what was feared without them is not said beside it."""
+    """Whether target labels show that adaptation helped: then warnings given without labels are left out."""
     before = baseline_accuracy(run)
     return run.accuracy is not None and before is not None and run.accuracy > before
 

@@ -1,4 +1,4 @@
-"""A run folder read back: what was asked for, what was measured on the way, and what came out.
+"""A run folder read back: its settings, what was measured during training, and the results.
 
 RUN/config.json      the request: data, method, settings, seed
 RUN/metrics.jsonl    one JSON object per line: each step and each evaluation
@@ -219,13 +219,13 @@ class RunRecord:
     steps, evaluations : sequences of dict
         The records of training, in the order of their step.
     results : dict or None
-        What was found at the end; None where the run is not finished.
+        The results at the end; None if the run is not finished.
     embeddings : dict of str to array
         Embeddings of some samples.
     predictions : sequence
-        The lines of `predictions.csv`; of a large file the least sure and the least explained.
+        The lines of `predictions.csv`; of a large file only the least certain and the least explained.
     baseline : dict
-        Figures of a classifier that saw the source alone, where the run has one.
+        Figures of the source-only baseline, if the run has one.
     samples : sequence of dict
         Target samples to look at: the least explained and the most changed.
     why : sequence of str
@@ -389,7 +389,7 @@ def number(value: Any) -> float | None:
 def read_run(folder: str | Path) -> RunRecord:
     """Read the records of a run, finished or not.
 
-    A last line of `metrics.jsonl` that a kill cut short is left out; optional files may be absent.
+    An incomplete last line of `metrics.jsonl` is ignored; optional files may be absent.
 
     Parameters
     ----------

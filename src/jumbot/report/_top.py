@@ -1,4 +1,4 @@
-"""The top of a report: the answer, how sure it is, what to look at next, and what to beware of."""
+"""The top of a report: the answer, how certain it is, what to look at next, and warnings."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _overview(records: Sequence[RunRecord], tasks: Mapping[str, list[Group]]) ->
     )
     rules = {run.rule for run in records}
     if len(rules) == 1 and not records[0].oracle:
-        lines.append(f"The rule “{rules.pop()}” chose every model, without any target label.")
+        lines.append(f"The rule “{rules.pop()}” chose every model, without target labels.")
     elif len(rules) > 1:
         lines.append(f"Models were chosen by different rules: {words.listed(sorted(rules))}.")
     return " ".join(lines)

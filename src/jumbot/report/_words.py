@@ -1,4 +1,4 @@
-"""The report's sentences: what was done, what came out, and what each number means."""
+"""The report's sentences: what was done, the results, and what each number means."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def describe_run(run: RunRecord) -> Html:
 
 
 def describe_choice(run: RunRecord) -> list[str]:
-    """What was decided about the settings and why: the words of `jumbot tune`, or what tau came to."""
+    """What was decided about the settings and why: the sentences of `jumbot tune`, or the effect of tau."""
     if run.why:
         return list(run.why)
     sentences, tau = [], run.options.get("tau")

@@ -1,4 +1,4 @@
-"""`jumbot.certify`: how good a plan, or a pair of potentials, from anywhere is."""
+"""`jumbot.certify`: the certificate of a plan or a pair of potentials from any library."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jumbot.errors import ArgumentError
 from jumbot.transport._checks import Array
 from jumbot.transport._evidence import Evidence, evidence, marginal_error
 from jumbot.transport._given import Given, read_plan, read_potentials, read_problem
-from jumbot.transport._problem import make_problem
+from jumbot.transport._problem import Terms, make_problem
 from jumbot.transport._solution import Solution
 from jumbot.transport._solve import MAX_ITERATIONS, find_outcome
 from jumbot.transport.divergences import Divergence
@@ -95,13 +95,13 @@ class Certificate:
 
     Attributes
     ----------
-    value
-        The objective at the plan; where a marginal is constrained, at the plan rounded to it.
-    dual
+    value : float or array
+        The objective at the plan, after rounding to exact marginals.
+    dual : float or array
         A lower bound of the optimum.
-    gap
+    gap : float or array
         value - dual >= 0, from an identity that does not subtract large numbers.
-    relative_gap
+    relative_gap : float or array
         gap / (<abs(C), P> + tau_a D_a + tau_b D_b + epsilon mass), as in `Solution`.
     marginal_error : pair
         (source, target): by how much the plan as given misses the marginals that the problem prescribes,
@@ -150,17 +150,17 @@ def certify(
 
     Parameters
     ----------
-    cost
-        C, `(..., n, m)`, torch or numpy; leading axes are a batch of problems.  With `x` and `y`, the name of the cost
-        between points or a callable, "sqeuclidean" by default.
-    a, b
-        Weights `(..., n)` and `(..., m)`; uniform of mass one by default.
-    x, y
-        Points `(..., n, d)` and `(..., m, d)` instead of a cost matrix.  Potentials are then certified in blocks of
-        rows, so that memory is linear in the number of points.
-    plan
-        P, `(..., n, m)`, of any library.
-    potentials
+    cost : array of shape (..., n, m), str or callable
+        The cost matrix C, torch or numpy; leading axes are a batch of problems.  With `x` and `y`, the name of the cost
+        between points or a callable, by default "sqeuclidean".
+    a, b : arrays of shape (..., n) and (..., m), optional
+        Weights; by default uniform with mass one.
+    x, y : arrays of shape (..., n, d) and (..., m, d), optional
+        Points instead of a cost matrix.  Potentials are then certified in blocks of rows, so that memory is linear in
+        the number of points.
+    plan : array of shape (..., n, m), optional
+        The plan P, from any library.
+    potentials : pair of arrays, optional
         The pair (f, g) of :math:`P = R\, e^{(f + g - C)/\varepsilon}`, as `Solution.potentials`.  Without `plan` this P
         is certified; with it the potentials provide the lower bound.  Without potentials the lower bound is found by
         solving the problem.  At `epsilon=0` potentials determine no plan: `value` is then that of an optimal one.
@@ -191,23 +191,14 @@ def certify(
     """
     if plan is None and potentials is None:
         raise ArgumentError("plan, potentials must not both be None; pass what is to be certified.")
-    given = read_problem(
-        cost, a, b, x, y, epsilon=epsilon, tau=tau, divergence=divergence, reference=reference, mass=mass
-    )
+    terms = Terms(epsilon, tau, divergence, reference, mass)
+    given = read_problem(cost, a, b, x, y, terms)
     pair = None if potentials is None else read_potentials(potentials, given)
     matrix = None if plan is None else read_plan(plan, given)
     exact = False
     if pair is None or (matrix is None and given.epsilon == 0):
-        problem = make_problem(
-            given.matrix,
-            given.a.reshape(*given.batch, -1),
-            given.b.reshape(*given.batch, -1),
-            epsilon=epsilon,
-            tau=tau,
-            divergence=divergence,
-            reference=reference,
-            mass=mass,
-        )
+        left, right = (w.reshape(*given.batch, -1) for w in (given.a, given.b))
+        problem = make_problem(given.matrix, left, right, terms)
         outcome = find_outcome(problem, None, _TOL, MAX_ITERATIONS)
         if pair is None:
             pair, exact = (outcome.f, outcome.g), outcome.all_within(_TOL)

@@ -1,4 +1,4 @@
-"""What `certify` is given: a problem by its matrix or by its points, a plan, potentials; checked once."""
+"""The arguments of `certify`, checked once: a problem by its matrix or by its points, a plan, potentials."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jumbot.cost import Cost, parse_cost
 from jumbot.errors import ArgumentError
 from jumbot.transport._checks import Array, as_tensor, called, read_clouds
 from jumbot.transport._marginal import Marginal, marginals
-from jumbot.transport._problem import REFERENCES, check_weights, with_fitting_mass
+from jumbot.transport._problem import REFERENCES, Terms, check_weights, with_fitting_mass
 
 _AT_ONCE = 1 << 21  # entries of a block of rows
 
@@ -93,14 +93,10 @@ def read_problem(
     b: Array | None,
     x: Array | None,
     y: Array | None,
-    *,
-    epsilon: Any,
-    tau: Any,
-    divergence: Any,
-    reference: Any,
-    mass: Any,
+    terms: Terms,
 ) -> Given:
     """Check everything, without looking at the cost between points."""
+    epsilon, tau, divergence, reference, mass = terms
     epsilon = check_number("epsilon", epsilon, least=0)
     source, target = marginals(divergence, tau, mass)
     check_word("reference", reference, REFERENCES)

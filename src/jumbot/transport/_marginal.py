@@ -1,4 +1,4 @@
-"""How one marginal of the plan is held to its weights: a divergence and its price, or a fixed total mass.
+"""The constraint or penalty on one marginal of the plan: a divergence and tau, or a fixed total mass.
 
 In the dual each side contributes -F*(-f) with F(p) = tau D_phi(p | a), and for P = R e^{(f+g-C)/epsilon}
 

@@ -23,7 +23,7 @@ from jumbot.transport._gradients import weight_gradient, with_gradients
 from jumbot.transport._kernels.decorator import compiled
 from jumbot.transport._kernels.gibbs import set_all
 from jumbot.transport._kernels.memory import contiguous
-from jumbot.transport._problem import make_problem
+from jumbot.transport._problem import Terms, make_problem
 from jumbot.transport._solution import Solution
 from jumbot.transport._solve import solve_problem
 
@@ -43,7 +43,7 @@ def fits(ground: Cost, x: Tensor, y: Tensor) -> bool:
     )
 
 
-def solve_three(inputs: Clouds, settings: dict[str, Any], tol: float, limit: int) -> list[Solution]:
+def solve_three(inputs: Clouds, terms: Terms, tol: float, limit: int) -> list[Solution]:
     """The problem between the clouds, then each with itself; or, second and last, both of these as one batch."""
     x, y, a, b = (None if z is None else z.detach() for z in inputs)
     assert x is not None
@@ -52,7 +52,7 @@ def solve_three(inputs: Clouds, settings: dict[str, Any], tol: float, limit: int
 
     def solve(cost: np.ndarray, p: Tensor | None, q: Tensor | None, symmetric: bool) -> Solution:
         c = torch.from_numpy(cost).to(dtype)  # what float32 cannot hold, or may miss, is told as for any such cost
-        problem = make_problem(c, p, q, **settings, reference="product", mass=None)
+        problem = make_problem(c, p, q, terms)
         return solve_problem(problem, None, tol, limit, (c, p, q), False, symmetric)
 
     between = solve(squared(*points), a, b, False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -271,6 +271,16 @@ def _heaviest(weights: Tensor) -> float:
 REFERENCES = ("product", "ones")
 
 
+class Terms(NamedTuple):
+    """What is added to <C, P>, and what of it is fixed, as a caller gives it: `make_problem` checks it."""
+
+    epsilon: Any
+    tau: Any = math.inf
+    divergence: str | Divergence = "kl"
+    reference: Any = "product"
+    mass: Any = None
+
+
 def check_reference(reference: object) -> None:
     """A name; matrices are for `jumbot.solve` alone."""
     if not isinstance(reference, str):
@@ -278,18 +288,9 @@ def check_reference(reference: object) -> None:
     check_word("reference", reference, REFERENCES)
 
 
-def make_problem(
-    cost: Tensor,
-    a: Tensor | None,
-    b: Tensor | None,
-    *,
-    epsilon: Any,
-    tau: Any,
-    divergence: str | Divergence,
-    reference: str,
-    mass: Any,
-) -> Problem:
+def make_problem(cost: Tensor, a: Tensor | None, b: Tensor | None, terms: Terms) -> Problem:
     """Check everything and flatten the batch."""
+    epsilon, tau, divergence, reference, mass = terms
     if cost.ndim < 2 or 0 in cost.shape:
         raise ArgumentError(
             f"cost: shape {tuple(cost.shape)}; it must be (..., n, m) with at least one row and one column."

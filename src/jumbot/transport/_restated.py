@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,7 +12,7 @@ from jumbot.errors import ArgumentError, UnsupportedError
 from jumbot.transport._certificate import Certificate
 from jumbot.transport._marginal import Marginal
 from jumbot.transport._outcome import AnyOutcome, Outcome
-from jumbot.transport._problem import FORBIDDEN, Problem, make_problem
+from jumbot.transport._problem import FORBIDDEN, Problem, Terms, make_problem
 from jumbot.transport.divergences import TV
 
 _FARTHEST = 1e290  # how far apart numbers may be
@@ -127,13 +126,13 @@ def start_in(start: tuple[Tensor, Tensor] | None, by: float) -> tuple[Tensor, Te
     return start and (torch.div(start[0], by), torch.div(start[1], by))
 
 
-def make_tilted(cost: Tensor, a: Tensor | None, b: Tensor | None, reference: Tensor, **settings: Any) -> Problem:
+def make_tilted(cost: Tensor, a: Tensor | None, b: Tensor | None, terms: Terms) -> Problem:
     """The checked problem for a reference matrix."""
-    epsilon = settings["epsilon"]
-    R = _checked(reference, cost, epsilon)
+    epsilon = terms.epsilon
+    R = _checked(terms.reference, cost, epsilon)
     tilt = epsilon * torch.log(torch.where(R > 0, R, 1.0))
     tilted = (cost.detach().double() - tilt).masked_fill(R == 0, math.inf)
-    problem = make_problem(tilted, a, b, reference="ones", **settings)
+    problem = make_problem(tilted, a, b, terms._replace(reference="ones"))
     if problem.blocked is not None and problem.source.hard and problem.target.hard:
         raise ArgumentError("reference must be > 0 where both marginals are constrained, got zeros.")
     n, m = cost.shape[-2:]

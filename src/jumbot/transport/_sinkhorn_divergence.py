@@ -18,7 +18,7 @@ from jumbot.transport import _plain_divergence as plain_divergence
 from jumbot.transport._checks import Array, as_tensor, autocast, read_clouds, uncompiled
 from jumbot.transport._debiased import debiased, excess_mass, finer
 from jumbot.transport._placement import bytes_per_entry, check_room, on_cpu, placed, returned
-from jumbot.transport._problem import make_problem
+from jumbot.transport._problem import Terms, make_problem
 from jumbot.transport._solution import Solution
 from jumbot.transport._solve import MAX_ITERATIONS, solve_problem, warn_if_short
 from jumbot.transport.divergences import Divergence
@@ -132,33 +132,33 @@ def sinkhorn_divergence(
     # all three where the largest is: their values are subtracted in float64
     batch, size = x.shape[:-2].numel(), max(x.shape[-2], y.shape[-2])
     engine = "cpu" if on_cpu(engine, x.device.type, batch, size, size, epsilon) else "device"
-    settings: dict[str, Any] = {"epsilon": epsilon, "tau": tau, "divergence": divergence}
+    terms = Terms(epsilon, tau, divergence)
     if batch == 1 and epsilon > 0 and size * size > _placement.LARGEST_MATRIX and engine == "cpu":
-        result = _streamed((x, y, a, b), cost, settings, tol, limit)
+        result = _streamed((x, y, a, b), cost, terms, tol, limit)
     else:
-        result = _by_matrices((x, y, a, b), ground, settings, tol, limit, engine)
+        result = _by_matrices((x, y, a, b), ground, terms, tol, limit, engine)
     result = returned(result, x.dtype, x.device)
     return result.detach().numpy() if numpy else result
 
 
-def _by_matrices(inputs: Any, ground: Cost, settings: dict[str, Any], tol: float, limit: int, engine: str) -> Tensor:
+def _by_matrices(inputs: Any, ground: Cost, terms: Terms, tol: float, limit: int, engine: str) -> Tensor:
     """Of clouds whose three matrices fit into memory."""
     x, y, a, b = inputs
-    epsilon = settings["epsilon"]
+    epsilon = terms.epsilon
     if engine == "cpu":
         n, m = x.shape[-2], y.shape[-2]
         # three costs and three plans are kept, and one of the problems is being solved
         kept, entries = x.dtype.itemsize + 8, x.shape[:-2].numel() * (n * m + n * n + m * m)
-        each = kept + bytes_per_entry(epsilon, settings["tau"] == math.inf, False) / 3
+        each = kept + bytes_per_entry(epsilon, terms.tau == math.inf, False) / 3
         check_room("x, y", entries, each, f"the divergence of {n:,} and {m:,} points", announce=True)
     if plain_divergence.fits(ground, x, y):
-        solutions = plain_divergence.solve_three(inputs, settings, tol, limit)
+        solutions = plain_divergence.solve_three(inputs, terms, tol, limit)
         warn_if_short(*solutions, stacklevel=5)
         return plain_divergence.divergence(inputs, solutions)
 
     def transport(u: Tensor, v: Tensor, p: Tensor | None, q: Tensor | None) -> Solution:
         c, p, q = placed(engine, epsilon, ground(u, v), p, q)
-        problem = make_problem(c, p, q, **settings, reference="product", mass=None)
+        problem = make_problem(c, p, q, terms)
         return solve_problem(problem, None, tol, limit, (c, p, q), False, symmetric=u is v)
 
     between, *within = transport(x, y, a, b), transport(x, x, a, a), transport(y, y, b, b)
@@ -168,18 +168,19 @@ def _by_matrices(inputs: Any, ground: Cost, settings: dict[str, Any], tol: float
     return found
 
 
-def _streamed(inputs: Any, cost: str | Cost, settings: dict[str, Any], tol: float, limit: int) -> Tensor:
+def _streamed(inputs: Any, cost: str | Cost, terms: Terms, tol: float, limit: int) -> Tensor:
     """Of clouds whose matrices would not fit: the three problems from their points."""
     from jumbot.transport._points.solve_sample import solve_sample
 
     x, y, a, b = inputs
     shape = torch.broadcast_shapes(x.shape[:-2], y.shape[:-2])
-    settings = {**settings, "cost": cost, "tol": tol, "max_iterations": limit}
-    found = [solve_sample(*clouds, **settings) for clouds in ((x, y, a, b), (x, x, a, a), (y, y, b, b))]
+    how: Any = {"cost": cost, "tol": tol, "max_iterations": limit}
+    how |= {"epsilon": terms.epsilon, "tau": terms.tau, "divergence": terms.divergence}
+    found = [solve_sample(*clouds, **how) for clouds in ((x, y, a, b), (x, x, a, a), (y, y, b, b))]
     gaps = [torch.tensor(s._solved[0].proof.gap, dtype=torch.float64) for s in found]
     values = [s._in_double.reshape(()) for s in found]
     below = values[1] - gaps[1], values[2] - gaps[2]
-    return debiased(values[0], *below, settings["epsilon"], excess_mass(a, b)).reshape(shape)
+    return debiased(values[0], *below, terms.epsilon, excess_mass(a, b)).reshape(shape)
 
 
 def _apart(x: Array, *others: Array | None, **settings: Any) -> Any:

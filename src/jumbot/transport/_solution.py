@@ -1,4 +1,4 @@
-"""What a solver returns: the plan, what it costs, and the proof of how good it is."""
+"""The result of a solver: the plan, its cost, and its certificate."""
 
 from __future__ import annotations
 
@@ -109,7 +109,9 @@ class Status(enum.Enum):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Solution(Generic[ArrayT]):
-    """The answer to one problem or a batch; scalars have the batch shape, all but `value` and `linear` are detached.
+    """The solution of one problem or of a batch: `plan`, `value`, and a certificate of its distance from the optimum.
+
+    Scalars have the batch shape.  Only `value` and `linear` are differentiable; everything else is detached.
 
     >>> import jumbot, torch
     >>> jumbot.solve(torch.tensor([[0.0, 1.0], [1.0, 0.0]]), epsilon=0.1, tau=1.0)
@@ -273,8 +275,8 @@ class Solution(Generic[ArrayT]):
     def sample(self, n: int, generator: Generator | None = None) -> tuple[ArrayT, ArrayT]:
         """Indices (i, j), each `(..., n)`: n pairs of each problem, drawn independently with probability P_ij / mass.
 
-        `generator` is a `torch.Generator` or a `numpy.random.Generator`; without one each call draws anew, and the
-        global generators are left alone.
+        `generator` is a `torch.Generator` or a `numpy.random.Generator`; without one, each call draws different
+        pairs; global generators are not used.
 
         >>> import jumbot, torch
         >>> solution = jumbot.solve(torch.tensor([[0.0, 9.0], [9.0, 0.0]]), epsilon=0.0)

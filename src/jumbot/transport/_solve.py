@@ -1,4 +1,4 @@
-"""`jumbot.solve`: one function for every transport problem that this package knows."""
+"""`jumbot.solve`: one function for every transport problem."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jumbot.transport._checks import Array, as_tensor, autocast, uncompiled
 from jumbot.transport._gradients import Inputs
 from jumbot.transport._outcome import AnyOutcome
 from jumbot.transport._placement import LARGE, bytes_per_entry, check_room, placed
-from jumbot.transport._problem import Problem, make_problem
+from jumbot.transport._problem import Problem, Terms, make_problem
 from jumbot.transport._restated import (
     capped,
     divided,
@@ -84,34 +84,34 @@ def solve(
 
     Parameters
     ----------
-    cost
-        C, `(..., n, m)`, torch or numpy; leading axes are a batch of problems.  Half precision is solved and answered
-        in float32, whole numbers in float64; `+inf` means "never matched" where tau is finite.
-    a, b
-        Weights `(..., n)` and `(..., m)` of any positive mass, zeros allowed; uniform of mass one by default.
-        Their leading axes broadcast with those of the cost: `(k, n)` against one cost `(n, m)` are k problems.
-    epsilon
-        Strength of the entropy; 0 solves exactly (balanced, KL, TV, and partial transport).
-    tau
-        Penalty for violating a marginal, a number or a pair (source, target); `math.inf` makes that marginal exact.
-    divergence
+    cost : array of shape (..., n, m)
+        The cost matrix C, torch or numpy; leading axes are a batch of problems.  Half precision is solved and returned
+        in float32, integers in float64.  `+inf` means "never matched" if tau is finite.
+    a, b : arrays of shape (..., n) and (..., m), optional
+        Weights of any positive mass, zeros allowed; by default uniform with mass one.  Their leading axes broadcast
+        with those of the cost: `(k, n)` with a single cost `(n, m)` are k problems.
+    epsilon : float
+        Strength of the entropy; 0 solves exactly (balanced, KL, TV and partial transport).
+    tau : float or pair of float, default math.inf
+        Penalty for violating the marginals, or a pair (source, target); `math.inf` makes a marginal exact.
+    divergence : str or Divergence, default "kl"
         "kl", "tv", "chi2", "l2" (tau/2 times the squared violation, as in POT), "range(lo,hi)" (marginals within [lo a,
         hi a]; leave tau out), "power(p)", or a `Divergence`.
-    reference
-        R: "product" is a b' (the paper), "ones" the all-ones matrix (its published code), or a matrix `(..., n, m)`
-        of your own, >= 0 (POT's `c`); pairs where it is zero are never matched.
-    mass
-        Transport exactly this much (partial transport); tau and divergence stay at their defaults.
-    tol
-        Bound on `Solution.relative_gap`. The error of the plan and of gradients is of the order of its square root.
-    max_iterations
-        Sweeps at most.  Stopping short warns and is shown by `Solution.status`; it never raises.
-    init
-        A `Solution` of a similar problem, or its potentials, to start from; it affects the speed, not the answer.
-    engine
+    reference : {"product", "ones"} or array of shape (..., n, m), default "product"
+        R: "product" is a b' (the paper), "ones" the all-ones matrix (its published code); or your own matrix >= 0
+        (POT's `c`), where pairs with a zero are never matched.
+    mass : float, optional
+        Transport exactly this mass (partial transport), with the default tau and divergence.
+    tol : float, default 1e-10
+        Bound on `Solution.relative_gap`.  The error of the plan and of gradients is of the order of its square root.
+    max_iterations : int
+        The largest number of sweeps.  If it is reached, a warning is given and `Solution.status` says so.
+    init : Solution or pair of arrays, optional
+        The solution of a similar problem, or its potentials, to start from; it affects the speed, not the result.
+    engine : {"auto", "cpu", "device"}, default "auto"
         Where a problem on a GPU is solved: on the GPU ("device"), on the CPU ("cpu"), or depending on its size
-        ("auto"): for small problems, launching GPU operations takes longer than solving on the CPU. The answer is on
-        the device of the cost; a cost on the CPU is solved there.
+        ("auto"), because for small problems launching GPU operations takes longer than solving on the CPU.  The result
+        is on the device of the cost.
 
     Returns
     -------
@@ -121,7 +121,7 @@ def solve(
     Raises
     ------
     jumbot.ArgumentError
-        If an argument is out of its range, the shapes do not match, or no plan keeps both marginals.
+        If an argument is out of its range, the shapes do not match, or no plan meets both marginals.
     jumbot.UnboundedError
         If some cost is so negative that transporting ever more mass pays.
     jumbot.TooLargeError
@@ -163,12 +163,8 @@ def solve(
         exact = tau == math.inf or (isinstance(tau, tuple | list) and math.inf in tau)
         each = bytes_per_entry(epsilon, exact, mass is not None)
         check_room("cost", cost.numel(), each, f"to solve problems of shape {tuple(cost.shape)}")
-    if R is None:
-        problem = make_problem(
-            cost, a, b, epsilon=epsilon, tau=tau, divergence=divergence, reference=reference, mass=mass
-        )
-    else:
-        problem = make_tilted(cost, a, b, R, epsilon=epsilon, tau=tau, divergence=divergence, mass=mass)
+    terms = Terms(epsilon, tau, divergence, reference if R is None else R, mass)
+    problem = (make_problem if R is None else make_tilted)(cost, a, b, terms)
     tol = check_number("tol", tol, least=0)
     limit = check_whole("max_iterations", max_iterations, least=1)
     solution = solve_problem(problem, _start(init, cost, numpy), tol, limit, (cost, a, b), numpy, device=given)

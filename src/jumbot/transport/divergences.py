@@ -1,4 +1,4 @@
-"""The entropies phi that say what it costs when a marginal of the plan misses its weights.
+"""The entropies phi that penalise the difference of a marginal of the plan from its weights.
 
     D_phi(p | a) = sum_{a_i > 0} a_i phi(p_i / a_i) + phi'_infinity sum_{a_i = 0} p_i
 
@@ -26,7 +26,9 @@ _LEAST = 1e-12  # of the y of a power divergence during sweeps
 
 
 class Divergence(ABC):
-    """phi, its conjugate phi*(s) = sup_{x >= 0} s x - phi(x), and phi'_infinity = lim phi(x)/x.
+    """A penalty of the marginals: phi, its conjugate phi*(s) = sup_{x >= 0} s x - phi(x), and lim phi(x)/x.
+
+    Subclass it with `phi`, `conjugate` and `recession` to use a divergence of your own.
 
     >>> import torch
     >>> KL().phi(torch.tensor([1.0, 0.0]))

@@ -17,7 +17,7 @@ from jumbot.transport._points.kd_cells import Cells, split_in_cells
 from jumbot.transport._points.point_tiles import Tiles
 from jumbot.transport._points.rounding import exponents, prove
 from jumbot.transport._points.tile_math import ground_of, scaled
-from jumbot.transport._problem import Problem, make_problem
+from jumbot.transport._problem import Problem, Terms, make_problem
 
 N = 900
 
@@ -79,9 +79,7 @@ def test_the_optimum_lies_in_the_gap(name: str, tau: float, cost: str, monkeypat
     assert float(truth.dual) - slack <= found.value
     assert found.value - found.gap <= float(truth.value) + slack
     # the certificate of the whole plan of these potentials, in float64: left-out blocks and float32 hide nothing
-    problem = make_problem(
-        matrix, torch.from_numpy(a), torch.from_numpy(b), **settings, divergence="kl", reference="product", mass=None
-    )
+    problem = make_problem(matrix, torch.from_numpy(a), torch.from_numpy(b), Terms(**settings))
     if problem.closed is None:
         f, g = (torch.from_numpy(p)[None] for p in found.potentials)
         whole = certify(problem, f, g)
@@ -119,7 +117,7 @@ def test_a_gap_that_stays_is_true(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def problem_of(x: np.ndarray, y: np.ndarray, epsilon: float, tau: float) -> Problem:
     cost = ((torch.from_numpy(x)[:, None] - torch.from_numpy(y)) ** 2).sum(-1)
-    return make_problem(cost, None, None, epsilon=epsilon, tau=tau, divergence="kl", reference="product", mass=None)
+    return make_problem(cost, None, None, Terms(epsilon, tau))
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -1,4 +1,4 @@
-"""Source-only or adapted?  The rule that chooses the classifier and detects harm."""
+"""The rule of harm: it chooses between source-only and the adapted classifier."""
 
 from __future__ import annotations
 
@@ -59,7 +59,9 @@ class Harm(Record):
         if self.changed < FEW or self.helps:
             return ()
         if self.numbers:
-            far = f"its predictions are {-self.adapted:.2f} standard deviations from those of reference models"
+            far = (
+                f"its predictions are {-self.adapted:.2f} standard deviations from those of simple models of the source"
+            )
             return () if self.gain > -NEARER else (f"{far}, those of source-only {-self.source_only:.2f}",)
         found = []
         if self.gain <= -LEAST_GAIN:
@@ -170,7 +172,7 @@ def decide(harm: Harm, adapted: str) -> Decision:
     if harm.helps:
         if harm.numbers:
             why = (
-                f"its predictions are closer to those of reference models ({-harm.adapted:.2f} instead of "
+                f"its predictions are closer to those of simple models of the source ({-harm.adapted:.2f} instead of "
                 f"{-harm.source_only:.2f} standard deviations)"
             )
         elif harm.modularity is not None:
@@ -184,7 +186,7 @@ def decide(harm: Harm, adapted: str) -> Decision:
     given = f"the votes put its accuracy at {_percent(harm.source_only)}, and that of {adapted} at {at}"
     if harm.numbers:
         why = (
-            f"the predictions of {adapted} are not significantly closer to those of reference models "
+            f"the predictions of {adapted} are not significantly closer to those of simple models of the source "
             f"({-harm.adapted:.2f} against {-harm.source_only:.2f} standard deviations)"
         )
     elif harm.changed < FEW:

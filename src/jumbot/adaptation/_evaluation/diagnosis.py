@@ -353,7 +353,7 @@ def _signs(unexplained: float, disagreement: float, predicted: Array, proportion
     reasons = []
     if unexplained > MOST_UNEXPLAINED:
         reasons.append(f"{100 * unexplained:.0f} % of the target samples are explained by no source sample")
-    if disagreement > MOST_DISAGREEMENT and unexplained < 1:  # of no sample at all nothing can be said
+    if disagreement > MOST_DISAGREEMENT and unexplained < 1:  # without a sample there is nothing to compare
         reasons.append(
             f"{100 * disagreement:.0f} % of the explained samples lie among source samples of another class than the "
             "predicted one"

@@ -1,4 +1,4 @@
-"""Which samples resemble nothing of the source, by features that training does not change.
+"""Samples that do not resemble the source, by features that training does not change.
 
 So an outlier stays one however long a network learns.
 """
@@ -166,7 +166,7 @@ def _squared(rows: np.ndarray, centres: np.ndarray) -> np.ndarray:
 _TOGETHER = 256  # samples read together
 _CELLS, _DIRECTIONS, _SHADES = 4, 8, 7
 _LARGEST = 64  # side above which a picture is looked at smaller
-_WEIGHT = 0.5  # of the shades beside the edges
+_WEIGHT = 0.5  # of the shades, relative to the edges
 PICTURE = _CELLS**2 * _DIRECTIONS + _SHADES**2
 """Numbers that a picture is compared by."""
 

@@ -1,4 +1,4 @@
-"""What people would pick instead: logistic regression and boosted trees, by scikit-learn, on the source alone."""
+"""Reference models: scikit-learn's logistic regression and boosted trees, trained on the source alone."""
 
 from __future__ import annotations
 

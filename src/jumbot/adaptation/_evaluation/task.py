@@ -1,4 +1,4 @@
-"""What is predicted, classes or numbers: labels for training, outputs in the user's words or units, metrics."""
+"""The task, classes or numbers: labels for training, outputs in the user's words or units, metrics."""
 
 from __future__ import annotations
 

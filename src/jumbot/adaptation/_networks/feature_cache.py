@@ -27,7 +27,7 @@ class FeatureCache:
 
     Processes that need the same features share the work: one that computes a part holds a lock of the operating system
     for it, which goes with the process however that ends, and the others take other parts first.  Files are whole or
-    not there, so where locks are not to be had a part is computed twice, and nothing worse.
+    not there, so without locks, a part may be computed twice, and nothing worse.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a training begins with: a network and a method, made from the seed of a run, and their optimisers."""
+"""The parts of a training: a network and a method, made from the seed of a run, and their optimisers."""
 
 from __future__ import annotations
 

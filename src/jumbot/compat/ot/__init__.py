@@ -1,4 +1,4 @@
-"""POT's calls, answered by our solvers; everything else is POT's own.
+"""POT's calls, solved by jumbot; everything else is POT's own.
 
 >>> from jumbot.compat import ot
 >>> plan, log = ot.sinkhorn([0.5, 0.5], [0.5, 0.5], [[0.0, 1.0], [1.0, 0.0]], 1.0, log=True)

@@ -1,4 +1,4 @@
-"""POT's arguments, read as it reads them, and handed back in its types."""
+"""POT's arguments, read as POT reads them, and results in its types."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jumbot._base.options import check_number, check_whole, check_word
 from jumbot.errors import ArgumentError, NotConvergedWarning
 from jumbot.transport._certificate import reachable
 from jumbot.transport._certify import Certificate, of_solution
-from jumbot.transport._problem import make_problem
+from jumbot.transport._problem import Terms, make_problem
 from jumbot.transport._solution import Solution
 from jumbot.transport._solve import solve_problem
 
@@ -149,9 +149,7 @@ def solved(
     if tau == math.inf and mass is None and bool(((a.sum(-1) / b.sum(-1) - 1).abs() < _NEAR).all()):
         b = b * (a.sum(-1, keepdim=True) / b.sum(-1, keepdim=True))
     try:
-        problem = make_problem(
-            cost, a, b, epsilon=epsilon, tau=tau, divergence=divergence, reference=reference, mass=mass
-        )
+        problem = make_problem(cost, a, b, Terms(epsilon, tau, divergence, reference, mass))
     except ArgumentError as error:
         raise (MismatchError(str(error)) if "masses" in str(error) else error) from None
     tol = reachable(min(max(stop**2, _FINEST), _COARSEST), epsilon)

@@ -19,7 +19,7 @@ from jumbot.transport._kernels.gibbs import set_all
 from jumbot.transport._kernels.memory import contiguous
 from jumbot.transport._kernels.vectormath import greater, lesser
 
-#: Least bids of the first and of the last round beside the spread of the cost, and their ratio between rounds.
+#: Least bids of the first and of the last round relative to the spread of the cost, and their ratio between rounds.
 _FIRST, _LAST, _FACTOR = 1.0, 3e-3, 5.0
 _ROWS = 64
 _BIDS = 100  # per point, at most: prices that take longer to find are not worth it
@@ -86,7 +86,7 @@ _MOST = 4096  # points: more were not tried
 _AUCTIONED = 257  # points, at least: for fewer the paths alone are quicker
 _FAR = 1e306
 _HUGE, _SHRINK = 1e290, 2.0**-600  # costs above are made smaller, so that no sum of them comes near `_FAR`
-_ACCURATE = 1e-11  # rounding of the potentials beside the costs of the assignment, at most
+_ACCURATE = 1e-11  # rounding of the potentials relative to the costs of the assignment, at most
 
 
 @compiled()

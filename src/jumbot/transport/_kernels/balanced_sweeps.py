@@ -57,7 +57,7 @@ _LOWEST = math.exp(-SPREAD)
 _NEAR = 0.8 * SPREAD  # exponents within which K is built around row minima alone
 _PROBE = 60  # over-relaxed sweeps after which a plain one is made to see how large the gap is
 _SURE = 0.1  # of tol, for what is estimated from some rows
-_NEGLIGIBLE = 5e-12  # a gap, beside its scale, of which a bound says enough: it is part of the value
+_NEGLIGIBLE = 5e-12  # a gap, relative to its scale, of which a bound says enough: it is part of the value
 
 
 def memory(n: int, m: int) -> list[np.ndarray]:

@@ -24,7 +24,7 @@ from jumbot.transport._kernels.memory import parts
 from jumbot.transport._kernels.policy import DEPTH
 from jumbot.transport._kernels.sides import total
 
-_RIDGE = 1e-8  # beside the squared norm of each difference
+_RIDGE = 1e-8  # relative to the squared norm of each difference
 _LEAST = 1e-300  # of it, so that a change by nothing has no share
 _WORSE = 2.0  # growth, of the gap where it is known at every sweep, else of the residual, after which all is forgotten
 

@@ -22,8 +22,8 @@ from jumbot.transport._kernels.decorator import compiled
 from jumbot.transport._kernels.sides import total
 from jumbot.transport._kernels.vectormath import exp, lesser
 
-#: Mixing: past images kept beside the newest, sweeps at most, growths of the squared residual that count and how many
-#: of them end it, and the largest tau/epsilon: above, many directions are slow, and over-relaxation wins.
+#: Mixing: past images kept in addition to the newest, sweeps at most, growths of the squared residual that count
+#: and how many of them end it, and the largest tau/epsilon: above, many directions are slow, and over-relaxation wins.
 DEPTH = 4
 SWEEPS = 30
 GROWTH = 4.0

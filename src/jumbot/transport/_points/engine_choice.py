@@ -251,7 +251,7 @@ def extended(
     return out[0], out[1]
 
 
-_VECTORS = 45  # float64 numbers for each point, beside its coordinates: potentials, mixing, marginals, padding
+_VECTORS = 45  # float64 numbers for each point, in addition to its coordinates: potentials, mixing, marginals, padding
 _COPIES = 5  # of the coordinates in float64
 _BLOCK, _LEAST_BLOCK = 1 << 20, 1 << 10  # entries of a block of a callable cost
 _ENTRY = 64  # bytes for each, with all temporaries

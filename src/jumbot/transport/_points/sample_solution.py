@@ -1,4 +1,4 @@
-"""What `solve_sample` returns: a `Solution` whose plan is computed where it is looked at."""
+"""The result of `solve_sample`: a `Solution` whose plan is computed when it is needed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from jumbot.transport._solution import ArrayT, Generator, Status, check_generato
 
 @dataclass(frozen=True, repr=False, eq=False)
 class SampleSolution(Generic[ArrayT]):
-    """The answer to one problem between points, or to a batch; its fields have the same meaning as in `Solution`.
+    """The solution of one problem between points, or of a batch; fields have the same meaning as in `Solution`.
 
     The plan is P = R e^{(f+g-C)/epsilon} on the pairs that were kept; no n x m array is ever made.
 

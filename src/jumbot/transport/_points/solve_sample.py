@@ -77,34 +77,35 @@ def solve_sample(
 
     Parameters
     ----------
-    x, y
-        Points `(..., n, d)` and `(..., m, d)`, torch or numpy, float32 or float64; leading axes are a batch of
-        problems, solved one after the other.  Points on a GPU are solved on the CPU.
-    a, b
-        Weights `(..., n)` and `(..., m)` of any positive mass, zeros allowed; uniform of mass one by default.
-    cost
-        "sqeuclidean", "euclidean", "cosine", "wfr" (-log cos^2 of the distance, infinite from pi/2 on), or a callable
-        that takes blocks `(k, d)` and `(l, d)` as tensors and returns `(k, l)`; of a callable all pairs are computed.
-    epsilon
-        Strength of the entropy, > 0; exact plans need the matrix, see `jumbot.solve`.
+    x, y : arrays of shape (..., n, d) and (..., m, d)
+        The points, torch or numpy, float32 or float64; leading axes are a batch of problems, solved one after the
+        other.  Points on a GPU are solved on the CPU.
+    a, b : arrays of shape (..., n) and (..., m), optional
+        Weights of any positive mass, zeros allowed; by default uniform with mass one.
+    cost : str or callable, default "sqeuclidean"
+        "sqeuclidean", "euclidean", "cosine", "wfr" (-log cos^2 of the distance, infinite for pi/2 and more), or a
+        callable that takes blocks `(k, d)` and `(l, d)` as tensors and returns `(k, l)`, for which all pairs are
+        computed.
+    epsilon : float
+        Strength of the entropy, > 0; for exact plans, see `jumbot.solve`.
     tau, divergence, reference
         As in `jumbot.solve`.
-    mass
-        Not supported: partial transport needs the matrix, see `jumbot.solve`.
-    tol
+    mass : None
+        Not supported; for partial transport, see `jumbot.solve`.
+    tol : float
         Bound on `SampleSolution.relative_gap`.
-    max_iterations
-        Sweeps at most.  Stopping short warns and is shown by `SampleSolution.status`; it never raises.
-    init
-        A solution of a similar problem, or its potentials (f, g), to start from.
-    memory
-        Bytes that may be used in addition to the points; None: no limit.
+    max_iterations : int
+        The largest number of sweeps.  If it is reached, a warning is given and `SampleSolution.status` says so.
+    init : solution or pair of arrays, optional
+        The solution of a similar problem, or its potentials (f, g), to start from.
+    memory : int, optional
+        The number of bytes that may be used in addition to the points; by default unlimited.
 
     Returns
     -------
     SampleSolution
-        Value, dual, gap and everything else that `jumbot.Solution` has except `plan`; instead `apply`,
-        `barycentric_map`, `top`, `row`, `sample` and `to_sparse`.  Ctrl-C returns what is there, with its true gap.
+        The fields of `jumbot.Solution` except `plan`; instead `apply`, `barycentric_map`, `top`, `row`, `sample` and
+        `to_sparse`.  Ctrl-C returns the current result, with its true gap.
 
     Raises
     ------
