@@ -176,9 +176,7 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
         source = self._train(
             Domain("source", ArraySamples(X), labels.astype(np.int64), names, **sources),
             None if target is None else Domain("target", ArraySamples(target)),
-            None
-            if known is None
-            else Domain("labelled_target", ArraySamples(known[0]), self._encoded(known[1]), names),
+            None if known is None else self._known_classes(*known, names),
             raw,
         )
         self.method_, self.decision_ = self._config.method, self._judgement.decision
@@ -189,14 +187,15 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
             warnings.warn(str(self.harm_), NegativeTransferWarning, stacklevel=2)
         return self
 
-    def _encoded(self, labels: np.ndarray) -> np.ndarray:
-        """Places in `classes_`."""
+    def _known_classes(self, rows: np.ndarray, labels: np.ndarray, names: tuple[str, ...]) -> Domain:
+        """Rows of the target with labels, as places in `classes_`."""
         strange = sorted({str(label) for label in labels.ravel()} - {str(label) for label in self.classes_})
         if labels.ndim != 1 or strange:
             what = f"got {', '.join(strange[:5])}" if strange else f"labels of shape {labels.shape}"
             raise ArgumentError(f"labelled_target: {what}; pass one label per row, each of which occurs in y.")
         places = {str(label): place for place, label in enumerate(self.classes_)}
-        return np.array([places[str(label)] for label in labels], np.int64)
+        known = np.array([places[str(label)] for label in labels], np.int64)
+        return Domain("labelled_target", ArraySamples(rows), known, names)
 
     def _judged(
         self, source: Domain, target: np.ndarray | None

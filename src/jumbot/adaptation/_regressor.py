@@ -109,7 +109,7 @@ class DomainAdaptationRegressor(SkadaCalls, RegressorMixin, AdaptationEstimator)
         source = self._train(
             Domain("source", ArraySamples(X), values=values.reshape(len(values), -1), **sources),
             None if target is None else Domain("target", ArraySamples(target)),
-            None if known is None else _labelled(known[0], known[1], values),
+            None if known is None else _known_numbers(*known, values),
             taken.raw(np.ones(len(X), bool), X_target),
         )
         self.single_ = values.ndim == 1
@@ -143,7 +143,7 @@ class DomainAdaptationRegressor(SkadaCalls, RegressorMixin, AdaptationEstimator)
         return found.reshape(len(found)) if self.single_ else found.reshape(len(found), -1)
 
 
-def _labelled(rows: np.ndarray, labels: np.ndarray, values: np.ndarray) -> Domain:
+def _known_numbers(rows: np.ndarray, labels: np.ndarray, values: np.ndarray) -> Domain:
     """Rows of the target with labels, as numbers of the width of y."""
     if labels.dtype.kind not in "iuf" or labels.shape[1:] != values.shape[1:] or not np.isfinite(labels).all():
         raise ArgumentError(
