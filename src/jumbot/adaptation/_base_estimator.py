@@ -16,9 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from jumbot._base.options import Count, Width, check
 from jumbot.adaptation._config import RunConfig, make_config
-from jumbot.adaptation._evaluation.diagnosis import Diagnosis
+from jumbot.adaptation._evaluation.diagnosis import Diagnosis, less_explained
 from jumbot.adaptation._evaluation.modularity import some_rows
-from jumbot.adaptation._evaluation.nearness import explained, of_domains, received_by
+from jumbot.adaptation._evaluation.nearness import of_domains, received_by
 from jumbot.adaptation._evaluation.task import task_of
 from jumbot.adaptation._evaluation.whole_target import diagnose_rows
 from jumbot.adaptation._frame_rows import take_more
@@ -249,7 +249,7 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         domain = Domain("target", ArraySamples(rows))
         by = functools.partial(rows_as_trained_on, self.network_)
         near = received_by(of_domains(source, domain, by, seed), domain, by)
-        return explained(found, near), outputs, near
+        return less_explained(found, near), outputs, near
 
     def _logits(self, X: Any) -> np.ndarray:
         rows = self._checked(X)

@@ -171,7 +171,7 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
         X, y = X[is_source], y[is_source]
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise ArgumentError(f"y: contains only the class {self.classes_[0]!r}; a classifier needs at least two.")
+            raise ArgumentError(f"y: contains one class only, {self.classes_[0]}; a classifier needs at least two.")
         names = tuple(map(str, range(len(self.classes_))))
         source = self._train(
             Domain("source", ArraySamples(X), labels.astype(np.int64), names, **sources),
