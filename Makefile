@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test pytest coverage test-slow fuzz peers bench tables docs lint format build tag clean
+.PHONY: help setup demo check test pytest coverage test-slow fuzz peers bench tables docs lint style format build tag clean
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -12,6 +12,9 @@ WARNINGS := $(if $(filter tested,$(DEPENDENCIES)),,-W default)
 
 # One thread per process: pytest runs two of them, and oversubscribed OpenMP is slower by an order of magnitude.
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+# Two processes, each with one half of the tests until it has none left: tests/conftest.py puts together what shares
+# compiled kernels.  Bytecode is written, for the processes that tests start.
+PYTEST = PYTHONDONTWRITEBYTECODE= $(ONE_THREAD) $(SAY) pytest $(BIN)/pytest -n 2 --dist worksteal
 
 help:  ## list these targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
@@ -34,10 +37,12 @@ setup: $(TEST)  ## create .venv with jumbot (editable), its extras and the tools
 demo: $(DEMO)  ## adapt the embedded digits with three methods; a table, and demo/report.html
 	$(BIN)/jumbot demo
 
-lint: $(TEST)  ## check style (ruff) and types (mypy)
+lint: style  ## check style (ruff) and types (mypy)
+	@$(SAY) mypy $(BIN)/mypy
+
+style: $(TEST)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	@$(SAY) mypy $(BIN)/mypy
 
 format: $(TEST)  ## put the code into the style that lint wants
 	$(BIN)/ruff check --fix .
@@ -49,17 +54,17 @@ COVERED ?= 95
 check: $(TEST)  ## lint, types and the tests of what changed since BASE=HEAD: quick, for the work at hand
 	$(ONE_THREAD) $(BIN)/python tools/check.py --base $(BASE)
 
-test: lint pytest  ## all that must pass before a change goes in
+test: style pytest  ## all that must pass before a change goes in; one of the tests runs mypy
 
-pytest: $(TEST)  ## every test that is not slow, doctests included
-	$(ONE_THREAD) $(SAY) pytest $(BIN)/pytest -n 2 $(WARNINGS)
+pytest: $(TEST)  ## every test that is not slow, doctests and types included
+	$(PYTEST) $(WARNINGS)
 
 coverage: $(TEST)  ## the same tests with the share of lines that they run, which must not fall below COVERED %
-	$(ONE_THREAD) $(SAY) pytest $(BIN)/pytest -n 2 $(WARNINGS) --cov=jumbot --cov-report=
+	$(PYTEST) $(WARNINGS) --cov=jumbot --cov-report=
 	@$(BIN)/coverage report --fail-under=$(COVERED) | tail -n 1
 
 test-slow: $(TEST)  ## the slow tests alone
-	$(ONE_THREAD) $(SAY) pytest $(BIN)/pytest -n 2 -m slow
+	$(PYTEST) -m slow
 
 # SEED is drawn and printed if not given
 MINUTES ?= 10

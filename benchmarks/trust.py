@@ -15,25 +15,28 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
-from itertools import zip_longest
+from dataclasses import asdict, dataclass, replace
+from itertools import combinations, zip_longest
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.optimize import nnls
 from torch import Tensor
 
 from benchmarks.new_tasks import new_tasks
+from benchmarks.origin import origin
 from benchmarks.shift_tasks import FAMILIES, Rows, tasks
 from jumbot.adaptation._config import make_config
 from jumbot.adaptation._domains import Domains
 from jumbot.adaptation._evaluation.accuracy import FACTOR, EstimatedAccuracy, estimate_accuracy
 from jumbot.adaptation._evaluation.decision import FEW, LEAST_GAIN, SURE, Harm, weigh_witnesses
 from jumbot.adaptation._evaluation.nearness import frozen_rows, of_domains, received_by
-from jumbot.adaptation._evaluation.votes import Witness, counted_votes
+from jumbot.adaptation._evaluation.votes import Witness, counted_votes, estimated_shares
 from jumbot.adaptation._evaluation.whole_target import diagnose_domains
 from jumbot.adaptation._judging import Judged, calibrated
 from jumbot.adaptation._training.witnesses import Witnesses, train_network, train_witnesses
@@ -99,6 +102,8 @@ def lines_of(task: Rows, seed: int, found: Study, seconds: float) -> list[dict[s
     """What is kept of a task."""
     alone, adapted = (found.witnesses.by_method[method] for method in METHODS)
     harm = weigh_witnesses(adapted, alone)
+    logits = found.finals[METHODS[1]].logits[found.witnesses.index].double().numpy()
+    harm_whole = weigh_witnesses(replace(adapted, target=(logits,)), alone)
     truth = found.truth[found.witnesses.index]
     return [
         {
@@ -114,7 +119,9 @@ def lines_of(task: Rows, seed: int, found: Study, seconds: float) -> list[dict[s
             **truths(witness, truth),
             "votes": {k: round(v, 4) for k, v in witness.votes().items()},
             "harm": {name: _short(value) for name, value in asdict(harm).items()},
+            "harm_whole": {name: _short(value) for name, value in asdict(harm_whole).items()},
             "whole": whole(found.finals[method], found.truth),
+            "sizes": by_class_sizes(found, method),
             "seconds": round(seconds, 1),
         }
         for method, witness in ((METHODS[0], alone), (METHODS[1], adapted))
@@ -135,6 +142,39 @@ def whole(final: Final, truth: Array) -> dict[str, Any]:
         **{name: None if value is None else round(value, 4) for name, value in figures.items()},
         **({"why": estimate.why} if estimate.value is None else {}),
     }
+
+
+def by_class_sizes(found: Study, method: str) -> dict[str, float]:
+    """The accuracy of the network that is trained on everything, by the class sizes with which it predicts."""
+    witnesses, logits = found.witnesses.by_method, found.finals[method].logits.double().numpy()
+    own, every = witnesses[method], [(witnesses[m], found.finals[m].logits.double().numpy()) for m in METHODS]
+    by_both = [estimated_shares(own.probabilities(logits), own.shares), found.finals[method].planned]
+    by_four = [estimated_shares(w.probabilities(z), w.shares) for w, z in every] + [unmixed(w, z) for w, z in every]
+    sizes = {
+        "source": own.shares,
+        "two agree": _where_they_agree(by_both, own.shares),
+        "four agree": _where_they_agree(by_four, own.shares),
+        "true": np.bincount(found.truth, minlength=len(own.shares)) / len(found.truth),
+    }
+    scores = logits / own.temperature + own.offset - np.log(np.maximum(own.shares, 1e-3))
+    right = {name: (scores + np.log(np.maximum(pi, 1e-3))).argmax(1) == found.truth for name, pi in sizes.items()}
+    return {name: round(float(each.mean()), 4) for name, each in right.items()}
+
+
+def unmixed(witness: Witness, logits: Array) -> Array:
+    """Class sizes that explain how often each class is predicted, by the held-out confusions (BBSE, Lipton 2018)."""
+    held, classes = witness.probabilities(witness.held).argmax(1), len(witness.shares)
+    known = np.flatnonzero(np.bincount(witness.labels, minlength=classes))
+    confused = np.stack([np.bincount(held[witness.labels == c], minlength=classes) for c in known], 1).astype(float)
+    seen = np.bincount(witness.probabilities(logits).argmax(1), minlength=classes) / len(logits)
+    found = np.zeros(classes)
+    found[known] = nnls(np.vstack([confused / confused.sum(0), np.full(len(known), 10.0)]), np.append(seen, 10.0))[0]
+    return found / found.sum()
+
+
+def _where_they_agree(estimates: list[Array], source: Array) -> Array:
+    apart = max(float(np.abs(a - b).sum() / 2) for a, b in combinations(estimates, 2))
+    return np.mean(estimates, axis=0) if apart <= 0.1 else source
 
 
 def in_turns(every: Iterable[Rows]) -> Iterator[Rows]:
@@ -160,7 +200,7 @@ def truths(witness: Witness, labels: np.ndarray) -> dict[str, float]:
 
 def table(lines: list[dict[str, Any]]) -> str:
     """The study in Markdown."""
-    return "\n\n".join([errors(lines), intervals(lines), choices(lines), ends(lines)]) + "\n"
+    return "\n\n".join([errors(lines), intervals(lines), choices(lines), sizes(lines), ends(lines)]) + "\n"
 
 
 def errors(lines: list[dict[str, Any]]) -> str:
@@ -248,21 +288,22 @@ def _row(name: str, factor: str, found: Array, truth: Array) -> str:
 
 def choices(lines: list[dict[str, Any]]) -> str:
     """What handing over by the rule costs and brings, by its constants, and how often harm is named rightly."""
-    both = _pairs(lines)
+    both = _pairs(x for x in lines if "harm_whole" in x)
     alone, adapted = (np.array([each[i]["whole"]["accuracy"] for each in both]) for i in (0, 1))
     names = np.array([f"{s['family']} {s['task']}" for s, _ in both])
     families = np.array([s["family"] for s, _ in both])
-    harms = [Harm(**j["harm"]) for _, j in both]
+    harms = [(Harm(**j["harm"]), Harm(**j["harm_whole"])) for _, j in both]
     text = [
         "| returned | accuracy | jumbot chosen | tasks more than 4 points below source-only | the worst |",
         "| --- | ---: | ---: | ---: | --- |",
     ]
     by_constants = {
-        (sure, least): np.array([_helps(harm, sure, least) for harm in harms])
+        (sure, least): np.array([all(_helps(harm, sure, least) for harm in each) for each in harms])
         for sure in (0.0, 1.0, SURE, 3.0, None)
         for least in (0.0, 0.01, LEAST_GAIN, 0.04)
     }
     rules: dict[str, Any] = {"always source-only": np.zeros(len(both), bool), "always jumbot": np.ones(len(both), bool)}
+    rules["by the networks of folds alone"] = np.array([folds.helps for folds, _ in harms])
     for (sure, least), chosen in by_constants.items():
         first = "votes alone" if sure is None else f"modularity by {sure:g} errors"
         mark = " (shipped)" if (sure, least) == (SURE, LEAST_GAIN) else ""
@@ -285,7 +326,7 @@ def choices(lines: list[dict[str, Any]]) -> str:
             f"| {rule} | {100 * kept.mean():.2f} | {100 * chosen.mean():.0f} % | "
             f"{sum(value < -4 for value in by_task.values())} of {len(by_task)} | {by_task[worst]:.1f} ({worst}) |"
         )
-    warned = np.array([harm.likely for harm in harms])
+    warned = np.array([folds.likely for folds, _ in harms])
     harmful, gained = adapted < alone - 0.01, adapted > alone + 0.01
     text.append(
         f"\nJUMBOT lost more than a point in {harmful.sum()} runs; the rule of harm flagged {(harmful & warned).sum()} "
@@ -293,6 +334,21 @@ def choices(lines: list[dict[str, Any]]) -> str:
         f"{(warned & gained).sum()} had gained more than a point and {(warned & ~gained & ~harmful).sum()} were within "
         "one."
     )
+    return "\n".join(text)
+
+
+def sizes(lines: list[dict[str, Any]]) -> str:
+    """What predictions with other class sizes than the source's gain, by family."""
+    known = [x for x in lines if "sizes" in x]
+    if not known:
+        return ""
+    names = [name for name in known[0]["sizes"] if name != "source"]
+    text = [f"| class sizes, points gained | {' | '.join(names)} |", "| --- |" + " ---: |" * len(names)]
+    for method in METHODS:
+        for family in [*dict.fromkeys(x["family"] for x in known), "all families"]:
+            some = [x["sizes"] for x in known if x["method"] == method and family in (x["family"], "all families")]
+            cells = [f"{100 * np.mean([x[name] - x['source'] for x in some]):+.1f}" for name in names]
+            text.append(f"| {method}, {family} ({len(some)}) | {' | '.join(cells)} |")
     return "\n".join(text)
 
 
@@ -307,7 +363,7 @@ def _helps(harm: Harm, sure: float | None, least: float) -> bool:
 
 def ends(lines: list[dict[str, Any]]) -> str:
     """What somebody gets who calls `jumbot.adapt`: the network that is returned, and its estimate."""
-    pairs = _pairs(x for x in lines if "whole" in x)
+    pairs = _pairs(x for x in lines if "harm_whole" in x)
     if not pairs:
         return ""
     text = [
@@ -342,7 +398,7 @@ def _pairs(lines: Iterable[dict[str, Any]]) -> list[tuple[dict[str, Any], dict[s
 
 def _taken(adapted: dict[str, Any]) -> bool:
     """Whether the rule returns JUMBOT."""
-    return Harm(**adapted["harm"]).helps
+    return all(Harm(**adapted[name]).helps for name in ("harm", "harm_whole"))
 
 
 def _worth(chosen: Array, alone: Array, adapted: Array, names: Array) -> tuple[int, float]:
@@ -371,7 +427,7 @@ def main() -> None:
                     continue
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    found = record(task, seed)
+                    found = [line | origin("trust", sys.argv[1:]) for line in record(task, seed)]
                 lines += found
                 with file.open("a") as opened:
                     opened.writelines(json.dumps(line) + "\n" for line in found)

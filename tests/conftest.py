@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import html
 import zlib
 from collections import defaultdict
@@ -18,12 +19,29 @@ settings.register_profile(
 settings.load_profile("jumbot")
 
 
+def pytest_configure() -> None:
+    """What is imported and collected stays: looking for garbage among it, again and again, takes a tenth of the run."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+
+
+#: Folders whose tests compile most kernels.  They come last: each of two processes begins with one half of all tests,
+#: so that few kernels are compiled by both.
+KERNELS = {"aliasing", "compat", "fuzz", "minibatch", "transport"}
+
+
 @pytest.hookimpl(tryfirst=True)  # before `-m "not slow"` is applied
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Of a test over a grid, the quick run takes as many cases as show every value of every parameter.
 
     The others are slow tests: `make test-slow` and the nightly workflow run the whole grid.
     """
+    items.sort(key=_half)
     grids: dict[str, list[pytest.Function]] = defaultdict(list)
     for item in items:
         if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
@@ -35,6 +53,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for place, item in enumerate(cases):
             if place not in shown:
                 item.add_marker(pytest.mark.slow)
+
+
+def _half(item: pytest.Item) -> int:
+    """Kernels are last, what stands in no folder in the middle."""
+    parts = item.path.parts[item.path.parts.index("tests") + 1 :] if "tests" in item.path.parts else ("",)
+    return 2 if parts[0] in KERNELS else 1 if len(parts) == 1 and parts[0] else 0
 
 
 def covering(cases: Sequence[set[tuple[str, int]]]) -> set[int]:
@@ -59,10 +83,10 @@ def rng(request: pytest.FixtureRequest) -> np.random.Generator:
 
 @pytest.fixture(autouse=True)
 def quick_judging(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where it is not what is tested, runs are judged by one fold, small forests and few exchanges of their data.
+    """Where it is not what is tested, runs are judged by one fold, small models and few exchanges of their data.
 
-    `pytestmark = pytest.mark.judged` keeps what ships: three folds of small sources, forests of a hundred trees, 99
-    exchanges.
+    `pytestmark = pytest.mark.judged` keeps what ships: three folds of small sources, forests and boosting of a hundred
+    trees, 99 exchanges.
     """
     inside = {"adaptation", "cli", "data", "paper", "report"} & set(
         request.path.relative_to(request.config.rootpath).parts
@@ -75,18 +99,19 @@ def judge_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     """For fixtures of a module too, which are made before those of a test."""
     monkeypatch.setattr("jumbot.adaptation._training.witnesses.SMALL", 0)
     monkeypatch.setattr("jumbot.adaptation._training.witnesses.TREES_GROWN", 10)
+    monkeypatch.setattr("jumbot.adaptation._evaluation.rivals._MOST", 10)
     monkeypatch.setattr("jumbot._shift.found._FEW_EXCHANGES", 19)
     monkeypatch.setattr("jumbot._shift.effect._BOOTSTRAPS", 3)
 
 
 @pytest.fixture(autouse=True)
-def small_maps(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where runs are trained, their reports map few points: t-SNE of them all would take longer than the training.
+def flat_maps(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where runs are trained, their reports map two columns: t-SNE takes longer than the training.
 
-    `tests/report` draws whole maps.
+    `tests/report` draws maps.
     """
     if {"adaptation", "cli", "paper", "test_docs.py"} & set(request.path.relative_to(request.config.rootpath).parts):
-        monkeypatch.setattr("jumbot.report._curves.SHOWN", 20)
+        monkeypatch.setattr("jumbot.report._curves.tsne", lambda points, seed: np.resize(points, (len(points), 2)))
 
 
 @pytest.fixture(autouse=True)

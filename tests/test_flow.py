@@ -196,7 +196,7 @@ def test_stopping_short_warns_once(rng, monkeypatch):
     x, y = clouds(rng, 20, 20)
     monkeypatch.setattr("jumbot.flow._SWEEPS", 2)
     monkeypatch.setattr("jumbot.flow.MAX_ITERATIONS", 2)
-    with pytest.warns(jumbot.NotConvergedWarning, match="minibatch problems stopped above tol") as warned:
+    with pytest.warns(jumbot.NotConvergedWarning, match=r"\btol\b") as warned:
         jumbot.gradient_flow(x, y, m=10, steps=3, learning_rate=0.1, epsilon=0.05, tau=1.0)
     assert len(warned) == 1
     assert warned[0].filename == __file__
@@ -224,7 +224,7 @@ def test_gif(tmp_path, rng):
 def test_mp4_without_ffmpeg_says_so(tmp_path, rng, monkeypatch):
     animation = pytest.importorskip("matplotlib.animation")
     monkeypatch.setattr(animation.FFMpegWriter, "isAvailable", classmethod(lambda cls: False))
-    with pytest.raises(jumbot.UnsupportedError, match=r"needs ffmpeg.*write a \.gif"):
+    with pytest.raises(jumbot.UnsupportedError, match=r"ffmpeg.*\.gif"):
         moved(rng).animate(tmp_path / "flow.mp4")
 
 

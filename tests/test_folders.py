@@ -72,6 +72,12 @@ def imports(tree: ast.AST, everywhere: bool = False, checking: bool = False) -> 
 
 
 @functools.cache
+def every_import() -> list[tuple[str, frozenset[str]]]:
+    """What each module imports, in functions and for type checking too."""
+    return [(name, frozenset(imports(tree, everywhere=True, checking=True))) for name, tree in modules()]
+
+
+@functools.cache
 def modules() -> list[tuple[str, ast.Module]]:
     files = sorted(SOURCE.rglob("*.py"))
     return [(file.relative_to(SOURCE).as_posix(), ast.parse(file.read_text(encoding="utf-8"))) for file in files]
@@ -95,10 +101,10 @@ def test_imports_go_one_way() -> None:
 
 def inner_imports(package: str) -> Iterator[tuple[str, str]]:
     """Pairs of parts of a folder, of which the first imports the second, functions and type checking included."""
-    for name, tree in modules():
+    for name, imported in every_import():
         if name.startswith(f"{package}/"):
             own = name.split("/")[1].removesuffix(".py")
-            for module in imports(tree, everywhere=True, checking=True):
+            for module in imported:
                 if module.startswith(f"jumbot.{package}.") and (other := module.split(".")[2]) != own:
                     yield own, other
 

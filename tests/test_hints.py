@@ -32,6 +32,9 @@ def test_keywords_of_functions(option: str, meant: str) -> None:
         lambda: jumbot.estimate(X, X, m=4, k=2, **given),
         lambda: jumbot.gradient_flow(X, X, m=4, steps=1, learning_rate=0.1, **given),
         lambda: jumbot.couple(X, X, **given),
+        lambda: jumbot.solve_sample(X, X, **given),
+        lambda: jumbot.certify(np.eye(2), **given),
+        lambda: jumbot.JointTransportLoss(1.0, 1.0, 1.0, **given),
     ):
         with pytest.raises(TypeError, match=f"'{option}'.*'{meant}'"):
             call()
@@ -42,8 +45,9 @@ def test_keywords_of_functions(option: str, meant: str) -> None:
     [
         (lambda x, y, **settings: jumbot.solve(x @ y.T, **settings), {"max_iterations": 1}),
         (jumbot.sinkhorn_divergence, {"max_iterations": 1}),
+        (jumbot.solve_sample, {"max_iterations": 1}),
     ],
-    ids=["solve", "sinkhorn_divergence"],
+    ids=["solve", "sinkhorn_divergence", "solve_sample"],
 )
 def test_a_warning_points_at_the_call(call: Callable[..., Any], settings: dict[str, Any]) -> None:
     rng = np.random.default_rng(0)
@@ -61,6 +65,21 @@ def test_without_reg_and_with_errors_of_the_work() -> None:
 
     with pytest.raises(TypeError, match=r"^of the work$"):
         jumbot.estimate(X, X, m=4, k=2, epsilon=0.1, cost=failing)
+
+
+def test_shift_and_the_commands_know_other_names(capsys) -> None:
+    with pytest.raises(jumbot.ArgumentError, match=r"^labels: .*'label'"):
+        jumbot.shift(X, X, labels="y")
+    with pytest.raises(jumbot.ArgumentError, match=r"^reg: .*'epsilon'"):
+        jumbot.CoupledLoader([], [], reg=0.1)
+    for option, meant in (
+        ("--reg", "--epsilon"),
+        ("--labels", "--label"),
+        ("--reg_m", "--tau"),
+        ("--lr", "--learning-rate"),
+    ):
+        assert main(["adapt", "a.csv", "b.csv", option, "1"]) == 2
+        assert f"{option} is not an option; did you mean {meant}?" in capsys.readouterr().err
 
 
 def test_the_command_names_its_own_option(tmp_path, capsys) -> None:

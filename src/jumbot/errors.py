@@ -180,10 +180,11 @@ _MEANT = {
 def suggest_option(word: str, known: Iterable[str]) -> str:
     """`suggest` for the name of an argument, which may have another name elsewhere.
 
-    >>> suggest_option("labels", ["tau"])
+    >>> suggest_option("labels", ["label", "tau"])
     "did you mean 'label'?"
     """
-    return f"did you mean {_MEANT[word]!r}?" if word in _MEANT else suggest(word, known)
+    names = list(known)
+    return f"did you mean {_MEANT[word]!r}?" if _MEANT.get(word) in names else suggest(word, names)
 
 
 def hinting(function: Callable[P, R]) -> Callable[P, R]:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from jumbot._base.options import check_number, check_word
 from jumbot.cost import LABEL_LOSSES, joint_cost
-from jumbot.errors import ArgumentError, NotFiniteError
+from jumbot.errors import ArgumentError, NotFiniteError, hinting
 from jumbot.transport._checks import check_dense, uncompiled
 from jumbot.transport._placement import check_engine
 from jumbot.transport._problem import REFERENCES
@@ -114,6 +114,7 @@ class JointTransportLoss(nn.Module):
     if TYPE_CHECKING:  # torch types every call of a module as Any
         __call__: Callable[..., JointLoss]
 
+    @hinting
     def __init__(
         self,
         eta1: float,

@@ -96,11 +96,21 @@ def test_a_source_in_which_nothing_varies_is_refused() -> None:
             jumbot.adapt((rows, labels), rows, steps=1, method="jumbot", judge=False)
 
 
-def test_truth_values_are_predicted_as_such(rng: np.random.Generator) -> None:
-    labels = np.arange(40) % 2 > 0
-    rows = rng.normal(size=(40, 2)) + 6 * labels[:, None]
+@pytest.mark.parametrize("names", [[False, True], [b"1", b"22"]])
+def test_truth_values_and_bytes_are_predicted_as_such(names: Any, rng: np.random.Generator, tmp_path: Path) -> None:
+    labels = np.array(names)[np.arange(40) % 2]
+    rows = rng.normal(size=(40, 2)) + 6 * (labels == labels[1])[:, None]
+    model = jumbot.adapt((rows, labels), rows, steps=30, method="jumbot", judge=False)
+    model.save(tmp_path)
+    for found in (model.predict(rows), jumbot.load(tmp_path).predict(rows)):
+        assert found.dtype == labels.dtype
+        assert (found == labels).mean() > 0.9
+
+
+def test_bytes_as_objects_are_predicted_as_bytes(rng: np.random.Generator) -> None:
+    labels = np.array([b"1", b"22"], object)[np.arange(40) % 2]  # as h5py reads texts
+    rows = rng.normal(size=(40, 2)) + 6 * (np.arange(40) % 2)[:, None]
     found = jumbot.adapt((rows, labels), rows, steps=30, method="jumbot", judge=False).predict(rows)
-    assert found.dtype == bool
     assert (found == labels).mean() > 0.9
 
 

@@ -58,7 +58,7 @@ def test_the_signal_network_does_not_see_where_a_pattern_stands() -> None:
     embeddings, _ = network(x)
     torch.testing.assert_close(embeddings[0], embeddings[1])
     assert embeddings.shape == (2, 128)
-    with refused("length 7 are too short"):
+    with refused(r"\b7\b"):
         signal_network((1, 7), 2)
 
 
@@ -101,7 +101,7 @@ def test_images_of_five_channels(rng: np.random.Generator) -> None:
     model = jumbot.adapt((images, labels), images, **SHORT, method="jumbot", judge=False)
     assert model.spec["shape"] == [5, 16, 16]
     assert model.predict(images[0]).shape == (1,)
-    with refused("3 channels .* 5"):
+    with refused(r"\b3\b.*\b5\b"):
         model.predict(images[..., :3])
 
 
@@ -112,7 +112,7 @@ def test_what_does_not_combine_is_refused(rng: np.random.Generator) -> None:
         jumbot.adapt(pair, signals, kind="raw", method="jumbot", judge=False)
     with refused("backbone"):
         jumbot.adapt(pair, signals, kind="signal", backbone="digits", method="jumbot", judge=False)
-    with refused("freeze has no effect on signal"):
+    with refused("freeze"):
         jumbot.adapt(pair, signals, kind="signal", backbone=nn.Flatten(), freeze=True, method="jumbot", judge=False)
     with refused("backbone"):
         jumbot.adapt((signals[:, 0], labels), signals[:, 0], backbone="signal", method="jumbot", judge=False)

@@ -339,9 +339,9 @@ def test_rates_of_a_backbone_that_has_none_are_refused() -> None:
     jumbot.adapt((X, LABELS), X, backbone=module, features=3, steps=1, **rate, method="jumbot", judge=False)
     with refused("has no effect on a network that has one rate"):
         jumbot.adapt((X, LABELS), X, backbone=module, steps=1, **rate, method="jumbot", judge=False)
-    with refused(r"hidden has no effect on a backbone of your own"):
+    with refused("hidden"):
         jumbot.adapt((X, LABELS), X, backbone=module, steps=1, hidden=[9], method="jumbot", judge=False)
-    with refused("backbone has no effect on rows of numbers"):
+    with refused("backbone"):
         jumbot.adapt((X, LABELS), X, backbone="resnet18", steps=1, method="jumbot", judge=False)
 
 

@@ -15,7 +15,10 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 import jumbot
+from jumbot.adaptation import _judging
+from jumbot.adaptation._evaluation.decision import Harm
 from jumbot.adaptation._evaluation.modularity import modularity, nearest
+from jumbot.adaptation._evaluation.votes import Witness
 from tests.refusals import refused
 
 Rows = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -67,6 +70,25 @@ def test_what_is_known_of_the_target(fitted: jumbot.DomainAdaptationClassifier, 
     itself = classifier(steps=2).fit(X, y)
     assert (itself.diagnosis_, itself.estimated_accuracy_, itself.harm_) == (None, None, None)
     assert pickle.loads(pickle.dumps(fitted)).harm_ == harm
+
+
+@pytest.mark.parametrize("gain", [-0.1, 0.1])
+def test_the_network_that_is_returned_passes_the_rule_as_those_of_folds_do(
+    shifted: Rows, monkeypatch: pytest.MonkeyPatch, gain: float
+) -> None:
+    X, y, X_target, _ = shifted
+    weighed: list[Witness] = []
+
+    def weigh(adapted: Witness, alone: Witness) -> Harm:
+        weighed.append(adapted)
+        return Harm(0.8 + (0.1 if len(weighed) == 1 else gain), 0.8, 0.3)
+
+    monkeypatch.setattr(_judging, "weigh_witnesses", weigh)
+    clf = classifier().fit(X, y, X_target=X_target)
+    assert len(weighed) == 2
+    assert clf.method_ == ("jumbot" if gain > 0 else "source-only")
+    if gain > 0:
+        np.testing.assert_allclose(clf._logits(X_target), weighed[1].target[0], atol=1e-4)
 
 
 @pytest.mark.slow

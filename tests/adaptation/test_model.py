@@ -77,7 +77,7 @@ def test_saved_and_loaded(blobs: Any, tmp_path: Path) -> None:
         again.report()
     described = json.loads((tmp_path / "saved" / "model.json").read_text())
     (tmp_path / "saved" / "model.json").write_text(json.dumps(described | {"format": 7, "jumbot": "9"}))
-    with refused("jumbot 9 .*format"):
+    with refused(r"jumbot 9\b"):
         jumbot.load(tmp_path / "saved")
     with refused("no model to load"):
         jumbot.load(tmp_path)

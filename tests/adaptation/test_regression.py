@@ -117,13 +117,13 @@ def test_several_numbers_and_huber(rng: np.random.Generator) -> None:
     assert model.predict(X).shape == y.shape
     assert model.results["r2"] > 0.8
     assert len(model.results["per_output"]) == 2
-    with refused("1 numbers per sample, but the source has 2"):
+    with refused(r"\b1\b.*\b2\b"):
         jumbot.adapt((X, y), (X, y[:, 0]), **SHORT, method="jumbot", judge=False)
 
 
 def test_fractions_say_that_numbers_are_meant() -> None:
     X, y = _shifted(0, 60)
-    with pytest.warns(UserWarning, match="labels have fractions .*task='regression'"):
+    with pytest.warns(UserWarning, match="task='regression'"):
         model = jumbot.adapt((X, y), X, steps=2, method="jumbot", judge=False)
     assert model.task.name == "regression"
     with refused("labels are names or whole numbers"):
@@ -243,7 +243,7 @@ def test_the_network_follows_held_out_error(rng: np.random.Generator) -> None:
     X = rng.uniform(size=(160, 3))
     noisy = X[:, 0] + 2 * rng.normal(size=160)
     wave = np.sin(25 * X[:, 0])
-    how: dict[str, Any] = {"task": "regression", "method": "source-only", "steps": 120, "seed": 0}
+    how: dict[str, Any] = {"task": "regression", "method": "source-only", "steps": 60, "seed": 0}
     assert jumbot.adapt((X, noisy), X, **how).spec["bins"] == 8
     assert jumbot.adapt((X, wave), X, **how).spec["bins"] == 32
-    assert jumbot.adapt((X, noisy), X, bins=32, **how | {"steps": 2}).spec["bins"] == 32
+    assert jumbot.adapt((X, noisy), X, bins=32, judge=False, **how | {"steps": 2}).spec["bins"] == 32

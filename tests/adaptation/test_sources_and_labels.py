@@ -251,7 +251,7 @@ def test_domains_that_cannot_be_sources_are_refused(of_two: tuple[Path, Path], t
             jumbot.adapt(**{**how, **given})
     frame = pd.read_csv(table)
     frame.loc[3, "hospital"] = None
-    with refused("row 3 has no domain"):
+    with refused(r"\b3\b"):
         as_domain(frame, domain="all", domain_column="hospital")
 
 

@@ -50,7 +50,7 @@ def test_columns_in_another_order_are_predicted_alike(model: Model, frame: pd.Da
 
 
 def test_missing_and_renamed_columns_are_refused(model: Model, frame: pd.DataFrame, tmp_path: Path) -> None:
-    with refused(r"lacks the column 'b'; columns are matched by name"):
+    with refused("'b'"):
         model.predict(frame.drop(columns="b"))
     with refused("'b'.*'B'.*'b'"):
         model.evaluate(frame.rename(columns={"b": "B"}))
@@ -109,5 +109,5 @@ def test_an_unlabelled_target_with_a_named_label(frame: pd.DataFrame, tmp_path: 
 
 def test_a_column_in_units_of_its_own_is_named(frame: pd.DataFrame) -> None:
     wild = frame[["a", "c", "outcome"]].assign(income=np.random.default_rng(1).normal(1e30, 1e29, 240))
-    with pytest.raises(NotFiniteError, match=r"Column 'income' goes up to 1\.\d+e\+30 .*standardise='source'"):
+    with pytest.raises(NotFiniteError, match=r"'income'.*1\.\d+e\+30 .*standardise='source'"):
         jumbot.adapt(wild, wild, label="outcome", steps=50, standardise="none", method="jumbot", judge=False)

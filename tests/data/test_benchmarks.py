@@ -112,7 +112,7 @@ def test_missing_domains_say_what_and_where(tmp_path):
         load_benchmark("office-home", tmp_path)
     with refused("VisDA-2017:.*VisDA-2017"):
         load_benchmark("visda-2017", tmp_path / "nowhere")
-    with refused(r"Art in .* has 1 classes, but 65 were published"):
+    with refused(r"Art.*\b1\b.*\b65\b"):
         load_benchmark("office-home", tmp_path, ["Art"])
 
 
@@ -130,7 +130,7 @@ def test_unknown_names(tmp_path):
 def test_other_counts_warn(tmp_path, small):
     small("office-home", each=3, classes=2)
     tree(tmp_path, ["Art"], ["Bed", "TV"], each=2)
-    with pytest.warns(UserWarning, match="Art has 4 images, but 6 were published"):
+    with pytest.warns(UserWarning, match=r"Art.*\b4\b.*\b6\b"):
         load_benchmark("office-home", tmp_path, ["Art"])
 
 
@@ -154,7 +154,7 @@ def test_partial_classes():
     assert partial_classes("mug,bike", classes) == partial_classes(["mug", "bike"], classes) == ("bike", "mug")
     assert partial_classes("first:3", ["10", "9", "2", "1"]) == ("1", "2", "9")
     for spec in ("first:0", "first:5", "first:x", "first:"):
-        with refused("a number from 1 to 4"):
+        with refused(r"\b1\b.*\b4\b"):
             partial_classes(spec, classes)
     with refused(r"'bkie'.*'bike'\?"):
         partial_classes("mug,bkie", classes)
@@ -169,7 +169,7 @@ def test_keep_classes_refuses(tmp_path, small):
         keep_classes(art, ["Fork"])
     with refused("has no labels"):
         keep_classes(art.unlabelled(), ["TV"])
-    with refused("no sample is of class 'TV'"):
+    with refused("'TV'"):
         keep_classes(art.subset([0]), ["TV"])
 
 

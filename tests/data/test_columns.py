@@ -175,7 +175,7 @@ def test_a_column_that_is_empty_in_the_target(rng: np.random.Generator) -> None:
 
 
 def test_what_is_no_frame(rng: np.random.Generator) -> None:
-    with refused(r"a Series is one row, or one column; pass a frame"):
+    with refused("Series"):
         as_domain(_frame(rng).iloc[0])
     with refused(r"pandas\.DataFrame"):
         as_domain({"age": [1]})
@@ -277,13 +277,13 @@ def test_frames_and_arrays_give_the_same_numbers(rng: np.random.Generator) -> No
 
 
 def test_names_on_one_side_only(rng: np.random.Generator) -> None:
-    frame = _frame(rng)
-    X = frame[["age", "height"]].to_numpy()
+    frame = _frame(rng)[["height", "age", "label"]]  # by place, which is not that of the alphabet
+    X = frame[["height", "age"]].to_numpy()
     for source, target in (
         (as_domain(frame), as_domain(X)),
         (as_domain((X, frame["label"])), as_domain(frame)),
     ):
-        with pytest.warns(UserWarning, match="in order, age, height"):
+        with pytest.warns(UserWarning, match="height, age"):
             a, b, _ = prepare(source, target)
         np.testing.assert_array_equal(_numbers(a), _numbers(b))
     with refused("data"):
@@ -330,9 +330,9 @@ def test_frames_without_names(rng: np.random.Generator) -> None:
     np.testing.assert_array_equal(_numbers(a), X.astype(np.float32))
     assert format.columns is not None
     assert not format.columns.named
-    with refused("names of 2 levels"):
+    with refused(r"\b2\b"):
         as_domain(pd.DataFrame(X, columns=pd.MultiIndex.from_tuples([("a", 1), ("a", 2), ("b", 1)])))
-    with refused("several columns are named 'a'"):
+    with refused("'a'"):
         as_domain(pd.DataFrame(X, columns=["a", "b", "a"]))
 
 

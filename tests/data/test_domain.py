@@ -50,7 +50,7 @@ def test_unlabelled_and_other_samples() -> None:
     assert domain.unlabelled().labels is None
     assert domain.unlabelled().classes == ("a", "b")
     assert domain.with_samples(ArraySamples(np.ones((3, 5)))).shape == (5,)
-    with refused("3 labels for 4 samples"):
+    with refused(r"\b3\b.*\b4\b"):
         domain.with_samples(ArraySamples(np.ones((4, 5))))
 
 

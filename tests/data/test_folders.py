@@ -119,7 +119,7 @@ def test_corrupt_files_are_refused_by_name(corrupted: Path) -> None:
 
 
 def test_corrupt_files_are_skipped_by_option(corrupted: Path) -> None:
-    with pytest.warns(UserWarning, match="5 of 11 .* they are left out"):
+    with pytest.warns(UserWarning, match="5 of 11"):
         domain = load_folder(corrupted, corrupt="skip")
     assert len(domain) == 6
     assert domain.labels.tolist() == [0, 0, 0, 1, 1, 1]

@@ -69,9 +69,9 @@ def test_format_survives_json_and_serves_new_data(rng: np.random.Generator) -> N
     assert again == format
     new = again.apply(as_domain(_images(rng, 1, 40, 30, 3)))
     assert new.shape == b.shape == (1, 28, 28)
-    with refused("features where images"):
+    with refused("features.*images"):
         again.apply(as_domain(np.zeros((2, 3)), name="new"))
-    with refused("crop is not known"):
+    with refused("crop"):
         InputFormat.from_dict({"kind": "image", "crop": 1})
 
 
@@ -110,7 +110,7 @@ def test_what_cannot_be_matched() -> None:
     features = as_domain((np.zeros((2, 3)), [0, 1]), name="amazon")
     with refused("webcam"):
         prepare(features, as_domain(np.zeros((2, 4)), name="webcam"))
-    with refused("source amazon contains features and the target photos images"):
+    with refused("amazon.*features.*photos.*images"):
         prepare(features, as_domain(np.zeros((2, 8, 8), np.uint8), name="photos"))
     empty = as_domain(np.zeros((2, 3)), name="void").subset([])
     with refused("void"):

@@ -35,7 +35,7 @@ def test_numbers_and_their_texts_are_one_class() -> None:
 
 
 def test_labels_that_are_no_classes() -> None:
-    with refused(r"got 0\.37; labels are names or whole numbers"):
+    with refused(r"0\.37"):
         encode_labels([0.37, 1.0])
     with refused("labels"):
         encode_labels(np.zeros((3, 2)))
@@ -116,7 +116,7 @@ def test_a_class_with_one_sample_is_kept() -> None:
 
 def test_source_classes_without_samples_are_left_out() -> None:
     whole = as_domain((np.zeros((4, 2)), ["a", "b", "c", "c"]))
-    with pytest.warns(UserWarning, match=r"the source lacks \(b\)"):
+    with pytest.warns(UserWarning, match=r"\(b\)"):
         source, target, _ = prepare(whole.subset([0, 2, 3]), whole)
     assert source.classes == target.classes == ("a", "c")
     assert target.labels.tolist() == [0, -1, 1, 1]

@@ -103,7 +103,7 @@ def test_huggingface_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     with refused("the Dataset is empty"):
         as_domain(data.select([]))
     monkeypatch.setattr(streams, "MOST_BYTES", 100)
-    with refused("GiB were read from the stream"):
+    with refused("GiB"):
         read_domains(named, named.to_iterable_dataset())
 
 
@@ -127,7 +127,7 @@ def test_huggingface_pictures() -> None:
     two = datasets.Dataset.from_dict(
         columns | {"other": pictures}, datasets.Features(features | {"other": features["image"]})
     )
-    with refused("image, other all contain images"):
+    with refused("image, other"):
         as_domain(two, domain="a")
     assert len(as_domain(two, domain="a", drop="other")) == 2
 
@@ -193,7 +193,7 @@ def test_iterables_are_read_whole_as_targets(monkeypatch: pytest.MonkeyPatch) ->
         as_domain(_Stream(items))
     with refused("the stream is empty"):
         read_domains(source, iter([]))
-    with refused(r"items with names \(x, y\)"):
+    with refused(r"\(x, y\)"):
         read_domains(source, iter([{"x": 1, "y": 2}]))
     pictures = DataLoader([Image.new("L", (8, 6))] * 3, batch_size=2, collate_fn=list)
     with refused(r"\.dataset"):
@@ -201,5 +201,5 @@ def test_iterables_are_read_whole_as_targets(monkeypatch: pytest.MonkeyPatch) ->
     with refused("shapes .*same shape"):
         read_domains(source, iter([np.zeros(2), np.zeros(3)]))
     monkeypatch.setattr(streams, "MOST_BYTES", 1000)
-    with refused("GiB were read from the stream"):
+    with refused("GiB"):
         read_domains(source, (np.zeros(2) for _ in iter(int, 1)))

@@ -129,7 +129,7 @@ def test_arrays_that_may_be_one_picture() -> None:
     assert one_picture(torch.zeros(28, 28), 1).shape == (1, 28, 28)
     assert one_picture(np.zeros((3, 28, 28)), 1).shape == (3, 28, 28)
     assert one_picture(np.zeros((4, 28, 28, 3)), 3).shape == (4, 28, 28, 3)
-    with refused("could be one image or 3 grey ones"):
+    with refused(r"\b3\b"):
         one_picture(torch.zeros(3, 28, 28), 3)
 
 

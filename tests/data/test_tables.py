@@ -56,7 +56,7 @@ def test_one_domain_of_a_table(tmp_path: Path, ending: str) -> None:
     np.testing.assert_array_equal(webcam.samples.batch(np.arange(2)), X[2:])
     assert len(load_table(path, domain="amazon")) == 2
     assert domains_of(path) == ["amazon", "webcam"]
-    with refused(r"2 domains \(amazon, webcam\); choose one, e\.g\. table\S+:amazon"):
+    with refused(r"\(amazon, webcam\).*table\S+:amazon"):
         as_domain(path)
     with refused("domain"):
         as_domain(f"{path}:dslr")
@@ -92,7 +92,7 @@ def test_label_by_name(tmp_path: Path, ending: str) -> None:
     with refused("'species'.*f0, f1, f2"):
         load_table(path, "species")
     assert load_table(path).shape == (4,)
-    with refused("columns label and y are ambiguous"):
+    with refused(r"\blabel\b.*\by\b"):
         load_table(_write(tmp_path, ending, {"y": [1, 2, 3, 4]}))
 
 
@@ -128,7 +128,7 @@ def test_archives_that_are_no_tables(tmp_path: Path) -> None:
     with refused("`features`"):
         load_table(tmp_path / "a.npz")
     np.savez(tmp_path / "b.npz", X=X, y=Y[:2])
-    with refused("2 labels for 4 rows"):
+    with refused(r"\b2\b.*\b4\b"):
         load_table(tmp_path / "b.npz")
     np.savez(tmp_path / "c.npz", X=X, y=np.array([None, "a", 1, 2], dtype=object))
     with refused("cannot be read"):

@@ -71,7 +71,7 @@ def test_what_is_no_signal(rng: np.random.Generator, tmp_path: Path) -> None:
     source = as_domain((np.zeros((4, 2, 30)), [0, 1] * 2), kind="signal", name="here")
     with refused("there"):
         prepare(source, as_domain(np.zeros((4, 2, 20)), kind="signal", name="there"))
-    with refused("source here contains signals and the target there features"):
+    with refused("here.*signals.*there.*features"):
         prepare(source, as_domain(np.zeros((4, 2)), name="there"))
     with refused("mine"):
         as_domain(np.zeros((5, 2, 3, 4)), kind="signal", name="mine")

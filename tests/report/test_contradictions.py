@@ -8,12 +8,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+import pytest
 import torch
 
-from jumbot.adaptation._evaluation.diagnosis import diagnose
+from jumbot.adaptation._evaluation.diagnosis import diagnose, less_explained
 from jumbot.cli._terminal import summary
 from jumbot.report._adaptation import write_report
-from jumbot.report._answer import mood, verdict
+from jumbot.report._answer import describe_references, mood, verdict
 from jumbot.report._records import read_run
 from tests.report.runs import make_run
 
@@ -116,6 +118,48 @@ def test_nothing_is_reported_of_explained_samples_where_there_are_none(tmp_path:
     _with(run, diagnosis=results_read | {"unexplained_share": 1.0, "disagreement": 1.0, "transported_mass": 0.0})
     row = write_report([run], tmp_path / "page.html").read_text().partition("How well the source explains")[2][:600]
     assert row.count("100.0") == 1
+
+
+def test_what_is_unexplained_by_frozen_features_is_nowhere_explained() -> None:
+    """However well a trained embedding explains a target that lies far from the source."""
+    z = torch.tensor([[0.0, 0.0], [0.1, 0.0], [4.0, 0.0], [4.1, 0.0]])
+    found = diagnose(z, [0, 0, 1, 1], z[[2, 3, 3]], torch.tensor([[0.0, 9]] * 3))
+    assert len(found.unexplained) == 0
+    assert found.absent_classes == (0,)
+    far = less_explained(found, np.zeros(3))
+    assert len(far.unexplained) == 3
+    assert far.transported_mass == 0
+    assert far.absent_classes == ()
+    assert far.signs == ("100 % of the target samples are explained by no source sample", *found.signs)
+    half = less_explained(found, np.array([0.0, 0.0, 1.0]))
+    assert half.absent_classes == (0,)
+    assert any(sign.startswith("67 %") for sign in half.signs)
+    assert half.transported_mass == pytest.approx(half.received_mass.mean())
+    assert less_explained(found, None) is found
+
+
+def test_what_cannot_be_determined_is_determined_of_no_other_model(tmp_path: Path) -> None:
+    none = {"value": None, "low": None, "high": None, "why": "98 % of the target are predicted as one class"}
+    model = {"name": "logistic regression", "held_out": 0.96, "error": 0.01, "ahead": True}
+    for own, theirs, sentence in (
+        (none, none, "cannot be determined"),
+        (none, ESTIMATE, "cannot be determined"),
+        (ESTIMATE | {"value": 0.6}, ESTIMATE, "also ahead"),
+    ):
+        references = {"measure": "accuracy", "held_out": 0.9, "error": 0.01, "n": 80}
+        references["models"] = [model | {"estimated_accuracy": theirs}]
+        run = _with(make_run(tmp_path / f"{own['value']}, {theirs['value']}", accuracy=None), references=references)
+        *figures, last = describe_references(read_run(_with(run, estimated_accuracy=own)))
+        assert ("on the target" in figures[0]) == (theirs is ESTIMATE)
+        assert sentence in last
+        assert "its accuracy" not in last
+
+
+def test_labels_are_not_said_to_be_lacking_where_only_the_baseline_is(tmp_path: Path) -> None:
+    answer = verdict(read_run(make_run(tmp_path / "run", accuracy=0.9, source_steps=0)))
+    assert "90.8" in answer
+    assert "without labels" not in answer
+    assert "baseline" in answer
 
 
 def test_an_estimate_below_guessing_is_no_estimate(tmp_path: Path) -> None:

@@ -285,6 +285,16 @@ def test_embeddings_that_cannot_be_drawn() -> None:
         assert make_map(run, "after") is None
 
 
+@pytest.mark.parametrize("shape", [(3, 2), (9, 1)])
+def test_a_map_of_few_points(shape: tuple[int, int]) -> None:
+    points = np.random.default_rng(0).normal(size=shape)
+    embeddings = {f"after_{domain}": points for domain in ("source", "target")}
+    found = make_map(RunRecord(Path("run"), {}, embeddings=embeddings), "after")
+    assert found is not None
+    assert found.target.shape == (len(points), 2)
+    assert np.isfinite(found.target).all()
+
+
 def test_map_keeps_apart_what_is_apart() -> None:
     rng = np.random.default_rng(0)
     labels = np.repeat([0, 1], 30)

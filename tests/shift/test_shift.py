@@ -228,7 +228,7 @@ def test_signals_and_small_pictures() -> None:
         ({"groups": ([0], [1])}, "groups", "one value per row"),
         ({"groups": (np.zeros(60), np.zeros(60)), "blocks": 2}, "groups", "left out"),
         ({"columns": "shard"}, "columns", "shared"),
-        ({"colour": 1}, "colour", "help"),
+        ({"colour": 1}, "colour", "Known"),
         ({"kind": "raw"}, "kind", "raw"),
     ],
 )
@@ -241,10 +241,10 @@ def test_bad_options_are_refused_by_name(given, argument, pattern) -> None:
 def test_bad_data_are_refused_by_name() -> None:
     with refused("target"):
         jumbot.shift(cloud(60, 0), cloud(5, 1))
-    with refused("3 columns, but source has 4"):
+    with refused(r"\b3\b.*\b4\b"):
         jumbot.shift(cloud(60, 0), cloud(60, 1, 3))
     x = pandas.DataFrame({"a": np.arange(30.0), "b": 1.0})
-    with refused("lacks the column 'b'"):
+    with refused("'b'"):
         jumbot.shift(x, x[["a"]])
     with refused("'a'.*'many'"):
         jumbot.shift(x, x.assign(a=["many", *map(str, range(29))]))

@@ -38,8 +38,6 @@ def _only_new_objects_are_looked_through():
     """Collecting garbage among all that numba and torch have made takes a second each time."""
     gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)

@@ -219,6 +219,6 @@ def test_one_tree():
 def test_frames_are_not_joined_by_the_place_of_their_columns(call):
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")
     frame = pandas.DataFrame(np.arange(8.0).reshape(4, 2), columns=["u", "v"])
-    with pytest.raises(jumbot.ArgumentError, match="frames with the columns u, v and v, u"):
+    with pytest.raises(jumbot.ArgumentError, match=r"u, v.*v, u"):
         call(frame, frame[["v", "u"]])
     call(frame, frame)

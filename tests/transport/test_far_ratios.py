@@ -48,10 +48,10 @@ def truth(cost: float, a: float, b: float, epsilon: float, taus: tuple[float, fl
         return cost * p + epsilon * entropy + penalty, abs(cost) * p + penalty + epsilon * p
 
 
-def solved(cost: float, a: float, b: float, epsilon: float, taus: tuple[float, float], name: str) -> Any:
+def solved(cost: float, a: float, b: float, epsilon: float, taus: tuple[float, float], name: str, **more: int) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", jumbot.NotConvergedWarning)
-        return jumbot.solve([[cost]], [a], [b], epsilon=epsilon, tau=taus, divergence=name)
+        return jumbot.solve([[cost]], [a], [b], epsilon=epsilon, tau=taus, divergence=name, **more)
 
 
 @pytest.mark.parametrize("name", ["kl", "chi2", "power(3)"])
@@ -60,7 +60,7 @@ def test_what_is_called_converged_is_right(name: str) -> None:
     converged = 0
     for cost, a, epsilon, tau, ratio in numbers:
         problem = cost, a, 1.0, epsilon, (tau, ratio * tau), name
-        solution = solved(*problem)
+        solution = solved(*problem, max_iterations=4000)
         if solution.converged:
             value, scale = truth(*problem)
             assert abs(float(solution.value) - value) <= 1e-6 * scale + 1e-12 * abs(value), problem
@@ -165,6 +165,17 @@ def test_masses_far_apart_raise_no_warning_of_numpys(problem: Far) -> None:
         warnings.simplefilter("error", RuntimeWarning)
         solution = _solved(problem)
     assert not solution.converged or wrong(problem, solution) is None
+
+
+def test_an_exact_marginal_that_is_missed_is_not_solved() -> None:
+    """At potentials of 1e24 epsilon nothing is known of the plan, and a penalty of 1e46 hides what it misses."""
+    weights = [550.442727167151, 5.161840909048229e35], [18900.480571450265]
+    cost, epsilon, tau = [[2.484991252911777], [251.64884435411986]], 2.3994754963050553e-13, 134545854864.74129
+    problem = Far(cost, *weights, epsilon, (tau, math.inf), "power(1.5)")
+    turned = Far([[row[0] for row in cost]], *weights[::-1], epsilon, (math.inf, tau), "power(1.5)")
+    for each in (problem, turned):
+        solution = _solved(each)
+        assert not solution.converged or wrong(each, solution) is None
 
 
 def test_annealing_from_an_epsilon_that_is_beyond_all_powers_of_three() -> None:

@@ -1,8 +1,10 @@
-"""Files that are written whole or not at all, and read only where they are files."""
+"""Atomic writing of files, and reading of regular files only."""
 
 from __future__ import annotations
 
+import math
 import os
+import time
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
@@ -11,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from jumbot.errors import ArgumentError, JumbotError
+
+_PAGE = 5.0  # seconds that a page takes
 
 
 @contextmanager
@@ -107,3 +111,14 @@ def drawn(what: str, draw: Callable[[], Path]) -> Path | None:
             stacklevel=3,
         )
         return None
+
+
+def time_for_a_page(begun: float, seconds: float) -> bool:
+    """Whether a budget of so many seconds, begun at this time of `time.monotonic`, leaves time for a page.
+
+    Where much was trained, a page takes longer: a twentieth of the budget is kept for it.
+
+    >>> time_for_a_page(time.monotonic() - 16, 20), time_for_a_page(time.monotonic() - 14, 20)
+    (False, True)
+    """
+    return math.isinf(seconds) or time.monotonic() + max(_PAGE, seconds / 20) < begun + seconds

@@ -1,4 +1,4 @@
-"""Packages whose public names are imported when first used, so that importing the package costs nothing."""
+"""Lazy imports: the public names of a package are imported when they are first used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of arguments and options: the type of a field says what it may hold, and `check` is the one place that looks.
+"""Checks of arguments and options: `check` compares a value with the type of its field.
 
 The command, `jumbot.adapt` and the estimator make the same dataclasses, so that a wrong value has the same answer
 everywhere, before any work.  Functions that are called for microseconds use `check_number` and `check_whole`, which

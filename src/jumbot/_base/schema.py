@@ -1,4 +1,4 @@
-"""JSON files by schema: a frozen dataclass says what a file may hold, and is used to read it and to write it.
+"""JSON files with a schema: a frozen dataclass describes a file, and is used to read and to write it.
 
 msgspec compares names and types: it has no dependencies, takes ordinary dataclasses, converts strictly ("3" is no
 number), and runs `__post_init__`, where `_base.options.check` bounds the values.  pydantic would do the same with

@@ -1,1 +1,1 @@
-"""Behind `jumbot.shift`: whether two data sets differ, how far, where, and what to do about it."""
+"""The implementation of `jumbot.shift`: whether two data sets differ, how far, where, and what to do about it."""

@@ -40,7 +40,7 @@ from jumbot.data._other_units import ASKED
 from jumbot.data._remarks import noting
 from jumbot.data._screening import screen
 from jumbot.data._sources import read_domains
-from jumbot.errors import ArgumentError, DataWarning
+from jumbot.errors import ArgumentError, DataWarning, suggest_option
 
 LEVEL = 0.05
 """p-value up to which the sets are said to differ."""
@@ -51,6 +51,7 @@ _FEW = 0.3  # share of unexplained rows up to which they are single samples, and
 SHIFT = "shift.json"
 """In the folder of a run: whether its target has shifted."""
 _FEW_ROWS, _FEW_EXCHANGES = 500, 99  # of the first section of a report on an adaptation
+_READING = {"id", "drop", "domain", "domain_column", "corrupt", "root", "kind", "task"}
 _Columns = Literal["same", "shared"]
 
 
@@ -208,8 +209,9 @@ def shift(
     blocks, minutes = check("blocks", blocks, Count | None), check("minutes", minutes, Positive | None)
     seed = check("seed", seed, Seed)
     columns = check("columns", columns, _Columns)
-    if unknown := set(reading) - {"id", "drop", "domain", "domain_column", "corrupt", "root", "kind", "task"}:
-        raise ArgumentError(f"{min(unknown)} is not an option of shift; see help(jumbot.shift).")
+    if unknown := set(reading) - _READING:
+        known = sorted({"label", "groups", "blocks", "minutes", "seed", "columns"} | _READING)
+        raise ArgumentError(f"{min(unknown)}: not an option of shift; {suggest_option(min(unknown), known)}")
     rng = np.random.default_rng((seed, 32))
     first, second, _ = read_domains(reference, current, reading=make_reading(label=label, **reading))
     until = np.inf if minutes is None else time.monotonic() + 60 * minutes

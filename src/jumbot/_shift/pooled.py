@@ -1,4 +1,4 @@
-"""Two data sets as one pool of rows, made without knowing which row belongs to which set.
+"""Two data sets as one pool of rows, prepared independently of which row belongs to which set.
 
 Whatever is learned here (medians, scales, categories, which rows are looked at) is a symmetric function of the pooled
 units, so exchanging units between the sets does not change it: the permutation test on the pool is exact.

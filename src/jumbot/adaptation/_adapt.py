@@ -16,7 +16,7 @@ from typing import Any, Unpack
 import torch
 from torch import nn
 
-from jumbot._base.files import drawn
+from jumbot._base.files import drawn, time_for_a_page
 from jumbot._base.progress import log, progress
 from jumbot._base.schema import FORMAT
 from jumbot._settings.keywords import AdaptKeywords
@@ -42,8 +42,8 @@ from jumbot.data._remarks import noting
 from jumbot.data._sources import Given, ReadData, check_used, read_data
 from jumbot.errors import ArgumentError
 
-_FOLDS, _TRAINED, _BASELINE, _PAGES = 0.5, 0.8, 0.9, 0.95
-"""Of a budget of time: when folds, training and what stands beside it are over, and no page is begun."""
+_FOLDS, _TRAINED, _BASELINE = 0.5, 0.8, 0.9
+"""Of a budget of time: when folds, training and what stands beside it are over."""
 NO_REPORT = "the time budget left no time for a report; model.report() writes one"
 
 
@@ -253,7 +253,7 @@ def _train_and_report(asked: Asked, ready: _Ready) -> Model:
         write_marks(run.out / "predictions.csv", marks)
     page = run.out / "report.html"
     if run.report and first_process() and not page.exists():
-        if time.monotonic() >= run.until(_PAGES):
+        if not time_for_a_page(run.begun, run.seconds):
             log.warning("%s: %s", run.out, NO_REPORT)
             return model
         from jumbot.report._adaptation import write_report

@@ -1,4 +1,4 @@
-"""What a call of `jumbot.adapt` asks for: its arguments, the run to continue and files of settings, before any data."""
+"""The arguments of a call of `jumbot.adapt`, checked before any data are read."""
 
 from __future__ import annotations
 

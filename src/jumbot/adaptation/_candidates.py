@@ -1,4 +1,4 @@
-"""What `jumbot.tune` tries: no adaptation, other methods, and JUMBOT at five taus; of classes with two settings."""
+"""The candidates of `jumbot.tune`: no adaptation, other methods, and JUMBOT at five values of tau."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Source, target and evaluation data as one network takes them."""
+"""Source, target and evaluation data as inputs of one network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model that ships: one module from numbers to probabilities, and files that run without jumbot."""
+"""Export: one module from numbers to probabilities, and files that run without jumbot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of features: folders of images in, rows of numbers with their labels, domains and names out."""
+"""Tables of features: from folders of images to rows of numbers with labels, domains and names."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,12 +21,12 @@ from jumbot.adaptation._config import RunConfig
 from jumbot.adaptation._domains import Domains
 from jumbot.adaptation._evaluation.accuracy import EstimatedAccuracy
 from jumbot.adaptation._evaluation.decision import Harm
-from jumbot.adaptation._evaluation.diagnosis import Diagnosis, as_predicted, diagnose
+from jumbot.adaptation._evaluation.diagnosis import Diagnosis, as_predicted, diagnose, less_explained
 from jumbot.adaptation._evaluation.monitor import logits_of, outputs
-from jumbot.adaptation._evaluation.nearness import explained, frozen_rows, of_domains, received_by
+from jumbot.adaptation._evaluation.nearness import frozen_rows, of_domains, received_by
 from jumbot.adaptation._evaluation.rivals import References, compare_references
 from jumbot.adaptation._evaluation.whole_target import diagnose_domains
-from jumbot.adaptation._judging import Judged, calibrated, guaranteed, judge_after
+from jumbot.adaptation._judging import Judged, calibrated, guaranteed, judge_after, withheld
 from jumbot.adaptation._model import Model
 from jumbot.adaptation._prediction_table import explanations
 from jumbot.adaptation._runs.folder import CUT, LITTLE, RunFolder, final_mass
@@ -89,6 +89,8 @@ class Found:
     accuracy: EstimatedAccuracy | None
     before: Diagnosis | None
     """The diagnosis before adaptation."""
+    near: Array | None
+    """The mass that target samples receive by features that are not trained; None where there are none."""
 
     @cached_property
     def scores(self) -> Tensor:
@@ -165,12 +167,12 @@ def _diagnosed(run: Ended, earlier: Network) -> Found:
     accuracy: EstimatedAccuracy | None = None
     if frozen_rows(model.network, model.input, target):  # embeddings are what the plan has seen
         near = received_by(model.nearness, target, model.compared_by(target))
-        diagnosis = explained(diagnosis, near)
+        diagnosis = less_explained(diagnosis, near)
     if classes:
         found, accuracy = calibrated(run.judged, str(model.method["name"]), logits, diagnosis.class_proportions, near)
         model = replace(model, temperature=found.temperature, offset=found.offset)
     guarantee = guaranteed(run.judged, model, logits, diagnosis.class_proportions, near, accuracy)
-    return Found(replace(model, guarantee=guarantee), diagnosis, logits, accuracy, before)
+    return Found(replace(model, guarantee=guarantee), diagnosis, logits, accuracy, before, near)
 
 
 def _diagnose_some(network: Network, source: Domain, target: Domain, seed: int) -> Diagnosis:
@@ -193,20 +195,21 @@ def _compared(run: Ended, found: Found, earlier: Network, reach: Stretch) -> _Ot
             baseline = compared(*alone, run.domains, found.predictions, run.judged)
     references = None
     if time.monotonic() < run.until:
-        references = _references(run, found.model)
+        references = _references(run, found)
     else:
         left_out.append("the time budget left no time to train reference models")
     return _Others(None if alone is None else alone[0], baseline, references, tuple(left_out))
 
 
-def _references(run: Ended, model: Model) -> References | None:
+def _references(run: Ended, found: Found) -> References | None:
     """What plain models of the source would do; None where no part of the source was held out."""
     witnesses: Witnesses | None = run.judged.witnesses
-    if witnesses is None or (own := witnesses.by_method.get(str(model.method["name"]))) is None:
+    if witnesses is None or (own := witnesses.by_method.get(str(found.model.method["name"]))) is None:
         return None
     domains = run.domains
     rivals = rival_witnesses(domains.training_data, witnesses, run.seed, domains.watch.validation)
-    return compare_references(own, rivals, len(domains.target)) if rivals else None
+    judged = partial(withheld, near=found.near)
+    return compare_references(own, rivals, len(domains.target), judged) if rivals else None
 
 
 def _with_harm(run: Ended, found: Found, baseline: Baseline | None) -> Found:

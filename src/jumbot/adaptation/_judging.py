@@ -23,12 +23,19 @@ from jumbot.adaptation._evaluation.accuracy import (
     target_shares,
     unknown,
 )
-from jumbot.adaptation._evaluation.decision import Decision, decide, kept, weigh_witnesses
+from jumbot.adaptation._evaluation.decision import Decision, Harm, decide, kept, weigh_witnesses
 from jumbot.adaptation._evaluation.diagnosis import UNEXPLAINED, one_class
+from jumbot.adaptation._evaluation.monitor import outputs
 from jumbot.adaptation._evaluation.sets import MOST_UNKNOWN, Guarantee, learn_guarantee
 from jumbot.adaptation._evaluation.votes import estimated_shares
 from jumbot.adaptation._training.parts import TrainingData
-from jumbot.adaptation._training.witnesses import OutOfTimeError, Witnesses, held_out_witnesses, train_witnesses
+from jumbot.adaptation._training.witnesses import (
+    OutOfTimeError,
+    Witnesses,
+    held_out_witnesses,
+    train_network,
+    train_witnesses,
+)
 from jumbot.data._domain import Domain
 from jumbot.data._inputs import kind_of
 from jumbot.methods import METHODS, SOURCE_ONLY, options_class
@@ -51,6 +58,7 @@ USUAL = 0.7
 """Share in the source of the one class that a target is predicted as, from which an accuracy is estimated: it may be
 anything from about that share to 1, and an interval wider than 50 points says nothing."""
 HELD_OUT = 0.1  # share of the source that a network which is trained once is not trained on
+_OF_FOLDS = 0.8  # of the time for judging: the rest is for the network of the whole source
 _CHEAP = 3000  # steps up to which a network of rows or signals is trained again without a part of the source
 Again = Callable[[str], RunConfig]
 How = Literal["folds", "held-out", "few", "not"]
@@ -168,13 +176,26 @@ def _judge(
     # of numbers nothing is said: plain models of the source, which would be the judges, are wrong where inputs moved
     compared = config.method != SOURCE_ONLY and (automatic or baseline) and pair.source.labels is not None
     configs = [again(SOURCE_ONLY), config] if compared else [config]
-    witnesses = train_witnesses(pair, configs, until)
+    now = time.monotonic()
+    end = now + _OF_FOLDS * (until - now) if automatic else until
+    witnesses = train_witnesses(pair, configs, end)
     harm = None
     if compared:
         harm = weigh_witnesses(witnesses.by_method[config.method], witnesses.by_method[SOURCE_ONLY])
-    decision = decide(harm, config.method) if automatic and harm is not None else kept(config.method, harm)
-    chosen = config if decision.method == config.method else again(decision.method)
-    return Judged(automatic, witnesses, decision), chosen
+    if not automatic or harm is None:
+        return Judged(automatic, witnesses, kept(config.method, harm)), config
+    decision = decide(harm, config.method)
+    if decision.method == config.method:
+        decision = decide(_weigh_whole(pair, config, witnesses, until), config.method)
+    return Judged(automatic, witnesses, decision), config if decision.method == config.method else again(SOURCE_ONLY)
+
+
+def _weigh_whole(pair: TrainingData, config: RunConfig, witnesses: Witnesses, until: float) -> Harm:
+    """The same of a network that is trained on the whole source, as the one that is returned: it may differ."""
+    network = train_network(pair, config, until)
+    _, logits = outputs(network, pair.target.subset(witnesses.index).unlabelled())
+    whole = replace(witnesses.by_method[config.method], target=(logits.double().numpy(),))
+    return weigh_witnesses(whole, witnesses.by_method[SOURCE_ONLY])
 
 
 def _witnesses_of_numbers(
@@ -247,7 +268,14 @@ def estimate_of(
     witness = witnesses.by_method[method]
     own, classes = logits[witnesses.index].double().numpy(), predicted[witnesses.index].numpy()
     found = estimate_accuracy(witness.votes(own, classes), len(logits), len(witness.labels), skill=witness.skill)
-    why = _unlike_the_source(predicted.numpy(), witness.shares, near)
+    return withheld(found, predicted.numpy(), witness.shares, near)
+
+
+def withheld(
+    found: EstimatedAccuracy, predicted: np.ndarray, shares: np.ndarray, near: np.ndarray | None = None
+) -> EstimatedAccuracy:
+    """The estimate, or nothing where votes that were learned on the source say nothing of this target."""
+    why = _unlike_the_source(predicted, shares, near)
     return unknown(why, found.votes) if why and found.value is not None else found
 
 

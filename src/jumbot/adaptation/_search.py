@@ -1,4 +1,4 @@
-"""The candidates of `jumbot.tune` as runs: short ones that stop the poor early, then whole ones, and their evidence."""
+"""The runs of `jumbot.tune`: short ones, which stop poor candidates early, then full ones, and their scores."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import torch
 
 import jumbot
-from jumbot._base.files import drawn, write_text
+from jumbot._base.files import drawn, time_for_a_page, write_text
 from jumbot._base.options import Count, Positive, Seed, Text, check
 from jumbot._base.progress import log, progress
 from jumbot._base.schema import FORMAT, convert, read, to_builtins, write
@@ -45,8 +45,6 @@ from jumbot.errors import ArgumentError, JumbotError
 
 if TYPE_CHECKING:
     import pandas
-
-_PAGES = 0.95  # of a budget of time, after which no report is begun
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,8 +224,8 @@ def _search(search: Search) -> Tuned:
     record |= verdict(search, weighed)
     record |= {name: getattr(limits, name) for name in ("minutes", "runs", "jobs", "stop_early")}
     with progress(None, "reports", bar=limits.show, slow=True):
-        left = math.inf if limits.minutes is None else limits.begun + _PAGES * 60 * limits.minutes - time.monotonic()
-        return _finish(search, record, left > 0)
+        seconds = math.inf if limits.minutes is None else 60 * limits.minutes
+        return _finish(search, record, time_for_a_page(limits.begun, seconds))
 
 
 def _check_folder(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Which candidate `jumbot.tune` picks, and why, in words."""
+"""Which candidate `jumbot.tune` chooses, and the sentences that explain it."""
 
 from __future__ import annotations
 

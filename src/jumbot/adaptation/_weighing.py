@@ -1,4 +1,4 @@
-"""What several models say of the same samples, and the evidence for each among them."""
+"""Predictions of several models for the same samples, and the score of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The type of an option as tyro takes it: words become numbers where they are some, and are checked elsewhere."""
+"""Types of options for tyro: words are converted to numbers if possible, and checked elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command has besides its options: the examples on its page, and which options come first."""
+"""Commands: the examples on the help page, and which options come first."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def main(arguments: Sequence[str]) -> int:
     _say_what_is_missing(record)
     folders = [folder_of(wanted.out, row["task"], row["method"], row["seed"]) for row in record["runs"]]
     if wanted.reports:
-        _write_reports(folders, math.inf if wanted.minutes is None else begun + 60 * wanted.minutes)
+        _write_reports(folders, begun, math.inf if wanted.minutes is None else 60 * wanted.minutes)
     page = _write_tables(wanted, record, pairs, folders)
     if page is not None:
         say(f"overview: {page}; {_about_reports(wanted, folders)}")
@@ -144,15 +144,15 @@ def _say_what_is_missing(record: dict[str, Any]) -> None:
         )
 
 
-def _write_reports(folders: Sequence[Path], until: float) -> None:
+def _write_reports(folders: Sequence[Path], begun: float, seconds: float) -> None:
     """A report for every run that has none, as long as there is time."""
-    from jumbot._base.files import drawn
+    from jumbot._base.files import drawn, time_for_a_page
     from jumbot._base.progress import progress
     from jumbot.report._adaptation import write_report
 
     with progress(len(folders), "reports", least=1, slow=True) as advance:
         for folder in folders:
-            if not (folder / "report.html").exists() and time.monotonic() < until:
+            if not (folder / "report.html").exists() and time_for_a_page(begun, seconds):
                 drawn(f"{folder}: the report", partial(write_report, [folder], folder))
             advance(1)
 

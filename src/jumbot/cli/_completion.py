@@ -1,4 +1,4 @@
-"""`jumbot completion SHELL`: a script that completes the whole command, written from the options themselves."""
+"""`jumbot completion SHELL`: a completion script, generated from the options."""
 
 from __future__ import annotations
 

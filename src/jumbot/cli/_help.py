@@ -1,4 +1,4 @@
-"""The page of a command: what it does, examples, the options that matter, and below them the rest.
+"""The help page of a command: what it does, examples, the main options, and below them the others.
 
 The boxes are tyro's, from the dataclasses and the strings below their fields.
 """

@@ -17,7 +17,7 @@ from jumbot._base.options import Options
 from jumbot.cli._arguments import Entry, Option, annotated, entries, flag, optional_keys
 from jumbot.cli._command import Command
 from jumbot.cli._help import Group, show_help
-from jumbot.errors import ArgumentError, need, suggest
+from jumbot.errors import ArgumentError, need, suggest_option
 
 T = TypeVar("T", bound=Command)
 
@@ -101,7 +101,7 @@ def _unknown(words: Sequence[str], known: Mapping[str, Entry]) -> str:
         return f"{words[0]!r} is an unexpected argument."
     word = word.partition("=")[0]
     names = [name for name, entry in known.items() if isinstance(entry.marker, Option)]
-    near = re.match(r"did you mean '(\w+)'", suggest(word.strip("-").replace("-", "_"), names))
+    near = re.match(r"did you mean '(\w+)'", suggest_option(word.strip("-").replace("-", "_"), names))
     return f"{word} is not an option" + (f"; did you mean {flag(near[1])}?" if near else ".")
 
 

@@ -1,4 +1,4 @@
-"""What a command says on a terminal: names from data are shown, never obeyed, and a warning is one line, said once."""
+"""Terminal output of commands: names from data are escaped, and a warning is one line, printed once."""
 
 from __future__ import annotations
 

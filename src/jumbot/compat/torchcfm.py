@@ -1,4 +1,4 @@
-"""torchcfm's `OTPlanSampler`, its plans by our solvers; other names are torchcfm's own."""
+"""torchcfm's `OTPlanSampler`, with plans solved by jumbot; other names are torchcfm's own."""
 
 from __future__ import annotations
 

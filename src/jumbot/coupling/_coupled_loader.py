@@ -18,7 +18,7 @@ from torch import Tensor
 
 from jumbot._base.options import Seed, check, check_flag, check_number, check_whole
 from jumbot.coupling._couple import couple
-from jumbot.errors import ArgumentError
+from jumbot.errors import ArgumentError, suggest_option
 
 Fields = tuple[Tensor, ...]
 
@@ -210,9 +210,10 @@ class CoupledLoader:
         self.conditions = None if conditions is None else check_number("conditions", conditions, least=0)
         self.draw = None if draw is None else check_whole("draw", draw, least=1)
         self.return_mass = check_flag("return_mass", return_mass)
-        unknown = set(settings) - {"epsilon", "tau", "divergence", "mass", "cost", "tol", "replace"}
-        if unknown:
-            raise ArgumentError(f"{min(unknown)} is not an option of CoupledLoader; see the keywords of jumbot.couple.")
+        known = ["epsilon", "tau", "divergence", "mass", "cost", "tol", "replace"]
+        if unknown := set(settings) - {*known}:
+            name = min(unknown)
+            raise ArgumentError(f"{name}: not an option of CoupledLoader; {suggest_option(name, known)}")
         self.settings = settings
         one = np.ones((2, 1))
         solve_job((one, one, None), settings, None, 0)  # wrong settings raise here, not in a worker

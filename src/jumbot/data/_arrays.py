@@ -241,10 +241,11 @@ def _dtype_of(labels: Any) -> str | None:
     ('<U1', '<f8', None)
     """
     array = np.asarray(labels)
-    if array.dtype.kind in "biufU":
+    if array.dtype.kind in "biufUS":
         return array.dtype.str
-    texts = array.dtype.kind in "OT" and all(isinstance(label, str) for label in array.ravel().tolist())
-    return "<U0" if texts else None
+    each = array.ravel().tolist() if array.dtype.kind in "OT" else [None]
+    kinds = {"<U0": str, "|S0": bytes}
+    return next((name for name, kind in kinds.items() if all(isinstance(label, kind) for label in each)), None)
 
 
 def _check_finite(array: np.ndarray, name: str, where: Callable[[int], str]) -> None:

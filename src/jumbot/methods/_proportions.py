@@ -1,4 +1,4 @@
-"""Class proportions of the target, as the plan votes for them; they weight the source where the evidence bears it."""
+"""Class proportions of the target, estimated by the plan; they weight the source if they are reliable."""
 
 from __future__ import annotations
 

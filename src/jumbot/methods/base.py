@@ -1,4 +1,4 @@
-"""What a method is: given the network and two minibatches, which loss terms?"""
+"""The base class of methods: the loss terms for a network and two minibatches."""
 
 from __future__ import annotations
 

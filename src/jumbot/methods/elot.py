@@ -1,4 +1,4 @@
-"""ELOT: transport between minibatches that moves what pays, and leaves the rest."""
+"""ELOT: transport between minibatches that matches only pairs whose cost is below a reward."""
 
 from __future__ import annotations
 

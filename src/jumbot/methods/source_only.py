@@ -1,4 +1,4 @@
-"""No adaptation: the classifier of the source, as the mark to beat."""
+"""No adaptation: the classifier of the source, as the baseline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which samples stand in minibatch i: functions of (seed, i) alone, so that a run can stop, resume and be repeated."""
+"""The samples of minibatch i, which depend on (seed, i) only, so that a run can be resumed and repeated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report on adaptation runs: one HTML file that needs nothing else, for one run or for methods over tasks."""
+"""The report on adaptation runs: a single HTML file, for one run or for methods over tasks."""
 
 from __future__ import annotations
 

@@ -138,6 +138,8 @@ def _helped(run: RunRecord) -> str:
     if warned := _harmful(run):
         return f"Adaptation probably did harm ({len(warned)} sign{'s' * (len(warned) > 1)}, see the warnings)."
     harm = decision.get("harm")
+    if run.accuracy is not None:  # labels that have nothing to be compared with
+        return "Whether adaptation helped cannot be determined without a source-only baseline."
     if harm is None:
         return "Whether adaptation helped cannot be determined without labels."
     if harm["changed"] < FEW:

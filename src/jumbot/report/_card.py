@@ -1,4 +1,4 @@
-"""The model card: README.md of a run folder, for whoever is handed the model."""
+"""The model card: README.md of a run folder, for those who use the model."""
 
 from __future__ import annotations
 

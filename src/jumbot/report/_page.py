@@ -1,4 +1,4 @@
-"""Pages: their frame, their HTML, and groups of figures."""
+"""Pages: layout, HTML, and groups of figures."""
 
 from __future__ import annotations
 

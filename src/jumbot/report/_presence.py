@@ -1,4 +1,4 @@
-"""What a run says of the target itself: class proportions, absent classes, samples that nothing explains, warnings."""
+"""What a run shows about the target: class proportions, absent classes, unexplained samples, warnings."""
 
 from __future__ import annotations
 

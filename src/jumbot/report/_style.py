@@ -1,4 +1,4 @@
-"""What the report's pictures share: colours that colour-blind people tell apart, one per method, and text that fits."""
+"""The style of figures: colours that colour-blind people can distinguish, one per method, and text that fits."""
 
 from __future__ import annotations
 

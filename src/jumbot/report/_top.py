@@ -1,4 +1,4 @@
-"""The top of a report: the answer, how sure it is, what to look at next, and what to beware of."""
+"""The top of a report: the answer, how certain it is, what to look at next, and warnings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of `jumbot tune`: every candidate with its evidence, the chosen one marked, and how to overrule it."""
+"""The page of `jumbot tune`: every candidate with its score, the chosen one marked, and how to choose another."""
 
 from __future__ import annotations
 

@@ -106,10 +106,7 @@ def _outcome(run: RunRecord) -> str:
     if run.final.get("task") == "regression":  # the verdict has said it
         return ""
     if run.accuracy is None:
-        return (
-            "No target labels were given, so the accuracy on the target is not known; rely on the label-free scores "
-            "and the warnings below."
-        )
+        return "No target labels were given, so the accuracy on the target was not measured."
     text = f"On target labels that training never saw, it is right in {percent(run.accuracy)} of the cases"
     if run.mean_class_accuracy is not None:
         text += f" ({percent(run.mean_class_accuracy)} as the mean over classes)"

@@ -1,4 +1,4 @@
-"""`jumbot.certify`: how good a plan, or a pair of potentials, from anywhere is."""
+"""`jumbot.certify`: the certificate of a plan or a pair of potentials from any library."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from jumbot.cost import Cost
-from jumbot.errors import ArgumentError
+from jumbot.errors import ArgumentError, hinting
 from jumbot.transport._checks import Array
 from jumbot.transport._evidence import Evidence, evidence, marginal_error
 from jumbot.transport._given import Given, read_plan, read_potentials, read_problem
@@ -126,6 +126,7 @@ class Certificate:
         return f"Certificate(batch={self.verdict.shape}, relative_gap<={float(self.relative_gap.max()):.1e})"
 
 
+@hinting
 def certify(
     cost: Array | str | Cost | None = None,
     a: Array | None = None,

@@ -1,4 +1,4 @@
-"""Arguments of the public functions, checked: got what, what was expected, what to do."""
+"""Checks of the arguments of public functions: what was expected, what was given, what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `certify` is given: a problem by its matrix or by its points, a plan, potentials; checked once."""
+"""The arguments of `certify`, checked once: a problem by its matrix or by its points, a plan, potentials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How one marginal of the plan is held to its weights: a divergence and its price, or a fixed total mass.
+"""The constraint or penalty on one marginal of the plan: a divergence and tau, or a fixed total mass.
 
 In the dual each side contributes -F*(-f) with F(p) = tau D_phi(p | a), and for P = R e^{(f+g-C)/epsilon}
 
@@ -23,7 +23,7 @@ from jumbot.transport._checks import check_taus
 from jumbot.transport.divergences import KL, L2, TV, Balanced, Divergence, Range, _lambert, parse
 
 _LEAST_SHARE = 0.05  # of mass that is not saturated, in steps to a level
-_ROUNDING = 1e-9  # of a constraint, relative to the mass
+MISSED = 1e-9  # of a constraint, relative to the mass
 
 
 def _ratio(p: Tensor, a: Tensor) -> Tensor:
@@ -61,7 +61,7 @@ class Marginal:
     def violated(self, p: Tensor, a: Tensor) -> Tensor:
         """Whether `p` breaks the constraint by more than rounding, for each problem."""
         off = (p - torch.clamp(p, *self.bounds(a))).abs().sum(-1) if self.hard else torch.zeros_like(p[..., 0])
-        return ~(off <= _ROUNDING * a.sum(-1))
+        return ~(off <= MISSED * a.sum(-1))
 
     def step(self, f: Tensor, a: Tensor, epsilon: float) -> Tensor:
         """The potential that maximises the dual given the soft minimum `f` over the other side."""
@@ -157,7 +157,7 @@ class PartialMarginal(Marginal):
         return cls(Range(0.0, 1.0), 1.0, mass)
 
     def violated(self, p: Tensor, a: Tensor) -> Tensor:
-        return super().violated(p, a) | ~((p.sum(-1) - self.mass).abs() <= _ROUNDING * self.mass)
+        return super().violated(p, a) | ~((p.sum(-1) - self.mass).abs() <= MISSED * self.mass)
 
     def _level(self, f: Tensor, a: Tensor) -> Tensor:
         """The potential at which filling the cheapest weights first has reached `mass`."""

@@ -1,4 +1,4 @@
-"""What every engine hands back.
+"""The result of every engine.
 
 An engine is a function (problem, start, tol, limit, ...) -> outcome.  The potentials of an outcome are a start: what
 one engine leaves open, the next one continues.

@@ -1,4 +1,4 @@
-"""Where arrays live: devices, memory of results, and whether a problem fits."""
+"""Placement of arrays: devices, memory of results, and whether a problem fits."""
 
 from __future__ import annotations
 

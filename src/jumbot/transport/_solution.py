@@ -1,4 +1,4 @@
-"""What a solver returns: the plan, what it costs, and the proof of how good it is."""
+"""The result of a solver: the plan, its cost, and its certificate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`jumbot.solve`: one function for every transport problem that this package knows."""
+"""`jumbot.solve`: one function for every transport problem."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The entropies phi that say what it costs when a marginal of the plan misses its weights.
+"""The entropies phi that penalise the difference of a marginal of the plan from its weights.
 
     D_phi(p | a) = sum_{a_i > 0} a_i phi(p_i / a_i) + phi'_infinity sum_{a_i = 0} p_i
 

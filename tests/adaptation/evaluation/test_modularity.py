@@ -68,7 +68,7 @@ def test_few_rows_and_equal_rows() -> None:
 def test_what_cannot_be_is_refused() -> None:
     with refused("rows"):
         nearest(np.zeros((1, 2)))
-    with refused("finite"):
+    with refused("NaN"):
         nearest([[0.0], [np.nan], [1.0]])
     with refused("k"):
         nearest(np.zeros((4, 2)), 0)

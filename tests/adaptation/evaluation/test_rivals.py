@@ -18,11 +18,13 @@ import jumbot
 from jumbot.adaptation._evaluation.rivals import LINEAR, RIDGE, TREES, compare_references, rival_outputs
 from jumbot.adaptation._evaluation.task import task_of
 from jumbot.adaptation._evaluation.votes import Panel, Witness
+from jumbot.adaptation._judging import withheld
 from jumbot.data import as_domain
 from jumbot.report._answer import describe_references
 from jumbot.report._records import read_run
 
 
+@pytest.mark.judged
 def test_they_are_those_of_scikit_learn(rng: np.random.Generator) -> None:
     X, T = rng.normal(size=(80, 3)).astype(np.float32), rng.normal(size=(30, 3)).astype(np.float32)
     y = (X[:, 0] * X[:, 1] > 0).astype(int) + (X[:, 2] > 1)
@@ -89,6 +91,19 @@ def test_who_is_clearly_ahead_is_found_by_hand(rng: np.random.Generator) -> None
     assert "agreement with neighbours" in linear.estimated_accuracy.votes
     assert f"agreement with {LINEAR}" not in linear.estimated_accuracy.votes  # it would agree with itself
     assert f"agreement with {LINEAR}" in trees.estimated_accuracy.votes  # type: ignore[union-attr]
+
+
+def test_a_rival_is_judged_as_the_model_is(rng: np.random.Generator) -> None:
+    """One that predicts one class for the whole target has no estimated accuracy, as the model would have none."""
+    right, mixed, one = np.arange(200) >= 20, rng.integers(0, 2, 80), np.zeros(80, int)
+    near = np.arange(200) % 2
+    panel = Panel({"neighbours": near}, {"neighbours": (mixed,)})
+    rivals = {LINEAR: _witness(right, mixed), TREES: _witness(right, one)}
+    linear, trees = compare_references(_witness(right, mixed, panel), rivals, 80, withheld).models
+    assert linear.estimated_accuracy is not None
+    assert linear.estimated_accuracy.value is not None
+    assert trees.estimated_accuracy is not None
+    assert trees.estimated_accuracy.value is None
 
 
 def test_numbers_are_compared_by_r2(rng: np.random.Generator) -> None:

@@ -78,7 +78,7 @@ def test_weights_of_a_file(tmp_path):
             backbone = make_backbone("resnet18", tmp_path / file, size=64)
             torch.testing.assert_close(backbone.module.eval()(images), want)
             assert backbone.weights == str(tmp_path / file)
-    with refused(r"does not fit.*\d+ missing \(layer1.*of another shape"):
+    with refused(r"\d+ missing \(layer1"):
         make_backbone("resnet50", tmp_path / "plain.pth")
     torch.save(resnet34_like(whole), tmp_path / "more.pth")
     with refused(r"1.*\(layer1\.2\.conv1\.weight\)"):
@@ -150,7 +150,7 @@ def test_no_network(monkeypatch):
         raise urllib.error.URLError("Name or service not known")
 
     monkeypatch.setattr("torchvision.models._api.load_state_dict_from_url", fail)
-    with refused(r"resnet18 cannot be downloaded.*resnet18-\w+\.pth.*efficientnet-lite0"):
+    with refused(r"resnet18-\w+\.pth.*efficientnet-lite0"):
         make_backbone("resnet18", "imagenet")
     monkeypatch.setattr("timm.create_model", fail)
     with refused("timm"):

@@ -16,6 +16,7 @@ from jumbot.adaptation._queue import Pair
 from jumbot.adaptation._training import witnesses
 from jumbot.adaptation._training.loop import Trainer
 from jumbot.errors import ArgumentError
+from jumbot.report import _adaptation
 
 MANY, CHEAP = 1_000_000, 3000
 """Steps of runs that are judged by a held-out part, and by folds."""
@@ -99,10 +100,10 @@ def test_numbers_keep_to_the_minutes(clock: Clock) -> None:
 @pytest.mark.parametrize("seconds", [1e-6, 2.0])
 def test_a_budget_too_small_for_a_step_is_refused(blobs: Any, clock: Clock, tmp_path: Path, seconds: float) -> None:
     source, target = blobs()
-    with pytest.raises(ArgumentError, match=r"minutes: .* are too few: after 2 s the data were read.* Give more"):
+    with pytest.raises(ArgumentError, match=r"^minutes: .*\b2 s\b"):
         jumbot.adapt(source, target, minutes=seconds / 60, out=tmp_path / "run")
     assert not (tmp_path / "run" / "config.json").exists()
-    with pytest.raises(jumbot.JumbotError, match=r"no candidate could be trained .*minutes: .* are too few"):
+    with pytest.raises(jumbot.JumbotError, match=r"\bminutes: "):
         jumbot.tune(source, target, minutes=1e-9, jobs=1)
 
 
@@ -119,6 +120,16 @@ def test_what_stands_beside_a_model_and_its_report_are_left_out_first(
     assert "the time budget left no time for a report" in caplog.text
     assert (tmp_path / "run" / "predictions.csv").exists()
     assert model.report().exists()
+
+
+def test_a_report_is_begun_only_where_it_can_be_finished(blobs: Any, clock: Clock, tmp_path: Path) -> None:
+    clock.spend(5, _adaptation, "write_report")
+    how: dict[str, Any] = {"method": "mcc", "steps": MANY, "evaluate_every": 0, "judge": False}
+    for seconds, drawn in ((20, False), (60, True)):
+        begun, out = clock.passed, tmp_path / f"{seconds} s"
+        jumbot.adapt(*blobs(), minutes=seconds / 60, out=out, **how)
+        assert clock.passed - begun < seconds
+        assert (out / "report.html").exists() == drawn
 
 
 def test_tune_keeps_its_minutes(blobs: Any, clock: Clock, tmp_path: Path) -> None:

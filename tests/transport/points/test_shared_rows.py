@@ -45,7 +45,7 @@ CASES = {
 
 def clouds() -> tuple[np.ndarray, np.ndarray]:
     draw = np.random.default_rng(0)
-    return draw.random((2600, 2)), draw.random((2300, 2)) ** 1.3
+    return draw.random((1300, 2)), draw.random((1150, 2)) ** 1.3
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")

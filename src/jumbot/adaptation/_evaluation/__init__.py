@@ -1,1 +1,1 @@
-"""What is known of a model: evaluation, label-free scores, diagnosis."""
+"""Evaluation of a model: measures, label-free scores, diagnosis."""

@@ -1,4 +1,4 @@
-"""How good is it?  The accuracy on an unlabelled target, estimated with an interval."""
+"""The accuracy on an unlabelled target, estimated with an interval."""
 
 from __future__ import annotations
 

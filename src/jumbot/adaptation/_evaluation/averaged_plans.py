@@ -1,4 +1,4 @@
-"""Plans between a labelled source and a target, averaged over minibatches: what a diagnosis reads."""
+"""Plans between a labelled source and a target, averaged over minibatches, for the diagnosis."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Source-only or adapted?  The rule that chooses the classifier and detects harm."""
+"""The rule of harm: it chooses between source-only and the adapted classifier."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -125,8 +126,14 @@ def _standard_error(values: Array) -> float:
 
 
 def weigh_witnesses(adapted: Witness, alone: Witness) -> Harm:
-    """Of two methods that predict classes on the same folds, by their votes and the target's neighbourhoods."""
-    both = zip(adapted.predicted, alone.predicted, strict=True)
+    """Of two methods that predict classes, by their votes and the target's neighbourhoods.
+
+    Networks of the same folds are compared in pairs, and others each with each.
+    """
+    paired = len(adapted.predicted) == len(alone.predicted)
+    both = (
+        zip(adapted.predicted, alone.predicted, strict=True) if paired else product(adapted.predicted, alone.predicted)
+    )
     changed = float(np.mean([(a != b).mean() for a, b in both]))
     gained = None
     if adapted.panel.neighbours is not None:

@@ -238,7 +238,7 @@ def read_plans(
     other = by_class(near, source).argmax(1) != predictions
     disagreement = float(other[explained].mean()) if explained.any() else 1.0
     predicted = np.bincount(predictions, minlength=source.classes) / len(predictions)
-    absent = np.flatnonzero(present & (proportions < ABSENT / present.sum()))
+    absent = np.flatnonzero(present & (proportions < ABSENT / present.sum()) & explained.any())
     signs = _signs(float(1 - explained.mean()), disagreement, predicted, proportions)
     signs += _collapse(predicted, source.labels)
     entropy = float(torch.distributions.Categorical(logits=logits.double()).entropy().mean())
@@ -311,6 +311,24 @@ def widened(
     return replace(found, predicted_proportions=predicted, signs=signs)
 
 
+def less_explained(found: Diagnosis, received: Array | None) -> Diagnosis:
+    """The diagnosis where samples receive no more than this, if that is known, and what follows from it."""
+    if received is None:
+        return found
+    received = np.minimum(found.received_mass, received)
+    missing, before = (float((mass < UNEXPLAINED).mean()) for mass in (received, found.received_mass))
+    facts = found.disagreement, found.predicted_proportions, found.class_proportions
+    old = _signs(before, *facts)
+    return replace(
+        found,
+        received_mass=received,
+        unexplained=np.flatnonzero(received < UNEXPLAINED),
+        transported_mass=float(received.mean()),
+        absent_classes=found.absent_classes if missing < 1 else (),
+        signs=(*_signs(missing, *facts), *(sign for sign in found.signs if sign not in old)),
+    )
+
+
 def _distance(p: Array, q: Array) -> float:
     """The total variation, (1/2) sum |p - q|."""
     return float(np.abs(p - q).sum() / 2)
@@ -353,7 +371,9 @@ def _signs(unexplained: float, disagreement: float, predicted: Array, proportion
     reasons = []
     if unexplained > MOST_UNEXPLAINED:
         reasons.append(f"{100 * unexplained:.0f} % of the target samples are explained by no source sample")
-    if disagreement > MOST_DISAGREEMENT and unexplained < 1:  # without a sample there is nothing to compare
+    if unexplained == 1:  # of no sample at all nothing more can be said
+        return tuple(reasons)
+    if disagreement > MOST_DISAGREEMENT:
         reasons.append(
             f"{100 * disagreement:.0f} % of the explained samples lie among source samples of another class than the "
             "predicted one"

@@ -1,4 +1,4 @@
-"""How good predictions are where the truth is known: accuracies and the confusion matrix."""
+"""Measures of predictions with known labels: accuracies and the confusion matrix."""
 
 from __future__ import annotations
 

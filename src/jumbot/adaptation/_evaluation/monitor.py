@@ -1,4 +1,4 @@
-"""Evaluation along the way: label-free scores, and, for the record alone, accuracy where labels were given."""
+"""Evaluations during training: label-free scores and, for the record only, the accuracy."""
 
 from __future__ import annotations
 

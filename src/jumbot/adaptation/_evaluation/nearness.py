@@ -1,4 +1,4 @@
-"""Which samples resemble nothing of the source, by features that training does not change.
+"""Samples that do not resemble the source, by features that training does not change.
 
 So an outlier stays one however long a network learns.
 """
@@ -6,7 +6,7 @@ So an outlier stays one however long a network learns.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from jumbot.adaptation._evaluation.diagnosis import UNEXPLAINED, Diagnosis
+from jumbot.adaptation._evaluation.diagnosis import UNEXPLAINED
 from jumbot.adaptation._networks.stems import Statistics, rows_as_trained_on
 from jumbot.data._domain import Domain
 from jumbot.data._inputs import PIXELS, InputFormat
@@ -74,14 +74,6 @@ class Nearness:
         if not fits or float(facts[1]) <= 0 or set(found) != {"centres", "middle", "facts"}:
             raise ArgumentError(f"{where}: nearness: is damaged; save the model again.")
         return cls(centres.float().numpy(), middle.float().numpy(), *facts.tolist())
-
-
-def explained(diagnosis: Diagnosis, near: np.ndarray | None) -> Diagnosis:
-    """`diagnosis` with what the source explains by `near` too: a sample must be explained both ways."""
-    if near is None:
-        return diagnosis
-    received = np.minimum(diagnosis.received_mass, near)
-    return replace(diagnosis, received_mass=received, unexplained=np.flatnonzero(received < UNEXPLAINED))
 
 
 Rows = Callable[[Domain], np.ndarray]

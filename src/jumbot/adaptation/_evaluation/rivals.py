@@ -1,9 +1,9 @@
-"""What people would pick instead: logistic regression and boosted trees, by scikit-learn, on the source alone."""
+"""Reference models: scikit-learn's logistic regression and boosted trees, trained on the source alone."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -58,11 +58,17 @@ class References(Record):
     models: tuple[Reference, ...]
 
 
-def compare_references(own: Witness, rivals: Mapping[str, Witness], targets: int) -> References:
+def compare_references(
+    own: Witness,
+    rivals: Mapping[str, Witness],
+    targets: int,
+    judged: Callable[[EstimatedAccuracy, Array, Array], EstimatedAccuracy] = lambda found, *_: found,
+) -> References:
     """The witness of a run's method and those of other models on the same held-out samples.
 
     One is clearly ahead where it is better by a point and by two standard errors of the paired difference.  `targets`
-    are the samples of the target.
+    are the samples of the target; `judged` makes of an estimate, predictions of the target and shares of the classes
+    the estimate that is kept.
     """
     numbers = own.labels.ndim == 2
     losses = _losses(own)
@@ -75,8 +81,9 @@ def compare_references(own: Witness, rivals: Mapping[str, Witness], targets: int
         if not numbers:
             # what learned the same in the same way would agree with it on any target
             held = {kind: predicted for kind, predicted in own.panel.held.items() if kind != name}
-            judged = replace(rival, panel=Panel(held, {kind: own.panel.target[kind] for kind in held}))
-            estimated = estimate_accuracy(judged.votes(), targets, len(rival.labels), skill=judged.skill)
+            voted = replace(rival, panel=Panel(held, {kind: own.panel.target[kind] for kind in held}))
+            estimated = estimate_accuracy(voted.votes(), targets, len(rival.labels), skill=voted.skill)
+            estimated = judged(estimated, np.concatenate(rival.predicted), rival.shares)
         models.append(Reference(name, 1 - float(theirs.mean()), _error(theirs), ahead, estimated))
     measure: Literal["accuracy", "r2"] = "r2" if numbers else "accuracy"
     return References(measure, 1 - float(losses.mean()), _error(losses), len(losses), tuple(models))

@@ -1,4 +1,4 @@
-"""Sets of classes, and intervals of numbers, that hold the truth as often as is asked for.
+"""Prediction sets: sets of classes, and intervals of numbers, with a given coverage.
 
 They rest on one assumption: labels move with the features, so that a target sample has the labels of the source samples
 that it is matched with.  A class is excluded where two ways agree that it can be:

@@ -1,4 +1,4 @@
-"""What is predicted, classes or numbers: labels for training, outputs in the user's words or units, metrics."""
+"""The task, classes or numbers: labels for training, outputs in the user's words or units, metrics."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class Classification:
         values where they are False and True.
         """
         kind = None if self.dtype is None else np.dtype(self.dtype).kind
-        if kind == "U":
-            return np.array(self.classes)
+        if kind in ("U", "S"):
+            return np.array([name.encode() if kind == "S" else name for name in self.classes])
         if kind in ("i", "u", "f"):
             return np.array([float(name) if kind == "f" else int(name) for name in self.classes], self.dtype)
         if self.classes == ("False", "True"):

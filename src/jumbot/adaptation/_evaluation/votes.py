@@ -1,4 +1,4 @@
-"""Estimates of a classifier's accuracy on an unlabelled target, each from what a labelled, held-out source teaches."""
+"""Votes: estimates of a classifier's accuracy on an unlabelled target, from a labelled, held-out part of the source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Features of a frozen backbone: extracted once, kept in a cache by content, and read from there ever after.
+"""Features of a frozen backbone: extracted once, cached by content, and read from there later.
 
 A sample is known by the bytes of its file or array row together with its input format, a backbone by its layers and
 weights. So a renamed, moved or partly new folder finds what is known of it, and a changed weight or picture never finds

@@ -80,7 +80,7 @@ class TaskFile(Record):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.dtype is not None and re.fullmatch(r"[<>|=][biufU]\d+", self.dtype) is None:
+        if self.dtype is not None and re.fullmatch(r"[<>|=][biufUS]\d+", self.dtype) is None:
             raise ArgumentError(f"dtype: must be a type of labels such as <i8, got {self.dtype!r}.")
         numbers = self.name == "regression"
         if len(self.mean) != len(self.std) or bool(self.mean) != numbers or (self.label_loss is not None) != numbers:

@@ -1,4 +1,4 @@
-"""What finished runs say, for tables: accuracies and errors, and what each selection rule would have had."""
+"""Results of finished runs, for tables: accuracies and errors, also for every selection rule."""
 
 from __future__ import annotations
 

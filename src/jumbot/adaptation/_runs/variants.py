@@ -1,4 +1,4 @@
-"""Methods with changes, in one word: what `jumbot compare --methods` takes."""
+"""Methods with options, `NAME:OPTION=VALUE`, as `jumbot compare --methods` takes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Devices, processes, precision and trackers: what accelerate does for the training loop."""
+"""Devices, processes, precision and trackers, through accelerate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the training loop shows while it runs, and how it is stopped."""
+"""Progress of the training loop, and how it is stopped."""
 
 from __future__ import annotations
 

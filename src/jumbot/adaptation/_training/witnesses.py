@@ -1,4 +1,4 @@
-"""Networks trained without a part of the source, for what they say of it: the witnesses of `_evaluation.votes`."""
+"""Networks trained without a part of the source, and their predictions there, for `_evaluation.votes`."""
 
 from __future__ import annotations
 

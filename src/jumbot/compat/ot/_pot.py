@@ -1,4 +1,4 @@
-"""POT's arguments, read as it reads them, and handed back in its types."""
+"""POT's arguments, read as POT reads them, and results in its types."""
 
 from __future__ import annotations
 

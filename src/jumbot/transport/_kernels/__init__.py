@@ -1,4 +1,4 @@
-"""What is compiled, and the threads that it runs in.
+"""Compiled kernels, and the threads that run them.
 
 What costs seconds when numba compiles, found with its event listeners (`numba.core.event`) on the KL sweeps, whose
 first call takes 3.9 s of processor time on an empty cache (2026-11-17; 5.1 before `linked.py`):

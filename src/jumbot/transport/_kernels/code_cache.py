@@ -1,4 +1,4 @@
-"""Compiled functions on disk: asked for what they mean, sealed, and never a reason to fail.
+"""The cache of compiled functions on disk: found by their meaning, with a checksum; errors in it are never fatal.
 
 numba caches a function under its line number and the time stamp of its file: after a change in another file it uses
 what was inlined before, and after a longer docstring it compiles all that stands below.  Here the key is a digest of

@@ -12,6 +12,7 @@ from typing import Any
 from jumbot.transport._kernels.decorator import compiled
 from jumbot.transport._kernels.gibbs import set_all
 from jumbot.transport._kernels.vectormath import NEAR, exp, greater, log, near_by_log
+from jumbot.transport._marginal import MISSED
 from jumbot.transport._outcome import BALANCED, KL, POWER, RANGE, TV
 
 
@@ -195,6 +196,16 @@ def refit(a: Any, w: Any, s: Any, times: float) -> bool:
         lost += a[i] if not p > 1e-280 else 0.0
         w[i] = a[i] / max(p, 1e-280)
     return lost == 0.0
+
+
+@compiled()
+def misses(p: Any, a: Any) -> bool:
+    """Whether an exact marginal is missed by more than rounding, as where potentials are too large to know a plan."""
+    off, mass = 0.0, 0.0
+    for i in range(a.shape[0]):
+        off += abs(p[i] - a[i])
+        mass += a[i]
+    return not off <= MISSED * mass
 
 
 @compiled()

@@ -50,7 +50,7 @@ from jumbot.transport._kernels.policy import (
     best_shift,
     log_tilted_mass,
 )
-from jumbot.transport._kernels.sides import OVER, SIDES, STEPS, farthest, log_ratios, refit, side_exact
+from jumbot.transport._kernels.sides import OVER, SIDES, STEPS, farthest, log_ratios, misses, refit, side_exact
 from jumbot.transport._outcome import BALANCED, GAP, ITERATIONS, KL, LINEAR, OBJECTIVE, POWER, RANGE, SCALE
 
 _inlined = compiled(inline="always")
@@ -261,6 +261,10 @@ def solver(kind_a: int, kind_b: int) -> Any:
                         fill(C, scale, F, G, LEAST, K)
                         u, v, times, over = r_a, r_b, 1.0, cut_off(K)
                     linear, size = scale_to_plan(K, times, u, v, C, rows, columns)
+                    if exact_a:
+                        over = over or misses(rows, a)
+                    if exact_b:
+                        over = over or misses(columns, b)
                     if over:
                         size = OVER
                     log_ratios(rows, a, log_a)

@@ -1,4 +1,4 @@
-"""Processes of torch.distributed that solve one problem together: each takes its part of the rows, all have the sums.
+"""Processes of torch.distributed that solve one problem together: each has a part of the rows, and all have the sums.
 
 The cells of the points do not depend on the number of processes, and each row is summed up by one of them: the sweeps
 of two processes are those of one, bit by bit.

@@ -1,4 +1,4 @@
-"""What `solve_sample` returns: a `Solution` whose plan is computed where it is looked at."""
+"""The result of `solve_sample`: a `Solution` whose plan is computed when it is needed."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from jumbot._base.options import check_number, check_whole
 from jumbot.cost import COSTS, Cost, parse_cost
-from jumbot.errors import ArgumentError, NotConvergedWarning, UnsupportedError
+from jumbot.errors import ArgumentError, NotConvergedWarning, UnsupportedError, hinting
 from jumbot.transport._certificate import reachable
 from jumbot.transport._checks import Array, as_tensor, read_clouds
 from jumbot.transport._marginal import marginals
@@ -49,6 +49,7 @@ def solve_sample(
 def solve_sample(
     x: ArrayLike, y: Array, a: Array | None = None, b: Array | None = None, **settings: Unpack[_Settings]
 ) -> SampleSolution[np.ndarray]: ...
+@hinting
 def solve_sample(
     x: Array,
     y: Array,
@@ -189,7 +190,7 @@ def _starts(init: Any, batch: tuple[int, ...], n: int, m: int) -> list[tuple[Ten
 
 
 def _warn(solution: SampleSolution) -> None:
-    """One warning for all problems that stopped above `tol`."""
+    """One warning for all problems that stopped above `tol`, at the call of the public function past its `hinting`."""
     short = [status for status in solution._statuses if status is not Status.CONVERGED]
     if short:
         worst = max(s.proof.relative_gap for s in solution._solved)
@@ -197,5 +198,5 @@ def _warn(solution: SampleSolution) -> None:
             f"{len(short)} of {len(solution._solved)} problems stopped at a relative gap of up to {worst:.1e} "
             f"(tol = {solution._tol:g}). {short[0]}",
             NotConvergedWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
