@@ -247,7 +247,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     every = {"shifts": [*tasks(options.data)], "cuts": [*cuts(options.data)], "splits": [*splits()]}
-    record: dict[str, Any] = {**origin("units", ["DATA"]), "seed": f"0 to {_SPLITS - 1}, of the random splits"}
+    seeds, settings = f"0 to {_SPLITS - 1}, of the random splits", {"factors": FACTORS, "splits": _SPLITS}
+    record: dict[str, Any] = {**origin("units", ["DATA"]), "seed": seeds, "settings": settings}
     for what, found in every.items():
         counted = count(found)
         total = [sum(pair[i] for name, pair in counted.items() if name != "amazon") for i in (0, 1)]

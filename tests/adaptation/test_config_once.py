@@ -51,3 +51,12 @@ def test_options_of_tune_are_tried_once_per_method(made: Counter[str]) -> None:
     with pytest.raises(jumbot.ArgumentError, match="does not exist"):
         jumbot.tune((ROWS, LABELS), "nowhere.csv", steps=2)
     assert made == dict.fromkeys(("source-only", "jumbot", "deepjdot", "mcc", "m-pot", "elot"), 1)
+
+
+def test_a_candidate_has_its_settings_once_for_each_question(made: Counter[str], tmp_path: Path) -> None:
+    jumbot.tune((ROWS, LABELS), ROWS + 0.5, out=tmp_path / "tune", runs=2, jobs=1, steps=2)
+    checked = {"source-only": 1, "jumbot": 1, "deepjdot": 1, "mcc": 1, "m-pot": 1, "elot": 1}
+    shared = {"jumbot": 2}  # what all candidates have, and the taus
+    # checked before data are read, made from the data, and compared with what is in the folder
+    trained = {"source-only": 3, "jumbot": 3}
+    assert made == Counter(checked) + Counter(shared) + Counter(trained)

@@ -128,7 +128,7 @@ def test_fractions_say_that_numbers_are_meant() -> None:
     assert model.task.name == "regression"
     with refused("labels are names or whole numbers"):
         jumbot.adapt((X, y), X, task="classification", steps=2, method="jumbot", judge=False)
-    with refused(r"60.*:.*predict\?.*task="):
+    with refused(r"\b60\b.*task='regression'.*task='classification'"):
         jumbot.adapt((X, np.arange(60)), X, steps=2, batch_size=60)
     many = jumbot.adapt((X, np.arange(60)), X, task="classification", steps=2, batch_size=60, judge=False)
     assert len(many.classes) == 60

@@ -6,13 +6,12 @@ import functools
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
-from types import SimpleNamespace
 from typing import Any, Literal, Self
 
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from jumbot._base.options import Count, Width, check
@@ -24,7 +23,7 @@ from jumbot.adaptation._evaluation.task import task_of
 from jumbot.adaptation._evaluation.whole_target import diagnose_rows
 from jumbot.adaptation._frame_rows import take_more
 from jumbot.adaptation._judging import ADAPTED, Again, Judged, judge_before, names_a_method, own_options
-from jumbot.adaptation._networks.stems import learn_directions, project, rows_as_trained_on
+from jumbot.adaptation._networks.stems import rows_as_trained_on
 from jumbot.adaptation._training.loop import Trainer
 from jumbot.adaptation._training.parts import TrainingData, make_parts
 from jumbot.data._domain import ArraySamples, Domain
@@ -115,56 +114,53 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     def _train(
         self,
-        X: np.ndarray,
-        target: np.ndarray | None,
-        source: Mapping[str, Any],
-        known: Any = None,
+        source: Domain,
+        target: Domain | None,
+        known: Domain | None,
         raw: tuple[Domain, Domain | None] | None = None,
     ) -> Domain:
-        """Train on rows that are a `source` with these labels, and `known` ones of the target; returns the source.
+        """Train on a source and on `known` samples of the target, rows of numbers; returns the source, scaled.
 
         Without a target the network adapts to the source itself.  `raw` are source and target as they came, where that
         is as frames.
         """
-        seed, settings = _seed(self.random_state), self._settings()
-        domain = Domain("source", ArraySamples(X), **source)
-        changes = {**(self.options or {}), **settings, "seed": seed}
+        changes = {**(self.options or {}), **self._settings(), "seed": _seed(self.random_state)}
         automatic = not names_a_method(self.method, None, None, self.options or {})
-        given = domain if raw is None else domain.with_samples(raw[0].samples)  # by which the recipe is chosen
+        given = source if raw is None else source.with_samples(raw[0].samples)  # by which the recipe is chosen
         config = self._configured(given, ADAPTED if self.method is None else self.method, changes)
-        self.mean_, self.scale_ = _scaling(X, config.inputs.standardise)
-        domain = domain.with_samples(ArraySamples(self._scaled(X)))
-        self.task_ = task = task_of(domain, (self.options or {}).get("label_loss") or "squared")
-        labelled = (
-            None if known is None else Domain("labelled_target", ArraySamples(self._scaled(known[0])), **known[1])
-        )
-        unlabelled = Domain("target", ArraySamples(self._scaled(X if target is None else target)))
+        self.mean_, self.scale_ = _scaling(_array(source), config.inputs.standardise)
         if target is not None:
-            named = getattr(self, "feature_names_in_", None) if raw is None else None
             there = None if raw is None else raw[1]
-            screen(
-                given if there else Domain("source", ArraySamples(X), **source),
-                there or Domain("target", ArraySamples(target)),
-                named,
-            )
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            if config.network.rank:
-                stem = learn_directions(domain, config.network.rank, labelled)
-                domain, unlabelled = project(stem, domain), project(stem, unlabelled)
-                labelled = None if labelled is None else project(stem, labelled)
-        data = TrainingData(domain, unlabelled, task, labelled)
-        again = functools.cache(lambda m: self._configured(given, m, own_options(m, changes)))
+            names = getattr(self, "feature_names_in_", None) if raw is None else None
+            screen(given if there else source, there or target, names)
+        data = self._as_networks_take_it(source, target, known, config)
+        self.task_ = data.task
+        again = functools.cache(lambda method: self._configured(given, method, own_options(method, changes)))
         self._config = config = self._judge(data, config, again, automatic, target is not None)
         network, _, method = make_parts(config, data)
         trained = Trainer(data, network, method, config.training).fit()
         self.history_ = trained.history
         # in float64 a row is predicted alike alone and among others
         self.network_ = trained.network.cpu().double().eval()
-        self.n_iter_ = sum(config.training.lengths(len(domain))[1:])
-        self.source_shares_ = _shares(method, domain)
-        self.target_rows_ = None if target is None else some_rows(unlabelled)[1].astype(np.float32)
-        return domain
+        self.n_iter_ = sum(config.training.lengths(len(data.source))[1:])
+        self.source_shares_ = _shares(method, data.source)
+        self.target_rows_ = None if target is None else some_rows(data.target)[1].astype(np.float32)
+        return data.source
+
+    def _as_networks_take_it(
+        self, source: Domain, target: Domain | None, known: Domain | None, config: RunConfig
+    ) -> TrainingData:
+        """The rows scaled, and reduced to directions where that is asked for."""
+
+        def scaled(domain: Domain) -> Domain:
+            return domain.with_samples(ArraySamples(self._scaled(_array(domain))))
+
+        task = task_of(source, (self.options or {}).get("label_loss") or "squared")
+        unlabelled = scaled(Domain("target", source.samples) if target is None else target)
+        data = TrainingData(scaled(source), unlabelled, task, None if known is None else scaled(known))
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(config.training.seed)
+            return data.in_directions(config.network.rank) if config.network.rank else data
 
     def _judge(self, data: TrainingData, config: RunConfig, again: Again, automatic: bool, adapts: bool) -> RunConfig:
         """What to train on everything; what was found on the way is `self._judgement`."""
@@ -284,21 +280,6 @@ def _split(rows: np.ndarray) -> Iterator[np.ndarray]:
     yield from (rows[start : start + _ROWS] for start in range(0, max(len(rows), 1), _ROWS))
 
 
-def sources_of(sample_domain: Any, kept: np.ndarray) -> dict[str, Any]:
-    """What `sample_domain`, a name for each row of X, makes of the `kept` rows: one source, or several."""
-    if sample_domain is None:
-        return {}
-    names = np.asarray(sample_domain)
-    if names.shape != kept.shape:
-        raise ArgumentError(
-            f"sample_domain: shape {names.shape}; it must contain a source for each of {len(kept)} rows."
-        )
-    if names.dtype.kind not in "iubUSO":
-        raise ArgumentError(f"sample_domain: got {names.dtype}; pass whole numbers or names.")
-    known, origins = np.unique(names[kept].astype(str), return_inverse=True)
-    return {} if len(known) < 2 else {"origins": origins, "sources": tuple(known.tolist())}
-
-
 def warn_of_no_target(otherwise: str = "") -> None:
     """Of a `fit` that adapts to X itself."""
     more = f", {otherwise}" * bool(otherwise)
@@ -312,6 +293,12 @@ def warn_of_no_target(otherwise: str = "") -> None:
 def _shares(method: Any, source: Domain) -> dict[str, float] | None:
     weights = getattr(method, "sources", None)
     return None if weights is None else dict(zip(source.sources, weights.shares.tolist(), strict=True))
+
+
+def _array(domain: Domain) -> np.ndarray:
+    """The rows of a domain that `fit` made."""
+    assert isinstance(domain.samples, ArraySamples)
+    return domain.samples.array
 
 
 def _seed(random_state: Any) -> int:
@@ -336,47 +323,3 @@ def _scaling(X: np.ndarray, standardise: str) -> tuple[np.ndarray, np.ndarray]:
         return np.zeros(X.shape[1]), np.ones(X.shape[1])
     std = np.ones(X.shape[1]) if found.std is None else np.array(found.std)
     return np.array(found.mean), np.where(std > 0, std / found.scale, np.inf)
-
-
-def split_by_sign(X: Any, y: Any, X_target: Any, sample_domain: Any) -> tuple[Any, Any, Any, Any]:
-    """X, y, X_target and sample_domain as `fit` takes them, where a negative number marks a row of the target.
-
-    Names, and numbers from 0 on, identify sources and are kept.  The y of target rows is not used.
-    """
-    numbers = np.asarray(sample_domain) if sample_domain is not None else np.zeros(0, int)
-    if numbers.ndim != 1 or numbers.dtype.kind != "i" or not (numbers < 0).any():
-        return X, y, X_target, sample_domain
-    if X_target is not None:
-        raise ArgumentError("sample_domain marks target rows by negative numbers, so X_target must not be given too.")
-    rows = X.shape[0] if hasattr(X, "shape") else len(X)
-    if len(numbers) != rows:
-        raise ArgumentError(f"sample_domain must have an entry for each of {rows} rows, got {len(numbers)}.")
-    if (numbers < 0).all():
-        raise ArgumentError("sample_domain must have a source, a number >= 0; all of its rows are negative.")
-    source, target = np.flatnonzero(numbers >= 0), np.flatnonzero(numbers < 0)
-    return _safe_indexing(X, source), _safe_indexing(y, source), _safe_indexing(X, target), numbers[source]
-
-
-class SkadaCalls:
-    """What skada's scorers ask of an estimator; predictions do not depend on the domain that they name."""
-
-    def score(
-        self, X: Any, y: Any, sample_weight: Any = None, *, sample_domain: Any = None, allow_source: bool = False
-    ) -> float:
-        """Accuracy, or R^2 of numbers; `sample_domain` and `allow_source` are accepted as skada passes them."""
-        found: float = super().score(X, y, sample_weight)  # type: ignore[misc]
-        return found
-
-    def predict_features(self, X: Any) -> np.ndarray:
-        """As `transform`: skada's name for the embedding."""
-        found: np.ndarray = self.transform(X)  # type: ignore[attr-defined]
-        return found
-
-    def infer(self, X: Any, **params: Any) -> torch.Tensor:
-        """The logits (or numbers) of each row, a tensor: skada's name for them."""
-        return torch.from_numpy(self._logits(X))  # type: ignore[attr-defined]
-
-    @property
-    def module_(self) -> Any:
-        """Says that there is a layer to read features from, as skada's deep models do."""
-        return SimpleNamespace(layer_name="embedding")

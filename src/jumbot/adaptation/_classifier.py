@@ -12,19 +12,14 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from jumbot._base.options import check
-from jumbot.adaptation._base_estimator import (
-    AdaptationEstimator,
-    SkadaCalls,
-    sources_of,
-    split_by_sign,
-    warn_of_no_target,
-)
+from jumbot.adaptation._base_estimator import AdaptationEstimator, warn_of_no_target
 from jumbot.adaptation._evaluation.accuracy import Calibration, EstimatedAccuracy, Prior
 from jumbot.adaptation._evaluation.decision import LEAST_STEPS, Harm
 from jumbot.adaptation._evaluation.diagnosis import Diagnosis, as_predicted
 from jumbot.adaptation._frame_rows import take
 from jumbot.adaptation._judging import calibrated
-from jumbot.data._domain import Domain
+from jumbot.adaptation._skada import SkadaCalls, sources_of, split_by_sign
+from jumbot.data._domain import ArraySamples, Domain
 from jumbot.errors import ArgumentError, NegativeTransferWarning
 from jumbot.methods import SOURCE_ONLY
 
@@ -178,10 +173,12 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
         if len(self.classes_) < 2:
             raise ArgumentError(f"y: contains one class only, {self.classes_[0]}; a classifier needs at least two.")
         names = tuple(map(str, range(len(self.classes_))))
-        if known is not None:
-            found = self._encoded(known[1])
-            known = known[0], {"labels": found, "classes": names}
-        source = self._train(X, target, {"labels": labels.astype(np.int64), "classes": names, **sources}, known, raw)
+        source = self._train(
+            Domain("source", ArraySamples(X), labels.astype(np.int64), names, **sources),
+            None if target is None else Domain("target", ArraySamples(target)),
+            None if known is None else self._known_classes(*known, names),
+            raw,
+        )
         self.method_, self.decision_ = self._config.method, self._judgement.decision
         self.calibration_ = Calibration()
         self.diagnosis_, self.estimated_accuracy_, self.harm_ = self._judged(source, target)
@@ -190,14 +187,15 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
             warnings.warn(str(self.harm_), NegativeTransferWarning, stacklevel=2)
         return self
 
-    def _encoded(self, labels: np.ndarray) -> np.ndarray:
-        """Places in `classes_`."""
+    def _known_classes(self, rows: np.ndarray, labels: np.ndarray, names: tuple[str, ...]) -> Domain:
+        """Rows of the target with labels, as places in `classes_`."""
         strange = sorted({str(label) for label in labels.ravel()} - {str(label) for label in self.classes_})
         if labels.ndim != 1 or strange:
             what = f"got {', '.join(strange[:5])}" if strange else f"labels of shape {labels.shape}"
             raise ArgumentError(f"labelled_target: {what}; pass one label per row, each of which occurs in y.")
         places = {str(label): place for place, label in enumerate(self.classes_)}
-        return np.array([places[str(label)] for label in labels], np.int64)
+        known = np.array([places[str(label)] for label in labels], np.int64)
+        return Domain("labelled_target", ArraySamples(rows), known, names)
 
     def _judged(
         self, source: Domain, target: np.ndarray | None

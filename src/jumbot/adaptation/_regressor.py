@@ -9,15 +9,11 @@ import numpy as np
 import torch
 from sklearn.base import RegressorMixin
 
-from jumbot.adaptation._base_estimator import (
-    AdaptationEstimator,
-    SkadaCalls,
-    sources_of,
-    split_by_sign,
-    warn_of_no_target,
-)
+from jumbot.adaptation._base_estimator import AdaptationEstimator, warn_of_no_target
 from jumbot.adaptation._evaluation.diagnosis import Diagnosis
 from jumbot.adaptation._frame_rows import take
+from jumbot.adaptation._skada import SkadaCalls, sources_of, split_by_sign
+from jumbot.data._domain import ArraySamples, Domain
 from jumbot.errors import ArgumentError, NegativeTransferWarning
 from jumbot.methods import SOURCE_ONLY
 
@@ -110,10 +106,12 @@ class DomainAdaptationRegressor(SkadaCalls, RegressorMixin, AdaptationEstimator)
             warn_of_no_target()
         values = np.asarray(y, np.float64)
         sources, known = sources_of(sample_domain, np.ones(len(X), bool)), self._known(labelled_target)
-        if known is not None:
-            known = known[0], {"values": _numbers(known[1], values)}
-        raw = taken.raw(np.ones(len(X), bool), X_target)
-        source = self._train(X, target, {"values": values.reshape(len(values), -1), **sources}, known, raw)
+        source = self._train(
+            Domain("source", ArraySamples(X), values=values.reshape(len(values), -1), **sources),
+            None if target is None else Domain("target", ArraySamples(target)),
+            None if known is None else _known_numbers(*known, values),
+            taken.raw(np.ones(len(X), bool), X_target),
+        )
         self.single_ = values.ndim == 1
         self.method_, self.decision_ = self._config.method, self._judgement.decision
         del self._judgement
@@ -145,12 +143,11 @@ class DomainAdaptationRegressor(SkadaCalls, RegressorMixin, AdaptationEstimator)
         return found.reshape(len(found)) if self.single_ else found.reshape(len(found), -1)
 
 
-def _numbers(labels: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Labels of target rows as numbers of the width of y."""
+def _known_numbers(rows: np.ndarray, labels: np.ndarray, values: np.ndarray) -> Domain:
+    """Rows of the target with labels, as numbers of the width of y."""
     if labels.dtype.kind not in "iuf" or labels.shape[1:] != values.shape[1:] or not np.isfinite(labels).all():
         raise ArgumentError(
             f"labelled_target: labels of shape {labels.shape} ({labels.dtype}); pass finite numbers, per row as "
             "many as y."
         )
-    found: np.ndarray = labels.astype(np.float64).reshape(len(labels), -1)
-    return found
+    return Domain("labelled_target", ArraySamples(rows), values=labels.astype(np.float64).reshape(len(labels), -1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -13,6 +13,7 @@ from jumbot._settings.training import Training
 from jumbot.adaptation._config import RunConfig
 from jumbot.adaptation._evaluation.task import Task
 from jumbot.adaptation._networks.build import Bottleneck, make_network
+from jumbot.adaptation._networks.stems import learn_directions, project
 from jumbot.data._domain import Domain
 from jumbot.methods import Method, make_method
 from jumbot.methods.network import Network
@@ -27,6 +28,12 @@ class TrainingData:
     task: Task
     labelled: Domain | None = None
     """Samples of the target whose labels are known, and trained on."""
+
+    def in_directions(self, rank: int) -> TrainingData:
+        """Wide rows reduced to so many directions, which are learned from what is labelled."""
+        stem = learn_directions(self.source, rank, self.labelled)
+        labelled = None if self.labelled is None else project(stem, self.labelled)
+        return replace(self, source=project(stem, self.source), target=project(stem, self.target), labelled=labelled)
 
 
 class NetworkInput(NamedTuple):

@@ -85,7 +85,7 @@ def _add_exact(tau: float, high: float, low: float, w: Any, f: Any, p: Any, off:
 _SIDES: dict[int, Any] = {KL: _add_kl, TV: _add_tv, BALANCED: _add_exact}
 
 
-@compiled()
+@compiled(inline="always")
 def _sums(
     C: Any, a: Any, b: Any, f: Any, g: Any, P: Any, rows: Any, columns: Any, off_a: Any, off_b: Any
 ) -> tuple[float, float, float]:
