@@ -62,6 +62,20 @@ def test_harm_that_labels_refute_is_not_feared(tmp_path: Path) -> None:
         assert ("negative transfer is likely" in page) == feared
 
 
+def test_one_class_for_all_is_no_help(tmp_path: Path) -> None:
+    """Of 100 samples 74 are ill and all are called ill: more are right than before, and nothing was learned."""
+    run = make_run(tmp_path / "run", accuracy=0.74, **SMALL)
+    baseline = {"what": "source-only", "changed": 0.4, "estimated_accuracy": ESTIMATE, "accuracy": 0.58}
+    (run / "baseline.json").write_text(json.dumps(baseline), encoding="utf-8")
+    for confusion, helps in (([[0, 26], [0, 74]], False), ([[10, 16], [10, 64]], True)):
+        record = read_run(run)
+        figures = {"confusion": confusion, "accuracy": 0.74, "mean_class_accuracy": 0.5, "n": 100}
+        record.results.update(figures)  # type: ignore[union-attr]
+        assert ("Adaptation helped" in verdict(record)) == helps
+        assert ("50.0\u00a0%" in verdict(record)) != helps
+        assert (mood(record) == "good") == helps
+
+
 def test_nobody_seems_to_have_been_helped_where_nothing_can_be_said(tmp_path: Path) -> None:
     """Neither where no accuracy can be estimated nor where next to nothing was transported."""
     harm = {"adapted": 0.7, "source_only": 0.6, "changed": 0.2}

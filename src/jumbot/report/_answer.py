@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jumbot.adaptation._evaluation.decision import FEW, Harm
+from jumbot.adaptation._evaluation.diagnosis import one_class
 from jumbot.adaptation._runs.folder import LITTLE
 from jumbot.methods import SOURCE_ONLY
 from jumbot.report._presence import HARM, absent_classes, baseline_accuracy, data_remarks, unchanged, warnings_of
@@ -132,6 +133,9 @@ def _helped(run: RunRecord) -> str:
         figures = f"{percent(run.accuracy)} instead of {percent(before)} of the predictions are right"
         if abs(change) <= spread:
             return f"Adaptation made no significant difference: {figures}."
+        if change > 0 and (mean := run.mean_class_accuracy) is not None and _one_class(run):
+            by = "Adaptation raised the accuracy by predicting nearly everything as one class"
+            return f"{by}: {figures}; the mean over classes is {percent(mean)}."
         return f"Adaptation {'helped' if change > 0 else 'did harm'}: {figures}."
     if unchanged(run):
         return "Adaptation changed none of the predictions of source-only."
@@ -147,6 +151,12 @@ def _helped(run: RunRecord) -> str:
     if Harm(**harm).helps and not _unsure(run):
         return "Adaptation seems to have helped (judged without labels)."
     return "Whether adaptation helped cannot be determined without labels; there is no sign of harm."
+
+
+def _one_class(run: RunRecord) -> bool:
+    """Whether nearly one class is predicted where the labels have several."""
+    counts = run.confusion
+    return counts is not None and bool(one_class(counts.sum(0) / counts.sum(), counts.sum(1) / counts.sum()))
 
 
 def _harmful(run: RunRecord) -> list[str]:
