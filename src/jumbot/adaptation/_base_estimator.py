@@ -124,7 +124,8 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         Without a target the network adapts to the source itself.  `raw` are source and target as they came, where that
         is as frames.
         """
-        changes = {**(self.options or {}), **self._settings(), "seed": _seed(self.random_state)}
+        settings = self._settings()
+        changes = {**(self.options or {}), **settings, "seed": _seed(self.random_state)}
         automatic = not names_a_method(self.method, None, None, self.options or {})
         given = source if raw is None else source.with_samples(raw[0].samples)  # by which the recipe is chosen
         config = self._configured(given, ADAPTED if self.method is None else self.method, changes)

@@ -68,7 +68,7 @@ def check_shared(recipe: str | None, options: Mapping[str, Any], task: TaskName 
 
     >>> check_shared("table", {"tau": 0.3})
     Traceback (most recent call last):
-    jumbot.errors.ArgumentError: tau: got 0.3; options of methods are what tune chooses. Leave it out, or ...
+    jumbot.errors.ArgumentError: tau: got 0.3; tune chooses the options of methods itself. ...
     """
     shared = {field.name for part in PARTS.values() for field in fields(part)}
     owned = {field.name for name in METHODS for field in fields(options_class(name))}
