@@ -1,4 +1,4 @@
-"""Features on disk, which several processes may fill and read at once."""
+"""Features on disk, which several processes can write and read at the same time."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from jumbot.data._content import KEY, content_keys, digest
 from jumbot.data._domain import Domain
 from jumbot.errors import ArgumentError, JumbotError, need
 
-SHARD = 256  # samples per file of the cache: what an interruption can lose
+SHARD = 256  # samples per file of the cache, the most that an interruption can lose
 
 Compute = Callable[[np.ndarray], Iterator[np.ndarray]]
 """Rows of a domain -> their features, batch by batch."""
 
 
 class FeatureCache:
-    """Features of one backbone: files of up to 256 samples, each with the keys of its rows, each written at once.
+    """Features of one backbone: files of up to 256 samples, each with the keys of its rows, each written atomically.
 
     Processes that need the same features share the work: one that computes a part holds a lock of the operating system
-    for it, which goes with the process however that ends, and the others take other parts first.  Files are whole or
-    not there, so without locks, a part may be computed twice, and nothing worse.
+    for it, which is released when the process ends, however it ends, and the others compute other parts first.  Files
+    are written atomically, so without locks the worst that can happen is that a part is computed twice.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -45,7 +45,7 @@ class FeatureCache:
         found = _Found(self.folder, keys)
         found.look()
         missing = np.flatnonzero(~found.known)
-        missing = missing[np.argsort(first[missing])]  # in the order of the files, which disks like
+        missing = missing[np.argsort(first[missing])]  # in the order of the files, which is faster on disks
         shard = max(SHARD // batch_size, 1) * batch_size
         parts = [missing[start : start + shard] for start in range(0, len(missing), shard)]
         with progress(len(missing), f"features of {domain.name}", least=SHARD, slow=True) as advance:
@@ -62,7 +62,7 @@ class FeatureCache:
         return found.features, None if np.array_equal(rows, np.arange(len(rows))) else rows
 
     def _fill(self, found: _Found, part: np.ndarray, first: np.ndarray, compute: Compute, advance: Stretch) -> None:
-        """Compute what of a part no other process has written meanwhile."""
+        """Compute the samples of a part that no other process has written meanwhile."""
         found.look()
         missing = part[~found.known[part]]
         advance(len(part) - len(missing))
@@ -77,7 +77,7 @@ class FeatureCache:
 
     @contextmanager
     def _claim(self, keys: np.ndarray, wait: bool) -> Iterator[bool]:
-        """Whether this process is the one that computes these; with `wait`, it is once no other does."""
+        """Whether this process computes these samples; with `wait`, it does so once no other process does."""
         filelock = need("filelock", "the cache of features", "adapt")
         lock = filelock.FileLock(self.folder / f"{_name(keys)}.lock")
         try:
@@ -91,12 +91,12 @@ class FeatureCache:
         try:
             yield True
         finally:
-            with suppress(OSError):  # Windows removes no file that is open, others no folder that is gone
+            with suppress(OSError):  # Windows cannot remove an open file, and the folder may be gone
                 Path(lock.lock_file).unlink()
             lock.release()
 
     def _write(self, keys: np.ndarray, features: np.ndarray) -> None:
-        """Under a name that follows from the content, and only when whole."""
+        """Write a file named by its content, atomically."""
         plain = np.ascontiguousarray(keys).view(np.uint8).reshape(len(keys), KEY.itemsize)
         try:
             with replacing(self.folder / f"{_name(keys)}.npz") as part, part.open("wb") as file:
@@ -117,7 +117,7 @@ class _Found:
     def look(self) -> None:
         """Read the files that have come since the last look."""
         for file in sorted(self.folder.glob("*.npz")):
-            if file.name in self.read or not file.is_file():  # a pipe would be waited for without end
+            if file.name in self.read or not file.is_file():  # reading from a pipe may wait forever
                 continue
             self.read.add(file.name)
             try:
@@ -131,7 +131,7 @@ class _Found:
                 warnings.warn(f"{file}: is damaged ({error}); recomputing its features.", stacklevel=5)
 
     def add(self, places: np.ndarray, features: np.ndarray) -> None:
-        """These rows are known now."""
+        """Record that these rows are known."""
         if self.features is None:
             self.features = np.empty((len(self.keys), features.shape[1]), np.float32)
         self.features[places] = features

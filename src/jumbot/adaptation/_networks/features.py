@@ -1,8 +1,7 @@
 """Features of a frozen backbone: extracted once, cached by content, and read from there later.
 
-A sample is known by the bytes of its file or array row together with its input format, a backbone by its layers and
-weights. So a renamed, moved or partly new folder finds what is known of it, and a changed weight or picture never finds
-what belongs to another.
+A sample is identified by the bytes of its file or array row and its input format, a backbone by its layers and weights.
+So features are found again in a renamed, moved or partly new folder, and never used for a changed weight or picture.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ def extract(
     device: str | torch.device = "cpu",
     workers: int | None = None,
 ) -> Domain:
-    """`domain` with `backbone(samples)`, rows of float32, in place of its samples; labels and names stay.
+    """`domain` with `backbone(samples)`, rows of float32, instead of its samples; labels and names are kept.
 
     The samples must have the backbone's size and pixels. With a folder `cache`, samples whose features it holds are not
     computed again, and what is computed is added to it 256 at a time, so that an interrupted call continues where it
@@ -80,7 +79,7 @@ def extract(
 
 
 def fingerprint(module: nn.Module) -> str:
-    """40 hexadecimal digits for the layers and weights of a module, and for the code of layers that are the user's."""
+    """40 hexadecimal digits for the layers and weights of a module, and for the code of the user's own layers."""
     if isinstance(module, Frozen):
         module = module.module
     found = hashlib.blake2b(repr(module).encode(), digest_size=20)
@@ -184,7 +183,7 @@ class Extractor:
         return found if self.format is None else self.format.apply(found)
 
     def on_device_of(self, network: nn.Module) -> Extractor:
-        """This extractor on the device of `network`, where that is not the CPU."""
+        """This extractor on the device of `network`, if that is not the CPU."""
         device = next(network.parameters()).device
         return self if device.type == "cpu" else replace(self, device=str(device))
 
@@ -194,14 +193,14 @@ class Extractor:
         return replace(self, format=scaled(InputFormat("features", width=features.shape[0]), features, standardise))
 
     def to_json(self) -> dict[str, Any]:
-        """What a saved model says of its backbone; the weights stay where they are."""
+        """The description of the backbone in a saved model, without its weights."""
         described = {"name": self.backbone.name, "weights": self.weights}
         format = None if self.format is None else asdict(self.format)
         return {**described, "fingerprint": fingerprint(self.backbone.module), "format": format}
 
     @classmethod
     def from_json(cls, described: Mapping[str, Any], module: nn.Module | None = None) -> Extractor:
-        """The same backbone again; other weights under the same name are refused."""
+        """The same backbone; other weights with the same name are refused."""
         if module is None and described["name"] == "user":
             raise ArgumentError("backbone: this model was trained with your own module; pass backbone=that module.")
         weights = described["weights"]
