@@ -48,7 +48,7 @@ class DiagnosisFile(Record):
     settings: PlanSettings
     scaled: bool
     class_proportions: tuple[Measured, ...] = ()
-    """This and what follows is of classes."""
+    """This and the following fields are for classes."""
     predicted_proportions: tuple[Measured, ...] = ()
     absent_classes: tuple[Whole, ...] = ()
     disagreement: Measured | None = None
@@ -58,7 +58,7 @@ class DiagnosisFile(Record):
 
     @classmethod
     def of(cls, found: Diagnosis, sources: SourceSharesFile | None) -> DiagnosisFile:
-        """What is kept of it; without classes where numbers are predicted."""
+        """The stored part of a diagnosis; without classes if numbers are predicted."""
         return cls(**found.to_json() | {"settings": found.settings, "sources": sources})
 
 
@@ -74,7 +74,7 @@ class OutputFigures(Record):
 
 @dataclass(frozen=True)
 class Results(Record):
-    """`results.json`: the figures of the chosen model; those from `n` on where target labels were given."""
+    """`results.json`: the figures of the chosen model; those from `n` on only if target labels were given."""
 
     rule: Rule
     oracle: bool
@@ -85,11 +85,11 @@ class Results(Record):
     estimated_accuracy: EstimatedAccuracy | None = None
     decision: Decision | None = None
     references: References | None = None
-    """What plain models of the source alone would do, where the run has a report."""
+    """The figures of reference models of the source alone, if the run has a report."""
     decisions: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     data_remarks: tuple[str, ...] = ()
-    """Problems in the data: the first thing to look at."""
+    """Problems in the data, to be read first."""
     n: Whole | None = None
     left_out: Whole | None = None
     accuracy: Portion | None = None
@@ -130,7 +130,7 @@ def label_figures(found: Evaluation | RegressionEvaluation) -> dict[str, Any]:
 
 
 def known_figures(results: Results) -> dict[str, Any]:
-    """What `Model.results` holds: what was found, without names of what was not; R2 is None where labels are equal."""
+    """The content of `Model.results`, without missing values; R2 is None if all labels are equal."""
     found: dict[str, Any] = to_builtins(results)
     known = {name for name, value in found.items() if value is not None} | (
         {"r2"} if results.rmse is not None else set()
@@ -148,7 +148,7 @@ def _model_of_0_1(content: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ModelFile(Versioned):
-    """`model.json`: everything of a model but its weights."""
+    """`model.json`: everything of a model except its weights."""
 
     classes: tuple[Text, ...]
     input: InputFormat
@@ -160,7 +160,7 @@ class ModelFile(Versioned):
     temperature: Positive
     task: TaskFile = field(default_factory=TaskFile)
     offset: tuple[Number, ...] | None = None
-    """Of each class, for natural class proportions."""
+    """The offset of each class, for natural class proportions."""
     upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _model_of_0_1}
 
     def __post_init__(self) -> None:
@@ -190,7 +190,7 @@ Reason = Literal["least explained", "most changed"]
 
 @dataclass(frozen=True)
 class Baseline(Record):
-    """A classifier that saw the source alone, on the same target; accuracies where target labels were given."""
+    """A classifier trained on the source alone, on the same target; accuracies if target labels were given."""
 
     what: str
     changed: Portion
@@ -203,7 +203,7 @@ class Baseline(Record):
 
 @dataclass(frozen=True)
 class Sample(Record):
-    """A target sample to look at, and why; `before` is its class without adaptation, `picture` a `data:` address."""
+    """A notable target sample, and why; `before` is its class without adaptation, `picture` a `data:` address."""
 
     why: Reason
     row: Whole

@@ -14,13 +14,13 @@ from jumbot.errors import ArgumentError
 
 @dataclass(frozen=True)
 class CandidateRow(Record):
-    """A candidate with its evidence, and the folder of its run."""
+    """A candidate with its scores, and the folder of its run."""
 
     candidate: str
     method: str
     settings: dict[str, Any]
     whole: bool
-    """False where it was stopped early."""
+    """False if it was stopped early."""
     evidence: Measured
     agreement: Measured
     mass: Measured | None
@@ -29,7 +29,7 @@ class CandidateRow(Record):
     secured: Measured | None = None
     """The mean of the votes on its accuracy, which the rule of harm compares; of numbers, minus a distance."""
     modularity: Measured | None = None
-    """This and what follows is of classes."""
+    """This and the following fields are for classes."""
     estimated_accuracy: Portion | None = None
     entropy: Measured | None = None
     infomax: Measured | None = None
@@ -37,7 +37,7 @@ class CandidateRow(Record):
     proportions_distance: Weight | None = None
     accuracy_not_used: Portion | None = None
     gap: Weight | None = None
-    """This and what follows is of numbers."""
+    """This and the following fields are for numbers."""
     smoothness: Measured | None = None
     rmse_not_used: Weight | None = None
     r2_not_used: Measured | None = None
@@ -45,7 +45,7 @@ class CandidateRow(Record):
 
 @dataclass(frozen=True)
 class Tuning(Versioned):
-    """`tune.json`; what follows `options` is there once all candidates were weighed."""
+    """`tune.json`; the fields after `options` exist once all candidates have been scored."""
 
     created: str
     command: Text | None
@@ -61,7 +61,7 @@ class Tuning(Versioned):
     steps: Count | None = None
     why: tuple[Text, ...] = ()
     candidates: tuple[CandidateRow, ...] = ()
-    """The chosen one first."""
+    """The candidates, the chosen one first."""
     failed: dict[str, Text] = field(default_factory=dict)
     not_tried: tuple[str, ...] = ()
     minutes: Positive | None = None
@@ -78,7 +78,7 @@ class Tuning(Versioned):
 
 @dataclass(frozen=True)
 class Decision(Record):
-    """`decision.json`: sentences, in the folder of the run that `tune` picked."""
+    """`decision.json`: the reasons, in the folder of the run that `tune` picked."""
 
     why: tuple[Text, ...]
 
@@ -95,7 +95,7 @@ class ComparedRun(Record):
     mean_class_accuracy: Portion | None
     seconds: Weight
     by_rule: dict[str, Measured] = field(default_factory=dict)
-    """The accuracy, or R2, that each selection rule would have had."""
+    """The accuracy, or R2, of each selection rule."""
     rmse: Weight | None = None
     mae: Weight | None = None
     r2: Measured | None = None
@@ -115,4 +115,4 @@ class Comparison(Versioned):
     """Folders of runs that failed, with the reason."""
     minutes: Positive | None = None
     not_run: tuple[Text, ...] = ()
-    """Folders of runs that there was no time left for."""
+    """Folders of runs for which no time was left."""
