@@ -12,8 +12,15 @@ from torch import Tensor
 from jumbot.cost import Cost
 from jumbot.errors import ArgumentError, hinting
 from jumbot.transport._checks import Array
-from jumbot.transport._evidence import Evidence, evidence, marginal_error
-from jumbot.transport._given import Given, read_plan, read_potentials, read_problem
+from jumbot.transport._evidence import (
+    Evidence,
+    Given,
+    evidence,
+    marginal_error,
+    read_plan,
+    read_potentials,
+    read_problem,
+)
 from jumbot.transport._problem import Terms, make_problem
 from jumbot.transport._solution import Solution
 from jumbot.transport._solve import MAX_ITERATIONS, find_outcome
