@@ -29,12 +29,13 @@ from jumbot._settings.places import BEST, TUNING, check_tuning_place, writing
 from jumbot._settings.reading import Reading, TaskName, make_reading, take_reading
 from jumbot._settings.training import Inputs
 from jumbot.adaptation._adapt import NO_REPORT
+from jumbot.adaptation._candidates import Candidates, candidates, check_shared
 from jumbot.adaptation._config import RunConfig, make_config
 from jumbot.adaptation._model import Model, load
 from jumbot.adaptation._queue import Pair
 from jumbot.adaptation._runs.folder import DECISION
 from jumbot.adaptation._runs.results_json import TuneDecision, Tuning
-from jumbot.adaptation._search import Candidates, Limits, Search, candidates, check_shared
+from jumbot.adaptation._search import Limits, Search
 from jumbot.adaptation._verdict import verdict
 from jumbot.data._content import domain_hash
 from jumbot.data._domain import Domain

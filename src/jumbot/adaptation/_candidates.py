@@ -1,0 +1,89 @@
+"""The candidates of `jumbot.tune`: no adaptation, other methods, and JUMBOT at five values of tau."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Annotated, Any
+
+from jumbot._base.options import MOST, Bounds
+from jumbot._settings.reading import Reading, TaskName
+from jumbot.adaptation._config import PARTS, check_changes, make_config
+from jumbot.adaptation._runs.variants import Variant
+from jumbot.errors import ArgumentError, suggest_option
+from jumbot.methods import METHODS, SOURCE_ONLY, options_class
+
+PARTIAL = {"eta1": 0.3, "eta2": 1.5, "eta3": 10.0, "tau": 0.24}
+"""The paper's partial settings as multiples of its general ones, with twice its tau."""
+_PARTIAL_FROM = 20.0  # eta3 / tau: 1 to 2 in the general settings, 80 and more in the partial ones
+TAUS = (1.0, 2.0, 0.5, 4.0, 0.25)
+"""Multiples of a setting's own tau, in the order in which they are tried."""
+_OTHERS: dict[TaskName, tuple[str, ...]] = {
+    "classification": ("deepjdot", "mcc", "m-pot", "elot"),
+    "regression": ("deepjdot", "dann"),
+}
+"""Methods that are tried in addition to source-only and JUMBOT."""
+FIRST = 2
+"""Candidates that are always trained whole: source-only and the recipe's JUMBOT."""
+Candidates = Annotated[int, Bounds(at_least=FIRST, at_most=MOST)]
+"""How many there may be."""
+
+
+def candidates(recipe: str, task: TaskName = "classification") -> tuple[Variant, ...]:
+    """The candidates for a recipe, the most promising first; the first two are source-only and the recipe's JUMBOT.
+
+    >>> [candidate.label for candidate in candidates("table")][:8]
+    ['source-only', 'jumbot partial tau=0.12', 'jumbot tau=0.5', 'deepjdot', 'mcc', 'm-pot', 'elot',
+    'jumbot partial tau=0.24']
+    >>> candidates("table")[2].changes
+    {'eta1': 0.01, 'eta2': 0.5, 'eta3': 1.0, 'tau': 0.5}
+    >>> [candidate.label for candidate in candidates("table", "regression")]
+    ['source-only', 'jumbot tau=2', 'deepjdot', 'dann', 'jumbot tau=4', 'jumbot tau=1', 'jumbot tau=8',
+    'jumbot tau=0.5']
+    """
+    if task == "regression":
+        options = make_config(None, "jumbot", recipe, {"views": "whole"}, task).to_json()["method"]
+        taus = [_jumbot("jumbot", {"tau": options["tau"]}, factor) for factor in TAUS]
+        return (Variant(SOURCE_ONLY, SOURCE_ONLY), taus[0], *(Variant(n, n) for n in _OTHERS[task]), *taus[1:])
+    options = make_config(None, "jumbot", recipe, {}).options
+    given = {name: float(getattr(options, name)) for name in PARTIAL}
+    is_partial = given["eta3"] / given["tau"] > _PARTIAL_FROM
+    other = {name: value * PARTIAL[name] ** (-1 if is_partial else 1) for name, value in given.items()}
+    words = ("jumbot partial", "jumbot") if is_partial else ("jumbot", "jumbot partial")
+    tuned = [
+        _jumbot(word, settings, factor) for factor in TAUS for word, settings in zip(words, (given, other), strict=True)
+    ]
+    others = [Variant(name, name) for name in _OTHERS[task]]
+    return (Variant(SOURCE_ONLY, SOURCE_ONLY), *tuned[:2], *others, *tuned[2:])
+
+
+def _jumbot(word: str, settings: dict[str, float], factor: float) -> Variant:
+    changes = {**settings, "tau": settings["tau"] * factor}
+    changes = {name: float(f"{value:.6g}") for name, value in changes.items()}
+    return Variant(f"{word} tau={changes['tau']:g}", "jumbot", changes)
+
+
+def check_shared(recipe: str | None, options: Mapping[str, Any], task: TaskName | None = None) -> None:
+    """Refuse, before any data are read, options that no candidate may have, and values that none could take.
+
+    >>> check_shared("table", {"tau": 0.3})
+    Traceback (most recent call last):
+    jumbot.errors.ArgumentError: tau: got 0.3; tune chooses the options of methods itself. ...
+    """
+    shared = {field.name for part in PARTS.values() for field in fields(part)}
+    owned = {field.name for name in METHODS for field in fields(options_class(name))}
+    for option, value in options.items():
+        if option not in shared and option in owned:
+            raise ArgumentError(
+                f"{option}: got {value!r}; tune chooses the options of methods itself. Leave it out, or pass it to "
+                f"adapt with a method."
+            )
+        if option not in shared:
+            known = sorted(shared | {field.name for field in fields(Reading)})
+            raise ArgumentError(
+                f"{option} is not an option of training, network, inputs or reading; {suggest_option(option, known)}"
+            )
+    if options.get("select") == "oracle":
+        raise ArgumentError("select: 'oracle' uses target labels, which tune must not; choose another rule.")
+    for method in (SOURCE_ONLY, "jumbot", *_OTHERS[task or "classification"]):
+        check_changes(method, recipe, options, task)
