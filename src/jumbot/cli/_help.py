@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def field_docs(cls: type) -> dict[str, str]:
-    """Docstrings of the fields, those of base classes too; what is None in Python is typed as none.
+    """Docstrings of the fields, also those of base classes; None is written as none, as users type it.
 
     >>> from jumbot._settings.training import Training
     >>> field_docs(Training)["steps"][:39]
@@ -90,7 +90,7 @@ def show_help(tyro: Any, command: type[Command], prog: str, groups: Sequence[Gro
 
 
 def listed(names: Mapping[str, str], width: int) -> list[str]:
-    """Lines with a name and what it is.
+    """Lines with a name and its description.
 
     >>> listed({"adapt": "learn here, predict there"}, 24)
     ['  adapt  learn here,', '         predict there']
@@ -104,7 +104,7 @@ def listed(names: Mapping[str, str], width: int) -> list[str]:
 
 
 def shown_default(value: Any) -> str:
-    """A default as it would be typed; absent where the documentation says what happens without it."""
+    """A default as it would be typed; empty if the description says what happens without it."""
     if value is None or value is False or value == ():
         return ""
     if isinstance(value, tuple):
@@ -121,7 +121,7 @@ def _usage(command: type[Command], prog: str) -> str:
 
 
 def _boxes(tyro: Any, command: type[Command], groups: Sequence[Group]) -> list[str]:
-    """Places and what matters in the first boxes; then what else the command has, then the groups."""
+    """Positional arguments and the main options in the first boxes, then the other options, then the groups."""
     own = dict(_own(tyro, command))
     others: dict[str, dict[str, tuple[Any, Any]]] = {}
     seen = set(own)  # methods share options: the first that has one shows it
@@ -158,7 +158,7 @@ def _own(tyro: Any, command: type[Command]) -> Iterator[tuple[str, tuple[Any, An
             yield name, (annotated(tyro, entry, docs.get(name, "")), dataclasses.field())
             continue
         kind, default = _shown(tyro, entry, docs.get(name, ""), shown_default(entry.field.default))
-        if entry.is_flag:  # one that is off has no use for its opposite
+        if entry.is_flag:  # an option that is off needs no opposite
             kind = tyro.conf.FlagCreatePairsOff[kind]
         yield name, (kind, default)
 
@@ -174,7 +174,7 @@ def _made(name: str, fields: list[Any], doc: str | None) -> Any:
 
 
 class _Captured(io.StringIO):
-    """What tyro prints, in the colours and the letters that the terminal has."""
+    """What tyro prints, in the colours and characters that the terminal supports."""
 
     def __init__(self, terminal: TextIO) -> None:
         super().__init__()
@@ -190,7 +190,7 @@ class _Captured(io.StringIO):
 
 def _show(text: str) -> None:
     if sys.stdout.isatty() and text.count("\n") >= shutil.get_terminal_size().lines:
-        os.environ.setdefault("LESS", "FRX")  # as git: colours, and the page stays when it is left
+        os.environ.setdefault("LESS", "FRX")  # as git: keep colours, and leave the page on the screen
         pydoc.pager(text)
     else:
         print(text, end="")
@@ -201,13 +201,13 @@ class Command(Options):
     """Base of the dataclass of every command: the first line of its docstring says what the command does."""
 
     examples: ClassVar[tuple[tuple[str, str], ...]] = ()
-    """Examples: what for, and what to type."""
+    """Examples: the purpose and the command line."""
     matter: ClassVar[tuple[str, ...]] = ()
-    """The options that most people need, of its own or of a run, in the order of the page; the others stand below."""
+    """The options that most people need, its own or those of a run, in the order of the page; the others follow."""
     trains: ClassVar[bool] = False
     """It also takes the options of a run: method, training, network and inputs."""
     chooses: ClassVar[bool] = False
-    """It chooses the method itself: of a run it takes training, network and inputs only."""
+    """It chooses the method itself, so it takes only the training, network and input options of a run."""
     listed: ClassVar[Mapping[str, str]] = {}
     """Possible values of an argument and what each is, printed last."""
 

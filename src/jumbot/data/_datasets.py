@@ -26,7 +26,8 @@ from jumbot.errors import ArgumentError
 
 
 class DatasetSamples:
-    """The first part of each item of a map-style Dataset; items are asked for at the batch and must have one shape.
+    """The first part of each item of a map-style Dataset; items are read when a batch needs them and must have the same
+    shape.
 
     Bytes become numbers in [0, 1]; float tensors stay as the Dataset's own transform made them. With a `kind` ("raw" or
     "signal") all do, as in `TensorSamples`.
@@ -116,7 +117,7 @@ def _labels(dataset: Any) -> Any:
 
 
 def _stored_labels(dataset: Any) -> Any:
-    """Labels that can be had without asking for items; of a Subset, those of its rows."""
+    """Labels that are known without reading items; of a Subset, those of its rows."""
     if isinstance(dataset, Subset):
         whole = _stored_labels(dataset.dataset)
         return None if whole is None else [_scalar(whole[int(i)]) for i in dataset.indices]
@@ -168,12 +169,12 @@ MOST_BYTES = 4 << 30
 
 
 def is_stream(data: Any) -> bool:
-    """Whether `data` gives its samples one after the other and no other way."""
+    """Whether `data` can only be iterated over."""
     return isinstance(data, DataLoader | IterableDataset | Iterator)
 
 
 def refuse_source(data: Any, name: str) -> None:
-    """Minibatches of the source are drawn by class, any row at any time, which a stream cannot give."""
+    """Refuse a stream as the source: minibatches of the source are drawn by class and need random access."""
     what = (
         "a DataLoader" if isinstance(data, DataLoader) else f"an iterable ({type(data).__name__}), which has no length,"
     )
@@ -207,7 +208,7 @@ def read_stream(stream: Any, labels: Any, name: str, kind: str | None, task: Tas
 
 
 def bytes_of(value: Any) -> int:
-    """About how much memory a sample takes."""
+    """The approximate memory of a sample."""
     if is_picture(value):
         return 3 * int(value.width * value.height)
     if isinstance(value, dict | list | tuple):
@@ -256,15 +257,15 @@ def _collect(stream: Any, name: str, batched: bool) -> tuple[list[Any], list[Any
 
 
 def is_huggingface(data: Any) -> bool:
-    """Whether `data` is of `datasets`, which is not imported for the question."""
+    """Whether `data` is from `datasets`, without importing it."""
     return type(data).__module__.partition(".")[0] == "datasets" and hasattr(data, "column_names")
 
 
 def from_huggingface(data: Any, labels: Any, name: str, reading: Reading, like: Known | None) -> Domain:
     """A Domain of a `datasets.Dataset`: its pictures if a column holds any, otherwise its columns as a table.
 
-    The labels are the column `label`, by default the one named so or the only one of classes; beside pictures, columns
-    that are no label, id or domain are left alone.
+    The labels are the column `label`, by default the one named so or the only one of classes; if there are images,
+    columns that are not label, id or domain are ignored.
     """
     check_kind(name, reading)
     if isinstance(data, dict):
