@@ -96,7 +96,7 @@ def adapt(
         unless they have fractions.
     reading : jumbot.data.Reading or dict, optional
         How the data are read: the columns of labels (`label`), of row names (`id`) and of domains (`domain_column`),
-        columns to leave out (`drop`), the domain of the source to use (`domain`; "all" makes each a source of its own),
+        columns to leave out (`drop`), the domain of the source to use (`domain`; "all" makes each a separate source),
         what arrays hold (`kind`: "signal" or "raw"), what to do with damaged image files (`corrupt`: "refuse" or
         "skip"), and the folder of the digits (`root`).  Each of these is also accepted as a keyword: `label="sold"`.
     labelled_target : pair (X, y) or any labelled data, optional

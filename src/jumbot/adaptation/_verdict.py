@@ -119,10 +119,10 @@ def _cannot_know(chosen: Weighed, rest: Sequence[Mapping[str, Any]]) -> str:
     whole = [row for row in rest if row["whole"]]
     best = f"; of the candidates that adapt, {whole[0]['candidate']} has the highest score" if whole else ""
     return (
-        "Whether to adapt cannot be determined without labels, so it was not done: source-only predicts numbers that "
-        f"differ from the source's by {chosen.evidence.gap:.2f} standard deviations. If the target's numbers do "
-        "differ, adaptation does harm; if its inputs have moved, adaptation helps. If you know that both domains have "
-        f"the same numbers, use another candidate{best}."
+        "Whether adaptation helps cannot be determined without labels, so the model was not adapted: source-only "
+        f"predicts numbers that differ from the source's by {chosen.evidence.gap:.2f} standard deviations. If the "
+        "target's numbers do differ, adaptation does harm; if its inputs have moved, adaptation helps. If you know "
+        f"that both domains have the same numbers, use another candidate{best}."
     )
 
 

@@ -81,7 +81,7 @@ def main(arguments: Sequence[str]) -> int:
     for name, value in (("SRC", wanted.source), ("TGT", wanted.target)):
         if value is None and (wanted.source is not None or not known):
             raise UsageError(f"{name} is missing.")
-    if wanted.source is not None and wanted.config is None:  # otherwise a file has a say
+    if wanted.source is not None and wanted.config is None:  # otherwise a file may provide it
         with usage_errors({"method", "recipe", *changes}, f"--method {wanted.method}" * (wanted.method in METHODS)):
             check_changes(wanted.method or "jumbot", wanted.recipe, changes, wanted.task)
     wanted.check_places()

@@ -21,13 +21,13 @@ class Command(Options):
     """Base of the dataclass of every command: the first line of its docstring says what the command does."""
 
     examples: ClassVar[tuple[tuple[str, str], ...]] = ()
-    """Examples: what for, and what to type."""
+    """Examples: the purpose and the command line."""
     matter: ClassVar[tuple[str, ...]] = ()
-    """The options that most people need, of its own or of a run, in the order of the page; the others stand below."""
+    """The options that most people need, its own or those of a run, in the order of the page; the others follow."""
     trains: ClassVar[bool] = False
     """It also takes the options of a run: method, training, network and inputs."""
     chooses: ClassVar[bool] = False
-    """It chooses the method itself: of a run it takes training, network and inputs only."""
+    """It chooses the method itself, so it takes only the training, network and input options of a run."""
     listed: ClassVar[Mapping[str, str]] = {}
     """Possible values of an argument and what each is, printed last."""
 

@@ -82,7 +82,7 @@ def bash() -> str:
 
 
 def fish() -> str:
-    """The script, with what each command and option is."""
+    """The script, with a description of each command and option."""
     from jumbot.cli._app import COMMANDS
 
     lines = [

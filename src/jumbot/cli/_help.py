@@ -28,7 +28,7 @@ from jumbot.cli._command import Command
 
 
 def field_docs(cls: type) -> dict[str, str]:
-    """Docstrings of the fields, those of base classes too; what is None in Python is typed as none.
+    """Docstrings of the fields, also those of base classes; None is written as none, as users type it.
 
     >>> from jumbot._settings.training import Training
     >>> field_docs(Training)["steps"][:39]
@@ -83,7 +83,7 @@ def show_help(tyro: Any, command: type[Command], prog: str, groups: Sequence[Gro
 
 
 def listed(names: Mapping[str, str], width: int) -> list[str]:
-    """Lines with a name and what it is.
+    """Lines with a name and its description.
 
     >>> listed({"adapt": "learn here, predict there"}, 24)
     ['  adapt  learn here,', '         predict there']
@@ -97,7 +97,7 @@ def listed(names: Mapping[str, str], width: int) -> list[str]:
 
 
 def shown_default(value: Any) -> str:
-    """A default as it would be typed; absent where the documentation says what happens without it."""
+    """A default as it would be typed; empty if the description says what happens without it."""
     if value is None or value is False or value == ():
         return ""
     if isinstance(value, tuple):
@@ -114,7 +114,7 @@ def _usage(command: type[Command], prog: str) -> str:
 
 
 def _boxes(tyro: Any, command: type[Command], groups: Sequence[Group]) -> list[str]:
-    """Places and what matters in the first boxes; then what else the command has, then the groups."""
+    """Positional arguments and the main options in the first boxes, then the other options, then the groups."""
     own = dict(_own(tyro, command))
     others: dict[str, dict[str, tuple[Any, Any]]] = {}
     seen = set(own)  # methods share options: the first that has one shows it
@@ -151,7 +151,7 @@ def _own(tyro: Any, command: type[Command]) -> Iterator[tuple[str, tuple[Any, An
             yield name, (annotated(tyro, entry, docs.get(name, "")), dataclasses.field())
             continue
         kind, default = _shown(tyro, entry, docs.get(name, ""), shown_default(entry.field.default))
-        if entry.is_flag:  # one that is off has no use for its opposite
+        if entry.is_flag:  # an option that is off needs no opposite
             kind = tyro.conf.FlagCreatePairsOff[kind]
         yield name, (kind, default)
 
@@ -167,7 +167,7 @@ def _made(name: str, fields: list[Any], doc: str | None) -> Any:
 
 
 class _Captured(io.StringIO):
-    """What tyro prints, in the colours and the letters that the terminal has."""
+    """What tyro prints, in the colours and characters that the terminal supports."""
 
     def __init__(self, terminal: TextIO) -> None:
         super().__init__()
@@ -183,7 +183,7 @@ class _Captured(io.StringIO):
 
 def _show(text: str) -> None:
     if sys.stdout.isatty() and text.count("\n") >= shutil.get_terminal_size().lines:
-        os.environ.setdefault("LESS", "FRX")  # as git: colours, and the page stays when it is left
+        os.environ.setdefault("LESS", "FRX")  # as git: keep colours, and leave the page on the screen
         pydoc.pager(text)
     else:
         print(text, end="")

@@ -22,14 +22,14 @@ KINDS = ("signal", "raw")
 
 
 def array_of(data: Any) -> np.ndarray:
-    """`data` as numpy has it; bfloat16, which it does not have, as float32."""
+    """`data` as a numpy array; bfloat16, which numpy lacks, as float32."""
     if isinstance(data, Tensor):
         return (data.float() if data.dtype == torch.bfloat16 else data).numpy(force=True)
     return np.asanyarray(data)
 
 
 class TensorSamples:
-    """Samples of one array that nothing is done to.
+    """Samples of one array, unchanged.
 
     "signal" is `(n, channels, length)`, or `(n, length)` for one channel; "raw" has any shape. Whole numbers of "raw"
     stay whole (int64: tokens), all others become float32.
@@ -65,7 +65,7 @@ def as_tensors(rows: np.ndarray, kind: str) -> Tensor:
 
 
 def check_shape(shape: tuple[int, ...], kind: str) -> None:
-    """Refuse samples that are no signals, and ask about channels that stand last."""
+    """Refuse samples that are not signals; warn if the channels seem to be last."""
     if kind != "signal":
         return
     if len(shape) != 2:
@@ -103,9 +103,9 @@ def encode_values(values: Any, name: str = "labels") -> np.ndarray:
 
 
 def guess_task(values: Any, name: str) -> TaskName:
-    """ "regression" where labels have fractions, which no class has; a warning says what was guessed.
+    """ "regression" if labels have fractions, which classes never have, with a warning.
 
-    Many whole numbers, most of them rare, may be meant either way and are refused.
+    Many whole numbers, most of them rare, are ambiguous and refused.
     """
     array = np.asarray(values)
     if array.ndim == 2 and array.shape[1] > 1:
@@ -151,7 +151,7 @@ def as_numbers(domain: Domain) -> Domain:
 
 
 def _plain_numbers(array: np.ndarray) -> np.ndarray | None:
-    """The labels as float64, if all of them are numbers and none is text."""
+    """The labels as float64 if all of them are numbers."""
     if array.dtype.kind in "fiu":
         return array.astype(np.float64).ravel()
     if array.dtype == object:
@@ -183,7 +183,7 @@ def from_arrays(
     kind: str | None = None,
     task: TaskName | None = None,
 ) -> Domain:
-    """A Domain of arrays; rows with NaN or infinity are refused, the first of them named by `where`."""
+    """A Domain of arrays; rows with NaN or infinity are refused, and the error names the first of them by `where`."""
     try:
         array = array_of(data)
     except ValueError as error:
@@ -198,7 +198,7 @@ def from_arrays(
 
 
 def one_picture(data: Any, channels: int) -> Any:
-    """`data` as a stack of one, if it is an array of one picture: (h, w), or (h, w, c).
+    """`data` as a stack of one image if it is one image: (h, w), or (h, w, c).
 
     (c, h, w) could be one image or c grey ones; that is refused.
 
@@ -217,7 +217,7 @@ def one_picture(data: Any, channels: int) -> Any:
 
 
 def with_labels(domain: Domain, labels: Any, task: TaskName | None = None) -> Domain:
-    """`domain` with other labels: of classes, or numbers to predict; None leaves those that it has.
+    """`domain` with other labels, classes or numbers to predict; None keeps its own.
 
     Without a `task`, labels that have fractions are numbers to predict, and a warning says so.
     """
@@ -235,7 +235,7 @@ def with_labels(domain: Domain, labels: Any, task: TaskName | None = None) -> Do
 
 
 def _dtype_of(labels: Any) -> str | None:
-    """The type that predictions shall have: that of an array of numbers, truth values or texts.
+    """The type of the predictions: that of an array of numbers, booleans or strings.
 
     >>> _dtype_of(np.array(["1", "2"])), _dtype_of(np.array([1.0, 2.0])), _dtype_of([1, None])
     ('<U1', '<f8', None)

@@ -20,7 +20,8 @@ from jumbot.errors import ArgumentError
 
 
 class DatasetSamples:
-    """The first part of each item of a map-style Dataset; items are asked for at the batch and must have one shape.
+    """The first part of each item of a map-style Dataset; items are read when a batch needs them and must have the same
+    shape.
 
     Bytes become numbers in [0, 1]; float tensors stay as the Dataset's own transform made them. With a `kind` ("raw" or
     "signal") all do, as in `TensorSamples`.
@@ -110,7 +111,7 @@ def _labels(dataset: Any) -> Any:
 
 
 def _stored_labels(dataset: Any) -> Any:
-    """Labels that can be had without asking for items; of a Subset, those of its rows."""
+    """Labels that are known without reading items; of a Subset, those of its rows."""
     if isinstance(dataset, Subset):
         whole = _stored_labels(dataset.dataset)
         return None if whole is None else [_scalar(whole[int(i)]) for i in dataset.indices]
@@ -162,12 +163,12 @@ MOST_BYTES = 4 << 30
 
 
 def is_stream(data: Any) -> bool:
-    """Whether `data` gives its samples one after the other and no other way."""
+    """Whether `data` can only be iterated over."""
     return isinstance(data, DataLoader | IterableDataset | Iterator)
 
 
 def refuse_source(data: Any, name: str) -> None:
-    """Minibatches of the source are drawn by class, any row at any time, which a stream cannot give."""
+    """Refuse a stream as the source: minibatches of the source are drawn by class and need random access."""
     what = (
         "a DataLoader" if isinstance(data, DataLoader) else f"an iterable ({type(data).__name__}), which has no length,"
     )
@@ -201,7 +202,7 @@ def read_stream(stream: Any, labels: Any, name: str, kind: str | None, task: Tas
 
 
 def bytes_of(value: Any) -> int:
-    """About how much memory a sample takes."""
+    """The approximate memory of a sample."""
     if is_picture(value):
         return 3 * int(value.width * value.height)
     if isinstance(value, dict | list | tuple):

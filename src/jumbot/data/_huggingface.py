@@ -21,15 +21,15 @@ from jumbot.errors import ArgumentError
 
 
 def is_huggingface(data: Any) -> bool:
-    """Whether `data` is of `datasets`, which is not imported for the question."""
+    """Whether `data` is from `datasets`, without importing it."""
     return type(data).__module__.partition(".")[0] == "datasets" and hasattr(data, "column_names")
 
 
 def from_huggingface(data: Any, labels: Any, name: str, reading: Reading, like: Known | None) -> Domain:
     """A Domain of a `datasets.Dataset`: its pictures if a column holds any, otherwise its columns as a table.
 
-    The labels are the column `label`, by default the one named so or the only one of classes; beside pictures, columns
-    that are no label, id or domain are left alone.
+    The labels are the column `label`, by default the one named so or the only one of classes; if there are images,
+    columns that are not label, id or domain are ignored.
     """
     check_kind(name, reading)
     if isinstance(data, dict):

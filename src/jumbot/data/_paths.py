@@ -184,7 +184,7 @@ def takes_root(data: Any) -> bool:
 
 
 def _all_folders(place: Path, reading: Reading) -> Domain:
-    """Every folder in `place` as a source of its own; their names stand before those of the files."""
+    """Every folder in `place` as a separate source; its name is the prefix of those of the files."""
     names = sorted(f.name for f in place.iterdir() if f.is_dir() and not f.name.startswith((".", "__MACOSX")))
     if len(names) < 2:
         raise ArgumentError(f"{place}: domain: got 'all', but it contains {len(names)} folders of domains.")

@@ -193,7 +193,7 @@ def rows_of(
             one = f"{file.name}:{present[0]}" if file.suffix else f"the rows whose domain is {present[0]!r}"
             raise ArgumentError(
                 f"{whose}: contains {which}; choose one, e.g. {one}, or pass domain={ALL_DOMAINS!r} if each is a "
-                f"source of its own, or domain={NO_DOMAINS!r} if it is a column like others.",
+                f"separate source, or domain={NO_DOMAINS!r} if it is a column like others.",
                 remedy=remedy,
             )
         return None

@@ -75,7 +75,7 @@ def as_domain(
     drop : str or sequence of str
         Columns to leave out.
     domain : str, optional
-        The domain of the data to use; "all" takes all of them, each as a source of its own.
+        The domain of the data to use; "all" takes all of them, each as a separate source.
     domain_column : str, optional
         Column of the domains; by default `domain`.
     corrupt : {"refuse", "skip"}, default "refuse"

@@ -12,9 +12,9 @@ from jumbot.methods.base import TargetOutputs
 
 
 class ClassWeighted(Adversarial):
-    """gamma = mean over all target samples of softmax(logits / temperature), now and then; sums to 1.
+    """gamma = mean over all target samples of softmax(logits / temperature), updated at intervals; sums to 1.
 
-    It is uniform until the second look at the target: what a classifier says before its first step is noise.
+    It is uniform until the second update: what a classifier says before its first step is noise.
     """
 
     refresh_every = 500

@@ -14,8 +14,8 @@ from jumbot.methods._proportions import TargetProportions
 from jumbot.methods.base import Batch, Method, Terms, source_term
 from jumbot.methods.network import Network
 
-_MEMORY = 0.3  # a poor source teaches wrong labels as long as it counts: at .05 that cost a task four points
-_LEAST = 0.02  # of an equal share: a source that counts for nothing could never come back
+_MEMORY = 0.3  # a poor source teaches wrong labels as long as it has weight: at .05 that cost a task four points
+_LEAST = 0.02  # of an equal share: a source without weight could never regain any
 
 
 class SourceWeights(nn.Module):
@@ -23,9 +23,9 @@ class SourceWeights(nn.Module):
 
     .. math:: w_s \leftarrow .7\, w_s + .3\, \frac{\sum_{i \in s} \sum_j P_{ij}}{\sum_{ij} P_{ij}}
 
-    P is unbalanced, and its source marginal is made of w: EM for the proportions of a mixture, in which a source
-    whose samples lie far from the target, or whose labels contradict the predictions there, gives less and less.
-    A source whose labels are doubtful by themselves, `trust` < 1, has that share of its weight.
+    P is unbalanced, and w defines its source marginal: this is EM for the proportions of a mixture, in which a source
+    whose samples lie far from the target, or whose labels contradict the predictions there, gives less and less.  The
+    weight of a source whose labels are doubtful by themselves is multiplied by its `trust` < 1.
 
     >>> weights = SourceWeights(2)
     >>> weights.observe(torch.tensor([[0.3], [0.1]]), torch.tensor([0, 1]))
@@ -46,25 +46,25 @@ class SourceWeights(nn.Module):
 
     @property
     def counted(self) -> Tensor:
-        """What each source counts in all, of sum 1."""
+        """The total weight of each source, with sum 1."""
         weights = self.trust * self.shares
         return weights / weights.sum()
 
     def forward(self, origin: Tensor) -> Tensor:
-        """What samples of these sources count: of mean 1."""
+        """The weights of samples of these sources, with mean 1."""
         weights = (self.trust * self.shares)[origin] / torch.bincount(origin, minlength=len(self.shares))[origin]
         return weights / weights.mean()
 
     @torch.no_grad()
     def observe(self, plan: Tensor, origin: Tensor) -> None:
-        """Look at a plan."""
+        """Record a plan."""
         given = torch.zeros_like(self.shares).index_add_(0, origin, plan.sum(1).to(self.shares.dtype))
         if float(given.sum()) > 0:
             self.seen.append(given / given.sum())
 
     @torch.no_grad()
     def settle(self, mean: Callable[[Tensor], Tensor] = torch.clone) -> None:
-        """Move by what was seen; `mean` takes the mean over processes, where there are several."""
+        """Update w from the recorded plans; `mean` averages over processes, if there are several."""
         if self.seen:
             shares = (1 - _MEMORY) * self.shares + _MEMORY * mean(torch.stack(self.seen).mean(0))
             shares = shares.clamp_min(_LEAST / len(shares))
@@ -104,7 +104,7 @@ class TransportMethod(Method):
         self.sources = None
 
     def make_joint(self, tau: float, reference: str = "product", **marginals: Any) -> JointTransportLoss:
-        """The loss with these options; its scale moves once per step, alike on all processes."""
+        """The loss with these options; its scale is updated once per step, identically on all processes."""
         options = self.options
         scale = None if options.scale is None else float(options.scale_at)
         joint = JointTransportLoss(
@@ -127,7 +127,7 @@ class TransportMethod(Method):
             self.sources.settle(mean_over_processes)
 
     def source_weights(self, labels: Tensor) -> Tensor | None:
-        """What source samples of these classes, and of these sources, count; None: all alike."""
+        """The weights of source samples of these classes and sources; None: equal weights."""
         weights = None if self.proportions is None else self.proportions.weights(labels)
         if self.sources is None or self.origin is None:
             return weights
@@ -137,7 +137,7 @@ class TransportMethod(Method):
         return [part.to_words() for part in (self.proportions, self.sources) if part is not None]
 
     def transport(self, features_s: Tensor, labels_s: Tensor, features_t: Tensor, logits_t: Tensor) -> JointLoss:
-        """The transport term of two minibatches: `joint`, all source samples alike."""
+        """The transport term of two minibatches: `joint` with equal weights of the source samples."""
         out: JointLoss = self.joint(features_s, labels_s, features_t, logits_t)
         return out
 

@@ -14,7 +14,7 @@ LEAST_SHIFT = 0.2
 OUTSIDE = 0.02
 """A sample that receives less than this share of its mass belongs to no class and has no vote on the proportions."""
 LEAST_WEIGHT = 0.01
-"""Of an equal share: a class weighted zero once could never come back."""
+"""Of an equal share: a class without weight could never regain any."""
 _MEMORY = 0.05
 
 

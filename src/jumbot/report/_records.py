@@ -9,7 +9,7 @@ RUN/baseline.json    a source-only classifier on the same target, optional
 RUN/samples.json     the least explained and the most changed samples, with pictures where there are any, optional
 RUN/decision.json    why `jumbot tune` picked the run, where it did
 
-Each was held to its schema when it was read, so what a schema asks for is there and is what it says.
+Each file is checked against its schema when it is read, so all required values exist and have the right type.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Prediction:
 
 
 def optional(file: Path, use: Callable[[Path], T], absent: T) -> T:
-    """What `use` makes of the file, or `absent` where there is none."""
+    """The result of `use` for the file, or `absent` if there is none."""
     if not file.exists():
         return absent
     try:
@@ -156,7 +156,7 @@ def _column_of(
             return values
     except ValueError:
         pass
-    for number, row in part:  # one of them is no such number: which?
+    for number, row in part:  # find the invalid number
         _number({column: row[place]}, column, kind, f"{file}: row {number}")
     return values
 
@@ -432,7 +432,7 @@ def read_run(folder: str | Path) -> RunRecord:
 
 
 def _metrics(folder: Path) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
-    # Should a step be there twice, the later line counts.
+    # If a step occurs twice, the later line is used.
     found: dict[str, dict[float, Mapping[str, Any]]] = {"step": {}, "evaluation": {}}
     for each in read_metrics(folder):
         found[each["event"]][each["step"]] = each

@@ -1,4 +1,4 @@
-"""The parts of the report on one task: curves, classes, embedding, and what the plan says of the target."""
+"""The parts of the report on one task: curves, classes, embedding, and what the plan shows about the target."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def embedding_section(groups: Sequence[Group], pictures: Pictures) -> Section:
 
 
 def presence_section(groups: Sequence[Group], pictures: Pictures) -> Section:
-    """What the plan says of the target: class proportions, absent classes, the samples that it explains least."""
+    """What the plan shows about the target: class proportions, absent classes, the samples that it explains least."""
     shown: list[Picture] = []
     samples: list[Picture] = []
     for group in groups:

@@ -160,7 +160,7 @@ def _data(tasks: Mapping[str, list[Group]]) -> list[tuple[str, str]]:
 
 
 def _warnings(tasks: Mapping[str, list[Group]], several: bool) -> list[tuple[str, str]]:
-    """Of whom, and what."""
+    """Each warning with the run that it is about."""
     return [
         (f"{group.label} on {task}{f', seed {run.seed}' * (len(group.runs) > 1)}: " if several else "", text)
         for task, groups in tasks.items()
