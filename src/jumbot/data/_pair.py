@@ -1,4 +1,4 @@
-"""Two domains as input of one network: `prepare` finds the `InputFormat` that fits both."""
+"""Two domains as input of one network: `prepare` finds the `InputFormat` of both."""
 
 from __future__ import annotations
 
@@ -65,11 +65,12 @@ def prepare(
     standardise : {"auto", "source", "none"}, default "auto"
         How features are scaled, learned on the source; signals channel by channel.
     columns : {"same", "shared"}, default "same"
-        Columns of tables are matched by name and must be the same, in any order; "shared" takes those of both domains.
+        Columns of tables are matched by name and must be the same, in any order; "shared" uses those that both domains
+        have.
     dates, text : sequence of str, optional
         Columns whose dates or free text become numbers; an empty list means all such columns.
     transform : callable, optional
-        What is cut from images, for training and for prediction.
+        The crops of images, for training and for prediction.
 
     Returns
     -------

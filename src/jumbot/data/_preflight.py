@@ -1,4 +1,4 @@
-"""All problems of two tables at once: each is found, put right by its remedy, and the next one looked for."""
+"""All problems of two tables at once: each is found and solved by its remedy, then the next one is searched for."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Attempt:
     encoding: Encoding
 
     def problem(self) -> ArgumentError | None:
-        """The first that reading and preparing meet."""
+        """The first problem in reading and preparing the data."""
         try:
             read, how = read_data(self.given, self.reading), self.encoding
             source, _, form = prepare(read.source, read.target, columns=how.columns, dates=how.dates, text=how.text)
@@ -66,7 +66,7 @@ class Attempt:
 
 @contextmanager
 def collecting_problems(given: Given, reading: Reading, encoding: Encoding) -> Iterator[None]:
-    """Where this block meets a problem of tables, list all of them, and options that solve them."""
+    """If a problem with tables occurs in this block, list all problems, and the options that solve them."""
     try:
         yield
     except ArgumentError as error:
@@ -77,7 +77,7 @@ def collecting_problems(given: Given, reading: Reading, encoding: Encoding) -> I
 
 
 def _every_problem(met: ArgumentError, attempt: Attempt) -> ArgumentError:
-    """The error to raise where `met` was met; itself for other data, and where reading tables meets nothing."""
+    """The error to raise instead of `met`; `met` itself for other data, or if reading the tables finds no problem."""
     if not any(map(_is_table, _flat(attempt.given.source))):
         return met
     problems: list[str] = []

@@ -28,7 +28,7 @@ class Evaluation:
     confusion: np.ndarray[Any, np.dtype[np.int64]]
     """(C, C) counts: rows are the true classes, columns the predicted ones."""
     left_out: int = 0
-    """Samples whose label is -1, which no figure counts."""
+    """Samples whose label is -1, which are not counted."""
 
     @property
     def n(self) -> int:
@@ -37,23 +37,23 @@ class Evaluation:
 
     @property
     def accuracy(self) -> float:
-        """Share of all samples predicted rightly; NaN where no sample has a label."""
+        """Share of all samples predicted correctly; NaN if no sample has a label."""
         return float(np.trace(self.confusion) / self.n) if self.n else float("nan")
 
     @property
     def per_class(self) -> tuple[float | None, ...]:
-        """Share of each true class predicted rightly; None for a class without a sample."""
+        """Share of each true class predicted correctly; None for a class without a sample."""
         totals = self.confusion.sum(1).tolist()
         return tuple(hit / n if n else None for hit, n in zip(np.diag(self.confusion).tolist(), totals, strict=True))
 
     @property
     def mean_class_accuracy(self) -> float:
-        """Mean of `per_class` over the classes that are present; NaN where no sample has a label."""
+        """Mean of `per_class` over the classes that are present; NaN if no sample has a label."""
         present = [share for share in self.per_class if share is not None]
         return sum(present) / len(present) if present else float("nan")
 
     def to_json(self) -> dict[str, Any]:
-        """Everything as a dictionary that `json.dumps` takes; None where there is no figure."""
+        """Everything as a dictionary for `json.dumps`; None for missing figures."""
         return {
             "n": self.n,
             "left_out": self.left_out,
@@ -137,7 +137,7 @@ def as_array(values: Any) -> np.ndarray[Any, Any]:
 
 
 def check_probabilities(values: np.ndarray[Any, Any]) -> None:
-    """Refuse what is not a distribution over the last axis: NaN, negative numbers, rows that do not sum to one."""
+    """Refuse anything but distributions over the last axis: NaN, negative numbers, rows that do not sum to one."""
     if np.isnan(values).any():
         raise ArgumentError("probabilities: got NaN; the network has diverged.")
     if values.size and (values.min() < 0 or np.abs(values.sum(-1) - 1).max() > 1e-2):
