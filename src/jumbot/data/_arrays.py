@@ -268,7 +268,7 @@ def _check_finite(array: np.ndarray, name: str, where: Callable[[int], str]) -> 
 
 
 class SparseSamples:
-    """Features that are mostly zero; rows become dense at the batch and not before.
+    """Features that are mostly zero; rows become dense batch by batch.
 
     >>> from scipy.sparse import eye_array
     >>> SparseSamples(eye_array(3)).batch(np.array([2])).tolist()
@@ -311,5 +311,5 @@ def read_sparse(path: Path) -> SparseSamples:
         return SparseSamples(load_npz(path))
     except ArgumentError as error:
         raise ArgumentError(str(error).replace("data:", f"{path}:", 1)) from None
-    except Exception as error:  # a damaged file raises whatever its reader does
+    except Exception as error:  # the reader may raise anything for a damaged file
         raise ArgumentError(f"{path}: cannot be read ({error}).") from error

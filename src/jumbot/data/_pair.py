@@ -1,4 +1,4 @@
-"""Two domains as input of one network: `prepare` finds the `InputFormat` that fits both.
+"""Two domains as input of one network: `prepare` finds the `InputFormat` of both.
 
 If the two do not fit, all problems are reported at once: each is found, put right by its remedy, and the next one
 looked for.
@@ -78,11 +78,12 @@ def prepare(
     standardise : {"auto", "source", "none"}, default "auto"
         How features are scaled, learned on the source; signals channel by channel.
     columns : {"same", "shared"}, default "same"
-        Columns of tables are matched by name and must be the same, in any order; "shared" takes those of both domains.
+        Columns of tables are matched by name and must be the same, in any order; "shared" uses those that both domains
+        have.
     dates, text : sequence of str, optional
         Columns whose dates or free text become numbers; an empty list means all such columns.
     transform : callable, optional
-        What is cut from images, for training and for prediction.
+        The crops of images, for training and for prediction.
 
     Returns
     -------
@@ -229,7 +230,7 @@ class Attempt:
     encoding: Encoding
 
     def problem(self) -> ArgumentError | None:
-        """The first that reading and preparing meet."""
+        """The first problem in reading and preparing the data."""
         try:
             read, how = read_data(self.given, self.reading), self.encoding
             source, _, form = prepare(read.source, read.target, columns=how.columns, dates=how.dates, text=how.text)
@@ -251,7 +252,7 @@ class Attempt:
 
 @contextmanager
 def collecting_problems(given: Given, reading: Reading, encoding: Encoding) -> Iterator[None]:
-    """Where this block meets a problem of tables, list all of them, and options that solve them."""
+    """If a problem with tables occurs in this block, list all problems, and the options that solve them."""
     try:
         yield
     except ArgumentError as error:
@@ -262,7 +263,7 @@ def collecting_problems(given: Given, reading: Reading, encoding: Encoding) -> I
 
 
 def _every_problem(met: ArgumentError, attempt: Attempt) -> ArgumentError:
-    """The error to raise where `met` was met; itself for other data, and where reading tables meets nothing."""
+    """The error to raise instead of `met`; `met` itself for other data, or if reading the tables finds no problem."""
     if not any(map(_is_table, _flat(attempt.given.source))):
         return met
     problems: list[str] = []

@@ -1,4 +1,4 @@
-"""`as_domain`: whatever a user has, as a Domain of raw samples; `read_domains`: a source and what goes with it."""
+"""`as_domain`: any kind of data as a Domain of raw samples; `read_domains`: a source and the data that go with it."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def read_domains(
 
 
 class Given(NamedTuple):
-    """The data of a call, as the caller has them."""
+    """The data of a call, as given."""
 
     source: Any
     target: Any
@@ -201,7 +201,7 @@ def _read_labelled(data: Any, source: Domain, reading: Reading) -> Domain:
 
 
 def check_used(reading: Reading, given: Sequence[Any], domains: Sequence[Domain | None]) -> None:
-    """Refuse options on files where none of the data that were `given`, and read as `domains`, are of such files."""
+    """Refuse options about files if none of the data, `given` and read as `domains`, come from such files."""
     if reading.corrupt != "refuse" and not any(in_files(domain.samples) for domain in domains if domain is not None):
         raise ArgumentError("corrupt has no effect without image files.")
     if reading.root is not None and not any(map(takes_root, given)):
@@ -247,7 +247,7 @@ def _read(data: Any, labels: Any, name: str | None, reading: Reading, like: Know
 
 
 def _as_asked(domain: Domain, reading: Reading) -> Domain:
-    """Labels of the kind that was asked for: names of folders may be numbers to predict."""
+    """Labels of the requested kind: names of folders may be numbers to predict."""
     if reading.task == "classification" and domain.values is not None:
         raise ArgumentError(f"{domain.name}: contains numbers to predict; they are not classes; see task='regression'.")
     return as_numbers(domain) if reading.task == "regression" else domain

@@ -33,7 +33,7 @@ class Evaluation:
     confusion: np.ndarray[Any, np.dtype[np.int64]]
     """(C, C) counts: rows are the true classes, columns the predicted ones."""
     left_out: int = 0
-    """Samples whose label is -1, which no figure counts."""
+    """Samples whose label is -1, which are not counted."""
 
     @property
     def n(self) -> int:
@@ -42,23 +42,23 @@ class Evaluation:
 
     @property
     def accuracy(self) -> float:
-        """Share of all samples predicted rightly; NaN where no sample has a label."""
+        """Share of all samples predicted correctly; NaN if no sample has a label."""
         return float(np.trace(self.confusion) / self.n) if self.n else float("nan")
 
     @property
     def per_class(self) -> tuple[float | None, ...]:
-        """Share of each true class predicted rightly; None for a class without a sample."""
+        """Share of each true class predicted correctly; None for a class without a sample."""
         totals = self.confusion.sum(1).tolist()
         return tuple(hit / n if n else None for hit, n in zip(np.diag(self.confusion).tolist(), totals, strict=True))
 
     @property
     def mean_class_accuracy(self) -> float:
-        """Mean of `per_class` over the classes that are present; NaN where no sample has a label."""
+        """Mean of `per_class` over the classes that are present; NaN if no sample has a label."""
         present = [share for share in self.per_class if share is not None]
         return sum(present) / len(present) if present else float("nan")
 
     def to_json(self) -> dict[str, Any]:
-        """Everything as a dictionary that `json.dumps` takes; None where there is no figure."""
+        """Everything as a dictionary for `json.dumps`; None for missing figures."""
         return {
             "n": self.n,
             "left_out": self.left_out,
@@ -142,7 +142,7 @@ def as_array(values: Any) -> np.ndarray[Any, Any]:
 
 
 def check_probabilities(values: np.ndarray[Any, Any]) -> None:
-    """Refuse what is not a distribution over the last axis: NaN, negative numbers, rows that do not sum to one."""
+    """Refuse anything but distributions over the last axis: NaN, negative numbers, rows that do not sum to one."""
     if np.isnan(values).any():
         raise ArgumentError("probabilities: got NaN; the network has diverged.")
     if values.size and (values.min() < 0 or np.abs(values.sum(-1) - 1).max() > 1e-2):
@@ -250,7 +250,7 @@ def smoothness(predictions: Any, neighbours: Any) -> float:
     .. math:: \frac{\frac1{nk} \sum_i \sum_{j \in N(i)} \langle f_i - \bar f, f_j - \bar f\rangle}
         {\frac1n \sum_i \|f_i - \bar f\|^2}
 
-    A constant prediction has 0.  What it cannot see is a smooth prediction that is wrong.
+    A constant prediction scores 0.  A smooth but wrong prediction is not detected.
 
     >>> round(smoothness([[0.0], [0.1], [5.0], [5.1]], [[1], [0], [3], [2]]), 2)
     1.0
@@ -270,13 +270,16 @@ def _figures(rmse: float, mae: float, r2: float | None) -> str:
 Array = np.ndarray[Any, Any]
 
 UNKNOWN = 0.75
-"""The gap of source-only, in deviations, above which it cannot be determined without labels whether to adapt: the
-target's numbers may differ, and then adaptation does harm, or its inputs were moved, and then it helps."""
+"""The gap of source-only, in standard deviations, above which it cannot be determined without labels whether adaptation
+helps: it does harm if the target's numbers differ, and helps if its inputs have moved.
+"""
 
 
 @dataclass(frozen=True)
 class NumberEvidence:
-    """The score of a candidate: the others predict the same, and its numbers are distributed like the source's."""
+    """The score of a candidate: how far it agrees with the others, and how far its numbers are distributed like the
+    source's.
+    """
 
     agreement: float
     """1 - mean squared distance to the mean of the candidates, in variances of the source's numbers."""
@@ -295,20 +298,20 @@ class NumberEvidence:
         return {"evidence": self.value, **asdict(self)}
 
     def words(self) -> str:
-        """The sum that was compared."""
+        """The score with its parts, for messages."""
         return f"{self.value:.3f} (agreement {self.agreement:.3f} - gap {self.gap:.3f})"
 
 
 def weigh_numbers(predictions: Mapping[str, Any], source: Any, neighbours: Any) -> dict[str, NumberEvidence]:
-    r"""The evidence for each of several candidates.
+    r"""The score of each of several candidates.
 
     .. math::
         \mathrm{evidence}_k = 1 - \frac1n \sum_i \frac{(f_{ki} - \bar f_i)^2}{\sigma^2}
         - \frac{W_1(f_k, y)}{\sigma}, \qquad \bar f_i = \frac1K \sum_l f_{li}
 
-    with predictions `f_k` `(n, outputs)` of the same target samples by candidate, the source's numbers `y`
-    `(m, outputs)` and their deviation sigma; a mean over the outputs.  It assumes what transport assumes, that numbers
-    have the same distribution in both domains.  A candidate that predicts only the mean has a gap of about .8.
+    with predictions `f_k` `(n, outputs)` of the same target samples by candidate, the source's numbers `y` `(m,
+    outputs)` and their deviation sigma; a mean over the outputs.  Like transport, it assumes that numbers have the same
+    distribution in both domains.  A candidate that predicts only the mean has a gap of about .8.
 
     >>> y = np.linspace(0, 1, 50)[:, None]
     >>> found = weigh_numbers({"a": y, "b": y, "constant": 0 * y + 0.5}, y, np.arange(50)[:, None])
