@@ -62,6 +62,7 @@ _ON_PHOTOGRAPHS: dict[str, dict[str, Any]] = {
     "cdan-e": {"entropy_gradient": True},
     "pada": {**_AS_PUBLISHED["pada"], "refresh_every": 500},
     "ba3us": {"refresh_every": 500},
+    "rot": {**_AS_PUBLISHED["rot"], "refresh_every": 500},
 }
 #: m-POT on partial targets: its authors' .65 is halved by their code, rises over half of the run, and has an entropy of
 #: .5 where the costs are ten times JUMBOT's.

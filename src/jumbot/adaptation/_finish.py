@@ -28,7 +28,6 @@ from jumbot.adaptation._evaluation.rivals import References, compare_references
 from jumbot.adaptation._evaluation.whole_target import diagnose_domains
 from jumbot.adaptation._judging import Judged, calibrated, guaranteed, judge_after, withheld
 from jumbot.adaptation._model import Model
-from jumbot.adaptation._prediction_table import explanations
 from jumbot.adaptation._runs.folder import CUT, LITTLE, RunFolder, final_mass
 from jumbot.adaptation._runs.results_json import (
     Baseline,
@@ -42,9 +41,10 @@ from jumbot.adaptation._training.accelerator import give_back_memory
 from jumbot.adaptation._training.checkpoint import load_module, load_weights
 from jumbot.adaptation._training.loop import Trained
 from jumbot.adaptation._training.witnesses import OutOfTimeError, Witnesses, rival_witnesses
+from jumbot.adaptation._written_tables import explanations
 from jumbot.data._domain import Domain
 from jumbot.methods import SOURCE_ONLY
-from jumbot.methods.network import Network
+from jumbot.methods.base import Network
 
 Array = np.ndarray[Any, Any]
 

@@ -21,7 +21,7 @@ from jumbot.adaptation._model import load
 from jumbot.adaptation._queue import Pair, Run, train_all
 from jumbot.adaptation._runs.outcomes import by_rule
 from jumbot.adaptation._runs.provenance import data_of, settings_of, stamp
-from jumbot.adaptation._runs.searches_json import Comparison
+from jumbot.adaptation._runs.results_json import Comparison
 from jumbot.adaptation._runs.variants import read_variant, share_changes
 from jumbot.adaptation._weighing import Opinion, weigh_opinions
 from jumbot.errors import ArgumentError

@@ -20,19 +20,18 @@ from jumbot._settings.places import MODEL, model_folder
 from jumbot._settings.reading import Corrupt
 from jumbot.adaptation._evaluation.accuracy import Calibration, EstimatedAccuracy, Prior
 from jumbot.adaptation._evaluation.decision import Decision
-from jumbot.adaptation._evaluation.measures import Evaluation
+from jumbot.adaptation._evaluation.measures import Evaluation, RegressionEvaluation
 from jumbot.adaptation._evaluation.monitor import logits_of, outputs
 from jumbot.adaptation._evaluation.nearness import Nearness, Rows, frozen_rows, received_by
-from jumbot.adaptation._evaluation.regression import RegressionEvaluation
 from jumbot.adaptation._evaluation.sets import Guarantee, PredictionSets, class_sets, promise_of
 from jumbot.adaptation._evaluation.task import Regression, Task, task_from_json, task_to_json
 from jumbot.adaptation._model_text import model_text
 from jumbot.adaptation._networks.build import build_network, check_sizes
 from jumbot.adaptation._networks.features import Extractor
-from jumbot.adaptation._prediction_table import explanations, set_columns, write_table
 from jumbot.adaptation._runs.folder import read_metrics
 from jumbot.adaptation._runs.results_json import ModelFile, Results, known_figures
 from jumbot.adaptation._training.checkpoint import load_module, load_weights, pack, save_weights, unpack
+from jumbot.adaptation._written_tables import explanations, set_columns, write_table
 from jumbot.data import as_domain
 from jumbot.data._arrays import KINDS
 from jumbot.data._augment import NO_CROPS, crop_transform
@@ -41,7 +40,7 @@ from jumbot.data._inputs import InputFormat
 from jumbot.data._labels import match_classes
 from jumbot.data._roles import Roles
 from jumbot.errors import ArgumentError, need
-from jumbot.methods.network import Network
+from jumbot.methods.base import Network
 
 if TYPE_CHECKING:
     import pandas

@@ -10,8 +10,8 @@ import numpy as np
 
 from jumbot._base.options import check_word
 from jumbot.adaptation._base_estimator import AdaptationEstimator, outputs_of
+from jumbot.adaptation._evaluation.measures import smoothness
 from jumbot.adaptation._evaluation.modularity import modularity, nearest
-from jumbot.adaptation._evaluation.regression import smoothness
 from jumbot.adaptation._evaluation.selection import entropy, infomax, snd
 from jumbot.errors import ArgumentError, suggest
 

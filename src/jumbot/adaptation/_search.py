@@ -15,8 +15,8 @@ from jumbot._base.progress import progress
 from jumbot.adaptation._candidates import FIRST
 from jumbot.adaptation._config import RunConfig
 from jumbot.adaptation._evaluation.decision import Harm, weigh_distances, weigh_harm
+from jumbot.adaptation._evaluation.measures import NumberEvidence
 from jumbot.adaptation._evaluation.modularity import Evidence, modularity_parts, nearest, some_rows
-from jumbot.adaptation._evaluation.regression import NumberEvidence
 from jumbot.adaptation._evaluation.task import task_of
 from jumbot.adaptation._model import load
 from jumbot.adaptation._queue import Pair, Run, train_all

@@ -34,12 +34,12 @@ from jumbot.adaptation._config import RunConfig, make_config
 from jumbot.adaptation._model import Model, load
 from jumbot.adaptation._queue import Pair
 from jumbot.adaptation._runs.folder import DECISION
-from jumbot.adaptation._runs.searches_json import Decision, Tuning
+from jumbot.adaptation._runs.results_json import TuneDecision, Tuning
 from jumbot.adaptation._search import Limits, Search
 from jumbot.adaptation._verdict import verdict
 from jumbot.data._content import domain_hash
 from jumbot.data._domain import Domain
-from jumbot.data._preflight import Encoding, collecting_problems
+from jumbot.data._pair import Encoding, collecting_problems
 from jumbot.data._sources import Given, ReadData, check_used, read_data
 from jumbot.errors import ArgumentError, JumbotError
 
@@ -293,7 +293,7 @@ def _finish(search: Search, record: dict[str, Any], report: bool) -> Tuned:
     folder = record["candidates"][0]["folder"]
     for run in out.glob(f"*/{DECISION}"):
         run.unlink()
-    write(out / folder / DECISION, Decision(tuple(record["why"])))
+    write(out / folder / DECISION, TuneDecision(tuple(record["why"])))
     write(out / TUNING, convert(record, Tuning, out / TUNING))
     write_text(out / BEST, folder + "\n")
     for text in record["why"]:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from jumbot.adaptation._evaluation.decision import decide
+from jumbot.adaptation._evaluation.measures import UNKNOWN, NumberEvidence
 from jumbot.adaptation._evaluation.modularity import Evidence
-from jumbot.adaptation._evaluation.regression import UNKNOWN, NumberEvidence
 from jumbot.adaptation._runs.folder import CUT, read_results
 from jumbot.adaptation._search import Search, Weighed
 from jumbot.methods import SOURCE_ONLY

@@ -10,9 +10,9 @@ import numpy as np
 from torch import Tensor
 
 from jumbot.adaptation._evaluation.accuracy import EstimatedAccuracy
+from jumbot.adaptation._evaluation.measures import NumberEvidence, weigh_numbers
 from jumbot.adaptation._evaluation.modularity import Evidence, weigh
 from jumbot.adaptation._evaluation.monitor import logits_of
-from jumbot.adaptation._evaluation.regression import NumberEvidence, weigh_numbers
 from jumbot.adaptation._model import Model
 from jumbot.data._domain import Domain
 

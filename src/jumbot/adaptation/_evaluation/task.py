@@ -10,8 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from jumbot._settings.reading import TaskName
-from jumbot.adaptation._evaluation.measures import Evaluation, evaluate
-from jumbot.adaptation._evaluation.regression import RegressionEvaluation, evaluate_numbers
+from jumbot.adaptation._evaluation.measures import Evaluation, RegressionEvaluation, evaluate, evaluate_numbers
 from jumbot.data._domain import Domain
 
 

@@ -16,7 +16,7 @@ from jumbot.adaptation._evaluation.task import Task
 from jumbot.data._domain import Domain, Samples
 from jumbot.data._readers import Submit, Wait, count_workers, readers
 from jumbot.methods.base import Batch, Method
-from jumbot.minibatch._stratified import ShuffledSampler, StratifiedSampler
+from jumbot.minibatch._sampling import ShuffledSampler, StratifiedSampler
 
 #: a pair of minibatches, and its target rows, by which the records find labels
 Loaded = tuple[Batch, np.ndarray]
