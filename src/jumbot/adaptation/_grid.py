@@ -1,6 +1,6 @@
 """`jumbot compare`: every (pair of domains, method, seed) as a run of its own, and their table.
 
-Predictions of several models for the same samples, and the score of each.
+Also the score of several models by their predictions for the same samples, for `jumbot.tune` too.
 """
 
 from __future__ import annotations

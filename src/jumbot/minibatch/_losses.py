@@ -1,8 +1,9 @@
 """h, the loss of one minibatch, for many minibatches at once.
 
-Entropic transport with KL penalties between plain arrays of points goes from indices to slopes in tiles: a tile is a few minibatches whose costs and plans stay in the cache of one core.  Each thread builds and solves tile
-after tile in its own memory: a chunk that is first built and then solved goes through main memory instead, and threads
-wait whenever one of them works alone.
+Entropic transport with KL penalties between plain arrays of points goes from indices to slopes in tiles: a tile is a
+few minibatches whose costs and plans stay in the cache of one core.  Each thread builds and solves tile after tile in
+its own memory: a chunk that is first built and then solved goes through main memory instead, and threads wait whenever
+one of them works alone.
 """
 
 from __future__ import annotations
