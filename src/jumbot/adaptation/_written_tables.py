@@ -102,11 +102,11 @@ def write_features(
     device: str = "cpu",
     corrupt: Corrupt = "refuse",
 ) -> tuple[int, int]:
-    """Write the features of all images of `source` as a table that `jumbot.adapt` and `compare` take; its shape.
+    """Write the features of all images of `source` as a table for `jumbot.adapt` and `compare`; return its shape.
 
-    `source` is a folder of images, a folder of domains (`camera/class/name.jpg`), or a list of images.  "whole" shrinks
-    an image to what the backbone takes, "centre-crop" to 256 x 256 pixels, of which it takes the middle 224 x 224.
-    Features are kept in the cache, so that an interrupted call continues.
+    `source` is a folder of images, a folder of domains (`camera/class/name.jpg`), or a list of images.  "whole" resizes
+    an image to the input of the backbone, "centre-crop" to 256 x 256 pixels, of which it uses the middle 224 x 224.
+    Features are cached, so an interrupted call can be continued.
     """
     out = Path(out)
     check_table_place(out)
@@ -131,7 +131,7 @@ def write_features(
 
 
 def domains_of(source: Path, corrupt: Corrupt) -> list[Domain]:
-    """The domains of a folder of domains, or the one that the source is; images alone."""
+    """The domains of a folder of domains, or the single domain of the source; only images are allowed."""
     names = domains_among(images_below(source)) if source.is_dir() else []
     found = [as_domain(source, domain=name, name=name, corrupt=corrupt) for name in names or (None,)]
     for domain in found:

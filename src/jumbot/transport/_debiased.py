@@ -27,7 +27,7 @@ from jumbot.transport._problem import Terms, make_problem
 from jumbot.transport._solution import Solution
 from jumbot.transport._solve import solve_problem
 
-#: The divergence is a small difference of three values: each is solved this much more tightly.
+#: The divergence is a small difference of three values, so each is solved more tightly by this factor.
 _MARGIN = 1e-3
 _FINEST = 1e-13
 

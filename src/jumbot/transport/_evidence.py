@@ -295,7 +295,7 @@ def read_problem(
     weights = []
     for name, given, size in (("a", a, n), ("b", b, m)):
         w = None if given is None else as_tensor(given, name, like, numpy).detach().cpu()
-        shaped = torch.empty(()).expand(*batch, n, m)  # no memory: only its shape is read
+        shaped = torch.empty(()).expand(*batch, n, m)  # without memory, for its shape only
         weights.append(check_weights(name, w, size, shaped, batch).expand(batch.numel(), size))
     weights[1] = with_fitting_mass(weights[0], weights[1], source, target, like.dtype)
     out = Given(costs, points, weights[0], weights[1], epsilon, source, target, reference, batch, numpy, like.device)
@@ -303,7 +303,7 @@ def read_problem(
 
 
 def _at_once(given: Given) -> Given:
-    """A callable is asked once for all pairs: what it returns for a block may depend on the other rows."""
+    """Call a callable once for all pairs, because its result for a block may depend on the other rows."""
     assert given.points is not None
     x, y, ground = given.points
     return replace(given, costs=check_costs(called(ground, x, y).detach().double()), points=None)
@@ -352,5 +352,5 @@ def read_potentials(potentials: Any, given: Given) -> tuple[Tensor, Tensor]:
 
 def _read(name: str, array: Any, given: Given) -> Tensor:
     if isinstance(array, Tensor) and not given.numpy and array.is_floating_point():
-        array = array.float() if array.itemsize < 4 else array  # half precision is judged as what it holds
+        array = array.float() if array.itemsize < 4 else array  # half precision is certified as given
     return as_tensor(array, name, numpy=given.numpy).detach().cpu()

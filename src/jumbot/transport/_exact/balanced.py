@@ -20,7 +20,7 @@ _REFINEMENTS = 4
 _PIVOTS = 10**8
 #: Masses that differ by less than this share of them are equal up to rounding.
 _SAME_MASS = 1e-14
-#: Rounding of the marginals, at the price tau and beside the costs, that is left alone.
+#: Rounding errors of the marginals, times tau and relative to the costs, that are tolerated.
 _ROUNDING = 1e-10
 
 
@@ -29,7 +29,7 @@ def balanced(cost: Array, a: Array, b: Array, start: Array | None = None) -> tup
 
     `cost` is `(n, m)`, the masses of `a` and `b` are equal. Returns the plan and the potentials that maximise
     <a, f> + <b, g> subject to f_i + g_j <= C_ij, by the network simplex of POT.  From `start`, potentials of the rows
-    near the optimum, it is several times quicker: the slack C - f - g then has its zeros where the plan will be.
+    near the optimum, it is several times faster: the slack C - f - g then is zero where the plan will be.
 
     >>> plan, f, g = balanced(np.array([[0.0, 1.0], [1.0, 0.0]]), np.ones(2), np.ones(2))
     >>> plan.tolist()
@@ -70,12 +70,12 @@ def _positive(cost: Array, a: Array, b: Array) -> tuple[Array, Array, Array]:
     mass = a.sum()
     a, b = a / mass, b / b.sum()
     f, slack = np.zeros(a.shape), cost
-    if cost.min() < 0:  # POT may call such problems infeasible
+    if cost.min() < 0:  # POT may report such problems as infeasible
         f = cost.min(1)
         slack = cost - f[:, None]
     best, result = math.inf, (slack, f, f)
     for _ in range(_REFINEMENTS):
-        unit = slack.max() or 1.0  # the simplex takes costs of 1e-12 for rounding
+        unit = slack.max() or 1.0  # the simplex treats costs of 1e-12 as rounding errors
         plan, log = ot.lp.emd(a, b, slack / unit, numItermax=_PIVOTS, log=True, center_dual=False)
         g = (cost - (f + unit * log["u"])[:, None]).min(0)
         f = (cost - g).min(1)
@@ -121,10 +121,10 @@ def total_variation(
 ) -> Solved:
     """min_{P >= 0} <C, P> + tau_a |P1 - a|_1 + tau_b |P'1 - b|_1.
 
-    `cost` is `(n, m)`; one of `tau_a`, `tau_b` may be `math.inf`, and then that marginal is exact. Returns
-    the plan and the potentials that maximise <a, f> + <b, g> over f_i + g_j <= C_ij, |f| <= tau_a and
-    |g| <= tau_b: (f, g) and a pair whose sum t is to be added to f and taken from g.  A tau of 1e9 beside costs of one
-    would round f + t to 1e-7.
+    `cost` is `(n, m)`; one of `tau_a`, `tau_b` may be `math.inf`, and then that marginal is exact. Returns the plan and
+    the potentials that maximise <a, f> + <b, g> over f_i + g_j <= C_ij, |f| <= tau_a and |g| <= tau_b: (f, g) and a
+    pair whose sum t is to be added to f and taken from g.  With tau = 1e9 and costs of one, f + t would be rounded to
+    1e-7.
 
     A unit of source i costs at most u_i = min(tau_a, tau_b + min_j C_ij): it is destroyed, or sent where a
     target is created for it; likewise v_j for target j. So this is balanced transport for the cost
