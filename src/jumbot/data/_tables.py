@@ -180,7 +180,7 @@ def from_table(
     by_column = [label_values(table, column, reading.task) for column in columns]
     values = by_column[0] if len(by_column) == 1 else np.stack(by_column, axis=1)
     made = with_labels(made, values, reading.task)
-    return made if table.file is None else replace(made, label_dtype=None)  # a file's numbers are texts as well
+    return made if table.file is None else replace(made, label_dtype=None, given_labels={})  # a file's numbers are texts as well
 
 
 def of_all_domains(domain: Domain, column: np.ndarray, whose: str) -> Domain:
