@@ -15,7 +15,7 @@ from PIL import Image
 from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
 
 import jumbot
-from jumbot.adaptation._evaluation.regression import evaluate_numbers, smoothness
+from jumbot.adaptation._evaluation.measures import evaluate_numbers, smoothness
 from jumbot.methods import METHODS, for_numbers
 from tests.refusals import refused
 

@@ -14,7 +14,7 @@ import pytest
 import jumbot
 from jumbot._settings.reading import make_reading
 from jumbot.cli._app import main
-from jumbot.data._preflight import Attempt, Encoding
+from jumbot.data._pair import Attempt, Encoding
 from jumbot.data._sources import Given
 from tests.refusals import refused
 

@@ -1,4 +1,4 @@
-"""`jumbot compare`: every (pair of domains, method, seed) as a run of its own, and their table."""
+"""`jumbot compare`: every (pair of domains, method, seed) as a separate run, and their table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from jumbot.adaptation._model import load
 from jumbot.adaptation._queue import Pair, Run, train_all
 from jumbot.adaptation._runs.outcomes import by_rule
 from jumbot.adaptation._runs.provenance import data_of, settings_of, stamp
-from jumbot.adaptation._runs.searches_json import Comparison
+from jumbot.adaptation._runs.results_json import Comparison
 from jumbot.adaptation._runs.variants import read_variant, share_changes
 from jumbot.adaptation._weighing import Opinion, weigh_opinions
 from jumbot.errors import ArgumentError
@@ -53,13 +53,12 @@ def compare(
 ) -> dict[str, Any]:
     """Train every (pair, method, seed), `jobs` at a time, and return what `compare.json` holds.
 
-    A method may carry changes in its name, as in "dann:reversal_steps=none", and is a row of its own then.
-    Runs are folders `out/PAIR/METHOD/seedN`: finished ones are reused, and interrupted ones continue.
-    `common` are options of every run, `options` those of single methods, by the names in `methods`.  The table has
-    the accuracy by the selection rule; next to it is what every other rule would have chosen among the
-    evaluations along the way.
+    A method may have changes in its name, as in "dann:reversal_steps=none", and is then a separate row. Runs are
+    folders `out/PAIR/METHOD/seedN`: finished ones are reused, and interrupted ones continue. `common` are options of
+    every run, `options` those of single methods, by the names in `methods`.  The table has the accuracy by the
+    selection rule; next to it is that of every other rule, which chooses among the evaluations during training.
 
-    `minutes` is a budget of time.  Runs that are not done by then are left out of the table and named in `not_run`;
+    `minutes` is a time budget.  Unfinished runs are left out of the table and listed in `not_run`;
     the current one keeps its checkpoint, and the same call continues them.
     """
     begun, limit = time.monotonic(), check("minutes", minutes, Positive | None)
@@ -102,7 +101,7 @@ def _recorded(
     command: str | None,
     minutes: float | None,
 ) -> dict[str, Any]:
-    """What `compare.json` holds, written there."""
+    """The content of `compare.json`, which is written."""
     done = [run for run in runs if run.finished]
     known = {str(run.folder) for run in done} | set(failed)
     left = [str(run.folder) for run in runs if str(run.folder) not in known]
@@ -141,7 +140,7 @@ READING = ("label", "id", "domain_column", "corrupt", "root")
 def evidence_of(
     record: Mapping[str, Any], pairs: Sequence[Pair], out: Path, reading: Mapping[str, Any]
 ) -> dict[str, dict[str, list[float]]]:
-    """{method: {task: [evidence of each seed]}}; larger is better, and comparable within a task alone.
+    """{method: {task: [evidence of each seed]}}; larger is better, and only comparable within a task.
 
     The methods of a task and a seed are the candidates: each is weighed by its modularity among the neighbours of the
     target and by its agreement with the others.
@@ -168,5 +167,5 @@ def evidence_of(
 
 
 def folder_of(out: Path, task: str, method: str, seed: int) -> Path:
-    """Where `compare` keeps a run."""
+    """The folder of a run of `compare`."""
     return out / task / read_variant(method).folder / f"seed{seed}"

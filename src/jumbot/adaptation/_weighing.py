@@ -10,9 +10,9 @@ import numpy as np
 from torch import Tensor
 
 from jumbot.adaptation._evaluation.accuracy import EstimatedAccuracy
+from jumbot.adaptation._evaluation.measures import NumberEvidence, weigh_numbers
 from jumbot.adaptation._evaluation.modularity import Evidence, weigh
 from jumbot.adaptation._evaluation.monitor import logits_of
-from jumbot.adaptation._evaluation.regression import NumberEvidence, weigh_numbers
 from jumbot.adaptation._model import Model
 from jumbot.data._domain import Domain
 
@@ -22,12 +22,12 @@ Weights = Mapping[str, Evidence] | Mapping[str, NumberEvidence]
 
 @dataclass(frozen=True)
 class Opinion:
-    """What a model says of some samples; the model itself is not kept."""
+    """The predictions of a model for some samples; the model itself is not kept."""
 
     probabilities: Array
-    """As the network gives them: calibration would bring the models' own estimates of accuracy into the vote."""
+    """Uncalibrated: calibration would bring the models' own estimates of accuracy into the vote."""
     scores: Tensor
-    """Of the classes, calibrated; or numbers, as the network gives them."""
+    """Calibrated class probabilities, or the numbers of the network."""
     values: Array
     """Classes, or numbers in the units of the source."""
     accuracy: EstimatedAccuracy | None
@@ -40,7 +40,7 @@ class Opinion:
 
 
 def weigh_opinions(opinions: Mapping[str, Opinion], neighbours: Array, values: Array | None) -> Weights:
-    """The evidence for each, among the `neighbours` of the samples; `values` are the source's where it has numbers."""
+    """The score of each, with the `neighbours` of the samples; `values` are the source's if it has numbers."""
     if values is None:
         return weigh({name: one.probabilities for name, one in opinions.items()}, neighbours)
     return weigh_numbers({name: one.values for name, one in opinions.items()}, values, neighbours)

@@ -20,8 +20,8 @@ from jumbot.errors import ArgumentError
 def encode_labels(values: Any, name: str = "labels") -> tuple[np.ndarray, tuple[str, ...]]:
     """`(labels, classes)`: position of each value in the sorted names; -1 where a value is missing (None, NaN, "").
 
-    Names that are numbers come first, in the order of the numbers; then the others, as text. -1 is a class like any
-    other: to say that a label is missing, leave it empty.
+    Names that are numbers come first, in the order of the numbers; then the others, as text. -1 is an ordinary class;
+    leave missing labels empty.
 
     >>> encode_labels(["dog", "cat", "dog", None])
     (array([ 1,  0,  1, -1]), ('cat', 'dog'))
@@ -66,7 +66,7 @@ def _class_name(value: Any, name: str) -> str:
 
 
 def plain_text(value: Any) -> str:
-    """The text of a value by which values are compared: 3, 3.0 and "3" are one.
+    """The text by which values are compared: 3, 3.0 and "3" are the same.
 
     >>> plain_text(3.0), plain_text(" red "), plain_text(b"red")
     ('3', 'red', 'red')
@@ -174,7 +174,7 @@ def match_classes(domain: Domain, classes: Sequence[str]) -> Domain:
 
 
 def shift_of(names: Sequence[str], classes: Sequence[str]) -> str | None:
-    """ "minus 1" or "plus 1" where that makes classes of all names, as where one side counts from 0, the other from 1.
+    """ "minus 1" or "plus 1" if that turns all names into classes, as if one side counts from 0 and the other from 1.
 
     >>> shift_of(["1", "2", "3"], ["0", "1", "2"]), shift_of(["1", "7"], ["0", "1", "2"])
     ('minus 1', None)
@@ -198,8 +198,8 @@ def _shifted(domain: Domain, classes: Sequence[str]) -> str:
 
 
 def _spelt(name: str) -> str:
-    """What names have in common that differ in capitals, spaces, underscores and the way that an accent is stored
-    alone, or are one number, as "1" and "01" are; "-1" and "1" are not.
+    """A name without capitals, spaces, underscores and the way that accents are encoded, to compare names; "1" and "01"
+    are the same number, "-1" and "1" are not.
 
     >>> _spelt("Red mug") == _spelt("red_mug"), _spelt("1e2") == _spelt("0100"), _spelt("-1") == _spelt("1")
     (True, True, False)
@@ -212,10 +212,11 @@ def _spelt(name: str) -> str:
 
 
 def check_source(domain: Domain, target_columns: Sequence[str] = ()) -> Domain:
-    """`domain` if it can teach: every row labelled, with two classes at least. Empty classes are left out.
+    """`domain` if it can be a source: every row is labelled, and there are at least two classes. Empty classes are left
+    out.
 
-    A class with a single sample is allowed: the stratified sampler repeats it. Classes that differ in their spelling
-    alone are named in a warning. `target_columns` are the columns of the target: one that it lacks may be the labels.
+    A class with a single sample is allowed: the stratified sampler repeats it. A warning names classes that differ only
+    in spelling. `target_columns` are the columns of the target: one that it lacks may be the labels.
     """
     if domain.labels is None and domain.values is None:
         if domain.roles is not None and domain.roles.features:

@@ -1,4 +1,4 @@
-"""The base class of methods: the loss terms for a network and two minibatches."""
+"""The base class of methods, and the network that a method trains: a backbone with a linear classifier."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from jumbot.cost import number_loss
-from jumbot.methods.network import Network
 from jumbot.methods.options import MethodOptions
 
 
@@ -19,8 +18,8 @@ from jumbot.methods.options import MethodOptions
 class Batch:
     """One minibatch of each domain; `progress` runs from 0 to 1 over the adaptation, `step` counts its minibatches.
 
-    `target_index` says which of all target samples these are, for methods that keep something for each of them.
-    `extra` are further source samples, drawn apart, and their labels, where the method asks for them.  `origin` says
+    `target_index` says which of all target samples these are, for methods that store something for each of them.
+    `extra` are further source samples, drawn separately, and their labels, if the method requests them.  `origin` says
     which of several sources each source sample is from; `labelled` are target samples with known labels, and these.
     """
 
@@ -50,7 +49,7 @@ class Terms:
 
 @dataclass(frozen=True)
 class TargetOutputs:
-    """What the network says of all target samples, on the CPU: for methods that look at them all now and then."""
+    """The outputs of the network for all target samples, on the CPU, for methods that use all of them at intervals."""
 
     embeddings: Tensor
     logits: Tensor
@@ -93,7 +92,9 @@ class Method(nn.Module):
         raise NotImplementedError
 
     def use_sources(self, count: int, trust: Callable[[], Sequence[float]]) -> None:
-        """The source is made of several; methods that weigh them say how, and ask how far each can be trusted."""
+        """Called if there are several sources; methods that weight them override this, and use how far each can be
+        trusted.
+        """
 
     def use_label_loss(self, label_loss: str) -> None:
         """Learn from labels of this kind."""
@@ -107,13 +108,13 @@ class Method(nn.Module):
         return []
 
     def refresh(self, outputs: TargetOutputs) -> None:
-        """Look at the whole target; methods that need no such look leave this alone."""
+        """Use the whole target; methods that do not need it leave this unchanged."""
 
     def refresh_interval(self, steps: int) -> int | None:
         """Steps between two calls of `refresh` in an adaptation of so many steps; None: it is never called.
 
-        An option `refresh_every` is obeyed.  Without it, that of the class is: it is published for 10,000 steps and
-        more, and is shortened so that a run has at least twenty.
+        The option `refresh_every` is used unchanged.  Otherwise the published interval of the class, made for 10,000
+        steps and more, is shortened so that a run has at least twenty calls.
         """
         given: int | None = getattr(self.options, "refresh_every", None)
         if given is not None or self.refresh_every is None:
@@ -121,7 +122,7 @@ class Method(nn.Module):
         return max(1, min(self.refresh_every, steps // 20))
 
     def extra_samples(self, batch_size: int, progress: float) -> int:
-        """How many further source samples `batch.extra` shall hold, for a minibatch of that size."""
+        """How many further source samples `batch.extra` must contain for a minibatch of that size."""
         return 0
 
     def own_optimizer(self) -> torch.optim.Optimizer | None:
@@ -140,3 +141,55 @@ def source_term(
     else:
         losses = F.cross_entropy(logits, labels, reduction="none")
     return losses.mean() if weights is None else (weights * losses).mean()
+
+
+class Network(nn.Module):
+    """x -> embedding z = backbone(x) `(b, d)` -> logits `(b, classes)`.
+
+    >>> import torch
+    >>> network = Network(nn.Flatten(), features=4, classes=3)
+    >>> embedding, logits = network(torch.zeros(2, 1, 2, 2))
+    >>> embedding.shape, logits.shape
+    (torch.Size([2, 4]), torch.Size([2, 3]))
+    """
+
+    def __init__(self, backbone: nn.Module, *, features: int, classes: int) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.classifier = nn.Linear(features, classes)
+        self.features, self.classes = features, classes
+
+    def embed(self, x: Tensor) -> Tensor:
+        z: Tensor = self.backbone(x)
+        return z
+
+    def classify(self, z: Tensor) -> Tensor:
+        logits: Tensor = self.classifier(z)
+        return logits
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        z = self.embed(x)
+        return z, self.classify(z)
+
+
+class Sigmoid(nn.Sigmoid):
+    """The sigmoid of an embedding, never below float32: in bfloat16 values above .998 round to 1, where no gradient is.
+
+    >>> import torch
+    >>> x = torch.full((1,), 7.0, dtype=torch.bfloat16, requires_grad=True)
+    >>> Sigmoid()(x).sum().backward()
+    >>> bool(x.grad > 0)
+    True
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.float() if x.itemsize < 4 else x)
+
+
+def xavier(module: nn.Module) -> None:
+    """Xavier-normal weights and zero biases for every linear layer of `module`."""
+    for layer in module.modules():
+        # on the device meta there is nothing to draw, and torch would import its compiler for it
+        if isinstance(layer, nn.Linear) and not layer.weight.is_meta:
+            nn.init.xavier_normal_(layer.weight)
+            nn.init.zeros_(layer.bias)

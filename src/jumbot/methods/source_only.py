@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from jumbot.methods.base import Batch, Method, Terms, source_term
-from jumbot.methods.network import Network
+from jumbot.methods.base import Batch, Method, Network, Terms, source_term
 from jumbot.methods.options import SourceOnlyOptions
 
 
 class SourceOnly(Method):
-    """L = CE on the source (or the loss of its numbers); the target is never looked at."""
+    """L = CE on the source (or the loss of its numbers); the target is never used."""
 
     name = "source-only"
     Options = SourceOnlyOptions

@@ -145,7 +145,7 @@ class Loss:
         plan: bool,
         start: tuple[Tensor, Tensor] | None = None,
     ) -> Solved:
-        """By the solver for all problems, from where the tiles have come to."""
+        """By the general solver, starting from the result of the tiles."""
         cost = batch.cost(first, second)
         try:
             problem = make_problem(cost, a, b, self.terms)

@@ -1,8 +1,8 @@
-"""Entropic transport at KL prices between plain arrays of points, from indices to slopes in tiles.
+"""Entropic transport with KL penalties between plain arrays of points, from indices to slopes in tiles.
 
 A tile is a few minibatches whose costs and plans stay in the cache of one core.  Each thread builds and solves tile
-after tile in memory of its own: a chunk that is built first and solved then goes through main memory instead, and
-threads wait wherever one of them works alone.
+after tile in its own memory: a chunk that is first built and then solved goes through main memory instead, and threads
+wait whenever one of them works alone.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from jumbot.transport._outcome import GAP, OBJECTIVE, SCALE, arguments
 from jumbot.transport.divergences import KL
 
 _ENTRIES = 1 << 16  # of the cost matrices of a tile: half a megabyte, and as much for the plans
-#: What needs more is left to the general solver, which has more means.
+#: Problems that need more are left to the general solver.
 SWEEPS = 3000
 
 
@@ -131,7 +131,7 @@ class _Tiles:
         self.stop, self.left = Stop(), dict[int, tuple[np.ndarray, np.ndarray]]()
 
     def work(self, size: int, starts: Iterator[int]) -> None:
-        """Tiles of so many minibatches from these on, in memory of this thread's own."""
+        """Tiles of so many minibatches from these on, in this thread's own memory."""
         count, n, m = self.shape
         costs, spare, price = np.empty((size, n, m)), np.empty((size, n, m)), np.zeros(size)
         F, G, rows, columns = np.empty((size, n)), np.empty((size, m)), np.empty((size, n)), np.empty((size, m))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jumbot.minibatch._stratified import ShuffledSampler, StratifiedSampler
+from jumbot.minibatch._sampling import ShuffledSampler, StratifiedSampler
 from tests.refusals import refused
 
 

@@ -10,8 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from jumbot._settings.reading import TaskName
-from jumbot.adaptation._evaluation.measures import Evaluation, evaluate
-from jumbot.adaptation._evaluation.regression import RegressionEvaluation, evaluate_numbers
+from jumbot.adaptation._evaluation.measures import Evaluation, RegressionEvaluation, evaluate, evaluate_numbers
 from jumbot.data._domain import Domain, Label
 
 
@@ -31,7 +30,7 @@ class Classification:
 
     classes: tuple[str, ...]
     dtype: str | None = None
-    """Of the labels that were given, as numpy writes it; None where they came as text from a file."""
+    """The numpy dtype of the given labels; None for text from a file."""
     given: tuple[Label, ...] = ()
     """Each class as it was given, where its name does not say that; else empty."""
     name: ClassVar[TaskName] = "classification"
@@ -40,16 +39,16 @@ class Classification:
 
     @property
     def outputs(self) -> int:
-        """Width of what the network says."""
+        """Width of the network's output."""
         return len(self.classes)
 
     def labels(self, domain: Domain) -> np.ndarray:
-        """What training sees: int64 `(n,)`."""
+        """Labels for training: int64 `(n,)`."""
         assert domain.labels is not None
         return domain.labels
 
     def names(self) -> np.ndarray:
-        """The classes as an array of the type that the labels had.
+        """The classes as an array of the type of the labels.
 
         Of labels from files: numbers where all are whole numbers as Python writes them, so not "01" or "1_0", and truth
         values where they are False and True.
@@ -82,7 +81,7 @@ class Classification:
 
 @dataclass(frozen=True)
 class Regression:
-    """One number or several; networks see them with the source's mean taken off and divided by its deviation.
+    """One number or several, standardised by the source's mean and standard deviation for the network.
 
     >>> task = Regression.of(np.array([[100.0], [300.0]]))
     >>> task.mean, task.std
@@ -93,14 +92,14 @@ class Regression:
     std: tuple[float, ...]
     label_loss: str = "squared"
     names: tuple[str, ...] = ()
-    """Columns of the numbers, where there are several and these have names."""
+    """Names of the columns of several numbers, if they have any."""
     name: ClassVar[TaskName] = "regression"
     metric: ClassVar[str] = "r2"
     classes: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def of(cls, values: np.ndarray, label_loss: str = "squared", names: tuple[str, ...] = ()) -> Regression:
-        """With the units of these `(n, outputs)`; a number that never changes keeps its unit."""
+        """With the units of these `(n, outputs)`; a constant number keeps its unit."""
         std = values.std(0)
         std[std <= 1e-12 * np.abs(values).max(0)] = 1.0
         return cls(tuple(values.mean(0).tolist()), tuple(std.tolist()), label_loss, names)
@@ -112,13 +111,13 @@ class Regression:
 
     @property
     def output_names(self) -> tuple[str, ...]:
-        """Of several numbers, by their columns or counted from 1; one number needs none."""
+        """Names of several numbers, from their columns or counted from 1; none for one number."""
         if self.outputs == 1:
             return ()
         return self.names or tuple(str(i + 1) for i in range(self.outputs))
 
     def labels(self, domain: Domain) -> np.ndarray:
-        """What training sees: float32 `(n, outputs)` of mean 0 and deviation 1 on the source."""
+        """Labels for training: float32 `(n, outputs)` of mean 0 and deviation 1 on the source."""
         assert domain.values is not None
         return ((domain.values - np.array(self.mean)) / np.array(self.std)).astype(np.float32)
 
@@ -136,7 +135,7 @@ Task = Classification | Regression
 
 
 def task_of(source: Domain, label_loss: str = "squared") -> Task:
-    """The task that the labels of a source set."""
+    """The task given by the labels of a source."""
     if source.values is not None:
         label = None if source.roles is None else source.roles.label
         names = tuple(part.strip() for part in (label or "").split(","))
@@ -153,7 +152,7 @@ def task_to_json(task: Task) -> dict[str, Any]:
 
 
 def task_from_json(found: Mapping[str, Any] | None, classes: tuple[str, ...]) -> Task:
-    """The inverse of `task_to_json`; models of before there were two tasks classify."""
+    """The inverse of `task_to_json`; models of versions without regression are classifiers."""
     if found is None or found["name"] == "classification":
         known = found or {}
         return Classification(classes, known.get("dtype"), tuple(known.get("given", ())))

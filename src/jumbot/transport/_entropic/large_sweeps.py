@@ -39,8 +39,8 @@ from jumbot.transport._problem import Problem
 _CUT, _SPREAD = 50.0, 25.0  # float32 holds e^-87: entries below e^-CUT are dropped
 _SLIP = 25.0  # how far the scale of the column sums, guessed beforehand, may be off
 _SAMPLE = 16  # one row in so many gives the first column minima
-_SHARES = 4  # blocks of rows a thread: another process may hold up one of the threads
-_NOISE = 1e-12  # relative gap that float32 sums leave, for a price tau = epsilon
+_SHARES = 4  # blocks of rows per thread, because another process may delay one of the threads
+_NOISE = 1e-12  # relative gap that float32 sums leave, for tau = epsilon
 PATIENCE = 3000
 _STALLED = 300  # sweeps without progress before giving up: float32 sums resolve no more
 
@@ -108,7 +108,7 @@ class _Large:
         self.fresh = self.unbuilt = False
         if start is None and problem.blocked is None:
             self._begin()
-        else:  # where pairs are blocked, some rows do not stand for all
+        else:  # if pairs are blocked, some rows do not represent all
             f, g = (np.zeros(self.n), np.zeros(self.m)) if start is None else start
             self.F, self.G = f * self.scale, g * self.scale
             self._centre_rows(self.G)
