@@ -23,7 +23,7 @@ from jumbot.adaptation._runs.outcomes import outcome
 from jumbot.adaptation._runs.provenance import OtherStartError, difference, has_come_as_far
 from jumbot.adaptation._runs.variants import Variant
 from jumbot.adaptation._training.bar import TimeUpError, pausing
-from jumbot.errors import JumbotError, need, one_line
+from jumbot.errors import ArgumentError, JumbotError, need, one_line
 from jumbot.methods import SOURCE_ONLY
 
 _LEAST = 1e-3  # seconds of a run, which it refuses
@@ -228,11 +228,12 @@ def _train_alone(run: Run, place: str, sent: float) -> tuple[Run, str | None, li
 
 
 def _train(run: Run, show: bool = False) -> str | None:
-    """Train; return why it failed, if it did."""
+    """Train; return why it failed, if it did; a run that had no time has not."""
     try:
         run.train(show)
     except TimeUpError:
         return None
     except JumbotError as error:
-        return str(error)
+        too_late = run.cut and isinstance(error, ArgumentError) and error.argument == "minutes"
+        return None if too_late else str(error)
     return None

@@ -218,6 +218,11 @@ def _search(search: Search) -> Tuned:
     """Train and score the candidates, and pick one."""
     record, limits = _begin(search), search.limits
     weighed = search.weigh_all()
+    if not weighed and not search.failed:
+        raise ArgumentError(
+            f"minutes: {limits.minutes:.2g} minutes are too few: no candidate could be trained. Give more.",
+            argument="minutes",
+        )
     if not weighed:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in search.failed.items())
         raise JumbotError(f"{search.out}: no candidate could be trained ({reasons}).")

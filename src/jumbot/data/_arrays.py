@@ -14,7 +14,7 @@ from torch import Tensor
 from jumbot._settings.reading import TaskName
 from jumbot.data._column_kinds import number_in
 from jumbot.data._domain import ArraySamples, Domain, Samples
-from jumbot.data._labels import encode_labels
+from jumbot.data._labels import as_given, encode_labels
 from jumbot.data._remarks import remark
 from jumbot.errors import ArgumentError
 from jumbot.transport._checks import check_dense
@@ -230,23 +230,9 @@ def with_labels(domain: Domain, labels: Any, task: TaskName | None = None) -> Do
         values = encode_values(given, domain.name)
         return replace(domain, values=None if np.isnan(values).all() else values, labels=None, classes=())
     encoded, classes = encode_labels(given, domain.name)
-    return replace(
-        domain, labels=encoded if classes else None, classes=classes, values=None, label_dtype=_dtype_of(given)
-    )
-
-
-def _dtype_of(labels: Any) -> str | None:
-    """The type of the predictions: that of an array of numbers, booleans or strings.
-
-    >>> _dtype_of(np.array(["1", "2"])), _dtype_of(np.array([1.0, 2.0])), _dtype_of([1, None])
-    ('<U1', '<f8', None)
-    """
-    array = np.asarray(labels)
-    if array.dtype.kind in "biufUS":
-        return array.dtype.str
-    each = array.ravel().tolist() if array.dtype.kind in "OT" else [None]
-    kinds = {"<U0": str, "|S0": bytes}
-    return next((name for name, kind in kinds.items() if all(isinstance(label, kind) for label in each)), None)
+    dtype, own = as_given(given)
+    labels = encoded if classes else None
+    return replace(domain, labels=labels, classes=classes, values=None, label_dtype=dtype, given_labels=own)
 
 
 def _check_finite(array: np.ndarray, name: str, where: Callable[[int], str]) -> None:

@@ -179,7 +179,8 @@ def from_table(
     by_column = [label_values(table, column, reading.task) for column in columns]
     values = by_column[0] if len(by_column) == 1 else np.stack(by_column, axis=1)
     made = with_labels(made, values, reading.task)
-    return made if table.file is None else replace(made, label_dtype=None)  # numbers in a file are also text
+    # numbers in a file are also text
+    return made if table.file is None else replace(made, label_dtype=None, given_labels={})
 
 
 def of_all_domains(domain: Domain, column: np.ndarray, whose: str) -> Domain:

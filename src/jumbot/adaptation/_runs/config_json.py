@@ -12,6 +12,7 @@ from jumbot._base.schema import Record, Upgrade, Versioned
 from jumbot._settings.names import check_backbone
 from jumbot._settings.reading import TaskName
 from jumbot._settings.training import Inputs, NetworkOptions, Rule, Training
+from jumbot.data._domain import Label
 from jumbot.data._inputs import InputFormat
 from jumbot.errors import ArgumentError
 from jumbot.methods import method_options
@@ -77,11 +78,15 @@ class TaskFile(Record):
     """Names of several numbers."""
     dtype: str | None = None
     """The numpy dtype of class labels; None for text from a file."""
+    given: tuple[Any, ...] = ()
+    """Each class as it was given, where its name does not say that."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.dtype is not None and re.fullmatch(r"[<>|=][biufUS]\d+", self.dtype) is None:
+        if self.dtype is not None and re.fullmatch(r"[<>|=][biufUS]\d+|\|O", self.dtype) is None:
             raise ArgumentError(f"dtype: must be a type of labels such as <i8, got {self.dtype!r}.")
+        if not all(isinstance(label, Label) for label in self.given):
+            raise ArgumentError("given: must be texts, numbers or truth values.")
         numbers = self.name == "regression"
         if len(self.mean) != len(self.std) or bool(self.mean) != numbers or (self.label_loss is not None) != numbers:
             raise ArgumentError(
@@ -118,6 +123,8 @@ def check_classes(classes: tuple[str, ...], network: NetworkSpec, task: TaskFile
         raise ArgumentError(
             f"classes: got {len(classes)}; there must be {network.classes}, as the network has outputs."
         )
+    if task.given and len(task.given) != len(classes):
+        raise ArgumentError(f"given: got {len(task.given)} labels; there must be {len(classes)}, one per class.")
     if len(set(classes)) != len(classes):
         raise ArgumentError("classes: a name occurs twice.")
 
