@@ -132,7 +132,7 @@ def quick_drawing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
 
 
 #: the modules of `jumbot.report` that make figures
-DRAWING = ("_classes", "_comparison", "_curves", "_numbers", "_shift_page", "_tuning")
+DRAWING = ("_classes", "_comparison", "_curves", "_sections", "_shift_page", "_tuning")
 
 
 class Blank:

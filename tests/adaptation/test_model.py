@@ -73,13 +73,13 @@ def test_saved_and_loaded(blobs: Any, tmp_path: Path) -> None:
     assert again.predict(target)[0] in model.classes
     assert again.transform(target).shape == (len(target), 256)
     assert again.evaluate(target).n == len(target)
-    with refused("no run folder"):
+    with refused("report"):
         again.report()
     described = json.loads((tmp_path / "saved" / "model.json").read_text())
     (tmp_path / "saved" / "model.json").write_text(json.dumps(described | {"format": 7, "jumbot": "9"}))
     with refused(r"jumbot 9\b"):
         jumbot.load(tmp_path / "saved")
-    with refused("no model to load"):
+    with refused(r"model\.json"):
         jumbot.load(tmp_path)
 
 
@@ -102,7 +102,7 @@ def test_a_backbone_of_the_user(blobs: Any, tmp_path: Path) -> None:
         jumbot.load(tmp_path / "run")
     again = jumbot.load(tmp_path / "run", backbone=nn.Sequential(nn.Linear(3, 7), nn.Tanh()))
     np.testing.assert_array_equal(again.predict(target), model.predict(target))
-    with refused("fails on a sample"):
+    with refused("backbone"):
         jumbot.adapt(source, target, backbone=nn.Linear(9, 7), steps=1, method="jumbot", judge=False)
     with refused(r"\(batch, features\)"):
         jumbot.adapt(source, target, backbone=nn.Unflatten(1, (1, 3)), steps=1, method="jumbot", judge=False)
@@ -185,7 +185,7 @@ def test_partial_target(blobs: Any, tmp_path: Path) -> None:
     assert set(model.results["diagnosis"]["absent_classes"]) == {2, 3}
     with refused("partial"):
         jumbot.adapt(source, target, partial="class 9", method="jumbot", judge=False)
-    with refused("no labels"):
+    with refused("labels"):
         jumbot.adapt(source, target.unlabelled(), partial="first:2", method="jumbot", judge=False)
 
 

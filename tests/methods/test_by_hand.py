@@ -15,8 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from jumbot.methods import make_method
-from jumbot.methods.base import Batch, Method, TargetOutputs
-from jumbot.methods.network import Network
+from jumbot.methods.base import Batch, Method, Network, TargetOutputs
 
 SURE = 60.0  # a logit beside zeros whose probability is 1
 

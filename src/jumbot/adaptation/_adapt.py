@@ -37,7 +37,7 @@ from jumbot.adaptation._training.accelerator import decided_by_first, give_back_
 from jumbot.adaptation._training.loop import Trainer
 from jumbot.adaptation._training.parts import make_parts
 from jumbot.adaptation._unknown import mark_unknown, write_marks
-from jumbot.data._preflight import collecting_problems
+from jumbot.data._pair import collecting_problems
 from jumbot.data._remarks import noting
 from jumbot.data._sources import Given, ReadData, check_used, read_data
 from jumbot.errors import ArgumentError

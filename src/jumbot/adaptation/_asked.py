@@ -19,7 +19,7 @@ from jumbot.adaptation._judging import names_a_method
 from jumbot.adaptation._runs.folder import read_config
 from jumbot.adaptation._runs.provenance import OtherStartError, remember
 from jumbot.adaptation._training.accelerator import check_able
-from jumbot.data._preflight import Encoding
+from jumbot.data._pair import Encoding
 from jumbot.data._sources import Given
 from jumbot.errors import ArgumentError
 

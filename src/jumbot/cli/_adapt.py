@@ -14,7 +14,7 @@ from jumbot._settings.places import check_run_place, first_process, needed_start
 from jumbot._settings.reading import Reading
 from jumbot.adaptation._config import check_changes
 from jumbot.cli._arguments import Argument, Option
-from jumbot.cli._command import Command
+from jumbot.cli._help import Command
 from jumbot.cli._parsing import UsageError, parse_with, usage_errors
 from jumbot.cli._run_options import METHOD, TrainingData, every_option, groups, reading
 from jumbot.cli._terminal import say

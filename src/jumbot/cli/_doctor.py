@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import jumbot
-from jumbot.cli._command import Command
+from jumbot.cli._help import Command
 from jumbot.cli._parsing import parse
 
 #: package, module to import, the extra that installs it, what it is for

@@ -15,8 +15,7 @@ from typing import Any, TypeVar
 
 from jumbot._base.options import Options
 from jumbot.cli._arguments import Entry, Option, annotated, entries, flag, optional_keys
-from jumbot.cli._command import Command
-from jumbot.cli._help import Group, show_help
+from jumbot.cli._help import Command, Group, show_help
 from jumbot.errors import ArgumentError, need, suggest_option
 
 T = TypeVar("T", bound=Command)

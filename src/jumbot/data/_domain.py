@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -12,6 +12,9 @@ from torch import Tensor
 
 from jumbot.data._roles import Roles
 from jumbot.errors import ArgumentError
+
+Label = str | int | float | bool
+"""Of a class, as it was given."""
 
 MOST_CHANNELS = 16
 
@@ -180,6 +183,8 @@ class Domain:
         The numbers to predict, where these are not classes; NaN where they are unknown.
     label_dtype : str, optional
         The numpy type of class labels that were given as an array.
+    given_labels : mapping
+        Class labels as they were given, by the name of their class, where that is not enough to restore them.
 
     Raises
     ------
@@ -205,6 +210,7 @@ class Domain:
     sources: tuple[str, ...] = ()
     values: np.ndarray | None = None
     label_dtype: str | None = None
+    given_labels: Mapping[str, Label] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for what, values in (("labels", self.labels), ("ids", self.ids), ("values", self.values)):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from jumbot.data._column_kinds import few, number_in
-from jumbot.data._domain import Domain
+from jumbot.data._domain import Domain, Label
 from jumbot.data._remarks import remark
 from jumbot.errors import ArgumentError
 
@@ -59,7 +59,10 @@ def _missing(value: Any) -> bool:
 def _class_name(value: Any, name: str) -> str:
     if isinstance(value, float) and not value.is_integer():
         raise ArgumentError(f"{name}: got {value!r}; labels are names or whole numbers.")
-    return plain_text(value)
+    try:
+        return plain_text(value)
+    except UnicodeDecodeError:
+        raise ArgumentError(f"{name}: got {value!r}, which is not UTF-8; pass labels as text.") from None
 
 
 def plain_text(value: Any) -> str:
@@ -71,6 +74,47 @@ def plain_text(value: Any) -> str:
     if isinstance(value, float | np.floating) and float(value).is_integer():
         return str(int(value))
     return value.decode() if isinstance(value, bytes) else str(value).strip()
+
+
+def as_given(labels: Any) -> tuple[str | None, dict[str, Label]]:
+    """The numpy type that predictions shall have, and the labels of classes whose name does not say what was given.
+
+    None where labels are missing, or are no texts, numbers and truth values: then names are all that is known of them.
+
+    >>> as_given(np.array(["1", "2"])), as_given(np.array([1.0, 2.0])), as_given([1, None])
+    (('<U1', {}), ('<f8', {}), (None, {}))
+    >>> as_given(np.array([" <=50K", " >50K"])), as_given(np.array([7, "a"], dtype=object))
+    (('<U6', {'<=50K': ' <=50K', '>50K': ' >50K'}), ('|O', {'7': 7, 'a': 'a'}))
+    """
+    array = np.asarray(labels)
+    if array.dtype.kind in "biufS":
+        return array.dtype.str, {}
+    if array.dtype.kind not in "UOT":
+        return None, {}
+    each = (label.item() if isinstance(label, np.generic) else label for label in array.ravel().tolist())
+    distinct = list({(type(label), str(label)): label for label in each}.values())
+    if array.dtype.kind == "O" and all(isinstance(label, bytes) for label in distinct):
+        return "|S0", {}
+    if not all(isinstance(label, str | int | float) and not _missing(label) for label in distinct):
+        return None, {}
+    own = {plain_text(label): label for label in distinct}
+    if array.dtype.kind == "O":
+        return "|O", own
+    dtype = array.dtype.str if array.dtype.kind == "U" else "<U0"
+    return dtype, {name: label for name, label in own.items() if name != label}
+
+
+def joined_dtype(dtypes: Sequence[str | None]) -> str | None:
+    """That of the labels of several sources; None where they are of different kinds.
+
+    >>> joined_dtype(["<U1", "<U2"]), joined_dtype(["|i1", "<f8"]), joined_dtype(["<i8", "<U1"])
+    ('<U2', '<f8', None)
+    """
+    known = [np.dtype(one) for one in dtypes if one is not None]
+    kinds = {one.kind for one in known}
+    if len(known) < len(dtypes) or not (len(kinds) == 1 or kinds <= {*"iuf"} or kinds <= {*"UO"}):
+        return None
+    return np.result_type(*known).str
 
 
 def _order(text: str) -> tuple[int, int, str]:

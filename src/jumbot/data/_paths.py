@@ -17,7 +17,7 @@ from jumbot.data._column_kinds import few
 from jumbot.data._domain import Domain, JoinedSamples, Samples
 from jumbot.data._frames import Table, pandas
 from jumbot.data._inputs import PLURAL, kind_of
-from jumbot.data._labels import encode_labels, match_classes, shift_of
+from jumbot.data._labels import encode_labels, joined_dtype, match_classes, shift_of
 from jumbot.data._remarks import remark
 from jumbot.data._roles import ALL_DOMAINS, Known, check_columns, check_kind
 from jumbot.data._tables import TableSamples, read_file
@@ -65,7 +65,8 @@ def join_domains(parts: Sequence[Domain]) -> Domain:
         _origins(parts),
         names,
         _values(parts),
-        parts[0].label_dtype if len({part.label_dtype for part in parts}) == 1 else None,
+        joined_dtype([part.label_dtype for part in parts]),
+        {name: label for part in reversed(parts) for name, label in part.given_labels.items()},
     )
 
 

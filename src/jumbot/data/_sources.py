@@ -12,19 +12,17 @@ from scipy.sparse import issparse
 from torch.utils.data import Dataset
 
 from jumbot._settings.reading import Corrupt, Reading, TaskName, make_reading
-from jumbot.data._arrays import as_numbers, from_arrays, with_labels
+from jumbot.data._arrays import SparseSamples, as_numbers, from_arrays, with_labels
 from jumbot.data._column_kinds import few
-from jumbot.data._datasets import is_stream, read_stream, refuse_source
+from jumbot.data._datasets import from_huggingface, is_huggingface, is_stream, read_stream, refuse_source
 from jumbot.data._domain import Domain
 from jumbot.data._frames import as_table, is_frame
-from jumbot.data._huggingface import from_huggingface, is_huggingface
 from jumbot.data._images import is_picture
 from jumbot.data._inputs import kind_of
 from jumbot.data._labels import match_classes
 from jumbot.data._paths import from_path, join_domains, takes_root
 from jumbot.data._readers import in_files
 from jumbot.data._roles import NO_DOMAINS, Known, Roles, check_columns, check_kind
-from jumbot.data._sparse import SparseSamples
 from jumbot.data._tables import from_table
 from jumbot.errors import ArgumentError
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from jumbot._base.files import check_regular, read_arrays
 from jumbot._settings.reading import Reading, make_reading
 from jumbot.data import _tablefiles as tablefiles
-from jumbot.data._arrays import from_arrays, with_labels
+from jumbot.data._arrays import from_arrays, is_sparse, read_sparse, with_labels
 from jumbot.data._column_kinds import few, kind_of_column, lacks, numbers_of, plain_columns
 from jumbot.data._domain import Domain
 from jumbot.data._fitting import names_rows
@@ -37,7 +37,6 @@ from jumbot.data._roles import (
     origins_of,
     rows_of,
 )
-from jumbot.data._sparse import is_sparse, read_sparse
 from jumbot.data._tablefiles import label_values, read_table, with_codes
 from jumbot.errors import ArgumentError
 
@@ -180,7 +179,8 @@ def from_table(
     by_column = [label_values(table, column, reading.task) for column in columns]
     values = by_column[0] if len(by_column) == 1 else np.stack(by_column, axis=1)
     made = with_labels(made, values, reading.task)
-    return made if table.file is None else replace(made, label_dtype=None)  # numbers in a file are also text
+    # numbers in a file are also text
+    return made if table.file is None else replace(made, label_dtype=None, given_labels={})
 
 
 def of_all_domains(domain: Domain, column: np.ndarray, whose: str) -> Domain:

@@ -8,11 +8,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from jumbot.methods._class_weights import ClassWeighted, weighted
 from jumbot.methods.adversarial import domain_losses, entropy, reverse
-from jumbot.methods.base import Batch, Terms
-from jumbot.methods.network import Network
+from jumbot.methods.base import Batch, Network, Terms
 from jumbot.methods.options import BA3USOptions
+from jumbot.methods.pada import ClassWeighted, weighted
 
 
 class BA3US(ClassWeighted):

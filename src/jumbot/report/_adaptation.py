@@ -11,10 +11,10 @@ from jumbot._base.files import write_text
 from jumbot.errors import ArgumentError
 from jumbot.report import _classes as origins
 from jumbot.report import _comparison as comparison
-from jumbot.report import _numbers as numbers
-from jumbot.report import _overview as overview
+from jumbot.report import _sections as numbers
 from jumbot.report import _sections as samples
 from jumbot.report import _sections as sections
+from jumbot.report import _top as overview
 from jumbot.report import _words as words
 from jumbot.report._page import (
     Group,

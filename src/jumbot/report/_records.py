@@ -31,8 +31,7 @@ from jumbot._base.options import Portion, Weight, check
 from jumbot._base.schema import read, to_builtins
 from jumbot.adaptation._baseline import BASELINE, SAMPLES
 from jumbot.adaptation._runs.folder import DECISION, final_mass, read_config, read_metrics, read_results
-from jumbot.adaptation._runs.results_json import Baseline, Samples
-from jumbot.adaptation._runs.searches_json import Decision
+from jumbot.adaptation._runs.results_json import Baseline, Samples, TuneDecision
 from jumbot.data._frames import unsafe
 from jumbot.errors import ArgumentError
 
@@ -427,7 +426,7 @@ def read_run(folder: str | Path) -> RunRecord:
         predictions=optional(folder / "predictions.csv", lambda file: read_predictions(file, config.target.n), []),
         baseline=optional(folder / BASELINE, lambda file: to_builtins(read(file, Baseline)), {}),
         samples=optional(folder / SAMPLES, lambda file: to_builtins(read(file, Samples)), []),
-        why=optional(folder / DECISION, lambda file: read(file, Decision).why, ()),
+        why=optional(folder / DECISION, lambda file: read(file, TuneDecision).why, ()),
     )
 
 

@@ -15,7 +15,7 @@ from jumbot._base.options import check_number
 from jumbot.adaptation._evaluation.measures import UNLABELLED
 from jumbot.cost import joint_cost, squared_euclidean
 from jumbot.errors import ArgumentError
-from jumbot.methods._proportions import LEAST_WEIGHT, OUTSIDE
+from jumbot.methods._joint_transport import LEAST_WEIGHT, OUTSIDE
 from jumbot.transport._solve import solve
 
 Array = np.ndarray[Any, Any]

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from torch.nn import functional as F
 
-from jumbot.adaptation._evaluation.measures import as_array
-from jumbot.adaptation._evaluation.regression import smoothness
+from jumbot.adaptation._evaluation.measures import as_array, smoothness
 from jumbot.adaptation._evaluation.selection import entropy, infomax, snd
 from jumbot.data._domain import Domain
 from jumbot.errors import ArgumentError

@@ -12,15 +12,14 @@ from torch import Tensor
 
 from jumbot._base.progress import progress
 from jumbot._settings.training import Training
+from jumbot.adaptation._evaluation.measures import smoothness
 from jumbot.adaptation._evaluation.modularity import nearest, rows_of
-from jumbot.adaptation._evaluation.regression import smoothness
 from jumbot.adaptation._evaluation.selection import scores
 from jumbot.adaptation._evaluation.task import Task
 from jumbot.data._domain import Domain
 from jumbot.loss import JointTransportLoss
-from jumbot.methods.base import Method, TargetOutputs
-from jumbot.methods.network import Network
-from jumbot.minibatch._stratified import ShuffledSampler, StratifiedSampler
+from jumbot.methods.base import Method, Network, TargetOutputs
+from jumbot.minibatch._sampling import ShuffledSampler, StratifiedSampler
 
 _ROWS = 500  # samples in one forward pass
 _SCORED = 2000  # target samples for the label-free scores

@@ -10,9 +10,8 @@ import numpy as np
 from torch import Tensor
 
 from jumbot._settings.reading import TaskName
-from jumbot.adaptation._evaluation.measures import Evaluation, evaluate
-from jumbot.adaptation._evaluation.regression import RegressionEvaluation, evaluate_numbers
-from jumbot.data._domain import Domain
+from jumbot.adaptation._evaluation.measures import Evaluation, RegressionEvaluation, evaluate, evaluate_numbers
+from jumbot.data._domain import Domain, Label
 
 
 @dataclass(frozen=True)
@@ -32,6 +31,8 @@ class Classification:
     classes: tuple[str, ...]
     dtype: str | None = None
     """The numpy dtype of the given labels; None for text from a file."""
+    given: tuple[Label, ...] = ()
+    """Each class as it was given, where its name does not say that; else empty."""
     name: ClassVar[TaskName] = "classification"
     label_loss: ClassVar[str] = "cross-entropy"
     metric: ClassVar[str] = "accuracy"
@@ -53,8 +54,12 @@ class Classification:
         values where they are False and True.
         """
         kind = None if self.dtype is None else np.dtype(self.dtype).kind
-        if kind in ("U", "S"):
-            return np.array([name.encode() if kind == "S" else name for name in self.classes])
+        if kind in ("U", "S", "O"):
+            given = [name.encode() for name in self.classes] if kind == "S" else list(self.given or self.classes)
+            if kind == "O":
+                return np.array(given, dtype=object)
+            found = np.array(given)
+            return found.astype(np.result_type(found, np.dtype(self.dtype)))
         if kind in ("i", "u", "f"):
             return np.array([float(name) if kind == "f" else int(name) for name in self.classes], self.dtype)
         if self.classes == ("False", "True"):
@@ -135,16 +140,20 @@ def task_of(source: Domain, label_loss: str = "squared") -> Task:
         label = None if source.roles is None else source.roles.label
         names = tuple(part.strip() for part in (label or "").split(","))
         return Regression.of(source.values, label_loss, names if len(names) == source.values.shape[1] > 1 else ())
-    return Classification(source.classes, source.label_dtype)
+    own = source.given_labels
+    given = tuple(own.get(name, name) for name in source.classes) if own else ()
+    return Classification(source.classes, source.label_dtype, given)
 
 
 def task_to_json(task: Task) -> dict[str, Any]:
     """What model files contain about a task, besides the classes."""
-    return {"name": task.name} | (asdict(task) if isinstance(task, Regression) else {"dtype": task.dtype})
+    own = asdict(task) if isinstance(task, Regression) else {"dtype": task.dtype, "given": task.given}
+    return {"name": task.name} | own
 
 
 def task_from_json(found: Mapping[str, Any] | None, classes: tuple[str, ...]) -> Task:
     """The inverse of `task_to_json`; models of versions without regression are classifiers."""
     if found is None or found["name"] == "classification":
-        return Classification(classes, None if found is None else found.get("dtype"))
+        known = found or {}
+        return Classification(classes, known.get("dtype"), tuple(known.get("given", ())))
     return Regression(tuple(found["mean"]), tuple(found["std"]), found["label_loss"], tuple(found["names"]))
