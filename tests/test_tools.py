@@ -167,6 +167,8 @@ def test_what_changed_names_its_tests(tmp_path: Path) -> None:
         "tests/test_other.py": "from jumbot.a import other\n",
         "tests/helper.py": "",
         "tests/test_helped.py": "from tests.helper import x\n",
+        "tests/test_b_options.py": "import jumbot\n",
+        "src/jumbot/a/thing.py": "from jumbot.a._part import cut\n",
     }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -180,6 +182,8 @@ def test_what_changed_names_its_tests(tmp_path: Path) -> None:
     assert tests_of("tests/test_other.py") == ["tests/test_other.py"]
     assert tests_of("README.md", "pyproject.toml") == ["tests/test_docs.py"]
     assert tests_of("src/jumbot/a/other.py") == ["src/jumbot/a/other.py", "tests/test_other.py"]
+    assert tests_of("src/jumbot/a/_part.py") == ["src/jumbot/a/_part.py", "tests/a/test_thing.py"]
+    assert tests_of("src/jumbot/b/_only.py") == ["src/jumbot/b/_only.py", "tests/test_b_options.py"]
 
 
 @pytest.mark.skipif(sys.platform == "win32" or shutil.which("make") is None, reason="needs make and a shell")

@@ -43,7 +43,7 @@ from jumbot.adaptation._training.witnesses import OutOfTimeError, Witnesses, riv
 from jumbot.adaptation._written_tables import explanations
 from jumbot.data._domain import Domain
 from jumbot.methods import SOURCE_ONLY
-from jumbot.methods.base import Network
+from jumbot.methods.network import Network
 
 Array = np.ndarray[Any, Any]
 

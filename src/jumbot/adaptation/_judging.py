@@ -39,7 +39,7 @@ from jumbot.adaptation._training.witnesses import (
 from jumbot.data._domain import Domain
 from jumbot.data._inputs import kind_of
 from jumbot.methods import METHODS, SOURCE_ONLY, options_class
-from jumbot.methods.base import Network
+from jumbot.methods.network import Network
 
 if TYPE_CHECKING:
     from jumbot.adaptation._domains import Domains

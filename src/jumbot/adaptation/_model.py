@@ -40,7 +40,7 @@ from jumbot.data._inputs import InputFormat
 from jumbot.data._labels import match_classes
 from jumbot.data._roles import Roles
 from jumbot.errors import ArgumentError, need
-from jumbot.methods.base import Network
+from jumbot.methods.network import Network
 
 if TYPE_CHECKING:
     import pandas
